@@ -1,0 +1,233 @@
+//! The command line, as typed. What it means is worked out by the commands.
+
+use crate::input::bytes::Io;
+use crate::metrics::usage::By;
+use crate::output::Format;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Sees what really happened in the session logs of coding agents: every token counted once, what it cost, what filled the
+/// context window.
+#[derive(Debug, Parser)]
+#[command(
+    name = "backcast",
+    version,
+    max_term_width = 100,
+    after_long_help = "\
+Exit status:
+  0  done
+  1  a check found something
+  2  wrong usage, or the run could not be done
+  3  done, but with --strict: some input was lost or skipped
+
+Environment:
+  CLAUDE_CONFIG_DIR  the client's home; its folder `projects` is read when no path is given
+  BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
+  NO_COLOR           no colours, ever
+
+Data goes to standard output, everything else to standard error."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Tokens and cost by session, project, model, day, branch or tool, and what filled the window.
+    Stats(StatsArgs),
+    /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
+    Synth(SynthArgs),
+    /// Prints a completion script for a shell.
+    Completions {
+        /// Shell to write it for.
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page (roff).
+    Man,
+}
+
+/// Which logs, and how they are read.
+#[derive(Debug, Args)]
+pub struct InputArgs {
+    /// Logs, folders or glob patterns; `-` reads a list of paths, one a line, from standard input. Without any, the
+    /// client's own projects folder. Logs may be packed (`.jsonl.gz`, `.jsonl.zst`).
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Threads to use [default: all cores]. The output does not depend on it.
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reading")]
+    pub threads: Option<u16>,
+    /// How files are read: `auto` maps big files that nobody writes to and reads the rest, `mmap` maps all (a file that
+    /// shrinks meanwhile ends the run), `read` maps none.
+    #[arg(long, value_enum, default_value_t, value_name = "HOW", hide_possible_values = true, help_heading = "Reading")]
+    pub io: Io,
+    /// Longest line that is held in memory; longer ones are passed over and reported.
+    #[arg(long, default_value = "32MiB", value_parser = parse_size, value_name = "SIZE", help_heading = "Reading")]
+    pub max_line: u64,
+    /// Follow symbolic links inside folders.
+    #[arg(long, help_heading = "Reading")]
+    pub follow_links: bool,
+    /// Parse everything anew and remember nothing.
+    #[arg(long, help_heading = "Reading")]
+    pub no_cache: bool,
+    /// Folder of the cache.
+    #[arg(long, env = "BACKCAST_CACHE", value_name = "DIR", hide_env_values = true, help_heading = "Reading")]
+    pub cache_dir: Option<PathBuf>,
+    /// List every problem with file, line and byte offset, not only how many there were.
+    #[arg(long, help_heading = "Problems")]
+    pub problems: bool,
+    /// End with status 3 if any input was lost or skipped.
+    #[arg(long, help_heading = "Problems")]
+    pub strict: bool,
+    /// No progress bar and no summary on standard error.
+    #[arg(long, short, help_heading = "Problems")]
+    pub quiet: bool,
+}
+
+/// How results are written.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// How rows are written.
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = "Output")]
+    pub format: Format,
+    /// Write to a file instead of standard output.
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, requires = "output", help_heading = "Output")]
+    pub force: bool,
+}
+
+/// Arguments of `stats`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Every API call counts once: lines of one response, copies in resumed and forked sessions and sub-agents' replays are told
+apart by message and request id, and the most complete telling counts. Sub-agents are included. Calls that only a progress
+record shows (their own logs are gone) are reported beside the totals, not in them.
+
+Token counts of calls are as recorded. Sizes in the ledger (what filled the window) are recorded, calibrated from the
+difference between two recorded windows, or estimated; the shares are shown.
+
+Examples:
+  backcast stats                              your own sessions
+  backcast stats --by day --since 2026-11-01  cost by day
+  backcast stats corpus --by tool             which tools fill the window
+  backcast stats logs/ -f json -o usage.json  everything, for other programs")]
+pub struct StatsArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// What rows are grouped by.
+    #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = "Selection")]
+    pub by: By,
+    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub since: Option<String>,
+    /// Only what was written before the end of this date, or before this time.
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub until: Option<String>,
+    /// Time zone of days and dates, e.g. `Europe/Zurich`.
+    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
+    pub timezone: String,
+    /// Show sub-agents in rows of their own.
+    #[arg(long, help_heading = "Selection")]
+    pub subagents: bool,
+    /// Most rows of the table, the costliest first kept; 0 for all. Other formats have all rows.
+    #[arg(long, default_value_t = 20, value_name = "N", help_heading = "Output")]
+    pub top: usize,
+    /// Price table to use instead of the built-in one (JSON; `backcast stats -f json` names the one in use).
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub prices: Option<PathBuf>,
+    /// Show how well sizes are estimated: every round predicted from the one before.
+    #[arg(long, help_heading = "Output")]
+    pub quality: bool,
+    /// How results are written.
+    #[command(flatten)]
+    pub out: OutputArgs,
+}
+
+/// Arguments of `synth`.
+#[derive(Debug, Args)]
+pub struct SynthArgs {
+    /// What to write.
+    #[command(subcommand)]
+    pub what: SynthWhat,
+}
+
+/// What `synth` writes.
+#[derive(Debug, Subcommand)]
+pub enum SynthWhat {
+    /// A corpus of a given size, as the client would have left it, with the truth about it in `expected.json`.
+    Bulk {
+        /// Folder to write to; must be empty or missing.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Size of all logs together.
+        #[arg(long, default_value = "64MiB", value_parser = parse_size, value_name = "SIZE")]
+        bytes: u64,
+        /// How many logs.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        files: u32,
+        /// Same seed, same bytes.
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        seed: u64,
+        /// Share of lines that are damaged, 0 to 1.
+        #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE")]
+        corruption: f64,
+    },
+    /// The bundled cases, one folder each, with the truth about each in its `expected.json`.
+    Corpus {
+        /// Folder to write to; must be empty or missing.
+        #[arg(long, value_name = "DIR", required_unless_present = "list")]
+        out: Option<PathBuf>,
+        /// Only list the cases.
+        #[arg(long)]
+        list: bool,
+    },
+}
+
+/// A size: a number of bytes, or one with a unit (`64MiB`, `1GB`).
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number = number.parse::<u64>().map_err(|_| "a size is a number with an optional unit, like 64MiB".to_owned())?;
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        _ => return Err(format!("unknown unit `{unit}`: use KiB, MiB, GiB, kB, MB or GB")),
+    };
+    number.checked_mul(factor).ok_or_else(|| "too large".to_owned())
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().map_err(|_| "a share is a number from 0 to 1".to_owned())?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("a share lies between 0 and 1".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("512"), Ok(512));
+        assert_eq!(parse_size("64MiB"), Ok(64 << 20));
+        assert_eq!(parse_size("1GB"), Ok(1_000_000_000));
+        for wrong in ["", "MiB", "12 apples", "-1", "99999999999GiB"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

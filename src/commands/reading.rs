@@ -1,0 +1,145 @@
+//! What every command that reads logs does first: find them, read them with a progress bar, and say at the end what was
+//! wrong with them.
+
+use super::Ending;
+use crate::cache::Cache;
+use crate::cli::InputArgs;
+use crate::input::bytes::Limits;
+use crate::input::discover::discover;
+use crate::pipeline::{Corpus, Options, with_threads};
+use crate::problem::{Kind, Problem};
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, IsTerminal};
+use std::path::PathBuf;
+
+/// Logs of a run.
+pub struct Reading {
+    /// The logs.
+    pub corpus: Corpus,
+    /// How many there were.
+    pub logs: usize,
+}
+
+/// Reads the logs that the arguments name, then runs `work` on them, all on the same threads.
+pub fn with_logs<R: Send>(args: &InputArgs, work: impl FnOnce(Reading) -> R + Send) -> Result<R> {
+    let roots = roots(&args.paths)?;
+    let found = discover(&roots, args.follow_links)?;
+    if found.logs.is_empty() && found.problems.is_empty() {
+        let places = roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>().join(", ");
+        bail!("no logs in {places}\n  hint: logs are files ending in .jsonl, .jsonl.gz or .jsonl.zst; name a file, a folder or a pattern");
+    }
+    let max_line = usize::try_from(args.max_line).context("--max-line is larger than this machine can address")?;
+    let cache = cache_folder(args).map(|folder| Cache::open(&folder, max_line));
+    let total = found.logs.iter().map(|log| log.stamp.size).sum();
+    let bar = progress_bar(total, args.quiet);
+    let result = with_threads(args.threads.map(usize::from), || {
+        let options = Options {
+            io: args.io,
+            limits: Limits { max_line },
+            cache: cache.as_ref(),
+            progress: &|bytes| bar.inc(bytes),
+        };
+        let mut corpus = Corpus::read(&found.logs, &options);
+        bar.finish_and_clear();
+        corpus.problems.extend(found.problems);
+        let rebuilt = cache.as_ref().map_or(0, Cache::rebuilt);
+        if rebuilt > 0 {
+            let detail = format!("{rebuilt} entries");
+            corpus.problems.push(Problem::file("(cache)", Kind::CacheRebuilt, detail));
+        }
+        corpus.problems.sort();
+        work(Reading {
+            corpus,
+            logs: found.logs.len(),
+        })
+    });
+    if let Some(cache) = cache {
+        cache.close();
+    }
+    result
+}
+
+/// The paths that were named, or the client's own folder.
+fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    if paths.is_empty() {
+        let folder = client_projects().context("no path given, and no home folder to look for sessions in")?;
+        if !folder.is_dir() {
+            bail!(
+                "no path given, and {} does not exist\n  hint: name logs or folders to read, or set CLAUDE_CONFIG_DIR",
+                folder.display()
+            );
+        }
+        return Ok(vec![folder]);
+    }
+    let mut roots = Vec::new();
+    for path in paths {
+        if path.as_os_str() != "-" {
+            roots.push(path.clone());
+            continue;
+        }
+        for line in io::stdin().lock().lines() {
+            let line = line.context("reading the list of paths from standard input")?;
+            if !line.is_empty() {
+                roots.push(PathBuf::from(line));
+            }
+        }
+    }
+    if roots.is_empty() {
+        bail!("the list of paths on standard input is empty");
+    }
+    Ok(roots)
+}
+
+/// `$CLAUDE_CONFIG_DIR/projects`, or `~/.claude/projects`.
+fn client_projects() -> Option<PathBuf> {
+    let named = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let home = named.or_else(|| std::env::home_dir().map(|home| home.join(".claude")))?;
+    Some(home.join("projects"))
+}
+
+/// Where the cache lies; `None` if it is switched off or there is no place for it.
+fn cache_folder(args: &InputArgs) -> Option<PathBuf> {
+    if args.no_cache {
+        return None;
+    }
+    let user = || {
+        let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+        named.or_else(|| std::env::home_dir().map(|home| home.join(".cache"))).map(|folder| folder.join("backcast"))
+    };
+    args.cache_dir.clone().or_else(user)
+}
+
+/// A bar with bytes, rate and time left; silent where nobody watches.
+fn progress_bar(total: u64, quiet: bool) -> ProgressBar {
+    if quiet || !io::stderr().is_terminal() || std::env::var_os("CI").is_some() {
+        return ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+    }
+    let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(total).with_style(style)
+}
+
+/// Counts problems by kind.
+pub fn problem_counts(problems: &[Problem]) -> BTreeMap<&'static str, u64> {
+    let mut counts = BTreeMap::new();
+    for problem in problems {
+        *counts.entry(problem.kind.name()).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// Says on standard error what was wrong, and decides how the run ends.
+pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
+    if args.problems {
+        for problem in problems {
+            eprintln!("{problem}");
+        }
+    } else if !args.quiet && !problems.is_empty() {
+        let counts = problem_counts(problems).iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>();
+        eprintln!("problems: {} (--problems lists them)", counts.join(", "));
+    }
+    let lost = problems.iter().any(|problem| problem.kind.is_loss());
+    if args.strict && lost { Ending::InputLost } else { Ending::Done }
+}

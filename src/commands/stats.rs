@@ -1,0 +1,597 @@
+//! `backcast stats`: what the logs add up to.
+
+use super::Ending;
+use super::reading::{Reading, close, problem_counts, with_logs};
+use crate::cli::{OutputArgs, StatsArgs};
+use crate::metrics::cost::PriceTable;
+use crate::metrics::quality::{self, Quality, quality};
+use crate::metrics::report::{Filter, SessionReport, report};
+use crate::metrics::usage::{self, By, Counted, Row, Sums, columns, rows};
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic};
+use crate::problem::{Problem, ProblemRow};
+use crate::session::log::Time;
+use crate::tokens::calibrate::Origin;
+use crate::tokens::ledger::{Amount, CATEGORIES, Category, Ledger};
+use crate::tokens::ratios::RatioTable;
+use crate::tokens::reads::Reads;
+use anyhow::{Context, Result, anyhow, bail};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal, Write};
+
+/// Version of every output of this command; see docs/outputs.md.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Runs it.
+pub fn run(args: &StatsArgs) -> Result<Ending> {
+    let zone = TimeZone::get(&args.timezone).with_context(|| format!("--timezone {}", args.timezone))?;
+    let filter = Filter {
+        since: args.since.as_deref().map(|text| parse_moment(text, &zone, false)).transpose().context("--since")?,
+        until: args.until.as_deref().map(|text| parse_moment(text, &zone, true)).transpose().context("--until")?,
+    };
+    if let (Some(since), Some(until)) = (filter.since, filter.until)
+        && since >= until
+    {
+        bail!("--since must lie before --until");
+    }
+    let prices = load_prices(args)?;
+    let table = RatioTable::built_in();
+    let stats = with_logs(&args.input, |reading| Stats::new(reading, filter, table))?;
+    let view = View {
+        stats: &stats,
+        rows: rows(&stats.sessions, &stats.counted, args.by, args.subagents, &zone, &prices),
+        totals: stats.totals(&prices, false),
+        progress_only: stats.totals(&prices, true),
+        unknown: stats.unknown_models(&prices),
+        prices: &prices,
+        quality: args.quality.then(|| quality(&stats.sessions, table)),
+        args,
+    };
+    emit(&args.out, |out, look| view.write(out, look))?;
+    Ok(close(&args.input, &stats.problems))
+}
+
+fn load_prices(args: &StatsArgs) -> Result<PriceTable> {
+    let Some(path) = &args.prices else {
+        return Ok(PriceTable::built_in().clone());
+    };
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    PriceTable::parse(&text).with_context(|| path.display().to_string())
+}
+
+/// A date or a time; as an end, a date means the end of its day.
+fn parse_moment(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
+    if let Ok(timestamp) = text.parse::<Timestamp>() {
+        return Ok(timestamp.as_millisecond());
+    }
+    let date = text
+        .parse::<Date>()
+        .map_err(|_| anyhow!("`{text}` is neither a date (2026-11-01) nor a time (2026-11-01T12:00:00Z)"))?;
+    let date = if is_end { date.checked_add(1.day())? } else { date };
+    Ok(date.to_zoned(zone.clone())?.timestamp().as_millisecond())
+}
+
+/// Writes to the file or to standard output.
+fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Result<()>) -> Result<()> {
+    if let Some(path) = &args.output {
+        return Ok(atomic::write_with(path, args.force, |out| write(out, Look::default()))?);
+    }
+    let mut out = io::stdout().lock();
+    let is_terminal = out.is_terminal();
+    if args.format.is_binary() && is_terminal {
+        bail!("{:?} is binary: name a file with --output", args.format);
+    }
+    let width = if is_terminal { comfy_table::Table::new().width().map_or(80, usize::from) } else { 80 };
+    let colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    write(&mut out, Look { width: width.clamp(40, 200), colour })?;
+    Ok(out.flush()?)
+}
+
+/// Everything that was found out.
+struct Stats {
+    sessions: Vec<SessionReport>,
+    counted: Vec<Counted>,
+    problems: Vec<Problem>,
+    kinds: Json,
+    logs: usize,
+    lines: u64,
+    bytes: u64,
+    ledger: Ledger,
+    rewound: Ledger,
+    reads: Reads,
+    base: Vec<u64>,
+}
+
+impl Stats {
+    fn new(reading: Reading, filter: Filter, table: &RatioTable) -> Stats {
+        let corpus = reading.corpus;
+        let mut sessions = corpus.map_sessions(|id, parts| report(id, parts, table, filter));
+        let mut problems = corpus.problems;
+        let mut ledger = Ledger::default();
+        let mut rewound = Ledger::default();
+        let mut reads = Reads::default();
+        for session in &mut sessions {
+            problems.append(&mut session.problems);
+            ledger.merge(&session.ledger);
+            rewound.merge(&session.rewound);
+            reads.merge(&session.reads);
+        }
+        problems.sort();
+        let counted = usage::merge(&sessions);
+        let mut base = sessions.iter().filter_map(|session| session.occupancy.base).collect::<Vec<_>>();
+        base.sort_unstable();
+        Stats {
+            counted,
+            problems,
+            kinds: json!(corpus.kinds),
+            logs: reading.logs,
+            lines: corpus.lines,
+            bytes: corpus.bytes,
+            ledger,
+            rewound,
+            reads,
+            base,
+            sessions,
+        }
+    }
+
+    fn model(&self, counted: &Counted) -> &str {
+        let names = &self.sessions[counted.session as usize].names;
+        names.get(counted.call.model as usize).map_or("", |name| name)
+    }
+
+    fn totals(&self, prices: &PriceTable, progress_only: bool) -> Sums {
+        let mut sums = Sums::default();
+        for counted in self.counted.iter().filter(|counted| counted.call.is_progress == progress_only) {
+            sums.add(&counted.call, self.model(counted), prices);
+        }
+        sums
+    }
+
+    fn unknown_models(&self, prices: &PriceTable) -> BTreeSet<String> {
+        let models = self.counted.iter().map(|counted| self.model(counted)).collect::<BTreeSet<_>>();
+        models.into_iter().filter(|model| prices.find(model).is_none()).map(str::to_owned).collect()
+    }
+
+    fn active_sessions(&self) -> usize {
+        self.sessions.iter().filter(|session| session.times.is_some()).count()
+    }
+}
+
+/// What is shown of it.
+struct View<'a> {
+    stats: &'a Stats,
+    rows: Vec<Row>,
+    totals: Sums,
+    progress_only: Sums,
+    unknown: BTreeSet<String>,
+    prices: &'a PriceTable,
+    quality: Option<Quality>,
+    args: &'a StatsArgs,
+}
+
+impl View<'_> {
+    fn write(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        let format = self.args.out.format;
+        match format {
+            Format::Table => self.write_text(out, look),
+            Format::Json => self.write_json(out),
+            _ if self.args.quality => self.quality_sheet(|sheet| sheet.write(format, look, out)),
+            _ if self.args.by == By::Tool => {
+                let rows = tool_rows(&self.stats.ledger);
+                tool_sheet(&rows, None).write(format, look, out)
+            }
+            _ => {
+                let columns = columns(self.args.by, self.args.subagents);
+                usage_sheet(&columns, &self.rows, None).write(format, look, out)
+            }
+        }
+    }
+
+    fn write_text(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        let stats = self.stats;
+        writeln!(
+            out,
+            "{} logs, {} sessions, {} lines, {}\n",
+            grouped(stats.logs as u64),
+            grouped(stats.active_sessions() as u64),
+            grouped(stats.lines),
+            size_text(stats.bytes)
+        )?;
+        if self.args.by == By::Tool {
+            let rows = tool_rows(&stats.ledger);
+            tool_sheet(&rows, None).write(Format::Table, look, out)?;
+        } else {
+            self.write_usage(out, look)?;
+        }
+        writeln!(out)?;
+        let ledger = ledger_rows(&stats.ledger, self.args.by != By::Tool);
+        let ledger_total = LedgerRow::new("total", &stats.ledger.total(), stats.ledger.total().tokens());
+        ledger_sheet(&ledger, Some(&ledger_total)).write(Format::Table, look, out)?;
+        self.write_facts(out)?;
+        if self.args.quality {
+            writeln!(out, "\nEvery round predicted from the one before:\n")?;
+            self.quality_sheet(|sheet| sheet.write(Format::Table, look, out))?;
+        }
+        Ok(())
+    }
+
+    /// The table of rows, cut to the costliest.
+    fn write_usage(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        let columns = columns(self.args.by, self.args.subagents);
+        let total = Row::total(&self.rows);
+        let top = if self.args.top == 0 { self.rows.len() } else { self.args.top };
+        let mut order = (0..self.rows.len()).collect::<Vec<_>>();
+        let weight = |at: usize| (self.rows[at].sums.cost, self.rows[at].sums.responses);
+        order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
+        order.truncate(top);
+        order.sort_unstable();
+        let shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
+        usage_sheet(&columns, &shown, Some(&total)).write(Format::Table, look, out)?;
+        if shown.len() < self.rows.len() {
+            writeln!(out, "The {} costliest of {} rows; --top 0 shows all.", shown.len(), grouped(self.rows.len() as u64))?;
+        }
+        Ok(())
+    }
+
+    fn write_facts(&self, out: &mut dyn Write) -> io::Result<()> {
+        let stats = self.stats;
+        let total = stats.ledger.total();
+        let share = |origin: Origin| percent(total.of_origin(origin), total.tokens());
+        writeln!(
+            out,
+            "Sizes: {} recorded, {} calibrated, {} estimated.",
+            share(Origin::Recorded),
+            share(Origin::Calibrated),
+            share(Origin::Estimated)
+        )?;
+        if let Some(base) = stats.base.get(stats.base.len() / 2) {
+            writeln!(out, "System prompt and tools at a session's first call: {} tokens in the median.", grouped(*base))?;
+        }
+        let reads = &stats.reads;
+        if reads.repeated_files > 0 {
+            writeln!(
+                out,
+                "Files read more than once: {}; {} of {} read tokens by the simple formula, {} truly redundant.",
+                grouped(reads.repeated_files),
+                percent(reads.duplicate_tokens, reads.tokens),
+                grouped(reads.tokens),
+                percent(reads.redundant_tokens, reads.tokens)
+            )?;
+        }
+        let rewound = stats.rewound.total().tokens();
+        if rewound > 0 {
+            writeln!(out, "On rewound branches, not in the ledger: {} tokens (estimated).", grouped(rewound))?;
+        }
+        if self.progress_only.responses > 0 {
+            writeln!(
+                out,
+                "Sub-agents' calls seen only in progress records, not in the totals: {}, {}.",
+                grouped(self.progress_only.responses),
+                dollars(self.progress_only.cost_micro_usd())
+            )?;
+        }
+        if !self.unknown.is_empty() {
+            let models = self.unknown.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            writeln!(out, "No price is known for: {models} ({} calls; --prices FILE adds some).", self.totals.unpriced)?;
+        }
+        Ok(())
+    }
+
+    fn quality_sheet(&self, write: impl FnOnce(Sheet<'_, quality::QualityRow>) -> io::Result<()>) -> io::Result<()> {
+        let rows = self.quality.as_ref().map_or(&[][..], |quality| &quality.rows);
+        write(Sheet {
+            schema_version: SCHEMA_VERSION,
+            columns: quality::COLUMNS,
+            rows,
+            total: None,
+        })
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let stats = self.stats;
+        let row_columns = columns(self.args.by, self.args.subagents);
+        let rows = match self.args.by {
+            By::Tool => tool_sheet(&tool_rows(&stats.ledger), None).to_json(),
+            _ => usage_sheet(&row_columns, &self.rows, None).to_json(),
+        };
+        let mut problems = json!({
+            "total": stats.problems.len(),
+            "by_kind": problem_counts(&stats.problems),
+        });
+        if self.args.input.problems {
+            problems["list"] = json!(stats.problems.iter().map(ProblemRow::from).collect::<Vec<_>>());
+        }
+        let mut document = json!({
+            "schema_version": SCHEMA_VERSION,
+            "totals": self.totals.to_json(),
+            "by": self.args.by.name(),
+            "rows": rows,
+            "ledger": ledger_json(&stats.ledger),
+            "rewound_tokens": stats.rewound.total().tokens(),
+            "reads": reads_json(&stats.reads),
+            "progress_only": self.progress_only.to_json(),
+            "unknown_models": self.unknown,
+            "prices": {"as_of": self.prices.as_of, "source": self.prices.source},
+            "input": {
+                "logs": stats.logs,
+                "sessions": stats.active_sessions(),
+                "copied_records": stats.sessions.iter().map(|session| session.copied_records).sum::<u64>(),
+                "lines": stats.lines,
+                "bytes": stats.bytes,
+                "records": stats.kinds,
+            },
+            "problems": problems,
+        });
+        if let Some(quality) = &self.quality {
+            self.quality_sheet(|sheet| {
+                document["quality"] = json!({"families": sheet.to_json(), "not_predicted": quality.unfit});
+                Ok(())
+            })?;
+        }
+        serde_json::to_writer_pretty(&mut *out, &document)?;
+        writeln!(out)
+    }
+}
+
+fn usage_sheet<'a>(columns: &'a [Column<Row>], rows: &'a [Row], total: Option<&'a Row>) -> Sheet<'a, Row> {
+    Sheet {
+        schema_version: SCHEMA_VERSION,
+        columns,
+        rows,
+        total,
+    }
+}
+
+/// One line of the ledger.
+struct LedgerRow {
+    name: String,
+    amount: Amount,
+    whole: u64,
+}
+
+impl LedgerRow {
+    fn new(name: &str, amount: &Amount, whole: u64) -> LedgerRow {
+        LedgerRow {
+            name: name.to_owned(),
+            amount: *amount,
+            whole,
+        }
+    }
+}
+
+/// Categories, and below the big ones their tools or kinds.
+fn ledger_rows(ledger: &Ledger, with_details: bool) -> Vec<LedgerRow> {
+    const DETAILS: usize = 6;
+    let whole = ledger.total().tokens();
+    let mut rows = Vec::new();
+    for category in CATEGORIES {
+        let amount = ledger.category(category);
+        if amount.count == 0 {
+            continue;
+        }
+        rows.push(LedgerRow::new(&category.name().replace('_', " "), &amount, whole));
+        let mut details = (ledger.entries.iter())
+            .filter(|((of, name), _)| *of == category && !name.is_empty())
+            .map(|((_, name), amount)| (name, amount))
+            .collect::<Vec<_>>();
+        if !with_details || details.is_empty() {
+            continue;
+        }
+        details.sort_by_key(|(name, amount)| (std::cmp::Reverse(amount.tokens()), *name));
+        let shown = details.iter().take(DETAILS);
+        rows.extend(shown.map(|(name, amount)| LedgerRow::new(&format!("  {name}"), amount, whole)));
+        if details.len() > DETAILS {
+            let mut rest = Ledger::default();
+            for (name, amount) in &details[DETAILS..] {
+                rest.entries.insert((category, (*name).clone()), **amount);
+            }
+            rows.push(LedgerRow::new(&format!("  {} more", details.len() - DETAILS), &rest.total(), whole));
+        }
+    }
+    rows
+}
+
+fn ledger_sheet<'a>(rows: &'a [LedgerRow], total: Option<&'a LedgerRow>) -> Sheet<'a, LedgerRow> {
+    const COLUMNS: &[Column<LedgerRow>] = &[
+        Column {
+            name: "category",
+            title: "What filled the window",
+            unit: Unit::Text,
+            about: "Category, tool or kind of attachment.",
+            in_table: InTable::Always,
+            get: |row| row.name.as_str().into(),
+        },
+        Column {
+            name: "blocks",
+            title: "Blocks",
+            unit: Unit::Count,
+            about: "How many.",
+            in_table: InTable::Always,
+            get: |row| row.amount.count.into(),
+        },
+        Column {
+            name: "tokens",
+            title: "Tokens",
+            unit: Unit::Tokens,
+            about: "Their size.",
+            in_table: InTable::Always,
+            get: |row| row.amount.tokens().into(),
+        },
+        Column {
+            name: "share",
+            title: "Share",
+            unit: Unit::Share,
+            about: "Share of all tokens.",
+            in_table: InTable::Always,
+            get: |row| (row.whole > 0).then(|| row.amount.tokens() as f64 / row.whole as f64).into(),
+        },
+    ];
+    Sheet {
+        schema_version: SCHEMA_VERSION,
+        columns: COLUMNS,
+        rows,
+        total,
+    }
+}
+
+fn amount_json(amount: &Amount, whole: u64) -> Json {
+    json!({
+        "blocks": amount.count,
+        "tokens": amount.tokens(),
+        "share": (whole > 0).then(|| amount.tokens() as f64 / whole as f64),
+        "recorded": amount.of_origin(Origin::Recorded),
+        "calibrated": amount.of_origin(Origin::Calibrated),
+        "estimated": amount.of_origin(Origin::Estimated),
+    })
+}
+
+fn ledger_json(ledger: &Ledger) -> Json {
+    let whole = ledger.total().tokens();
+    let mut categories = Map::new();
+    for category in CATEGORIES {
+        let mut entry = amount_json(&ledger.category(category), whole);
+        let named = (ledger.entries.iter())
+            .filter(|((of, name), _)| *of == category && !name.is_empty())
+            .map(|((_, name), amount)| (name.clone(), amount_json(amount, whole)))
+            .collect::<Map<_, _>>();
+        if !named.is_empty() {
+            entry["by_name"] = named.into();
+        }
+        categories.insert(category.name().into(), entry);
+    }
+    json!({"total": amount_json(&ledger.total(), whole), "categories": categories})
+}
+
+fn reads_json(reads: &Reads) -> Json {
+    json!({
+        "count": reads.count,
+        "tokens": reads.tokens,
+        "repeated_files": reads.repeated_files,
+        "duplicate_tokens": reads.duplicate_tokens,
+        "redundant": reads.redundant,
+        "redundant_tokens": reads.redundant_tokens,
+    })
+}
+
+/// One tool.
+struct ToolRow {
+    tool: String,
+    calls: Amount,
+    results: Amount,
+    whole: u64,
+}
+
+fn tool_rows(ledger: &Ledger) -> Vec<ToolRow> {
+    let whole = ledger.total().tokens();
+    let tools = (ledger.entries.keys())
+        .filter(|(category, _)| matches!(category, Category::ToolCall | Category::ToolResult))
+        .map(|(_, name)| name)
+        .collect::<BTreeSet<_>>();
+    let amount = |category: Category, tool: &str| {
+        ledger.entries.get(&(category, tool.to_owned())).copied().unwrap_or_default()
+    };
+    let mut rows = tools
+        .into_iter()
+        .map(|tool| ToolRow {
+            tool: tool.clone(),
+            calls: amount(Category::ToolCall, tool),
+            results: amount(Category::ToolResult, tool),
+            whole,
+        })
+        .collect::<Vec<_>>();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.calls.tokens() + row.results.tokens()), row.tool.clone()));
+    rows
+}
+
+fn tool_sheet<'a>(rows: &'a [ToolRow], total: Option<&'a ToolRow>) -> Sheet<'a, ToolRow> {
+    Sheet {
+        schema_version: SCHEMA_VERSION,
+        columns: TOOL_COLUMNS,
+        rows,
+        total,
+    }
+}
+
+const TOOL_COLUMNS: &[Column<ToolRow>] = &[
+    Column {
+        name: "tool",
+        title: "Tool",
+        unit: Unit::Text,
+        about: "Name of the tool.",
+        in_table: InTable::Always,
+        get: |row| row.tool.as_str().into(),
+    },
+    Column {
+        name: "calls",
+        title: "Calls",
+        unit: Unit::Count,
+        about: "Calls.",
+        in_table: InTable::Always,
+        get: |row| row.calls.count.into(),
+    },
+    Column {
+        name: "call_tokens",
+        title: "In calls",
+        unit: Unit::Tokens,
+        about: "Tokens of the calls.",
+        in_table: InTable::Always,
+        get: |row| row.calls.tokens().into(),
+    },
+    Column {
+        name: "results",
+        title: "Results",
+        unit: Unit::Count,
+        about: "Results.",
+        in_table: InTable::Always,
+        get: |row| row.results.count.into(),
+    },
+    Column {
+        name: "result_tokens",
+        title: "In results",
+        unit: Unit::Tokens,
+        about: "Tokens of the results.",
+        in_table: InTable::Always,
+        get: |row| row.results.tokens().into(),
+    },
+    Column {
+        name: "share",
+        title: "Share",
+        unit: Unit::Share,
+        about: "Share of all tokens in the ledger.",
+        in_table: InTable::Always,
+        get: |row| (row.whole > 0).then(|| (row.calls.tokens() + row.results.tokens()) as f64 / row.whole as f64).into(),
+    },
+];
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { "none".into() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
+}
+
+fn dollars(micro: Option<i64>) -> String {
+    micro.map_or("no price".into(), |micro| format!("${:.2}", micro as f64 / 1e6))
+}
+
+fn size_text(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}

@@ -1,0 +1,43 @@
+//! `backcast synth`: made-up logs.
+
+use super::Ending;
+use crate::cli::{SynthArgs, SynthWhat};
+use crate::synth::{self, BulkOptions};
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+
+/// Runs it.
+pub fn run(args: &SynthArgs) -> Result<Ending> {
+    match &args.what {
+        SynthWhat::Bulk { out, bytes, files, seed, corruption } => {
+            prepare(out)?;
+            let options = BulkOptions {
+                seed: *seed,
+                bytes: *bytes,
+                files: *files,
+                corruption: *corruption,
+            };
+            let truth = synth::write_bulk(out, &options).with_context(|| format!("writing to {}", out.display()))?;
+            let expected = out.join("expected.json");
+            std::fs::write(&expected, truth.to_json()).with_context(|| expected.display().to_string())?;
+        }
+        SynthWhat::Corpus { list: true, .. } | SynthWhat::Corpus { out: None, .. } => {
+            let cases = synth::cases().iter().map(|(name, proves)| format!("{name:<28} {proves}\n"));
+            return super::print(cases.collect::<String>().as_bytes());
+        }
+        SynthWhat::Corpus { out: Some(out), .. } => {
+            prepare(out)?;
+            synth::write_corpus(out).with_context(|| format!("writing to {}", out.display()))?;
+        }
+    }
+    Ok(Ending::Done)
+}
+
+/// Nothing is ever written into a folder that holds something.
+fn prepare(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    if std::fs::read_dir(folder)?.next().is_some() {
+        bail!("{} is not empty\n  hint: name a new folder", folder.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! Finding logs: files, folders, globs and lists, and what stands in the way.
+//!
+//! Types are looked at before anything is opened, so a FIFO or a socket cannot hang the run; links are followed only on
+//! request; a file that is reached twice is read once.
+
+use super::bytes::Packing;
+use crate::problem::{Kind, Problem};
+use globset::GlobBuilder;
+use std::collections::HashSet;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Stamp {
+    /// Device.
+    pub device: u64,
+    /// Inode.
+    pub inode: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Modification time in nanoseconds.
+    pub modified: i128,
+    /// Change time in nanoseconds: it moves even when the modification time is set back.
+    pub changed: i128,
+}
+
+impl Stamp {
+    /// The state of a file.
+    #[cfg(unix)]
+    pub fn of(metadata: &Metadata) -> Stamp {
+        use std::os::unix::fs::MetadataExt;
+        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanos(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// The state of a file, as far as it can be seen here.
+    #[cfg(not(unix))]
+    pub fn of(metadata: &Metadata) -> Stamp {
+        let modified = metadata.modified().ok();
+        let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        Stamp {
+            size: metadata.len(),
+            modified: since.map_or(0, |since| since.as_nanos() as i128),
+            ..Stamp::default()
+        }
+    }
+}
+
+/// A log that was found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Where.
+    pub path: PathBuf,
+    /// How it is packed.
+    pub packing: Packing,
+    /// Its state when it was found.
+    pub stamp: Stamp,
+}
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    /// Logs, sorted by path.
+    pub logs: Vec<Found>,
+    /// What stood in the way.
+    pub problems: Vec<Problem>,
+}
+
+/// Why a search could not even start.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// Nothing is there.
+    #[error("{0}: no such file or folder")]
+    Missing(String),
+    /// A pattern that is none.
+    #[error("{pattern}: not a pattern: {reason}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Searches all `roots`.
+pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, SearchError> {
+    let mut search = Search {
+        follow_links,
+        seen: HashSet::new(),
+        found: Discovery::default(),
+    };
+    for root in roots {
+        if root.symlink_metadata().is_ok() {
+            search.named(root);
+        } else if is_pattern(root) {
+            search.pattern(root)?;
+        } else {
+            return Err(SearchError::Missing(root.display().to_string()));
+        }
+    }
+    let mut found = search.found;
+    found.logs.sort_by(|a, b| a.path.cmp(&b.path));
+    found.problems.sort();
+    Ok(found)
+}
+
+fn is_pattern(path: &Path) -> bool {
+    path.to_string_lossy().contains(['*', '?', '[', '{'])
+}
+
+struct Search {
+    follow_links: bool,
+    /// Files and folders that were reached, by device and inode.
+    seen: HashSet<(u64, u64)>,
+    found: Discovery,
+}
+
+impl Search {
+    fn problem(&mut self, path: &Path, kind: Kind, detail: impl Into<String>) {
+        self.found.problems.push(Problem::file(path.display().to_string(), kind, detail));
+    }
+
+    /// A path that was named by the user: links are followed, any name is a log.
+    fn named(&mut self, path: &Path) {
+        match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => self.folder(path, &metadata, &|_| true),
+            Ok(metadata) => self.file(path, &metadata, Packing::of(path).unwrap_or(Packing::Plain)),
+            Err(error) => self.problem(path, Kind::Unreadable, error.to_string()),
+        }
+    }
+
+    fn pattern(&mut self, pattern: &Path) -> Result<(), SearchError> {
+        let text = pattern.to_string_lossy().into_owned();
+        let refuse = |reason: String| SearchError::Pattern {
+            pattern: text.clone(),
+            reason,
+        };
+        let glob = GlobBuilder::new(&text)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| refuse(error.kind().to_string()))?
+            .compile_matcher();
+        let start: PathBuf = pattern.components().take_while(|part| !is_pattern(Path::new(part))).collect();
+        let start = if start.as_os_str().is_empty() { PathBuf::from(".") } else { start };
+        let metadata = start.metadata().map_err(|error| refuse(format!("{}: {error}", start.display())))?;
+        let is_here = start.as_os_str() == "." && !text.starts_with('.');
+        // A pattern may name folders as well as logs, and what lies below them.
+        self.folder(&start, &metadata, &|path| {
+            let path = if is_here { path.strip_prefix(".").unwrap_or(path) } else { path };
+            path.ancestors().any(|ancestor| glob.is_match(ancestor))
+        });
+        Ok(())
+    }
+
+    fn folder(&mut self, folder: &Path, metadata: &Metadata, wanted: &dyn Fn(&Path) -> bool) {
+        if !self.is_new(metadata) {
+            return;
+        }
+        // A list of folders to visit, not recursion: depth costs no stack.
+        let mut folders = vec![folder.to_path_buf()];
+        while let Some(folder) = folders.pop() {
+            let entries = match std::fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    self.problem(&folder, Kind::Unreadable, error.to_string());
+                    continue;
+                }
+            };
+            for entry in entries {
+                match entry {
+                    Ok(entry) => folders.extend(self.entry(&entry, wanted)),
+                    Err(error) => self.problem(&folder, Kind::Unreadable, error.to_string()),
+                }
+            }
+        }
+    }
+
+    /// One entry of a folder. Returns it if it is a folder to visit.
+    fn entry(&mut self, entry: &std::fs::DirEntry, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+        let path = entry.path();
+        let packing = Packing::of(&path);
+        let kind = match entry.file_type() {
+            Ok(kind) => kind,
+            Err(error) => {
+                self.problem(&path, Kind::Unreadable, error.to_string());
+                return None;
+            }
+        };
+        if kind.is_symlink() && !self.follow_links {
+            if packing.is_some() {
+                self.problem(&path, Kind::LinkSkipped, "");
+            }
+            return None;
+        }
+        if !kind.is_dir() && !kind.is_symlink() && (packing.is_none() || !wanted(&path)) {
+            return None;
+        }
+        let metadata = match path.metadata() {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                self.problem(&path, Kind::Unreadable, error.to_string());
+                return None;
+            }
+        };
+        if metadata.is_dir() {
+            return self.is_new(&metadata).then_some(path);
+        }
+        if let Some(packing) = packing.filter(|_| wanted(&path)) {
+            self.file(&path, &metadata, packing);
+        }
+        None
+    }
+
+    fn file(&mut self, path: &Path, metadata: &Metadata, packing: Packing) {
+        if !metadata.is_file() {
+            self.problem(path, Kind::SpecialFile, "");
+        } else if self.is_new(metadata) {
+            self.found.logs.push(Found {
+                path: path.to_path_buf(),
+                packing,
+                stamp: Stamp::of(metadata),
+            });
+        }
+    }
+
+    fn is_new(&mut self, metadata: &Metadata) -> bool {
+        let stamp = Stamp::of(metadata);
+        (stamp.device, stamp.inode) == (0, 0) || self.seen.insert((stamp.device, stamp.inode))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(found: &Discovery) -> Vec<String> {
+        let name = |log: &Found| log.path.file_name().unwrap().to_string_lossy().into_owned();
+        found.logs.iter().map(name).collect()
+    }
+
+    #[test]
+    fn folders_files_and_patterns() {
+        let root = tempfile::tempdir().unwrap();
+        let sub = root.path().join("projects/p1");
+        std::fs::create_dir_all(&sub).unwrap();
+        for name in ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst", "notes.md", "d.json"] {
+            std::fs::write(sub.join(name), "").unwrap();
+        }
+        let find = |roots: &[PathBuf]| names(&discover(roots, false).unwrap());
+        assert_eq!(find(&[root.path().into()]), ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"]);
+        assert_eq!(find(&[sub.join("*.gz")]), ["b.jsonl.gz"]);
+        assert_eq!(find(&[root.path().join("projects/p*")]), ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"]);
+        assert_eq!(find(&[sub.join("d.json")]), ["d.json"], "a named file is a log whatever its name");
+        assert_eq!(find(&[sub.clone(), sub.join("a.jsonl")]), ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"], "once only");
+        assert!(discover(&[root.path().join("missing")], false).is_err());
+        assert!(discover(&[root.path().join("[")], false).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_named_and_passed_over() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        std::fs::write(path("good.jsonl"), "").unwrap();
+        std::os::unix::fs::symlink(root.path(), path("loop")).unwrap();
+        std::os::unix::fs::symlink(path("good.jsonl"), path("link.jsonl")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(path("socket.jsonl")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(path("fifo.jsonl")).status().unwrap();
+        assert!(made.success());
+        let found = discover(&[root.path().into()], false).unwrap();
+        assert_eq!(names(&found), ["good.jsonl"]);
+        let kinds = found.problems.iter().map(|problem| problem.kind).collect::<Vec<_>>();
+        assert_eq!(kinds, [Kind::SpecialFile, Kind::LinkSkipped, Kind::SpecialFile]);
+        let followed = discover(&[root.path().into()], true).unwrap();
+        assert_eq!(followed.logs.len(), 1, "the link and its target are one file");
+    }
+}

@@ -1,0 +1,678 @@
+//! Pulling values out of one JSON line, from either of two sources.
+//!
+//! [`Source`] is the small vocabulary that [`super::record`] reads a record with. It is implemented twice:
+//! by [`Raw`], which walks the bytes of the line in place and touches only what is asked for, and by
+//! [`Tape`], which walks a line that simd-json has parsed. What a record *is* is therefore written once;
+//! how bytes are read is written twice and compared by a fuzz target.
+//!
+//! # The acceptance contract
+//!
+//! A line is accepted when it is one JSON object by the grammar of RFC 8259, nested at most
+//! [`MAX_DEPTH`] deep, with these allowances and limits:
+//!
+//! * strings may hold invalid UTF-8 and lone surrogates; both read as U+FFFD;
+//! * of several equal keys in one object the last one counts;
+//! * a number counts as a token count only if it is an integer from 0 to `u64::MAX`; any other number is
+//!   passed over; a number too long for `f64` is what simd-json says it is;
+//! * blanks, tabs and a carriage return may surround the object.
+//!
+//! Nothing of a line is used before the whole line is accepted. [`Raw`] may decline a line that the
+//! contract accepts (it does so for everything unusual); it never accepts one that the contract refuses.
+//! Lines it declines go to [`super::repair`], whose first rung is simd-json on the unchanged line.
+
+use super::skim::{Declined, Scan, Shape, short_end};
+use simd_json::{Node, StaticNode};
+
+/// Deepest nesting that is read.
+pub const MAX_DEPTH: usize = 128;
+
+/// The inside of a JSON string, decoded only on request.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Text<'a> {
+    raw: &'a [u8],
+    escaped: bool,
+}
+
+impl<'a> Text<'a> {
+    /// A text that needs no decoding.
+    pub fn plain(raw: &'a [u8]) -> Self {
+        Text { raw, escaped: false }
+    }
+
+    /// The bytes as they stand in the line: decoded already unless `escaped`.
+    pub fn raw(self) -> &'a [u8] {
+        self.raw
+    }
+
+    /// The text, decoded into `buffer` if it has to be.
+    pub fn decode<'b>(self, buffer: &'b mut String) -> &'b str
+    where
+        'a: 'b,
+    {
+        if !self.escaped
+            && let Ok(text) = std::str::from_utf8(self.raw)
+        {
+            return text;
+        }
+        buffer.clear();
+        let mut rest = self.raw;
+        if self.escaped {
+            while let Some(at) = memchr::memchr(b'\\', rest) {
+                buffer.push_str(&String::from_utf8_lossy(&rest[..at]));
+                rest = decode_escape(&rest[at + 1..], buffer);
+            }
+        }
+        buffer.push_str(&String::from_utf8_lossy(rest));
+        buffer
+    }
+}
+
+/// Decodes one escape (the bytes after its backslash) and returns what follows it.
+fn decode_escape<'a>(bytes: &'a [u8], buffer: &mut String) -> &'a [u8] {
+    let Some((&letter, rest)) = bytes.split_first() else {
+        return &[];
+    };
+    let short = match letter {
+        b'n' => '\n',
+        b't' => '\t',
+        b'r' => '\r',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'u' => return decode_unicode(rest, buffer),
+        other => other as char,
+    };
+    buffer.push(short);
+    rest
+}
+
+/// Decodes the digits of a `\u` escape, together with the low half that may follow it.
+fn decode_unicode<'a>(bytes: &'a [u8], buffer: &mut String) -> &'a [u8] {
+    let unit = |digits: Option<&[u8]>| {
+        u16::from_str_radix(std::str::from_utf8(digits?).ok()?, 16).ok()
+    };
+    let Some(first) = unit(bytes.get(..4)) else {
+        buffer.push(char::REPLACEMENT_CHARACTER);
+        return bytes;
+    };
+    let mut rest = &bytes[4..];
+    let mut pair = vec![first];
+    if (0xd800..0xdc00).contains(&first)
+        && rest.starts_with(b"\\u")
+        && let Some(low) = unit(rest.get(2..6)).filter(|low| (0xdc00..0xe000).contains(low))
+    {
+        pair.push(low);
+        rest = &rest[6..];
+    }
+    buffer.extend(char::decode_utf16(pair).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
+    rest
+}
+
+/// What kind of value comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An object.
+    Object,
+    /// An array.
+    Array,
+    /// A string.
+    String,
+    /// A number.
+    Number,
+    /// `true`, `false` or `null`.
+    Literal,
+}
+
+/// Pulls the values of one line in order. Every method consumes what it names.
+pub trait Source<'a> {
+    /// Where reading stands inside an open object or array.
+    type Frame;
+
+    /// The kind of the next value, without consuming it.
+    fn peek(&mut self) -> Result<Kind, Declined>;
+    /// Enters an object.
+    fn open_object(&mut self) -> Result<Self::Frame, Declined>;
+    /// The next key of an object, or `None` at its end (which leaves it).
+    fn key(&mut self, frame: &mut Self::Frame) -> Result<Option<&'a [u8]>, Declined>;
+    /// Enters an array.
+    fn open_array(&mut self) -> Result<Self::Frame, Declined>;
+    /// Whether the array has another item; `false` leaves it.
+    fn item(&mut self, frame: &mut Self::Frame) -> Result<bool, Declined>;
+    /// A string, not measured.
+    fn string(&mut self) -> Result<Text<'a>, Declined>;
+    /// A string with its shape.
+    fn measured_string(&mut self) -> Result<(Text<'a>, Shape), Declined>;
+    /// A number, if it is an integer from 0 to `u64::MAX`.
+    fn count(&mut self) -> Result<Option<u64>, Declined>;
+    /// A literal: `Some` for a boolean.
+    fn literal(&mut self) -> Result<Option<bool>, Declined>;
+    /// Passes over a value of any kind.
+    fn skip(&mut self) -> Result<(), Declined>;
+    /// Passes over a value and returns its length in UTF-16 units as a compact JSON serialisation.
+    fn serialised_units(&mut self) -> Result<u32, Declined>;
+
+    /// A string if one is next; any other value is passed over.
+    #[inline]
+    fn text(&mut self) -> Result<Option<Text<'a>>, Declined> {
+        match self.peek()? {
+            Kind::String => self.string().map(Some),
+            _ => self.skip().map(|()| None),
+        }
+    }
+
+    /// A count if a number is next; any other value is passed over.
+    #[inline]
+    fn number(&mut self) -> Result<Option<u64>, Declined> {
+        match self.peek()? {
+            Kind::Number => self.count(),
+            _ => self.skip().map(|()| None),
+        }
+    }
+
+    /// A boolean if one is next (`false` for everything else, which is passed over).
+    #[inline]
+    fn flag(&mut self) -> Result<bool, Declined> {
+        match self.peek()? {
+            Kind::Literal => Ok(self.literal()?.unwrap_or(false)),
+            _ => self.skip().map(|()| false),
+        }
+    }
+}
+
+/// Walks the bytes of a line in place.
+pub struct Raw<'a, S> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: usize,
+    scan: std::marker::PhantomData<S>,
+}
+
+/// Whether an object or array has given its first member yet.
+pub struct RawFrame {
+    started: bool,
+}
+
+impl<'a, S: Scan> Raw<'a, S> {
+    /// Starts at `at`; the slice may go on beyond the line.
+    #[inline]
+    pub fn new(bytes: &'a [u8], at: usize) -> Self {
+        Raw {
+            bytes,
+            at,
+            depth: 0,
+            scan: std::marker::PhantomData,
+        }
+    }
+
+    /// Where reading stands: never beyond the newline that ends the line.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// After the value: the index after the newline (or the end of the slice), if nothing else is left.
+    #[inline]
+    pub fn end_of_line(&mut self) -> Result<usize, Declined> {
+        match self.next_byte() {
+            None => Ok(self.at),
+            Some(b'\n') => Ok(self.at + 1),
+            Some(_) => Err(Declined),
+        }
+    }
+
+    /// The next byte that is not blank, without consuming it. A newline is not blank: it ends the line.
+    #[inline]
+    fn next_byte(&mut self) -> Option<u8> {
+        loop {
+            match self.bytes.get(self.at) {
+                Some(b' ' | b'\t' | b'\r') => self.at += 1,
+                other => return other.copied(),
+            }
+        }
+    }
+
+    #[inline]
+    fn expect(&mut self, byte: u8) -> Result<(), Declined> {
+        if self.next_byte() == Some(byte) {
+            self.at += 1;
+            Ok(())
+        } else {
+            Err(Declined)
+        }
+    }
+
+    #[inline]
+    fn open(&mut self, bracket: u8) -> Result<RawFrame, Declined> {
+        self.expect(bracket)?;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Declined);
+        }
+        Ok(RawFrame { started: false })
+    }
+
+    /// Moves to the next member of a container; `false` when it ended.
+    #[inline]
+    fn member(&mut self, frame: &mut RawFrame, closing: u8) -> Result<bool, Declined> {
+        match self.next_byte() {
+            Some(byte) if byte == closing => {
+                self.at += 1;
+                self.depth -= 1;
+                return Ok(false);
+            }
+            Some(b',') if frame.started => self.at += 1,
+            Some(_) if !frame.started => {}
+            _ => return Err(Declined),
+        }
+        frame.started = true;
+        Ok(true)
+    }
+
+    /// A string that is not to be measured.
+    #[inline]
+    fn quoted(&mut self) -> Result<Text<'a>, Declined> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let (end, escaped) = match short_end(self.bytes, start) {
+            Some(end) => (end, false),
+            None => {
+                let found = S::string::<false>(self.bytes, start)?;
+                (found.end, found.shape.escaped)
+            }
+        };
+        self.at = end + 1;
+        let raw = &self.bytes[start..end];
+        Ok(Text { raw, escaped })
+    }
+
+    /// A string with its shape.
+    #[inline]
+    fn quoted_measured(&mut self) -> Result<(Text<'a>, Shape), Declined> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let (end, shape) = match short_end(self.bytes, start) {
+            Some(end) => {
+                let units = (end - start) as u32;
+                (end, Shape { units, ..Shape::default() })
+            }
+            None => {
+                let found = S::string::<true>(self.bytes, start)?;
+                (found.end, found.shape)
+            }
+        };
+        self.at = end + 1;
+        let raw = &self.bytes[start..end];
+        Ok((Text { raw, escaped: shape.escaped }, shape))
+    }
+
+    /// A number token of ordinary length. The unusual ones are left to simd-json.
+    #[inline]
+    fn number_token(&mut self) -> Result<&'a [u8], Declined> {
+        self.next_byte();
+        let start = self.at;
+        let rest = &self.bytes[start..];
+        let digits = |from: usize| rest[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let mut at = usize::from(rest.first() == Some(&b'-'));
+        let whole = digits(at);
+        if whole == 0 || whole > 15 || (whole > 1 && rest[at] == b'0') {
+            return Err(Declined);
+        }
+        at += whole;
+        if rest.get(at) == Some(&b'.') {
+            let fraction = digits(at + 1);
+            if fraction == 0 || fraction > 30 {
+                return Err(Declined);
+            }
+            at += 1 + fraction;
+        }
+        if matches!(rest.get(at), Some(b'e' | b'E')) {
+            return Err(Declined);
+        }
+        self.at = start + at;
+        Ok(&rest[..at])
+    }
+
+    #[inline]
+    fn literal_token(&mut self) -> Result<Option<bool>, Declined> {
+        self.next_byte();
+        let rest = &self.bytes[self.at..];
+        let (length, value) = match rest.first() {
+            Some(b't') if rest.starts_with(b"true") => (4, Some(true)),
+            Some(b'f') if rest.starts_with(b"false") => (5, Some(false)),
+            Some(b'n') if rest.starts_with(b"null") => (4, None),
+            _ => return Err(Declined),
+        };
+        self.at += length;
+        Ok(value)
+    }
+
+    /// Walks a value of any kind. With `MEASURE` the result is its serialised length in units.
+    ///
+    /// A loop with a stack of bits (1 = object), not recursion: depth costs no stack.
+    fn walk<const MEASURE: bool>(&mut self) -> Result<u32, Declined> {
+        let mut units = 0u32;
+        let mut objects = 0u128;
+        let mut open = 0usize;
+        loop {
+            // A value is next.
+            let first = self.next_byte().ok_or(Declined)?;
+            match first {
+                b'"' => units = units.saturating_add(self.string_units::<MEASURE>()?),
+                b'{' | b'[' => {
+                    self.at += 1;
+                    open += 1;
+                    if self.depth + open > MAX_DEPTH {
+                        return Err(Declined);
+                    }
+                    objects = objects << 1 | u128::from(first == b'{');
+                    units = units.saturating_add(1);
+                    let closing = if first == b'{' { b'}' } else { b']' };
+                    if self.next_byte() != Some(closing) {
+                        if first == b'{' {
+                            units = units.saturating_add(self.key_units::<MEASURE>()?);
+                        }
+                        continue;
+                    }
+                }
+                b't' | b'f' | b'n' => {
+                    let start = self.at;
+                    self.literal_token()?;
+                    units = units.saturating_add((self.at - start) as u32);
+                }
+                _ => {
+                    let token = self.number_token()?;
+                    if MEASURE {
+                        units = units.saturating_add(number_units(token));
+                    }
+                }
+            }
+            // A value ended: close what ends here, then go on after the comma.
+            loop {
+                if open == 0 {
+                    return Ok(units);
+                }
+                let is_object = objects & 1 == 1;
+                match self.next_byte() {
+                    Some(b',') => {
+                        self.at += 1;
+                        units = units.saturating_add(1);
+                        if is_object {
+                            units = units.saturating_add(self.key_units::<MEASURE>()?);
+                        }
+                        break;
+                    }
+                    Some(byte) if byte == if is_object { b'}' } else { b']' } => {
+                        self.at += 1;
+                        open -= 1;
+                        objects >>= 1;
+                        units = units.saturating_add(1);
+                    }
+                    _ => return Err(Declined),
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn string_units<const MEASURE: bool>(&mut self) -> Result<u32, Declined> {
+        if !MEASURE {
+            return self.quoted().map(|_| 0);
+        }
+        let (_, shape) = self.quoted_measured()?;
+        Ok(shape.serialised_units().saturating_add(2))
+    }
+
+    /// A key and its colon.
+    #[inline]
+    fn key_units<const MEASURE: bool>(&mut self) -> Result<u32, Declined> {
+        let units = self.string_units::<MEASURE>()?;
+        self.expect(b':')?;
+        Ok(units.saturating_add(1))
+    }
+}
+
+/// Serialised length of a number: integers as they are, fractions in the shortest form that reads back.
+fn number_units(token: &[u8]) -> u32 {
+    if !token.contains(&b'.') {
+        return if token == b"-0" { 1 } else { token.len() as u32 };
+    }
+    let value = std::str::from_utf8(token).ok().and_then(|token| token.parse::<f64>().ok());
+    value.map_or(token.len() as u32, float_units)
+}
+
+fn float_units(value: f64) -> u32 {
+    format!("{value}").len() as u32
+}
+
+impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
+    type Frame = RawFrame;
+
+    #[inline]
+    fn peek(&mut self) -> Result<Kind, Declined> {
+        match self.next_byte().ok_or(Declined)? {
+            b'"' => Ok(Kind::String),
+            b'{' => Ok(Kind::Object),
+            b'[' => Ok(Kind::Array),
+            b't' | b'f' | b'n' => Ok(Kind::Literal),
+            b'-' | b'0'..=b'9' => Ok(Kind::Number),
+            _ => Err(Declined),
+        }
+    }
+
+    #[inline]
+    fn open_object(&mut self) -> Result<RawFrame, Declined> {
+        self.open(b'{')
+    }
+
+    #[inline]
+    fn key(&mut self, frame: &mut RawFrame) -> Result<Option<&'a [u8]>, Declined> {
+        if !self.member(frame, b'}')? {
+            return Ok(None);
+        }
+        let key = self.quoted()?;
+        if key.escaped {
+            return Err(Declined);
+        }
+        self.expect(b':')?;
+        Ok(Some(key.raw))
+    }
+
+    #[inline]
+    fn open_array(&mut self) -> Result<RawFrame, Declined> {
+        self.open(b'[')
+    }
+
+    #[inline]
+    fn item(&mut self, frame: &mut RawFrame) -> Result<bool, Declined> {
+        self.member(frame, b']')
+    }
+
+    #[inline]
+    fn string(&mut self) -> Result<Text<'a>, Declined> {
+        self.quoted()
+    }
+
+    #[inline]
+    fn measured_string(&mut self) -> Result<(Text<'a>, Shape), Declined> {
+        self.quoted_measured()
+    }
+
+    #[inline]
+    fn count(&mut self) -> Result<Option<u64>, Declined> {
+        let token = self.number_token()?;
+        if token == b"-0" {
+            return Ok(Some(0));
+        }
+        Ok(token.iter().try_fold(0u64, |value, &digit| {
+            digit.is_ascii_digit().then(|| value * 10 + u64::from(digit - b'0'))
+        }))
+    }
+
+    #[inline]
+    fn literal(&mut self) -> Result<Option<bool>, Declined> {
+        self.literal_token()
+    }
+
+    #[inline]
+    fn skip(&mut self) -> Result<(), Declined> {
+        self.walk::<false>().map(|_| ())
+    }
+
+    #[inline]
+    fn serialised_units(&mut self) -> Result<u32, Declined> {
+        self.walk::<true>()
+    }
+}
+
+/// Walks a line that simd-json has parsed.
+pub struct Tape<'t, 'a> {
+    nodes: &'t [Node<'a>],
+    at: usize,
+}
+
+/// Members left in an open object or array.
+pub struct TapeFrame {
+    left: usize,
+}
+
+impl<'t, 'a> Tape<'t, 'a> {
+    /// Starts at the root of a tape.
+    pub fn new(nodes: &'t [Node<'a>]) -> Self {
+        Tape { nodes, at: 0 }
+    }
+
+    fn next(&mut self) -> Result<Node<'a>, Declined> {
+        let node = self.nodes.get(self.at).copied().ok_or(Declined)?;
+        self.at += 1;
+        Ok(node)
+    }
+
+    fn open(&mut self) -> Result<TapeFrame, Declined> {
+        match self.next()? {
+            Node::Object { len, .. } | Node::Array { len, .. } => Ok(TapeFrame { left: len }),
+            _ => Err(Declined),
+        }
+    }
+
+    fn member(frame: &mut TapeFrame) -> bool {
+        let more = frame.left > 0;
+        frame.left -= usize::from(more);
+        more
+    }
+}
+
+/// The shape of a decoded string.
+pub fn decoded_shape(text: &str) -> Shape {
+    let mut shape = Shape::default();
+    for character in text.chars() {
+        let units = character.len_utf16() as u32;
+        shape.units = shape.units.saturating_add(units);
+        match character {
+            '"' | '\\' | '\n' | '\t' | '\r' | '\u{8}' | '\u{c}' => shape.escapes += 1,
+            '\0'..='\u{1f}' => {
+                shape.escapes += 1;
+                shape.long_escapes += 1;
+            }
+            '\u{80}'.. => {
+                let beyond = character.len_utf8() as u32 - units;
+                shape.wide = shape.wide.saturating_add(beyond);
+            }
+            _ => {}
+        }
+    }
+    shape
+}
+
+impl<'a> Source<'a> for Tape<'_, 'a> {
+    type Frame = TapeFrame;
+
+    fn peek(&mut self) -> Result<Kind, Declined> {
+        Ok(match self.nodes.get(self.at).ok_or(Declined)? {
+            Node::String(_) => Kind::String,
+            Node::Object { .. } => Kind::Object,
+            Node::Array { .. } => Kind::Array,
+            Node::Static(StaticNode::Null | StaticNode::Bool(_)) => Kind::Literal,
+            Node::Static(_) => Kind::Number,
+        })
+    }
+
+    fn open_object(&mut self) -> Result<TapeFrame, Declined> {
+        self.open()
+    }
+
+    fn key(&mut self, frame: &mut TapeFrame) -> Result<Option<&'a [u8]>, Declined> {
+        if !Self::member(frame) {
+            return Ok(None);
+        }
+        Ok(Some(self.string()?.raw))
+    }
+
+    fn open_array(&mut self) -> Result<TapeFrame, Declined> {
+        self.open()
+    }
+
+    fn item(&mut self, frame: &mut TapeFrame) -> Result<bool, Declined> {
+        Ok(Self::member(frame))
+    }
+
+    fn string(&mut self) -> Result<Text<'a>, Declined> {
+        match self.next()? {
+            Node::String(text) => Ok(Text::plain(text.as_bytes())),
+            _ => Err(Declined),
+        }
+    }
+
+    fn measured_string(&mut self) -> Result<(Text<'a>, Shape), Declined> {
+        match self.next()? {
+            Node::String(text) => Ok((Text::plain(text.as_bytes()), decoded_shape(text))),
+            _ => Err(Declined),
+        }
+    }
+
+    fn count(&mut self) -> Result<Option<u64>, Declined> {
+        match self.next()? {
+            Node::Static(StaticNode::U64(value)) => Ok(Some(value)),
+            Node::Static(StaticNode::I64(value)) => Ok(u64::try_from(value).ok()),
+            _ => Ok(None),
+        }
+    }
+
+    fn literal(&mut self) -> Result<Option<bool>, Declined> {
+        match self.next()? {
+            Node::Static(StaticNode::Bool(value)) => Ok(Some(value)),
+            _ => Ok(None),
+        }
+    }
+
+    fn skip(&mut self) -> Result<(), Declined> {
+        if let Node::Object { count, .. } | Node::Array { count, .. } = self.next()? {
+            self.at += count;
+        }
+        Ok(())
+    }
+
+    fn serialised_units(&mut self) -> Result<u32, Declined> {
+        // Every container adds its brackets, the commas between its members and, in objects, the colons.
+        let mut units = 0u32;
+        let mut left = 1usize;
+        while left > 0 {
+            left -= 1;
+            let own = match self.next()? {
+                Node::String(text) => decoded_shape(text).serialised_units().saturating_add(2),
+                Node::Object { len, .. } => {
+                    left += 2 * len;
+                    (2 + len + len.saturating_sub(1)) as u32
+                }
+                Node::Array { len, .. } => {
+                    left += len;
+                    (2 + len.saturating_sub(1)) as u32
+                }
+                Node::Static(StaticNode::Null) => 4,
+                Node::Static(StaticNode::Bool(value)) => 5 - u32::from(value),
+                Node::Static(StaticNode::I64(value)) => value.to_string().len() as u32,
+                Node::Static(StaticNode::U64(value)) => value.to_string().len() as u32,
+                Node::Static(StaticNode::F64(value)) => float_units(value),
+            };
+            units = units.saturating_add(own);
+        }
+        Ok(units)
+    }
+}

@@ -1,0 +1,612 @@
+//! What is read from a record: the wire format ends here.
+//!
+//! [`read`] pulls one line through a [`Source`] into a [`Record`], which borrows from the line. Nothing is
+//! judged here (which text is a person's, which response a line belongs to): that is the work of
+//! [`crate::session`]. The second copy of a tool's result (`toolUseResult`), file-history snapshots and every
+//! field not named below are passed over unread.
+
+use super::json::{Kind, Source, Text, decoded_shape};
+use super::skim::{Declined, Shape};
+
+/// Token counts of one API call, or of several added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Input that was neither read from nor written to the prompt cache.
+    pub input: u64,
+    /// Output.
+    pub output: u64,
+    /// Input written to the prompt cache, both lifetimes.
+    pub cache_write: u64,
+    /// Of these, written for one hour.
+    pub cache_write_1h: u64,
+    /// Input read from the prompt cache.
+    pub cache_read: u64,
+}
+
+impl Tokens {
+    /// Whether nothing was counted.
+    pub fn is_zero(&self) -> bool {
+        self.input | self.output | self.cache_write | self.cache_read == 0
+    }
+
+    /// Everything the model was sent.
+    pub fn input_side(&self) -> u64 {
+        self.input
+            .saturating_add(self.cache_write)
+            .saturating_add(self.cache_read)
+    }
+
+    /// Input side and output.
+    pub fn total(&self) -> u64 {
+        self.input_side().saturating_add(self.output)
+    }
+
+    fn add(&mut self, other: &Tokens) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.cache_write_1h = self.cache_write_1h.saturating_add(other.cache_write_1h);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+    }
+}
+
+/// The usage of a response as one line states it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The counts at the top level.
+    pub top: Tokens,
+    /// How many iterations (API calls inside one response) are listed.
+    pub iterations: u32,
+    /// Their sum.
+    pub iterations_sum: Tokens,
+    /// The last one of type `message`.
+    pub last_iteration: Tokens,
+}
+
+/// A content block of a message.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Block<'a> {
+    /// `type`; `None` for content that is a bare string.
+    pub kind: Option<Text<'a>>,
+    /// Id of a tool call, or the call that a result answers.
+    pub id: Option<Text<'a>>,
+    /// Name of the tool.
+    pub name: Option<Text<'a>>,
+    /// Text, thinking or result content, all parts added up; for a tool call its serialised input.
+    pub shape: Shape,
+    /// Sum over the parts of units / 4, each rounded half up.
+    pub quarters: u32,
+    /// Images and documents inside.
+    pub images: u32,
+    /// The first text, to tell what kind of message it is.
+    pub head: Option<Text<'a>>,
+    /// Units of the signature of a thinking block.
+    pub signature: u32,
+    /// Whether a tool reported an error.
+    pub is_error: bool,
+    /// The file that a tool call names.
+    pub path: Option<Text<'a>>,
+    /// First line that a read asks for.
+    pub offset: Option<u64>,
+    /// Lines that a read asks for.
+    pub limit: Option<u64>,
+    /// The command line of a shell call.
+    pub command: Option<Text<'a>>,
+}
+
+impl Block<'_> {
+    fn add_part(&mut self, shape: Shape) {
+        self.shape.units = self.shape.units.saturating_add(shape.units);
+        self.shape.escapes = self.shape.escapes.saturating_add(shape.escapes);
+        self.shape.long_escapes = self.shape.long_escapes.saturating_add(shape.long_escapes);
+        self.shape.wide = self.shape.wide.saturating_add(shape.wide);
+        self.quarters = self.quarters.saturating_add(quarter(shape.units));
+    }
+}
+
+/// Units / 4, rounded half up: the estimate of the recorded client.
+pub fn quarter(units: u32) -> u32 {
+    units / 4 + u32::from(units % 4 >= 2)
+}
+
+/// The `message` of a record.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Message<'a> {
+    /// API id of the response.
+    pub id: Option<Text<'a>>,
+    /// Model that answered.
+    pub model: Option<Text<'a>>,
+    /// Why the response ended; set only on complete lines.
+    pub stop_reason: Option<Text<'a>>,
+    /// Token counts, if any were written.
+    pub usage: Option<Usage>,
+}
+
+/// What a compaction boundary says about itself.
+#[derive(Debug, Clone, Default)]
+pub struct Compaction<'a> {
+    /// `auto` or `manual`.
+    pub trigger: Option<Text<'a>>,
+    /// Tokens before.
+    pub pre_tokens: Option<u64>,
+    /// Tokens after, without system prompt and tools.
+    pub post_tokens: Option<u64>,
+    /// Tokens that clearing tool results saved (micro-compaction).
+    pub tokens_saved: Option<u64>,
+    /// Time it took.
+    pub duration_ms: Option<u64>,
+    /// First record of the segment that was kept.
+    pub kept_head: Option<Text<'a>>,
+    /// Last record of the segment that was kept.
+    pub kept_tail: Option<Text<'a>>,
+    /// All records that were kept, where the boundary lists them.
+    pub kept: Vec<Text<'a>>,
+    /// Tool calls whose results were cleared (micro-compaction), in order.
+    pub cleared: Vec<Text<'a>>,
+}
+
+/// One line of a log, as far as it is read.
+#[derive(Debug, Clone, Default)]
+pub struct Record<'a> {
+    /// `type`.
+    pub kind: Option<Text<'a>>,
+    /// `subtype` of system records, `data.type` of progress records.
+    pub subtype: Option<Text<'a>>,
+    /// The record's id.
+    pub uuid: Option<Text<'a>>,
+    /// The record it follows.
+    pub parent: Option<Text<'a>>,
+    /// The record a boundary follows.
+    pub logical_parent: Option<Text<'a>>,
+    /// The session it belongs to.
+    pub session: Option<Text<'a>>,
+    /// The sub-agent it belongs to.
+    pub agent: Option<Text<'a>>,
+    /// Version of the client.
+    pub version: Option<Text<'a>>,
+    /// Working directory.
+    pub cwd: Option<Text<'a>>,
+    /// Git branch.
+    pub branch: Option<Text<'a>>,
+    /// When it was written.
+    pub timestamp: Option<Text<'a>>,
+    /// API request of an assistant record.
+    pub request: Option<Text<'a>>,
+    /// Part of a sub-agent's chain.
+    pub is_sidechain: bool,
+    /// Put in by the client, not by a person.
+    pub is_meta: bool,
+    /// The summary after a boundary.
+    pub is_compact_summary: bool,
+    /// An API error shown as a message.
+    pub is_api_error: bool,
+    /// The message of user, assistant and (nested) progress records.
+    pub message: Message<'a>,
+    /// Its content blocks.
+    pub blocks: Vec<Block<'a>>,
+    /// `attachment.type`.
+    pub attachment: Option<Text<'a>>,
+    /// Text that the attachment shows to the model.
+    pub attachment_shape: Shape,
+    /// Units of the name of the hook behind an attachment.
+    pub hook_name_units: u32,
+    /// File that an attachment shows.
+    pub attachment_path: Option<Text<'a>>,
+    /// Text of a system record.
+    pub system_shape: Shape,
+    /// Metadata of a compaction or micro-compaction boundary.
+    pub compaction: Option<Compaction<'a>>,
+}
+
+/// Reads one record. On `Err` nothing of `record` may be used.
+pub fn read<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+    record.blocks.clear();
+    *record = Record {
+        blocks: std::mem::take(&mut record.blocks),
+        ..Record::default()
+    };
+    if source.peek()? != Kind::Object {
+        return Err(Declined);
+    }
+    let mut frame = source.open_object()?;
+    while let Some(key) = source.key(&mut frame)? {
+        match key {
+            b"type" => record.kind = source.text()?,
+            b"subtype" => record.subtype = source.text()?,
+            b"uuid" => record.uuid = source.text()?,
+            b"parentUuid" => record.parent = source.text()?,
+            b"logicalParentUuid" => record.logical_parent = source.text()?,
+            b"sessionId" => record.session = source.text()?,
+            b"agentId" => record.agent = source.text()?,
+            b"version" => record.version = source.text()?,
+            b"cwd" => record.cwd = source.text()?,
+            b"gitBranch" => record.branch = source.text()?,
+            b"timestamp" => record.timestamp = source.text()?,
+            b"requestId" => record.request = source.text()?,
+            b"isSidechain" => record.is_sidechain = source.flag()?,
+            b"isMeta" => record.is_meta = source.flag()?,
+            b"isCompactSummary" => record.is_compact_summary = source.flag()?,
+            b"isApiErrorMessage" => record.is_api_error = source.flag()?,
+            b"message" => read_message(source, record)?,
+            b"attachment" => read_attachment(source, record)?,
+            b"content" => record.system_shape = text_shape(source)?,
+            b"compactMetadata" | b"microcompactMetadata" => record.compaction = read_compaction(source)?,
+            b"data" => read_progress(source, record)?,
+            _ => source.skip()?,
+        }
+    }
+    Ok(())
+}
+
+/// Walks the members of an object; anything else is passed over.
+macro_rules! members {
+    ($source:ident, $key:ident => $body:expr) => {
+        if $source.peek()? != Kind::Object {
+            $source.skip()?;
+        } else {
+            let mut frame = $source.open_object()?;
+            while let Some($key) = $source.key(&mut frame)? {
+                $body
+            }
+        }
+    };
+}
+
+fn read_message<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+    record.message = Message::default();
+    record.blocks.clear();
+    members!(source, key => match key {
+        b"id" => record.message.id = source.text()?,
+        b"model" => record.message.model = source.text()?,
+        b"stop_reason" => record.message.stop_reason = source.text()?,
+        b"usage" => record.message.usage = read_usage(source)?,
+        b"content" => read_content(source, &mut record.blocks)?,
+        _ => source.skip()?,
+    });
+    Ok(())
+}
+
+/// The message that a sub-agent's progress record carries: its usage, not its content.
+fn read_progress<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+    members!(source, key => match key {
+        b"type" => record.subtype = source.text()?,
+        b"agentId" => record.agent = source.text()?,
+        b"message" => members!(source, key => match key {
+            b"requestId" => record.request = source.text()?,
+            b"message" => {
+                record.message = Message::default();
+                members!(source, key => match key {
+                    b"id" => record.message.id = source.text()?,
+                    b"model" => record.message.model = source.text()?,
+                    b"stop_reason" => record.message.stop_reason = source.text()?,
+                    b"usage" => record.message.usage = read_usage(source)?,
+                    _ => source.skip()?,
+                });
+            }
+            _ => source.skip()?,
+        }),
+        _ => source.skip()?,
+    });
+    Ok(())
+}
+
+/// Reads a usage: its own counts, and those of the iterations inside it.
+fn read_usage<'a, S: Source<'a>>(source: &mut S) -> Result<Option<Usage>, Declined> {
+    if source.peek()? != Kind::Object {
+        return source.skip().map(|()| None);
+    }
+    let mut usage = Usage::default();
+    let mut counts = Counts::default();
+    let mut frame = source.open_object()?;
+    while let Some(key) = source.key(&mut frame)? {
+        match key {
+            b"iterations" => read_iterations(source, &mut usage)?,
+            _ => counts.read(source, key)?,
+        }
+    }
+    usage.top = counts.tokens();
+    Ok(Some(usage))
+}
+
+fn read_iterations<'a, S: Source<'a>>(source: &mut S, usage: &mut Usage) -> Result<(), Declined> {
+    *usage = Usage::default();
+    if source.peek()? != Kind::Array {
+        return source.skip();
+    }
+    let mut frame = source.open_array()?;
+    while source.item(&mut frame)? {
+        if source.peek()? != Kind::Object {
+            source.skip()?;
+            continue;
+        }
+        let mut is_message = false;
+        let mut counts = Counts::default();
+        let mut inner = source.open_object()?;
+        while let Some(key) = source.key(&mut inner)? {
+            match key {
+                b"type" => is_message = source.text()?.is_some_and(|kind| kind.raw() == b"message"),
+                _ => counts.read(source, key)?,
+            }
+        }
+        usage.iterations = usage.iterations.saturating_add(1);
+        usage.iterations_sum.add(&counts.tokens());
+        if is_message {
+            usage.last_iteration = counts.tokens();
+        }
+    }
+    Ok(())
+}
+
+/// The counts that a usage and an iteration share, while they are read.
+#[derive(Default)]
+struct Counts {
+    tokens: Tokens,
+    one_hour: u64,
+}
+
+impl Counts {
+        fn read<'a, S: Source<'a>>(&mut self, source: &mut S, key: &[u8]) -> Result<(), Declined> {
+        match key {
+            b"input_tokens" => self.tokens.input = source.number()?.unwrap_or(0),
+            b"output_tokens" => self.tokens.output = source.number()?.unwrap_or(0),
+            b"cache_creation_input_tokens" => self.tokens.cache_write = source.number()?.unwrap_or(0),
+            b"cache_read_input_tokens" => self.tokens.cache_read = source.number()?.unwrap_or(0),
+            b"cache_creation" => {
+                self.one_hour = 0;
+                members!(source, key => match key {
+                    b"ephemeral_1h_input_tokens" => self.one_hour = source.number()?.unwrap_or(0),
+                    _ => source.skip()?,
+                });
+            }
+            _ => source.skip()?,
+        }
+        Ok(())
+    }
+
+    /// The total rules: a one-hour share that exceeds it is left over from another line.
+    fn tokens(&self) -> Tokens {
+        Tokens {
+            cache_write_1h: self.one_hour.min(self.tokens.cache_write),
+            ..self.tokens
+        }
+    }
+}
+
+fn read_content<'a, S: Source<'a>>(source: &mut S, blocks: &mut Vec<Block<'a>>) -> Result<(), Declined> {
+    blocks.clear();
+    match source.peek()? {
+        Kind::String => {
+            let (text, shape) = source.measured_string()?;
+            let mut block = Block {
+                head: Some(text),
+                ..Block::default()
+            };
+            block.add_part(shape);
+            blocks.push(block);
+        }
+        Kind::Array => {
+            let mut frame = source.open_array()?;
+            while source.item(&mut frame)? {
+                if source.peek()? == Kind::Object {
+                    blocks.push(read_block(source)?);
+                } else {
+                    source.skip()?;
+                }
+            }
+        }
+        _ => source.skip()?,
+    }
+    Ok(())
+}
+
+fn read_block<'a, S: Source<'a>>(source: &mut S) -> Result<Block<'a>, Declined> {
+    let mut block = Block::default();
+    members!(source, key => match key {
+        b"type" => block.kind = source.text()?,
+        b"id" | b"tool_use_id" => block.id = source.text()?,
+        b"name" => block.name = source.text()?,
+        b"text" | b"thinking" => read_part(source, &mut block)?,
+        b"signature" => block.signature = match source.peek()? {
+            Kind::String => source.measured_string()?.1.units,
+            _ => source.skip().map(|()| 0)?,
+        },
+        b"input" => read_input(source, &mut block)?,
+        b"content" => read_result(source, &mut block)?,
+        b"is_error" => block.is_error = source.flag()?,
+        _ => source.skip()?,
+    });
+    Ok(block)
+}
+
+/// One text of a block. Of equal keys the last counts, so each replaces what was there.
+fn read_part<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
+    block.shape = Shape::default();
+    block.quarters = 0;
+    block.head = None;
+    if source.peek()? != Kind::String {
+        return source.skip();
+    }
+    let (text, shape) = source.measured_string()?;
+    block.head = Some(text);
+    block.add_part(shape);
+    Ok(())
+}
+
+/// The input of a tool call: its length when serialised, and the few arguments that say what it touches.
+fn read_input<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
+    block.shape = Shape::default();
+    (block.path, block.offset, block.limit, block.command) = (None, None, None, None);
+    if source.peek()? != Kind::Object {
+        block.shape.units = source.serialised_units()?;
+        return Ok(());
+    }
+    let mut units = 1u32;
+    let mut frame = source.open_object()?;
+    while let Some(key) = source.key(&mut frame)? {
+        let key_shape = decoded_shape(std::str::from_utf8(key).map_err(|_| Declined)?);
+        // The quotes, the colon, and the comma or closing bracket.
+        units = units.saturating_add(key_shape.serialised_units()).saturating_add(4);
+        let value = match (source.peek()?, key) {
+            (Kind::String, _) => {
+                let (text, shape) = source.measured_string()?;
+                match key {
+                    b"file_path" | b"path" | b"notebook_path" => block.path = Some(text),
+                    b"command" => block.command = Some(text),
+                    _ => {}
+                }
+                block.shape.wide = block.shape.wide.saturating_add(shape.wide);
+                block.shape.escapes = block.shape.escapes.saturating_add(shape.escapes);
+                shape.serialised_units().saturating_add(2)
+            }
+            (Kind::Number, b"offset" | b"limit") => {
+                let count = source.count()?;
+                if key == b"offset" {
+                    block.offset = count;
+                } else {
+                    block.limit = count;
+                }
+                count.map_or(1, |count| count.to_string().len() as u32)
+            }
+            _ => source.serialised_units()?,
+        };
+        units = units.saturating_add(value);
+    }
+    block.shape.units = units.max(2);
+    Ok(())
+}
+
+/// The content of a tool result: a string, or a list of texts, images and references.
+fn read_result<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
+    block.shape = Shape::default();
+    (block.quarters, block.images, block.head) = (0, 0, None);
+    match source.peek()? {
+        Kind::String => read_part(source, block)?,
+        Kind::Array => {
+            let mut frame = source.open_array()?;
+            while source.item(&mut frame)? {
+                read_result_part(source, block)?;
+            }
+        }
+        _ => source.skip()?,
+    }
+    Ok(())
+}
+
+fn read_result_part<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
+    let mut part = Block::default();
+    let mut has_source = false;
+    members!(source, key => match key {
+        b"text" => read_part(source, &mut part)?,
+        b"source" => {
+            has_source = true;
+            source.skip()?;
+        }
+        _ => source.skip()?,
+    });
+    block.images += u32::from(has_source);
+    if part.head.is_some() {
+        block.head = block.head.or(part.head);
+        block.add_part(part.shape);
+    }
+    Ok(())
+}
+
+/// What an attachment shows: the texts under the keys that the client turns into user content.
+fn read_attachment<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+    record.attachment = None;
+    record.attachment_shape = Shape::default();
+    record.hook_name_units = 0;
+    record.attachment_path = None;
+    let mut shape = Shape::default();
+    members!(source, key => match key {
+        b"type" => record.attachment = source.text()?,
+        b"hookName" => record.hook_name_units = text_shape(source)?.units,
+        b"filename" | b"path" => record.attachment_path = source.text()?,
+        b"content" | b"snippet" | b"prompt" | b"text" | b"addedLines" | b"removedNames" | b"addedBlocks" | b"skills" => {
+            let found = text_shape(source)?;
+            shape.units = shape.units.saturating_add(found.units);
+            shape.escapes = shape.escapes.saturating_add(found.escapes);
+            shape.wide = shape.wide.saturating_add(found.wide);
+        }
+        _ => source.skip()?,
+    });
+    record.attachment_shape = shape;
+    Ok(())
+}
+
+/// The texts inside a value, added up: strings, lists of them, and what objects hold under the keys of texts.
+fn text_shape<'a, S: Source<'a>>(source: &mut S) -> Result<Shape, Declined> {
+    if source.peek()? == Kind::String {
+        return Ok(source.measured_string()?.1);
+    }
+    let mut total = Shape::default();
+    add_text_shape(source, &mut total)?;
+    Ok(total)
+}
+
+fn add_text_shape<'a, S: Source<'a>>(source: &mut S, total: &mut Shape) -> Result<(), Declined> {
+    match source.peek()? {
+        Kind::String => {
+            let (_, shape) = source.measured_string()?;
+            total.units = total.units.saturating_add(shape.units);
+            total.escapes = total.escapes.saturating_add(shape.escapes);
+            total.wide = total.wide.saturating_add(shape.wide);
+        }
+        Kind::Array => {
+            let mut frame = source.open_array()?;
+            while source.item(&mut frame)? {
+                add_text_shape(source, total)?;
+            }
+        }
+        Kind::Object => {
+            let mut frame = source.open_object()?;
+            while let Some(key) = source.key(&mut frame)? {
+                match key {
+                    b"content" | b"file" | b"text" | b"subject" => add_text_shape(source, total)?,
+                    _ => source.skip()?,
+                }
+            }
+        }
+        _ => source.skip()?,
+    }
+    Ok(())
+}
+
+fn read_compaction<'a, S: Source<'a>>(source: &mut S) -> Result<Option<Compaction<'a>>, Declined> {
+    if source.peek()? != Kind::Object {
+        return source.skip().map(|()| None);
+    }
+    let mut found = Compaction::default();
+    members!(source, key => match key {
+        b"trigger" => found.trigger = source.text()?,
+        b"preTokens" => found.pre_tokens = source.number()?,
+        b"postTokens" => found.post_tokens = source.number()?,
+        b"tokensSaved" => found.tokens_saved = source.number()?,
+        b"durationMs" => found.duration_ms = source.number()?,
+        b"preservedSegment" => members!(source, key => match key {
+            b"headUuid" => found.kept_head = source.text()?,
+            b"tailUuid" => found.kept_tail = source.text()?,
+            _ => source.skip()?,
+        }),
+        b"preservedMessages" => members!(source, key => match key {
+            b"uuids" => found.kept = read_texts(source)?,
+            _ => source.skip()?,
+        }),
+        b"compactedToolIds" => found.cleared = read_texts(source)?,
+        _ => source.skip()?,
+    });
+    Ok(Some(found))
+}
+
+fn read_texts<'a, S: Source<'a>>(source: &mut S) -> Result<Vec<Text<'a>>, Declined> {
+    let mut texts = Vec::new();
+    if source.peek()? != Kind::Array {
+        source.skip()?;
+        return Ok(texts);
+    }
+    let mut frame = source.open_array()?;
+    while source.item(&mut frame)? {
+        texts.extend(source.text()?);
+    }
+    Ok(texts)
+}

@@ -1,0 +1,497 @@
+//! Skimming JSON strings: find where a string ends, and measure what it holds, without decoding it.
+//!
+//! Nine tenths of a session log are the insides of long strings, so this file is where the time goes.
+//! It answers two questions about a string whose opening quote has been passed: where is its closing
+//! quote, and (on request) how long is the text in UTF-16 units and how many of its characters JSON has
+//! to escape. [`super::json`] builds the rest of the grammar on top.
+//!
+//! Two implementations of [`Scan`] exist: AVX2 (64 bytes a step, chosen at run time) and a portable one on
+//! `memchr`. Both obey the same rules, and a property test and a fuzz target hold them to it:
+//!
+//! * a byte below 0x20 ends the scan with an error, so a scan never runs past the end of its line;
+//! * an escape must be one of the nine JSON knows, and `\u` must have four hexadecimal digits;
+//! * text that is not valid UTF-8 is refused when it is to be measured (its length depends on how it is
+//!   repaired) and passed over when it is to be skipped.
+//!
+//! One of the two places with `unsafe` in the crate (the other maps files): see the notes at each block.
+
+/// Why a scan stopped early. The caller gives the line to the slow path, which decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Declined;
+
+/// What a measured string holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shape {
+    /// Length of the decoded text in UTF-16 code units (what `String.length` is in the client).
+    pub units: u32,
+    /// Characters that a JSON writer has to escape: quotes, backslashes and control characters.
+    pub escapes: u32,
+    /// Of these, control characters that are spelt with six characters (`\u00XX`) instead of two.
+    pub long_escapes: u32,
+    /// Bytes of the text in UTF-8 beyond one per UTF-16 unit: 0 for ASCII, 1 for most accented letters, 2 for
+    /// Chinese characters and emoji. Says how far the text is from the Latin script.
+    pub wide: u32,
+    /// Whether the raw bytes contain any escape, that is, whether decoding changes them.
+    pub escaped: bool,
+}
+
+impl Shape {
+    /// Units of the text as it would stand between the quotes of a compact JSON serialisation.
+    pub fn serialised_units(&self) -> u32 {
+        self.units
+            .saturating_add(self.escapes)
+            .saturating_add(self.long_escapes.saturating_mul(4))
+    }
+}
+
+/// What a scan found: the index of the closing quote, and the shape if it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scanned {
+    /// Index of the closing quote.
+    pub end: usize,
+    /// The shape; all zero except `escaped` when only skipping.
+    pub shape: Shape,
+}
+
+/// A way of scanning strings. `start` is the index after the opening quote.
+pub trait Scan {
+    /// Finds the closing quote; with `MEASURE` also fills the shape.
+    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined>;
+}
+
+/// Four hexadecimal digits at `at`, as a number.
+fn hex4(bytes: &[u8], at: usize) -> Result<u32, Declined> {
+    let digits = bytes.get(at..at + 4).ok_or(Declined)?;
+    let mut value = 0u32;
+    for &digit in digits {
+        let nibble = (digit as char).to_digit(16).ok_or(Declined)?;
+        value = value << 4 | nibble;
+    }
+    Ok(value)
+}
+
+/// Running totals of escapes; shared by both implementations so that they cannot disagree.
+#[derive(Default)]
+struct Escapes {
+    /// All escapes seen: each is written as at least two bytes for one unit.
+    all: u32,
+    /// `\u` escapes: four more bytes each.
+    unicode: u32,
+    /// Escapes that a canonical writer would not have used (`\/`, `\u0041`).
+    needless: u32,
+    /// Escapes that a canonical writer spells with six characters.
+    long: u32,
+    /// What `\u` escapes of characters outside ASCII add to [`Shape::wide`].
+    wide: u32,
+}
+
+impl Escapes {
+    /// Looks at the rare escapes, the ones whose letter does not tell the whole story.
+    fn rare(&mut self, bytes: &[u8], letter_at: usize) -> Result<(), Declined> {
+        if bytes[letter_at] == b'/' {
+            self.needless += 1;
+            return Ok(());
+        }
+        let value = hex4(bytes, letter_at + 1)?;
+        self.unicode += 1;
+        match value {
+            0x08 | 0x09 | 0x0a | 0x0c | 0x0d | 0x22 | 0x5c => {}
+            0x00..=0x1f => self.long += 1,
+            0x20..=0x7f => self.needless += 1,
+            0xd800..=0xdfff if !self.is_paired(bytes, letter_at, value) => return Err(Declined),
+            _ => {
+                self.needless += 1;
+                self.wide += if matches!(value, 0x80..0x800 | 0xd800..0xe000) { 1 } else { 2 };
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the surrogate escape at `letter_at` has its other half beside it.
+    fn is_paired(&self, bytes: &[u8], letter_at: usize, value: u32) -> bool {
+        let half = |at: usize| -> Option<u32> {
+            (bytes.get(at..at + 2)? == b"\\u").then(|| hex4(bytes, at + 2).ok())?
+        };
+        if value < 0xdc00 {
+            half(letter_at + 5).is_some_and(|low| (0xdc00..0xe000).contains(&low))
+        } else {
+            letter_at >= 7 && half(letter_at - 7).is_some_and(|high| (0xd800..0xdc00).contains(&high))
+        }
+    }
+
+    /// The shape of a string of `units` raw units (escapes not yet folded) with `wide` raw wide units.
+    fn shape(&self, units: u64, wide: u64) -> Shape {
+        let folded = units - u64::from(self.all) - 4 * u64::from(self.unicode);
+        Shape {
+            units: u32::try_from(folded).unwrap_or(u32::MAX),
+            escapes: self.all - self.needless,
+            long_escapes: self.long,
+            wide: u32::try_from(wide + u64::from(self.wide)).unwrap_or(u32::MAX),
+            escaped: self.all > 0,
+        }
+    }
+}
+
+/// The letters that may follow a backslash.
+const fn is_escape_letter(letter: u8) -> bool {
+    matches!(letter, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' | b'u')
+}
+
+/// Counts UTF-16 units of raw bytes that are known to be valid UTF-8.
+fn count_units(bytes: &[u8]) -> u64 {
+    (bytes.iter())
+        .map(|&byte| u64::from((byte as i8) > -65) + u64::from(byte >= 0xf0))
+        .sum()
+}
+
+/// The portable implementation.
+pub struct Portable;
+
+impl Scan for Portable {
+    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined> {
+        let mut escapes = Escapes::default();
+        let mut at = start;
+        let end = loop {
+            let found = memchr::memchr2(b'"', b'\\', bytes.get(at..).ok_or(Declined)?).ok_or(Declined)?;
+            let special = at + found;
+            if bytes[at..special].iter().any(|&byte| byte < 0x20) {
+                return Err(Declined);
+            }
+            if bytes[special] == b'"' {
+                break special;
+            }
+            let letter = *bytes.get(special + 1).ok_or(Declined)?;
+            if !is_escape_letter(letter) {
+                return Err(Declined);
+            }
+            escapes.all += 1;
+            if matches!(letter, b'/' | b'u') {
+                escapes.rare(bytes, special + 1)?;
+            }
+            at = special + 2;
+        };
+        let mut units = 0;
+        if MEASURE {
+            let inside = &bytes[start..end];
+            if simdutf8::basic::from_utf8(inside).is_err() {
+                return Err(Declined);
+            }
+            units = count_units(inside);
+        }
+        Ok(finish::<MEASURE>(end, &escapes, end - start, units))
+    }
+}
+
+/// Turns totals into an answer: `length` raw bytes that make `units` before escapes are folded.
+#[inline(always)]
+fn finish<const MEASURE: bool>(end: usize, escapes: &Escapes, length: usize, units: u64) -> Scanned {
+    let shape = if MEASURE {
+        escapes.shape(units, length as u64 - units)
+    } else {
+        Shape {
+            escaped: escapes.all > 0,
+            ..Shape::default()
+        }
+    };
+    Scanned { end, shape }
+}
+
+/// The end of a string that is short and plain: ASCII without escapes, ending within 48 bytes. `None` means only that the full
+/// scan must look. Keys, ids and timestamps take this way, and there are sixty of them on a line.
+#[inline(always)]
+pub fn short_end(bytes: &[u8], start: usize) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{
+            _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+        };
+        let window = bytes.get(start..start + 48)?;
+        for step in 0..3 {
+            // SAFETY: `window` has 48 bytes, so each of the three unaligned loads of 16 stays inside; SSE2 is part of
+            // every x86-64 processor.
+            let (stops, quotes) = unsafe {
+                let block = _mm_loadu_si128(window.as_ptr().add(step * 16).cast());
+                let quotes = _mm_cmpeq_epi8(block, _mm_set1_epi8(b'"' as i8));
+                let backslashes = _mm_cmpeq_epi8(block, _mm_set1_epi8(b'\\' as i8));
+                let controls = _mm_cmpeq_epi8(_mm_min_epu8(block, _mm_set1_epi8(0x1f)), block);
+                // The sign bit of a byte outside ASCII stops the search as well.
+                let odd = _mm_or_si128(_mm_or_si128(backslashes, controls), block);
+                let quotes = _mm_movemask_epi8(quotes) as u32;
+                (_mm_movemask_epi8(odd) as u32 | quotes, quotes)
+            };
+            if stops != 0 {
+                let first = stops.trailing_zeros();
+                return (quotes >> first & 1 == 1).then(|| start + step * 16 + first as usize);
+            }
+        }
+    }
+    None
+}
+
+/// The AVX2 implementation. Whoever uses it has asked [`Avx2::is_available`] first.
+#[cfg(target_arch = "x86_64")]
+pub struct Avx2;
+
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// Whether this processor has what the scan is compiled for.
+    pub fn is_available() -> bool {
+        use std::arch::is_x86_feature_detected;
+        is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("lzcnt")
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use super::{Avx2, Declined, Escapes, Scan, Scanned, finish};
+    use std::arch::x86_64::{
+        __m256i, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8,
+        _mm256_cmpgt_epi8, _mm256_max_epu8, _mm256_or_si256, _mm256_set1_epi8,
+    };
+
+    const STEP: usize = 64;
+    const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+
+    /// Sixty-four bytes as two registers.
+    #[derive(Clone, Copy)]
+    struct Block(__m256i, __m256i);
+
+    impl Block {
+        #[inline(always)]
+        fn mask(low: __m256i, high: __m256i) -> u64 {
+            // SAFETY: pure register arithmetic; AVX2 is present because every caller is reached through
+            // a function compiled for AVX2 after a run-time check.
+            unsafe {
+                let low = _mm256_movemask_epi8(low) as u32;
+                let high = _mm256_movemask_epi8(high) as u32;
+                u64::from(low) | u64::from(high) << 32
+            }
+        }
+
+        #[inline(always)]
+        fn equals(self, byte: u8) -> u64 {
+            // SAFETY: as in `mask`.
+            unsafe {
+                let wanted = _mm256_set1_epi8(byte as i8);
+                Self::mask(_mm256_cmpeq_epi8(self.0, wanted), _mm256_cmpeq_epi8(self.1, wanted))
+            }
+        }
+
+        #[inline(always)]
+        fn controls(self) -> u64 {
+            // SAFETY: as in `mask`.
+            unsafe {
+                let limit = _mm256_set1_epi8(0x1f);
+                Self::mask(
+                    _mm256_cmpeq_epi8(_mm256_min_epu8(self.0, limit), self.0),
+                    _mm256_cmpeq_epi8(_mm256_min_epu8(self.1, limit), self.1),
+                )
+            }
+        }
+
+        #[inline(always)]
+        fn is_ascii(self) -> bool {
+            // SAFETY: as in `mask`.
+            unsafe { _mm256_movemask_epi8(_mm256_or_si256(self.0, self.1)) == 0 }
+        }
+
+        /// Bytes that start a character, and those that start one of two UTF-16 units.
+        #[inline(always)]
+        fn starts(self) -> (u64, u64) {
+            // SAFETY: as in `mask`.
+            unsafe {
+                let continuation = _mm256_set1_epi8(-65);
+                let four = _mm256_set1_epi8(0xf0u8 as i8);
+                (
+                    Self::mask(_mm256_cmpgt_epi8(self.0, continuation), _mm256_cmpgt_epi8(self.1, continuation)),
+                    Self::mask(
+                        _mm256_cmpeq_epi8(_mm256_max_epu8(self.0, four), self.0),
+                        _mm256_cmpeq_epi8(_mm256_max_epu8(self.1, four), self.1),
+                    ),
+                )
+            }
+        }
+
+        /// Bytes outside ASCII.
+        #[inline(always)]
+        fn wide(self) -> u64 {
+            Self::mask(self.0, self.1)
+        }
+    }
+
+    impl Scan for Avx2 {
+        #[inline]
+        fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined> {
+            // SAFETY: nobody names `Avx2` without having called `is_available` (see `super::Avx2`).
+            unsafe { string::<MEASURE>(bytes, start) }
+        }
+    }
+
+    /// The scan itself. A function of its own because only a function can be compiled for AVX2; inlining it into
+    /// its callers would multiply the code of the whole walker.
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
+    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined> {
+        let mut escapes = Escapes::default();
+        let mut at = start;
+        // Bytes beyond one per unit, counted where the text is not ASCII.
+        let mut beyond = 0u64;
+        let mut is_ascii = true;
+        // Bit 0 is set when the first byte of the next block is escaped by the last one of this block.
+        let mut carry = 0u64;
+        loop {
+            if at >= bytes.len() {
+                return Err(Declined);
+            }
+            let mut tail = [0u8; STEP];
+            let pointer = if at + STEP <= bytes.len() {
+                bytes[at..].as_ptr()
+            } else {
+                // The zero padding reads as control characters, so the scan stops at the end of the slice.
+                tail[..bytes.len() - at].copy_from_slice(&bytes[at..]);
+                tail.as_ptr()
+            };
+            // SAFETY: `pointer` leads to at least 64 readable bytes, either inside `bytes` (checked one
+            // line above) or the padded copy; the loads have no alignment demand.
+            let block = unsafe {
+                Block(
+                    _mm256_loadu_si256(pointer.cast()),
+                    _mm256_loadu_si256(pointer.add(32).cast()),
+                )
+            };
+            let backslashes = block.equals(b'\\');
+            let quotes = block.equals(b'"');
+            let controls = block.controls();
+            // Which bytes are escaped, and which backslashes start an escape. A run of backslashes
+            // alternates; the subtraction lets the carry run through each one (the method of simdjson).
+            let (escaped, starters) = if backslashes | carry == 0 {
+                (0, 0)
+            } else {
+                let potential = backslashes & !carry;
+                let maybe_escaped = potential << 1;
+                let codes = (maybe_escaped | ODD).wrapping_sub(potential) ^ ODD;
+                let escaped = codes ^ (backslashes | carry);
+                let starters = codes & backslashes;
+                carry = starters >> 63;
+                (escaped, starters)
+            };
+            let stops = (quotes & !escaped) | controls;
+            // Bits before the first stop belong to the string.
+            let inside = if stops == 0 { u64::MAX } else { stops.wrapping_sub(1) & !stops };
+            if escaped & inside != 0 || (stops == 0 && starters != 0) {
+                escapes.all += (starters & inside).count_ones();
+                let mut letters = escaped & inside;
+                let common = block.equals(b'n')
+                    | quotes
+                    | backslashes
+                    | block.equals(b't')
+                    | block.equals(b'r')
+                    | block.equals(b'b')
+                    | block.equals(b'f');
+                letters &= !common;
+                while letters != 0 {
+                    let letter_at = at + letters.trailing_zeros() as usize;
+                    if !matches!(bytes[letter_at], b'/' | b'u') {
+                        return Err(Declined);
+                    }
+                    escapes.rare(bytes, letter_at)?;
+                    letters &= letters - 1;
+                }
+            } else {
+                escapes.all += (starters & inside).count_ones();
+            }
+            if MEASURE && !block.is_ascii() {
+                is_ascii = false;
+                let (starts, fours) = block.starts();
+                let high = block.wide() & inside;
+                let units = (starts & high).count_ones() + (fours & inside).count_ones();
+                // May pass below zero inside a character that two blocks share, and in text that is not UTF-8.
+                beyond = beyond.wrapping_add(u64::from(high.count_ones()).wrapping_sub(u64::from(units)));
+            }
+            if stops != 0 {
+                let end = at + stops.trailing_zeros() as usize;
+                if controls & stops & stops.wrapping_neg() != 0 {
+                    return Err(Declined);
+                }
+                if MEASURE && !is_ascii && simdutf8::basic::from_utf8(&bytes[start..end]).is_err() {
+                    return Err(Declined);
+                }
+                let units = ((end - start) as u64).wrapping_sub(beyond);
+                return Ok(finish::<MEASURE>(end, &escapes, end - start, units));
+            }
+            at += STEP;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(text: &[u8], measured: Result<(usize, u32, u32), ()>) {
+        let portable = Portable::string::<true>(text, 0);
+        assert_eq!(
+            portable.map(|found| (found.end, found.shape.units, found.shape.escapes)).map_err(|_| ()),
+            measured,
+            "{:?}",
+            String::from_utf8_lossy(text)
+        );
+        assert_same(text);
+    }
+
+    fn assert_same(text: &[u8]) {
+        #[cfg(target_arch = "x86_64")]
+        if Avx2::is_available() {
+            assert_eq!(Portable::string::<true>(text, 0), Avx2::string::<true>(text, 0), "{text:?}");
+            assert_eq!(Portable::string::<false>(text, 0), Avx2::string::<false>(text, 0), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn measures_what_a_client_would() {
+        check(b"\"", Ok((0, 0, 0)));
+        check(b"plain\" rest", Ok((5, 5, 0)));
+        check(br#"a\nb\"c\\""#, Ok((9, 6, 3)));
+        check("größer 漢字 😀\"".as_bytes(), Ok((20, 12, 0)));
+        check(br#"\u0041\/""#, Ok((8, 2, 0)));
+        check(br#"\u0007""#, Ok((6, 1, 1)));
+        check(br#"\ud83d\ude00""#, Ok((12, 2, 0)));
+    }
+
+    #[test]
+    fn declines_what_the_slow_path_must_judge() {
+        check(b"no end", Err(()));
+        check(b"line\nbreak\"", Err(()));
+        check(br#"\x41""#, Err(()));
+        check(br#"\u12g4""#, Err(()));
+        check(br#"\ud83d alone""#, Err(()));
+        check(b"\xff\"", Err(()));
+        check(b"ends in a backslash\\", Err(()));
+    }
+
+    #[test]
+    fn runs_of_backslashes_over_block_edges() {
+        for lead in 0..70 {
+            for run in 0..70 {
+                let mut text = vec![b'x'; lead];
+                text.extend(std::iter::repeat_n(b'\\', run));
+                text.extend(b"\"tail\"\"");
+                assert_same(&text);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_agree(text in prop::collection::vec(prop_oneof![
+            4 => any::<u8>(), 4 => Just(b'\\'), 2 => Just(b'"'), 4 => Just(b'u'), 4 => Just(b'd'),
+            8 => Just(b'8'), 2 => Just(b'n'), 8 => 0x20u8..0x7f], 0..300))
+        {
+            assert_same(&text);
+        }
+    }
+}

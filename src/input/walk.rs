@@ -1,0 +1,117 @@
+//! Taking lines into a log: the fast path first, the slow path for what it declines.
+//!
+//! The fast path needs no newline search of its own: the walker finds the end of the object, and the newline must
+//! follow it. So every byte is looked at once.
+
+use super::bytes::Lines;
+use super::json::Raw;
+use super::record::{Record, read};
+use super::repair::{Outcome, Refusal, Repairer, Rung};
+use super::skim::{Portable, Scan};
+use crate::session::build::Builder;
+use crate::session::log::TroubleKind;
+
+/// Reads lines into a [`Builder`].
+pub struct Walker<'p> {
+    builder: Builder,
+    repairer: Repairer,
+    max_line: usize,
+    progress: &'p (dyn Fn(u64) + Sync),
+}
+
+impl<'p> Walker<'p> {
+    /// Starts a log or a part of one. `progress` is told how many bytes were taken, block by block.
+    pub fn new(max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> Walker<'p> {
+        Walker {
+            builder: Builder::new(),
+            repairer: Repairer::default(),
+            max_line,
+            progress,
+        }
+    }
+
+    /// The log so far.
+    pub fn into_builder(self) -> Builder {
+        self.builder
+    }
+
+    fn walk<S: Scan>(&mut self, bytes: &[u8], offset: u64) {
+        let mut record = Record::default();
+        let mut lines = self.builder.lines();
+        let mut at = 0;
+        while at < bytes.len() {
+            lines += 1;
+            let mut raw = Raw::<S>::new(bytes, at);
+            let end = match read(&mut raw, &mut record).and_then(|()| raw.end_of_line()) {
+                Ok(end) => {
+                    self.builder.push(&record, lines, offset + at as u64);
+                    end
+                }
+                Err(_) => {
+                    let reached = raw.position();
+                    let newline = memchr::memchr(b'\n', &bytes[reached..]);
+                    let end = newline.map_or(bytes.len(), |found| reached + found + 1);
+                    self.mend(&bytes[at..end], lines, offset + at as u64, newline.is_some());
+                    end
+                }
+            };
+            self.builder.count_lines(1, (end - at) as u64);
+            at = end;
+        }
+    }
+
+    /// The slow path for one line.
+    #[cold]
+    fn mend(&mut self, line: &[u8], number: u64, offset: u64, is_complete: bool) {
+        if line.len() > self.max_line {
+            self.pass(number, offset, line);
+            return;
+        }
+        let builder = &mut self.builder;
+        let outcome = self.repairer.read(line, &mut |record| builder.push(record, number, offset));
+        let trouble = match outcome {
+            Outcome::Blank | Outcome::Read { rung: Rung::AsIs, .. } => return,
+            Outcome::Read { rung: Rung::Stripped, .. } => TroubleKind::Stripped,
+            Outcome::Read { rung: Rung::Mended, .. } => TroubleKind::Mended,
+            Outcome::Read { rung: Rung::Split, .. } => TroubleKind::Split,
+            Outcome::Read { rung: Rung::Resynced, .. } => TroubleKind::Resynced,
+            Outcome::Refused(_) if !is_complete => TroubleKind::TornTail,
+            Outcome::Refused(Refusal::Malformed) => TroubleKind::Malformed,
+            Outcome::Refused(Refusal::NotAnObject) => TroubleKind::NotAnObject,
+            Outcome::Refused(Refusal::TooDeep) => TroubleKind::TooDeep,
+            Outcome::Refused(Refusal::OnlyNul) => TroubleKind::OnlyNul,
+        };
+        self.builder.trouble(trouble, number, offset);
+    }
+
+    /// A line too long to be held. Snapshots of files grow without bound and are of no use here: they are counted
+    /// like short ones. Anything else is trouble.
+    fn pass(&mut self, number: u64, offset: u64, head: &[u8]) {
+        let snapshot = b"{\"type\":\"file-history-snapshot\"";
+        if head.starts_with(snapshot) {
+            self.builder.count_kind("file-history-snapshot");
+        } else {
+            self.builder.trouble(TroubleKind::TooLong, number, offset);
+        }
+    }
+}
+
+impl Lines for Walker<'_> {
+    fn lines(&mut self, bytes: &[u8], offset: u64) {
+        #[cfg(target_arch = "x86_64")]
+        if super::skim::Avx2::is_available() {
+            self.walk::<super::skim::Avx2>(bytes, offset);
+            (self.progress)(bytes.len() as u64);
+            return;
+        }
+        self.walk::<Portable>(bytes, offset);
+        (self.progress)(bytes.len() as u64);
+    }
+
+    fn too_long(&mut self, offset: u64, length: u64, head: &[u8]) {
+        let number = self.builder.lines() + 1;
+        self.pass(number, offset, head);
+        self.builder.count_lines(1, length);
+        (self.progress)(length);
+    }
+}

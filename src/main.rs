@@ -1,0 +1,23 @@
+//! The `backcast` binary: reads the command line, runs a command, turns its end into an exit status.
+
+use backcast::cli::Cli;
+use backcast::commands::{self, Ending};
+use clap::Parser;
+use std::process::ExitCode;
+
+// Parsing makes many small blocks on several threads; see benches/README.md for what this is worth.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match commands::run(cli) {
+        Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::InputLost) => ExitCode::from(3),
+        Err(error) if commands::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("backcast: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

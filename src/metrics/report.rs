@@ -1,0 +1,403 @@
+//! What one session adds up to: its API calls, its ledger, its window over time.
+//!
+//! Pure: takes threaded records, gives numbers. Calls are merged inside the session here; merging across sessions is the
+//! work of [`super::usage`].
+
+use crate::input::record::Tokens;
+use crate::problem::Problem;
+use crate::session::build::IdMap;
+use crate::session::log::{Block, NO_TIME, RecordKind, Time};
+use crate::session::thread::{Chain, Node, Part, Session, Threaded, is_prompt, thread};
+use crate::tokens::calibrate::{Origin, RoundSize, Unfit, size};
+use crate::tokens::ledger::Ledger;
+use crate::tokens::ratios::RatioTable;
+use crate::tokens::reads::{ReadTracker, Reads};
+use std::collections::BTreeMap;
+
+/// Times that count; both ends included and excluded as ranges go.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter {
+    /// From here on.
+    pub since: Option<Time>,
+    /// Up to, but not including.
+    pub until: Option<Time>,
+}
+
+impl Filter {
+    /// Whether a time counts. Without limits everything does, also what has no time.
+    pub fn takes(&self, time: Time) -> bool {
+        match (self.since, self.until) {
+            (None, None) => true,
+            _ if time == NO_TIME => false,
+            (since, until) => since.is_none_or(|since| time >= since) && until.is_none_or(|until| time < until),
+        }
+    }
+}
+
+/// One API call, as far as one session tells.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Call {
+    /// Hash of the message id; 0 if it has none.
+    pub message: u64,
+    /// Hash of the request id; 0 if it has none.
+    pub request: u64,
+    /// What was billed: the most complete line.
+    pub tokens: Tokens,
+    /// What the model was sent at the (last) iteration.
+    pub window: u64,
+    /// When the first line was written.
+    pub time: Time,
+    /// Number of the model in [`SessionReport::names`].
+    pub model: u32,
+    /// Number of the git branch.
+    pub branch: u32,
+    /// Number of the working directory.
+    pub cwd: u32,
+    /// Number of the sub-agent; 0 for the main agent.
+    pub agent: u32,
+    /// Made by a sub-agent.
+    pub is_sidechain: bool,
+    /// Seen only in a progress record.
+    pub is_progress: bool,
+    /// All its lines are copies that another session owns.
+    pub is_copied: bool,
+    /// On a rewound branch.
+    pub is_rewound: bool,
+}
+
+/// The window of the main chain over its rounds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Rounds with a known window.
+    pub rounds: u64,
+    /// Largest.
+    pub peak: u64,
+    /// Sum, for the mean.
+    pub sum: u128,
+    /// At the last round.
+    pub last: u64,
+    /// System prompt and tools at the first call.
+    pub base: Option<u64>,
+}
+
+impl Occupancy {
+    fn add(&mut self, round: &RoundSize) {
+        if let Some(context) = round.context() {
+            self.rounds += 1;
+            self.peak = self.peak.max(context);
+            self.sum += u128::from(context);
+            self.last = context;
+        }
+        if self.base.is_none() {
+            self.base = round.base.map(|base| base.round() as u64);
+        }
+    }
+
+    /// Mean over the rounds.
+    pub fn mean(&self) -> Option<u64> {
+        (self.rounds > 0).then(|| (self.sum / u128::from(self.rounds)) as u64)
+    }
+}
+
+/// Boundaries by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Boundaries {
+    /// Automatic compactions.
+    pub auto: u64,
+    /// Compactions that a person asked for.
+    pub manual: u64,
+    /// Recorded micro-compactions.
+    pub micro: u64,
+}
+
+/// How well a round was predicted from the one before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// Number of the model.
+    pub model: u32,
+    /// Predicted minus actual.
+    pub error: f64,
+    /// The same with characters / 4.
+    pub naive_error: f64,
+    /// What the model was really sent.
+    pub actual: f64,
+}
+
+/// A session in numbers.
+#[derive(Debug, Default)]
+pub struct SessionReport {
+    /// Its id.
+    pub id: String,
+    /// Strings that calls refer to; number 0 is empty.
+    pub names: Vec<String>,
+    /// Working directory of its first record.
+    pub project: String,
+    /// First and last time of its own records.
+    pub times: Option<(Time, Time)>,
+    /// Client version of its last record.
+    pub version: String,
+    /// Its calls, copies included.
+    pub calls: Vec<Call>,
+    /// What its tokens were spent on, copies left out.
+    pub ledger: Ledger,
+    /// Tokens on rewound branches (estimated), not in the ledger.
+    pub rewound: Ledger,
+    /// Rewound branches.
+    pub branches: u64,
+    /// Sub-agents.
+    pub subagents: u64,
+    /// Prompts that people typed.
+    pub prompts: u64,
+    /// Records that another session owns.
+    pub copied_records: u64,
+    /// The window of the main chain.
+    pub occupancy: Occupancy,
+    /// Its boundaries.
+    pub boundaries: Boundaries,
+    /// Files read more than once.
+    pub reads: Reads,
+    /// How well rounds are predicted.
+    pub predictions: Vec<Prediction>,
+    /// Rounds that cannot be predicted, by reason.
+    pub unfit: BTreeMap<Unfit, u64>,
+    /// What was not as it should be.
+    pub problems: Vec<Problem>,
+}
+
+/// Reports on one session.
+pub fn report(id: &str, parts: &[Part], table: &RatioTable, filter: Filter) -> SessionReport {
+    let session = Session::new(id, parts);
+    let mut threaded = thread(&session);
+    let mut report = SessionReport {
+        id: id.to_owned(),
+        names: vec![String::new()],
+        branches: u64::from(threaded.branches),
+        problems: std::mem::take(&mut threaded.problems),
+        ..SessionReport::default()
+    };
+    let mut names = Names::default();
+    survey(&session, filter, &mut report);
+    for (at, chain) in threaded.chains.iter().enumerate() {
+        book_chain(&session, chain, at == 0, table, filter, &mut report, &mut names);
+    }
+    book_rewound(&session, &threaded, table, filter, &mut report);
+    book_calls(&session, &threaded, filter, &mut report, &mut names);
+    report
+}
+
+/// Numbers strings of a report.
+#[derive(Default)]
+struct Names {
+    numbers: IdMap<String, u32>,
+}
+
+impl Names {
+    fn number(&mut self, names: &mut Vec<String>, text: &str) -> u32 {
+        if text.is_empty() {
+            return 0;
+        }
+        if let Some(&number) = self.numbers.get(text) {
+            return number;
+        }
+        names.push(text.to_owned());
+        let number = names.len() as u32 - 1;
+        self.numbers.insert(text.to_owned(), number);
+        number
+    }
+}
+
+/// What can be read off the records without threading them.
+fn survey(session: &Session<'_>, filter: Filter, report: &mut SessionReport) {
+    for node in session.own_nodes() {
+        let record = session.record(node);
+        if session.is_copied(node) {
+            report.copied_records += 1;
+            continue;
+        }
+        if !filter.takes(record.time) {
+            continue;
+        }
+        let log = session.log(node);
+        let scope = log.scope_of(record);
+        if record.time != NO_TIME {
+            let (first, last) = report.times.unwrap_or((record.time, record.time));
+            report.times = Some((first.min(record.time), last.max(record.time)));
+        }
+        if report.project.is_empty() {
+            report.project = log.string(scope.cwd).to_owned();
+        }
+        if scope.version != 0 && !scope.is_sidechain {
+            report.version = log.string(scope.version).to_owned();
+        }
+        match record.kind {
+            RecordKind::Boundary => match session.boundary(node) {
+                Some(boundary) if !boundary.is_auto => report.boundaries.manual += 1,
+                _ => report.boundaries.auto += 1,
+            },
+            RecordKind::MicroBoundary => report.boundaries.micro += 1,
+            RecordKind::User if !scope.is_sidechain && is_prompt(session, node) => report.prompts += 1,
+            _ => {}
+        }
+    }
+}
+
+fn book_chain(
+    session: &Session<'_>,
+    chain: &Chain,
+    is_main: bool,
+    table: &RatioTable,
+    filter: Filter,
+    report: &mut SessionReport,
+    names: &mut Names,
+) {
+    report.subagents += u64::from(chain.is_sidechain);
+    let mut reads = ReadTracker::default();
+    let ledger = &mut report.ledger;
+    let mut last_summary = None;
+    let sizes = size(session, chain, table, &mut |node: Node, block: &Block, tokens: f64, origin: Origin| {
+        let record = session.record(node);
+        if session.is_copied(node) || !filter.takes(record.time) {
+            return;
+        }
+        let log = session.log(node);
+        // What was read before a compaction is gone. The summary is the first thing in the new window.
+        if record.is_summary && last_summary != Some(node) {
+            reads.boundary();
+            last_summary = Some(node);
+        }
+        ledger.add(block, log.string(block.name), tokens, origin);
+        reads.block(block, log.string(block.name), log.string(block.path), tokens);
+    });
+    report.reads.merge(&reads.finish());
+    if is_main {
+        let counted = std::iter::zip(&chain.rounds, &sizes.rounds)
+            .filter(|(round, size)| filter.takes(size.time) && !session.is_copied(round.lines[0]));
+        for (_, size) in counted {
+            report.occupancy.add(size);
+        }
+    }
+    for pair in &sizes.pairs {
+        if filter.takes(session.record(pair.node).time) {
+            let model = session.response(pair.node).map_or("", |line| session.log(pair.node).string(line.model));
+            report.predictions.push(Prediction {
+                model: names.number(&mut report.names, model),
+                error: pair.predicted - pair.actual,
+                naive_error: pair.naive - pair.actual,
+                actual: pair.actual,
+            });
+        }
+    }
+    for unfit in sizes.unfit {
+        *report.unfit.entry(unfit).or_insert(0) += 1;
+    }
+}
+
+fn book_rewound(
+    session: &Session<'_>,
+    threaded: &Threaded,
+    table: &RatioTable,
+    filter: Filter,
+    report: &mut SessionReport,
+) {
+    for &node in &threaded.rewound {
+        let record = session.record(node);
+        if session.is_copied(node) || !filter.takes(record.time) {
+            continue;
+        }
+        let log = session.log(node);
+        let model = session.response(node).map_or("", |line| log.string(line.model));
+        let ratios = table.of(model);
+        for block in session.blocks(node) {
+            let tokens = match record.kind {
+                RecordKind::Assistant => table.output(ratios, block, log),
+                _ => table.input(ratios, block, log),
+            };
+            report.rewound.add(block, log.string(block.name), tokens, Origin::Estimated);
+        }
+    }
+}
+
+/// Merges the lines of each call.
+fn book_calls(
+    session: &Session<'_>,
+    threaded: &Threaded,
+    filter: Filter,
+    report: &mut SessionReport,
+    names: &mut Names,
+) {
+    let mut rewound = vec![false; threaded.rewound.last().map_or(0, |last| *last as usize + 1)];
+    for node in &threaded.rewound {
+        rewound[*node as usize] = true;
+    }
+    let mut known = IdMap::<u64, Vec<u32>>::default();
+    for node in session.own_nodes() {
+        let Some(line) = session.response(node) else { continue };
+        let log = session.log(node);
+        let record = session.record(node);
+        let tokens = line.billed();
+        let model = log.string(line.model);
+        if tokens.is_zero() || model == "<synthetic>" || !filter.takes(record.time) {
+            continue;
+        }
+        let scope = log.scope_of(record);
+        let is_copied = session.is_copied(node);
+        if line.message == 0 && is_copied {
+            continue;
+        }
+        let call = Call {
+            message: line.message,
+            request: line.request,
+            tokens,
+            window: line.context().input_side(),
+            time: record.time,
+            model: names.number(&mut report.names, model),
+            branch: names.number(&mut report.names, log.string(scope.branch)),
+            cwd: names.number(&mut report.names, log.string(scope.cwd)),
+            agent: names.number(&mut report.names, log.string(scope.agent)),
+            is_sidechain: scope.is_sidechain,
+            is_progress: line.is_progress,
+            is_copied,
+            is_rewound: rewound.get(node as usize).copied().unwrap_or(false),
+        };
+        let candidates = known.entry(line.message).or_default();
+        let same = candidates.iter().find(|at| call.is_same(&report.calls[**at as usize])).copied();
+        match same.filter(|_| line.message != 0) {
+            Some(at) => report.calls[at as usize].merge(&call),
+            None => {
+                candidates.push(report.calls.len() as u32);
+                report.calls.push(call);
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Whether two tellings are of one call: same message, and requests that do not contradict each other.
+    pub fn is_same(&self, other: &Call) -> bool {
+        self.message == other.message
+            && (self.request == other.request || self.request == 0 || other.request == 0)
+    }
+
+    /// How good a teller is; the smallest one says where a call belongs.
+    pub fn rank(&self) -> (bool, bool, bool) {
+        (self.is_progress, self.is_copied, self.is_sidechain)
+    }
+
+    /// Takes in another telling of the same call: the most complete counts, the place of the better teller.
+    pub fn merge(&mut self, other: &Call) {
+        let fullness = |call: &Call| (call.tokens.output, call.tokens.total());
+        if fullness(other) > fullness(self) {
+            self.tokens = other.tokens;
+            self.window = other.window;
+        }
+        self.request = self.request.max(other.request);
+        self.time = match (self.time, other.time) {
+            (NO_TIME, time) | (time, NO_TIME) => time,
+            (a, b) => a.min(b),
+        };
+        if other.rank() < self.rank() {
+            let Call { tokens, window, request, time, .. } = *self;
+            *self = Call { tokens, window, request, time, ..*other };
+        }
+    }
+}

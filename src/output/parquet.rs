@@ -1,0 +1,200 @@
+//! A sheet as Parquet: the schema follows the declared columns, every column is optional, bytes are the same for the
+//! same rows. Uses the low-level column writers, which spare us the whole of Arrow.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use ::parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use ::parquet::errors::Result;
+use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::properties::WriterProperties;
+use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use ::parquet::schema::types::{Type, TypePtr};
+
+use crate::output::Sheet;
+use crate::output::columns::{Column, Kind, Unit, Value};
+
+/// Fixed, so that a new build of this program or of its libraries does not change files on its own.
+const CREATED_BY: &str = "backcast";
+
+/// Bounds the memory of a reader; small enough for a reader to skip, large enough to compress well.
+const ROWS_PER_GROUP: usize = 64 * 1024;
+
+/// Encodes in memory first: the encoder wants a `Send` sink, which standard output behind `dyn Write` is not.
+pub(super) fn write<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(&encode(sheet).map_err(io::Error::other)?)
+}
+
+fn encode<R>(sheet: &Sheet<R>) -> Result<Vec<u8>> {
+    let version = KeyValue::new("schema_version".to_owned(), sheet.schema_version.to_string());
+    let properties = WriterProperties::builder()
+        .set_created_by(CREATED_BY.to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_key_value_metadata(Some(vec![version]))
+        .build();
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema(sheet.columns)?, Arc::new(properties))?;
+    for rows in sheet.rows.chunks(ROWS_PER_GROUP) {
+        let mut group = writer.next_row_group()?;
+        let mut columns = sheet.columns.iter();
+        while let Some(mut cells) = group.next_column()? {
+            if let Some(column) = columns.next() {
+                write_column(column, rows, &mut cells)?;
+            }
+            cells.close()?;
+        }
+        group.close()?;
+    }
+    writer.into_inner()
+}
+
+fn schema<R>(columns: &[Column<R>]) -> Result<TypePtr> {
+    let field = |column: &Column<R>| {
+        let physical = match column.unit.kind() {
+            Kind::Text => Physical::BYTE_ARRAY,
+            Kind::Int => Physical::INT64,
+            Kind::Float => Physical::DOUBLE,
+            Kind::Flag => Physical::BOOLEAN,
+        };
+        let logical = match column.unit {
+            Unit::Text => Some(LogicalType::String),
+            Unit::Time => Some(LogicalType::timestamp(true, TimeUnit::MILLIS)),
+            _ => None,
+        };
+        Type::primitive_type_builder(column.name, physical)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type(logical)
+            .build()
+            .map(Arc::new)
+    };
+    let fields = columns.iter().map(field).collect::<Result<_>>()?;
+    Ok(Arc::new(Type::group_type_builder("rows").with_fields(fields).build()?))
+}
+
+fn write_column<R>(column: &Column<R>, rows: &[R], out: &mut SerializedColumnWriter) -> Result<()> {
+    let cells = rows.iter().map(|row| column.cell(row));
+    match column.unit.kind() {
+        Kind::Text => put::<ByteArrayType>(
+            out,
+            cells.map(|cell| match cell {
+                Value::Text(text) => Some(ByteArray::from(text.into_bytes())),
+                _ => None,
+            }),
+        ),
+        Kind::Int => put::<Int64Type>(
+            out,
+            cells.map(|cell| match cell {
+                Value::Int(number) => Some(number),
+                _ => None,
+            }),
+        ),
+        Kind::Float => put::<DoubleType>(
+            out,
+            cells.map(|cell| match cell {
+                Value::Float(number) => Some(number),
+                _ => None,
+            }),
+        ),
+        Kind::Flag => put::<BoolType>(
+            out,
+            cells.map(|cell| match cell {
+                Value::Flag(flag) => Some(flag),
+                _ => None,
+            }),
+        ),
+    }
+}
+
+/// Values go in without the gaps; the definition level of each row says whether it has one.
+fn put<T: DataType>(out: &mut SerializedColumnWriter, cells: impl Iterator<Item = Option<T::T>>) -> Result<()> {
+    let mut values = Vec::new();
+    let mut levels = Vec::new();
+    for cell in cells {
+        levels.push(i16::from(cell.is_some()));
+        values.extend(cell);
+    }
+    out.typed::<T>().write_batch(&values, Some(&levels), None)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    use ::parquet::record::Field;
+
+    use super::*;
+    use crate::output::sample::{self, Row};
+
+    fn reader(rows: &[Row]) -> SerializedFileReader<File> {
+        let mut file = tempfile::tempfile().unwrap();
+        write(&sample::sheet(rows), &mut file).unwrap();
+        SerializedFileReader::new(file).unwrap()
+    }
+
+    fn read_back(rows: &[Row]) -> Vec<Vec<Field>> {
+        let reader = reader(rows);
+        let rows = reader.get_row_iter(None).unwrap();
+        rows.map(|row| row.unwrap().get_column_iter().map(|(_, field)| field.clone()).collect())
+            .collect()
+    }
+
+    #[test]
+    fn values_and_gaps_come_back() {
+        let back = read_back(&sample::rows());
+        assert_eq!(
+            back[0],
+            [
+                Field::Str("~/code/backcast".into()),
+                Field::Str("0d9f6c1e-52aa-4c7e-9b1d-7f0a2f6f3b10".into()),
+                Field::Long(1_284),
+                Field::Long(48_213_377),
+                Field::Long(31_415_926),
+                Field::Double(0.9731),
+                Field::Long(11_524_000),
+                Field::TimestampMillis(1_767_323_045_678),
+                Field::Bool(false),
+            ]
+        );
+        assert_eq!(
+            back[1][0],
+            Field::Str("=HYPERLINK(\"http://x\",\"y\"),\n\u{1b}[31mred".into())
+        );
+        assert_eq!(back[2][0], Field::Str(String::new()));
+        assert!(back[2][1..].iter().all(|field| *field == Field::Null));
+    }
+
+    #[test]
+    fn the_file_says_what_it_is() {
+        let reader = reader(&sample::rows());
+        let file = reader.metadata().file_metadata();
+        assert_eq!(file.created_by(), Some("backcast"));
+        let version = KeyValue::new("schema_version".to_owned(), "3".to_owned());
+        assert!(file.key_value_metadata().unwrap().contains(&version));
+        let names: Vec<&str> = file.schema().get_fields().iter().map(|field| field.name()).collect();
+        assert_eq!(
+            names,
+            sample::COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>()
+        );
+        assert!(file.schema().get_fields().iter().all(|field| field.is_optional()));
+    }
+
+    #[test]
+    fn no_rows_leave_the_schema() {
+        assert!(read_back(&[]).is_empty());
+    }
+
+    #[test]
+    fn many_rows_make_several_groups() {
+        let rows = vec![
+            Row {
+                tokens: Some(1),
+                ..Row::default()
+            };
+            ROWS_PER_GROUP + 1
+        ];
+        assert_eq!(reader(&rows).num_row_groups(), 2);
+        assert_eq!(read_back(&rows).len(), rows.len());
+    }
+}

@@ -1,0 +1,215 @@
+//! The parallel driver: the only place that knows about threads.
+//!
+//! Three steps. Logs are read side by side (a big one in parts) into their packed form, from the cache where it knows
+//! them. The plan says which logs make up which session and who owns what. Then sessions are worked on side by side.
+//! Results come back in a fixed order, so output never depends on the number of threads.
+
+use crate::cache::{self, Cache};
+use crate::input::bytes::{Io, Limits, Log as OpenLog};
+use crate::input::discover::Found;
+use crate::input::walk::Walker;
+use crate::problem::{Kind, Problem};
+use crate::session::build::Builder;
+use crate::session::corpus::{LogOutline, Plan, plan};
+use crate::session::log::Log;
+use crate::session::pack::{self, Outline};
+use crate::session::thread::Part;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// A part of a big file that one thread reads at a time.
+const PART: u64 = 8 << 20;
+
+/// How logs are read.
+pub struct Options<'a> {
+    /// Mapping or reading.
+    pub io: Io,
+    /// Bounds.
+    pub limits: Limits,
+    /// The cache, if one is used.
+    pub cache: Option<&'a Cache>,
+    /// Told about bytes as they are taken.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// All logs of a run, packed, and how they fall into sessions.
+pub struct Corpus {
+    packed: Vec<Vec<u8>>,
+    outlines: Vec<LogOutline>,
+    plan: Plan,
+    /// Lines by record type, over all logs.
+    pub kinds: BTreeMap<String, u64>,
+    /// Lines of all logs.
+    pub lines: u64,
+    /// Bytes of all logs, unpacked.
+    pub bytes: u64,
+    /// Problems with files and lines.
+    pub problems: Vec<Problem>,
+}
+
+/// Runs `work` on a pool of `threads` (all cores if `None`).
+pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> anyhow::Result<R> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?;
+    Ok(pool.install(work))
+}
+
+impl Corpus {
+    /// Reads all logs.
+    pub fn read(logs: &[Found], options: &Options<'_>) -> Corpus {
+        let read = logs.par_iter().map(|found| read_log(found, options)).collect::<Vec<_>>();
+        let mut corpus = Corpus {
+            packed: Vec::with_capacity(read.len()),
+            outlines: Vec::with_capacity(read.len()),
+            plan: Plan::default(),
+            kinds: BTreeMap::new(),
+            lines: 0,
+            bytes: 0,
+            problems: Vec::new(),
+        };
+        for one in read {
+            corpus.problems.extend(one.problems);
+            corpus.lines += one.lines;
+            corpus.bytes += one.bytes;
+            for (kind, count) in one.kinds {
+                *corpus.kinds.entry(kind).or_insert(0) += count;
+            }
+            corpus.packed.push(one.packed);
+            corpus.outlines.push(one.outline);
+        }
+        corpus.plan = plan(&corpus.outlines);
+        // Only the plan needed the ids.
+        for outline in &mut corpus.outlines {
+            outline.ids = Vec::new();
+        }
+        corpus
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.plan.sessions.len()
+    }
+
+    /// Works on every session; results in the order of the plan.
+    pub fn map_sessions<R: Send>(&self, work: impl Fn(&str, &[Part]) -> R + Sync) -> Vec<R> {
+        (self.plan.sessions.par_iter())
+            .map(|session| {
+                let parts = session.logs.iter().map(|&log| self.part(log)).collect::<Vec<_>>();
+                work(&session.id, &parts)
+            })
+            .collect()
+    }
+
+    fn part(&self, at: usize) -> Part {
+        let outline = &self.outlines[at];
+        // Packed by this very run, or intact and checked when it was read.
+        let mut log = pack::unpack(&self.packed[at]).unwrap_or_default();
+        name_default_session(&mut log, &outline.default_session);
+        Part {
+            path: outline.path.clone(),
+            log,
+            copied: self.plan.copied[at].clone(),
+        }
+    }
+}
+
+/// Records that name no session belong to the one that the log is named after.
+fn name_default_session(log: &mut Log, session: &str) {
+    if log.scopes.iter().any(|scope| scope.session == 0) {
+        log.strings.push(session.into());
+        let name = log.strings.len() as u32 - 1;
+        for scope in log.scopes.iter_mut().filter(|scope| scope.session == 0) {
+            scope.session = name;
+        }
+    }
+}
+
+/// One log, read.
+struct ReadLog {
+    packed: Vec<u8>,
+    outline: LogOutline,
+    kinds: Vec<(String, u64)>,
+    lines: u64,
+    bytes: u64,
+    problems: Vec<Problem>,
+}
+
+fn read_log(found: &Found, options: &Options<'_>) -> ReadLog {
+    let path = found.path.display().to_string();
+    if let Some(packed) = options.cache.and_then(|cache| cache.get(found)) {
+        match pack::unpack(&packed) {
+            Ok(log) => {
+                (options.progress)(found.stamp.size);
+                return finish(found, path, packed, &log, Vec::new());
+            }
+            Err(pack::Damaged) => {}
+        }
+    }
+    let (log, problems, content) = match options.cache {
+        None => {
+            let (log, problems) = parse_log(found, &path, options);
+            (log, problems, None)
+        }
+        Some(_) => {
+            let hash = || cache::hash_file(&found.path, found.stamp.size).ok();
+            let ((log, problems), content) = rayon::join(|| parse_log(found, &path, options), hash);
+            (log, problems, content)
+        }
+    };
+    let packed = pack::pack(&log);
+    if let (Some(cache), Some(content)) = (options.cache, content)
+        && problems.is_empty()
+    {
+        cache.put(found, content, &packed);
+    }
+    finish(found, path, packed, &log, problems)
+}
+
+fn finish(found: &Found, path: String, packed: Vec<u8>, log: &Log, mut problems: Vec<Problem>) -> ReadLog {
+    problems.extend(log.problems.iter().map(|trouble| Problem::line(&path, trouble)));
+    let name = found.path.file_name().unwrap_or_default().to_string_lossy();
+    let default_session = name.split(".jsonl").next().unwrap_or(&name).to_owned();
+    let outline = match Outline::read(&packed) {
+        Ok(outline) => LogOutline::new(path, default_session, &outline),
+        Err(pack::Damaged) => unreachable!("a log that was just packed or checked has an outline"),
+    };
+    ReadLog {
+        outline,
+        kinds: log.kinds.iter().map(|(kind, count)| (log.string(*kind).to_owned(), *count)).collect(),
+        lines: log.lines,
+        bytes: log.bytes,
+        problems,
+        packed,
+    }
+}
+
+/// Parses a log, a big one in parts side by side. Problems here are those of the file as a whole.
+fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> (Log, Vec<Problem>) {
+    let open = match OpenLog::open(&found.path, found.packing, options.io) {
+        Ok(open) => open,
+        Err(error) => return (Log::default(), vec![Problem::file(path, Kind::Unreadable, error.to_string())]),
+    };
+    let parts = open.parts(PART);
+    let built = parts.into_par_iter().map(|part| {
+        let mut walker = Walker::new(options.limits.max_line, options.progress);
+        let done = open.read(&found.path, part, options.limits, &mut walker);
+        let problem = done.err().map(|error| {
+            let kind = match found.packing {
+                crate::input::bytes::Packing::Plain => Kind::Unreadable,
+                _ => Kind::BrokenStream,
+            };
+            Problem::file(path, kind, error.to_string())
+        });
+        (walker.into_builder(), problem)
+    });
+    let built = built.collect::<Vec<_>>();
+    let mut problems = Vec::new();
+    let mut whole: Option<Builder> = None;
+    for (builder, problem) in built {
+        problems.extend(problem);
+        match &mut whole {
+            None => whole = Some(builder),
+            Some(whole) => whole.append(builder),
+        }
+    }
+    (whole.unwrap_or_default().finish(), problems)
+}

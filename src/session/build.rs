@@ -1,0 +1,614 @@
+//! Building the small form of a log from its records, line by line.
+//!
+//! Parts of one big file are built side by side and joined by [`Builder::append`]; [`Builder::finish`] then
+//! resolves the links between records. This is where wire text becomes meaning: which text a person typed, which
+//! file a call names, which shell commands may change files.
+
+use super::log::*;
+use crate::input::json::Text;
+use crate::input::record::{self as wire, quarter};
+use aho_corasick::AhoCorasick;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::LazyLock;
+
+/// Hashes ids that are already evenly spread: takes their low bits. Never used for anything that is printed.
+#[derive(Default)]
+pub struct SpreadHasher(u64);
+
+impl Hasher for SpreadHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxhash_rust::xxh3::xxh3_64(bytes) ^ self.0.rotate_left(32);
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = self.0.rotate_left(32) ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_u128(&mut self, value: u128) {
+        self.write_u64(value as u64 ^ (value >> 64) as u64);
+    }
+}
+
+/// A map keyed by ids.
+pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<SpreadHasher>>;
+
+/// Builds a [`Log`].
+#[derive(Default)]
+pub struct Builder {
+    log: Log,
+    names: IdMap<Box<str>, Name>,
+    scopes: IdMap<Scope, u32>,
+    kinds: IdMap<Name, u64>,
+    /// Parents as they were written, until [`Builder::finish`] resolves them.
+    parents: Vec<(Option<Id>, Option<Id>)>,
+    /// Scope of the previous record and the texts it was made of: nearly every record repeats them.
+    recent: Recent,
+    /// Names of record types seen so far: a few dozen at most.
+    kind_names: Vec<(RecordKind, Vec<u8>, Name)>,
+    /// Names given lately, newest first.
+    recent_names: [Name; 8],
+    buffer: String,
+}
+
+#[derive(Default)]
+struct Recent {
+    texts: [Vec<u8>; 5],
+    is_sidechain: bool,
+    scope: Option<u32>,
+}
+
+impl Builder {
+    /// An empty one.
+    pub fn new() -> Builder {
+        let mut builder = Builder::default();
+        builder.name("");
+        builder
+    }
+
+    /// The number of a string.
+    fn name(&mut self, text: &str) -> Name {
+        if let Some(&name) = self.names.get(text) {
+            return name;
+        }
+        let name = self.log.strings.len() as Name;
+        self.log.strings.push(text.into());
+        self.names.insert(text.into(), name);
+        name
+    }
+
+    fn name_text(&mut self, text: Option<Text<'_>>) -> Name {
+        let Some(text) = text else { return 0 };
+        // Models, tools and versions repeat from record to record.
+        let recent = self.recent_names.iter().find(|name| self.log.strings[**name as usize].as_bytes() == text.raw());
+        if let Some(&name) = recent {
+            return name;
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let decoded = text.decode(&mut buffer);
+        let is_plain = decoded.as_bytes() == text.raw();
+        let name = self.name(decoded);
+        self.buffer = buffer;
+        if is_plain {
+            self.recent_names.rotate_right(1);
+            self.recent_names[0] = name;
+        }
+        name
+    }
+
+    fn id(&mut self, text: Option<Text<'_>>) -> Option<Id> {
+        let text = text?;
+        let (id, is_uuid) = Id::read(text.raw());
+        if !is_uuid {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let decoded = text.decode(&mut buffer);
+            let id = Id::read(decoded.as_bytes()).0;
+            if !self.log.odd_ids.iter().rev().take(64).any(|(known, _)| *known == id) {
+                let name = self.name(decoded);
+                self.log.odd_ids.push((id, name));
+            }
+            self.buffer = buffer;
+            return Some(id);
+        }
+        Some(id)
+    }
+
+    fn scope(&mut self, record: &wire::Record<'_>) -> u32 {
+        let texts = [record.session, record.agent, record.version, record.cwd, record.branch];
+        fn raw<'a>(text: Option<Text<'a>>) -> &'a [u8] {
+            text.map_or(&[], |text| text.raw())
+        }
+        if let Some(scope) = self.recent.scope
+            && self.recent.is_sidechain == record.is_sidechain
+            && std::iter::zip(&self.recent.texts, texts).all(|(known, text)| known == raw(text))
+        {
+            return scope;
+        }
+        let [session, agent, version, cwd, branch] = texts.map(|text| self.name_text(text));
+        let scope = Scope {
+            session,
+            agent,
+            version,
+            cwd,
+            branch,
+            is_sidechain: record.is_sidechain,
+        };
+        let number = self.scope_number(scope);
+        for (known, text) in std::iter::zip(&mut self.recent.texts, texts) {
+            known.clear();
+            known.extend_from_slice(raw(text));
+        }
+        self.recent.is_sidechain = record.is_sidechain;
+        self.recent.scope = Some(number);
+        number
+    }
+
+    fn scope_number(&mut self, scope: Scope) -> u32 {
+        let next = self.log.scopes.len() as u32;
+        let number = *self.scopes.entry(scope).or_insert(next);
+        if number == next {
+            self.log.scopes.push(scope);
+        }
+        number
+    }
+
+    /// Notes trouble with a line.
+    pub fn trouble(&mut self, kind: TroubleKind, line: u64, offset: u64) {
+        self.log.problems.push(Trouble { kind, line, offset });
+    }
+
+    /// Counts lines and bytes.
+    pub fn count_lines(&mut self, lines: u64, bytes: u64) {
+        self.log.lines += lines;
+        self.log.bytes += bytes;
+    }
+
+    /// Lines counted so far.
+    pub fn lines(&self) -> u64 {
+        self.log.lines
+    }
+
+    /// Counts a record of a kind that has no other use.
+    pub fn count_kind(&mut self, kind: &str) {
+        let name = self.name(kind);
+        *self.kinds.entry(name).or_insert(0) += 1;
+    }
+
+    /// Takes one accepted record.
+    pub fn push(&mut self, record: &wire::Record<'_>, line: u64, offset: u64) {
+        let kind_text = record.kind.map_or(&b"(none)"[..], |kind| kind.raw());
+        let kind = match kind_text {
+            b"user" => RecordKind::User,
+            b"assistant" => RecordKind::Assistant,
+            b"system" => match record.subtype.map(|subtype| subtype.raw()) {
+                Some(b"compact_boundary") => RecordKind::Boundary,
+                Some(b"microcompact_boundary") => RecordKind::MicroBoundary,
+                _ => RecordKind::System,
+            },
+            b"progress" => RecordKind::Progress,
+            b"attachment" => RecordKind::Attachment,
+            _ => {
+                let mut buffer = String::new();
+                let name = record.kind.map_or("(none)", |kind| kind.decode(&mut buffer)).to_owned();
+                self.count_kind(&name);
+                return;
+            }
+        };
+        self.count_known_kind(kind, record);
+
+        let id = self.id(record.uuid).unwrap_or_default();
+        let parents = (self.id(record.parent), self.id(record.logical_parent));
+        let time = record.timestamp.map_or(NO_TIME, |text| {
+            let time = parse_time(text.raw());
+            if time == NO_TIME {
+                self.trouble(TroubleKind::BadTime, line, offset);
+            }
+            time
+        });
+        let scope = self.scope(record);
+        let index = self.log.records.len() as u32;
+        let first_block = self.log.blocks.len() as u32;
+        match kind {
+            RecordKind::User | RecordKind::Assistant => self.push_blocks(record, kind, scope),
+            RecordKind::Attachment => self.push_attachment(record, scope),
+            _ => {}
+        }
+        let response = self.push_response(record, kind, index);
+        let boundary = record.compaction.as_ref().map(|compaction| self.push_boundary(compaction));
+        self.parents.push(parents);
+        self.log.records.push(Record {
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            offset,
+            kind,
+            id,
+            parent: Link::None,
+            logical_parent: Link::None,
+            time,
+            scope,
+            response,
+            first_block,
+            blocks: self.log.blocks.len() as u32 - first_block,
+            boundary,
+            is_meta: record.is_meta,
+            is_summary: record.is_compact_summary,
+            is_api_error: record.is_api_error,
+            is_repeat: false,
+        });
+    }
+
+    fn count_known_kind(&mut self, kind: RecordKind, record: &wire::Record<'_>) {
+        let detail = record.subtype.or(record.attachment).map_or(&[][..], |detail| detail.raw());
+        let known = self.kind_names.iter().find(|(known, text, _)| *known == kind && text == detail);
+        let name = match known {
+            Some((_, _, name)) => *name,
+            None => {
+                let family = match kind {
+                    RecordKind::User => "user",
+                    RecordKind::Assistant => "assistant",
+                    RecordKind::System | RecordKind::Boundary | RecordKind::MicroBoundary => "system",
+                    RecordKind::Progress => "progress",
+                    RecordKind::Attachment => "attachment",
+                };
+                let mut buffer = String::new();
+                let name = match record.subtype.or(record.attachment) {
+                    None => self.name(family),
+                    Some(detail) => self.name(&format!("{family}/{}", detail.decode(&mut buffer))),
+                };
+                self.kind_names.push((kind, detail.to_vec(), name));
+                name
+            }
+        };
+        *self.kinds.entry(name).or_insert(0) += 1;
+    }
+
+    fn push_response(&mut self, record: &wire::Record<'_>, kind: RecordKind, index: u32) -> Option<u32> {
+        let usage = match kind {
+            RecordKind::Assistant => record.message.usage.unwrap_or_default(),
+            RecordKind::Progress => record.message.usage?,
+            _ => return None,
+        };
+        let model = self.name_text(record.message.model);
+        let hash = |text: Option<Text<'_>>| text.map_or(0, |text| api_id(text.raw()));
+        let stop = match record.message.stop_reason.map(|reason| reason.raw()) {
+            None => Stop::Unknown,
+            Some(b"tool_use") => Stop::ToolUse,
+            Some(b"end_turn") => Stop::EndTurn,
+            Some(_) => Stop::Other,
+        };
+        let number = self.log.responses.len() as u32;
+        self.log.responses.push(ResponseLine {
+            record: index,
+            message: hash(record.message.id),
+            request: hash(record.request),
+            model,
+            stop,
+            usage,
+            is_progress: kind == RecordKind::Progress,
+        });
+        Some(number)
+    }
+
+    fn push_boundary(&mut self, compaction: &wire::Compaction<'_>) -> u32 {
+        let mut kept = compaction.kept.iter().filter_map(|id| self.id(Some(*id))).collect::<Vec<_>>();
+        if kept.is_empty() {
+            let ends = [compaction.kept_head, compaction.kept_tail];
+            kept = ends.into_iter().filter_map(|id| self.id(id)).collect();
+        }
+        self.log.boundaries.push(Boundary {
+            is_auto: compaction.trigger.is_none_or(|trigger| trigger.raw() != b"manual"),
+            pre_tokens: compaction.pre_tokens,
+            post_tokens: compaction.post_tokens,
+            tokens_saved: compaction.tokens_saved,
+            duration_ms: compaction.duration_ms,
+            kept,
+            cleared: compaction.cleared.iter().map(|id| api_id(id.raw())).collect(),
+        });
+        self.log.boundaries.len() as u32 - 1
+    }
+
+    fn push_attachment(&mut self, record: &wire::Record<'_>, scope: u32) {
+        let mut block = Block::new(BlockKind::Attachment);
+        block.units = record.attachment_shape.units;
+        block.quarters = quarter(block.units);
+        block.escapes = record.attachment_shape.escapes;
+        block.wide = record.attachment_shape.wide;
+        block.name = self.name_text(record.attachment);
+        block.path = self.path(record.attachment_path, scope);
+        block.extra = record.hook_name_units;
+        self.log.blocks.push(block);
+    }
+
+    fn push_blocks(&mut self, record: &wire::Record<'_>, kind: RecordKind, scope: u32) {
+        for wire in &record.blocks {
+            let block_kind = block_kind(wire, record, kind);
+            let mut block = Block::new(block_kind);
+            block.units = wire.shape.units;
+            block.quarters = wire.quarters;
+            block.escapes = wire.shape.escapes;
+            block.wide = wire.shape.wide;
+            block.images = wire.images;
+            block.extra = wire.signature;
+            block.is_error = wire.is_error;
+            block.call = wire.id.map_or(0, |id| api_id(id.raw()));
+            match block_kind {
+                BlockKind::ToolCall => {
+                    block.name = self.name_text(wire.name);
+                    block.path = self.path(wire.path, scope);
+                    let name_units = self.log.string(block.name).encode_utf16().count() as u32;
+                    block.quarters = quarter(block.units.saturating_add(name_units));
+                    let bound = |count: Option<u64>| count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX));
+                    block.range = (bound(wire.offset), bound(wire.limit));
+                    block.may_change_files = wire.command.is_some_and(|command| may_change_files(command.raw()));
+                }
+                BlockKind::Other => block.name = self.name_text(wire.kind),
+                _ => {}
+            }
+            self.log.blocks.push(block);
+        }
+    }
+
+    /// The absolute, normalised form of a path.
+    fn path(&mut self, path: Option<Text<'_>>, scope: u32) -> Name {
+        let Some(path) = path else { return 0 };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let decoded = path.decode(&mut buffer);
+        let name = match normalise(decoded, self.log.string(self.log.scopes[scope as usize].cwd)) {
+            None => self.name(decoded),
+            Some(normalised) => self.name(&normalised),
+        };
+        self.buffer = buffer;
+        name
+    }
+
+    /// Joins the builder of the part of the file that follows this one.
+    pub fn append(&mut self, other: Builder) {
+        let names = other.log.strings.iter().map(|text| self.name(text)).collect::<Vec<_>>();
+        let scopes = (other.log.scopes.iter())
+            .map(|scope| {
+                self.scope_number(Scope {
+                    session: names[scope.session as usize],
+                    agent: names[scope.agent as usize],
+                    version: names[scope.version as usize],
+                    cwd: names[scope.cwd as usize],
+                    branch: names[scope.branch as usize],
+                    is_sidechain: scope.is_sidechain,
+                })
+            })
+            .collect::<Vec<_>>();
+        let line_base = self.log.lines;
+        let record_base = self.log.records.len() as u32;
+        let block_base = self.log.blocks.len() as u32;
+        let response_base = self.log.responses.len() as u32;
+        let boundary_base = self.log.boundaries.len() as u32;
+        for record in other.log.records {
+            self.log.records.push(Record {
+                line: record.line.saturating_add(u32::try_from(line_base).unwrap_or(u32::MAX)),
+                scope: scopes[record.scope as usize],
+                first_block: record.first_block + block_base,
+                response: record.response.map(|response| response + response_base),
+                boundary: record.boundary.map(|boundary| boundary + boundary_base),
+                ..record
+            });
+        }
+        self.log.responses.extend(other.log.responses.into_iter().map(|response| ResponseLine {
+            record: response.record + record_base,
+            model: names[response.model as usize],
+            ..response
+        }));
+        self.log.blocks.extend(other.log.blocks.into_iter().map(|block| Block {
+            name: names[block.name as usize],
+            path: names[block.path as usize],
+            ..block
+        }));
+        self.log.boundaries.extend(other.log.boundaries);
+        self.log.odd_ids.extend(other.log.odd_ids.into_iter().map(|(id, name)| (id, names[name as usize])));
+        self.log.problems.extend(other.log.problems.into_iter().map(|trouble| Trouble {
+            line: trouble.line + line_base,
+            ..trouble
+        }));
+        for (kind, count) in other.kinds {
+            *self.kinds.entry(names[kind as usize]).or_insert(0) += count;
+        }
+        self.parents.extend(other.parents);
+        self.log.lines += other.log.lines;
+        self.log.bytes += other.log.bytes;
+        self.recent.scope = None;
+    }
+
+    /// Resolves links and gives the finished log.
+    pub fn finish(mut self) -> Log {
+        let mut index = IdMap::<u128, u32>::with_capacity_and_hasher(self.log.records.len(), Default::default());
+        for (at, record) in self.log.records.iter_mut().enumerate() {
+            if record.id != Id::default() {
+                match index.entry(record.id.0) {
+                    std::collections::hash_map::Entry::Occupied(_) => record.is_repeat = true,
+                    std::collections::hash_map::Entry::Vacant(entry) => {
+                        entry.insert(at as u32);
+                    }
+                }
+            }
+        }
+        let link = |id: Option<Id>| match id {
+            None => Link::None,
+            Some(id) => index.get(&id.0).map_or(Link::Elsewhere(id), |&at| Link::Here(at)),
+        };
+        for (record, (parent, logical)) in std::iter::zip(&mut self.log.records, &self.parents) {
+            record.parent = link(*parent);
+            record.logical_parent = link(*logical);
+        }
+        name_results(&mut self.log);
+        let mut odd = std::mem::take(&mut self.log.odd_ids);
+        odd.sort_unstable();
+        odd.dedup_by_key(|(id, _)| *id);
+        self.log.odd_ids = odd;
+        self.log.kinds = self.kinds.into_iter().collect();
+        let strings = &self.log.strings;
+        self.log.kinds.sort_unstable_by(|a, b| strings[a.0 as usize].cmp(&strings[b.0 as usize]));
+        self.log
+    }
+}
+
+/// Gives every result the tool, file and range of its call.
+fn name_results(log: &mut Log) {
+    let mut calls = IdMap::<u64, u32>::default();
+    for at in 0..log.blocks.len() {
+        let block = log.blocks[at];
+        match block.kind {
+            BlockKind::ToolCall if block.call != 0 => {
+                calls.insert(block.call, at as u32);
+            }
+            BlockKind::ToolResult => {
+                if let Some(&call) = calls.get(&block.call) {
+                    let call = log.blocks[call as usize];
+                    let result = &mut log.blocks[at];
+                    (result.name, result.path, result.range) = (call.name, call.path, call.range);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How a text of the client's own begins, and what it is.
+const USER_TEXT_STARTS: [(&[u8], BlockKind); 13] = [
+    (b"<command-name>", BlockKind::Command),
+    (b"<command-message>", BlockKind::Command),
+    (b"<command-args>", BlockKind::Command),
+    (b"<bash-input>", BlockKind::Command),
+    (b"<local-command-stdout>", BlockKind::CommandOutput),
+    (b"<local-command-stderr>", BlockKind::CommandOutput),
+    (b"<bash-stdout>", BlockKind::CommandOutput),
+    (b"<bash-stderr>", BlockKind::CommandOutput),
+    (b"<local-command-caveat>", BlockKind::Injected),
+    (b"Caveat: The messages below", BlockKind::Injected),
+    (b"<system-reminder>", BlockKind::Injected),
+    (b"<task-notification>", BlockKind::Injected),
+    (b"[Request interrupted by user", BlockKind::Injected),
+];
+
+fn block_kind(block: &wire::Block<'_>, record: &wire::Record<'_>, kind: RecordKind) -> BlockKind {
+    match block.kind.map(|kind| kind.raw()) {
+        None | Some(b"text") => {
+            if kind == RecordKind::Assistant {
+                return BlockKind::Text;
+            }
+            if record.is_compact_summary {
+                return BlockKind::Summary;
+            }
+            let head = block.head.map_or(&[][..], |head| head.raw()).trim_ascii_start();
+            let start = USER_TEXT_STARTS.iter().find(|(start, _)| head.starts_with(start));
+            match start {
+                Some((_, kind)) => *kind,
+                None if record.is_meta => BlockKind::Injected,
+                None => BlockKind::Human,
+            }
+        }
+        Some(b"thinking" | b"redacted_thinking") => BlockKind::Thinking,
+        Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use") => BlockKind::ToolCall,
+        Some(b"tool_result" | b"mcp_tool_result" | b"web_search_tool_result" | b"web_fetch_tool_result") => {
+            BlockKind::ToolResult
+        }
+        Some(b"image") => BlockKind::Image,
+        Some(b"document") => BlockKind::Document,
+        Some(_) => BlockKind::Other,
+    }
+}
+
+/// Parts of command lines after which a file read earlier may no longer be what it was.
+const CHANGING_COMMANDS: [&str; 34] = [
+    "git checkout", "git switch", "git restore", "git reset", "git stash", "git pull", "git merge", "git rebase",
+    "git cherry-pick", "git revert", "git apply", "git am", "git clean", "gofmt -w", "goimports -w", "go fmt",
+    "--write", "--fix", "cargo fmt", "rustfmt", "clang-format -i", "ruff format", "black ", "isort", "sed -i",
+    "perl -i", "perl -pi", "dart format", "terraform fmt", "patch ", "npm run format", "yarn format", "make fmt",
+    "make format",
+];
+
+fn may_change_files(command: &[u8]) -> bool {
+    static SEARCH: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(CHANGING_COMMANDS).ok());
+    SEARCH.as_ref().is_some_and(|search| search.is_match(command))
+}
+
+/// Resolves a path against a directory and takes `.` and `..` out. `None` if it is fine as it is.
+fn normalise(path: &str, cwd: &str) -> Option<String> {
+    let is_absolute = path.starts_with('/') || path.get(1..3).is_some_and(|drive| drive == ":\\" || drive == ":/");
+    let is_plain = !std::iter::zip(path.bytes(), path.bytes().skip(1)).any(|pair| matches!(pair, (b'/', b'.' | b'/')));
+    if is_absolute && is_plain {
+        return None;
+    }
+    let joined = if is_absolute || cwd.is_empty() { path.to_owned() } else { format!("{cwd}/{path}") };
+    let mut parts = Vec::new();
+    for part in joined.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let root = if joined.starts_with('/') { "/" } else { "" };
+    Some(format!("{root}{}", parts.join("/")))
+}
+
+/// Milliseconds since 1970 of an RFC 3339 timestamp; the form that the client writes is read without a parser.
+pub fn parse_time(text: &[u8]) -> Time {
+    let digits = |range: std::ops::Range<usize>| {
+        text[range].iter().try_fold(0i64, |value, &byte| {
+            byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0'))
+        })
+    };
+    let is_usual = text.len() == 24
+        && text[4] == b'-' && text[7] == b'-' && text[10] == b'T' && text[13] == b':' && text[16] == b':'
+        && text[19] == b'.' && text[23] == b'Z';
+    if is_usual
+        && let (Some(year), Some(month @ 1..=12), Some(day @ 1..=31), Some(hour @ 0..=23)) =
+            (digits(0..4), digits(5..7), digits(8..10), digits(11..13))
+        && let (Some(minute @ 0..=59), Some(second @ 0..=59), Some(milli)) =
+            (digits(14..16), digits(17..19), digits(20..23))
+    {
+        let days = days_from_civil(year, month, day);
+        return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + milli;
+    }
+    std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse::<jiff::Timestamp>().ok())
+        .map_or(NO_TIME, |time| time.as_millisecond())
+}
+
+/// Days since 1970-01-01 in the proleptic Gregorian calendar (Hinnant's method: years start in March).
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_like_jiff_reads_them() {
+        for text in ["1970-01-01T00:00:00.000Z", "2024-02-29T23:59:59.999Z", "2026-08-07T16:21:32.976Z", "2000-03-01T00:00:00.001Z"] {
+            let expected = text.parse::<jiff::Timestamp>().unwrap().as_millisecond();
+            assert_eq!(parse_time(text.as_bytes()), expected, "{text}");
+        }
+        assert_eq!(parse_time(b"2026-08-07T18:21:32+02:00"), parse_time(b"2026-08-07T16:21:32.000Z"));
+        assert_eq!(parse_time(b"yesterday"), NO_TIME);
+        assert_eq!(parse_time(b"2026-13-07T16:21:32.976Z"), NO_TIME);
+    }
+
+    #[test]
+    fn paths_become_absolute() {
+        assert_eq!(normalise("/a/b.rs", "/w"), None);
+        assert_eq!(normalise("b.rs", "/w/x"), Some("/w/x/b.rs".into()));
+        assert_eq!(normalise("../b.rs", "/w/x"), Some("/w/b.rs".into()));
+        assert_eq!(normalise("/a/./c/../b.rs", ""), Some("/a/b.rs".into()));
+        assert_eq!(normalise("C:\\a.rs", "/w"), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! Which logs belong together: the sessions of a corpus, and who owns records that several logs hold.
+//!
+//! A resumed or forked session starts with a copy of the earlier one: same ids, same times, new session id. The record
+//! belongs to the log that comes first: the one that starts earlier, or of two that start alike the one that ended
+//! earlier. That does not depend on the order in which files were found.
+
+use super::build::IdMap;
+use super::log::{Id, NO_TIME, Time};
+use super::pack::Outline;
+use std::collections::BTreeMap;
+
+/// What is known of a log before it is unpacked.
+pub struct LogOutline {
+    /// Where it lies.
+    pub path: String,
+    /// Session of records that name none: the log's own name.
+    pub default_session: String,
+    /// Sessions that it has records of.
+    pub sessions: Vec<String>,
+    /// Earliest and latest time.
+    pub times: (Time, Time),
+    /// Ids of its records.
+    pub ids: Vec<Id>,
+}
+
+impl LogOutline {
+    /// From the front of a packed log.
+    pub fn new(path: String, default_session: String, outline: &Outline<'_>) -> LogOutline {
+        let named = |session: &str| if session.is_empty() { default_session.clone() } else { session.to_owned() };
+        let mut sessions = outline.sessions().map(named).collect::<Vec<_>>();
+        sessions.sort_unstable();
+        sessions.dedup();
+        LogOutline {
+            path,
+            default_session,
+            sessions,
+            times: outline.times,
+            ids: outline.ids().collect(),
+        }
+    }
+}
+
+/// A session and the logs that hold its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionPlan {
+    /// Its id.
+    pub id: String,
+    /// Numbers of its logs, earliest first.
+    pub logs: Vec<usize>,
+}
+
+/// How a corpus falls into sessions.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Sessions, by the time their logs start, then by id.
+    pub sessions: Vec<SessionPlan>,
+    /// By log: which of its records another log owns; empty if none.
+    pub copied: Vec<Vec<bool>>,
+}
+
+/// Makes the plan.
+pub fn plan(logs: &[LogOutline]) -> Plan {
+    let mut order = (0..logs.len()).collect::<Vec<_>>();
+    // Logs without any time come last.
+    let time = |time: Time| if time == NO_TIME { Time::MAX } else { time };
+    order.sort_by_key(|&at| (time(logs[at].times.0), time(logs[at].times.1), &logs[at].path));
+
+    let total = logs.iter().map(|log| log.ids.len()).sum();
+    let mut owners = IdMap::<u128, u32>::with_capacity_and_hasher(total, Default::default());
+    let mut copied = vec![Vec::new(); logs.len()];
+    let mut sessions = BTreeMap::<&str, Vec<usize>>::new();
+    for &at in &order {
+        let log = &logs[at];
+        for (record, id) in log.ids.iter().enumerate().filter(|(_, id)| **id != Id::default()) {
+            let owner = *owners.entry(id.0).or_insert(at as u32);
+            if owner != at as u32 {
+                let flags: &mut Vec<bool> = &mut copied[at];
+                flags.resize(log.ids.len(), false);
+                flags[record] = true;
+            }
+        }
+        for session in &log.sessions {
+            sessions.entry(session).or_default().push(at);
+        }
+    }
+    let mut sessions = sessions
+        .into_iter()
+        .map(|(id, logs)| SessionPlan { id: id.to_owned(), logs })
+        .collect::<Vec<_>>();
+    sessions.sort_by_key(|session| (time(logs[session.logs[0]].times.0), session.id.clone()));
+    Plan { sessions, copied }
+}

@@ -1,0 +1,7 @@
+//! From records to sessions: the small form of a log, how it is packed, and how logs become sessions.
+
+pub mod build;
+pub mod corpus;
+pub mod log;
+pub mod pack;
+pub mod thread;

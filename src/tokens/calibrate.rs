@@ -1,0 +1,312 @@
+//! Sizes of rounds and blocks: recorded where the log says, calibrated where two records bracket them, estimated elsewhere.
+//!
+//! The context of a call is what its usage says was sent. What the next call was sent beyond that is the true size of
+//! everything added in between: the response, as far as its output was recorded, and the new input. That difference is
+//! shared out to the blocks in proportion to their estimates. The same pairs show how good the estimates are ([`Pair`]).
+
+use super::ratios::{RatioTable, Ratios, drops_thinking};
+use crate::session::log::{Block, BlockKind, RecordKind};
+use crate::session::thread::{Chain, Node, Round, Session, is_prompt};
+
+/// Where a count comes from. Counts of different origin are never added without saying so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// The log states it.
+    Recorded,
+    /// A share of a difference between two stated counts.
+    Calibrated,
+    /// From the length of the text.
+    Estimated,
+}
+
+/// Size of the window at one round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RoundSize {
+    /// What the model was sent, if the log says.
+    pub input: Option<u64>,
+    /// What it answered.
+    pub output: f64,
+    /// Whether the output was recorded or had to be estimated (a streaming partial).
+    pub output_origin: Origin,
+    /// System prompt and tools, where a window starts: the first call, and the call after a boundary.
+    pub base: Option<f64>,
+    /// When the call was made.
+    pub time: i64,
+}
+
+impl RoundSize {
+    /// The window after the response.
+    pub fn context(&self) -> Option<u64> {
+        self.input.map(|input| input + self.output.round() as u64)
+    }
+}
+
+/// Two neighbouring calls whose difference shows how good the estimates are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pair {
+    /// First line of the later call.
+    pub node: Node,
+    /// Estimated input of the later call.
+    pub predicted: f64,
+    /// The same with characters / 4 for everything that was not recorded.
+    pub naive: f64,
+    /// What the log says.
+    pub actual: f64,
+}
+
+/// Why two neighbouring calls say nothing about sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unfit {
+    /// The first call of a window.
+    First,
+    /// A call without usage.
+    NoUsage,
+    /// A compaction lies between.
+    Boundary,
+    /// Tool results were cleared in between.
+    Micro,
+    /// The model changed.
+    ModelSwitch,
+    /// The client was restarted: the cache is cold and the window smaller than before.
+    Resume,
+    /// A copy of a pair that another session owns.
+    Copy,
+    /// The window was kept over a boundary, with zeroed usage.
+    Kept,
+}
+
+/// What sizing a chain gives.
+#[derive(Debug, Default)]
+pub struct Sizes {
+    /// One per round.
+    pub rounds: Vec<RoundSize>,
+    /// Pairs that can be scored.
+    pub pairs: Vec<Pair>,
+    /// Pairs that cannot, by reason.
+    pub unfit: Vec<Unfit>,
+}
+
+/// A difference this far from the estimate is explained by something else than the blocks.
+const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.4..=2.5;
+
+/// Sizes a chain. `block` is told the size of every block, in order.
+pub fn size(
+    session: &Session<'_>,
+    chain: &Chain,
+    table: &RatioTable,
+    block: &mut dyn FnMut(Node, &Block, f64, Origin),
+) -> Sizes {
+    let mut sizes = Sizes::default();
+    let mut previous: Option<Sent<'_>> = None;
+    // Estimated thinking of the running turn, for models that forget it at the next prompt.
+    let mut turn_thinking = 0.0;
+    for round in &chain.rounds {
+        let sent = Sent::new(session, round, table);
+        let starts_turn = round.inputs.iter().any(|node| is_prompt(session, *node));
+        let dropped = if starts_turn && drops_thinking(sent.model) { turn_thinking } else { 0.0 };
+        if starts_turn {
+            turn_thinking = 0.0;
+        }
+        turn_thinking += sent.thinking;
+        let fit = fitness(session, round, previous.as_ref(), &sent);
+        let base = base_size(fit, &sent);
+        match (fit, &previous) {
+            (Ok(()), Some(before)) => {
+                sizes.pairs.push(Pair {
+                    node: round.lines[0],
+                    predicted: before.input as f64 + before.output + sent.new_estimate - dropped,
+                    naive: before.input as f64 + before.naive_output() + sent.new_naive,
+                    actual: sent.input as f64,
+                });
+                share(session, before, &sent, dropped, block);
+            }
+            (unfit, before) => {
+                if let Some(before) = before {
+                    before.give_output(session, block);
+                }
+                give(session, &sent.round.inputs, &sent.new_sizes, 1.0, Origin::Estimated, block);
+                sizes.unfit.extend(unfit.err());
+            }
+        }
+        sizes.rounds.push(RoundSize {
+            input: sent.has_usage.then_some(sent.input),
+            output: sent.output,
+            output_origin: if sent.is_final { Origin::Recorded } else { Origin::Estimated },
+            base,
+            time: session.record(round.lines[0]).time,
+        });
+        previous = Some(sent);
+    }
+    if let Some(last) = &previous {
+        last.give_output(session, block);
+        let ratios = table.of(last.model);
+        let rest = estimates(session, &chain.tail, |node, block| table.input(ratios, block, session.log(node)));
+        give(session, &chain.tail, &rest, 1.0, Origin::Estimated, block);
+    }
+    sizes
+}
+
+/// What a window starts with beyond its own messages.
+fn base_size(fit: Result<(), Unfit>, sent: &Sent<'_>) -> Option<f64> {
+    let starts_window = matches!(fit, Err(Unfit::First | Unfit::Boundary));
+    (starts_window && sent.has_usage).then(|| (sent.input as f64 - sent.new_estimate).max(0.0))
+}
+
+/// One call as it was sent and answered.
+struct Sent<'r> {
+    round: &'r Round,
+    model: &'r str,
+    has_usage: bool,
+    /// Zeroed usage beside iterations: a copy kept over a boundary.
+    is_kept: bool,
+    input: u64,
+    cache_read: u64,
+    output: f64,
+    is_final: bool,
+    recorded_output: u64,
+    thinking: f64,
+    /// Estimates of the blocks of the response, and their sum.
+    out_sizes: Vec<f64>,
+    out_estimate: f64,
+    out_naive: f64,
+    /// The same for the new input.
+    new_sizes: Vec<f64>,
+    new_estimate: f64,
+    new_naive: f64,
+}
+
+impl<'r> Sent<'r> {
+    fn new(session: &Session<'r>, round: &'r Round, table: &RatioTable) -> Sent<'r> {
+        let first = session.response(round.lines[0]);
+        let model = first.map_or("", |response| session.log(round.lines[0]).string(response.model));
+        let ratios: &Ratios = table.of(model);
+        let context = first.map(|response| response.context()).unwrap_or_default();
+        let outputs = round.lines.iter().filter_map(|line| session.response(*line));
+        let recorded = outputs.clone().map(|response| response.context().output).max().unwrap_or(0);
+        let grows = recorded > context.output;
+        let is_stopped = outputs.clone().any(|response| response.stop != crate::session::log::Stop::Unknown);
+        let log = |node: Node| session.log(node);
+        let new_sizes = estimates(session, &round.inputs, |node, block| table.input(ratios, block, log(node)));
+        let out_sizes = estimates(session, &round.lines, |node, block| table.output(ratios, block, log(node)));
+        let blocks = |nodes: &'r [Node]| nodes.iter().flat_map(|node| session.blocks(*node));
+        let thinking = std::iter::zip(blocks(&round.lines), &out_sizes)
+            .filter(|(block, _)| block.kind == BlockKind::Thinking)
+            .map(|(_, size)| size)
+            .sum();
+        let out_estimate = (out_sizes.iter().sum::<f64>() + ratios.per_response).max(1.0);
+        let is_final = (is_stopped || grows) && recorded > 0;
+        Sent {
+            round,
+            model,
+            has_usage: context.input_side() > 0,
+            is_kept: first.is_some_and(|response| response.usage.top.is_zero() && response.usage.iterations > 0),
+            input: context.input_side(),
+            cache_read: context.cache_read,
+            output: if is_final { recorded as f64 } else { out_estimate.max(recorded as f64) },
+            is_final,
+            recorded_output: recorded,
+            thinking,
+            out_naive: blocks(&round.lines).map(naive).sum(),
+            out_estimate,
+            out_sizes,
+            new_estimate: new_sizes.iter().sum(),
+            new_naive: blocks(&round.inputs).map(naive).sum(),
+            new_sizes,
+        }
+    }
+
+    fn naive_output(&self) -> f64 {
+        if self.is_final { self.recorded_output as f64 } else { self.out_naive.max(self.recorded_output as f64) }
+    }
+
+    /// Shares the recorded output out to the blocks of the response; without one their estimates stand.
+    fn give_output(&self, session: &Session<'_>, block: &mut dyn FnMut(Node, &Block, f64, Origin)) {
+        let factor = self.output / self.out_estimate;
+        let (factor, origin) = match (self.is_final, self.out_sizes.len()) {
+            (true, 1) => (self.output / self.out_sizes[0].max(f64::MIN_POSITIVE), Origin::Recorded),
+            (true, _) => (factor, Origin::Calibrated),
+            (false, _) => (1.0, Origin::Estimated),
+        };
+        give(session, &self.round.lines, &self.out_sizes, factor, origin, block);
+    }
+}
+
+/// Characters / 4, the estimate of the recorded client.
+fn naive(block: &Block) -> f64 {
+    let images = match block.kind {
+        BlockKind::Image | BlockKind::Document => 1,
+        _ => block.images,
+    };
+    f64::from(block.quarters) + 2000.0 * f64::from(images)
+}
+
+fn estimates(session: &Session<'_>, nodes: &[Node], size: impl Fn(Node, &Block) -> f64) -> Vec<f64> {
+    let blocks = nodes.iter().flat_map(|node| session.blocks(*node).iter().map(move |block| (*node, block)));
+    blocks.map(|(node, block)| size(node, block)).collect()
+}
+
+/// Reports blocks with their sizes times a factor.
+fn give(
+    session: &Session<'_>,
+    nodes: &[Node],
+    sizes: &[f64],
+    factor: f64,
+    origin: Origin,
+    block: &mut dyn FnMut(Node, &Block, f64, Origin),
+) {
+    let blocks = nodes.iter().flat_map(|node| session.blocks(*node).iter().map(move |block| (*node, block)));
+    for ((node, found), size) in std::iter::zip(blocks, sizes) {
+        block(node, found, size * factor, origin);
+    }
+}
+
+/// Shares the difference between two calls out to the blocks between them.
+fn share(
+    session: &Session<'_>,
+    before: &Sent<'_>,
+    sent: &Sent<'_>,
+    dropped: f64,
+    block: &mut dyn FnMut(Node, &Block, f64, Origin),
+) {
+    let grown = sent.input as f64 - before.input as f64 + dropped;
+    let (target, estimate) = if before.is_final {
+        before.give_output(session, block);
+        (grown - before.output, sent.new_estimate)
+    } else {
+        (grown, sent.new_estimate + before.out_estimate)
+    };
+    let factor = target / estimate.max(f64::MIN_POSITIVE);
+    let (factor, origin) = if PLAUSIBLE.contains(&factor) { (factor, Origin::Calibrated) } else { (1.0, Origin::Estimated) };
+    if !before.is_final {
+        give(session, &before.round.lines, &before.out_sizes, factor, origin, block);
+    }
+    give(session, &sent.round.inputs, &sent.new_sizes, factor, origin, block);
+}
+
+/// Whether the difference between two calls is what was added between them.
+fn fitness(session: &Session<'_>, round: &Round, before: Option<&Sent<'_>>, sent: &Sent<'_>) -> Result<(), Unfit> {
+    let Some(before) = before else { return Err(Unfit::First) };
+    let has = |kind: RecordKind| round.inputs.iter().any(|node| session.record(*node).kind == kind);
+    if has(RecordKind::Boundary) || round.inputs.iter().any(|node| session.record(*node).is_summary) {
+        return Err(Unfit::Boundary);
+    }
+    if has(RecordKind::MicroBoundary) {
+        return Err(Unfit::Micro);
+    }
+    if !sent.has_usage || !before.has_usage {
+        return Err(Unfit::NoUsage);
+    }
+    if sent.is_kept || before.is_kept {
+        return Err(Unfit::Kept);
+    }
+    if sent.model != before.model {
+        return Err(Unfit::ModelSwitch);
+    }
+    if session.is_copied(round.lines[0]) {
+        return Err(Unfit::Copy);
+    }
+    if sent.cache_read < 40_000 && before.input > sent.input + 400 {
+        return Err(Unfit::Resume);
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! The ledger: what the tokens of a session were spent on, by category, tool and kind of attachment.
+
+use super::calibrate::Origin;
+use crate::session::log::{Block, BlockKind};
+use std::collections::BTreeMap;
+
+/// What a block is counted as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Category {
+    /// What people typed.
+    Human,
+    /// Assistant text.
+    Text,
+    /// Thinking.
+    Thinking,
+    /// Tool calls, by tool.
+    ToolCall,
+    /// Tool results, by tool.
+    ToolResult,
+    /// Commands run in the client, and what they printed.
+    LocalCommand,
+    /// Attachments, by kind.
+    Attachment,
+    /// Images and documents outside tool results.
+    Image,
+    /// Summaries of compactions.
+    Summary,
+    /// Reminders and whatever else the client put in.
+    Other,
+}
+
+/// All categories, in the order of reports.
+pub const CATEGORIES: [Category; 10] = [
+    Category::Human,
+    Category::Text,
+    Category::Thinking,
+    Category::ToolCall,
+    Category::ToolResult,
+    Category::LocalCommand,
+    Category::Attachment,
+    Category::Image,
+    Category::Summary,
+    Category::Other,
+];
+
+impl Category {
+    /// Name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Category::Human => "human",
+            Category::Text => "assistant_text",
+            Category::Thinking => "thinking",
+            Category::ToolCall => "tool_calls",
+            Category::ToolResult => "tool_results",
+            Category::LocalCommand => "local_commands",
+            Category::Attachment => "attachments",
+            Category::Image => "images",
+            Category::Summary => "summaries",
+            Category::Other => "other",
+        }
+    }
+
+    fn of(block: &Block) -> Category {
+        match block.kind {
+            BlockKind::Human => Category::Human,
+            BlockKind::Command | BlockKind::CommandOutput => Category::LocalCommand,
+            BlockKind::Summary => Category::Summary,
+            BlockKind::Text => Category::Text,
+            BlockKind::Thinking => Category::Thinking,
+            BlockKind::ToolCall => Category::ToolCall,
+            BlockKind::ToolResult => Category::ToolResult,
+            BlockKind::Image | BlockKind::Document => Category::Image,
+            BlockKind::Attachment => Category::Attachment,
+            BlockKind::Injected | BlockKind::Other => Category::Other,
+        }
+    }
+}
+
+/// Tokens by origin, in thousandths so that sums do not depend on their order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// How many blocks.
+    pub count: u64,
+    recorded: u64,
+    calibrated: u64,
+    estimated: u64,
+}
+
+impl Amount {
+    fn add(&mut self, tokens: f64, origin: Origin) {
+        let thousandths = (tokens.max(0.0) * 1000.0).round() as u64;
+        self.count += 1;
+        match origin {
+            Origin::Recorded => self.recorded += thousandths,
+            Origin::Calibrated => self.calibrated += thousandths,
+            Origin::Estimated => self.estimated += thousandths,
+        }
+    }
+
+    fn merge(&mut self, other: &Amount) {
+        self.count += other.count;
+        self.recorded += other.recorded;
+        self.calibrated += other.calibrated;
+        self.estimated += other.estimated;
+    }
+
+    /// Tokens of all origins.
+    pub fn tokens(&self) -> u64 {
+        (self.recorded + self.calibrated + self.estimated + 500) / 1000
+    }
+
+    /// Tokens of one origin.
+    pub fn of_origin(&self, origin: Origin) -> u64 {
+        let thousandths = match origin {
+            Origin::Recorded => self.recorded,
+            Origin::Calibrated => self.calibrated,
+            Origin::Estimated => self.estimated,
+        };
+        (thousandths + 500) / 1000
+    }
+}
+
+/// Tokens by category and name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// By category and, where it has one, tool or kind.
+    pub entries: BTreeMap<(Category, String), Amount>,
+}
+
+impl Ledger {
+    /// Books a block.
+    pub fn add(&mut self, block: &Block, name: &str, tokens: f64, origin: Origin) {
+        let category = Category::of(block);
+        let name = match category {
+            Category::ToolCall | Category::ToolResult if name.is_empty() => "(unknown)",
+            Category::ToolCall | Category::ToolResult | Category::Attachment => name,
+            _ => "",
+        };
+        if let Some(amount) = self.entries.get_mut(&(category, name.to_owned())) {
+            amount.add(tokens, origin);
+        } else {
+            self.entries.entry((category, name.to_owned())).or_default().add(tokens, origin);
+        }
+    }
+
+    /// Adds another ledger.
+    pub fn merge(&mut self, other: &Ledger) {
+        for (key, amount) in &other.entries {
+            self.entries.entry(key.clone()).or_default().merge(amount);
+        }
+    }
+
+    /// Tokens of a category.
+    pub fn category(&self, category: Category) -> Amount {
+        let mut total = Amount::default();
+        for ((of, _), amount) in &self.entries {
+            if *of == category {
+                total.merge(amount);
+            }
+        }
+        total
+    }
+
+    /// Tokens of everything.
+    pub fn total(&self) -> Amount {
+        let mut total = Amount::default();
+        for amount in self.entries.values() {
+            total.merge(amount);
+        }
+        total
+    }
+}
