@@ -16,6 +16,7 @@ use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A part of a big file that one thread reads at a time.
 const PART: u64 = 8 << 20;
@@ -34,6 +35,9 @@ pub struct Options<'a> {
 
 /// All logs of a run, packed, and how they fall into sessions.
 pub struct Corpus {
+    found: Vec<Found>,
+    io: Io,
+    limits: Limits,
     packed: Vec<Vec<u8>>,
     outlines: Vec<LogOutline>,
     plan: Plan,
@@ -49,15 +53,23 @@ pub struct Corpus {
 
 /// Runs `work` on a pool of `threads` (all cores if `None`).
 pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> anyhow::Result<R> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.unwrap_or(0))
+        .build()?;
     Ok(pool.install(work))
 }
 
 impl Corpus {
     /// Reads all logs.
     pub fn read(logs: &[Found], options: &Options<'_>) -> Corpus {
-        let read = logs.par_iter().map(|found| read_log(found, options)).collect::<Vec<_>>();
+        let read = logs
+            .par_iter()
+            .map(|found| read_log(found, options))
+            .collect::<Vec<_>>();
         let mut corpus = Corpus {
+            found: logs.to_vec(),
+            io: options.io,
+            limits: options.limits,
             packed: Vec::with_capacity(read.len()),
             outlines: Vec::with_capacity(read.len()),
             plan: Plan::default(),
@@ -89,20 +101,42 @@ impl Corpus {
         self.plan.sessions.len()
     }
 
-    /// Works on every session; results in the order of the plan.
-    pub fn map_sessions<R: Send>(&self, work: impl Fn(&str, &[Part]) -> R + Sync) -> Vec<R> {
-        (self.plan.sessions.par_iter())
-            .map(|session| {
+    /// Works on every session; results in the order of the plan. A session on which the work panics is a problem with
+    /// its name, not the end of the run.
+    pub fn map_sessions<R: Send>(&self, work: impl Fn(&str, &[Part]) -> R + Sync) -> (Vec<R>, Vec<Problem>) {
+        let done = self.plan.sessions.par_iter().map(|session| {
+            let attempt = || {
                 let parts = session.logs.iter().map(|&log| self.part(log)).collect::<Vec<_>>();
                 work(&session.id, &parts)
+            };
+            catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| {
+                let path = &self.outlines[session.logs[0]].path;
+                Problem::file(path, Kind::Internal, format!("session {}", session.id))
             })
-            .collect()
+        });
+        let (mut results, mut problems) = (Vec::new(), Vec::new());
+        for one in done.collect::<Vec<_>>() {
+            match one {
+                Ok(result) => results.push(result),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        (results, problems)
     }
 
     fn part(&self, at: usize) -> Part {
         let outline = &self.outlines[at];
-        // Packed by this very run, or intact and checked when it was read.
-        let mut log = pack::unpack(&self.packed[at]).unwrap_or_default();
+        // A cache entry may have the right checksum and still be wrong if somebody took the trouble. Then the log is
+        // parsed after all.
+        let mut log = pack::unpack(&self.packed[at]).unwrap_or_else(|pack::Damaged| {
+            let options = Options {
+                io: self.io,
+                limits: self.limits,
+                cache: None,
+                progress: &|_| (),
+            };
+            parse_log(&self.found[at], &outline.path, &options).0
+        });
         name_default_session(&mut log, &outline.default_session);
         Part {
             path: outline.path.clone(),
@@ -135,14 +169,11 @@ struct ReadLog {
 
 fn read_log(found: &Found, options: &Options<'_>) -> ReadLog {
     let path = found.path.display().to_string();
-    if let Some(packed) = options.cache.and_then(|cache| cache.get(found)) {
-        match pack::unpack(&packed) {
-            Ok(log) => {
-                (options.progress)(found.stamp.size);
-                return finish(found, path, packed, &log, Vec::new());
-            }
-            Err(pack::Damaged) => {}
-        }
+    if let Some(packed) = options.cache.and_then(|cache| cache.get(found))
+        && let Some(read) = finish(found, &path, packed, Vec::new())
+    {
+        (options.progress)(found.stamp.size);
+        return read;
     }
     let (log, problems, content) = match options.cache {
         None => {
@@ -161,32 +192,43 @@ fn read_log(found: &Found, options: &Options<'_>) -> ReadLog {
     {
         cache.put(found, content, &packed);
     }
-    finish(found, path, packed, &log, problems)
+    finish(found, &path, packed, problems).unwrap_or_else(|| unreachable!("a log that was just packed has an outline"))
 }
 
-fn finish(found: &Found, path: String, packed: Vec<u8>, log: &Log, mut problems: Vec<Problem>) -> ReadLog {
-    problems.extend(log.problems.iter().map(|trouble| Problem::line(&path, trouble)));
+/// What the run needs of a packed log; `None` if it is not one.
+fn finish(found: &Found, path: &str, packed: Vec<u8>, mut problems: Vec<Problem>) -> Option<ReadLog> {
+    let outline = Outline::read(&packed).ok()?;
+    let log = &outline.log;
+    problems.extend(log.problems.iter().map(|trouble| Problem::line(path, trouble)));
     let name = found.path.file_name().unwrap_or_default().to_string_lossy();
     let default_session = name.split(".jsonl").next().unwrap_or(&name).to_owned();
-    let outline = match Outline::read(&packed) {
-        Ok(outline) => LogOutline::new(path, default_session, &outline),
-        Err(pack::Damaged) => unreachable!("a log that was just packed or checked has an outline"),
-    };
-    ReadLog {
-        outline,
-        kinds: log.kinds.iter().map(|(kind, count)| (log.string(*kind).to_owned(), *count)).collect(),
-        lines: log.lines,
-        bytes: log.bytes,
-        problems,
+    let (lines, bytes) = (log.lines, log.bytes);
+    let kinds = log
+        .kinds
+        .iter()
+        .map(|(kind, count)| (log.string(*kind).to_owned(), *count))
+        .collect();
+    let outline = LogOutline::new(path.to_owned(), default_session, &outline);
+    Some(ReadLog {
         packed,
-    }
+        outline,
+        kinds,
+        lines,
+        bytes,
+        problems,
+    })
 }
 
 /// Parses a log, a big one in parts side by side. Problems here are those of the file as a whole.
 fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> (Log, Vec<Problem>) {
     let open = match OpenLog::open(&found.path, found.packing, options.io) {
         Ok(open) => open,
-        Err(error) => return (Log::default(), vec![Problem::file(path, Kind::Unreadable, error.to_string())]),
+        Err(error) => {
+            return (
+                Log::default(),
+                vec![Problem::file(path, Kind::Unreadable, error.to_string())],
+            );
+        }
     };
     let parts = open.parts(PART);
     let built = parts.into_par_iter().map(|part| {

@@ -3,7 +3,7 @@
 //! Bad input is data here. Every stage adds to a list of [`Problem`]s; the run goes on, and the list is summed at the
 //! end, printed with `--problems`, and changes the exit status only with `--strict`.
 
-use crate::session::log::{Trouble, TroubleKind};
+use crate::session::log::{TROUBLE_KINDS, Trouble, TroubleKind};
 use serde::Serialize;
 
 /// What sort of problem it is.
@@ -31,9 +31,29 @@ pub enum Kind {
     BoundaryWithoutLeaf,
     /// A cache entry that was damaged or foreign and was made again.
     CacheRebuilt,
+    /// A session could not be worked on because of a defect of this program.
+    Internal,
 }
 
 impl Kind {
+    /// Every kind, for the documentation.
+    pub fn all() -> impl Iterator<Item = Kind> {
+        let others = [
+            Kind::Unreadable,
+            Kind::SpecialFile,
+            Kind::LinkSkipped,
+            Kind::BrokenStream,
+            Kind::MissingParent,
+            Kind::ParentCycle,
+            Kind::ResultWithoutCall,
+            Kind::CallWithoutResult,
+            Kind::BoundaryWithoutLeaf,
+            Kind::CacheRebuilt,
+            Kind::Internal,
+        ];
+        TROUBLE_KINDS.into_iter().map(Kind::Line).chain(others)
+    }
+
     /// Short name, used in every output.
     pub fn name(self) -> &'static str {
         match self {
@@ -60,6 +80,7 @@ impl Kind {
             Kind::CallWithoutResult => "call-without-result",
             Kind::BoundaryWithoutLeaf => "boundary-without-leaf",
             Kind::CacheRebuilt => "cache-rebuilt",
+            Kind::Internal => "internal-error",
         }
     }
 
@@ -68,7 +89,9 @@ impl Kind {
         match self {
             Kind::Line(trouble) => match trouble {
                 TroubleKind::Stripped => "bytes that are no JSON (byte-order mark, NULs) around a record were dropped",
-                TroubleKind::Mended => "text that is not UTF-8, a lone surrogate or a raw control character was replaced",
+                TroubleKind::Mended => {
+                    "text that is not UTF-8, a lone surrogate or a raw control character was replaced"
+                }
                 TroubleKind::Split => "several records on one line; all were read",
                 TroubleKind::Resynced => "a torn record was lost; what follows or precedes it on the line was read",
                 TroubleKind::Malformed => "not JSON; the line was left out",
@@ -87,8 +110,11 @@ impl Kind {
             Kind::ParentCycle => "records that follow each other in a circle; the circle was cut",
             Kind::ResultWithoutCall => "a tool result whose call is not in the session",
             Kind::CallWithoutResult => "a tool call whose result was never written",
-            Kind::BoundaryWithoutLeaf => "a boundary whose last message is not in the log; joined to the record before it",
+            Kind::BoundaryWithoutLeaf => {
+                "a boundary whose last message is not in the log; joined to the record before it"
+            }
             Kind::CacheRebuilt => "a cache entry was damaged, foreign or outdated; it was made again",
+            Kind::Internal => "a defect of backcast: the session was left out; please report it",
         }
     }
 
@@ -104,7 +130,7 @@ impl Kind {
                     | TroubleKind::OnlyNul
                     | TroubleKind::TooLong
             ),
-            Kind::Unreadable | Kind::SpecialFile | Kind::BrokenStream => true,
+            Kind::Unreadable | Kind::SpecialFile | Kind::BrokenStream | Kind::Internal => true,
             _ => false,
         }
     }

@@ -27,8 +27,14 @@ pub fn with_logs<R: Send>(args: &InputArgs, work: impl FnOnce(Reading) -> R + Se
     let roots = roots(&args.paths)?;
     let found = discover(&roots, args.follow_links)?;
     if found.logs.is_empty() && found.problems.is_empty() {
-        let places = roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>().join(", ");
-        bail!("no logs in {places}\n  hint: logs are files ending in .jsonl, .jsonl.gz or .jsonl.zst; name a file, a folder or a pattern");
+        let places = roots
+            .iter()
+            .map(|root| root.display().to_string())
+            .collect::<Vec<_>>()
+            .join(", ");
+        bail!(
+            "no logs in {places}\n  hint: logs are files ending in .jsonl, .jsonl.gz or .jsonl.zst; name a file, a folder or a pattern"
+        );
     }
     let max_line = usize::try_from(args.max_line).context("--max-line is larger than this machine can address")?;
     let cache = cache_folder(args).map(|folder| Cache::open(&folder, max_line));
@@ -47,7 +53,9 @@ pub fn with_logs<R: Send>(args: &InputArgs, work: impl FnOnce(Reading) -> R + Se
         let rebuilt = cache.as_ref().map_or(0, Cache::rebuilt);
         if rebuilt > 0 {
             let detail = format!("{rebuilt} entries");
-            corpus.problems.push(Problem::file("(cache)", Kind::CacheRebuilt, detail));
+            corpus
+                .problems
+                .push(Problem::file("(cache)", Kind::CacheRebuilt, detail));
         }
         corpus.problems.sort();
         work(Reading {
@@ -94,7 +102,9 @@ fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 /// `$CLAUDE_CONFIG_DIR/projects`, or `~/.claude/projects`.
 fn client_projects() -> Option<PathBuf> {
-    let named = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let named = std::env::var_os("CLAUDE_CONFIG_DIR")
+        .filter(|folder| !folder.is_empty())
+        .map(PathBuf::from);
     let home = named.or_else(|| std::env::home_dir().map(|home| home.join(".claude")))?;
     Some(home.join("projects"))
 }
@@ -105,8 +115,12 @@ fn cache_folder(args: &InputArgs) -> Option<PathBuf> {
         return None;
     }
     let user = || {
-        let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-        named.or_else(|| std::env::home_dir().map(|home| home.join(".cache"))).map(|folder| folder.join("backcast"))
+        let named = std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .filter(|folder| folder.is_absolute());
+        named
+            .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
+            .map(|folder| folder.join("backcast"))
     };
     args.cache_dir.clone().or_else(user)
 }
@@ -137,9 +151,16 @@ pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
             eprintln!("{problem}");
         }
     } else if !args.quiet && !problems.is_empty() {
-        let counts = problem_counts(problems).iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>();
+        let counts = problem_counts(problems)
+            .iter()
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect::<Vec<_>>();
         eprintln!("problems: {} (--problems lists them)", counts.join(", "));
     }
     let lost = problems.iter().any(|problem| problem.kind.is_loss());
-    if args.strict && lost { Ending::InputLost } else { Ending::Done }
+    if args.strict && lost {
+        Ending::InputLost
+    } else {
+        Ending::Done
+    }
 }

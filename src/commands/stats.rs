@@ -29,8 +29,18 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub fn run(args: &StatsArgs) -> Result<Ending> {
     let zone = TimeZone::get(&args.timezone).with_context(|| format!("--timezone {}", args.timezone))?;
     let filter = Filter {
-        since: args.since.as_deref().map(|text| parse_moment(text, &zone, false)).transpose().context("--since")?,
-        until: args.until.as_deref().map(|text| parse_moment(text, &zone, true)).transpose().context("--until")?,
+        since: args
+            .since
+            .as_deref()
+            .map(|text| parse_moment(text, &zone, false))
+            .transpose()
+            .context("--since")?,
+        until: args
+            .until
+            .as_deref()
+            .map(|text| parse_moment(text, &zone, true))
+            .transpose()
+            .context("--until")?,
     };
     if let (Some(since), Some(until)) = (filter.since, filter.until)
         && since >= until
@@ -84,9 +94,19 @@ fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Result<()
     if args.format.is_binary() && is_terminal {
         bail!("{:?} is binary: name a file with --output", args.format);
     }
-    let width = if is_terminal { comfy_table::Table::new().width().map_or(80, usize::from) } else { 80 };
+    let width = if is_terminal {
+        comfy_table::Table::new().width().map_or(80, usize::from)
+    } else {
+        80
+    };
     let colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    write(&mut out, Look { width: width.clamp(40, 200), colour })?;
+    write(
+        &mut out,
+        Look {
+            width: width.clamp(40, 200),
+            colour,
+        },
+    )?;
     Ok(out.flush()?)
 }
 
@@ -108,8 +128,9 @@ struct Stats {
 impl Stats {
     fn new(reading: Reading, filter: Filter, table: &RatioTable) -> Stats {
         let corpus = reading.corpus;
-        let mut sessions = corpus.map_sessions(|id, parts| report(id, parts, table, filter));
+        let (mut sessions, defects) = corpus.map_sessions(|id, parts| report(id, parts, table, filter));
         let mut problems = corpus.problems;
+        problems.extend(defects);
         let mut ledger = Ledger::default();
         let mut rewound = Ledger::default();
         let mut reads = Reads::default();
@@ -121,7 +142,10 @@ impl Stats {
         }
         problems.sort();
         let counted = usage::merge(&sessions);
-        let mut base = sessions.iter().filter_map(|session| session.occupancy.base).collect::<Vec<_>>();
+        let mut base = sessions
+            .iter()
+            .filter_map(|session| session.occupancy.base)
+            .collect::<Vec<_>>();
         base.sort_unstable();
         Stats {
             counted,
@@ -145,15 +169,27 @@ impl Stats {
 
     fn totals(&self, prices: &PriceTable, progress_only: bool) -> Sums {
         let mut sums = Sums::default();
-        for counted in self.counted.iter().filter(|counted| counted.call.is_progress == progress_only) {
+        for counted in self
+            .counted
+            .iter()
+            .filter(|counted| counted.call.is_progress == progress_only)
+        {
             sums.add(&counted.call, self.model(counted), prices);
         }
         sums
     }
 
     fn unknown_models(&self, prices: &PriceTable) -> BTreeSet<String> {
-        let models = self.counted.iter().map(|counted| self.model(counted)).collect::<BTreeSet<_>>();
-        models.into_iter().filter(|model| prices.find(model).is_none()).map(str::to_owned).collect()
+        let models = self
+            .counted
+            .iter()
+            .map(|counted| self.model(counted))
+            .collect::<BTreeSet<_>>();
+        models
+            .into_iter()
+            .filter(|model| prices.find(model).is_none())
+            .map(str::to_owned)
+            .collect()
     }
 
     fn active_sessions(&self) -> usize {
@@ -223,7 +259,11 @@ impl View<'_> {
     fn write_usage(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
         let columns = columns(self.args.by, self.args.subagents);
         let total = Row::total(&self.rows);
-        let top = if self.args.top == 0 { self.rows.len() } else { self.args.top };
+        let top = if self.args.top == 0 {
+            self.rows.len()
+        } else {
+            self.args.top
+        };
         let mut order = (0..self.rows.len()).collect::<Vec<_>>();
         let weight = |at: usize| (self.rows[at].sums.cost, self.rows[at].sums.responses);
         order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
@@ -232,7 +272,12 @@ impl View<'_> {
         let shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
         usage_sheet(&columns, &shown, Some(&total)).write(Format::Table, look, out)?;
         if shown.len() < self.rows.len() {
-            writeln!(out, "The {} costliest of {} rows; --top 0 shows all.", shown.len(), grouped(self.rows.len() as u64))?;
+            writeln!(
+                out,
+                "The {} costliest of {} rows; --top 0 shows all.",
+                shown.len(),
+                grouped(self.rows.len() as u64)
+            )?;
         }
         Ok(())
     }
@@ -249,7 +294,11 @@ impl View<'_> {
             share(Origin::Estimated)
         )?;
         if let Some(base) = stats.base.get(stats.base.len() / 2) {
-            writeln!(out, "System prompt and tools at a session's first call: {} tokens in the median.", grouped(*base))?;
+            writeln!(
+                out,
+                "System prompt and tools at a session's first call: {} tokens in the median.",
+                grouped(*base)
+            )?;
         }
         let reads = &stats.reads;
         if reads.repeated_files > 0 {
@@ -264,7 +313,11 @@ impl View<'_> {
         }
         let rewound = stats.rewound.total().tokens();
         if rewound > 0 {
-            writeln!(out, "On rewound branches, not in the ledger: {} tokens (estimated).", grouped(rewound))?;
+            writeln!(
+                out,
+                "On rewound branches, not in the ledger: {} tokens (estimated).",
+                grouped(rewound)
+            )?;
         }
         if self.progress_only.responses > 0 {
             writeln!(
@@ -276,7 +329,11 @@ impl View<'_> {
         }
         if !self.unknown.is_empty() {
             let models = self.unknown.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-            writeln!(out, "No price is known for: {models} ({} calls; --prices FILE adds some).", self.totals.unpriced)?;
+            writeln!(
+                out,
+                "No price is known for: {models} ({} calls; --prices FILE adds some).",
+                self.totals.unpriced
+            )?;
         }
         Ok(())
     }
@@ -389,7 +446,11 @@ fn ledger_rows(ledger: &Ledger, with_details: bool) -> Vec<LedgerRow> {
             for (name, amount) in &details[DETAILS..] {
                 rest.entries.insert((category, (*name).clone()), **amount);
             }
-            rows.push(LedgerRow::new(&format!("  {} more", details.len() - DETAILS), &rest.total(), whole));
+            rows.push(LedgerRow::new(
+                &format!("  {} more", details.len() - DETAILS),
+                &rest.total(),
+                whole,
+            ));
         }
     }
     rows
@@ -427,7 +488,11 @@ fn ledger_sheet<'a>(rows: &'a [LedgerRow], total: Option<&'a LedgerRow>) -> Shee
             unit: Unit::Share,
             about: "Share of all tokens.",
             in_table: InTable::Always,
-            get: |row| (row.whole > 0).then(|| row.amount.tokens() as f64 / row.whole as f64).into(),
+            get: |row| {
+                (row.whole > 0)
+                    .then(|| row.amount.tokens() as f64 / row.whole as f64)
+                    .into()
+            },
         },
     ];
     Sheet {
@@ -492,7 +557,11 @@ fn tool_rows(ledger: &Ledger) -> Vec<ToolRow> {
         .map(|(_, name)| name)
         .collect::<BTreeSet<_>>();
     let amount = |category: Category, tool: &str| {
-        ledger.entries.get(&(category, tool.to_owned())).copied().unwrap_or_default()
+        ledger
+            .entries
+            .get(&(category, tool.to_owned()))
+            .copied()
+            .unwrap_or_default()
     };
     let mut rows = tools
         .into_iter()
@@ -503,7 +572,12 @@ fn tool_rows(ledger: &Ledger) -> Vec<ToolRow> {
             whole,
         })
         .collect::<Vec<_>>();
-    rows.sort_by_key(|row| (std::cmp::Reverse(row.calls.tokens() + row.results.tokens()), row.tool.clone()));
+    rows.sort_by_key(|row| {
+        (
+            std::cmp::Reverse(row.calls.tokens() + row.results.tokens()),
+            row.tool.clone(),
+        )
+    });
     rows
 }
 
@@ -563,7 +637,11 @@ const TOOL_COLUMNS: &[Column<ToolRow>] = &[
         unit: Unit::Share,
         about: "Share of all tokens in the ledger.",
         in_table: InTable::Always,
-        get: |row| (row.whole > 0).then(|| (row.calls.tokens() + row.results.tokens()) as f64 / row.whole as f64).into(),
+        get: |row| {
+            (row.whole > 0)
+                .then(|| (row.calls.tokens() + row.results.tokens()) as f64 / row.whole as f64)
+                .into()
+        },
     },
 ];
 
@@ -580,7 +658,11 @@ fn grouped(number: u64) -> String {
 }
 
 fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 { "none".into() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
+    if whole == 0 {
+        "none".into()
+    } else {
+        format!("{:.1} %", 100.0 * part as f64 / whole as f64)
+    }
 }
 
 fn dollars(micro: Option<i64>) -> String {
@@ -593,5 +675,67 @@ fn size_text(bytes: u64) -> String {
         1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
         _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::docs;
+    use crate::problem::Kind;
+
+    /// The tables of docs/outputs.md come from the code. `BACKCAST_UPDATE_DOCS=1 cargo test` writes them.
+    #[test]
+    fn the_documented_columns_are_the_real_ones() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/outputs.md");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut current = text.clone();
+        let tables = [
+            ("<!-- columns: session -->", docs(&columns(By::Session, false))),
+            ("<!-- columns: day -->", docs(&columns(By::Day, false))),
+            ("<!-- columns: tool -->", docs(TOOL_COLUMNS)),
+            ("<!-- columns: quality -->", docs(quality::COLUMNS)),
+            ("<!-- problems -->", problem_docs()),
+        ];
+        for (marker, table) in tables {
+            let start = current.find(marker).unwrap() + marker.len();
+            let end = start + current[start..].find("<!-- end -->").unwrap();
+            current.replace_range(start..end, &format!("\n{}\n", table.trim_end()));
+        }
+        if std::env::var_os("BACKCAST_UPDATE_DOCS").is_some() {
+            std::fs::write(&path, &current).unwrap();
+        } else {
+            assert_eq!(text, current, "run BACKCAST_UPDATE_DOCS=1 cargo test");
+        }
+    }
+
+    fn problem_docs() -> String {
+        let mut table = String::from("| kind | meaning | lost |\n| --- | --- | --- |\n");
+        for kind in Kind::all() {
+            let lost = if kind.is_loss() { "yes" } else { "" };
+            table.push_str(&format!("| `{}` | {} | {lost} |\n", kind.name(), kind.about()));
+        }
+        table
+    }
+
+    #[test]
+    fn moments() {
+        let zone = TimeZone::get("Europe/Zurich").unwrap();
+        let check = |text: &str, is_end: bool, expected: &str| {
+            let moment = parse_moment(text, &zone, is_end).unwrap();
+            assert_eq!(Timestamp::from_millisecond(moment).unwrap().to_string(), expected);
+        };
+        check("2026-11-01", false, "2026-10-31T23:00:00Z");
+        check("2026-11-01", true, "2026-11-01T23:00:00Z");
+        check("2026-11-01T12:00:00Z", true, "2026-11-01T12:00:00Z");
+        assert!(parse_moment("yesterday", &zone, false).is_err());
+    }
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(12), "12");
+        assert_eq!(size_text(1_500_000), "1.5 MB");
+        assert_eq!(percent(1, 3), "33.3 %");
     }
 }

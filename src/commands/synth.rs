@@ -9,7 +9,13 @@ use std::path::Path;
 /// Runs it.
 pub fn run(args: &SynthArgs) -> Result<Ending> {
     match &args.what {
-        SynthWhat::Bulk { out, bytes, files, seed, corruption } => {
+        SynthWhat::Bulk {
+            out,
+            bytes,
+            files,
+            seed,
+            corruption,
+        } => {
             prepare(out)?;
             let options = BulkOptions {
                 seed: *seed,
@@ -22,7 +28,9 @@ pub fn run(args: &SynthArgs) -> Result<Ending> {
             std::fs::write(&expected, truth.to_json()).with_context(|| expected.display().to_string())?;
         }
         SynthWhat::Corpus { list: true, .. } | SynthWhat::Corpus { out: None, .. } => {
-            let cases = synth::cases().iter().map(|(name, proves)| format!("{name:<28} {proves}\n"));
+            let cases = synth::cases()
+                .iter()
+                .map(|(name, proves)| format!("{name:<28} {proves}\n"));
             return super::print(cases.collect::<String>().as_bytes());
         }
         SynthWhat::Corpus { out: Some(out), .. } => {

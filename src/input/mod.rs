@@ -9,4 +9,5 @@ pub mod json;
 pub mod record;
 pub mod repair;
 pub mod skim;
+pub mod texts;
 pub mod walk;

@@ -119,13 +119,25 @@ impl PriceTable {
         let mut name = model.rsplit(['/', '.']).next().unwrap_or(model);
         name = name.split(['@', ':', '[']).next().unwrap_or(name);
         name = name.strip_suffix("-v1").unwrap_or(name);
-        let undated = name.rsplit_once('-').filter(|(_, date)| is_date(date)).map_or(name, |(undated, _)| undated);
+        let undated = name
+            .rsplit_once('-')
+            .filter(|(_, date)| is_date(date))
+            .map_or(name, |(undated, _)| undated);
         let dated = || {
             let prefix = format!("{undated}-");
-            let newest = self.models.range(prefix.clone()..).take_while(|(known, _)| known.starts_with(&prefix));
-            newest.filter(|(known, _)| is_date(&known[prefix.len()..])).last().map(|(_, price)| price)
+            let newest = self
+                .models
+                .range(prefix.clone()..)
+                .take_while(|(known, _)| known.starts_with(&prefix));
+            newest
+                .filter(|(known, _)| is_date(&known[prefix.len()..]))
+                .last()
+                .map(|(_, price)| price)
         };
-        self.models.get(name).or_else(|| self.models.get(undated)).or_else(dated)
+        self.models
+            .get(name)
+            .or_else(|| self.models.get(undated))
+            .or_else(dated)
     }
 }
 
@@ -150,12 +162,18 @@ impl Price {
         let parts = [
             (tokens.input, input),
             (tokens.output, output),
-            (tokens.cache_write - tokens.cache_write_1h.min(tokens.cache_write), write_5m),
+            (
+                tokens.cache_write - tokens.cache_write_1h.min(tokens.cache_write),
+                write_5m,
+            ),
             (tokens.cache_write_1h, write_1h),
             (tokens.cache_read, read),
         ];
         // A dollar per million tokens is a micro-dollar per token.
-        parts.iter().map(|(count, price)| Pico::from(*count) * (price * 1e6).round() as Pico).sum()
+        parts
+            .iter()
+            .map(|(count, price)| Pico::from(*count) * (price * 1e6).round() as Pico)
+            .sum()
     }
 }
 
@@ -175,15 +193,24 @@ mod tests {
     fn each_kind_of_token_at_its_own_price() {
         let price = PriceTable::built_in().find("claude-opus-4-5").unwrap();
         // 1000 x 5 + 100 x 25 + 2000 x 6.25 + 1000 x 10 + 10000 x 0.5
-        assert_eq!(micro_usd(price.cost(&TOKENS, 14_000)), 5_000 + 2_500 + 12_500 + 10_000 + 5_000);
+        assert_eq!(
+            micro_usd(price.cost(&TOKENS, 14_000)),
+            5_000 + 2_500 + 12_500 + 10_000 + 5_000
+        );
     }
 
     #[test]
     fn long_requests_cost_more_where_the_model_says_so() {
         let table = PriceTable::built_in();
         let sonnet = table.find("claude-sonnet-4-20250514").unwrap();
-        assert_eq!(micro_usd(sonnet.cost(&TOKENS, 200_000)), 3_000 + 1_500 + 7_500 + 6_000 + 3_000);
-        assert_eq!(micro_usd(sonnet.cost(&TOKENS, 200_001)), 6_000 + 2_250 + 15_000 + 12_000 + 6_000);
+        assert_eq!(
+            micro_usd(sonnet.cost(&TOKENS, 200_000)),
+            3_000 + 1_500 + 7_500 + 6_000 + 3_000
+        );
+        assert_eq!(
+            micro_usd(sonnet.cost(&TOKENS, 200_001)),
+            6_000 + 2_250 + 15_000 + 12_000 + 6_000
+        );
         let opus = table.find("claude-opus-4-6").unwrap();
         assert_eq!(opus.cost(&TOKENS, 300_000), opus.cost(&TOKENS, 3_000));
     }

@@ -44,7 +44,8 @@ impl QualityRow {
 
     /// Mean of the signed error in tokens.
     pub fn bias(&self) -> Option<f64> {
-        (!self.errors.is_empty()).then(|| self.sorted(|(error, _, _)| *error).iter().sum::<f64>() / self.errors.len() as f64)
+        (!self.errors.is_empty())
+            .then(|| self.sorted(|(error, _, _)| *error).iter().sum::<f64>() / self.errors.len() as f64)
     }
 
     /// The median with characters / 4.

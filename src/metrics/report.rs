@@ -6,13 +6,13 @@
 use crate::input::record::Tokens;
 use crate::problem::Problem;
 use crate::session::build::IdMap;
-use crate::session::log::{Block, NO_TIME, RecordKind, Time};
+use crate::session::log::{Block, NO_TIME, Name, RecordKind, Time};
 use crate::session::thread::{Chain, Node, Part, Session, Threaded, is_prompt, thread};
 use crate::tokens::calibrate::{Origin, RoundSize, Unfit, size};
-use crate::tokens::ledger::Ledger;
+use crate::tokens::ledger::{Booking, Ledger};
 use crate::tokens::ratios::RatioTable;
 use crate::tokens::reads::{ReadTracker, Reads};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Times that count; both ends included and excluded as ranges go.
 #[derive(Debug, Clone, Copy, Default)]
@@ -185,23 +185,30 @@ pub fn report(id: &str, parts: &[Part], table: &RatioTable, filter: Filter) -> S
     report
 }
 
-/// Numbers strings of a report.
+/// Numbers strings of a report: texts once, and by the number they have in each log.
 #[derive(Default)]
 struct Names {
     numbers: IdMap<String, u32>,
+    by_part: IdMap<u64, u32>,
 }
 
 impl Names {
-    fn number(&mut self, names: &mut Vec<String>, text: &str) -> u32 {
-        if text.is_empty() {
+    fn number(&mut self, names: &mut Vec<String>, session: &Session<'_>, node: Node, name: Name) -> u32 {
+        if name == 0 {
             return 0;
         }
-        if let Some(&number) = self.numbers.get(text) {
+        let part = session.part_number(node);
+        let key = u64::from(part) << 32 | u64::from(name);
+        if let Some(&number) = self.by_part.get(&key) {
             return number;
         }
-        names.push(text.to_owned());
-        let number = names.len() as u32 - 1;
-        self.numbers.insert(text.to_owned(), number);
+        let text = session.string(part, name);
+        let next = names.len() as u32;
+        let number = *self.numbers.entry(text.to_owned()).or_insert(next);
+        if number == next {
+            names.push(text.to_owned());
+        }
+        self.by_part.insert(key, number);
         number
     }
 }
@@ -252,23 +259,31 @@ fn book_chain(
 ) {
     report.subagents += u64::from(chain.is_sidechain);
     let mut reads = ReadTracker::default();
-    let ledger = &mut report.ledger;
+    let mut booking = Booking::default();
     let mut last_summary = None;
-    let sizes = size(session, chain, table, &mut |node: Node, block: &Block, tokens: f64, origin: Origin| {
-        let record = session.record(node);
-        if session.is_copied(node) || !filter.takes(record.time) {
-            return;
-        }
-        let log = session.log(node);
-        // What was read before a compaction is gone. The summary is the first thing in the new window.
-        if record.is_summary && last_summary != Some(node) {
-            reads.boundary();
-            last_summary = Some(node);
-        }
-        ledger.add(block, log.string(block.name), tokens, origin);
-        reads.block(block, log.string(block.name), log.string(block.path), tokens);
-    });
+    let sizes = size(
+        session,
+        chain,
+        table,
+        &mut |node: Node, block: &Block, tokens: f64, origin: Origin| {
+            let record = session.record(node);
+            if session.is_copied(node) || !filter.takes(record.time) {
+                return;
+            }
+            let log = session.log(node);
+            // What was read before a compaction is gone. The summary is the first thing in the new window.
+            if record.is_summary && last_summary != Some(node) {
+                reads.boundary();
+                last_summary = Some(node);
+            }
+            booking.add(session.part_number(node), block, tokens, origin);
+            reads.block(block, log.string(block.name), log.string(block.path), tokens);
+        },
+    );
     report.reads.merge(&reads.finish());
+    report
+        .ledger
+        .merge(&booking.finish(|part, name| session.string(part, name)));
     if is_main {
         let counted = std::iter::zip(&chain.rounds, &sizes.rounds)
             .filter(|(round, size)| filter.takes(size.time) && !session.is_copied(round.lines[0]));
@@ -278,9 +293,9 @@ fn book_chain(
     }
     for pair in &sizes.pairs {
         if filter.takes(session.record(pair.node).time) {
-            let model = session.response(pair.node).map_or("", |line| session.log(pair.node).string(line.model));
+            let model = session.response(pair.node).map_or(0, |line| line.model);
             report.predictions.push(Prediction {
-                model: names.number(&mut report.names, model),
+                model: names.number(&mut report.names, session, pair.node, model),
                 error: pair.predicted - pair.actual,
                 naive_error: pair.naive - pair.actual,
                 actual: pair.actual,
@@ -299,6 +314,7 @@ fn book_rewound(
     filter: Filter,
     report: &mut SessionReport,
 ) {
+    let mut booking = Booking::default();
     for &node in &threaded.rewound {
         let record = session.record(node);
         if session.is_copied(node) || !filter.takes(record.time) {
@@ -312,9 +328,10 @@ fn book_rewound(
                 RecordKind::Assistant => table.output(ratios, block, log),
                 _ => table.input(ratios, block, log),
             };
-            report.rewound.add(block, log.string(block.name), tokens, Origin::Estimated);
+            booking.add(session.part_number(node), block, tokens, Origin::Estimated);
         }
     }
+    report.rewound = booking.finish(|part, name| session.string(part, name));
 }
 
 /// Merges the lines of each call.
@@ -325,10 +342,7 @@ fn book_calls(
     report: &mut SessionReport,
     names: &mut Names,
 ) {
-    let mut rewound = vec![false; threaded.rewound.last().map_or(0, |last| *last as usize + 1)];
-    for node in &threaded.rewound {
-        rewound[*node as usize] = true;
-    }
+    let rewound = threaded.rewound.iter().copied().collect::<HashSet<Node>>();
     let mut known = IdMap::<u64, Vec<u32>>::default();
     for node in session.own_nodes() {
         let Some(line) = session.response(node) else { continue };
@@ -344,23 +358,27 @@ fn book_calls(
         if line.message == 0 && is_copied {
             continue;
         }
+        let mut number = |name: Name| names.number(&mut report.names, session, node, name);
         let call = Call {
             message: line.message,
             request: line.request,
             tokens,
             window: line.context().input_side(),
             time: record.time,
-            model: names.number(&mut report.names, model),
-            branch: names.number(&mut report.names, log.string(scope.branch)),
-            cwd: names.number(&mut report.names, log.string(scope.cwd)),
-            agent: names.number(&mut report.names, log.string(scope.agent)),
+            model: number(line.model),
+            branch: number(scope.branch),
+            cwd: number(scope.cwd),
+            agent: number(scope.agent),
             is_sidechain: scope.is_sidechain,
             is_progress: line.is_progress,
             is_copied,
-            is_rewound: rewound.get(node as usize).copied().unwrap_or(false),
+            is_rewound: rewound.contains(&node),
         };
         let candidates = known.entry(line.message).or_default();
-        let same = candidates.iter().find(|at| call.is_same(&report.calls[**at as usize])).copied();
+        let same = candidates
+            .iter()
+            .find(|at| call.is_same(&report.calls[**at as usize]))
+            .copied();
         match same.filter(|_| line.message != 0) {
             Some(at) => report.calls[at as usize].merge(&call),
             None => {
@@ -374,8 +392,7 @@ fn book_calls(
 impl Call {
     /// Whether two tellings are of one call: same message, and requests that do not contradict each other.
     pub fn is_same(&self, other: &Call) -> bool {
-        self.message == other.message
-            && (self.request == other.request || self.request == 0 || other.request == 0)
+        self.message == other.message && (self.request == other.request || self.request == 0 || other.request == 0)
     }
 
     /// How good a teller is; the smallest one says where a call belongs.
@@ -396,8 +413,20 @@ impl Call {
             (a, b) => a.min(b),
         };
         if other.rank() < self.rank() {
-            let Call { tokens, window, request, time, .. } = *self;
-            *self = Call { tokens, window, request, time, ..*other };
+            let Call {
+                tokens,
+                window,
+                request,
+                time,
+                ..
+            } = *self;
+            *self = Call {
+                tokens,
+                window,
+                request,
+                time,
+                ..*other
+            };
         }
     }
 }

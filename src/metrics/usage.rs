@@ -32,7 +32,9 @@ pub fn merge(sessions: &[SessionReport]) -> Vec<Counted> {
             let session_number = number as u32;
             let first = (call.message != 0).then(|| known.get(&call.message).copied()).flatten();
             let is_same = |at: &u32| call.is_same(&counted[*at as usize].call);
-            let same = first.filter(is_same).or_else(|| first.and_then(|_| others.iter().copied().find(is_same)));
+            let same = first
+                .filter(is_same)
+                .or_else(|| first.and_then(|_| others.iter().copied().find(is_same)));
             let Some(at) = same else {
                 let at = counted.len() as u32;
                 match first {
@@ -52,13 +54,23 @@ pub fn merge(sessions: &[SessionReport]) -> Vec<Counted> {
             // Names are numbered per session, so the place of a call moves as a whole.
             if call.rank() < before.call.rank() {
                 let mut better = *call;
-                better.merge(&Call { is_progress: true, is_copied: true, is_sidechain: true, ..before.call });
+                better.merge(&Call {
+                    is_progress: true,
+                    is_copied: true,
+                    is_sidechain: true,
+                    ..before.call
+                });
                 *before = Counted {
                     session: session_number,
                     call: better,
                 };
             } else {
-                before.call.merge(&Call { is_progress: true, is_copied: true, is_sidechain: true, ..*call });
+                before.call.merge(&Call {
+                    is_progress: true,
+                    is_copied: true,
+                    is_sidechain: true,
+                    ..*call
+                });
             }
         }
     }
@@ -225,7 +237,11 @@ pub fn rows(
 ) -> Vec<Row> {
     let mut rows = BTreeMap::<(String, Option<String>), Row>::new();
     if by == By::Session {
-        for (number, session) in sessions.iter().enumerate().filter(|(_, session)| session.times.is_some()) {
+        for (number, session) in sessions
+            .iter()
+            .enumerate()
+            .filter(|(_, session)| session.times.is_some())
+        {
             let key = (session.id.clone(), apart.then(String::new));
             rows.insert(key.clone(), session_row(number as u32, session, key));
         }
@@ -261,7 +277,13 @@ pub fn rows(
     }
     let mut rows = rows.into_values().collect::<Vec<_>>();
     if by == By::Session {
-        rows.sort_by_key(|row| (row.times.map_or(Time::MAX, |times| times.0), row.key.clone(), row.agent.clone()));
+        rows.sort_by_key(|row| {
+            (
+                row.times.map_or(Time::MAX, |times| times.0),
+                row.key.clone(),
+                row.agent.clone(),
+            )
+        });
     }
     rows
 }
@@ -278,7 +300,11 @@ fn session_row(number: u32, session: &SessionReport, (key, agent): (String, Opti
             peak: session.occupancy.peak,
             mean: session.occupancy.mean(),
             last: session.occupancy.last,
-            boundaries: [session.boundaries.auto, session.boundaries.manual, session.boundaries.micro],
+            boundaries: [
+                session.boundaries.auto,
+                session.boundaries.manual,
+                session.boundaries.micro,
+            ],
             branches: session.branches,
             subagents: session.subagents,
         }),
@@ -360,7 +386,11 @@ macro_rules! column {
 }
 
 fn short_models(row: &Row) -> Value {
-    let short = row.models.iter().map(|model| model.strip_prefix("claude-").unwrap_or(model)).collect::<Vec<_>>();
+    let short = row
+        .models
+        .iter()
+        .map(|model| model.strip_prefix("claude-").unwrap_or(model))
+        .collect::<Vec<_>>();
     Value::from(short.join(" "))
 }
 
@@ -368,49 +398,260 @@ fn short_models(row: &Row) -> Value {
 pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
     let is_session = by == By::Session;
     let key: Column<Row> = match by {
-        By::Session => column!("session", "Session", Text, Always, "Session id.", |row: &Row| row.key.as_str().into()),
-        By::Project => column!("project", "Project", Text, Always, "Working directory.", |row: &Row| row.key.as_str().into()),
-        By::Model | By::Tool => column!("model", "Model", Text, Always, "Model.", |row: &Row| row.key.as_str().into()),
-        By::Day => column!("day", "Day", Text, Always, "Day of the call in the chosen time zone.", |row: &Row| row.key.as_str().into()),
-        By::Branch => column!("branch", "Branch", Text, Always, "Git branch.", |row: &Row| row.key.as_str().into()),
+        By::Session => column!("session", "Session", Text, Always, "Session id.", |row: &Row| row
+            .key
+            .as_str()
+            .into()),
+        By::Project => column!("project", "Project", Text, Always, "Working directory.", |row: &Row| {
+            row.key.as_str().into()
+        }),
+        By::Model | By::Tool => column!("model", "Model", Text, Always, "Model.", |row: &Row| row
+            .key
+            .as_str()
+            .into()),
+        By::Day => column!(
+            "day",
+            "Day",
+            Text,
+            Always,
+            "Day of the call in the chosen time zone.",
+            |row: &Row| row.key.as_str().into()
+        ),
+        By::Branch => column!("branch", "Branch", Text, Always, "Git branch.", |row: &Row| row
+            .key
+            .as_str()
+            .into()),
     };
     let mut columns = vec![key];
     if apart {
-        columns.push(column!("agent", "Agent", Text, Always, "Sub-agent; empty for the main agent.", |row: &Row| row.agent.clone().into()));
+        columns.push(column!(
+            "agent",
+            "Agent",
+            Text,
+            Always,
+            "Sub-agent; empty for the main agent.",
+            |row: &Row| row.agent.clone().into()
+        ));
     }
     if is_session {
-        columns.push(column!("project", "Project", Text, IfRoom, "Working directory of the session's first record.", |row: &Row| row.project.clone().into()));
+        columns.push(column!(
+            "project",
+            "Project",
+            Text,
+            IfRoom,
+            "Working directory of the session's first record.",
+            |row: &Row| row.project.clone().into()
+        ));
     } else {
-        columns.push(column!("sessions", "Sess.", Count, Always, "Sessions with calls in the row.", |row: &Row| row.sessions.len().into()));
+        columns.push(column!(
+            "sessions",
+            "Sess.",
+            Count,
+            Always,
+            "Sessions with calls in the row.",
+            |row: &Row| row.sessions.len().into()
+        ));
     }
     columns.extend([
-        column!("first_time", "From", Time, Never, "First record or call.", |row: &Row| row.times.map(|times| times.0).into()),
-        column!("last_time", "To", Time, Never, "Last record or call.", |row: &Row| row.times.map(|times| times.1).into()),
-        column!("responses", "Calls", Count, Always, "API calls, each counted once over all logs.", |row: &Row| row.sums.responses.into()),
-        column!("input_tokens", "Input", Tokens, IfRoom, "Input tokens neither read from nor written to the prompt cache.", |row: &Row| row.sums.input.into()),
-        column!("cache_read_tokens", "Read", Tokens, Always, "Input tokens read from the prompt cache.", |row: &Row| row.sums.cache_read.into()),
-        column!("cache_write_5m_tokens", "Wr. 5m", Tokens, Always, "Input tokens written to the prompt cache for five minutes.", |row: &Row| row.sums.write_5m.into()),
-        column!("cache_write_1h_tokens", "Wr. 1h", Tokens, Always, "Input tokens written to the prompt cache for one hour.", |row: &Row| row.sums.write_1h.into()),
-        column!("output_tokens", "Output", Tokens, Always, "Output tokens, as the most complete line of each response has them.", |row: &Row| row.sums.output.into()),
-        column!("cost_micro_usd", "Cost", MicroUsd, Always, "Cost of the calls whose model has a price; empty if none has.", |row: &Row| row.sums.cost_micro_usd().into()),
-        column!("unpriced_responses", "Unpriced", Count, Never, "Calls whose model is not in the price table.", |row: &Row| row.sums.unpriced.into()),
-        column!("subagent_responses", "Sub calls", Count, Never, "Of the calls, those of sub-agents.", |row: &Row| row.sums.subagent_responses.into()),
-        column!("subagent_cost_micro_usd", "Sub cost", MicroUsd, Never, "Of the cost, that of sub-agents.", |row: &Row| micro_usd(row.sums.subagent_cost).into()),
-        column!("rewound_responses", "Rewound", Count, Never, "Of the calls, those on branches that were rewound.", |row: &Row| row.sums.rewound_responses.into()),
-        column!("models", "Models", Text, Never, "Models, without the prefix `claude-`.", short_models),
+        column!(
+            "first_time",
+            "From",
+            Time,
+            Never,
+            "First record or call.",
+            |row: &Row| row.times.map(|times| times.0).into()
+        ),
+        column!("last_time", "To", Time, Never, "Last record or call.", |row: &Row| row
+            .times
+            .map(|times| times.1)
+            .into()),
+        column!(
+            "responses",
+            "Calls",
+            Count,
+            Always,
+            "API calls, each counted once over all logs.",
+            |row: &Row| row.sums.responses.into()
+        ),
+        column!(
+            "input_tokens",
+            "Input",
+            Tokens,
+            IfRoom,
+            "Input tokens neither read from nor written to the prompt cache.",
+            |row: &Row| row.sums.input.into()
+        ),
+        column!(
+            "cache_read_tokens",
+            "Read",
+            Tokens,
+            Always,
+            "Input tokens read from the prompt cache.",
+            |row: &Row| row.sums.cache_read.into()
+        ),
+        column!(
+            "cache_write_5m_tokens",
+            "Wr. 5m",
+            Tokens,
+            Always,
+            "Input tokens written to the prompt cache for five minutes.",
+            |row: &Row| row.sums.write_5m.into()
+        ),
+        column!(
+            "cache_write_1h_tokens",
+            "Wr. 1h",
+            Tokens,
+            Always,
+            "Input tokens written to the prompt cache for one hour.",
+            |row: &Row| row.sums.write_1h.into()
+        ),
+        column!(
+            "output_tokens",
+            "Output",
+            Tokens,
+            Always,
+            "Output tokens, as the most complete line of each response has them.",
+            |row: &Row| row.sums.output.into()
+        ),
+        column!(
+            "cost_micro_usd",
+            "Cost",
+            MicroUsd,
+            Always,
+            "Cost of the calls whose model has a price; empty if none has.",
+            |row: &Row| row.sums.cost_micro_usd().into()
+        ),
+        column!(
+            "unpriced_responses",
+            "Unpriced",
+            Count,
+            Never,
+            "Calls whose model is not in the price table.",
+            |row: &Row| row.sums.unpriced.into()
+        ),
+        column!(
+            "subagent_responses",
+            "Sub calls",
+            Count,
+            Never,
+            "Of the calls, those of sub-agents.",
+            |row: &Row| row.sums.subagent_responses.into()
+        ),
+        column!(
+            "subagent_cost_micro_usd",
+            "Sub cost",
+            MicroUsd,
+            Never,
+            "Of the cost, that of sub-agents.",
+            |row: &Row| micro_usd(row.sums.subagent_cost).into()
+        ),
+        column!(
+            "rewound_responses",
+            "Rewound",
+            Count,
+            Never,
+            "Of the calls, those on branches that were rewound.",
+            |row: &Row| row.sums.rewound_responses.into()
+        ),
+        column!(
+            "models",
+            "Models",
+            Text,
+            Never,
+            "Models, without the prefix `claude-`.",
+            short_models
+        ),
     ]);
     if is_session {
         columns.extend([
-            column!("rounds", "Rounds", Count, Never, "Calls of the main chain with a known window.", |row: &Row| row.window.map(|window| window.rounds).into()),
-            column!("prompts", "Prompts", Count, Never, "Prompts that a person typed or ran.", |row: &Row| row.window.map(|window| window.prompts).into()),
-            column!("context_peak", "Peak", Tokens, Always, "Largest window of the main chain.", |row: &Row| row.window.filter(|window| window.rounds > 0).map(|window| window.peak).into()),
-            column!("context_mean", "Mean", Tokens, Never, "Mean window of the main chain over its rounds.", |row: &Row| row.window.and_then(|window| window.mean).into()),
-            column!("context_last", "Last", Tokens, Never, "Window after the last round.", |row: &Row| row.window.filter(|window| window.rounds > 0).map(|window| window.last).into()),
-            column!("compactions_auto", "Auto", Count, IfRoom, "Automatic compactions.", |row: &Row| row.window.map(|window| window.boundaries[0]).into()),
-            column!("compactions_manual", "Manual", Count, Never, "Compactions that a person asked for.", |row: &Row| row.window.map(|window| window.boundaries[1]).into()),
-            column!("compactions_micro", "Micro", Count, Never, "Recorded micro-compactions.", |row: &Row| row.window.map(|window| window.boundaries[2]).into()),
-            column!("rewound_branches", "Rewinds", Count, Never, "Branches that were rewound.", |row: &Row| row.window.map(|window| window.branches).into()),
-            column!("subagents", "Agents", Count, Never, "Sub-agents with records of their own.", |row: &Row| row.window.map(|window| window.subagents).into()),
+            column!(
+                "rounds",
+                "Rounds",
+                Count,
+                Never,
+                "Calls of the main chain with a known window.",
+                |row: &Row| row.window.map(|window| window.rounds).into()
+            ),
+            column!(
+                "prompts",
+                "Prompts",
+                Count,
+                Never,
+                "Prompts that a person typed or ran.",
+                |row: &Row| row.window.map(|window| window.prompts).into()
+            ),
+            column!(
+                "context_peak",
+                "Peak",
+                Tokens,
+                Always,
+                "Largest window of the main chain.",
+                |row: &Row| row
+                    .window
+                    .filter(|window| window.rounds > 0)
+                    .map(|window| window.peak)
+                    .into()
+            ),
+            column!(
+                "context_mean",
+                "Mean",
+                Tokens,
+                Never,
+                "Mean window of the main chain over its rounds.",
+                |row: &Row| row.window.and_then(|window| window.mean).into()
+            ),
+            column!(
+                "context_last",
+                "Last",
+                Tokens,
+                Never,
+                "Window after the last round.",
+                |row: &Row| row
+                    .window
+                    .filter(|window| window.rounds > 0)
+                    .map(|window| window.last)
+                    .into()
+            ),
+            column!(
+                "compactions_auto",
+                "Auto",
+                Count,
+                IfRoom,
+                "Automatic compactions.",
+                |row: &Row| row.window.map(|window| window.boundaries[0]).into()
+            ),
+            column!(
+                "compactions_manual",
+                "Manual",
+                Count,
+                Never,
+                "Compactions that a person asked for.",
+                |row: &Row| row.window.map(|window| window.boundaries[1]).into()
+            ),
+            column!(
+                "compactions_micro",
+                "Micro",
+                Count,
+                Never,
+                "Recorded micro-compactions.",
+                |row: &Row| row.window.map(|window| window.boundaries[2]).into()
+            ),
+            column!(
+                "rewound_branches",
+                "Rewinds",
+                Count,
+                Never,
+                "Branches that were rewound.",
+                |row: &Row| row.window.map(|window| window.branches).into()
+            ),
+            column!(
+                "subagents",
+                "Agents",
+                Count,
+                Never,
+                "Sub-agents with records of their own.",
+                |row: &Row| row.window.map(|window| window.subagents).into()
+            ),
         ]);
     }
     columns

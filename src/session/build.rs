@@ -84,7 +84,10 @@ impl Builder {
     fn name_text(&mut self, text: Option<Text<'_>>) -> Name {
         let Some(text) = text else { return 0 };
         // Models, tools and versions repeat from record to record.
-        let recent = self.recent_names.iter().find(|name| self.log.strings[**name as usize].as_bytes() == text.raw());
+        let recent = self
+            .recent_names
+            .iter()
+            .find(|name| self.log.strings[**name as usize].as_bytes() == text.raw());
         if let Some(&name) = recent {
             return name;
         }
@@ -218,7 +221,10 @@ impl Builder {
             _ => {}
         }
         let response = self.push_response(record, kind, index);
-        let boundary = record.compaction.as_ref().map(|compaction| self.push_boundary(compaction));
+        let boundary = record
+            .compaction
+            .as_ref()
+            .map(|compaction| self.push_boundary(compaction));
         self.parents.push(parents);
         self.log.records.push(Record {
             line: u32::try_from(line).unwrap_or(u32::MAX),
@@ -241,8 +247,14 @@ impl Builder {
     }
 
     fn count_known_kind(&mut self, kind: RecordKind, record: &wire::Record<'_>) {
-        let detail = record.subtype.or(record.attachment).map_or(&[][..], |detail| detail.raw());
-        let known = self.kind_names.iter().find(|(known, text, _)| *known == kind && text == detail);
+        let detail = record
+            .subtype
+            .or(record.attachment)
+            .map_or(&[][..], |detail| detail.raw());
+        let known = self
+            .kind_names
+            .iter()
+            .find(|(known, text, _)| *known == kind && text == detail);
         let name = match known {
             Some((_, _, name)) => *name,
             None => {
@@ -293,7 +305,11 @@ impl Builder {
     }
 
     fn push_boundary(&mut self, compaction: &wire::Compaction<'_>) -> u32 {
-        let mut kept = compaction.kept.iter().filter_map(|id| self.id(Some(*id))).collect::<Vec<_>>();
+        let mut kept = compaction
+            .kept
+            .iter()
+            .filter_map(|id| self.id(Some(*id)))
+            .collect::<Vec<_>>();
         if kept.is_empty() {
             let ends = [compaction.kept_head, compaction.kept_tail];
             kept = ends.into_iter().filter_map(|id| self.id(id)).collect();
@@ -394,22 +410,32 @@ impl Builder {
                 ..record
             });
         }
-        self.log.responses.extend(other.log.responses.into_iter().map(|response| ResponseLine {
-            record: response.record + record_base,
-            model: names[response.model as usize],
-            ..response
-        }));
+        self.log
+            .responses
+            .extend(other.log.responses.into_iter().map(|response| ResponseLine {
+                record: response.record + record_base,
+                model: names[response.model as usize],
+                ..response
+            }));
         self.log.blocks.extend(other.log.blocks.into_iter().map(|block| Block {
             name: names[block.name as usize],
             path: names[block.path as usize],
             ..block
         }));
         self.log.boundaries.extend(other.log.boundaries);
-        self.log.odd_ids.extend(other.log.odd_ids.into_iter().map(|(id, name)| (id, names[name as usize])));
-        self.log.problems.extend(other.log.problems.into_iter().map(|trouble| Trouble {
-            line: trouble.line + line_base,
-            ..trouble
-        }));
+        self.log.odd_ids.extend(
+            other
+                .log
+                .odd_ids
+                .into_iter()
+                .map(|(id, name)| (id, names[name as usize])),
+        );
+        self.log
+            .problems
+            .extend(other.log.problems.into_iter().map(|trouble| Trouble {
+                line: trouble.line + line_base,
+                ..trouble
+            }));
         for (kind, count) in other.kinds {
             *self.kinds.entry(names[kind as usize]).or_insert(0) += count;
         }
@@ -447,7 +473,9 @@ impl Builder {
         self.log.odd_ids = odd;
         self.log.kinds = self.kinds.into_iter().collect();
         let strings = &self.log.strings;
-        self.log.kinds.sort_unstable_by(|a, b| strings[a.0 as usize].cmp(&strings[b.0 as usize]));
+        self.log
+            .kinds
+            .sort_unstable_by(|a, b| strings[a.0 as usize].cmp(&strings[b.0 as usize]));
         self.log
     }
 }
@@ -520,10 +548,39 @@ fn block_kind(block: &wire::Block<'_>, record: &wire::Record<'_>, kind: RecordKi
 
 /// Parts of command lines after which a file read earlier may no longer be what it was.
 const CHANGING_COMMANDS: [&str; 34] = [
-    "git checkout", "git switch", "git restore", "git reset", "git stash", "git pull", "git merge", "git rebase",
-    "git cherry-pick", "git revert", "git apply", "git am", "git clean", "gofmt -w", "goimports -w", "go fmt",
-    "--write", "--fix", "cargo fmt", "rustfmt", "clang-format -i", "ruff format", "black ", "isort", "sed -i",
-    "perl -i", "perl -pi", "dart format", "terraform fmt", "patch ", "npm run format", "yarn format", "make fmt",
+    "git checkout",
+    "git switch",
+    "git restore",
+    "git reset",
+    "git stash",
+    "git pull",
+    "git merge",
+    "git rebase",
+    "git cherry-pick",
+    "git revert",
+    "git apply",
+    "git am",
+    "git clean",
+    "gofmt -w",
+    "goimports -w",
+    "go fmt",
+    "--write",
+    "--fix",
+    "cargo fmt",
+    "rustfmt",
+    "clang-format -i",
+    "ruff format",
+    "black ",
+    "isort",
+    "sed -i",
+    "perl -i",
+    "perl -pi",
+    "dart format",
+    "terraform fmt",
+    "patch ",
+    "npm run format",
+    "yarn format",
+    "make fmt",
     "make format",
 ];
 
@@ -539,7 +596,11 @@ fn normalise(path: &str, cwd: &str) -> Option<String> {
     if is_absolute && is_plain {
         return None;
     }
-    let joined = if is_absolute || cwd.is_empty() { path.to_owned() } else { format!("{cwd}/{path}") };
+    let joined = if is_absolute || cwd.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{cwd}/{path}")
+    };
     let mut parts = Vec::new();
     for part in joined.split('/') {
         match part {
@@ -562,8 +623,13 @@ pub fn parse_time(text: &[u8]) -> Time {
         })
     };
     let is_usual = text.len() == 24
-        && text[4] == b'-' && text[7] == b'-' && text[10] == b'T' && text[13] == b':' && text[16] == b':'
-        && text[19] == b'.' && text[23] == b'Z';
+        && text[4] == b'-'
+        && text[7] == b'-'
+        && text[10] == b'T'
+        && text[13] == b':'
+        && text[16] == b':'
+        && text[19] == b'.'
+        && text[23] == b'Z';
     if is_usual
         && let (Some(year), Some(month @ 1..=12), Some(day @ 1..=31), Some(hour @ 0..=23)) =
             (digits(0..4), digits(5..7), digits(8..10), digits(11..13))
@@ -594,11 +660,19 @@ mod tests {
 
     #[test]
     fn times_are_read_like_jiff_reads_them() {
-        for text in ["1970-01-01T00:00:00.000Z", "2024-02-29T23:59:59.999Z", "2026-08-07T16:21:32.976Z", "2000-03-01T00:00:00.001Z"] {
+        for text in [
+            "1970-01-01T00:00:00.000Z",
+            "2024-02-29T23:59:59.999Z",
+            "2026-08-07T16:21:32.976Z",
+            "2000-03-01T00:00:00.001Z",
+        ] {
             let expected = text.parse::<jiff::Timestamp>().unwrap().as_millisecond();
             assert_eq!(parse_time(text.as_bytes()), expected, "{text}");
         }
-        assert_eq!(parse_time(b"2026-08-07T18:21:32+02:00"), parse_time(b"2026-08-07T16:21:32.000Z"));
+        assert_eq!(
+            parse_time(b"2026-08-07T18:21:32+02:00"),
+            parse_time(b"2026-08-07T16:21:32.000Z")
+        );
         assert_eq!(parse_time(b"yesterday"), NO_TIME);
         assert_eq!(parse_time(b"2026-13-07T16:21:32.976Z"), NO_TIME);
     }

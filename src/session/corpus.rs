@@ -26,7 +26,13 @@ pub struct LogOutline {
 impl LogOutline {
     /// From the front of a packed log.
     pub fn new(path: String, default_session: String, outline: &Outline<'_>) -> LogOutline {
-        let named = |session: &str| if session.is_empty() { default_session.clone() } else { session.to_owned() };
+        let named = |session: &str| {
+            if session.is_empty() {
+                default_session.clone()
+            } else {
+                session.to_owned()
+            }
+        };
         let mut sessions = outline.sessions().map(named).collect::<Vec<_>>();
         sessions.sort_unstable();
         sessions.dedup();
@@ -85,8 +91,61 @@ pub fn plan(logs: &[LogOutline]) -> Plan {
     }
     let mut sessions = sessions
         .into_iter()
-        .map(|(id, logs)| SessionPlan { id: id.to_owned(), logs })
+        .map(|(id, logs)| SessionPlan {
+            id: id.to_owned(),
+            logs,
+        })
         .collect::<Vec<_>>();
     sessions.sort_by_key(|session| (time(logs[session.logs[0]].times.0), session.id.clone()));
     Plan { sessions, copied }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(path: &str, sessions: &[&str], times: (Time, Time), ids: &[u128]) -> LogOutline {
+        LogOutline {
+            path: path.into(),
+            default_session: path.into(),
+            sessions: sessions.iter().map(|session| (*session).to_owned()).collect(),
+            times,
+            ids: ids.iter().map(|id| Id(*id)).collect(),
+        }
+    }
+
+    #[test]
+    fn the_log_that_ended_first_owns_what_both_hold() {
+        let fork = log("a", &["S2"], (10, 99), &[1, 2, 3, 7]);
+        let original = log("b", &["S1"], (10, 50), &[1, 2, 3, 4]);
+        let plan = plan(&[fork, original]);
+        assert_eq!(plan.copied, [vec![true, true, true, false], vec![]]);
+    }
+
+    #[test]
+    fn the_order_of_files_does_not_matter() {
+        let logs = || {
+            vec![
+                log("a", &["S"], (5, 9), &[1]),
+                log("b", &["S", "T"], (1, 9), &[1, 2]),
+                log("c", &["T"], (NO_TIME, NO_TIME), &[0, 0]),
+            ]
+        };
+        let forward = plan(&logs());
+        let mut reversed_logs = logs();
+        reversed_logs.reverse();
+        let backward = plan(&reversed_logs);
+        let ids = |plan: &Plan| {
+            plan.sessions
+                .iter()
+                .map(|session| session.id.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&forward), ["S", "T"]);
+        assert_eq!(ids(&forward), ids(&backward));
+        assert_eq!(forward.sessions[0].logs, [1, 0], "earliest first");
+        assert_eq!(forward.copied[0], [true]);
+        assert_eq!(backward.copied[2], [true]);
+        assert!(forward.copied[2].is_empty(), "records without an id are nobody's copy");
+    }
 }

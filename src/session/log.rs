@@ -26,7 +26,15 @@ impl Id {
 impl std::fmt::Display for Id {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let hex = format!("{:032x}", self.0);
-        write!(f, "{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        write!(
+            f,
+            "{}-{}-{}-{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..]
+        )
     }
 }
 
@@ -49,7 +57,10 @@ fn parse_uuid(text: &[u8]) -> Option<u128> {
     let mut at = 0;
     for byte in &mut bytes {
         at += usize::from(text[at] == b'-' && matches!(at, 8 | 13 | 18 | 23));
-        let (high, low) = (NIBBLES[usize::from(text[at])], NIBBLES[usize::from(text[(at + 1).min(35)])]);
+        let (high, low) = (
+            NIBBLES[usize::from(text[at])],
+            NIBBLES[usize::from(text[(at + 1).min(35)])],
+        );
         wrong |= high | low;
         *byte = high << 4 | low;
         at += 2;
@@ -91,9 +102,17 @@ pub enum RecordKind {
 impl RecordKind {
     pub(super) fn from_code(code: u8) -> Option<RecordKind> {
         use RecordKind as K;
-        [K::User, K::Assistant, K::System, K::Boundary, K::MicroBoundary, K::Progress, K::Attachment]
-            .get(usize::from(code))
-            .copied()
+        [
+            K::User,
+            K::Assistant,
+            K::System,
+            K::Boundary,
+            K::MicroBoundary,
+            K::Progress,
+            K::Attachment,
+        ]
+        .get(usize::from(code))
+        .copied()
     }
 }
 
@@ -179,7 +198,9 @@ pub enum Stop {
 
 impl Stop {
     pub(super) fn from_code(code: u8) -> Option<Stop> {
-        [Stop::Unknown, Stop::ToolUse, Stop::EndTurn, Stop::Other].get(usize::from(code)).copied()
+        [Stop::Unknown, Stop::ToolUse, Stop::EndTurn, Stop::Other]
+            .get(usize::from(code))
+            .copied()
     }
 }
 
@@ -455,7 +476,12 @@ mod tests {
 
     #[test]
     fn other_ids_are_told_apart() {
-        for odd in ["", "u1", "0C97BEBA-BFCB-4F84-9950-E0354BFC808B", "0c97beba-bfcb-4f84-9950xe0354bfc808b"] {
+        for odd in [
+            "",
+            "u1",
+            "0C97BEBA-BFCB-4F84-9950-E0354BFC808B",
+            "0c97beba-bfcb-4f84-9950xe0354bfc808b",
+        ] {
             assert!(!Id::read(odd.as_bytes()).1, "{odd}");
         }
         assert_ne!(Id::read(b"u1").0, Id::read(b"u2").0);

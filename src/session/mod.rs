@@ -2,6 +2,7 @@
 
 pub mod build;
 pub mod corpus;
+pub mod evidence;
 pub mod log;
 pub mod pack;
 pub mod thread;

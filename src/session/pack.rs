@@ -67,7 +67,13 @@ impl Writer {
     }
 
     fn tokens(&mut self, tokens: &Tokens) {
-        for count in [tokens.input, tokens.output, tokens.cache_write, tokens.cache_write_1h, tokens.cache_read] {
+        for count in [
+            tokens.input,
+            tokens.output,
+            tokens.cache_write,
+            tokens.cache_write_1h,
+            tokens.cache_read,
+        ] {
             self.number(count);
         }
     }
@@ -214,7 +220,12 @@ pub fn pack(log: &Log) -> Vec<u8> {
         }
         out.number(u64::from(scope.is_sidechain));
     }
-    let times = log.records.iter().map(|record| record.time).filter(|time| *time != NO_TIME);
+    pack_counts(&mut out, log);
+    let times = log
+        .records
+        .iter()
+        .map(|record| record.time)
+        .filter(|time| *time != NO_TIME);
     out.signed(times.clone().min().unwrap_or(NO_TIME));
     out.signed(times.max().unwrap_or(NO_TIME));
     out.number(log.records.len() as u64);
@@ -228,6 +239,37 @@ pub fn pack(log: &Log) -> Vec<u8> {
     let checksum = xxhash_rust::xxh3::xxh3_64(&out.bytes);
     out.hash(checksum);
     out.bytes
+}
+
+/// What a run over all logs needs of each without unpacking it.
+fn pack_counts(out: &mut Writer, log: &Log) {
+    out.number(log.kinds.len() as u64);
+    for (name, count) in &log.kinds {
+        out.number(u64::from(*name));
+        out.number(*count);
+    }
+    out.number(log.problems.len() as u64);
+    for trouble in &log.problems {
+        out.number(trouble.kind as u64);
+        out.number(trouble.line);
+        out.number(trouble.offset);
+    }
+}
+
+fn unpack_counts(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
+    for _ in 0..input.count(2)? {
+        let name = input.below(log.strings.len())?;
+        log.kinds.push((name, input.number()?));
+    }
+    for _ in 0..input.count(3)? {
+        let kind = usize::try_from(input.number()?).map_err(|_| Damaged)?;
+        log.problems.push(Trouble {
+            kind: *TROUBLE_KINDS.get(kind).ok_or(Damaged)?,
+            line: input.number()?,
+            offset: input.number()?,
+        });
+    }
+    Ok(())
 }
 
 fn pack_records(out: &mut Writer, log: &Log) {
@@ -290,7 +332,11 @@ fn unpack_records(input: &mut Reader<'_>, mut ids: Reader<'_>, log: &mut Log) ->
             return Err(Damaged);
         }
         let parent = input.link(at, total)?;
-        let logical_parent = if flags & flag::LOGICAL != 0 { input.link(at, total)? } else { Link::None };
+        let logical_parent = if flags & flag::LOGICAL != 0 {
+            input.link(at, total)?
+        } else {
+            Link::None
+        };
         let own_blocks = if flags & flag::BLOCKS != 0 { input.small()? } else { 0 };
         let take = |wanted: u64, next: &mut u32| {
             (flags & wanted != 0).then(|| {
@@ -333,7 +379,13 @@ fn pack_responses(out: &mut Writer, log: &Log) {
                 && previous.request == response.request
                 && previous.model == response.model
                 && previous.is_progress == response.is_progress
-                && Tokens { output: 0, ..previous.usage.top } == Tokens { output: 0, ..response.usage.top }
+                && Tokens {
+                    output: 0,
+                    ..previous.usage.top
+                } == Tokens {
+                    output: 0,
+                    ..response.usage.top
+                }
                 && response.usage.iterations == 0
         });
         let has_iterations = response.usage.iterations > 0;
@@ -358,7 +410,11 @@ fn pack_responses(out: &mut Writer, log: &Log) {
                 let is_plain = response.usage.iterations == 1
                     && response.usage.iterations_sum == response.usage.top
                     && response.usage.last_iteration == response.usage.top;
-                out.number(if is_plain { 0 } else { u64::from(response.usage.iterations) });
+                out.number(if is_plain {
+                    0
+                } else {
+                    u64::from(response.usage.iterations)
+                });
                 if !is_plain {
                     out.tokens(&response.usage.iterations_sum);
                     out.tokens(&response.usage.last_iteration);
@@ -487,7 +543,10 @@ fn pack_blocks(out: &mut Writer, log: &Log) {
 }
 
 fn unpack_blocks(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
-    let total = log.records.last().map_or(0, |record| record.first_block as usize + record.blocks as usize);
+    let total = log
+        .records
+        .last()
+        .map_or(0, |record| record.first_block as usize + record.blocks as usize);
     for at in 0..total {
         let flags = input.number()?;
         let kind = *BLOCK_KINDS.get((flags & 15) as usize).ok_or(Damaged)?;
@@ -516,7 +575,10 @@ fn unpack_blocks(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
         block.may_change_files = flags & block_flag::CHANGES != 0;
         if flags & block_flag::ANSWERS != 0 {
             let back = usize::try_from(input.number()?).map_err(|_| Damaged)?;
-            let call = at.checked_sub(back).and_then(|call| log.blocks.get(call)).ok_or(Damaged)?;
+            let call = at
+                .checked_sub(back)
+                .and_then(|call| log.blocks.get(call))
+                .ok_or(Damaged)?;
             (block.call, block.name, block.path, block.range) = (call.call, call.name, call.path, call.range);
         } else if flags & block_flag::CALL != 0 {
             block.call = input.hash()?;
@@ -529,7 +591,12 @@ fn unpack_blocks(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
 fn pack_rest(out: &mut Writer, log: &Log) {
     for boundary in &log.boundaries {
         out.number(u64::from(boundary.is_auto));
-        for value in [boundary.pre_tokens, boundary.post_tokens, boundary.tokens_saved, boundary.duration_ms] {
+        for value in [
+            boundary.pre_tokens,
+            boundary.post_tokens,
+            boundary.tokens_saved,
+            boundary.duration_ms,
+        ] {
             out.optional(value);
         }
         out.number(boundary.kept.len() as u64);
@@ -545,17 +612,6 @@ fn pack_rest(out: &mut Writer, log: &Log) {
     for (id, name) in &log.odd_ids {
         out.id(*id);
         out.number(u64::from(*name));
-    }
-    out.number(log.kinds.len() as u64);
-    for (name, count) in &log.kinds {
-        out.number(u64::from(*name));
-        out.number(*count);
-    }
-    out.number(log.problems.len() as u64);
-    for trouble in &log.problems {
-        out.number(trouble.kind as u64);
-        out.number(trouble.line);
-        out.number(trouble.offset);
     }
 }
 
@@ -582,18 +638,6 @@ fn unpack_rest(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
         let id = input.id()?;
         log.odd_ids.push((id, input.below(log.strings.len())?));
     }
-    for _ in 0..input.count(2)? {
-        let name = input.below(log.strings.len())?;
-        log.kinds.push((name, input.number()?));
-    }
-    for _ in 0..input.count(3)? {
-        let kind = usize::try_from(input.number()?).map_err(|_| Damaged)?;
-        log.problems.push(Trouble {
-            kind: *TROUBLE_KINDS.get(kind).ok_or(Damaged)?,
-            line: input.number()?,
-            offset: input.number()?,
-        });
-    }
     Ok(())
 }
 
@@ -607,8 +651,8 @@ pub fn is_intact(bytes: &[u8]) -> bool {
 
 /// The front of a packed log: what is needed to see which logs belong together, without unpacking the rest.
 pub struct Outline<'a> {
-    /// Everything before the records.
-    log: Log,
+    /// Everything but records, responses, blocks and boundaries.
+    pub log: Log,
     /// Earliest and latest time; [`NO_TIME`] if it has none.
     pub times: (Time, Time),
     ids: &'a [u8],
@@ -618,7 +662,11 @@ pub struct Outline<'a> {
 impl<'a> Outline<'a> {
     /// Reads the front of a packed log.
     pub fn read(bytes: &'a [u8]) -> Result<Outline<'a>, Damaged> {
-        let body = bytes.len().checked_sub(8).and_then(|length| bytes.get(..length)).ok_or(Damaged)?;
+        let body = bytes
+            .len()
+            .checked_sub(8)
+            .and_then(|length| bytes.get(..length))
+            .ok_or(Damaged)?;
         let mut input = Reader {
             bytes: body.strip_prefix(MAGIC).ok_or(Damaged)?,
         };
@@ -639,17 +687,32 @@ impl<'a> Outline<'a> {
             }
             let [session, agent, version, cwd, branch] = names;
             let is_sidechain = input.number()? != 0;
-            log.scopes.push(Scope { session, agent, version, cwd, branch, is_sidechain });
+            log.scopes.push(Scope {
+                session,
+                agent,
+                version,
+                cwd,
+                branch,
+                is_sidechain,
+            });
         }
+        unpack_counts(&mut input, &mut log)?;
         let times = (input.signed()?, input.signed()?);
         let records = input.count(16)?;
         let ids = input.slice(records * 16)?;
-        Ok(Outline { log, times, ids, rest: input.bytes })
+        Ok(Outline {
+            log,
+            times,
+            ids,
+            rest: input.bytes,
+        })
     }
 
     /// Ids of all records, in order; zero for those without.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = Id> + '_ {
-        self.ids.chunks_exact(16).map(|bytes| Id(u128::from_le_bytes(bytes.try_into().unwrap_or_default())))
+        self.ids
+            .chunks_exact(16)
+            .map(|bytes| Id(u128::from_le_bytes(bytes.try_into().unwrap_or_default())))
     }
 
     /// Sessions that the log has records of.
@@ -672,4 +735,49 @@ impl<'a> Outline<'a> {
 /// Unpacks a log. Wrong bytes give an error, never a panic and never more memory than a few times their size.
 pub fn unpack(bytes: &[u8]) -> Result<Log, Damaged> {
     Outline::read(bytes)?.unpack()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::bytes::Lines;
+    use crate::input::walk::Walker;
+
+    /// All bundled cases: every shape of record there is.
+    fn logs() -> Vec<Log> {
+        let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+        let found = crate::input::discover::discover(&[corpus], false).unwrap();
+        assert!(found.logs.len() > 50);
+        let parse = |path: &std::path::Path| {
+            let mut walker = Walker::new(1 << 20, &|_| ());
+            walker.lines(&std::fs::read(path).unwrap(), 0);
+            walker.into_builder().finish()
+        };
+        found.logs.iter().map(|log| parse(&log.path)).collect()
+    }
+
+    #[test]
+    fn packing_loses_nothing() {
+        for log in logs() {
+            let packed = pack(&log);
+            assert!(is_intact(&packed));
+            assert_eq!(unpack(&packed).unwrap(), log);
+            let outline = Outline::read(&packed).unwrap();
+            assert!(outline.ids().eq(log.records.iter().map(|record| record.id)));
+        }
+    }
+
+    #[test]
+    fn damage_is_seen_and_never_panics() {
+        let log = logs().into_iter().max_by_key(|log| log.boundaries.len()).unwrap();
+        let packed = pack(&log);
+        for at in 0..packed.len() {
+            let mut damaged = packed.clone();
+            damaged[at] ^= 0x55;
+            assert!(!is_intact(&damaged), "byte {at}");
+            let _ = unpack(&damaged);
+            let _ = unpack(&packed[..at]);
+            assert!(!is_intact(&packed[..at]), "cut at {at}");
+        }
+    }
 }

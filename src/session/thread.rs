@@ -8,7 +8,7 @@
 //! The result is a list of [`Round`]s: what was added since the last call, then one response.
 
 use super::build::IdMap;
-use super::log::{Block, BlockKind, Boundary, Id, Link, Log, Record, RecordKind, ResponseLine};
+use super::log::{Block, BlockKind, Boundary, Id, Link, Log, Name, Record, RecordKind, ResponseLine};
 use crate::problem::{Kind, Problem};
 
 /// A log with what is known about it from outside.
@@ -40,6 +40,8 @@ pub struct Session<'a> {
     nodes: Vec<(u32, u32)>,
     /// First node of each log.
     starts: Vec<u32>,
+    /// By log: which of its scopes are this session's.
+    own_scopes: Vec<Vec<bool>>,
     /// Nodes by id, filled only if the session has several logs.
     by_id: IdMap<u128, Node>,
 }
@@ -52,11 +54,16 @@ impl<'a> Session<'a> {
             parts,
             nodes: Vec::new(),
             starts: Vec::new(),
+            own_scopes: Vec::new(),
             by_id: IdMap::default(),
         };
         for (part_at, part) in parts.iter().enumerate() {
             session.starts.push(session.nodes.len() as u32);
-            session.nodes.extend((0..part.log.records.len()).map(|at| (part_at as u32, at as u32)));
+            let is_own = part.log.scopes.iter().map(|scope| part.log.string(scope.session) == id);
+            session.own_scopes.push(is_own.collect());
+            session
+                .nodes
+                .extend((0..part.log.records.len()).map(|at| (part_at as u32, at as u32)));
         }
         if parts.len() > 1 {
             for node in 0..session.nodes.len() as Node {
@@ -72,6 +79,16 @@ impl<'a> Session<'a> {
     /// The log of a node.
     pub fn log(&self, node: Node) -> &'a Log {
         &self.part(node).log
+    }
+
+    /// Which of the session's logs a node lies in.
+    pub fn part_number(&self, node: Node) -> u32 {
+        self.nodes[node as usize].0
+    }
+
+    /// A string of one of the session's logs.
+    pub fn string(&self, part: u32, name: Name) -> &'a str {
+        self.parts[part as usize].log.string(name)
     }
 
     /// The log of a node with its path.
@@ -113,9 +130,8 @@ impl<'a> Session<'a> {
     }
 
     fn is_own(&self, node: Node) -> bool {
-        let log = self.log(node);
         let record = self.record(node);
-        !record.is_repeat && log.string(log.scope_of(record).session) == self.id
+        !record.is_repeat && self.own_scopes[self.part_number(node) as usize][record.scope as usize]
     }
 
     fn is_sidechain(&self, node: Node) -> bool {
@@ -129,9 +145,16 @@ impl<'a> Session<'a> {
             Link::Here(record) => {
                 let part = self.nodes[node as usize].0 as usize;
                 let target = self.starts[part] + record;
-                if self.is_own(target) { Target::Node(target) } else { Target::OtherSession }
+                if self.is_own(target) {
+                    Target::Node(target)
+                } else {
+                    Target::OtherSession
+                }
             }
-            Link::Elsewhere(id) => self.by_id.get(&id.0).map_or(Target::Missing, |target| Target::Node(*target)),
+            Link::Elsewhere(id) => self
+                .by_id
+                .get(&id.0)
+                .map_or(Target::Missing, |target| Target::Node(*target)),
         }
     }
 
@@ -298,7 +321,9 @@ impl<'s, 'a> Walk<'s, 'a> {
             // The kept segment was written again after the boundary, and the boundary points into it.
             Target::Node(_) if breaks => {}
             Target::Node(_) => self.problems.push(self.session.problem(node, Kind::ParentCycle)),
-            Target::Missing if breaks => self.problems.push(self.session.problem(node, Kind::BoundaryWithoutLeaf)),
+            Target::Missing if breaks => self
+                .problems
+                .push(self.session.problem(node, Kind::BoundaryWithoutLeaf)),
             Target::Missing => self.problems.push(self.session.problem(node, Kind::MissingParent)),
             Target::OtherSession => return None,
             // Old clients wrote no boundary, only a summary that starts a new chain.
@@ -312,7 +337,9 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn before(&self, node: Node) -> Option<Node> {
         let end = self.nodes.partition_point(|other| *other < node);
         let candidates = self.nodes[..end].iter().rev().copied();
-        candidates.into_iter().find(|other| self.is_message(*other) && !self.taken[*other as usize])
+        candidates
+            .into_iter()
+            .find(|other| self.is_message(*other) && !self.taken[*other as usize])
     }
 
     /// Records that a boundary kept and that were written again after it stand before it in the conversation.
@@ -321,7 +348,9 @@ impl<'s, 'a> Walk<'s, 'a> {
             .filter(|at| self.session.record(self.chain[*at]).kind == RecordKind::Boundary)
             .collect::<Vec<_>>();
         for at in boundaries {
-            let Some(boundary) = self.session.boundary(self.chain[at]) else { continue };
+            let Some(boundary) = self.session.boundary(self.chain[at]) else {
+                continue;
+            };
             if boundary.kept.is_empty() {
                 continue;
             }
@@ -342,7 +371,9 @@ impl<'s, 'a> Walk<'s, 'a> {
         for &node in &self.chain {
             match self.session.record(node).kind {
                 RecordKind::Assistant => {
-                    let Some(message) = api_message(self.session, node) else { continue };
+                    let Some(message) = api_message(self.session, node) else {
+                        continue;
+                    };
                     let known = round_of_message.get(&message).copied().filter(|_| message != 0);
                     let round = known.unwrap_or_else(|| {
                         chain.rounds.push(Round {
@@ -360,7 +391,12 @@ impl<'s, 'a> Walk<'s, 'a> {
         }
         chain.tail = pending;
 
-        let beside = self.nodes.iter().copied().filter(|node| !self.taken[*node as usize]).collect::<Vec<_>>();
+        let beside = self
+            .nodes
+            .iter()
+            .copied()
+            .filter(|node| !self.taken[*node as usize])
+            .collect::<Vec<_>>();
         for &node in &beside {
             if let Some(message) = api_message(self.session, node)
                 && message != 0
@@ -393,10 +429,16 @@ impl<'s, 'a> Walk<'s, 'a> {
         }
         let mut taken_to = IdMap::<u64, usize>::default();
         let mut touched = Vec::new();
-        for &node in beside.iter().filter(|node| !self.taken[**node as usize]).collect::<Vec<_>>() {
+        for &node in beside
+            .iter()
+            .filter(|node| !self.taken[**node as usize])
+            .collect::<Vec<_>>()
+        {
             let record = self.session.record(node);
             let answered = self.session.blocks(node).iter().find_map(|block| {
-                (block.kind == BlockKind::ToolResult).then(|| round_of_call.remove(&block.call)).flatten()
+                (block.kind == BlockKind::ToolResult)
+                    .then(|| round_of_call.remove(&block.call))
+                    .flatten()
             });
             let parent = match self.session.target(node, record.parent) {
                 Target::Node(parent) => taken_to.get(&u64::from(parent)).copied(),
@@ -406,14 +448,22 @@ impl<'s, 'a> Walk<'s, 'a> {
             if let Some(round) = answered.or(parent.filter(|_| is_addition)) {
                 self.taken[node as usize] = true;
                 taken_to.insert(u64::from(node), round);
-                let inputs = chain.rounds.get_mut(round + 1).map_or(&mut chain.tail, |next| &mut next.inputs);
+                let inputs = chain
+                    .rounds
+                    .get_mut(round + 1)
+                    .map_or(&mut chain.tail, |next| &mut next.inputs);
                 inputs.push(node);
                 touched.push(round + 1);
             }
         }
         for round in touched {
-            let inputs = chain.rounds.get_mut(round).map_or(&mut chain.tail, |next| &mut next.inputs);
-            let has_boundary = inputs.iter().any(|node| self.session.record(*node).kind == RecordKind::Boundary);
+            let inputs = chain
+                .rounds
+                .get_mut(round)
+                .map_or(&mut chain.tail, |next| &mut next.inputs);
+            let has_boundary = inputs
+                .iter()
+                .any(|node| self.session.record(*node).kind == RecordKind::Boundary);
             if !has_boundary {
                 inputs.sort_unstable();
             }
@@ -424,7 +474,10 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn count_rewound(&self, threaded: &mut Threaded) {
         for &node in self.nodes {
             let record = self.session.record(node);
-            let counts = matches!(record.kind, RecordKind::User | RecordKind::Assistant | RecordKind::Attachment);
+            let counts = matches!(
+                record.kind,
+                RecordKind::User | RecordKind::Assistant | RecordKind::Attachment
+            );
             if !counts || self.taken[node as usize] {
                 continue;
             }
@@ -452,7 +505,10 @@ pub fn is_prompt(session: &Session<'_>, node: Node) -> bool {
     record.kind == RecordKind::User
         && !record.is_meta
         && !record.is_summary
-        && session.blocks(node).iter().any(|block| matches!(block.kind, BlockKind::Human | BlockKind::Command))
+        && session
+            .blocks(node)
+            .iter()
+            .any(|block| matches!(block.kind, BlockKind::Human | BlockKind::Command))
 }
 
 fn number_turns(session: &Session<'_>, chain: &mut Chain) {
@@ -498,5 +554,222 @@ fn pair_results(
                 problems.push(session.problem(node, Kind::ResultWithoutCall));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::bytes::Lines;
+    use crate::input::walk::Walker;
+
+    /// A log of short lines `id parent what [extra]`: `u` prompt, `a:MSG` response text, `c:MSG:CALL` call, `r:CALL` result,
+    /// `b` boundary with logical parent `extra`, `s` summary, `k` attachment, `x:AGENT` sidechain prompt.
+    fn part(script: &str) -> Part {
+        let mut text = String::new();
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let words = line.split(' ').collect::<Vec<_>>();
+            let (id, parent, what) = (words[0], words[1], words[2]);
+            let parent = if parent == "-" {
+                "null".into()
+            } else {
+                format!("\"{parent}\"")
+            };
+            let fields = what.split(':').collect::<Vec<_>>();
+            let usage = r#""usage":{"input_tokens":10,"output_tokens":5},"model":"claude-opus-4-5""#;
+            let (kind, more) = match fields[0] {
+                "u" => ("user", r#""message":{"content":"please"}"#.to_owned()),
+                "x" => (
+                    "user",
+                    format!(
+                        r#""isSidechain":true,"agentId":"{}","message":{{"content":"go"}}"#,
+                        fields[1]
+                    ),
+                ),
+                "a" => (
+                    "assistant",
+                    format!(
+                        r#""message":{{"id":"{}",{usage},"content":[{{"type":"text","text":"ok"}}]}}"#,
+                        fields[1]
+                    ),
+                ),
+                "c" => (
+                    "assistant",
+                    format!(
+                        r#""message":{{"id":"{}",{usage},"content":[{{"type":"tool_use","id":"{}","name":"Bash","input":{{}}}}]}}"#,
+                        fields[1], fields[2]
+                    ),
+                ),
+                "r" => (
+                    "user",
+                    format!(
+                        r#""message":{{"content":[{{"type":"tool_result","tool_use_id":"{}","content":"done"}}]}}"#,
+                        fields[1]
+                    ),
+                ),
+                "b" => (
+                    "system",
+                    format!(
+                        r#""subtype":"compact_boundary","logicalParentUuid":"{}","compactMetadata":{{"trigger":"auto","preservedMessages":{{"uuids":[{}]}}}}"#,
+                        fields[1],
+                        fields[2..]
+                            .iter()
+                            .map(|kept| format!("\"{kept}\""))
+                            .collect::<Vec<_>>()
+                            .join(",")
+                    ),
+                ),
+                "s" => (
+                    "user",
+                    r#""isCompactSummary":true,"message":{"content":"summary"}"#.to_owned(),
+                ),
+                "k" => (
+                    "attachment",
+                    r#""attachment":{"type":"hook_success","content":"x"}"#.to_owned(),
+                ),
+                other => panic!("{other}"),
+            };
+            text.push_str(&format!(
+                "{{\"type\":\"{kind}\",\"uuid\":\"{id}\",\"parentUuid\":{parent},\"sessionId\":\"S\",{more}}}\n"
+            ));
+        }
+        let mut walker = Walker::new(1 << 20, &|_| ());
+        walker.lines(text.as_bytes(), 0);
+        Part {
+            path: "log".into(),
+            log: walker.into_builder().finish(),
+            copied: Vec::new(),
+        }
+    }
+
+    /// Threads a script; the result as `inputs>lines` a round, `|` between rounds, then `~` and the tail.
+    fn check(script: &str, main: &str, rewound: &str, problems: &[Kind]) {
+        let parts = [part(script)];
+        let session = Session::new("S", &parts);
+        let threaded = thread(&session);
+        let names = |nodes: &[Node]| {
+            let name = |node: &Node| {
+                let log = session.log(*node);
+                let odd = log.odd_ids.iter().find(|(id, _)| *id == session.record(*node).id);
+                odd.map_or("?", |(_, name)| log.string(*name)).to_owned()
+            };
+            nodes.iter().map(name).collect::<Vec<_>>().join(",")
+        };
+        let chain = &threaded.chains[0];
+        let rounds = chain
+            .rounds
+            .iter()
+            .map(|round| format!("{}>{}", names(&round.inputs), names(&round.lines)));
+        let got = format!("{} ~{}", rounds.collect::<Vec<_>>().join(" | "), names(&chain.tail));
+        assert_eq!(got, main, "{script}");
+        assert_eq!(names(&threaded.rewound), rewound, "{script}");
+        assert_eq!(
+            threaded.problems.iter().map(|problem| problem.kind).collect::<Vec<_>>(),
+            problems,
+            "{script}"
+        );
+    }
+
+    #[test]
+    fn lines_of_a_response_are_one_round() {
+        check(
+            "u1 - u\na1 u1 a:m1\na2 a1 c:m1:t1\nr1 a2 r:t1\na3 r1 a:m2",
+            "u1>a1,a2 | r1>a3 ~",
+            "",
+            &[],
+        );
+    }
+
+    #[test]
+    fn results_of_parallel_calls_beside_the_chain_belong_to_it() {
+        check(
+            "u1 - u\na1 u1 c:m1:t1\na2 a1 c:m1:t2\nr1 a1 r:t1\nk1 r1 k\nr2 a2 r:t2\na3 r2 a:m2",
+            "u1>a1,a2 | r1,k1,r2>a3 ~",
+            "",
+            &[],
+        );
+    }
+
+    #[test]
+    fn rewound_branches_are_left_out() {
+        check(
+            "u1 - u\na1 u1 a:m1\nu2 a1 u\na2 u2 a:m2\nu3 a1 u\na3 u3 a:m3",
+            "u1>a1 | u3>a3 ~",
+            "u2,a2",
+            &[],
+        );
+    }
+
+    #[test]
+    fn boundaries_are_crossed_by_their_logical_parent() {
+        check(
+            "u1 - u\na1 u1 a:m1\nb1 - b:a1\ns1 b1 s\nu2 s1 u\na2 u2 a:m2",
+            "u1>a1 | b1,s1,u2>a2 ~",
+            "",
+            &[],
+        );
+        check(
+            "u1 - u\na1 u1 a:m1\nb1 - b:gone\ns1 b1 s\nu2 s1 u",
+            "u1>a1 ~b1,s1,u2",
+            "",
+            &[Kind::BoundaryWithoutLeaf],
+        );
+    }
+
+    #[test]
+    fn kept_segments_that_were_written_again_stand_before_their_boundary() {
+        check(
+            "u1 - u\nb1 - b:a1:a1\ns1 b1 s\na1 s1 a:m1\nu2 a1 u\na2 u2 a:m2",
+            "u1>a1 | b1,s1,u2>a2 ~",
+            "",
+            &[],
+        );
+    }
+
+    #[test]
+    fn broken_chains_are_joined() {
+        check(
+            "u1 - u\na1 u1 a:m1\nu2 gone u\na2 u2 a:m2",
+            "u1>a1 | u2>a2 ~",
+            "",
+            &[Kind::MissingParent],
+        );
+        check("u1 a1 u\na1 u1 a:m1", "u1>a1 ~", "", &[Kind::ParentCycle]);
+        check(
+            "u1 - u\na1 u1 a:m1\ns1 - s\nu2 s1 u\na2 u2 a:m2",
+            "u1>a1 | s1,u2>a2 ~",
+            "",
+            &[],
+        );
+    }
+
+    #[test]
+    fn calls_and_results_are_paired() {
+        check(
+            "u1 - u\na1 u1 c:m1:t1\nu2 a1 u\na2 u2 a:m2",
+            "u1>a1 | u2>a2 ~",
+            "",
+            &[Kind::CallWithoutResult],
+        );
+        check(
+            "u1 - u\nr1 u1 r:t9\na1 r1 a:m1",
+            "u1,r1>a1 ~",
+            "",
+            &[Kind::ResultWithoutCall],
+        );
+        check("u1 - u\na1 u1 c:m1:t1", "u1>a1 ~", "", &[]);
+    }
+
+    #[test]
+    fn sub_agents_have_chains_of_their_own() {
+        let parts = [part("u1 - u\na1 u1 a:m1\nx1 - x:agent1\nx2 - x:agent2\nx3 x1 x:agent1")];
+        let session = Session::new("S", &parts);
+        let threaded = thread(&session);
+        let agents = threaded
+            .chains
+            .iter()
+            .map(|chain| (chain.agent.as_str(), chain.tail.len()))
+            .collect::<Vec<_>>();
+        assert_eq!(agents, [("", 0), ("agent1", 2), ("agent2", 1)]);
     }
 }

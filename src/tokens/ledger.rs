@@ -1,7 +1,8 @@
 //! The ledger: what the tokens of a session were spent on, by category, tool and kind of attachment.
 
 use super::calibrate::Origin;
-use crate::session::log::{Block, BlockKind};
+use crate::session::build::IdMap;
+use crate::session::log::{Block, BlockKind, Name};
 use std::collections::BTreeMap;
 
 /// What a block is counted as.
@@ -29,7 +30,7 @@ pub enum Category {
     Other,
 }
 
-/// All categories, in the order of reports.
+/// All categories, in the order of reports (and of their declaration).
 pub const CATEGORIES: [Category; 10] = [
     Category::Human,
     Category::Text,
@@ -127,22 +128,44 @@ pub struct Ledger {
     pub entries: BTreeMap<(Category, String), Amount>,
 }
 
-impl Ledger {
-    /// Books a block.
-    pub fn add(&mut self, block: &Block, name: &str, tokens: f64, origin: Origin) {
+/// A ledger while blocks are booked: keyed by numbers, because there are many blocks and few names.
+#[derive(Debug, Default)]
+pub struct Booking {
+    amounts: IdMap<u64, Amount>,
+}
+
+impl Booking {
+    /// Books a block of part number `part` of a session.
+    pub fn add(&mut self, part: u32, block: &Block, tokens: f64, origin: Origin) {
         let category = Category::of(block);
         let name = match category {
-            Category::ToolCall | Category::ToolResult if name.is_empty() => "(unknown)",
-            Category::ToolCall | Category::ToolResult | Category::Attachment => name,
-            _ => "",
+            Category::ToolCall | Category::ToolResult | Category::Attachment => block.name,
+            _ => 0,
         };
-        if let Some(amount) = self.entries.get_mut(&(category, name.to_owned())) {
-            amount.add(tokens, origin);
-        } else {
-            self.entries.entry((category, name.to_owned())).or_default().add(tokens, origin);
-        }
+        let key = u64::from(part) << 40 | (category as u64) << 32 | u64::from(name);
+        self.amounts.entry(key).or_default().add(tokens, origin);
     }
 
+    /// The ledger; `name` gives the text of a name of a part.
+    pub fn finish<'a>(&self, name: impl Fn(u32, Name) -> &'a str) -> Ledger {
+        let mut ledger = Ledger::default();
+        for (key, amount) in &self.amounts {
+            let category = CATEGORIES[(key >> 32 & 0xff) as usize];
+            let name = match (category, name((key >> 40) as u32, *key as Name)) {
+                (Category::ToolCall | Category::ToolResult | Category::Attachment, "") => "(unknown)",
+                (_, name) => name,
+            };
+            ledger
+                .entries
+                .entry((category, name.to_owned()))
+                .or_default()
+                .merge(amount);
+        }
+        ledger
+    }
+}
+
+impl Ledger {
     /// Adds another ledger.
     pub fn merge(&mut self, other: &Ledger) {
         for (key, amount) in &other.entries {

@@ -1,0 +1,237 @@
+//! The stages of a run as plain functions, shared by the benchmarks that time them and the one that counts their
+//! instructions.
+
+use backcast::input::bytes::{Io, Limits, Lines, Log as OpenLog, Packing};
+use backcast::input::json::{Raw, Source, Tape};
+use backcast::input::record::{Record, read};
+use backcast::input::skim::Portable;
+use backcast::input::walk::Walker;
+use backcast::metrics::report::{Filter, report};
+use backcast::session::corpus::{LogOutline, plan};
+use backcast::session::log::Log;
+use backcast::session::pack::{Outline, pack, unpack};
+use backcast::session::thread::Part;
+use backcast::tokens::ratios::RatioTable;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+
+const LIMITS: Limits = Limits { max_line: 32 << 20 };
+
+/// A stage: its name, and what it does with a set of logs.
+pub struct Stage {
+    /// Name in tables.
+    pub name: &'static str,
+    /// What it measures.
+    pub about: &'static str,
+    /// Runs it.
+    pub run: fn(&Prepared),
+}
+
+/// Logs with everything that a stage needs from the stages before it.
+pub struct Prepared {
+    /// Where they lie.
+    pub paths: Vec<PathBuf>,
+    /// Their bytes together.
+    pub bytes: u64,
+    logs: Vec<Log>,
+    packed: Vec<Vec<u8>>,
+}
+
+impl Prepared {
+    /// Reads every log below `folder` once.
+    pub fn new(folder: &Path) -> Prepared {
+        let found = backcast::input::discover::discover(&[folder.to_path_buf()], false).expect("a folder of logs");
+        let paths = found.logs.into_iter().map(|log| log.path).collect::<Vec<_>>();
+        let logs = paths.iter().map(|path| parse(path)).collect::<Vec<_>>();
+        Prepared {
+            bytes: logs.iter().map(|log| log.bytes).sum(),
+            packed: logs.iter().map(pack).collect(),
+            logs,
+            paths,
+        }
+    }
+}
+
+fn parse(path: &Path) -> Log {
+    let mut walker = Walker::new(LIMITS.max_line, &|_| ());
+    each_log(path, &mut walker);
+    walker.into_builder().finish()
+}
+
+fn each_log(path: &Path, lines: &mut dyn Lines) {
+    let log = OpenLog::open(path, Packing::Plain, Io::Read).expect("a log");
+    for part in log.parts(u64::MAX) {
+        log.read(path, part, LIMITS, lines).expect("a readable log");
+    }
+}
+
+/// Takes lines one by one.
+struct EachLine<F>(F);
+
+impl<F: FnMut(&[u8])> Lines for EachLine<F> {
+    fn lines(&mut self, bytes: &[u8], _offset: u64) {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            (self.0)(line);
+        }
+    }
+
+    fn too_long(&mut self, _offset: u64, _length: u64, _head: &[u8]) {}
+}
+
+/// Takes blocks and counts their newlines.
+struct Newlines(usize);
+
+impl Lines for Newlines {
+    fn lines(&mut self, bytes: &[u8], _offset: u64) {
+        self.0 += memchr::memchr_iter(b'\n', bytes).count();
+    }
+
+    fn too_long(&mut self, _offset: u64, _length: u64, _head: &[u8]) {}
+}
+
+/// All stages, in the order of a run; the ones in brackets are there to compare with.
+pub const STAGES: &[Stage] = &[
+    Stage {
+        name: "newlines",
+        about: "block reads and a count of newlines: the floor",
+        run: |prepared| {
+            for path in &prepared.paths {
+                let mut newlines = Newlines(0);
+                each_log(path, &mut newlines);
+                black_box(newlines.0);
+            }
+        },
+    },
+    Stage {
+        name: "walk",
+        about: "block reads, the walker, the small form",
+        run: |prepared| {
+            for path in &prepared.paths {
+                black_box(parse(path));
+            }
+        },
+    },
+    Stage {
+        name: "(walk, portable)",
+        about: "records by the walker without AVX2",
+        run: |prepared| {
+            for path in &prepared.paths {
+                let mut walk = |line: &[u8]| {
+                    let mut record = Record::default();
+                    black_box(read(&mut Raw::<Portable>::new(line, 0), &mut record).is_ok());
+                };
+                each_log(path, &mut EachLine(&mut walk));
+            }
+        },
+    },
+    Stage {
+        name: "(skip, portable)",
+        about: "the grammar of every line checked, nothing read",
+        run: |prepared| {
+            for path in &prepared.paths {
+                let mut skip = |line: &[u8]| {
+                    black_box(Raw::<Portable>::new(line, 0).skip().is_ok());
+                };
+                each_log(path, &mut EachLine(&mut skip));
+            }
+        },
+    },
+    Stage {
+        name: "(simd-json tape)",
+        about: "records through simd-json, as the slow path reads them",
+        run: |prepared| {
+            let mut copy = Vec::new();
+            let mut buffers = simd_json::Buffers::default();
+            for path in &prepared.paths {
+                let mut through_tape = |line: &[u8]| {
+                    copy.clear();
+                    copy.extend_from_slice(line);
+                    let tape = simd_json::to_tape_with_buffers(&mut copy, &mut buffers).expect("JSON");
+                    let mut record = Record::default();
+                    black_box(read(&mut Tape::new(&tape.0), &mut record).is_ok());
+                };
+                each_log(path, &mut EachLine(&mut through_tape));
+            }
+        },
+    },
+    Stage {
+        name: "(serde_json value)",
+        about: "every line as a serde_json::Value",
+        run: |prepared| {
+            for path in &prepared.paths {
+                let mut value = |line: &[u8]| {
+                    black_box(serde_json::from_slice::<serde_json::Value>(line).is_ok());
+                };
+                each_log(path, &mut EachLine(&mut value));
+            }
+        },
+    },
+    Stage {
+        name: "pack",
+        about: "the small form packed",
+        run: |prepared| {
+            for log in &prepared.logs {
+                black_box(pack(log));
+            }
+        },
+    },
+    Stage {
+        name: "unpack",
+        about: "and unpacked",
+        run: |prepared| {
+            for packed in &prepared.packed {
+                black_box(unpack(packed).is_ok());
+            }
+        },
+    },
+    Stage {
+        name: "plan",
+        about: "sessions and copies found",
+        run: |prepared| {
+            black_box(plan(&outlines(prepared)));
+        },
+    },
+    Stage {
+        name: "sessions",
+        about: "unpacked, threaded, sized, added up",
+        run: |prepared| {
+            let outlines = outlines(prepared);
+            let plan = plan(&outlines);
+            for session in &plan.sessions {
+                let parts = session.logs.iter().map(|&at| Part {
+                    path: outlines[at].path.clone(),
+                    log: unpack(&prepared.packed[at]).expect("a packed log"),
+                    copied: plan.copied[at].clone(),
+                });
+                let parts = parts.collect::<Vec<_>>();
+                black_box(report(&session.id, &parts, RatioTable::built_in(), Filter::default()));
+            }
+        },
+    },
+];
+
+fn outlines(prepared: &Prepared) -> Vec<LogOutline> {
+    std::iter::zip(&prepared.paths, &prepared.packed)
+        .map(|(path, packed)| {
+            let outline = Outline::read(packed).expect("a packed log");
+            LogOutline::new(path.display().to_string(), String::new(), &outline)
+        })
+        .collect()
+}
+
+/// A generated corpus below `target`, made if it is not there yet.
+pub fn generated(bytes: u64, files: u32) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{bytes}-{files}"));
+    if !folder.join("expected.json").exists() {
+        let options = backcast::synth::BulkOptions {
+            seed: 1,
+            bytes,
+            files,
+            corruption: 0.0,
+        };
+        std::fs::create_dir_all(&folder).expect("a folder below target");
+        let truth = backcast::synth::write_bulk(&folder, &options).expect("a corpus");
+        std::fs::write(folder.join("expected.json"), truth.to_json()).expect("its truth");
+    }
+    folder
+}

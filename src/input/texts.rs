@@ -1,0 +1,116 @@
+//! The texts of a record, for those who need the words: which block they belong to and what they mean.
+//!
+//! A second, optional look at a line that [`super::record`] has accepted. Blocks are numbered as there.
+
+use super::json::{Kind, Source, Text};
+use super::skim::Declined;
+use crate::session::evidence::Role;
+
+/// Calls `take` for every text of the content of a message or attachment, with the number of its block in the record.
+pub fn read<'a, S: Source<'a>>(source: &mut S, take: &mut dyn FnMut(u32, Role, Text<'a>)) -> Result<(), Declined> {
+    let mut frame = source.open_object()?;
+    while let Some(key) = source.key(&mut frame)? {
+        match (key, source.peek()?) {
+            (b"message", Kind::Object) => {
+                let mut inner = source.open_object()?;
+                while let Some(key) = source.key(&mut inner)? {
+                    match key {
+                        b"content" => read_content(source, take)?,
+                        _ => source.skip()?,
+                    }
+                }
+            }
+            (b"attachment", Kind::Object) => shown(source, 0, take)?,
+            _ => source.skip()?,
+        }
+    }
+    Ok(())
+}
+
+fn read_content<'a, S: Source<'a>>(source: &mut S, take: &mut dyn FnMut(u32, Role, Text<'a>)) -> Result<(), Declined> {
+    if source.peek()? != Kind::Array {
+        return shown(source, 0, take);
+    }
+    let mut block = 0;
+    let mut frame = source.open_array()?;
+    while source.item(&mut frame)? {
+        if source.peek()? != Kind::Object {
+            source.skip()?;
+            continue;
+        }
+        let mut inner = source.open_object()?;
+        while let Some(key) = source.key(&mut inner)? {
+            match key {
+                b"text" | b"thinking" | b"content" => shown(source, block, take)?,
+                b"input" => read_input(source, block, take)?,
+                _ => source.skip()?,
+            }
+        }
+        block += 1;
+    }
+    Ok(())
+}
+
+/// What an edit replaces and what it writes; several edits in one call are nested in a list.
+fn read_input<'a, S: Source<'a>>(
+    source: &mut S,
+    block: u32,
+    take: &mut dyn FnMut(u32, Role, Text<'a>),
+) -> Result<(), Declined> {
+    match source.peek()? {
+        Kind::Object => {
+            let mut frame = source.open_object()?;
+            while let Some(key) = source.key(&mut frame)? {
+                let role = match key {
+                    b"old_string" | b"old_source" => Role::Replaced,
+                    b"new_string" | b"new_source" | b"content" => Role::Written,
+                    b"edits" => {
+                        read_input(source, block, take)?;
+                        continue;
+                    }
+                    _ => Role::Shown,
+                };
+                if let Some(text) = source.text()? {
+                    take(block, role, text);
+                }
+            }
+            Ok(())
+        }
+        Kind::Array => {
+            let mut frame = source.open_array()?;
+            while source.item(&mut frame)? {
+                read_input(source, block, take)?;
+            }
+            Ok(())
+        }
+        _ => source.skip(),
+    }
+}
+
+/// All texts inside a value.
+fn shown<'a, S: Source<'a>>(
+    source: &mut S,
+    block: u32,
+    take: &mut dyn FnMut(u32, Role, Text<'a>),
+) -> Result<(), Declined> {
+    match source.peek()? {
+        Kind::String => take(block, Role::Shown, source.string()?),
+        Kind::Array => {
+            let mut frame = source.open_array()?;
+            while source.item(&mut frame)? {
+                shown(source, block, take)?;
+            }
+        }
+        Kind::Object => {
+            let mut frame = source.open_object()?;
+            while let Some(key) = source.key(&mut frame)? {
+                match key {
+                    b"content" | b"file" | b"text" | b"snippet" | b"prompt" | b"subject" => shown(source, block, take)?,
+                    _ => source.skip()?,
+                }
+            }
+        }
+        _ => source.skip()?,
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! Hashes of content lines: what tells later whether a line of a file is still somewhere in the window.
+//!
+//! A part of the trace of its own, because it is several times larger than the rest and only some questions need it. Each
+//! text of a block gives the hashes of its lines, trimmed, without the line numbers and paths that tools print before
+//! them; lines shorter than six characters say too little. Texts are kept apart by what they mean: shown to the model,
+//! replaced by an edit, or written by it.
+
+use super::pack::Damaged;
+
+/// What a text means for the files in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Role {
+    /// The model saw it: results, prompts, its own text, attachments.
+    Shown = 0,
+    /// An edit replaces it.
+    Replaced = 1,
+    /// An edit or a write puts it there.
+    Written = 2,
+}
+
+/// Lines of one text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineSet {
+    /// Number of the block in its log.
+    pub block: u32,
+    /// What the text means.
+    pub role: Role,
+    /// Hashes of its lines, in order, neighbours that are alike once.
+    pub lines: Vec<u32>,
+}
+
+/// Hash of a line, if it says enough to be told from others.
+pub fn line_hash(line: &str) -> Option<u32> {
+    let line = strip_prefix(line.trim()).trim();
+    (line.chars().nth(5).is_some()).then(|| xxhash_rust::xxh3::xxh3_64(line.as_bytes()) as u32)
+}
+
+/// Drops what tools print before a line: `12→`, `12` and a tab, `path:12:` and `path-12-`.
+fn strip_prefix(line: &str) -> &str {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    if digits > 0 {
+        let rest = &line[digits..];
+        let unnumbered = rest
+            .strip_prefix('→')
+            .or_else(|| rest.strip_prefix('\t'))
+            .or_else(|| rest.strip_prefix(':'));
+        if let Some(rest) = unnumbered {
+            return rest;
+        }
+    }
+    let mut parts = line.splitn(3, ':');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(path), Some(number), Some(rest)) if is_path(path) && is_number(number) => rest,
+        _ => line,
+    }
+}
+
+fn is_path(text: &str) -> bool {
+    !text.is_empty() && !text.contains(char::is_whitespace) && text.contains(['/', '.', '\\'])
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Gathers the lines of texts.
+#[derive(Debug, Default)]
+pub struct Evidence {
+    /// Line sets in the order of their blocks.
+    pub sets: Vec<LineSet>,
+}
+
+impl Evidence {
+    /// Takes one text of a block. Several texts of one role in one block are one set.
+    pub fn add(&mut self, block: u32, role: Role, text: &str) {
+        let mut lines = text.lines().filter_map(line_hash).collect::<Vec<_>>();
+        lines.dedup();
+        if lines.is_empty() {
+            return;
+        }
+        match self
+            .sets
+            .last_mut()
+            .filter(|last| last.block == block && last.role == role)
+        {
+            Some(last) => last.lines.extend(lines),
+            None => self.sets.push(LineSet { block, role, lines }),
+        }
+    }
+
+    /// Joins the evidence of the next part of the log, whose blocks are numbered from `first_block` on.
+    pub fn append(&mut self, other: Evidence, first_block: u32) {
+        let moved = other.sets.into_iter().map(|set| LineSet {
+            block: set.block + first_block,
+            ..set
+        });
+        self.sets.extend(moved);
+    }
+
+    /// The packed form: sets as distance to the block before, role, count, hashes; then a checksum.
+    pub fn pack(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        let mut block = 0;
+        for set in &self.sets {
+            put(&mut bytes, u64::from(set.block - block) << 2 | set.role as u64);
+            put(&mut bytes, set.lines.len() as u64);
+            for line in &set.lines {
+                bytes.extend_from_slice(&line.to_le_bytes());
+            }
+            block = set.block;
+        }
+        let checksum = xxhash_rust::xxh3::xxh3_64(&bytes);
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the packed form. Wrong bytes give an error, never a panic.
+    pub fn unpack(bytes: &[u8]) -> Result<Evidence, Damaged> {
+        let (body, checksum) = bytes.split_last_chunk::<8>().ok_or(Damaged)?;
+        if xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() != *checksum {
+            return Err(Damaged);
+        }
+        let mut rest = body.strip_prefix(MAGIC).ok_or(Damaged)?;
+        let mut evidence = Evidence::default();
+        let mut block = 0u32;
+        while !rest.is_empty() {
+            let head = take(&mut rest)?;
+            block = u32::try_from(head >> 2)
+                .ok()
+                .and_then(|step| block.checked_add(step))
+                .ok_or(Damaged)?;
+            let role = match head & 3 {
+                0 => Role::Shown,
+                1 => Role::Replaced,
+                2 => Role::Written,
+                _ => return Err(Damaged),
+            };
+            let length = usize::try_from(take(&mut rest)?)
+                .ok()
+                .and_then(|count| count.checked_mul(4))
+                .ok_or(Damaged)?;
+            let (lines, after) = rest.split_at_checked(length).ok_or(Damaged)?;
+            let lines = lines
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|line| u32::from_le_bytes(*line))
+                .collect();
+            evidence.sets.push(LineSet { block, role, lines });
+            rest = after;
+        }
+        Ok(evidence)
+    }
+}
+
+const MAGIC: &[u8; 8] = b"bclines\x01";
+
+fn put(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn take(bytes: &mut &[u8]) -> Result<u64, Damaged> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first().ok_or(Damaged)?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(Damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tools_print_before_a_line_does_not_count() {
+        let plain = line_hash("let total = 0;");
+        assert!(plain.is_some());
+        for shown in [
+            "    12→let total = 0;",
+            "12\tlet total = 0;",
+            "12:    let total = 0;",
+            "src/lib.rs:12:    let total = 0;",
+            "\tlet total = 0;  ",
+        ] {
+            assert_eq!(line_hash(shown), plain, "{shown}");
+        }
+        assert_eq!(line_hash("  } "), None);
+        assert_ne!(line_hash("note: see 12: let total = 0;"), plain, "prose is no path");
+    }
+
+    #[test]
+    fn packed_and_unpacked() {
+        let mut evidence = Evidence::default();
+        evidence.add(0, Role::Shown, "first line\nfirst line\nsecond line\n{\n");
+        evidence.add(3, Role::Replaced, "first line");
+        evidence.add(3, Role::Written, "another line");
+        evidence.add(3, Role::Written, "and one more");
+        assert_eq!(
+            evidence.sets.iter().map(|set| set.lines.len()).collect::<Vec<_>>(),
+            [2, 1, 2]
+        );
+        let packed = evidence.pack();
+        assert_eq!(Evidence::unpack(&packed).unwrap().sets, evidence.sets);
+        for at in 0..packed.len() {
+            let mut damaged = packed.clone();
+            damaged[at] ^= 1;
+            assert!(Evidence::unpack(&damaged).is_err(), "byte {at}");
+            assert!(Evidence::unpack(&packed[..at]).is_err(), "cut at {at}");
+        }
+    }
+}
