@@ -5,7 +5,10 @@
 //! read. Nothing in the cache is trusted: an entry has to carry this version's mark and the right checksum, and is
 //! checked again while it is unpacked; whatever fails is made anew.
 
+#![allow(clippy::disallowed_methods, reason = "the cache is files, and looks at their times")]
+
 use crate::input::discover::{Found, Stamp};
+use crate::session::evidence::Evidence;
 use crate::session::pack;
 use std::collections::HashMap;
 use std::fs;
@@ -22,6 +25,24 @@ const RACY_NANOS: i128 = 2_000_000_000;
 /// Hash of a log's content.
 pub type ContentHash = [u8; 32];
 
+/// The two parts of a trace: the small form, and the line hashes that only some questions need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartKind {
+    /// The packed log.
+    Log,
+    /// Its line hashes.
+    Lines,
+}
+
+impl PartKind {
+    fn is_intact(self, bytes: &[u8]) -> bool {
+        match self {
+            PartKind::Log => pack::is_intact(bytes),
+            PartKind::Lines => Evidence::unpack(bytes).is_ok(),
+        }
+    }
+}
+
 /// A cache in a folder.
 pub struct Cache {
     folder: PathBuf,
@@ -36,7 +57,10 @@ pub struct Cache {
 impl Cache {
     /// Opens the cache in `folder`; a missing or damaged index is an empty one.
     pub fn open(folder: &Path, max_line: usize) -> Cache {
-        let known = fs::read(folder.join("index")).ok().and_then(|bytes| read_index(&bytes)).unwrap_or_default();
+        let known = fs::read(folder.join("index"))
+            .ok()
+            .and_then(|bytes| read_index(&bytes))
+            .unwrap_or_default();
         Cache {
             folder: folder.to_path_buf(),
             max_line: max_line as u64,
@@ -47,58 +71,75 @@ impl Cache {
         }
     }
 
+    /// Notes an entry that could not be used.
+    pub fn note_rebuilt(&self) {
+        self.rebuilt.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Entries that were there but could not be used.
     pub fn rebuilt(&self) -> u64 {
         self.rebuilt.load(Ordering::Relaxed)
     }
 
-    fn entry(&self, content: &ContentHash) -> PathBuf {
+    /// Name of an entry: what the content hash, the format, the line limit and the part come to.
+    fn name(&self, content: &ContentHash, part: PartKind) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(content).update(pack::MAGIC).update(&self.max_line.to_le_bytes());
-        let name = hasher.finalize().to_hex();
+        hasher
+            .update(content)
+            .update(pack::MAGIC)
+            .update(&self.max_line.to_le_bytes())
+            .update(&[part as u8]);
+        hasher.finalize()
+    }
+
+    fn place(&self, name: &blake3::Hash) -> PathBuf {
+        let name = name.to_hex();
         self.folder.join(&name[..2]).join(&name[2..])
     }
 
-    fn load(&self, content: &ContentHash) -> Option<Vec<u8>> {
-        let bytes = fs::read(self.entry(content)).ok()?;
-        let is_good = pack::is_intact(&bytes);
+    /// An entry ends in its own name, so that one in the place of another is told from it.
+    fn load(&self, content: &ContentHash, part: PartKind) -> Option<Vec<u8>> {
+        let name = self.name(content, part);
+        let mut bytes = fs::read(self.place(&name)).ok()?;
+        let is_named = bytes.ends_with(name.as_bytes());
+        bytes.truncate(bytes.len().saturating_sub(name.as_bytes().len()));
+        let is_good = is_named && part.is_intact(&bytes);
         if !is_good {
-            self.rebuilt.fetch_add(1, Ordering::Relaxed);
+            self.note_rebuilt();
         }
         is_good.then_some(bytes)
     }
 
-    /// The packed log of a file, if it is known. A file whose stamp changed but whose size was seen before is hashed, in
+    /// A part of the trace of a file, if it is known. A file whose stamp changed but whose size was seen before is hashed, in
     /// the hope that only its times changed.
-    pub fn get(&self, found: &Found) -> Option<Vec<u8>> {
+    pub fn get(&self, found: &Found, part: PartKind) -> Option<Vec<u8>> {
         let key = path_key(&found.path);
         let known = self.known.get(&key);
         if let Some((_, content)) = known.filter(|(stamp, _)| *stamp == found.stamp) {
-            return self.load(content);
+            return self.load(content, part);
         }
         if !self.sizes.contains(&found.stamp.size) {
             return None;
         }
         let content = hash_file(&found.path, found.stamp.size).ok()?;
-        let bytes = self.load(&content)?;
+        let bytes = self.load(&content, part)?;
         self.remember(found, content);
         Some(bytes)
     }
 
-    /// Keeps the packed log of a file. Failing to do so costs time later, nothing else.
-    pub fn put(&self, found: &Found, content: ContentHash, packed: &[u8]) {
-        let entry = self.entry(&content);
-        if write_atomically(&entry, packed).is_ok() {
+    /// Keeps a part of the trace of a file. Failing to do so costs time later, nothing else.
+    pub fn put(&self, found: &Found, content: ContentHash, part: PartKind, packed: &[u8]) {
+        if !is_settled(found) {
+            return;
+        }
+        let name = self.name(&content, part);
+        if write_atomically(&self.place(&name), &[packed, name.as_bytes()]).is_ok() {
             self.remember(found, content);
         }
     }
 
     fn remember(&self, found: &Found, content: ContentHash) {
-        let unchanged = fs::metadata(&found.path).is_ok_and(|metadata| Stamp::of(&metadata) == found.stamp);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128);
-        let is_racy = now - found.stamp.modified.max(found.stamp.changed) < RACY_NANOS;
-        if unchanged
-            && !is_racy
+        if is_settled(found)
             && let Ok(mut fresh) = self.fresh.lock()
         {
             fresh.push((path_key(&found.path), found.stamp, content));
@@ -113,20 +154,37 @@ impl Cache {
             return;
         }
         let path = self.folder.join("index");
-        let mut entries = fs::read(&path).ok().and_then(|bytes| read_index(&bytes)).unwrap_or_default();
+        let mut entries = fs::read(&path)
+            .ok()
+            .and_then(|bytes| read_index(&bytes))
+            .unwrap_or_default();
         let mut outdated = Vec::new();
         for (key, stamp, content) in fresh {
             let before = entries.insert(key, (stamp, content));
             outdated.extend(before.map(|(_, content)| content).filter(|before| *before != content));
         }
-        if write_atomically(&path, &write_index(&entries)).is_ok() {
-            let used = entries.values().map(|(_, content)| *content).collect::<std::collections::HashSet<_>>();
+        if write_atomically(&path, &[&write_index(&entries)]).is_ok() {
+            let used = entries
+                .values()
+                .map(|(_, content)| *content)
+                .collect::<std::collections::HashSet<_>>();
             for content in outdated.iter().filter(|content| !used.contains(*content)) {
                 // An entry that stays behind takes space, nothing else.
-                let _ = fs::remove_file(self.entry(content));
+                let _ = fs::remove_file(self.place(&self.name(content, PartKind::Log)));
+                let _ = fs::remove_file(self.place(&self.name(content, PartKind::Lines)));
             }
         }
     }
+}
+
+/// Whether a file is still what it was when it was found, and will show it if it changes. Logs that are being written would
+/// leave an entry behind at every run.
+fn is_settled(found: &Found) -> bool {
+    let is_unchanged = fs::metadata(&found.path).is_ok_and(|metadata| Stamp::of(&metadata) == found.stamp);
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |now| now.as_nanos() as i128);
+    is_unchanged && now - found.stamp.modified.max(found.stamp.changed) >= RACY_NANOS
 }
 
 fn path_key(path: &Path) -> u128 {
@@ -144,17 +202,19 @@ pub fn hash_file(path: &Path, size: u64) -> io::Result<ContentHash> {
     Ok(*hasher.finalize().as_bytes())
 }
 
-fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_atomically(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(bytes)?;
+    for part in parts {
+        file.write_all(part)?;
+    }
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
 
 /// The index: mark, entries of fixed size, checksum.
-fn write_index(entries: &HashMap<u128, (Stamp, ContentHash)>) -> Vec<u8> {
+pub fn write_index(entries: &HashMap<u128, (Stamp, ContentHash)>) -> Vec<u8> {
     let mut sorted = entries.iter().collect::<Vec<_>>();
     sorted.sort_unstable_by_key(|(key, _)| **key);
     let mut bytes = INDEX_MAGIC.to_vec();

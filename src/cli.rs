@@ -61,9 +61,16 @@ pub struct InputArgs {
     pub threads: Option<u16>,
     /// How files are read: `auto` maps big files that nobody writes to and reads the rest, `mmap` maps all (a file that
     /// shrinks meanwhile ends the run), `read` maps none.
-    #[arg(long, value_enum, default_value_t, value_name = "HOW", hide_possible_values = true, help_heading = "Reading")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "HOW",
+        hide_possible_values = true,
+        help_heading = "Reading"
+    )]
     pub io: Io,
-    /// Longest line that is held in memory; longer ones are passed over and reported.
+    /// Longest line that is read (at least 256KiB); longer ones are passed over and reported.
     #[arg(long, default_value = "32MiB", value_parser = parse_size, value_name = "SIZE", help_heading = "Reading")]
     pub max_line: u64,
     /// Follow symbolic links inside folders.
@@ -73,7 +80,13 @@ pub struct InputArgs {
     #[arg(long, help_heading = "Reading")]
     pub no_cache: bool,
     /// Folder of the cache.
-    #[arg(long, env = "BACKCAST_CACHE", value_name = "DIR", hide_env_values = true, help_heading = "Reading")]
+    #[arg(
+        long,
+        env = "BACKCAST_CACHE",
+        value_name = "DIR",
+        hide_env_values = true,
+        help_heading = "Reading"
+    )]
     pub cache_dir: Option<PathBuf>,
     /// List every problem with file, line and byte offset, not only how many there were.
     #[arg(long, help_heading = "Problems")]
@@ -90,7 +103,14 @@ pub struct InputArgs {
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// How rows are written.
-    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = "Output")]
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
     pub format: Format,
     /// Write to a file instead of standard output.
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
@@ -190,9 +210,13 @@ pub enum SynthWhat {
 
 /// A size: a number of bytes, or one with a unit (`64MiB`, `1GB`).
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|character: char| !character.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let number = number.parse::<u64>().map_err(|_| "a size is a number with an optional unit, like 64MiB".to_owned())?;
+    let number = number
+        .parse::<u64>()
+        .map_err(|_| "a size is a number with an optional unit, like 64MiB".to_owned())?;
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1,
         "k" | "kib" => 1 << 10,
@@ -207,8 +231,14 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {
-    let share = text.parse::<f64>().map_err(|_| "a share is a number from 0 to 1".to_owned())?;
-    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("a share lies between 0 and 1".to_owned()) }
+    let share = text
+        .parse::<f64>()
+        .map_err(|_| "a share is a number from 0 to 1".to_owned())?;
+    if (0.0..=1.0).contains(&share) {
+        Ok(share)
+    } else {
+        Err("a share lies between 0 and 1".to_owned())
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,6 @@ use backcast::commands::{self, Ending};
 use clap::Parser;
 use std::process::ExitCode;
 
-// Parsing makes many small blocks on several threads; see benches/README.md for what this is worth.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match commands::run(cli) {

@@ -4,13 +4,13 @@
 //! them. The plan says which logs make up which session and who owns what. Then sessions are worked on side by side.
 //! Results come back in a fixed order, so output never depends on the number of threads.
 
-use crate::cache::{self, Cache};
-use crate::input::bytes::{Io, Limits, Log as OpenLog};
+use crate::cache::{self, Cache, PartKind};
+use crate::input::bytes::{Io, Limits, Log as OpenLog, Packing};
 use crate::input::discover::Found;
 use crate::input::walk::Walker;
 use crate::problem::{Kind, Problem};
-use crate::session::build::Builder;
 use crate::session::corpus::{LogOutline, Plan, plan};
+use crate::session::evidence::Evidence;
 use crate::session::log::Log;
 use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
@@ -29,6 +29,8 @@ pub struct Options<'a> {
     pub limits: Limits,
     /// The cache, if one is used.
     pub cache: Option<&'a Cache>,
+    /// Whether line hashes are wanted.
+    pub with_lines: bool,
     /// Told about bytes as they are taken.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -41,6 +43,8 @@ pub struct Corpus {
     packed: Vec<Vec<u8>>,
     outlines: Vec<LogOutline>,
     plan: Plan,
+    /// Line hashes of each log, packed, if they were wanted.
+    lines_of: Vec<Vec<u8>>,
     /// Lines by record type, over all logs.
     pub kinds: BTreeMap<String, u64>,
     /// Lines of all logs.
@@ -72,6 +76,7 @@ impl Corpus {
             limits: options.limits,
             packed: Vec::with_capacity(read.len()),
             outlines: Vec::with_capacity(read.len()),
+            lines_of: Vec::new(),
             plan: Plan::default(),
             kinds: BTreeMap::new(),
             lines: 0,
@@ -86,6 +91,7 @@ impl Corpus {
                 *corpus.kinds.entry(kind).or_insert(0) += count;
             }
             corpus.packed.push(one.packed);
+            corpus.lines_of.extend(one.evidence);
             corpus.outlines.push(one.outline);
         }
         corpus.plan = plan(&corpus.outlines);
@@ -94,6 +100,13 @@ impl Corpus {
             outline.ids = Vec::new();
         }
         corpus
+    }
+
+    /// Bytes of the trace: the packed logs, and their line hashes if they were wanted.
+    pub fn trace_bytes(&self) -> (u64, Option<u64>) {
+        let sum = |parts: &[Vec<u8>]| parts.iter().map(|part| part.len() as u64).sum();
+        let lines = (!self.lines_of.is_empty()).then(|| sum(&self.lines_of));
+        (sum(&self.packed), lines)
     }
 
     /// How many sessions there are.
@@ -133,9 +146,10 @@ impl Corpus {
                 io: self.io,
                 limits: self.limits,
                 cache: None,
+                with_lines: false,
                 progress: &|_| (),
             };
-            parse_log(&self.found[at], &outline.path, &options).0
+            parse_log(&self.found[at], &outline.path, &options).log
         });
         name_default_session(&mut log, &outline.default_session);
         Part {
@@ -160,6 +174,7 @@ fn name_default_session(log: &mut Log, session: &str) {
 /// One log, read.
 struct ReadLog {
     packed: Vec<u8>,
+    evidence: Option<Vec<u8>>,
     outline: LogOutline,
     kinds: Vec<(String, u64)>,
     lines: u64,
@@ -169,34 +184,50 @@ struct ReadLog {
 
 fn read_log(found: &Found, options: &Options<'_>) -> ReadLog {
     let path = found.path.display().to_string();
-    if let Some(packed) = options.cache.and_then(|cache| cache.get(found))
-        && let Some(read) = finish(found, &path, packed, Vec::new())
+    let known = |part: PartKind| options.cache.and_then(|cache| cache.get(found, part));
+    let lines = if options.with_lines {
+        known(PartKind::Lines)
+    } else {
+        None
+    };
+    if options.with_lines == lines.is_some()
+        && let Some(packed) = known(PartKind::Log)
+        && let Some(read) = finish(found, &path, packed, lines, Vec::new())
     {
         (options.progress)(found.stamp.size);
         return read;
     }
-    let (log, problems, content) = match options.cache {
-        None => {
-            let (log, problems) = parse_log(found, &path, options);
-            (log, problems, None)
-        }
-        Some(_) => {
-            let hash = || cache::hash_file(&found.path, found.stamp.size).ok();
-            let ((log, problems), content) = rayon::join(|| parse_log(found, &path, options), hash);
-            (log, problems, content)
-        }
+    let hash = || {
+        options
+            .cache
+            .and_then(|_| cache::hash_file(&found.path, found.stamp.size).ok())
     };
-    let packed = pack::pack(&log);
+    let (parsed, content) = match options.cache {
+        None => (parse_log(found, &path, options), None),
+        Some(_) => rayon::join(|| parse_log(found, &path, options), hash),
+    };
+    let packed = pack::pack(&parsed.log);
+    let lines = parsed.evidence.map(|evidence| evidence.pack());
     if let (Some(cache), Some(content)) = (options.cache, content)
-        && problems.is_empty()
+        && parsed.problems.is_empty()
     {
-        cache.put(found, content, &packed);
+        cache.put(found, content, PartKind::Log, &packed);
+        if let Some(lines) = &lines {
+            cache.put(found, content, PartKind::Lines, lines);
+        }
     }
-    finish(found, &path, packed, problems).unwrap_or_else(|| unreachable!("a log that was just packed has an outline"))
+    finish(found, &path, packed, lines, parsed.problems)
+        .unwrap_or_else(|| unreachable!("a log that was just packed has an outline"))
 }
 
 /// What the run needs of a packed log; `None` if it is not one.
-fn finish(found: &Found, path: &str, packed: Vec<u8>, mut problems: Vec<Problem>) -> Option<ReadLog> {
+fn finish(
+    found: &Found,
+    path: &str,
+    packed: Vec<u8>,
+    evidence: Option<Vec<u8>>,
+    mut problems: Vec<Problem>,
+) -> Option<ReadLog> {
     let outline = Outline::read(&packed).ok()?;
     let log = &outline.log;
     problems.extend(log.problems.iter().map(|trouble| Problem::line(path, trouble)));
@@ -211,6 +242,7 @@ fn finish(found: &Found, path: &str, packed: Vec<u8>, mut problems: Vec<Problem>
     let outline = LogOutline::new(path.to_owned(), default_session, &outline);
     Some(ReadLog {
         packed,
+        evidence,
         outline,
         kinds,
         lines,
@@ -219,39 +251,65 @@ fn finish(found: &Found, path: &str, packed: Vec<u8>, mut problems: Vec<Problem>
     })
 }
 
-/// Parses a log, a big one in parts side by side. Problems here are those of the file as a whole.
-fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> (Log, Vec<Problem>) {
+/// What parsing a log gives.
+#[derive(Default)]
+struct Parsed {
+    log: Log,
+    evidence: Option<Evidence>,
+    /// Problems with the file as a whole.
+    problems: Vec<Problem>,
+}
+
+/// Parses a log, a big one in parts side by side.
+fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
     let open = match OpenLog::open(&found.path, found.packing, options.io) {
         Ok(open) => open,
         Err(error) => {
-            return (
-                Log::default(),
-                vec![Problem::file(path, Kind::Unreadable, error.to_string())],
-            );
+            return Parsed {
+                problems: vec![Problem::file(path, Kind::Unreadable, error.to_string())],
+                ..Parsed::default()
+            };
         }
     };
-    let parts = open.parts(PART);
-    let built = parts.into_par_iter().map(|part| {
-        let mut walker = Walker::new(options.limits.max_line, options.progress);
+    let built = open.parts(PART).into_par_iter().map(|part| {
+        let walker = Walker::new(options.limits.max_line, options.progress);
+        let mut walker = if options.with_lines {
+            walker.with_evidence()
+        } else {
+            walker
+        };
         let done = open.read(&found.path, part, options.limits, &mut walker);
-        let problem = done.err().map(|error| {
-            let kind = match found.packing {
-                crate::input::bytes::Packing::Plain => Kind::Unreadable,
-                _ => Kind::BrokenStream,
-            };
-            Problem::file(path, kind, error.to_string())
-        });
-        (walker.into_builder(), problem)
+        let kind = match found.packing {
+            Packing::Plain => Kind::Unreadable,
+            Packing::Gzip | Packing::Zstd => Kind::BrokenStream,
+        };
+        (
+            walker.into_parts(),
+            done.err().map(|error| Problem::file(path, kind, error.to_string())),
+        )
     });
-    let built = built.collect::<Vec<_>>();
-    let mut problems = Vec::new();
-    let mut whole: Option<Builder> = None;
-    for (builder, problem) in built {
+    let mut built = built.collect::<Vec<_>>().into_iter();
+    let Some(((mut whole, mut evidence), first_problem)) = built.next() else {
+        return Parsed::default();
+    };
+    let mut problems = Vec::from_iter(first_problem);
+    whole.reserve(
+        &built
+            .as_slice()
+            .iter()
+            .map(|((builder, _), _)| builder)
+            .collect::<Vec<_>>(),
+    );
+    for ((builder, lines), problem) in built {
         problems.extend(problem);
-        match &mut whole {
-            None => whole = Some(builder),
-            Some(whole) => whole.append(builder),
+        if let (Some(evidence), Some(lines)) = (&mut evidence, lines) {
+            evidence.append(lines, whole.block_count());
         }
+        whole.append(builder);
     }
-    (whole.unwrap_or_default().finish(), problems)
+    Parsed {
+        log: whole.finish(),
+        evidence,
+        problems,
+    }
 }

@@ -6,7 +6,7 @@ use backcast::input::json::{Raw, Source, Tape};
 use backcast::input::record::{Record, read};
 use backcast::input::skim::Portable;
 use backcast::input::walk::Walker;
-use backcast::metrics::report::{Filter, report};
+use backcast::metrics::report::{Wanted, report};
 use backcast::session::corpus::{LogOutline, plan};
 use backcast::session::log::Log;
 use backcast::session::pack::{Outline, pack, unpack};
@@ -204,7 +204,7 @@ pub const STAGES: &[Stage] = &[
                     copied: plan.copied[at].clone(),
                 });
                 let parts = parts.collect::<Vec<_>>();
-                black_box(report(&session.id, &parts, RatioTable::built_in(), Filter::default()));
+                black_box(report(&session.id, &parts, RatioTable::built_in(), &Wanted::default()));
             }
         },
     },

@@ -1,5 +1,8 @@
 //! One file per verb, and what they share.
 
+#![allow(clippy::disallowed_methods, reason = "commands join the pure middle to the world")]
+#![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
+
 mod reading;
 mod stats;
 mod synth;

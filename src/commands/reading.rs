@@ -23,7 +23,7 @@ pub struct Reading {
 }
 
 /// Reads the logs that the arguments name, then runs `work` on them, all on the same threads.
-pub fn with_logs<R: Send>(args: &InputArgs, work: impl FnOnce(Reading) -> R + Send) -> Result<R> {
+pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(Reading) -> R + Send) -> Result<R> {
     let roots = roots(&args.paths)?;
     let found = discover(&roots, args.follow_links)?;
     if found.logs.is_empty() && found.problems.is_empty() {
@@ -37,14 +37,16 @@ pub fn with_logs<R: Send>(args: &InputArgs, work: impl FnOnce(Reading) -> R + Se
         );
     }
     let max_line = usize::try_from(args.max_line).context("--max-line is larger than this machine can address")?;
-    let cache = cache_folder(args).map(|folder| Cache::open(&folder, max_line));
+    let limits = Limits::new(max_line);
+    let cache = cache_folder(args).map(|folder| Cache::open(&folder, limits.max_line));
     let total = found.logs.iter().map(|log| log.stamp.size).sum();
     let bar = progress_bar(total, args.quiet);
     let result = with_threads(args.threads.map(usize::from), || {
         let options = Options {
             io: args.io,
-            limits: Limits { max_line },
+            limits,
             cache: cache.as_ref(),
+            with_lines,
             progress: &|bytes| bar.inc(bytes),
         };
         let mut corpus = Corpus::read(&found.logs, &options);

@@ -5,7 +5,7 @@ use super::reading::{Reading, close, problem_counts, with_logs};
 use crate::cli::{OutputArgs, StatsArgs};
 use crate::metrics::cost::PriceTable;
 use crate::metrics::quality::{self, Quality, quality};
-use crate::metrics::report::{Filter, SessionReport, report};
+use crate::metrics::report::{Filter, SessionReport, Wanted, report};
 use crate::metrics::usage::{self, By, Counted, Row, Sums, columns, rows};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic};
 use crate::problem::{Problem, ProblemRow};
@@ -49,7 +49,9 @@ pub fn run(args: &StatsArgs) -> Result<Ending> {
     }
     let prices = load_prices(args)?;
     let table = RatioTable::built_in();
-    let stats = with_logs(&args.input, |reading| Stats::new(reading, filter, table))?;
+    let stats = with_logs(&args.input, args.quality, |reading| {
+        Stats::new(reading, filter, args.quality, table)
+    })?;
     let view = View {
         stats: &stats,
         rows: rows(&stats.sessions, &stats.counted, args.by, args.subagents, &zone, &prices),
@@ -123,12 +125,15 @@ struct Stats {
     rewound: Ledger,
     reads: Reads,
     base: Vec<u64>,
+    trace_bytes: (u64, Option<u64>),
 }
 
 impl Stats {
-    fn new(reading: Reading, filter: Filter, table: &RatioTable) -> Stats {
+    fn new(reading: Reading, filter: Filter, predictions: bool, table: &RatioTable) -> Stats {
         let corpus = reading.corpus;
-        let (mut sessions, defects) = corpus.map_sessions(|id, parts| report(id, parts, table, filter));
+        let trace_bytes = corpus.trace_bytes();
+        let (mut sessions, defects) =
+            corpus.map_sessions(|id, parts| report(id, parts, table, &Wanted { filter, predictions }));
         let mut problems = corpus.problems;
         problems.extend(defects);
         let mut ledger = Ledger::default();
@@ -141,7 +146,7 @@ impl Stats {
             reads.merge(&session.reads);
         }
         problems.sort();
-        let counted = usage::merge(&sessions);
+        let counted = usage::merge(&mut sessions);
         let mut base = sessions
             .iter()
             .filter_map(|session| session.occupancy.base)
@@ -158,6 +163,7 @@ impl Stats {
             rewound,
             reads,
             base,
+            trace_bytes,
             sessions,
         }
     }
@@ -251,6 +257,15 @@ impl View<'_> {
         if self.args.quality {
             writeln!(out, "\nEvery round predicted from the one before:\n")?;
             self.quality_sheet(|sheet| sheet.write(Format::Table, look, out))?;
+            let share = |bytes: u64| format!("{:.2} %", 100.0 * bytes as f64 / stats.bytes.max(1) as f64);
+            let (trace, lines) = stats.trace_bytes;
+            let lines = lines.unwrap_or_default();
+            writeln!(
+                out,
+                "\nTrace: {} of the logs' bytes; line hashes: {}.",
+                share(trace),
+                share(lines)
+            )?;
         }
         Ok(())
     }
@@ -385,7 +400,13 @@ impl View<'_> {
         });
         if let Some(quality) = &self.quality {
             self.quality_sheet(|sheet| {
-                document["quality"] = json!({"families": sheet.to_json(), "not_predicted": quality.unfit});
+                let (trace, lines) = stats.trace_bytes;
+                document["quality"] = json!({
+                    "families": sheet.to_json(),
+                    "not_predicted": quality.unfit,
+                    "trace_bytes": trace,
+                    "line_hash_bytes": lines,
+                });
                 Ok(())
             })?;
         }

@@ -8,6 +8,7 @@
 //! Memory is bounded by the longest line that is copied ([`Limits::max_line`]), not by the file.
 
 use memmap2::{Advice, Mmap};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Size of a block read: large enough to amortise the call, small enough to stay in the second-level cache.
-pub const BLOCK: usize = 128 << 10;
+pub const BLOCK: usize = 256 << 10;
 /// Files from this size on are mapped when they are settled.
 const MAP_FROM: u64 = 16 << 20;
 /// A file that nobody touched for this long is settled.
@@ -38,8 +39,17 @@ pub enum Io {
 /// Bounds of what is held in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The longest line that is copied; a longer one is passed over and reported.
+    /// The longest line that is read; a longer one is passed over and reported, however the file is read.
     pub max_line: usize,
+}
+
+impl Limits {
+    /// A line always may be as long as a block.
+    pub fn new(max_line: usize) -> Limits {
+        Limits {
+            max_line: max_line.max(BLOCK),
+        }
+    }
 }
 
 /// Takes the lines of a log.
@@ -100,13 +110,21 @@ impl Log {
                 Io::Read => false,
             };
         let map = if is_mapped { map_file(&file, size)? } else { None };
-        Ok(Log { file, packing, size, map })
+        Ok(Log {
+            file,
+            packing,
+            size,
+            map,
+        })
     }
 
     /// Parts of about `part` bytes that can be read on their own. Packed logs have one.
     pub fn parts(&self, part: u64) -> Vec<Range<u64>> {
         if self.packing != Packing::Plain {
-            return vec![0..u64::MAX];
+            return Vec::from([Range {
+                start: 0,
+                end: u64::MAX,
+            }]);
         }
         let count = (self.size / part.max(1)).max(1);
         let edge = |index: u64| if index == count { self.size } else { index * part };
@@ -235,68 +253,91 @@ impl std::ops::DerefMut for PageAligned {
     }
 }
 
+thread_local! {
+    /// The buffer of the log that this thread read last: most logs are smaller than what setting one up costs.
+    static SPARE: Cell<Option<PageAligned>> = const { Cell::new(None) };
+}
+
 /// Reads blocks and hands on whole lines. Lines that start at or after `stop` are left to the next part.
 ///
 /// A line longer than a block makes the buffer grow by doubling, and only new bytes are searched for its end, so
 /// the work stays linear in the length of the line.
 fn read_blocks(
+    reader: impl Read,
+    offset: u64,
+    stop: Option<u64>,
+    limits: Limits,
+    lines: &mut dyn Lines,
+) -> io::Result<()> {
+    let mut buffer = SPARE.take().unwrap_or_else(|| PageAligned::new(BLOCK));
+    let result = read_into(&mut buffer, reader, offset, stop, limits, lines);
+    // One that grew for a long line is not kept: it would be held for as long as the thread lives.
+    if buffer.len() == BLOCK {
+        SPARE.set(Some(buffer));
+    }
+    result
+}
+
+/// [`read_blocks`] with a buffer.
+fn read_into(
+    buffer: &mut PageAligned,
     mut reader: impl Read,
     offset: u64,
     stop: Option<u64>,
     limits: Limits,
     lines: &mut dyn Lines,
 ) -> io::Result<()> {
-    let mut buffer = PageAligned::new(BLOCK);
     let mut held = 0usize;
+    // How much of what is held is known to have no newline.
+    let mut searched = 0usize;
     let mut base = offset;
     loop {
+        let end = match stop.map(|stop| (stop - base) as usize) {
+            // The part ends inside this block: stop after the line that holds the byte before its end.
+            Some(left) if left <= held => {
+                let from = (left - 1).max(searched);
+                if let Some(at) = memchr::memchr(b'\n', &buffer[from..held]) {
+                    lines.lines(&buffer[..from + at + 1], base);
+                    return Ok(());
+                }
+                memchr::memrchr(b'\n', &buffer[searched..from])
+            }
+            _ => memchr::memrchr(b'\n', &buffer[searched..held]),
+        };
+        if let Some(at) = end {
+            let end = searched + at + 1;
+            lines.lines(&buffer[..end], base);
+            buffer.copy_within(end..held, 0);
+            held -= end;
+            base += end as u64;
+        }
+        searched = held;
         if held == buffer.len() {
             if buffer.len() < limits.max_line {
-                buffer = buffer.grown((buffer.len() * 2).min(limits.max_line));
+                *buffer = buffer.grown((buffer.len() * 2).min(limits.max_line));
             } else {
-                base += pass_long_line(&mut reader, &mut buffer, &mut held, base, lines)?;
+                base += pass_long_line(&mut reader, buffer, &mut held, base, lines)?;
+                searched = 0;
                 if stop.is_some_and(|stop| base >= stop) {
                     return Ok(());
                 }
                 continue;
             }
         }
-        let read = match reader.read(&mut buffer[held..]) {
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+        match reader.read(&mut buffer[held..]) {
+            Ok(0) => {
+                if held > 0 {
+                    lines.lines(&buffer[..held], base);
+                }
+                return Ok(());
+            }
+            Ok(read) => held += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 // What was read so far is whole lines and one torn one: used, then the error is reported.
                 lines.lines(&buffer[..held], base);
                 return Err(error);
             }
-        };
-        if read == 0 {
-            if held > 0 {
-                lines.lines(&buffer[..held], base);
-            }
-            return Ok(());
-        }
-        let fresh = held;
-        held += read;
-        let end = match stop.map(|stop| stop.saturating_sub(base)) {
-            // The part ends inside this block: stop after the line that holds the byte before its end.
-            Some(left) if left as usize <= held => {
-                let from = (left as usize).saturating_sub(1).max(fresh);
-                match memchr::memchr(b'\n', &buffer[from..held]) {
-                    Some(at) => {
-                        lines.lines(&buffer[..from + at + 1], base);
-                        return Ok(());
-                    }
-                    None => memchr::memrchr(b'\n', &buffer[fresh..from]).map(|at| fresh + at + 1),
-                }
-            }
-            _ => memchr::memrchr(b'\n', &buffer[fresh..held]).map(|at| fresh + at + 1),
-        };
-        if let Some(end) = end {
-            lines.lines(&buffer[..end], base);
-            buffer.copy_within(end..held, 0);
-            held -= end;
-            base += end as u64;
         }
     }
 }
@@ -397,7 +438,10 @@ mod tests {
         let content = [b"first\n".to_vec(), vec![b'y'; long], b"\nlast\n".to_vec()].concat();
         for part in [1 << 30, BLOCK as u64] {
             let collect = read_in_parts(&content, part, Io::Read, BLOCK);
-            assert_eq!(collect.lines, [(0, b"first\n".to_vec()), (long as u64 + 7, b"last\n".to_vec())]);
+            assert_eq!(
+                collect.lines,
+                [(0, b"first\n".to_vec()), (long as u64 + 7, b"last\n".to_vec())]
+            );
             assert_eq!(collect.long, [(6, long as u64 + 1)]);
         }
     }

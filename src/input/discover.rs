@@ -124,7 +124,9 @@ struct Search {
 
 impl Search {
     fn problem(&mut self, path: &Path, kind: Kind, detail: impl Into<String>) {
-        self.found.problems.push(Problem::file(path.display().to_string(), kind, detail));
+        self.found
+            .problems
+            .push(Problem::file(path.display().to_string(), kind, detail));
     }
 
     /// A path that was named by the user: links are followed, any name is a log.
@@ -147,13 +149,26 @@ impl Search {
             .build()
             .map_err(|error| refuse(error.kind().to_string()))?
             .compile_matcher();
-        let start: PathBuf = pattern.components().take_while(|part| !is_pattern(Path::new(part))).collect();
-        let start = if start.as_os_str().is_empty() { PathBuf::from(".") } else { start };
-        let metadata = start.metadata().map_err(|error| refuse(format!("{}: {error}", start.display())))?;
+        let start: PathBuf = pattern
+            .components()
+            .take_while(|part| !is_pattern(Path::new(part)))
+            .collect();
+        let start = if start.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            start
+        };
+        let metadata = start
+            .metadata()
+            .map_err(|error| refuse(format!("{}: {error}", start.display())))?;
         let is_here = start.as_os_str() == "." && !text.starts_with('.');
         // A pattern may name folders as well as logs, and what lies below them.
         self.folder(&start, &metadata, &|path| {
-            let path = if is_here { path.strip_prefix(".").unwrap_or(path) } else { path };
+            let path = if is_here {
+                path.strip_prefix(".").unwrap_or(path)
+            } else {
+                path
+            };
             path.ancestors().any(|ancestor| glob.is_match(ancestor))
         });
         Ok(())
@@ -256,9 +271,20 @@ mod tests {
         let find = |roots: &[PathBuf]| names(&discover(roots, false).unwrap());
         assert_eq!(find(&[root.path().into()]), ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"]);
         assert_eq!(find(&[sub.join("*.gz")]), ["b.jsonl.gz"]);
-        assert_eq!(find(&[root.path().join("projects/p*")]), ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"]);
-        assert_eq!(find(&[sub.join("d.json")]), ["d.json"], "a named file is a log whatever its name");
-        assert_eq!(find(&[sub.clone(), sub.join("a.jsonl")]), ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"], "once only");
+        assert_eq!(
+            find(&[root.path().join("projects/p*")]),
+            ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"]
+        );
+        assert_eq!(
+            find(&[sub.join("d.json")]),
+            ["d.json"],
+            "a named file is a log whatever its name"
+        );
+        assert_eq!(
+            find(&[sub.clone(), sub.join("a.jsonl")]),
+            ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"],
+            "once only"
+        );
         assert!(discover(&[root.path().join("missing")], false).is_err());
         assert!(discover(&[root.path().join("[")], false).is_err());
     }
@@ -272,7 +298,10 @@ mod tests {
         std::os::unix::fs::symlink(root.path(), path("loop")).unwrap();
         std::os::unix::fs::symlink(path("good.jsonl"), path("link.jsonl")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(path("socket.jsonl")).unwrap();
-        let made = std::process::Command::new("mkfifo").arg(path("fifo.jsonl")).status().unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(path("fifo.jsonl"))
+            .status()
+            .unwrap();
         assert!(made.success());
         let found = discover(&[root.path().into()], false).unwrap();
         assert_eq!(names(&found), ["good.jsonl"]);

@@ -20,7 +20,7 @@
 //! contract accepts (it does so for everything unusual); it never accepts one that the contract refuses.
 //! Lines it declines go to [`super::repair`], whose first rung is simd-json on the unchanged line.
 
-use super::skim::{Declined, Scan, Shape, short_end};
+use super::skim::{Declined, Scan, Scanned, Shape, short_end};
 use simd_json::{Node, StaticNode};
 
 /// Deepest nesting that is read.
@@ -87,9 +87,7 @@ fn decode_escape<'a>(bytes: &'a [u8], buffer: &mut String) -> &'a [u8] {
 
 /// Decodes the digits of a `\u` escape, together with the low half that may follow it.
 fn decode_unicode<'a>(bytes: &'a [u8], buffer: &mut String) -> &'a [u8] {
-    let unit = |digits: Option<&[u8]>| {
-        u16::from_str_radix(std::str::from_utf8(digits?).ok()?, 16).ok()
-    };
+    let unit = |digits: Option<&[u8]>| u16::from_str_radix(std::str::from_utf8(digits?).ok()?, 16).ok();
     let Some(first) = unit(bytes.get(..4)) else {
         buffer.push(char::REPLACEMENT_CHARACTER);
         return bytes;
@@ -133,6 +131,26 @@ pub trait Source<'a> {
     fn open_object(&mut self) -> Result<Self::Frame, Declined>;
     /// The next key of an object, or `None` at its end (which leaves it).
     fn key(&mut self, frame: &mut Self::Frame) -> Result<Option<&'a [u8]>, Declined>;
+    /// Consumes a key (with its comma and colon: `,"key":`) if exactly this follows the last value of an object.
+    /// `false` says nothing: [`Source::key`] then tells what follows. Asking for the usual next key first is much
+    /// cheaper than reading any key and finding out which one it is.
+    #[inline]
+    fn takes_key(&mut self, _token: &'static [u8]) -> bool {
+        false
+    }
+    /// Where a run of members starts that may repeat on the next lines; for [`Source::remember`].
+    #[inline]
+    fn mark(&self) -> usize {
+        0
+    }
+    /// Keeps what was read since `mark` beside its texts.
+    #[inline]
+    fn remember(&mut self, _mark: usize, _texts: [Option<Text<'a>>; 4]) {}
+    /// If exactly the remembered bytes follow: consumes them and gives the texts they held.
+    #[inline]
+    fn recall(&mut self) -> Option<[Option<Text<'a>>; 4]> {
+        None
+    }
     /// Enters an array.
     fn open_array(&mut self) -> Result<Self::Frame, Declined>;
     /// Whether the array has another item; `false` leaves it.
@@ -183,6 +201,8 @@ pub struct Raw<'a, S> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
+    /// The run of members that [`Source::remember`] was given on an earlier line, and its texts.
+    run: (&'a [u8], [Option<Text<'a>>; 4]),
     scan: std::marker::PhantomData<S>,
 }
 
@@ -199,8 +219,15 @@ impl<'a, S: Scan> Raw<'a, S> {
             bytes,
             at,
             depth: 0,
+            run: Default::default(),
             scan: std::marker::PhantomData,
         }
+    }
+
+    /// Starts anew at `at`, on another line of the same slice.
+    #[inline]
+    pub fn restart(&mut self, at: usize) {
+        (self.at, self.depth) = (at, 0);
     }
 
     /// Where reading stands: never beyond the newline that ends the line.
@@ -266,41 +293,130 @@ impl<'a, S: Scan> Raw<'a, S> {
         Ok(true)
     }
 
+    /// A string as most are: right here (no blanks), short and plain. `None` consumes nothing and means only that
+    /// the long way must look.
+    #[inline(always)]
+    fn short_string(&mut self) -> Option<&'a [u8]> {
+        if self.bytes.get(self.at) != Some(&b'"') {
+            return None;
+        }
+        let start = self.at + 1;
+        let end = short_end::<3>(self.bytes, start)?;
+        self.at = end + 1;
+        self.bytes.get(start..end)
+    }
+
     /// A string that is not to be measured.
     #[inline]
     fn quoted(&mut self) -> Result<Text<'a>, Declined> {
-        self.expect(b'"')?;
-        let start = self.at;
-        let (end, escaped) = match short_end(self.bytes, start) {
-            Some(end) => (end, false),
-            None => {
-                let found = S::string::<false>(self.bytes, start)?;
-                (found.end, found.shape.escaped)
-            }
-        };
-        self.at = end + 1;
-        let raw = &self.bytes[start..end];
-        Ok(Text { raw, escaped })
+        match self.short_string() {
+            Some(raw) => Ok(Text { raw, escaped: false }),
+            None => self.long_string::<false>().map(|(text, _)| text),
+        }
     }
 
     /// A string with its shape.
     #[inline]
     fn quoted_measured(&mut self) -> Result<(Text<'a>, Shape), Declined> {
+        match self.short_string() {
+            Some(raw) => {
+                let units = raw.len() as u32;
+                Ok((
+                    Text { raw, escaped: false },
+                    Shape {
+                        units,
+                        ..Shape::default()
+                    },
+                ))
+            }
+            None => self.long_string::<true>(),
+        }
+    }
+
+    /// Any string. Not inlined, so that the ways for short ones stay free of its calls and registers.
+    #[inline(never)]
+    fn long_string<const MEASURE: bool>(&mut self) -> Result<(Text<'a>, Shape), Declined> {
         self.expect(b'"')?;
         let start = self.at;
-        let (end, shape) = match short_end(self.bytes, start) {
-            Some(end) => {
-                let units = (end - start) as u32;
-                (end, Shape { units, ..Shape::default() })
-            }
-            None => {
-                let found = S::string::<true>(self.bytes, start)?;
-                (found.end, found.shape)
-            }
-        };
+        let Scanned { end, shape } = S::string::<MEASURE>(self.bytes, start)?;
         self.at = end + 1;
         let raw = &self.bytes[start..end];
-        Ok((Text { raw, escaped: shape.escaped }, shape))
+        Ok((
+            Text {
+                raw,
+                escaped: shape.escaped,
+            },
+            shape,
+        ))
+    }
+
+    /// Consumes exactly these bytes if they are right here (and are not among the last few of the slice: one window
+    /// for all tokens means one check of bounds for a row of them).
+    #[inline(always)]
+    fn takes(&mut self, token: &'static [u8]) -> bool {
+        let window = self.bytes.get(self.at..self.at + 32);
+        let found = window.is_some_and(|window| window.starts_with(token));
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    /// A key the client's way: right after its comma, short, plain, its colon right behind. `None` consumes nothing.
+    #[inline(always)]
+    fn short_key(&mut self, frame: &mut RawFrame) -> Option<&'a [u8]> {
+        let mut start = self.at + 1;
+        if frame.started {
+            if self.bytes.get(self.at) != Some(&b',') {
+                return None;
+            }
+            start += 1;
+        }
+        if self.bytes.get(start - 1) != Some(&b'"') {
+            return None;
+        }
+        let end = short_end::<2>(self.bytes, start)?;
+        if self.bytes.get(end + 1) != Some(&b':') {
+            return None;
+        }
+        frame.started = true;
+        self.at = end + 2;
+        self.bytes.get(start..end)
+    }
+
+    /// Any key, or the end of the object.
+    #[inline(never)]
+    fn long_key(&mut self, frame: &mut RawFrame) -> Result<Option<&'a [u8]>, Declined> {
+        if !self.member(frame, b'}')? {
+            return Ok(None);
+        }
+        let key = self.quoted()?;
+        if key.escaped {
+            return Err(Declined);
+        }
+        self.expect(b':')?;
+        Ok(Some(key.raw))
+    }
+
+    /// A count as most are: one to seven digits, then something that cannot belong to a number. `None` consumes
+    /// nothing. Reads eight bytes as one number, first digit lowest.
+    #[inline]
+    fn short_count(&mut self) -> Option<u64> {
+        const EACH: u64 = 0x0101_0101_0101_0101;
+        let window = self.bytes.get(self.at..self.at + 8)?;
+        let digits = u64::from_le_bytes(window.try_into().ok()?) ^ (EACH * 0x30);
+        // What was a digit is now 0 to 9; adding six lifts the others' low half over its edge.
+        let others = (digits | ((digits & (EACH * 0x7f)) + EACH * 6)) & (EACH * 0xf0);
+        let length = others.trailing_zeros() as usize / 8;
+        if !matches!(length, 1..=7) || !matches!(window[length], b',' | b'}') || (window[0] == b'0' && length > 1) {
+            return None;
+        }
+        self.at += length;
+        // Zeroes take the place of what follows the digits; then neighbours are joined, twice as many each time.
+        let digits = digits << (64 - 8 * length);
+        let pairs = (digits.wrapping_mul(10).wrapping_add(digits >> 8)) & 0x00ff_00ff_00ff_00ff;
+        let fours = (pairs.wrapping_mul(100).wrapping_add(pairs >> 16)) & 0x0000_ffff_0000_ffff;
+        Some((fours.wrapping_mul(10_000).wrapping_add(fours >> 32)) & 0xffff_ffff)
     }
 
     /// A number token of ordinary length. The unusual ones are left to simd-json.
@@ -390,6 +506,9 @@ impl<'a, S: Scan> Raw<'a, S> {
                     return Ok(units);
                 }
                 let is_object = objects & 1 == 1;
+                if !MEASURE && is_object && self.short_key(&mut RawFrame { started: true }).is_some() {
+                    break;
+                }
                 match self.next_byte() {
                     Some(b',') => {
                         self.at += 1;
@@ -434,7 +553,9 @@ fn number_units(token: &[u8]) -> u32 {
     if !token.contains(&b'.') {
         return if token == b"-0" { 1 } else { token.len() as u32 };
     }
-    let value = std::str::from_utf8(token).ok().and_then(|token| token.parse::<f64>().ok());
+    let value = std::str::from_utf8(token)
+        .ok()
+        .and_then(|token| token.parse::<f64>().ok());
     value.map_or(token.len() as u32, float_units)
 }
 
@@ -464,15 +585,37 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
 
     #[inline]
     fn key(&mut self, frame: &mut RawFrame) -> Result<Option<&'a [u8]>, Declined> {
-        if !self.member(frame, b'}')? {
-            return Ok(None);
+        match self.short_key(frame) {
+            Some(key) => Ok(Some(key)),
+            None => self.long_key(frame),
         }
-        let key = self.quoted()?;
-        if key.escaped {
-            return Err(Declined);
+    }
+
+    #[inline(always)]
+    fn takes_key(&mut self, token: &'static [u8]) -> bool {
+        self.takes(token)
+    }
+
+    #[inline]
+    fn mark(&self) -> usize {
+        self.at
+    }
+
+    #[inline]
+    fn remember(&mut self, mark: usize, texts: [Option<Text<'a>>; 4]) {
+        self.run = (&self.bytes[mark..self.at], texts);
+    }
+
+    /// Equal bytes are equal tokens, up to the last one: if that is a number that goes on behind the run, the rest of
+    /// it is not what may follow a value, and the line is declined.
+    #[inline]
+    fn recall(&mut self) -> Option<[Option<Text<'a>>; 4]> {
+        let (run, texts) = &self.run;
+        let is_next = !run.is_empty() && self.bytes.get(self.at..self.at + run.len()) == Some(run);
+        if is_next {
+            self.at += run.len();
         }
-        self.expect(b':')?;
-        Ok(Some(key.raw))
+        is_next.then_some(*texts)
     }
 
     #[inline]
@@ -491,12 +634,29 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
     }
 
     #[inline]
+    fn text(&mut self) -> Result<Option<Text<'a>>, Declined> {
+        if let Some(raw) = self.short_string() {
+            return Ok(Some(Text { raw, escaped: false }));
+        }
+        if self.takes(b"null") {
+            return Ok(None);
+        }
+        match self.peek()? {
+            Kind::String => self.long_string::<false>().map(|(text, _)| Some(text)),
+            _ => self.walk::<false>().map(|_| None),
+        }
+    }
+
+    #[inline]
     fn measured_string(&mut self) -> Result<(Text<'a>, Shape), Declined> {
         self.quoted_measured()
     }
 
     #[inline]
     fn count(&mut self) -> Result<Option<u64>, Declined> {
+        if let Some(count) = self.short_count() {
+            return Ok(Some(count));
+        }
         let token = self.number_token()?;
         if token == b"-0" {
             return Ok(Some(0));
@@ -513,6 +673,9 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
 
     #[inline]
     fn skip(&mut self) -> Result<(), Declined> {
+        if self.short_string().is_some() || self.short_count().is_some() || self.takes(b"null") {
+            return Ok(());
+        }
         self.walk::<false>().map(|_| ())
     }
 

@@ -198,68 +198,194 @@ pub struct Record<'a> {
     pub compaction: Option<Compaction<'a>>,
 }
 
-/// Reads one record. On `Err` nothing of `record` may be used.
-pub fn read<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
-    record.blocks.clear();
-    *record = Record {
-        blocks: std::mem::take(&mut record.blocks),
-        ..Record::default()
-    };
-    if source.peek()? != Kind::Object {
-        return Err(Declined);
-    }
-    let mut frame = source.open_object()?;
-    while let Some(key) = source.key(&mut frame)? {
-        match key {
-            b"type" => record.kind = source.text()?,
-            b"subtype" => record.subtype = source.text()?,
-            b"uuid" => record.uuid = source.text()?,
-            b"parentUuid" => record.parent = source.text()?,
-            b"logicalParentUuid" => record.logical_parent = source.text()?,
-            b"sessionId" => record.session = source.text()?,
-            b"agentId" => record.agent = source.text()?,
-            b"version" => record.version = source.text()?,
-            b"cwd" => record.cwd = source.text()?,
-            b"gitBranch" => record.branch = source.text()?,
-            b"timestamp" => record.timestamp = source.text()?,
-            b"requestId" => record.request = source.text()?,
-            b"isSidechain" => record.is_sidechain = source.flag()?,
-            b"isMeta" => record.is_meta = source.flag()?,
-            b"isCompactSummary" => record.is_compact_summary = source.flag()?,
-            b"isApiErrorMessage" => record.is_api_error = source.flag()?,
-            b"message" => read_message(source, record)?,
-            b"attachment" => read_attachment(source, record)?,
-            b"content" => record.system_shape = text_shape(source)?,
-            b"compactMetadata" | b"microcompactMetadata" => record.compaction = read_compaction(source)?,
-            b"data" => read_progress(source, record)?,
-            _ => source.skip()?,
+impl Record<'_> {
+    /// Empties the record for the next line. Field by field: a fresh one would be a kilobyte to write and to copy.
+    fn clear(&mut self) {
+        // Every field is named so that the compiler notices a new one.
+        let Record {
+            kind,
+            subtype,
+            uuid,
+            parent,
+            logical_parent,
+            session,
+            agent,
+            version,
+            cwd,
+            branch,
+            timestamp,
+            request,
+            is_sidechain,
+            is_meta,
+            is_compact_summary,
+            is_api_error,
+            message,
+            blocks,
+            attachment,
+            attachment_shape,
+            hook_name_units,
+            attachment_path,
+            system_shape,
+            compaction,
+        } = self;
+        for text in [
+            kind,
+            subtype,
+            uuid,
+            parent,
+            logical_parent,
+            session,
+            agent,
+            version,
+            cwd,
+            branch,
+            timestamp,
+            request,
+            attachment,
+            attachment_path,
+        ] {
+            *text = None;
         }
+        for flag in [is_sidechain, is_meta, is_compact_summary, is_api_error] {
+            *flag = false;
+        }
+        message.clear();
+        blocks.clear();
+        *attachment_shape = Shape::default();
+        *hook_name_units = 0;
+        *system_shape = Shape::default();
+        *compaction = None;
     }
-    Ok(())
+}
+
+impl Message<'_> {
+    fn clear(&mut self) {
+        (self.id, self.model, self.stop_reason, self.usage) = (None, None, None, None);
+    }
+}
+
+/// Walks the members of an open object. The keys in brackets are asked for in this order before any other is looked
+/// at: the client writes its keys in the same order on every line, so nearly all of them are taken this way. The list
+/// changes nothing but the time: the body is the same for each key, however it was found.
+macro_rules! each_member {
+    ($source:ident, $frame:ident, [$($usual:literal)*], $key:ident => $body:expr) => {
+        while let Some($key) = $source.key(&mut $frame)? {
+            $body;
+            $(
+                if $source.takes_key(concat!(",\"", $usual, "\":").as_bytes()) {
+                    let $key: &[u8] = $usual.as_bytes();
+                    $body;
+                }
+            )*
+        }
+    };
 }
 
 /// Walks the members of an object; anything else is passed over.
 macro_rules! members {
-    ($source:ident, $key:ident => $body:expr) => {
+    ($source:ident, [$($usual:literal)*], $key:ident => $body:expr) => {
         if $source.peek()? != Kind::Object {
             $source.skip()?;
         } else {
             let mut frame = $source.open_object()?;
-            while let Some($key) = $source.key(&mut frame)? {
-                $body
-            }
+            each_member!($source, frame, [$($usual)*], $key => $body);
         }
+    };
+    ($source:ident, $key:ident => $body:expr) => {
+        members!($source, [], $key => $body)
     };
 }
 
+/// Reads one record. On `Err` nothing of `record` may be used.
+pub fn read<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+    record.clear();
+    if source.peek()? != Kind::Object {
+        return Err(Declined);
+    }
+    let mut frame = source.open_object()?;
+    each_member!(source, frame, [
+        "isSidechain" "promptId" "userType" "message" "requestId" "type" "message" "data" "parentToolUseID"
+        "toolUseID" "parentToolUseID" "uuid" "timestamp" "uuid" "toolUseResult" "sourceToolAssistantUUID" "effort"
+        "session_id" "sessionKind" "userType"
+    ], key => match key {
+        b"userType" => read_setting(source, record)?,
+        _ => read_member(source, record, key)?,
+    });
+    Ok(())
+}
+
+/// The value of `userType` and the members that usually come after it. They say where the session runs, and are the
+/// same on hundreds of lines in a row, so they are compared as a whole with those of an earlier line.
+fn read_setting<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+    if let Some(texts) = source.recall() {
+        [record.cwd, record.session, record.version, record.branch] = texts;
+        return Ok(());
+    }
+    let mark = source.mark();
+    source.skip()?;
+    if source.takes_key(b",\"entrypoint\":") {
+        source.skip()?;
+    }
+    let texts = [
+        &mut record.cwd,
+        &mut record.session,
+        &mut record.version,
+        &mut record.branch,
+    ];
+    let tokens: [&[u8]; 4] = [b",\"cwd\":", b",\"sessionId\":", b",\"version\":", b",\"gitBranch\":"];
+    for (token, text) in std::iter::zip(tokens, texts) {
+        if !source.takes_key(token) {
+            return Ok(());
+        }
+        *text = source.text()?;
+    }
+    if source.takes_key(b",\"slug\":") {
+        source.skip()?;
+    }
+    source.remember(mark, [record.cwd, record.session, record.version, record.branch]);
+    Ok(())
+}
+
+/// One member of a record. Inlined because most callers know the key, which leaves one arm of the match.
+#[inline(always)]
+fn read_member<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>, key: &[u8]) -> Result<(), Declined> {
+    match key {
+        b"type" => record.kind = source.text()?,
+        b"subtype" => record.subtype = source.text()?,
+        b"uuid" => record.uuid = source.text()?,
+        b"parentUuid" => record.parent = source.text()?,
+        b"logicalParentUuid" => record.logical_parent = source.text()?,
+        b"sessionId" => record.session = source.text()?,
+        b"agentId" => record.agent = source.text()?,
+        b"version" => record.version = source.text()?,
+        b"cwd" => record.cwd = source.text()?,
+        b"gitBranch" => record.branch = source.text()?,
+        b"timestamp" => record.timestamp = source.text()?,
+        b"requestId" => record.request = source.text()?,
+        b"isSidechain" => record.is_sidechain = source.flag()?,
+        b"isMeta" => record.is_meta = source.flag()?,
+        b"isCompactSummary" => record.is_compact_summary = source.flag()?,
+        b"isApiErrorMessage" => record.is_api_error = source.flag()?,
+        b"message" => read_message(source, record)?,
+        b"attachment" => read_attachment(source, record)?,
+        b"content" => record.system_shape = text_shape(source)?,
+        b"compactMetadata" | b"microcompactMetadata" => record.compaction = read_compaction(source)?,
+        b"data" => read_progress(source, record)?,
+        _ => source.skip()?,
+    }
+    Ok(())
+}
+
 fn read_message<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
-    record.message = Message::default();
+    record.message.clear();
     record.blocks.clear();
-    members!(source, key => match key {
+    members!(source, [
+        "id" "type" "role" "model" "content" "stop_reason" "stop_sequence" "stop_details" "usage"
+    ], key => match key {
         b"id" => record.message.id = source.text()?,
         b"model" => record.message.model = source.text()?,
         b"stop_reason" => record.message.stop_reason = source.text()?,
-        b"usage" => record.message.usage = read_usage(source)?,
+        b"usage" => read_usage(source, &mut record.message.usage)?,
         b"content" => read_content(source, &mut record.blocks)?,
         _ => source.skip()?,
     });
@@ -274,12 +400,12 @@ fn read_progress<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> 
         b"message" => members!(source, key => match key {
             b"requestId" => record.request = source.text()?,
             b"message" => {
-                record.message = Message::default();
+                record.message.clear();
                 members!(source, key => match key {
                     b"id" => record.message.id = source.text()?,
                     b"model" => record.message.model = source.text()?,
                     b"stop_reason" => record.message.stop_reason = source.text()?,
-                    b"usage" => record.message.usage = read_usage(source)?,
+                    b"usage" => read_usage(source, &mut record.message.usage)?,
                     _ => source.skip()?,
                 });
             }
@@ -291,21 +417,23 @@ fn read_progress<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> 
 }
 
 /// Reads a usage: its own counts, and those of the iterations inside it.
-fn read_usage<'a, S: Source<'a>>(source: &mut S) -> Result<Option<Usage>, Declined> {
+fn read_usage<'a, S: Source<'a>>(source: &mut S, slot: &mut Option<Usage>) -> Result<(), Declined> {
+    *slot = None;
     if source.peek()? != Kind::Object {
-        return source.skip().map(|()| None);
+        return source.skip();
     }
-    let mut usage = Usage::default();
+    let usage = slot.insert(Usage::default());
     let mut counts = Counts::default();
     let mut frame = source.open_object()?;
-    while let Some(key) = source.key(&mut frame)? {
-        match key {
-            b"iterations" => read_iterations(source, &mut usage)?,
-            _ => counts.read(source, key)?,
-        }
-    }
+    each_member!(source, frame, [
+        "cache_creation_input_tokens" "cache_read_input_tokens" "cache_creation" "output_tokens" "server_tool_use"
+        "service_tier" "cache_creation" "inference_geo" "iterations" "speed"
+    ], key => match key {
+        b"iterations" => read_iterations(source, usage)?,
+        _ => counts.read(source, key)?,
+    });
     usage.top = counts.tokens();
-    Ok(Some(usage))
+    Ok(())
 }
 
 fn read_iterations<'a, S: Source<'a>>(source: &mut S, usage: &mut Usage) -> Result<(), Declined> {
@@ -322,12 +450,12 @@ fn read_iterations<'a, S: Source<'a>>(source: &mut S, usage: &mut Usage) -> Resu
         let mut is_message = false;
         let mut counts = Counts::default();
         let mut inner = source.open_object()?;
-        while let Some(key) = source.key(&mut inner)? {
-            match key {
-                b"type" => is_message = source.text()?.is_some_and(|kind| kind.raw() == b"message"),
-                _ => counts.read(source, key)?,
-            }
-        }
+        each_member!(source, inner, [
+            "output_tokens" "cache_read_input_tokens" "cache_creation_input_tokens" "cache_creation" "type"
+        ], key => match key {
+            b"type" => is_message = source.text()?.is_some_and(|kind| kind.raw() == b"message"),
+            _ => counts.read(source, key)?,
+        });
         usage.iterations = usage.iterations.saturating_add(1);
         usage.iterations_sum.add(&counts.tokens());
         if is_message {
@@ -345,7 +473,8 @@ struct Counts {
 }
 
 impl Counts {
-        fn read<'a, S: Source<'a>>(&mut self, source: &mut S, key: &[u8]) -> Result<(), Declined> {
+    #[inline(always)]
+    fn read<'a, S: Source<'a>>(&mut self, source: &mut S, key: &[u8]) -> Result<(), Declined> {
         match key {
             b"input_tokens" => self.tokens.input = source.number()?.unwrap_or(0),
             b"output_tokens" => self.tokens.output = source.number()?.unwrap_or(0),
@@ -353,7 +482,7 @@ impl Counts {
             b"cache_read_input_tokens" => self.tokens.cache_read = source.number()?.unwrap_or(0),
             b"cache_creation" => {
                 self.one_hour = 0;
-                members!(source, key => match key {
+                members!(source, ["ephemeral_1h_input_tokens"], key => match key {
                     b"ephemeral_1h_input_tokens" => self.one_hour = source.number()?.unwrap_or(0),
                     _ => source.skip()?,
                 });
@@ -388,7 +517,11 @@ fn read_content<'a, S: Source<'a>>(source: &mut S, blocks: &mut Vec<Block<'a>>) 
             let mut frame = source.open_array()?;
             while source.item(&mut frame)? {
                 if source.peek()? == Kind::Object {
-                    blocks.push(read_block(source)?);
+                    // In place: a block is too large to be handed around.
+                    blocks.push(Block::default());
+                    if let Some(block) = blocks.last_mut() {
+                        read_block(source, block)?;
+                    }
                 } else {
                     source.skip()?;
                 }
@@ -399,23 +532,24 @@ fn read_content<'a, S: Source<'a>>(source: &mut S, blocks: &mut Vec<Block<'a>>) 
     Ok(())
 }
 
-fn read_block<'a, S: Source<'a>>(source: &mut S) -> Result<Block<'a>, Declined> {
-    let mut block = Block::default();
-    members!(source, key => match key {
+fn read_block<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
+    members!(source, [
+        "id" "name" "input" "caller" "type" "thinking" "signature" "text" "content" "is_error"
+    ], key => match key {
         b"type" => block.kind = source.text()?,
         b"id" | b"tool_use_id" => block.id = source.text()?,
         b"name" => block.name = source.text()?,
-        b"text" | b"thinking" => read_part(source, &mut block)?,
+        b"text" | b"thinking" => read_part(source, block)?,
         b"signature" => block.signature = match source.peek()? {
             Kind::String => source.measured_string()?.1.units,
             _ => source.skip().map(|()| 0)?,
         },
-        b"input" => read_input(source, &mut block)?,
-        b"content" => read_result(source, &mut block)?,
+        b"input" => read_input(source, block)?,
+        b"content" => read_result(source, block)?,
         b"is_error" => block.is_error = source.flag()?,
         _ => source.skip()?,
     });
-    Ok(block)
+    Ok(())
 }
 
 /// One text of a block. Of equal keys the last counts, so each replaces what was there.
@@ -443,9 +577,8 @@ fn read_input<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Resul
     let mut units = 1u32;
     let mut frame = source.open_object()?;
     while let Some(key) = source.key(&mut frame)? {
-        let key_shape = decoded_shape(std::str::from_utf8(key).map_err(|_| Declined)?);
         // The quotes, the colon, and the comma or closing bracket.
-        units = units.saturating_add(key_shape.serialised_units()).saturating_add(4);
+        units = units.saturating_add(key_units(key)?).saturating_add(4);
         let value = match (source.peek()?, key) {
             (Kind::String, _) => {
                 let (text, shape) = source.measured_string()?;
@@ -473,6 +606,15 @@ fn read_input<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Resul
     }
     block.shape.units = units.max(2);
     Ok(())
+}
+
+/// Serialised units of a key, without its quotes.
+fn key_units(key: &[u8]) -> Result<u32, Declined> {
+    if key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
+        return Ok(key.len() as u32);
+    }
+    let text = std::str::from_utf8(key).map_err(|_| Declined)?;
+    Ok(decoded_shape(text).serialised_units())
 }
 
 /// The content of a tool result: a string, or a list of texts, images and references.

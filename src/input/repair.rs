@@ -147,7 +147,11 @@ impl Repairer {
         }
         let mut value = Raw::<Portable>::new(line, 0);
         let is_value = line.first() != Some(&b'{') && value.skip().is_ok() && value.position() == line.len();
-        Outcome::Refused(if is_value { Refusal::NotAnObject } else { Refusal::Malformed })
+        Outcome::Refused(if is_value {
+            Refusal::NotAnObject
+        } else {
+            Refusal::Malformed
+        })
     }
 
     /// One rung: simd-json on a copy, then the record.
@@ -226,7 +230,7 @@ fn next_start(line: &[u8], from: usize) -> Option<usize> {
 }
 
 /// The line with its text mended so that a strict parser accepts it.
-fn mend(bytes: &[u8]) -> Vec<u8> {
+pub fn mend(bytes: &[u8]) -> Vec<u8> {
     let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
     let bytes = text.as_bytes();
     let mut mended = Vec::with_capacity(bytes.len() + 16);
@@ -252,14 +256,12 @@ fn mend(bytes: &[u8]) -> Vec<u8> {
 
 /// Copies or mends the escape after a backslash; returns how many bytes of it were taken.
 fn mend_escape(rest: &[u8], mended: &mut Vec<u8>) -> usize {
-    let unit = |at: usize| -> Option<u16> {
-        u16::from_str_radix(std::str::from_utf8(rest.get(at..at + 4)?).ok()?, 16).ok()
-    };
+    let unit =
+        |at: usize| -> Option<u16> { u16::from_str_radix(std::str::from_utf8(rest.get(at..at + 4)?).ok()?, 16).ok() };
     match rest.first() {
         Some(b'u') => match unit(1) {
             Some(0xd800..=0xdbff)
-                if rest.get(5..7) == Some(b"\\u")
-                    && unit(7).is_some_and(|low| (0xdc00..0xe000).contains(&low)) =>
+                if rest.get(5..7) == Some(b"\\u") && unit(7).is_some_and(|low| (0xdc00..0xe000).contains(&low)) =>
             {
                 mended.push(b'\\');
                 mended.extend_from_slice(&rest[..11]);
@@ -298,9 +300,22 @@ mod tests {
         let mut found = Vec::new();
         let got = Repairer::default().read(line, &mut |record| {
             let mut buffer = String::new();
-            found.push(record.uuid.map(|uuid| uuid.decode(&mut buffer).to_owned()).unwrap_or_default());
+            found.push(
+                record
+                    .uuid
+                    .map(|uuid| uuid.decode(&mut buffer).to_owned())
+                    .unwrap_or_default(),
+            );
         });
-        assert_eq!((got, found.as_slice()), (outcome, &uuids.iter().map(|uuid| (*uuid).to_owned()).collect::<Vec<_>>()[..]), "{}", String::from_utf8_lossy(line));
+        assert_eq!(
+            (got, found.as_slice()),
+            (
+                outcome,
+                &uuids.iter().map(|uuid| (*uuid).to_owned()).collect::<Vec<_>>()[..]
+            ),
+            "{}",
+            String::from_utf8_lossy(line)
+        );
     }
 
     fn read_by(rung: Rung) -> Outcome {
@@ -314,13 +329,20 @@ mod tests {
         check(b"\xef\xbb\xbf{\"uuid\":\"a\"}", read_by(Rung::Stripped), &["a"]);
         check(b"\0\0\0{\"uuid\":\"a\"}\r", read_by(Rung::Stripped), &["a"]);
         check(br#"{"uuid":"a","x":"\ud83d"}"#, read_by(Rung::Mended), &["a"]);
-        check(b"{\"uuid\":\"a\",\"x\":\"\xff\t\x07\\q\"}", read_by(Rung::Mended), &["a"]);
+        check(
+            b"{\"uuid\":\"a\",\"x\":\"\xff\t\x07\\q\"}",
+            read_by(Rung::Mended),
+            &["a"],
+        );
         check(br#"{"uuid":"a"}{"uuid":"b"}"#, read_by(Rung::Split), &["a", "b"]);
     }
 
     #[test]
     fn finds_the_record_after_a_torn_one() {
-        let lost = Outcome::Read { rung: Rung::Resynced, lost: true };
+        let lost = Outcome::Read {
+            rung: Rung::Resynced,
+            lost: true,
+        };
         check(
             br#"{"uuid":"a","message":{"content":[{"type":"text","te{"parentUuid":null,"uuid":"b","sessionId":"s"}"#,
             lost,

@@ -101,7 +101,11 @@ impl Escapes {
             0xd800..=0xdfff if !self.is_paired(bytes, letter_at, value) => return Err(Declined),
             _ => {
                 self.needless += 1;
-                self.wide += if matches!(value, 0x80..0x800 | 0xd800..0xe000) { 1 } else { 2 };
+                self.wide += if matches!(value, 0x80..0x800 | 0xd800..0xe000) {
+                    1
+                } else {
+                    2
+                };
             }
         }
         Ok(())
@@ -109,9 +113,7 @@ impl Escapes {
 
     /// Whether the surrogate escape at `letter_at` has its other half beside it.
     fn is_paired(&self, bytes: &[u8], letter_at: usize, value: u32) -> bool {
-        let half = |at: usize| -> Option<u32> {
-            (bytes.get(at..at + 2)? == b"\\u").then(|| hex4(bytes, at + 2).ok())?
-        };
+        let half = |at: usize| -> Option<u32> { (bytes.get(at..at + 2)? == b"\\u").then(|| hex4(bytes, at + 2).ok())? };
         if value < 0xdc00 {
             half(letter_at + 5).is_some_and(|low| (0xdc00..0xe000).contains(&low))
         } else {
@@ -196,33 +198,35 @@ fn finish<const MEASURE: bool>(end: usize, escapes: &Escapes, length: usize, uni
     Scanned { end, shape }
 }
 
-/// The end of a string that is short and plain: ASCII without escapes, ending within 48 bytes. `None` means only that the full
-/// scan must look. Keys, ids and timestamps take this way, and there are sixty of them on a line.
+/// The end of a string that is short and plain: ASCII without escapes, ending within `STEPS` times 16 bytes (at most
+/// 64). `None` means only that the full scan must look. Keys, ids and timestamps take this way, and there are fifty of
+/// them on a line; all steps are taken at once because a branch on the length would often be guessed wrong.
 #[inline(always)]
-pub fn short_end(bytes: &[u8], start: usize) -> Option<usize> {
+pub fn short_end<const STEPS: usize>(bytes: &[u8], start: usize) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{
-            _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+            _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
         };
-        let window = bytes.get(start..start + 48)?;
-        for step in 0..3 {
-            // SAFETY: `window` has 48 bytes, so each of the three unaligned loads of 16 stays inside; SSE2 is part of
-            // every x86-64 processor.
-            let (stops, quotes) = unsafe {
+        let window = bytes.get(start..start + STEPS * 16)?;
+        let mut stops = 0u64;
+        for step in 0..STEPS {
+            // SAFETY: `window` has 16 bytes per step, so each unaligned load of 16 stays inside; SSE2 is part of every
+            // x86-64 processor.
+            let found = unsafe {
                 let block = _mm_loadu_si128(window.as_ptr().add(step * 16).cast());
                 let quotes = _mm_cmpeq_epi8(block, _mm_set1_epi8(b'"' as i8));
                 let backslashes = _mm_cmpeq_epi8(block, _mm_set1_epi8(b'\\' as i8));
-                let controls = _mm_cmpeq_epi8(_mm_min_epu8(block, _mm_set1_epi8(0x1f)), block);
-                // The sign bit of a byte outside ASCII stops the search as well.
-                let odd = _mm_or_si128(_mm_or_si128(backslashes, controls), block);
-                let quotes = _mm_movemask_epi8(quotes) as u32;
-                (_mm_movemask_epi8(odd) as u32 | quotes, quotes)
+                // Signed: control characters, and as negative numbers the bytes outside ASCII.
+                let odd = _mm_cmplt_epi8(block, _mm_set1_epi8(0x20));
+                _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quotes, backslashes), odd)) as u32
             };
-            if stops != 0 {
-                let first = stops.trailing_zeros();
-                return (quotes >> first & 1 == 1).then(|| start + step * 16 + first as usize);
-            }
+            stops |= u64::from(found) << (step * 16);
+        }
+        // Without any stop this is 64, which no window has.
+        let first = stops.trailing_zeros() as usize;
+        if window.get(first) == Some(&b'"') {
+            return Some(start + first);
         }
     }
     None
@@ -249,8 +253,9 @@ impl Avx2 {
 mod avx2 {
     use super::{Avx2, Declined, Escapes, Scan, Scanned, finish};
     use std::arch::x86_64::{
-        __m256i, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8,
-        _mm256_cmpgt_epi8, _mm256_max_epu8, _mm256_or_si256, _mm256_set1_epi8,
+        __m256i, _mm_loadu_si128, _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8,
+        _mm256_loadu_si256, _mm256_max_epu8, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8,
+        _mm256_shuffle_epi8,
     };
 
     const STEP: usize = 64;
@@ -261,6 +266,31 @@ mod avx2 {
     struct Block(__m256i, __m256i);
 
     impl Block {
+        /// The 64 bytes from `at` on; zeroes, which read as control characters, stand for what is beyond the slice.
+        #[inline(always)]
+        fn load(bytes: &[u8], at: usize) -> Block {
+            match bytes.get(at..at + STEP) {
+                // SAFETY: the window has 64 bytes; the rest as in `mask`. The loads have no alignment demand.
+                Some(window) => unsafe {
+                    Block(
+                        _mm256_loadu_si256(window.as_ptr().cast()),
+                        _mm256_loadu_si256(window.as_ptr().add(32).cast()),
+                    )
+                },
+                None => Self::load_end(bytes, at),
+            }
+        }
+
+        /// Kept apart so that the loop does not carry the padded copy around.
+        #[cold]
+        #[inline(never)]
+        fn load_end(bytes: &[u8], at: usize) -> Block {
+            let mut padded = [0u8; STEP];
+            let rest = bytes.get(at..).unwrap_or_default();
+            padded[..rest.len()].copy_from_slice(rest);
+            Self::load(&padded, 0)
+        }
+
         #[inline(always)]
         fn mask(low: __m256i, high: __m256i) -> u64 {
             // SAFETY: pure register arithmetic; AVX2 is present because every caller is reached through
@@ -281,15 +311,18 @@ mod avx2 {
             }
         }
 
+        /// Quotes and control characters: where a string ends, or must not go on.
         #[inline(always)]
-        fn controls(self) -> u64 {
+        fn stops(self) -> u64 {
             // SAFETY: as in `mask`.
             unsafe {
+                let quote = _mm256_set1_epi8(b'"' as i8);
                 let limit = _mm256_set1_epi8(0x1f);
-                Self::mask(
-                    _mm256_cmpeq_epi8(_mm256_min_epu8(self.0, limit), self.0),
-                    _mm256_cmpeq_epi8(_mm256_min_epu8(self.1, limit), self.1),
-                )
+                let stops = |bytes| {
+                    let controls = _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, limit), bytes);
+                    _mm256_or_si256(_mm256_cmpeq_epi8(bytes, quote), controls)
+                };
+                Self::mask(stops(self.0), stops(self.1))
             }
         }
 
@@ -307,11 +340,39 @@ mod avx2 {
                 let continuation = _mm256_set1_epi8(-65);
                 let four = _mm256_set1_epi8(0xf0u8 as i8);
                 (
-                    Self::mask(_mm256_cmpgt_epi8(self.0, continuation), _mm256_cmpgt_epi8(self.1, continuation)),
+                    Self::mask(
+                        _mm256_cmpgt_epi8(self.0, continuation),
+                        _mm256_cmpgt_epi8(self.1, continuation),
+                    ),
                     Self::mask(
                         _mm256_cmpeq_epi8(_mm256_max_epu8(self.0, four), self.0),
                         _mm256_cmpeq_epi8(_mm256_max_epu8(self.1, four), self.1),
                     ),
+                )
+            }
+        }
+
+        /// The letters of the usual escapes: each is looked up by its low four bits and compared with itself. Of
+        /// `"`, `b` and `r`, which share theirs, only the quote is usual.
+        #[inline(always)]
+        fn usual_letters(self) -> u64 {
+            const BY_LOW_BITS: [u8; 16] = {
+                // No byte finds 0xff: those above ASCII look up zero.
+                let mut table = [0xff; 16];
+                let letters = *b"\"\\fnt";
+                let mut at = 0;
+                while at < letters.len() {
+                    table[letters[at] as usize & 15] = letters[at];
+                    at += 1;
+                }
+                table
+            };
+            // SAFETY: the table has the 16 bytes that are loaded; the rest as in `mask`.
+            unsafe {
+                let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(BY_LOW_BITS.as_ptr().cast()));
+                Self::mask(
+                    _mm256_cmpeq_epi8(_mm256_shuffle_epi8(table, self.0), self.0),
+                    _mm256_cmpeq_epi8(_mm256_shuffle_epi8(table, self.1), self.1),
                 )
             }
         }
@@ -337,74 +398,45 @@ mod avx2 {
     fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined> {
         let mut escapes = Escapes::default();
         let mut at = start;
+        // Escapes of all kinds, counted here because `escapes` lives in memory.
+        let mut all = 0u32;
         // Bytes beyond one per unit, counted where the text is not ASCII.
         let mut beyond = 0u64;
-        let mut is_ascii = true;
+        // The first block that is not ASCII: from there on the text must be checked.
+        let mut wide_from = usize::MAX;
         // Bit 0 is set when the first byte of the next block is escaped by the last one of this block.
         let mut carry = 0u64;
         loop {
-            if at >= bytes.len() {
-                return Err(Declined);
-            }
-            let mut tail = [0u8; STEP];
-            let pointer = if at + STEP <= bytes.len() {
-                bytes[at..].as_ptr()
-            } else {
-                // The zero padding reads as control characters, so the scan stops at the end of the slice.
-                tail[..bytes.len() - at].copy_from_slice(&bytes[at..]);
-                tail.as_ptr()
-            };
-            // SAFETY: `pointer` leads to at least 64 readable bytes, either inside `bytes` (checked one
-            // line above) or the padded copy; the loads have no alignment demand.
-            let block = unsafe {
-                Block(
-                    _mm256_loadu_si256(pointer.cast()),
-                    _mm256_loadu_si256(pointer.add(32).cast()),
-                )
-            };
+            let block = Block::load(bytes, at);
             let backslashes = block.equals(b'\\');
-            let quotes = block.equals(b'"');
-            let controls = block.controls();
-            // Which bytes are escaped, and which backslashes start an escape. A run of backslashes
-            // alternates; the subtraction lets the carry run through each one (the method of simdjson).
-            let (escaped, starters) = if backslashes | carry == 0 {
-                (0, 0)
-            } else {
+            let mut stops = block.stops();
+            // Bits before the first stop belong to the string.
+            let mut inside = stops.wrapping_sub(1) & !stops;
+            if backslashes | carry != 0 {
+                // Which bytes are escaped, and which backslashes start an escape. A run of backslashes
+                // alternates; the subtraction lets the carry run through each one (the method of simdjson).
                 let potential = backslashes & !carry;
-                let maybe_escaped = potential << 1;
-                let codes = (maybe_escaped | ODD).wrapping_sub(potential) ^ ODD;
+                let codes = (potential << 1 | ODD).wrapping_sub(potential) ^ ODD;
                 let escaped = codes ^ (backslashes | carry);
                 let starters = codes & backslashes;
                 carry = starters >> 63;
-                (escaped, starters)
-            };
-            let stops = (quotes & !escaped) | controls;
-            // Bits before the first stop belong to the string.
-            let inside = if stops == 0 { u64::MAX } else { stops.wrapping_sub(1) & !stops };
-            if escaped & inside != 0 || (stops == 0 && starters != 0) {
-                escapes.all += (starters & inside).count_ones();
-                let mut letters = escaped & inside;
-                let common = block.equals(b'n')
-                    | quotes
-                    | backslashes
-                    | block.equals(b't')
-                    | block.equals(b'r')
-                    | block.equals(b'b')
-                    | block.equals(b'f');
-                letters &= !common;
+                // An escaped control character is no stop, but no letter either.
+                stops &= !escaped;
+                inside = stops.wrapping_sub(1) & !stops;
+                all += (starters & inside).count_ones();
+                let mut letters = escaped & inside & !block.usual_letters();
                 while letters != 0 {
                     let letter_at = at + letters.trailing_zeros() as usize;
-                    if !matches!(bytes[letter_at], b'/' | b'u') {
-                        return Err(Declined);
+                    match bytes.get(letter_at) {
+                        Some(b'b' | b'r') => {}
+                        Some(b'/' | b'u') => escapes.rare(bytes, letter_at)?,
+                        _ => return Err(Declined),
                     }
-                    escapes.rare(bytes, letter_at)?;
                     letters &= letters - 1;
                 }
-            } else {
-                escapes.all += (starters & inside).count_ones();
             }
             if MEASURE && !block.is_ascii() {
-                is_ascii = false;
+                wide_from = wide_from.min(at);
                 let (starts, fours) = block.starts();
                 let high = block.wide() & inside;
                 let units = (starts & high).count_ones() + (fours & inside).count_ones();
@@ -413,12 +445,14 @@ mod avx2 {
             }
             if stops != 0 {
                 let end = at + stops.trailing_zeros() as usize;
-                if controls & stops & stops.wrapping_neg() != 0 {
+                if bytes.get(end) != Some(&b'"') {
                     return Err(Declined);
                 }
-                if MEASURE && !is_ascii && simdutf8::basic::from_utf8(&bytes[start..end]).is_err() {
+                let wide = bytes.get(wide_from..end).unwrap_or_default();
+                if MEASURE && !wide.is_empty() && simdutf8::basic::from_utf8(wide).is_err() {
                     return Err(Declined);
                 }
+                escapes.all = all;
                 let units = ((end - start) as u64).wrapping_sub(beyond);
                 return Ok(finish::<MEASURE>(end, &escapes, end - start, units));
             }
@@ -435,7 +469,9 @@ mod tests {
     fn check(text: &[u8], measured: Result<(usize, u32, u32), ()>) {
         let portable = Portable::string::<true>(text, 0);
         assert_eq!(
-            portable.map(|found| (found.end, found.shape.units, found.shape.escapes)).map_err(|_| ()),
+            portable
+                .map(|found| (found.end, found.shape.units, found.shape.escapes))
+                .map_err(|_| ()),
             measured,
             "{:?}",
             String::from_utf8_lossy(text)
@@ -446,8 +482,16 @@ mod tests {
     fn assert_same(text: &[u8]) {
         #[cfg(target_arch = "x86_64")]
         if Avx2::is_available() {
-            assert_eq!(Portable::string::<true>(text, 0), Avx2::string::<true>(text, 0), "{text:?}");
-            assert_eq!(Portable::string::<false>(text, 0), Avx2::string::<false>(text, 0), "{text:?}");
+            assert_eq!(
+                Portable::string::<true>(text, 0),
+                Avx2::string::<true>(text, 0),
+                "{text:?}"
+            );
+            assert_eq!(
+                Portable::string::<false>(text, 0),
+                Avx2::string::<false>(text, 0),
+                "{text:?}"
+            );
         }
     }
 

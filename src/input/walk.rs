@@ -8,7 +8,9 @@ use super::json::Raw;
 use super::record::{Record, read};
 use super::repair::{Outcome, Refusal, Repairer, Rung};
 use super::skim::{Portable, Scan};
+use super::texts;
 use crate::session::build::Builder;
+use crate::session::evidence::Evidence;
 use crate::session::log::TroubleKind;
 
 /// Reads lines into a [`Builder`].
@@ -16,6 +18,8 @@ pub struct Walker<'p> {
     builder: Builder,
     repairer: Repairer,
     max_line: usize,
+    /// Hashes of content lines, if they are wanted.
+    evidence: Option<Evidence>,
     progress: &'p (dyn Fn(u64) + Sync),
 }
 
@@ -26,7 +30,16 @@ impl<'p> Walker<'p> {
             builder: Builder::new(),
             repairer: Repairer::default(),
             max_line,
+            evidence: None,
             progress,
+        }
+    }
+
+    /// Gathers hashes of content lines too. Lines that had to be repaired give none: what they held counts as never seen.
+    pub fn with_evidence(self) -> Walker<'p> {
+        Walker {
+            evidence: Some(Evidence::default()),
+            ..self
         }
     }
 
@@ -35,16 +48,33 @@ impl<'p> Walker<'p> {
         self.builder
     }
 
+    /// The log so far, and its line hashes if they were wanted.
+    pub fn into_parts(self) -> (Builder, Option<Evidence>) {
+        (self.builder, self.evidence)
+    }
+
     fn walk<S: Scan>(&mut self, bytes: &[u8], offset: u64) {
         let mut record = Record::default();
         let mut lines = self.builder.lines();
         let mut at = 0;
+        let mut raw = Raw::<S>::new(bytes, at);
         while at < bytes.len() {
             lines += 1;
-            let mut raw = Raw::<S>::new(bytes, at);
+            raw.restart(at);
             let end = match read(&mut raw, &mut record).and_then(|()| raw.end_of_line()) {
+                // Only a mapped file shows a line that is too long to be held; it is treated as if it had been read.
+                Ok(end) if end - at > self.max_line => {
+                    self.pass(lines, offset + at as u64, &bytes[at..]);
+                    end
+                }
                 Ok(end) => {
+                    let first_block = self.builder.block_count();
                     self.builder.push(&record, lines, offset + at as u64);
+                    if let Some(evidence) = &mut self.evidence
+                        && self.builder.block_count() > first_block
+                    {
+                        gather_lines(Raw::<S>::new(bytes, at), first_block, evidence);
+                    }
                     end
                 }
                 Err(_) => {
@@ -68,13 +98,19 @@ impl<'p> Walker<'p> {
             return;
         }
         let builder = &mut self.builder;
-        let outcome = self.repairer.read(line, &mut |record| builder.push(record, number, offset));
+        let outcome = self
+            .repairer
+            .read(line, &mut |record| builder.push(record, number, offset));
         let trouble = match outcome {
             Outcome::Blank | Outcome::Read { rung: Rung::AsIs, .. } => return,
-            Outcome::Read { rung: Rung::Stripped, .. } => TroubleKind::Stripped,
+            Outcome::Read {
+                rung: Rung::Stripped, ..
+            } => TroubleKind::Stripped,
             Outcome::Read { rung: Rung::Mended, .. } => TroubleKind::Mended,
             Outcome::Read { rung: Rung::Split, .. } => TroubleKind::Split,
-            Outcome::Read { rung: Rung::Resynced, .. } => TroubleKind::Resynced,
+            Outcome::Read {
+                rung: Rung::Resynced, ..
+            } => TroubleKind::Resynced,
             Outcome::Refused(_) if !is_complete => TroubleKind::TornTail,
             Outcome::Refused(Refusal::Malformed) => TroubleKind::Malformed,
             Outcome::Refused(Refusal::NotAnObject) => TroubleKind::NotAnObject,
@@ -94,6 +130,15 @@ impl<'p> Walker<'p> {
             self.builder.trouble(TroubleKind::TooLong, number, offset);
         }
     }
+}
+
+/// Hashes the content lines of an accepted record.
+fn gather_lines<S: Scan>(mut raw: Raw<'_, S>, first_block: u32, evidence: &mut Evidence) {
+    let mut buffer = String::new();
+    let done = texts::read(&mut raw, &mut |block, role, text| {
+        evidence.add(first_block + block, role, text.decode(&mut buffer));
+    });
+    debug_assert!(done.is_ok(), "the record was accepted");
 }
 
 impl Lines for Walker<'_> {

@@ -34,6 +34,15 @@ impl Filter {
     }
 }
 
+/// What a report is to hold.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted {
+    /// Times that count.
+    pub filter: Filter,
+    /// Whether to say how well each round was predicted.
+    pub predictions: bool,
+}
+
 /// One API call, as far as one session tells.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Call {
@@ -165,7 +174,8 @@ pub struct SessionReport {
 }
 
 /// Reports on one session.
-pub fn report(id: &str, parts: &[Part], table: &RatioTable, filter: Filter) -> SessionReport {
+pub fn report(id: &str, parts: &[Part], table: &RatioTable, wanted: &Wanted) -> SessionReport {
+    let filter = wanted.filter;
     let session = Session::new(id, parts);
     let mut threaded = thread(&session);
     let mut report = SessionReport {
@@ -178,7 +188,7 @@ pub fn report(id: &str, parts: &[Part], table: &RatioTable, filter: Filter) -> S
     let mut names = Names::default();
     survey(&session, filter, &mut report);
     for (at, chain) in threaded.chains.iter().enumerate() {
-        book_chain(&session, chain, at == 0, table, filter, &mut report, &mut names);
+        book_chain(&session, chain, at == 0, table, wanted, &mut report, &mut names);
     }
     book_rewound(&session, &threaded, table, filter, &mut report);
     book_calls(&session, &threaded, filter, &mut report, &mut names);
@@ -253,10 +263,11 @@ fn book_chain(
     chain: &Chain,
     is_main: bool,
     table: &RatioTable,
-    filter: Filter,
+    wanted: &Wanted,
     report: &mut SessionReport,
     names: &mut Names,
 ) {
+    let filter = wanted.filter;
     report.subagents += u64::from(chain.is_sidechain);
     let mut reads = ReadTracker::default();
     let mut booking = Booking::default();
@@ -291,7 +302,7 @@ fn book_chain(
             report.occupancy.add(size);
         }
     }
-    for pair in &sizes.pairs {
+    for pair in sizes.pairs.iter().filter(|_| wanted.predictions) {
         if filter.takes(session.record(pair.node).time) {
             let model = session.response(pair.node).map_or(0, |line| line.model);
             report.predictions.push(Prediction {
@@ -343,7 +354,9 @@ fn book_calls(
     names: &mut Names,
 ) {
     let rewound = threaded.rewound.iter().copied().collect::<HashSet<Node>>();
-    let mut known = IdMap::<u64, Vec<u32>>::default();
+    let mut known = IdMap::<u64, u32>::default();
+    // Further calls with a message id that is known but another request: rare, so a list beside the map.
+    let mut others: Vec<u32> = Vec::new();
     for node in session.own_nodes() {
         let Some(line) = session.response(node) else { continue };
         let log = session.log(node);
@@ -374,15 +387,21 @@ fn book_calls(
             is_copied,
             is_rewound: rewound.contains(&node),
         };
-        let candidates = known.entry(line.message).or_default();
-        let same = candidates
-            .iter()
-            .find(|at| call.is_same(&report.calls[**at as usize]))
-            .copied();
-        match same.filter(|_| line.message != 0) {
-            Some(at) => report.calls[at as usize].merge(&call),
-            None => {
-                candidates.push(report.calls.len() as u32);
+        let first = (line.message != 0).then(|| known.get(&line.message).copied()).flatten();
+        let is_same = |at: &u32| call.is_same(&report.calls[*at as usize]);
+        let same = first
+            .filter(is_same)
+            .or_else(|| first.and_then(|_| others.iter().copied().find(is_same)));
+        match (same, first) {
+            (Some(at), _) => report.calls[at as usize].merge(&call),
+            (None, first) => {
+                let at = report.calls.len() as u32;
+                match first {
+                    Some(_) => others.push(at),
+                    None => {
+                        known.insert(line.message, at);
+                    }
+                }
                 report.calls.push(call);
             }
         }

@@ -21,14 +21,16 @@ pub struct Counted {
 }
 
 /// Every call of all sessions once, in the order of the sessions.
-pub fn merge(sessions: &[SessionReport]) -> Vec<Counted> {
+///
+/// The calls are taken out of the reports: there is one list of them at a time.
+pub fn merge(sessions: &mut [SessionReport]) -> Vec<Counted> {
     let total = sessions.iter().map(|session| session.calls.len()).sum();
-    let mut counted: Vec<Counted> = Vec::with_capacity(total);
+    let mut counted: Vec<Counted> = Vec::new();
     let mut known = IdMap::<u64, u32>::with_capacity_and_hasher(total, Default::default());
     // Further calls with a message id that is known but another request: rare, so a list beside the map.
     let mut others: Vec<u32> = Vec::new();
-    for (number, session) in sessions.iter().enumerate() {
-        for call in &session.calls {
+    for (number, session) in sessions.iter_mut().enumerate() {
+        for call in &std::mem::take(&mut session.calls) {
             let session_number = number as u32;
             let first = (call.message != 0).then(|| known.get(&call.message).copied()).flatten();
             let is_same = |at: &u32| call.is_same(&counted[*at as usize].call);

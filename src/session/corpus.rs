@@ -4,7 +4,6 @@
 //! belongs to the log that comes first: the one that starts earlier, or of two that start alike the one that ended
 //! earlier. That does not depend on the order in which files were found.
 
-use super::build::IdMap;
 use super::log::{Id, NO_TIME, Time};
 use super::pack::Outline;
 use std::collections::BTreeMap;
@@ -64,6 +63,56 @@ pub struct Plan {
     pub copied: Vec<Vec<bool>>,
 }
 
+/// Who came first with which id: a table of record numbers, four bytes each, because a corpus has many records and the ids
+/// lie in the outlines anyway.
+struct Owners<'a> {
+    logs: &'a [LogOutline],
+    /// Number of the first record of each log, counted over all logs.
+    starts: Vec<u32>,
+    /// Record number plus one; zero is free. A power of two long, at most two thirds full.
+    slots: Vec<u32>,
+}
+
+impl<'a> Owners<'a> {
+    fn new(logs: &'a [LogOutline]) -> Owners<'a> {
+        let mut total = 0u32;
+        let mut starts = Vec::with_capacity(logs.len());
+        for log in logs {
+            starts.push(total);
+            total += log.ids.len() as u32;
+        }
+        let slots = vec![0; (total as usize * 3 / 2 + 1).next_power_of_two()];
+        Owners { logs, starts, slots }
+    }
+
+    fn id(&self, number: u32) -> (usize, Id) {
+        let log = self.starts.partition_point(|start| *start <= number) - 1;
+        (log, self.logs[log].ids[(number - self.starts[log]) as usize])
+    }
+
+    /// The log that owns the id of a record: this one, if nobody came before.
+    fn owner(&mut self, log: usize, record: usize) -> usize {
+        let id = self.logs[log].ids[record];
+        let mask = self.slots.len() - 1;
+        let mut slot = (id.0 as u64 ^ (id.0 >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 20 & mask;
+        loop {
+            match self.slots[slot] {
+                0 => {
+                    self.slots[slot] = self.starts[log] + record as u32 + 1;
+                    return log;
+                }
+                taken => {
+                    let (owner, known) = self.id(taken - 1);
+                    if known == id {
+                        return owner;
+                    }
+                }
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+}
+
 /// Makes the plan.
 pub fn plan(logs: &[LogOutline]) -> Plan {
     let mut order = (0..logs.len()).collect::<Vec<_>>();
@@ -71,15 +120,13 @@ pub fn plan(logs: &[LogOutline]) -> Plan {
     let time = |time: Time| if time == NO_TIME { Time::MAX } else { time };
     order.sort_by_key(|&at| (time(logs[at].times.0), time(logs[at].times.1), &logs[at].path));
 
-    let total = logs.iter().map(|log| log.ids.len()).sum();
-    let mut owners = IdMap::<u128, u32>::with_capacity_and_hasher(total, Default::default());
+    let mut owners = Owners::new(logs);
     let mut copied = vec![Vec::new(); logs.len()];
     let mut sessions = BTreeMap::<&str, Vec<usize>>::new();
     for &at in &order {
         let log = &logs[at];
-        for (record, id) in log.ids.iter().enumerate().filter(|(_, id)| **id != Id::default()) {
-            let owner = *owners.entry(id.0).or_insert(at as u32);
-            if owner != at as u32 {
+        for (record, _) in log.ids.iter().enumerate().filter(|(_, id)| **id != Id::default()) {
+            if owners.owner(at, record) != at {
                 let flags: &mut Vec<bool> = &mut copied[at];
                 flags.resize(log.ids.len(), false);
                 flags[record] = true;

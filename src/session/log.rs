@@ -38,34 +38,38 @@ impl std::fmt::Display for Id {
     }
 }
 
-/// Value of a lower-case hexadecimal digit; 16 for everything else.
-const NIBBLES: [u8; 256] = {
-    let mut table = [16; 256];
-    let mut at = 0;
-    while at < 16 {
-        table[b"0123456789abcdef"[at] as usize] = at as u8;
-        at += 1;
-    }
-    table
-};
-
 /// A lower-case UUID with hyphens, as the client writes them.
 fn parse_uuid(text: &[u8]) -> Option<u128> {
     let text: &[u8; 36] = text.try_into().ok()?;
-    let mut bytes = [0u8; 16];
-    let mut wrong = 0u8;
-    let mut at = 0;
-    for byte in &mut bytes {
-        at += usize::from(text[at] == b'-' && matches!(at, 8 | 13 | 18 | 23));
-        let (high, low) = (
-            NIBBLES[usize::from(text[at])],
-            NIBBLES[usize::from(text[(at + 1).min(35)])],
-        );
-        wrong |= high | low;
-        *byte = high << 4 | low;
-        at += 2;
+    if [8, 13, 18, 23].iter().any(|&at| text[at] != b'-') {
+        return None;
     }
-    (wrong < 16 && at == 36).then(|| u128::from_be_bytes(bytes))
+    let half = |at: usize| u64::from(u32::from_le_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]));
+    let mut value = 0;
+    for (high, low) in [(0, 4), (9, 14), (19, 24), (28, 32)] {
+        value = value << 32 | u128::from(hex8(half(high) | half(low) << 32)?);
+    }
+    Some(value)
+}
+
+/// The value of eight lower-case hexadecimal digits, the first in the lowest byte: all of them at once.
+fn hex8(digits: u64) -> Option<u32> {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const TOP: u64 = EACH * 0x80;
+    if digits & TOP != 0 {
+        return None;
+    }
+    // The top bit of each byte says whether it is at least `low`. No byte is above ASCII, so nothing is carried.
+    let at_least = |low: u8| digits + EACH * u64::from(0x80 - low);
+    let numerals = at_least(b'0') & !at_least(b'9' + 1);
+    let letters = at_least(b'a') & !at_least(b'f' + 1);
+    if (numerals | letters) & TOP != TOP {
+        return None;
+    }
+    let nibbles = (digits & (EACH * 0x0f)) + ((digits >> 6) & EACH) * 9;
+    let bytes = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
+    let pairs = (bytes | bytes >> 8) & 0x0000_ffff_0000_ffff;
+    Some(((pairs | pairs >> 16) as u32).swap_bytes())
 }
 
 /// Hash of an API id (message, request, tool call). Never 0, which means "none".
@@ -97,6 +101,8 @@ pub enum RecordKind {
     Progress = 5,
     /// Context that the client added.
     Attachment = 6,
+    /// A kind not known here; kept because others may follow it.
+    Other = 7,
 }
 
 impl RecordKind {
@@ -110,6 +116,7 @@ impl RecordKind {
             K::MicroBoundary,
             K::Progress,
             K::Attachment,
+            K::Other,
         ]
         .get(usize::from(code))
         .copied()

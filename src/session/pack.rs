@@ -238,6 +238,8 @@ pub fn pack(log: &Log) -> Vec<u8> {
     pack_rest(&mut out, log);
     let checksum = xxhash_rust::xxh3::xxh3_64(&out.bytes);
     out.hash(checksum);
+    // Packed logs are held until the end of the run.
+    out.bytes.shrink_to_fit();
     out.bytes
 }
 
@@ -275,17 +277,18 @@ fn unpack_counts(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
 fn pack_records(out: &mut Writer, log: &Log) {
     let (mut line, mut offset, mut time, mut scope) = (0u32, 0u64, 0i64, 0u32);
     for (at, record) in log.records.iter().enumerate() {
-        let flags = u64::from(record.is_meta) * flag::META
-            | u64::from(record.is_summary) * flag::SUMMARY
-            | u64::from(record.is_api_error) * flag::API_ERROR
-            | u64::from(record.is_repeat) * flag::REPEAT
-            | u64::from(record.time != NO_TIME) * flag::TIME
-            | u64::from(record.response.is_some()) * flag::RESPONSE
-            | u64::from(record.boundary.is_some()) * flag::BOUNDARY
-            | u64::from(record.logical_parent != Link::None) * flag::LOGICAL
-            | u64::from(record.blocks > 0) * flag::BLOCKS
-            | u64::from(record.scope != scope) * flag::SCOPE
-            | (record.kind as u64) << flag::KIND_SHIFT;
+        let mut flags = (record.kind as u64) << flag::KIND_SHIFT;
+        let mut set = |condition: bool, flag: u64| flags |= u64::from(condition) * flag;
+        set(record.is_meta, flag::META);
+        set(record.is_summary, flag::SUMMARY);
+        set(record.is_api_error, flag::API_ERROR);
+        set(record.is_repeat, flag::REPEAT);
+        set(record.time != NO_TIME, flag::TIME);
+        set(record.response.is_some(), flag::RESPONSE);
+        set(record.boundary.is_some(), flag::BOUNDARY);
+        set(record.logical_parent != Link::None, flag::LOGICAL);
+        set(record.blocks > 0, flag::BLOCKS);
+        set(record.scope != scope, flag::SCOPE);
         out.number(flags);
         out.number(u64::from(record.line - line));
         out.number(record.offset - offset);

@@ -10,6 +10,7 @@
 use super::build::IdMap;
 use super::log::{Block, BlockKind, Boundary, Id, Link, Log, Name, Record, RecordKind, ResponseLine};
 use crate::problem::{Kind, Problem};
+use smallvec::SmallVec;
 
 /// A log with what is known about it from outside.
 pub struct Part {
@@ -177,13 +178,16 @@ enum Target {
     Missing,
 }
 
+/// A few nodes: a round mostly has no more than fit without a block of memory of their own.
+pub type Nodes = SmallVec<[Node; 4]>;
+
 /// One API call: what was added since the last one, and the response.
 #[derive(Debug, Clone, Default)]
 pub struct Round {
     /// Records added since the response before.
-    pub inputs: Vec<Node>,
+    pub inputs: Nodes,
     /// Lines of the response.
-    pub lines: Vec<Node>,
+    pub lines: Nodes,
     /// Turn it belongs to, from 0.
     pub turn: u32,
 }
@@ -198,7 +202,7 @@ pub struct Chain {
     /// Its calls, in order.
     pub rounds: Vec<Round>,
     /// What was added after the last response.
-    pub tail: Vec<Node>,
+    pub tail: Nodes,
 }
 
 /// A session, threaded.
@@ -365,9 +369,10 @@ impl<'s, 'a> Walk<'s, 'a> {
     /// Cuts the chain into rounds and takes in what stands beside it.
     fn rounds(&mut self) -> Chain {
         let mut chain = Chain::default();
-        let mut round_of_message = IdMap::<u64, usize>::default();
-        let mut round_of_call = IdMap::<u64, usize>::default();
-        let mut pending = Vec::new();
+        let mut round_of_message =
+            IdMap::<u64, usize>::with_capacity_and_hasher(self.chain.len() / 2, Default::default());
+        let mut round_of_call = IdMap::<u64, usize>::with_capacity_and_hasher(self.chain.len() / 2, Default::default());
+        let mut pending = Nodes::new();
         for &node in &self.chain {
             match self.session.record(node).kind {
                 RecordKind::Assistant => {
@@ -385,7 +390,7 @@ impl<'s, 'a> Walk<'s, 'a> {
                     });
                     chain.rounds[round].lines.push(node);
                 }
-                RecordKind::Progress | RecordKind::System => {}
+                RecordKind::Progress | RecordKind::System | RecordKind::Other => {}
                 _ => pending.push(node),
             }
         }

@@ -7,9 +7,7 @@ use crate::synth::damage::{Damage, LineSink};
 use crate::synth::drive::{ATTACHMENTS, Drive, attachment, local_command, local_command_output};
 use crate::synth::json::{Uuid, api_id, hex_id, quoted};
 use crate::synth::rng::Rng;
-use crate::synth::session::{
-    Block, Identity, Order, Outcome, Prefix, Session, replaced, string_value,
-};
+use crate::synth::session::{Block, Identity, Order, Outcome, Prefix, Session, replaced, string_value};
 use crate::synth::tools::{self, ProjectFile, call_block, outcome, text_block, thinking_block};
 use crate::synth::truth::Truth;
 use crate::synth::words::{Pools, Text, Tongue};
@@ -27,24 +25,12 @@ struct Case {
     build: fn(&mut Folder) -> io::Result<()>,
 }
 
-const fn case(
-    name: &'static str,
-    proves: &'static str,
-    build: fn(&mut Folder) -> io::Result<()>,
-) -> Case {
-    Case {
-        name,
-        proves,
-        build,
-    }
+const fn case(name: &'static str, proves: &'static str, build: fn(&mut Folder) -> io::Result<()>) -> Case {
+    Case { name, proves, build }
 }
 
 const CASES: &[Case] = &[
-    case(
-        "plain",
-        "a short session with reads, a command and an answer",
-        plain,
-    ),
+    case("plain", "a short session with reads, a command and an answer", plain),
     case(
         "every-version",
         "one small session per client version: keys, orders and usage shapes of all eras",
@@ -115,11 +101,7 @@ const CASES: &[Case] = &[
         "a prompt asked again leaves an abandoned branch that was still billed",
         rewind,
     ),
-    case(
-        "two-leaves",
-        "two branches grow from one answer",
-        two_leaves,
-    ),
+    case("two-leaves", "two branches grow from one answer", two_leaves),
     case(
         "parallel-calls",
         "parallel calls in the three ways clients link their results",
@@ -130,11 +112,7 @@ const CASES: &[Case] = &[
         "automatic boundaries at 155,000 and at 167,000",
         boundary_auto,
     ),
-    case(
-        "boundary-manual",
-        "a boundary the user asked for",
-        boundary_manual,
-    ),
+    case("boundary-manual", "a boundary the user asked for", boundary_manual),
     case(
         "boundary-micro",
         "old tool results cleared by micro-compaction, with their ids",
@@ -155,11 +133,7 @@ const CASES: &[Case] = &[
         "a record whose parent is not in the file",
         missing_parent,
     ),
-    case(
-        "parent-cycle",
-        "two records that are each other's parent",
-        parent_cycle,
-    ),
+    case("parent-cycle", "two records that are each other's parent", parent_cycle),
     case(
         "clock-backwards",
         "time runs backwards in the middle of a session",
@@ -176,16 +150,8 @@ const CASES: &[Case] = &[
         "messages the client made up: never billed",
         synthetic_model,
     ),
-    case(
-        "unknown-model",
-        "a model without a known price",
-        unknown_model,
-    ),
-    case(
-        "above-200k",
-        "usage above 200,000 shows a larger window",
-        above_200k,
-    ),
+    case("unknown-model", "a model without a known price", unknown_model),
+    case("above-200k", "usage above 200,000 shows a larger window", above_200k),
     case(
         "duplicate-reads",
         "one file read three times: unchanged, after an edit, another range",
@@ -207,11 +173,7 @@ const CASES: &[Case] = &[
         "pictures and documents: many bytes, few tokens",
         images_documents,
     ),
-    case(
-        "empty-file",
-        "a log of no bytes beside an ordinary one",
-        empty_file,
-    ),
+    case("empty-file", "a log of no bytes beside an ordinary one", empty_file),
     case(
         "live-tail",
         "the last line is still being written: pending, not bad",
@@ -244,16 +206,12 @@ const CASES: &[Case] = &[
         damaged(folder, Damage::ByteOrderMark)
     }),
     case("crlf", "lines that end in CR LF", crlf),
-    case(
-        "lone-surrogate",
-        "half of a surrogate pair in a text",
-        |folder| damaged(folder, Damage::LoneSurrogate),
-    ),
-    case(
-        "invalid-utf8",
-        "bytes that are no UTF-8 in a text",
-        |folder| damaged(folder, Damage::InvalidUtf8),
-    ),
+    case("lone-surrogate", "half of a surrogate pair in a text", |folder| {
+        damaged(folder, Damage::LoneSurrogate)
+    }),
+    case("invalid-utf8", "bytes that are no UTF-8 in a text", |folder| {
+        damaged(folder, Damage::InvalidUtf8)
+    }),
     case("garbage-line", "a line that is no JSON at all", |folder| {
         damaged(folder, Damage::Garbage)
     }),
@@ -262,11 +220,7 @@ const CASES: &[Case] = &[
         "a string spread into an object of numeric keys",
         |folder| damaged(folder, Damage::NumericKeys),
     ),
-    case(
-        "duplicate-keys",
-        "a record that says some keys twice",
-        duplicate_keys,
-    ),
+    case("duplicate-keys", "a record that says some keys twice", duplicate_keys),
 ];
 
 /// Names and one-line descriptions of the bundled cases.
@@ -295,11 +249,7 @@ pub fn write_corpus(dir: &Path) -> io::Result<()> {
         (case.build)(&mut folder)?;
         let lead = [("case", case.name), ("proves", case.proves)];
         fs::write(root.join("expected.json"), folder.truth.to_json_with(&lead))?;
-        readme.push_str(&format!(
-            "| {} | {} |\n",
-            case.name,
-            case.proves.replace('|', "\\|")
-        ));
+        readme.push_str(&format!("| {} | {} |\n", case.name, case.proves.replace('|', "\\|")));
     }
     fs::write(dir.join("README.md"), readme)
 }
@@ -397,10 +347,7 @@ fn turn(log: &mut Log, prompt: &str, answer: &str) -> io::Result<()> {
 }
 
 fn run(log: &mut Log, units: u64) -> io::Result<()> {
-    let thought = thinking_block(
-        log,
-        &Text::of("The tests will show which basket is counted twice."),
-    );
+    let thought = thinking_block(log, &Text::of("The tests will show which basket is counted twice."));
     let words = text_block(log, &Text::of("I will run the tests first."));
     let command = tools::bash(log, units);
     log.respond(&[thought, words, command], Order::CallsFirst)
@@ -447,11 +394,7 @@ fn plain(folder: &mut Folder) -> io::Result<()> {
         "The loop starts at zero and ends at `len`, so the last basket is counted twice.",
     )?;
     end_turn(&mut log)?;
-    turn(
-        &mut log,
-        "Thanks. Anything else?",
-        "No: the other loops are fine.",
-    )?;
+    turn(&mut log, "Thanks. Anything else?", "No: the other loops are fine.")?;
     folder.save(log)?;
     Ok(())
 }
@@ -528,31 +471,16 @@ fn original(folder: &mut Folder) -> io::Result<Option<Prefix>> {
 
 fn resumed_copy(folder: &mut Folder) -> io::Result<()> {
     let prefix = original(folder)?;
-    resume(
-        folder,
-        prefix.as_ref(),
-        "Then mend them.",
-        "Both are mended.",
-    )
+    resume(folder, prefix.as_ref(), "Then mend them.", "Both are mended.")
 }
 
 fn forked_copies(folder: &mut Folder) -> io::Result<()> {
     let prefix = original(folder)?;
     resume(folder, prefix.as_ref(), "Mend them.", "Both are mended.")?;
-    resume(
-        folder,
-        prefix.as_ref(),
-        "Throw them away.",
-        "They are gone.",
-    )
+    resume(folder, prefix.as_ref(), "Throw them away.", "They are gone.")
 }
 
-fn resume(
-    folder: &mut Folder,
-    prefix: Option<&Prefix>,
-    prompt: &str,
-    answer: &str,
-) -> io::Result<()> {
+fn resume(folder: &mut Folder, prefix: Option<&Prefix>, prompt: &str, answer: &str) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     if let Some(prefix) = prefix {
         log.resume(prefix)?;
@@ -568,10 +496,7 @@ fn delegate(folder: &mut Folder, main: &mut Log, agent: &mut Log) -> io::Result<
     let prompt = "Find every stale ribbon.";
     ask(agent, prompt)?;
     run(agent, 500)?;
-    say(
-        agent,
-        "Three stale ribbons: one in the cellar, two in the pantry.",
-    )?;
+    say(agent, "Three stale ribbons: one in the cellar, two in the pantry.")?;
     main.now = agent.now;
     let report = Text::of("Three stale ribbons: one in the cellar, two in the pantry.");
     let id = agent.who.agent_id.clone().unwrap_or_default();
@@ -599,10 +524,7 @@ fn delegate(folder: &mut Folder, main: &mut Log, agent: &mut Log) -> io::Result<
 }
 
 fn agent_name(agent: &Log) -> String {
-    format!(
-        "agent-{}",
-        agent.who.agent_id.as_deref().unwrap_or_default()
-    )
+    format!("agent-{}", agent.who.agent_id.as_deref().unwrap_or_default())
 }
 
 fn sidechain_replay(folder: &mut Folder) -> io::Result<()> {
@@ -638,10 +560,7 @@ fn subagents_nested(folder: &mut Folder) -> io::Result<()> {
         let mut agent = folder.agent_log(&main, "claude-sonnet-5");
         delegate(folder, &mut main, &mut agent)?;
         let name = agent_name(&agent);
-        folder.write(
-            &format!("{place}/{name}.meta.json"),
-            b"{\"agentType\":\"Explore\"}\n",
-        )?;
+        folder.write(&format!("{place}/{name}.meta.json"), b"{\"agentType\":\"Explore\"}\n")?;
         folder.save_at(&format!("{place}/{name}.jsonl"), agent, |bytes| bytes)?;
     }
     say(&mut main, "Both helpers found the same three.")?;
@@ -723,11 +642,7 @@ fn zeroed_usage(folder: &mut Folder) -> io::Result<()> {
 fn unknown_model(folder: &mut Folder) -> io::Result<()> {
     let mut log = folder.log("2.1.226");
     log.model = "quartz-9-preview".to_owned();
-    turn(
-        &mut log,
-        "Which model are you?",
-        "One that nobody has a price for.",
-    )?;
+    turn(&mut log, "Which model are you?", "One that nobody has a price for.")?;
     folder.save(log)?;
     Ok(())
 }
@@ -751,10 +666,7 @@ fn synthetic_model(folder: &mut Folder) -> io::Result<()> {
             ",\"subtype\":\"api_error\",\"level\":\"error\",\"error\":{\"status\":529}",
             ",\"retryInMs\":520,\"retryAttempt\":1,\"maxRetries\":10",
         )?;
-        log.synthetic(
-            "API Error: the service is overloaded, try again later.",
-            true,
-        )?;
+        log.synthetic("API Error: the service is overloaded, try again later.", true)?;
         log.synthetic("Nothing was asked.", false)?;
         folder.save(log)?;
     }
@@ -772,10 +684,7 @@ fn no_usage(folder: &mut Folder) -> io::Result<()> {
     log.other("assistant", &body)?;
     log.other(
         "assistant",
-        &body.replace(
-            "\"stop_sequence\":null",
-            "\"stop_sequence\":null,\"usage\":null",
-        ),
+        &body.replace("\"stop_sequence\":null", "\"stop_sequence\":null,\"usage\":null"),
     )?;
     turn(&mut log, "Good.", "Indeed.")?;
     folder.save(log)?;
@@ -846,20 +755,12 @@ fn parent_cycle(folder: &mut Folder) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     let placeholder = Uuid::new(&mut folder.rng);
     log.leaf = Some(placeholder);
-    turn(
-        &mut log,
-        "Which came first?",
-        "Each of us came after the other.",
-    )?;
+    turn(&mut log, "Which came first?", "Each of us came after the other.")?;
     let last = log.leaf.unwrap_or(placeholder);
     turn(&mut log, "And then?", "Then it went on.")?;
     let path = format!("{PROJECT}/{}.jsonl", log.who.session_id);
     folder.save_at(&path, log, |bytes| {
-        replaced(
-            &bytes,
-            placeholder.as_str().as_bytes(),
-            last.as_str().as_bytes(),
-        )
+        replaced(&bytes, placeholder.as_str().as_bytes(), last.as_str().as_bytes())
     })?;
     Ok(())
 }
@@ -883,14 +784,10 @@ fn unknown_kinds(folder: &mut Folder) -> io::Result<()> {
         &format!("{{\"type\":\"weather-report\",\"sky\":\"clear\",\"sessionId\":\"{id}\"}}"),
     )?;
     ask(&mut log, "What is new?")?;
-    log.other(
-        "hologram",
-        ",\"frames\":[[1,2,[3,[4]]],{}],\"brightness\":0.5",
-    )?;
+    log.other("hologram", ",\"frames\":[[1,2,[3,[4]]],{}],\"brightness\":0.5")?;
     log.attachment("{\"type\":\"scent\",\"notes\":[\"pine\",\"rain\"]}", 0)?;
     let mut response = log.begin(60);
-    let block =
-        b"{\"type\":\"riddle\",\"riddle\":\"What has roots that nobody sees?\",\"answers\":[]}";
+    let block = b"{\"type\":\"riddle\",\"riddle\":\"What has roots that nobody sees?\",\"answers\":[]}";
     log.assistant(&mut response, log.leaf, block, 60, Some("riddle_posed"))?;
     log.end(&response, 60);
     log.user(
@@ -899,10 +796,7 @@ fn unknown_kinds(folder: &mut Folder) -> io::Result<()> {
         ",\"mood\":\"calm\"",
         b",\"echo\":null",
     )?;
-    log.system(
-        ",\"subtype\":\"tide_change\",\"height\":3",
-        ",\"level\":\"info\"",
-    )?;
+    log.system(",\"subtype\":\"tide_change\",\"height\":3", ",\"level\":\"info\"")?;
     say(&mut log, "Everything.")?;
     folder.save(log)?;
     Ok(())
@@ -933,11 +827,7 @@ fn boundary_auto(folder: &mut Folder) -> io::Result<()> {
 fn boundary_manual(folder: &mut Folder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     log.context.size = 88_000;
-    turn(
-        &mut log,
-        "We are done with this part.",
-        "Then it can be condensed.",
-    )?;
+    turn(&mut log, "We are done with this part.", "Then it can be condensed.")?;
     let before = log.checked_size();
     log.compact("manual", before)?;
     local_command_output(&mut log, "/compact", "Compacted")?;
@@ -1055,11 +945,7 @@ fn local_commands(folder: &mut Folder) -> io::Result<()> {
     for version in ["1.0.128", "2.1.29", "2.1.220"] {
         let mut log = folder.log(version);
         local_command(&mut log)?;
-        local_command_output(
-            &mut log,
-            "/model",
-            "Set model to \u{1b}[1mthe larger one\u{1b}[22m",
-        )?;
+        local_command_output(&mut log, "/model", "Set model to \u{1b}[1mthe larger one\u{1b}[22m")?;
         turn(&mut log, "Is all well?", "All is well.")?;
         let shell = Text::of("<bash-input>ls baskets</bash-input>");
         let content = string_value(&shell);
@@ -1102,12 +988,7 @@ fn images_documents(folder: &mut Folder) -> io::Result<()> {
         units: 20,
         tokens: 33,
     };
-    let search = call_block(
-        &mut log,
-        "ToolSearch",
-        b"{\"query\":\"select:WebFetch\"}",
-        list,
-    );
+    let search = call_block(&mut log, "ToolSearch", b"{\"query\":\"select:WebFetch\"}", list);
     log.respond(&[search], Order::CallsFirst)?;
     say(&mut log, "The same ladder.")?;
     folder.save(log)?;
@@ -1129,7 +1010,8 @@ fn empty_file(folder: &mut Folder) -> io::Result<()> {
 fn live_tail(folder: &mut Folder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     turn(&mut log, "Keep writing.", "I am.")?;
-    log.sink.raw(b"{\"parentUuid\":null,\"isSidechain\":false,\"message\":{\"model\":\"claude-opus-5\",\"id\":\"msg_01")?;
+    log.sink
+        .raw(b"{\"parentUuid\":null,\"isSidechain\":false,\"message\":{\"model\":\"claude-opus-5\",\"id\":\"msg_01")?;
     log.truth.lines += 1;
     log.truth.pending_tails += 1;
     folder.save(log)?;
@@ -1178,7 +1060,10 @@ fn duplicate_keys(folder: &mut Folder) -> io::Result<()> {
     turn(&mut log, "Say it twice.", "Twice, twice.")?;
     // The repeated keys agree where they count and differ only in the slug.
     log.truth.damage("duplicate_keys");
-    log.other("system", ",\"subtype\":\"informational\",\"content\":\"twice\",\"content\":\"twice\",\"slug\":\"other\"")?;
+    log.other(
+        "system",
+        ",\"subtype\":\"informational\",\"content\":\"twice\",\"content\":\"twice\",\"slug\":\"other\"",
+    )?;
     let mut response = log.begin(40);
     let block = b"{\"type\":\"text\",\"type\":\"text\",\"text\":\"Twice.\",\"text\":\"Twice.\"}";
     log.truth.damage("duplicate_keys");

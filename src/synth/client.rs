@@ -23,12 +23,7 @@ pub struct Client {
     number: (u32, u32, u32),
 }
 
-const fn client(
-    version: &'static str,
-    number: (u32, u32, u32),
-    since: u64,
-    models: &'static [&'static str],
-) -> Client {
+const fn client(version: &'static str, number: (u32, u32, u32), since: u64, models: &'static [&'static str]) -> Client {
     Client {
         version,
         since: since * 1000,
@@ -39,11 +34,7 @@ const fn client(
 
 const SONNET_4: &[&str] = &["claude-sonnet-4-20250514", "claude-opus-4-20250514"];
 const FOUR_FIVE: &[&str] = &["claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929"];
-const FOUR_SIX: &[&str] = &[
-    "claude-opus-4-6",
-    "claude-sonnet-4-6",
-    "claude-opus-4-5-20251101",
-];
+const FOUR_SIX: &[&str] = &["claude-opus-4-6", "claude-sonnet-4-6", "claude-opus-4-5-20251101"];
 const FIVE: &[&str] = &["claude-opus-5", "claude-sonnet-5", "claude-opus-4-8"];
 pub const SMALL_MODEL: &str = "claude-haiku-4-5-20251001";
 
@@ -187,11 +178,7 @@ impl Client {
     }
 
     pub fn agent_tool(&self) -> &'static str {
-        if self.from((2, 1, 63)) {
-            "Agent"
-        } else {
-            "Task"
-        }
+        if self.from((2, 1, 63)) { "Agent" } else { "Task" }
     }
 
     /// The larger window exists as a choice.
@@ -201,11 +188,7 @@ impl Client {
 
     /// Automatic compaction fires at or above this context in a window of 200,000.
     pub fn threshold(&self) -> u64 {
-        if self.from((2, 1, 21)) {
-            167_000
-        } else {
-            155_000
-        }
+        if self.from((2, 1, 21)) { 167_000 } else { 155_000 }
     }
 
     /// The automatic check counts the output as recorded, partial or not.

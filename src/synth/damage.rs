@@ -119,11 +119,7 @@ impl<W: Write> LineSink<W> {
     /// Writes a record, perhaps damaged, and says whether it can be read back.
     pub fn emit(&mut self, record: &[u8], kind: &str, truth: &mut Truth) -> io::Result<bool> {
         let struck = self.rate > 0 && self.rng.below(1_000_000) < self.rate;
-        let chance = if struck {
-            Some(*self.rng.pick(&RANDOM))
-        } else {
-            None
-        };
+        let chance = if struck { Some(*self.rng.pick(&RANDOM)) } else { None };
         let damage = self.forced.take().or(chance);
         let Some(damage) = damage.filter(|_| self.open.is_none()) else {
             self.intact(record, kind, truth)?;
@@ -226,12 +222,8 @@ fn find(record: &[u8], key: &[u8]) -> Option<usize> {
 
 /// Where the first text of a record begins, just after its opening quote.
 fn text_start(record: &[u8]) -> Option<usize> {
-    [
-        b"\"text\":\"".as_slice(),
-        b"\"content\":\"",
-        b"\"thinking\":\"",
-    ]
-    .iter()
-    .filter_map(|key| find(record, key).map(|at| at + key.len()))
-    .min()
+    [b"\"text\":\"".as_slice(), b"\"content\":\"", b"\"thinking\":\""]
+        .iter()
+        .filter_map(|key| find(record, key).map(|at| at + key.len()))
+        .min()
 }

@@ -80,9 +80,7 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
 
     /// The largest line that may come now: a small file gets small lines, so that sizes stay near their targets.
     fn line_limit(&self) -> u64 {
-        (self.target / 12)
-            .min(self.left() / 2)
-            .clamp(600, 2_400_000)
+        (self.target / 12).min(self.left() / 2).clamp(600, 2_400_000)
     }
 
     pub fn text(&mut self, bands: &[Band]) -> Text {
@@ -91,18 +89,12 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
         let units = session.rng.size(bands).min(limit);
         let tongue = prose_tongue(&mut session.rng);
         let mut text = Text::default();
-        session
-            .pools
-            .write(&mut session.rng, tongue, units, &mut text);
+        session.pools.write(&mut session.rng, tongue, units, &mut text);
         text
     }
 
     /// Runs until the size is reached. `agent` starts a sub-agent when one is due.
-    pub fn run(
-        &mut self,
-        agents: u32,
-        mut agent: impl FnMut(&mut Self) -> io::Result<AgentRun>,
-    ) -> io::Result<()> {
+    pub fn run(&mut self, agents: u32, mut agent: impl FnMut(&mut Self) -> io::Result<AgentRun>) -> io::Result<()> {
         let mut started = 0;
         self.opening()?;
         while self.left() > 0 {
@@ -173,9 +165,7 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             ] {
                 session.plain(
                     kind,
-                    &format!(
-                        "{{\"type\":\"{kind}\",\"{key}\":\"{value}\",\"sessionId\":\"{id}\"}}"
-                    ),
+                    &format!("{{\"type\":\"{kind}\",\"{key}\":\"{value}\",\"sessionId\":\"{id}\"}}"),
                 )?;
             }
             for kind in [
@@ -189,7 +179,8 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
         }
         if session.client.has_progress() {
             let id = Uuid::new(&mut session.rng);
-            let data = b"{\"type\":\"hook_progress\",\"hookEvent\":\"SessionStart\",\"hookName\":\"SessionStart:startup\",\
+            let data =
+                b"{\"type\":\"hook_progress\",\"hookEvent\":\"SessionStart\",\"hookName\":\"SessionStart:startup\",\
                 \"command\":\"sh tools/greet.sh\"}";
             let leaf = session.progress(session.leaf, data, id.as_str(), id.as_str())?;
             session.leaf = Some(leaf);
@@ -301,8 +292,7 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             );
             call.progress.push((data.into_bytes(), call.id.clone()));
         }
-        let order = if self.session.client.results_hang_on_calls() && self.session.rng.permille(450)
-        {
+        let order = if self.session.client.results_hang_on_calls() && self.session.rng.permille(450) {
             Order::Interleaved
         } else {
             Order::CallsFirst
@@ -347,10 +337,8 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
                 &format!(",\"retryInMs\":{wait},\"retryAttempt\":1,\"maxRetries\":10"),
             )?;
             if self.session.rng.permille(300) {
-                self.session.synthetic(
-                    "API Error: the service is overloaded, try again later.",
-                    true,
-                )?;
+                self.session
+                    .synthetic("API Error: the service is overloaded, try again later.", true)?;
             }
         }
         Ok(())
@@ -359,12 +347,7 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
     /// What the client puts back into the window after a boundary.
     fn restore(&mut self) -> io::Result<()> {
         if self.session.client.has_attachments() {
-            for kind in [
-                "compact_file_reference",
-                "file",
-                "skill_listing",
-                "invoked_skills",
-            ] {
+            for kind in ["compact_file_reference", "file", "skill_listing", "invoked_skills"] {
                 attachment(self.session, kind)?;
             }
         }
@@ -426,27 +409,23 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
                 ",\"isMeta\":false",
             )?;
         } else if session.rng.permille(200) {
-            session.system(",\"content\":\"Running \\u001b[1mPostToolUse:Edit\\u001b[22m...\",\"isMeta\":false", ",\"level\":\"info\"")?;
+            session.system(
+                ",\"content\":\"Running \\u001b[1mPostToolUse:Edit\\u001b[22m...\",\"isMeta\":false",
+                ",\"level\":\"info\"",
+            )?;
         }
         if session.client.has_attachments() {
             let id = session.who.session_id.clone();
-            let leaf = session
-                .leaf
-                .map(|leaf| leaf.as_str().to_owned())
-                .unwrap_or_default();
+            let leaf = session.leaf.map(|leaf| leaf.as_str().to_owned()).unwrap_or_default();
             session.plain(
                 "last-prompt",
-                &format!(
-                    "{{\"type\":\"last-prompt\",\"leafUuid\":\"{leaf}\",\"sessionId\":\"{id}\"}}"
-                ),
+                &format!("{{\"type\":\"last-prompt\",\"leafUuid\":\"{leaf}\",\"sessionId\":\"{id}\"}}"),
             )?;
             if session.rng.permille(300) {
                 let title = fill(&mut session.rng, "$V the $a $n");
                 session.plain(
                     "ai-title",
-                    &format!(
-                        "{{\"type\":\"ai-title\",\"aiTitle\":\"{title}\",\"sessionId\":\"{id}\"}}"
-                    ),
+                    &format!("{{\"type\":\"ai-title\",\"aiTitle\":\"{title}\",\"sessionId\":\"{id}\"}}"),
                 )?;
             }
         }
@@ -492,20 +471,13 @@ fn side_record<W: Write>(session: &mut Session<W>) -> io::Result<()> {
     let message = Uuid::new(&mut session.rng);
     let name = fill(&mut session.rng, "$v-$n");
     let number = session.rng.range(1, 400);
-    let choices = if session.client.has_file_deltas() {
-        5
-    } else {
-        4
-    };
+    let choices = if session.client.has_file_deltas() { 5 } else { 4 };
     let (kind, fields) = match session.rng.below(choices) {
         0 => (
             "custom-title",
             format!("\"customTitle\":\"{name}\",\"sessionId\":\"{id}\""),
         ),
-        1 => (
-            "agent-name",
-            format!("\"agentName\":\"{name}\",\"sessionId\":\"{id}\""),
-        ),
+        1 => ("agent-name", format!("\"agentName\":\"{name}\",\"sessionId\":\"{id}\"")),
         2 => ("tag", format!("\"tag\":\"{name}\",\"sessionId\":\"{id}\"")),
         3 => (
             "pr-link",
@@ -533,10 +505,7 @@ fn unique_keys(entries: Vec<String>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::with_capacity(entries.len());
     for entry in entries {
         let key = entry.split(":{").next().unwrap_or_default();
-        if !kept
-            .iter()
-            .any(|other| other.split(":{").next() == Some(key))
-        {
+        if !kept.iter().any(|other| other.split(":{").next() == Some(key)) {
             kept.push(entry);
         }
     }
@@ -545,21 +514,16 @@ fn unique_keys(entries: Vec<String>) -> Vec<String> {
 
 /// A slash command typed by the user and what it printed.
 pub fn local_command<W: Write>(session: &mut Session<W>) -> io::Result<()> {
-    local_command_output(
-        session,
-        "/status",
-        "All \u{1b}[1mquiet\u{1b}[22m in the orchard",
-    )
+    local_command_output(session, "/status", "All \u{1b}[1mquiet\u{1b}[22m in the orchard")
 }
 
-pub fn local_command_output<W: Write>(
-    session: &mut Session<W>,
-    name: &str,
-    output: &str,
-) -> io::Result<()> {
+pub fn local_command_output<W: Write>(session: &mut Session<W>, name: &str, output: &str) -> io::Result<()> {
     let bare = name.trim_start_matches('/');
     let lines = [
-        ("<local-command-caveat>What follows was printed by a local command.</local-command-caveat>".to_owned(), ",\"isMeta\":true"),
+        (
+            "<local-command-caveat>What follows was printed by a local command.</local-command-caveat>".to_owned(),
+            ",\"isMeta\":true",
+        ),
         (
             format!(
                 "<command-name>{name}</command-name>\n            <command-message>{bare}</command-message>\n            <command-args></command-args>"

@@ -6,6 +6,13 @@
 //! `rng`, `json`, `words` and `client` are the raw material; `session` writes records and keeps the truth; `damage`
 //! turns records into lines; `tools` and `drive` make a bulk session happen; `cases` holds the bundled corpus.
 
+#![allow(clippy::disallowed_methods, reason = "generated logs are written here")]
+#![allow(missing_docs, reason = "the fields of the truth are named like what they count")]
+#![allow(
+    clippy::expect_used,
+    reason = "takes no input: what it serialises it has made itself"
+)]
+
 mod cases;
 mod client;
 mod damage;
@@ -95,8 +102,7 @@ pub fn write_bulk(dir: &Path, options: &BulkOptions) -> io::Result<Truth> {
     for (index, plan) in plans.iter().enumerate() {
         // What is left is shared anew each time, so that one file's overshoot is taken from the next.
         let left = options.bytes.saturating_sub(truth.bytes);
-        let target =
-            (u128::from(left) * u128::from(plan.weight) / u128::from(weight_left.max(1))) as u64;
+        let target = (u128::from(left) * u128::from(plan.weight) / u128::from(weight_left.max(1))) as u64;
         weight_left -= plan.weight;
         let bulk = Bulk {
             dir,
@@ -118,11 +124,7 @@ fn plan(options: &BulkOptions) -> Vec<Plan> {
     let mut files = options.files;
     let mut plans = Vec::new();
     while files > 0 {
-        let wanted = if rng.permille(180) {
-            rng.range(1, 3) as u32
-        } else {
-            0
-        };
+        let wanted = if rng.permille(180) { rng.range(1, 3) as u32 } else { 0 };
         let agents = wanted.min(files - 1);
         files -= 1 + agents;
         let weight = rng.size(SESSION_WEIGHTS) + if agents > 0 { 300 } else { 0 };
@@ -165,20 +167,14 @@ impl<'a> Bulk<'a> {
         ))
     }
 
-    fn session(
-        mut self,
-        plan: &Plan,
-        target: u64,
-        copied: Option<Prefix>,
-    ) -> io::Result<(Truth, Option<Prefix>)> {
+    fn session(mut self, plan: &Plan, target: u64, copied: Option<Prefix>) -> io::Result<(Truth, Option<Prefix>)> {
         let copied = copied.filter(|_| target > SMALL_LOG && self.rng.permille(400));
         let client = copied
             .as_ref()
             .map_or_else(|| *self.rng.pick(CLIENTS), |prefix| prefix.client);
-        let model = copied.as_ref().map_or_else(
-            || (*self.rng.pick(client.models)).to_owned(),
-            |p| p.model.clone(),
-        );
+        let model = copied
+            .as_ref()
+            .map_or_else(|| (*self.rng.pick(client.models)).to_owned(), |p| p.model.clone());
         let cwd = fill(&mut self.rng, "/home/dev/projects/$n");
         let folder = self.dir.join("projects").join(cwd.replace('/', "-"));
         let who = Identity {
@@ -228,10 +224,7 @@ impl<'a> Bulk<'a> {
         target: u64,
     ) -> io::Result<(AgentRun, Truth)> {
         let main = &mut *drive.session;
-        let agent_id = hex_id(
-            &mut self.rng,
-            if main.client.late_envelope() { 17 } else { 8 },
-        );
+        let agent_id = hex_id(&mut self.rng, if main.client.late_envelope() { 17 } else { 8 });
         let name = format!("agent-{agent_id}");
         let folder = if main.client.nests_subagents() {
             let nested = folder.join(&main.who.session_id).join("subagents");
@@ -271,15 +264,13 @@ impl<'a> Bulk<'a> {
             &mut self.rng,
             "Find every $a $n that can $v a $n.\nReport \"paths\" only.",
         );
-        Drive::new(&mut log, target)
-            .run(0, |_| unreachable!("a sub-agent starts none of its own"))?;
+        Drive::new(&mut log, target).run(0, |_| unreachable!("a sub-agent starts none of its own"))?;
         let messages = nested_messages(&mut log, &prompt);
         main.now = log.now.max(main.now);
         let (_, truth, _) = log.finish()?;
         let mut report = Text::default();
         let units = self.rng.range(200, 2_500);
-        self.pools
-            .write(&mut self.rng, Tongue::English, units, &mut report);
+        self.pools.write(&mut self.rng, Tongue::English, units, &mut report);
         Ok((
             AgentRun {
                 agent_id,
@@ -308,10 +299,7 @@ fn nested_messages(log: &mut Log<'_>, prompt: &str) -> Vec<Vec<u8>> {
     // The nested message is the agent's own line: same id, same usage, so a counter that looks inside must not add it.
     let line = &log.last_assistant;
     let find = |key: &[u8]| line.windows(key.len()).position(|part| part == key);
-    if let (Some(start), Some(end)) = (
-        find(b"\"message\":{"),
-        find(b",\"type\":\"assistant\",\"uuid\":\""),
-    ) {
+    if let (Some(start), Some(end)) = (find(b"\"message\":{"), find(b",\"type\":\"assistant\",\"uuid\":\"")) {
         let id = api_id(&mut log.rng, "");
         messages.push(
             [

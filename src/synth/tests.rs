@@ -61,16 +61,10 @@ type Billed = (u64, [u64; 4]);
 fn recount(dir: &Path) -> Tally {
     let mut best: BTreeMap<String, Billed> = BTreeMap::new();
     for log in logs(dir) {
-        for line in log
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-        {
+        for line in log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let record: Value = serde_json::from_slice(line).unwrap();
             let message = &record["message"];
-            if record["type"] != "assistant"
-                || message["model"] == "<synthetic>"
-                || !message["usage"].is_object()
-            {
+            if record["type"] != "assistant" || message["model"] == "<synthetic>" || !message["usage"].is_object() {
                 continue;
             }
             let one = |usage: &Value| {
@@ -82,21 +76,14 @@ fn recount(dir: &Path) -> Tally {
                 let read = field("cache_read_input_tokens");
                 (
                     field("output_tokens"),
-                    [
-                        field("input_tokens"),
-                        read,
-                        made.saturating_sub(hour),
-                        hour.min(made),
-                    ],
+                    [field("input_tokens"), read, made.saturating_sub(hour), hour.min(made)],
                 )
             };
             let mut billed = one(&message["usage"]);
             if billed == (0, [0; 4]) {
                 billed = one(&message["usage"]["iterations"][0]);
             }
-            let entry = best
-                .entry(message["id"].as_str().unwrap().to_owned())
-                .or_insert(billed);
+            let entry = best.entry(message["id"].as_str().unwrap().to_owned()).or_insert(billed);
             if billed.0 > entry.0 {
                 *entry = billed;
             }
@@ -143,14 +130,7 @@ fn same_options_give_the_same_bytes() {
     assert_eq!(first, second);
     assert!(tree(&one.0) == tree(&two.0), "two runs of one seed differ");
     let other = Scratch::new("same-3");
-    write_bulk(
-        &other.0,
-        &BulkOptions {
-            seed: 43,
-            ..options
-        },
-    )
-    .unwrap();
+    write_bulk(&other.0, &BulkOptions { seed: 43, ..options }).unwrap();
     assert!(tree(&one.0) != tree(&other.0), "the seed changes nothing");
 }
 
@@ -181,26 +161,18 @@ fn undamaged_lines_parse_and_the_recount_agrees() {
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for log in logs(&scratch.0) {
         assert_eq!(log.last(), Some(&b'\n'));
-        for line in log
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-        {
+        for line in log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let record: Value = serde_json::from_slice(line).unwrap();
-            *kinds
-                .entry(record["type"].as_str().unwrap().to_owned())
-                .or_default() += 1;
+            *kinds.entry(record["type"].as_str().unwrap().to_owned()).or_default() += 1;
             lines += 1;
         }
     }
     assert_eq!(lines, truth.lines);
     assert_eq!(kinds, truth.records);
-    let by_model = truth
-        .models
-        .values()
-        .fold(Tally::default(), |mut sum, tally| {
-            sum.add(tally);
-            sum
-        });
+    let by_model = truth.models.values().fold(Tally::default(), |mut sum, tally| {
+        sum.add(tally);
+        sum
+    });
     assert_eq!(by_model, truth.totals);
 }
 
@@ -209,17 +181,10 @@ fn damage_is_counted_and_only_hits_its_line() {
     let scratch = Scratch::new("damage");
     let truth = write_bulk(&scratch.0, &options(6_000_000, 20, 0.03)).unwrap();
     let listed: u64 = truth.damaged_lines.values().sum();
-    assert!(
-        listed > 20 && truth.lost_records > 0,
-        "{:?}",
-        truth.damaged_lines
-    );
+    assert!(listed > 20 && truth.lost_records > 0, "{:?}", truth.damaged_lines);
     let unparsed = logs(&scratch.0)
         .iter()
-        .flat_map(|log| {
-            log.split(|byte| *byte == b'\n')
-                .filter(|line| !line.is_empty())
-        })
+        .flat_map(|log| log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()))
         .filter(|line| serde_json::from_slice::<Value>(line).is_err())
         .count() as u64;
     // CR LF and numeric keys are the two kinds that strict JSON accepts.
@@ -236,19 +201,12 @@ fn parents_come_before_their_children() {
     write_bulk(&scratch.0, &options(8_000_000, 12, 0.0)).unwrap();
     for log in logs(&scratch.0) {
         let mut seen = std::collections::BTreeSet::new();
-        for line in log
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-        {
+        for line in log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let record: Value = serde_json::from_slice(line).unwrap();
             // A sub-agent's replay of a main record is the one that has its parent elsewhere.
             let copied = record["isSidechain"] == true && seen.is_empty();
             if let Some(parent) = record["parentUuid"].as_str().filter(|_| !copied) {
-                assert!(
-                    seen.contains(parent),
-                    "{parent} is not above {}",
-                    record["uuid"]
-                );
+                assert!(seen.contains(parent), "{parent} is not above {}", record["uuid"]);
             }
             if let Some(uuid) = record["uuid"].as_str() {
                 seen.insert(uuid.to_owned());
@@ -268,8 +226,7 @@ fn the_corpus_is_small_whole_and_repeatable() {
     assert!(size < 1_500_000, "the corpus has grown to {size} bytes");
     for (name, proves) in cases() {
         assert!(!proves.is_empty());
-        let expected: Value =
-            serde_json::from_slice(&files[&Path::new(name).join("expected.json")]).unwrap();
+        let expected: Value = serde_json::from_slice(&files[&Path::new(name).join("expected.json")]).unwrap();
         assert_eq!(expected["schema_version"], 1);
         assert_eq!(expected["case"], *name);
     }
@@ -280,8 +237,7 @@ fn cases_show_what_they_promise() {
     let scratch = Scratch::new("cases");
     write_corpus(&scratch.0).unwrap();
     let expected = |name: &str| -> Value {
-        serde_json::from_slice(&fs::read(scratch.0.join(name).join("expected.json")).unwrap())
-            .unwrap()
+        serde_json::from_slice(&fs::read(scratch.0.join(name).join("expected.json")).unwrap()).unwrap()
     };
     for (name, key, value) in [
         ("boundary-auto", "boundaries_auto", 2),
@@ -316,17 +272,8 @@ fn cases_show_what_they_promise() {
         assert_eq!(totals["responses"], found.responses, "{name}");
         assert_eq!(totals["input_tokens"], found.input_tokens, "{name}");
         assert_eq!(totals["output_tokens"], found.output_tokens, "{name}");
-        assert_eq!(
-            totals["cache_read_tokens"], found.cache_read_tokens,
-            "{name}"
-        );
-        assert_eq!(
-            totals["cache_write_5m_tokens"], found.cache_write_5m_tokens,
-            "{name}"
-        );
-        assert_eq!(
-            totals["cache_write_1h_tokens"], found.cache_write_1h_tokens,
-            "{name}"
-        );
+        assert_eq!(totals["cache_read_tokens"], found.cache_read_tokens, "{name}");
+        assert_eq!(totals["cache_write_5m_tokens"], found.cache_write_5m_tokens, "{name}");
+        assert_eq!(totals["cache_write_1h_tokens"], found.cache_write_1h_tokens, "{name}");
     }
 }

@@ -111,15 +111,7 @@ impl ProjectFile {
     }
 
     /// Writes lines `first..first + count`, numbered as `Read` shows them and plain as `toolUseResult` keeps them.
-    fn write(
-        &self,
-        pools: &Pools,
-        first: u64,
-        count: u64,
-        numbers: Numbers,
-        shown: &mut Text,
-        kept: &mut Text,
-    ) {
+    fn write(&self, pools: &Pools, first: u64, count: u64, numbers: Numbers, shown: &mut Text, kept: &mut Text) {
         let last = (first + count).min(self.lines + 1);
         for number in first..last {
             let line = self.line(pools, number);
@@ -140,14 +132,7 @@ impl ProjectFile {
     /// The lines as they stand, without numbers.
     fn plain(&self, pools: &Pools, first: u64, count: u64) -> Text {
         let mut text = Text::default();
-        self.write(
-            pools,
-            first,
-            count,
-            Numbers::None,
-            &mut Text::default(),
-            &mut text,
-        );
+        self.write(pools, first, count, Numbers::None, &mut Text::default(), &mut text);
         text
     }
 }
@@ -164,12 +149,7 @@ fn object(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// A content block that calls a tool.
-pub fn call_block<W: Write>(
-    session: &mut Session<W>,
-    name: &'static str,
-    input: &[u8],
-    outcome: Outcome,
-) -> Block {
+pub fn call_block<W: Write>(session: &mut Session<W>, name: &'static str, input: &[u8], outcome: Outcome) -> Block {
     let id = api_id(&mut session.rng, "toolu_01");
     let caller: &[u8] = if session.client.has_iterations() {
         b",\"caller\":{\"type\":\"direct\"}}"
@@ -203,10 +183,7 @@ pub fn outcome<W: Write>(session: &mut Session<W>, shown: &Text, kept: Vec<u8>) 
 }
 
 pub fn text_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block {
-    let tokens = session
-        .rng
-        .around(text.tokens(session.density()) * 3 / 4, 4)
-        + 8;
+    let tokens = session.rng.around(text.tokens(session.density()) * 3 / 4, 4) + 8;
     Block {
         json: object(&[b"{\"type\":\"text\",\"text\":\"", &text.escaped, b"\"}"]),
         tokens,
@@ -216,10 +193,7 @@ pub fn text_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block {
 
 /// A thinking block; newer clients keep only its signature.
 pub fn thinking_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block {
-    let tokens = session
-        .rng
-        .around(text.tokens(session.density()) * 4 / 5, 4)
-        + 12;
+    let tokens = session.rng.around(text.tokens(session.density()) * 4 / 5, 4) + 12;
     let hidden = session.client.has_iterations();
     let mut json = b"{\"type\":\"thinking\",\"thinking\":\"".to_vec();
     if !hidden {
@@ -237,12 +211,7 @@ pub fn thinking_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block 
 }
 
 /// A call of `Read` on `file` from line `first`.
-pub fn read<W: Write>(
-    session: &mut Session<W>,
-    file: &ProjectFile,
-    first: u64,
-    count: u64,
-) -> Block {
+pub fn read<W: Write>(session: &mut Session<W>, file: &ProjectFile, first: u64, count: u64) -> Block {
     let numbers = if session.client.late_envelope() {
         Numbers::Tab
     } else {
@@ -311,10 +280,7 @@ pub fn edit<W: Write>(session: &mut Session<W>, file: &mut ProjectFile) -> Block
         &new.escaped,
         b"\"]}],\"userModified\":false,\"replaceAll\":false}",
     ]);
-    let shown = Text::of(&format!(
-        "The file {} has been updated successfully.",
-        file.path
-    ));
+    let shown = Text::of(&format!("The file {} has been updated successfully.", file.path));
     let outcome = outcome(session, &shown, kept);
     call_block(session, "Edit", &input, outcome)
 }
@@ -350,9 +316,7 @@ pub fn bash<W: Write>(session: &mut Session<W>, units: u64) -> Block {
     if failed {
         shown.push("Exit code 1\n");
     }
-    session
-        .pools
-        .write(&mut session.rng, tongue, units, &mut shown);
+    session.pools.write(&mut session.rng, tongue, units, &mut shown);
     let kept = if failed {
         object(&[b"\"Error: ", &shown.escaped, b"\""])
     } else {
@@ -369,23 +333,16 @@ pub fn bash<W: Write>(session: &mut Session<W>, units: u64) -> Block {
         "go test ./$n/... -run 'Test$V$N' 2>&1 | grep -v \"^ok\\s\" | tail -$i",
     );
     let note = fill(&mut session.rng, "Run the $n tests");
-    let input = format!(
-        "{{\"command\":{},\"description\":{}}}",
-        quoted(&command),
-        quoted(&note)
-    );
+    let input = format!("{{\"command\":{},\"description\":{}}}", quoted(&command), quoted(&note));
     let mut block = call_block(session, "Bash", input.as_bytes(), outcome);
     if session.client.has_progress() && session.rng.permille(250) {
         let ticks = session.rng.range(1, 6);
         if let Some(call) = &mut block.call {
             for tick in 0..ticks {
                 let mut output = Text::default();
-                session.pools.write(
-                    &mut session.rng,
-                    Tongue::Console,
-                    60 * tick + 1,
-                    &mut output,
-                );
+                session
+                    .pools
+                    .write(&mut session.rng, Tongue::Console, 60 * tick + 1, &mut output);
                 let data = object(&[
                     b"{\"type\":\"bash_progress\",\"output\":\"",
                     &output.escaped,
@@ -407,9 +364,7 @@ pub fn bash<W: Write>(session: &mut Session<W>, units: u64) -> Block {
 /// A call of `Grep` that lists files.
 pub fn grep<W: Write>(session: &mut Session<W>, units: u64) -> Block {
     let count = (units / AVERAGE_LINE).clamp(1, 200);
-    let names: Vec<String> = (0..count)
-        .map(|_| fill(&mut session.rng, "$n/$n/$v_$n.go"))
-        .collect();
+    let names: Vec<String> = (0..count).map(|_| fill(&mut session.rng, "$n/$n/$v_$n.go")).collect();
     let mut shown = Text::of(&format!("Found {count} files\n"));
     shown.push(&names.join("\n"));
     let list: Vec<String> = names.iter().map(|name| quoted(name)).collect();
@@ -476,13 +431,8 @@ pub fn todos<W: Write>(session: &mut Session<W>) -> Block {
 /// A call of `Read` on a picture: a large line, a small share of the window.
 pub fn picture<W: Write>(session: &mut Session<W>, bytes: u64) -> Block {
     let mut data = Vec::with_capacity(bytes as usize);
-    session
-        .pools
-        .base64(&mut session.rng, bytes as usize, &mut data);
-    let path = quoted(&fill(
-        &mut session.rng,
-        "/home/dev/projects/orchard/$n/$n.png",
-    ));
+    session.pools.base64(&mut session.rng, bytes as usize, &mut data);
+    let path = quoted(&fill(&mut session.rng, "/home/dev/projects/orchard/$n/$n.png"));
     let content = object(&[
         b"[{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"data\":\"",
         &data,
@@ -491,11 +441,7 @@ pub fn picture<W: Write>(session: &mut Session<W>, bytes: u64) -> Block {
     let kept = object(&[
         b"{\"type\":\"image\",\"file\":{\"base64\":\"",
         &data,
-        format!(
-            "\",\"type\":\"image/png\",\"originalSize\":{}}}}}",
-            bytes * 3 / 4
-        )
-        .as_bytes(),
+        format!("\",\"type\":\"image/png\",\"originalSize\":{}}}}}", bytes * 3 / 4).as_bytes(),
     ]);
     let tokens = session.rng.range(800, 1_600);
     let outcome = Outcome {
@@ -505,12 +451,7 @@ pub fn picture<W: Write>(session: &mut Session<W>, bytes: u64) -> Block {
         units: 0,
         tokens,
     };
-    call_block(
-        session,
-        "Read",
-        format!("{{\"file_path\":{path}}}").as_bytes(),
-        outcome,
-    )
+    call_block(session, "Read", format!("{{\"file_path\":{path}}}").as_bytes(), outcome)
 }
 
 /// A result text of heavy-tailed size, at most `limit` characters.

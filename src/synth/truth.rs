@@ -154,17 +154,11 @@ impl Truth {
             }
         };
         let damaged = counts(
-            &mut self
-                .damaged_lines
-                .iter()
-                .map(|(kind, count)| (*kind, *count)),
+            &mut self.damaged_lines.iter().map(|(kind, count)| (*kind, *count)),
             "  ",
         );
         let records = counts(
-            &mut self
-                .records
-                .iter()
-                .map(|(kind, count)| (kind.as_str(), *count)),
+            &mut self.records.iter().map(|(kind, count)| (kind.as_str(), *count)),
             "  ",
         );
         let totals = counts(&mut self.totals.fields().into_iter(), "  ");

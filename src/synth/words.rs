@@ -68,11 +68,8 @@ impl Text {
         }
         number_into(&mut self.escaped, number);
         let characters = (self.escaped.len() - start) as u64 + 1;
-        self.escaped.extend_from_slice(if with_tab {
-            b"\\t".as_slice()
-        } else {
-            "→".as_bytes()
-        });
+        self.escaped
+            .extend_from_slice(if with_tab { b"\\t".as_slice() } else { "→".as_bytes() });
         self.units += characters;
         self.weight += 345 * characters;
     }
@@ -112,18 +109,16 @@ const POOL_LINES: usize = 900;
 const BASE64_SLAB: usize = 1 << 16;
 
 const NOUNS: &[&str] = &[
-    "orchard", "basket", "ladder", "kettle", "lantern", "harbor", "pebble", "ribbon", "anchor",
-    "meadow", "pantry", "cellar", "beacon", "saddle", "thicket", "quarry", "signal", "parcel",
-    "ledger", "shelf", "branch", "window", "bucket", "garden", "bridge", "ticket", "folder",
-    "marker", "canvas", "record",
+    "orchard", "basket", "ladder", "kettle", "lantern", "harbor", "pebble", "ribbon", "anchor", "meadow", "pantry",
+    "cellar", "beacon", "saddle", "thicket", "quarry", "signal", "parcel", "ledger", "shelf", "branch", "window",
+    "bucket", "garden", "bridge", "ticket", "folder", "marker", "canvas", "record",
 ];
 const VERBS: &[&str] = &[
-    "gather", "sort", "measure", "prune", "stack", "carry", "open", "close", "weigh", "count",
-    "label", "split", "merge", "trim", "scan", "collect", "flush", "mark", "store", "resolve",
+    "gather", "sort", "measure", "prune", "stack", "carry", "open", "close", "weigh", "count", "label", "split",
+    "merge", "trim", "scan", "collect", "flush", "mark", "store", "resolve",
 ];
 const ADJECTIVES: &[&str] = &[
-    "ripe", "empty", "stale", "wide", "narrow", "broken", "quiet", "early", "late", "pending",
-    "hidden", "shared",
+    "ripe", "empty", "stale", "wide", "narrow", "broken", "quiet", "early", "late", "pending", "hidden", "shared",
 ];
 
 const GO: &[&str] = &[
@@ -308,11 +303,7 @@ pub fn fill(rng: &mut Rng, template: &str) -> String {
     let mut out = String::new();
     let mut letters = template.chars().peekable();
     while let Some(letter) = letters.next() {
-        let slot = if letter == '$' {
-            letters.peek().copied()
-        } else {
-            None
-        };
+        let slot = if letter == '$' { letters.peek().copied() } else { None };
         let word = match slot {
             Some('n') => (*rng.pick(NOUNS)).to_owned(),
             Some('v') => (*rng.pick(VERBS)).to_owned(),
@@ -352,8 +343,7 @@ impl Pools {
                     .collect()
             })
             .collect();
-        const LETTERS: &[u8; 64] =
-            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let base64 = (0..BASE64_SLAB).map(|_| *rng.pick(LETTERS)).collect();
         Self { lines, base64 }
     }

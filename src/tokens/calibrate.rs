@@ -7,6 +7,7 @@
 use super::ratios::{RatioTable, Ratios, drops_thinking};
 use crate::session::log::{Block, BlockKind, RecordKind};
 use crate::session::thread::{Chain, Node, Round, Session, is_prompt};
+use smallvec::SmallVec;
 
 /// Where a count comes from. Counts of different origin are never added without saying so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +47,8 @@ impl RoundSize {
 pub struct Pair {
     /// First line of the later call.
     pub node: Node,
+    /// Its round in the chain; the earlier call is the round before.
+    pub round: usize,
     /// Estimated input of the later call.
     pub predicted: f64,
     /// The same with characters / 4 for everything that was not recorded.
@@ -90,20 +93,24 @@ pub struct Sizes {
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.4..=2.5;
 
 /// Sizes a chain. `block` is told the size of every block, in order.
-pub fn size(
-    session: &Session<'_>,
-    chain: &Chain,
-    table: &RatioTable,
+pub fn size<'r>(
+    session: &Session<'r>,
+    chain: &'r Chain,
+    table: &'r RatioTable,
     block: &mut dyn FnMut(Node, &Block, f64, Origin),
 ) -> Sizes {
     let mut sizes = Sizes::default();
     let mut previous: Option<Sent<'_>> = None;
     // Estimated thinking of the running turn, for models that forget it at the next prompt.
     let mut turn_thinking = 0.0;
-    for round in &chain.rounds {
-        let sent = Sent::new(session, round, table);
+    for (at, round) in chain.rounds.iter().enumerate() {
+        let sent = Sent::new(session, round, table, previous.as_ref());
         let starts_turn = round.inputs.iter().any(|node| is_prompt(session, *node));
-        let dropped = if starts_turn && drops_thinking(sent.model) { turn_thinking } else { 0.0 };
+        let dropped = if starts_turn && drops_thinking(sent.model) {
+            turn_thinking
+        } else {
+            0.0
+        };
         if starts_turn {
             turn_thinking = 0.0;
         }
@@ -114,6 +121,7 @@ pub fn size(
             (Ok(()), Some(before)) => {
                 sizes.pairs.push(Pair {
                     node: round.lines[0],
+                    round: at,
                     predicted: before.input as f64 + before.output + sent.new_estimate - dropped,
                     naive: before.input as f64 + before.naive_output() + sent.new_naive,
                     actual: sent.input as f64,
@@ -124,14 +132,25 @@ pub fn size(
                 if let Some(before) = before {
                     before.give_output(session, block);
                 }
-                give(session, &sent.round.inputs, &sent.new_sizes, 1.0, Origin::Estimated, block);
+                give(
+                    session,
+                    &sent.round.inputs,
+                    &sent.new_sizes,
+                    1.0,
+                    Origin::Estimated,
+                    block,
+                );
                 sizes.unfit.extend(unfit.err());
             }
         }
         sizes.rounds.push(RoundSize {
             input: sent.has_usage.then_some(sent.input),
             output: sent.output,
-            output_origin: if sent.is_final { Origin::Recorded } else { Origin::Estimated },
+            output_origin: if sent.is_final {
+                Origin::Recorded
+            } else {
+                Origin::Estimated
+            },
             base,
             time: session.record(round.lines[0]).time,
         });
@@ -139,8 +158,10 @@ pub fn size(
     }
     if let Some(last) = &previous {
         last.give_output(session, block);
-        let ratios = table.of(last.model);
-        let rest = estimates(session, &chain.tail, |node, block| table.input(ratios, block, session.log(node)));
+        let ratios = last.ratios;
+        let rest = estimates(session, &chain.tail, |node, block| {
+            table.input(ratios, block, session.log(node))
+        });
         give(session, &chain.tail, &rest, 1.0, Origin::Estimated, block);
     }
     sizes
@@ -156,6 +177,7 @@ fn base_size(fit: Result<(), Unfit>, sent: &Sent<'_>) -> Option<f64> {
 struct Sent<'r> {
     round: &'r Round,
     model: &'r str,
+    ratios: &'r Ratios,
     has_usage: bool,
     /// Zeroed usage beside iterations: a copy kept over a boundary.
     is_kept: bool,
@@ -166,48 +188,68 @@ struct Sent<'r> {
     recorded_output: u64,
     thinking: f64,
     /// Estimates of the blocks of the response, and their sum.
-    out_sizes: Vec<f64>,
-    out_estimate: f64,
+    out_sizes: SmallVec<[f64; 8]>,
+    out_blocks: f64,
     out_naive: f64,
     /// The same for the new input.
-    new_sizes: Vec<f64>,
+    new_sizes: SmallVec<[f64; 8]>,
     new_estimate: f64,
     new_naive: f64,
 }
 
 impl<'r> Sent<'r> {
-    fn new(session: &Session<'r>, round: &'r Round, table: &RatioTable) -> Sent<'r> {
+    fn new(session: &Session<'r>, round: &'r Round, table: &'r RatioTable, before: Option<&Sent<'r>>) -> Sent<'r> {
         let first = session.response(round.lines[0]);
         let model = first.map_or("", |response| session.log(round.lines[0]).string(response.model));
-        let ratios: &Ratios = table.of(model);
+        // The model hardly ever changes, and finding its family means reading its name.
+        let ratios = match before.filter(|before| before.model == model) {
+            Some(before) => before.ratios,
+            None => table.of(model),
+        };
         let context = first.map(|response| response.context()).unwrap_or_default();
         let outputs = round.lines.iter().filter_map(|line| session.response(*line));
-        let recorded = outputs.clone().map(|response| response.context().output).max().unwrap_or(0);
+        let recorded = outputs
+            .clone()
+            .map(|response| response.context().output)
+            .max()
+            .unwrap_or(0);
         let grows = recorded > context.output;
-        let is_stopped = outputs.clone().any(|response| response.stop != crate::session::log::Stop::Unknown);
+        let is_stopped = outputs
+            .clone()
+            .any(|response| response.stop != crate::session::log::Stop::Unknown);
         let log = |node: Node| session.log(node);
-        let new_sizes = estimates(session, &round.inputs, |node, block| table.input(ratios, block, log(node)));
-        let out_sizes = estimates(session, &round.lines, |node, block| table.output(ratios, block, log(node)));
+        let new_sizes = estimates(session, &round.inputs, |node, block| {
+            table.input(ratios, block, log(node))
+        });
+        let out_sizes = estimates(session, &round.lines, |node, block| {
+            table.output(ratios, block, log(node))
+        });
         let blocks = |nodes: &'r [Node]| nodes.iter().flat_map(|node| session.blocks(*node));
         let thinking = std::iter::zip(blocks(&round.lines), &out_sizes)
             .filter(|(block, _)| block.kind == BlockKind::Thinking)
             .map(|(_, size)| size)
             .sum();
-        let out_estimate = (out_sizes.iter().sum::<f64>() + ratios.per_response).max(1.0);
+        let out_blocks = out_sizes.iter().sum::<f64>();
+        let out_estimate = (out_blocks + ratios.per_response).max(1.0);
         let is_final = (is_stopped || grows) && recorded > 0;
         Sent {
             round,
             model,
+            ratios,
             has_usage: context.input_side() > 0,
             is_kept: first.is_some_and(|response| response.usage.top.is_zero() && response.usage.iterations > 0),
             input: context.input_side(),
             cache_read: context.cache_read,
-            output: if is_final { recorded as f64 } else { out_estimate.max(recorded as f64) },
+            output: if is_final {
+                recorded as f64
+            } else {
+                out_estimate.max(recorded as f64)
+            },
             is_final,
             recorded_output: recorded,
             thinking,
             out_naive: blocks(&round.lines).map(naive).sum(),
-            out_estimate,
+            out_blocks,
             out_sizes,
             new_estimate: new_sizes.iter().sum(),
             new_naive: blocks(&round.inputs).map(naive).sum(),
@@ -216,19 +258,30 @@ impl<'r> Sent<'r> {
     }
 
     fn naive_output(&self) -> f64 {
-        if self.is_final { self.recorded_output as f64 } else { self.out_naive.max(self.recorded_output as f64) }
+        if self.is_final {
+            self.recorded_output as f64
+        } else {
+            self.out_naive.max(self.recorded_output as f64)
+        }
     }
 
     /// Shares the recorded output out to the blocks of the response; without one their estimates stand.
     fn give_output(&self, session: &Session<'_>, block: &mut dyn FnMut(Node, &Block, f64, Origin)) {
-        let factor = self.output / self.out_estimate;
-        let (factor, origin) = match (self.is_final, self.out_sizes.len()) {
-            (true, 1) => (self.output / self.out_sizes[0].max(f64::MIN_POSITIVE), Origin::Recorded),
-            (true, _) => (factor, Origin::Calibrated),
-            (false, _) => (1.0, Origin::Estimated),
-        };
-        give(session, &self.round.lines, &self.out_sizes, factor, origin, block);
+        let lines = &self.round.lines;
+        match (self.is_final, self.out_sizes.len()) {
+            (true, 1) => give(session, lines, &[self.output], 1.0, Origin::Recorded, block),
+            (true, _) => {
+                let factor = factor(self.output, self.out_blocks);
+                give(session, lines, &self.out_sizes, factor, Origin::Calibrated, block);
+            }
+            (false, _) => give(session, lines, &self.out_sizes, 1.0, Origin::Estimated, block),
+        }
     }
+}
+
+/// What makes sizes that add up to `sum` add up to `target`; nothing does if they are all zero.
+fn factor(target: f64, sum: f64) -> f64 {
+    if sum > 0.0 { target / sum } else { 0.0 }
 }
 
 /// Characters / 4, the estimate of the recorded client.
@@ -240,8 +293,10 @@ fn naive(block: &Block) -> f64 {
     f64::from(block.quarters) + 2000.0 * f64::from(images)
 }
 
-fn estimates(session: &Session<'_>, nodes: &[Node], size: impl Fn(Node, &Block) -> f64) -> Vec<f64> {
-    let blocks = nodes.iter().flat_map(|node| session.blocks(*node).iter().map(move |block| (*node, block)));
+fn estimates(session: &Session<'_>, nodes: &[Node], size: impl Fn(Node, &Block) -> f64) -> SmallVec<[f64; 8]> {
+    let blocks = nodes
+        .iter()
+        .flat_map(|node| session.blocks(*node).iter().map(move |block| (*node, block)));
     blocks.map(|(node, block)| size(node, block)).collect()
 }
 
@@ -254,7 +309,9 @@ fn give(
     origin: Origin,
     block: &mut dyn FnMut(Node, &Block, f64, Origin),
 ) {
-    let blocks = nodes.iter().flat_map(|node| session.blocks(*node).iter().map(move |block| (*node, block)));
+    let blocks = nodes
+        .iter()
+        .flat_map(|node| session.blocks(*node).iter().map(move |block| (*node, block)));
     for ((node, found), size) in std::iter::zip(blocks, sizes) {
         block(node, found, size * factor, origin);
     }
@@ -269,14 +326,18 @@ fn share(
     block: &mut dyn FnMut(Node, &Block, f64, Origin),
 ) {
     let grown = sent.input as f64 - before.input as f64 + dropped;
-    let (target, estimate) = if before.is_final {
+    let factor = if before.is_final {
         before.give_output(session, block);
-        (grown - before.output, sent.new_estimate)
+        factor(grown - before.output, sent.new_estimate)
     } else {
-        (grown, sent.new_estimate + before.out_estimate)
+        // What is part of no block is shared out too: every recorded token belongs to some block.
+        factor(grown, sent.new_estimate + before.out_blocks)
     };
-    let factor = target / estimate.max(f64::MIN_POSITIVE);
-    let (factor, origin) = if PLAUSIBLE.contains(&factor) { (factor, Origin::Calibrated) } else { (1.0, Origin::Estimated) };
+    let (factor, origin) = if PLAUSIBLE.contains(&factor) {
+        (factor, Origin::Calibrated)
+    } else {
+        (1.0, Origin::Estimated)
+    };
     if !before.is_final {
         give(session, &before.round.lines, &before.out_sizes, factor, origin, block);
     }

@@ -142,15 +142,19 @@ impl Booking {
             Category::ToolCall | Category::ToolResult | Category::Attachment => block.name,
             _ => 0,
         };
-        let key = u64::from(part) << 40 | (category as u64) << 32 | u64::from(name);
+        let key = (u64::from(part) << 40) | ((category as u64) << 32) | u64::from(name);
         self.amounts.entry(key).or_default().add(tokens, origin);
     }
 
     /// The ledger; `name` gives the text of a name of a part.
+    #[allow(
+        clippy::iter_over_hash_type,
+        reason = "sums of integers into an ordered map do not depend on the order"
+    )]
     pub fn finish<'a>(&self, name: impl Fn(u32, Name) -> &'a str) -> Ledger {
         let mut ledger = Ledger::default();
         for (key, amount) in &self.amounts {
-            let category = CATEGORIES[(key >> 32 & 0xff) as usize];
+            let category = CATEGORIES[((key >> 32) & 0xff) as usize];
             let name = match (category, name((key >> 40) as u32, *key as Name)) {
                 (Category::ToolCall | Category::ToolResult | Category::Attachment, "") => "(unknown)",
                 (_, name) => name,

@@ -1,63 +1,120 @@
 //! Fitted sizes: how many tokens a block takes, by the family of its model.
 //!
+//! A size is a sum of coefficient times amount: [`RatioTable::input_amounts`] and [`RatioTable::output_amounts`] say which
+//! coefficients a block draws on and how much, [`Ratios`] says what each is worth. Estimating and fitting both read the
+//! former, so they cannot disagree about what a coefficient means.
+//!
 //! The ratios are data (`ratios.json`), fitted on real logs by `cargo run --release --example fit`; adding a model family
 //! means running it on logs of that model. Sizes here are *estimates* and are marked as such wherever they are used.
 
 use crate::session::log::{Block, BlockKind, Log};
 use serde::{Deserialize, Serialize};
+use std::ops::{Index, IndexMut};
 use std::sync::LazyLock;
 
-/// Ratios of one family of models that share a tokenizer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ratios {
-    /// What the family is called in reports.
-    pub name: String,
-    /// First model version it covers, e.g. `[4, 7]`.
-    pub from: (u32, u32),
-    /// Tokens per UTF-16 unit of results that are code: files read, edits.
-    pub code: f64,
-    /// The same for terminal output and searches.
-    pub terminal: f64,
-    /// The same for prose: web pages, sub-agents, everything else.
-    pub prose: f64,
-    /// The same for acknowledgements of task lists.
-    pub tasks: f64,
-    /// The same for what users type and what the client puts in.
-    pub user: f64,
-    /// The same for assistant text.
-    pub text: f64,
-    /// The same for the serialised input of tool calls.
-    pub call: f64,
-    /// Tokens per character that JSON escapes (line breaks, quotes, tabs).
-    pub escape: f64,
-    /// The same inside tool calls.
-    pub call_escape: f64,
-    /// Tokens per UTF-8 byte beyond one per unit, up to 0.3 per unit.
-    pub wide: f64,
-    /// Tokens per such byte beyond that: other scripts than Latin. Assumed; the logs that were fitted hold none.
-    pub script: f64,
-    /// Tokens added per tool result.
-    pub per_result: f64,
-    /// Tokens added per user text.
-    pub per_text: f64,
-    /// Tokens added per tool call.
-    pub per_call: f64,
-    /// Tokens added per response.
-    pub per_response: f64,
-    /// Tokens per unit of a thinking signature.
-    pub signature: f64,
-    /// Tokens added per thinking block that has one.
-    pub per_signature: f64,
-    /// Tokens per unit of thinking without a signature.
-    pub thinking: f64,
-    /// Tokens per image or document.
-    pub image: f64,
-    /// How attachment sizes, which are given for the newest family, scale to this one.
-    pub attachments: f64,
-    /// Tokens per round that no record shows (reminders the client does not write down).
-    pub drift: f64,
+/// Declares every coefficient once: as a field of [`Ratios`] (and so of `ratios.json`) and as a [`Coefficient`].
+macro_rules! coefficients {
+    ($($(#[$about:meta])+ $field:ident: $name:ident,)+) => {
+        /// Ratios of one family of models that share a tokenizer.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Ratios {
+            /// What the family is called in reports.
+            pub name: String,
+            /// First model version it covers, e.g. `[4, 7]`.
+            pub from: (u32, u32),
+            /// What the figures were fitted on.
+            pub note: String,
+            $($(#[$about])+ pub $field: f64,)+
+            /// Tokens per round that no record shows (reminders the client does not write down). Not part of any
+            /// block's size: only a simulation that runs over many rounds adds it.
+            pub drift: f64,
+        }
+
+        /// A coefficient of [`Ratios`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Coefficient {
+            $($(#[$about])+ $name,)+
+        }
+
+        impl Coefficient {
+            /// All of them, in the order of the data file.
+            pub const ALL: [Coefficient; [$(Coefficient::$name),+].len()] = [$(Coefficient::$name),+];
+
+            /// Its name in the data file.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Coefficient::$name => stringify!($field),)+
+                }
+            }
+        }
+
+        impl Index<Coefficient> for Ratios {
+            type Output = f64;
+
+            #[inline]
+            fn index(&self, coefficient: Coefficient) -> &f64 {
+                match coefficient {
+                    $(Coefficient::$name => &self.$field,)+
+                }
+            }
+        }
+
+        impl IndexMut<Coefficient> for Ratios {
+            fn index_mut(&mut self, coefficient: Coefficient) -> &mut f64 {
+                match coefficient {
+                    $(Coefficient::$name => &mut self.$field,)+
+                }
+            }
+        }
+    };
 }
+
+coefficients! {
+    /// Tokens per UTF-16 unit of results that are code: files read, edits.
+    code: Code,
+    /// The same for terminal output and searches.
+    terminal: Terminal,
+    /// The same for prose: web pages, sub-agents, everything else.
+    prose: Prose,
+    /// The same for acknowledgements of task lists.
+    tasks: Tasks,
+    /// The same for what users type and what the client puts in.
+    user: User,
+    /// The same for assistant text.
+    text: Text,
+    /// The same for the serialised input of tool calls.
+    call: Call,
+    /// Tokens per character that JSON escapes (line breaks, quotes, tabs).
+    escape: Escape,
+    /// The same inside tool calls.
+    call_escape: CallEscape,
+    /// Tokens per UTF-8 byte beyond one per unit, up to [`LATIN`] per unit.
+    wide: Wide,
+    /// Tokens per such byte beyond that: other scripts than Latin. Assumed; the logs that were fitted hold none.
+    script: Script,
+    /// Tokens added per tool result.
+    per_result: PerResult,
+    /// Tokens added per user text.
+    per_text: PerText,
+    /// Tokens added per tool call.
+    per_call: PerCall,
+    /// Tokens added per response.
+    per_response: PerResponse,
+    /// Tokens per unit of a thinking signature.
+    signature: Signature,
+    /// Tokens added per thinking block that has one.
+    per_signature: PerSignature,
+    /// Tokens per unit of thinking without a signature.
+    thinking: Thinking,
+    /// Tokens per image or document.
+    image: Image,
+    /// How attachment sizes, which are given for the claude-5 family, scale to this one.
+    attachments: Attachments,
+}
+
+/// Text in Latin script has at most this many bytes beyond one per unit.
+pub const LATIN: f64 = 0.3;
 
 /// Size of a kind of attachment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,7 +135,7 @@ pub struct AttachmentSize {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RatioTable {
-    /// What the figures were fitted on.
+    /// How the figures came about.
     pub note: String,
     /// Families by first version, ascending.
     pub families: Vec<Ratios>,
@@ -101,95 +158,108 @@ impl RatioTable {
     /// The family of a model. Unknown models are taken to be new.
     pub fn of(&self, model: &str) -> &Ratios {
         let version = model_version(model);
-        let covering = self.families.iter().rev().find(|family| version.is_none_or(|version| family.from <= version));
+        let covering = self
+            .families
+            .iter()
+            .rev()
+            .find(|family| version.is_none_or(|version| family.from <= version));
         covering.unwrap_or(&self.families[0])
     }
 
     /// Estimated tokens of a block that is not part of a response.
     pub fn input(&self, ratios: &Ratios, block: &Block, log: &Log) -> f64 {
-        let images = f64::from(block.images) * ratios.image;
-        match block.kind {
-            BlockKind::ToolResult => {
-                let rate = match result_class(log.string(block.name)) {
-                    ResultClass::Code => ratios.code,
-                    ResultClass::Terminal => ratios.terminal,
-                    ResultClass::Tasks => ratios.tasks,
-                    ResultClass::Prose => ratios.prose,
-                };
-                ratios.text_size(rate, ratios.escape, block) + ratios.per_result + images
-            }
-            BlockKind::Image | BlockKind::Document => ratios.image,
-            BlockKind::Attachment => self.attachment(ratios, block, log),
-            _ => ratios.text_size(ratios.user, ratios.escape, block) + ratios.per_text + images,
-        }
-    }
-
-    fn attachment(&self, ratios: &Ratios, block: &Block, log: &Log) -> f64 {
-        let kind = log.string(block.name);
-        let Some(size) = self.attachments.iter().find(|size| size.kind == kind) else {
-            return 0.0;
-        };
-        if size.only_with_text && block.units == 0 {
-            return 0.0;
-        }
-        ratios.attachments * (size.each + size.per_unit * f64::from(block.units))
+        let mut tokens = 0.0;
+        self.input_amounts(block, log, &mut |coefficient, amount| {
+            tokens += ratios[coefficient] * amount
+        });
+        tokens
     }
 
     /// Estimated tokens of a block of a response.
     pub fn output(&self, ratios: &Ratios, block: &Block, log: &Log) -> f64 {
+        let mut tokens = 0.0;
+        self.output_amounts(block, log, &mut |coefficient, amount| {
+            tokens += ratios[coefficient] * amount
+        });
+        // A signature has a part that is no thinking, so a very short one would come out below nothing.
+        f64::max(tokens, 0.0)
+    }
+
+    /// How much of which coefficient a block takes that is not part of a response.
+    #[inline]
+    pub fn input_amounts(&self, block: &Block, log: &Log, add: &mut impl FnMut(Coefficient, f64)) {
+        match block.kind {
+            BlockKind::Image | BlockKind::Document => return add(Coefficient::Image, 1.0),
+            BlockKind::Attachment => return add(Coefficient::Attachments, self.attachment(block, log)),
+            BlockKind::ToolResult => {
+                text_amounts(block, result_rate(log.string(block.name)), Coefficient::Escape, add);
+                add(Coefficient::PerResult, 1.0);
+            }
+            _ => {
+                text_amounts(block, Coefficient::User, Coefficient::Escape, add);
+                add(Coefficient::PerText, 1.0);
+            }
+        }
+        add(Coefficient::Image, f64::from(block.images));
+    }
+
+    /// How much of which coefficient a block of a response takes.
+    #[inline]
+    pub fn output_amounts(&self, block: &Block, log: &Log, add: &mut impl FnMut(Coefficient, f64)) {
         match block.kind {
             BlockKind::Thinking if block.extra > 0 => {
-                (ratios.signature * f64::from(block.extra) + ratios.per_signature).max(0.0)
+                add(Coefficient::Signature, f64::from(block.extra));
+                add(Coefficient::PerSignature, 1.0);
             }
-            BlockKind::Thinking => ratios.thinking * f64::from(block.units),
+            BlockKind::Thinking => add(Coefficient::Thinking, f64::from(block.units)),
             BlockKind::ToolCall => {
                 // The plan in such a call is put into the log by the client; the model did not write it.
-                let is_plan = log.string(block.name) == "ExitPlanMode";
-                let input = if is_plan { 0.0 } else { ratios.text_size(ratios.call, ratios.call_escape, block) };
-                input + ratios.per_call
+                if log.string(block.name) != "ExitPlanMode" {
+                    text_amounts(block, Coefficient::Call, Coefficient::CallEscape, add);
+                }
+                add(Coefficient::PerCall, 1.0);
             }
-            _ => ratios.text_size(ratios.text, ratios.escape, block),
+            _ => text_amounts(block, Coefficient::Text, Coefficient::Escape, add),
+        }
+    }
+
+    /// Size of an attachment in the family that the sizes are given for.
+    fn attachment(&self, block: &Block, log: &Log) -> f64 {
+        let kind = log.string(block.name);
+        let size = self.attachments.iter().find(|size| size.kind == kind);
+        match size {
+            Some(size) if block.units > 0 || !size.only_with_text => size.each + size.per_unit * f64::from(block.units),
+            _ => 0.0,
         }
     }
 }
 
-impl Ratios {
-    fn text_size(&self, rate: f64, escape: f64, block: &Block) -> f64 {
-        let units = f64::from(block.units);
-        let wide = f64::from(block.wide);
-        let latin = wide.min(0.3 * units);
-        rate * units + escape * f64::from(block.escapes) + self.wide * latin + self.script * (wide - latin)
-    }
+#[inline]
+fn text_amounts(block: &Block, rate: Coefficient, escape: Coefficient, add: &mut impl FnMut(Coefficient, f64)) {
+    let units = f64::from(block.units);
+    let wide = f64::from(block.wide);
+    let latin = wide.min(LATIN * units);
+    add(rate, units);
+    add(escape, f64::from(block.escapes));
+    add(Coefficient::Wide, latin);
+    add(Coefficient::Script, wide - latin);
 }
 
-/// What sort of text a tool's results are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResultClass {
-    /// Files and edits.
-    Code,
-    /// Shell output and searches.
-    Terminal,
-    /// Acknowledgements of task lists.
-    Tasks,
-    /// Everything else.
-    Prose,
-}
-
-/// The class of a tool.
-pub fn result_class(tool: &str) -> ResultClass {
+/// What a unit of a tool's results counts as.
+fn result_rate(tool: &str) -> Coefficient {
     match tool {
-        "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => ResultClass::Code,
-        "Bash" | "BashOutput" | "TaskOutput" | "KillShell" | "Grep" | "Glob" | "LS" => ResultClass::Terminal,
-        "TodoWrite" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | "TaskStop" => ResultClass::Tasks,
-        _ => ResultClass::Prose,
+        "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => Coefficient::Code,
+        "Bash" | "BashOutput" | "TaskOutput" | "KillShell" | "Grep" | "Glob" | "LS" => Coefficient::Terminal,
+        "TodoWrite" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | "TaskStop" => Coefficient::Tasks,
+        _ => Coefficient::Prose,
     }
 }
 
 /// Version in a model's name: `claude-opus-4-5-20251101` is 4.5, `claude-sonnet-5` is 5.0. Dates are no versions.
 pub fn model_version(model: &str) -> Option<(u32, u32)> {
-    let mut numbers = model.split('-').filter_map(|part| {
-        (part.len() <= 2).then(|| part.parse::<u32>().ok()).flatten()
-    });
+    let mut numbers = model
+        .split('-')
+        .filter_map(|part| (part.len() <= 2).then(|| part.parse::<u32>().ok()).flatten());
     let major = numbers.next()?;
     // `claude-3-5-sonnet`: both numbers stand before the name.
     Some((major, numbers.next().unwrap_or(0)))

@@ -4,8 +4,8 @@
 //! fetched something new: another range, or the file after an edit. A read is *redundant* only if the same version of the
 //! file was already in the window and covered the range.
 
-use crate::session::log::{Block, BlockKind};
-use std::collections::HashMap;
+use crate::session::build::IdMap;
+use crate::session::log::{Block, BlockKind, api_id};
 
 /// Reads of one session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,7 +39,8 @@ impl Reads {
 /// Follows the reads and edits of one chain.
 #[derive(Default)]
 pub struct ReadTracker {
-    files: HashMap<String, File>,
+    /// By hash of the path.
+    files: IdMap<u64, File>,
     /// Goes up whenever a shell command may have changed any file.
     world: u64,
     /// Goes up at every boundary: what was read before is gone.
@@ -78,7 +79,7 @@ impl ReadTracker {
         match (block.kind, tool) {
             (BlockKind::ToolCall, _) if block.may_change_files => self.world += 1,
             (BlockKind::ToolResult, "Edit" | "Write" | "MultiEdit" | "NotebookEdit") if !block.is_error => {
-                self.files.entry(path.to_owned()).or_default().edits += 1;
+                self.files.entry(api_id(path.as_bytes())).or_default().edits += 1;
             }
             (BlockKind::ToolResult, "Read") if !block.is_error && !path.is_empty() => {
                 self.read(block.range, path, tokens.max(0.0).round() as u64);
@@ -88,7 +89,7 @@ impl ReadTracker {
     }
 
     fn read(&mut self, (offset, limit): (u32, u32), path: &str, tokens: u64) {
-        let file = self.files.entry(path.to_owned()).or_default();
+        let file = self.files.entry(api_id(path.as_bytes())).or_default();
         let version = Version {
             edits: file.edits,
             world: self.world,

@@ -49,12 +49,7 @@ impl<W: Write> Session<'_, W> {
     }
 
     fn micro_compact(&mut self) -> io::Result<()> {
-        let before: u64 = self
-            .context
-            .clearable
-            .iter()
-            .map(|result| result.estimate)
-            .sum();
+        let before: u64 = self.context.clearable.iter().map(|result| result.estimate).sum();
         let mut remaining = before;
         let mut count = 0;
         for result in &self.context.clearable {
@@ -69,10 +64,7 @@ impl<W: Write> Session<'_, W> {
             return Ok(());
         }
         let cleared: Vec<Clearable> = self.context.clearable.drain(..count).collect();
-        let ids: Vec<String> = cleared
-            .iter()
-            .map(|result| format!("\"{}\"", result.id))
-            .collect();
+        let ids: Vec<String> = cleared.iter().map(|result| format!("\"{}\"", result.id)).collect();
         let uuid = Uuid::new(&mut self.rng);
         self.open(self.leaf);
         self.put(
@@ -90,15 +82,8 @@ impl<W: Write> Session<'_, W> {
             self.truth.boundaries_micro += 1;
         }
         self.leaf = Some(uuid);
-        let fell: u64 = cleared
-            .iter()
-            .map(|result| result.tokens.saturating_sub(12))
-            .sum();
-        self.context.size = self
-            .context
-            .size
-            .saturating_sub(fell)
-            .max(self.context.base);
+        let fell: u64 = cleared.iter().map(|result| result.tokens.saturating_sub(12)).sum();
+        self.context.size = self.context.size.saturating_sub(fell).max(self.context.base);
         // The prefix changed after the system prompt, so only that much is still cached.
         self.context.cached = self.context.base;
         Ok(())
@@ -160,15 +145,11 @@ impl<W: Write> Session<'_, W> {
             .map(|leaf| quoted(leaf.as_str()))
             .unwrap_or_else(|| "null".to_owned());
         let head = b"{\"parentUuid\":null".len();
-        self.line.splice(
-            head..head,
-            format!(",\"logicalParentUuid\":{logical}").into_bytes(),
-        );
+        self.line
+            .splice(head..head, format!(",\"logicalParentUuid\":{logical}").into_bytes());
         self.put(",\"type\":\"system\",\"subtype\":\"compact_boundary\",\"content\":\"Conversation compacted\"");
         if self.client.late_envelope() {
-            self.put(&format!(
-                ",\"level\":\"info\",\"compactMetadata\":{metadata}"
-            ));
+            self.put(&format!(",\"level\":\"info\",\"compactMetadata\":{metadata}"));
             self.stamp(uuid);
         } else {
             self.put(&format!(
@@ -189,11 +170,9 @@ impl<W: Write> Session<'_, W> {
 
     /// The summary after a boundary; the context starts anew from it.
     pub fn summary(&mut self, uuid: Uuid) -> io::Result<Uuid> {
-        let mut text =
-            Text::of("The conversation before this point was condensed. What matters of it:\n\n");
+        let mut text = Text::of("The conversation before this point was condensed. What matters of it:\n\n");
         let units = self.rng.range(6_000, 16_000);
-        self.pools
-            .write(&mut self.rng, Tongue::English, units, &mut text);
+        self.pools.write(&mut self.rng, Tongue::English, units, &mut text);
         let content = string_value(&text);
         self.open_user(self.leaf);
         self.put(",\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":");
@@ -232,10 +211,7 @@ impl<W: Write> Session<'_, W> {
         response.iterations = vec![response.usage.clone()];
         self.wait(2_000, 9_000);
         let spoken = self.now;
-        let calls: Vec<&Call> = blocks
-            .iter()
-            .filter_map(|block| block.call.as_ref())
-            .collect();
+        let calls: Vec<&Call> = blocks.iter().filter_map(|block| block.call.as_ref()).collect();
         let line_ids: Vec<Uuid> = blocks.iter().map(|_| Uuid::new(&mut self.rng)).collect();
         let summary = Uuid::new(&mut self.rng);
         let trail: u64 = calls.iter().map(|call| quarter(call.outcome.units)).sum();
@@ -247,19 +223,12 @@ impl<W: Write> Session<'_, W> {
         self.summary(summary)?;
         let resumed = self.now;
         self.now = spoken;
-        let stop = if calls.is_empty() {
-            "end_turn"
-        } else {
-            "tool_use"
-        };
+        let stop = if calls.is_empty() { "end_turn" } else { "tool_use" };
         for (block, uuid) in blocks.iter().zip(&line_ids) {
             self.assistant_as(*uuid, &mut response, self.leaf, &block.json, 0, Some(stop))?;
             self.now += 700;
         }
-        let sources = blocks
-            .iter()
-            .zip(&line_ids)
-            .filter(|(block, _)| block.call.is_some());
+        let sources = blocks.iter().zip(&line_ids).filter(|(block, _)| block.call.is_some());
         let tokens: u64 = calls.iter().map(|call| call.outcome.tokens).sum();
         for ((call, (_, source)), uuid) in calls.iter().zip(sources).zip(&result_ids) {
             let (content, after) = self.result_record(call, *source);

@@ -115,11 +115,7 @@ impl<W: Write> Session<'_, W> {
     /// Repeats the complete turns of another session under this session's id: same uuids, same message ids.
     pub fn resume(&mut self, prefix: &Prefix) -> io::Result<()> {
         for (kind, line) in &prefix.lines[..prefix.whole] {
-            let copy = replaced(
-                line,
-                prefix.session_id.as_bytes(),
-                self.who.session_id.as_bytes(),
-            );
+            let copy = replaced(line, prefix.session_id.as_bytes(), self.who.session_id.as_bytes());
             self.sink.intact(&copy, kind, &mut self.truth)?;
             self.truth.copied_records += 1;
         }

@@ -303,13 +303,7 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     /// A user record: `content` is the JSON value of the message, `before` and `after` go around uuid and timestamp.
-    pub fn user(
-        &mut self,
-        parent: Option<Uuid>,
-        content: &[u8],
-        before: &str,
-        after: &[u8],
-    ) -> io::Result<Uuid> {
+    pub fn user(&mut self, parent: Option<Uuid>, content: &[u8], before: &str, after: &[u8]) -> io::Result<Uuid> {
         let uuid = Uuid::new(&mut self.rng);
         self.open_user(parent);
         self.put(",\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":");
@@ -344,10 +338,7 @@ impl<'p, W: Write> Session<'p, W> {
     fn drop_thinking(&mut self) {
         let context = &mut self.context;
         if drops_thinking(&self.model) && context.thinking > 0 {
-            context.size = context
-                .size
-                .saturating_sub(context.thinking)
-                .max(context.base);
+            context.size = context.size.saturating_sub(context.thinking).max(context.base);
             context.cached = context.cached.min(context.turn_start);
         }
         context.thinking = 0;
@@ -427,8 +418,7 @@ impl<'p, W: Write> Session<'p, W> {
     pub fn begin(&mut self, output: u64) -> Response {
         let total = self.context.size;
         let life = if self.hour_cache { 3_600_000 } else { 300_000 };
-        let alive =
-            self.context.cached > 0 && self.now.saturating_sub(self.context.cached_at) < life;
+        let alive = self.context.cached > 0 && self.now.saturating_sub(self.context.cached_at) < life;
         let read = if alive {
             self.context.cached.min(total)
         } else if self.rng.permille(600) {
@@ -439,11 +429,7 @@ impl<'p, W: Write> Session<'p, W> {
         };
         let input = self.rng.range(2, 10).min(total - read);
         let write = total - read - input;
-        let (write_5m, write_1h) = if self.hour_cache {
-            (0, write)
-        } else {
-            (write, 0)
-        };
+        let (write_5m, write_1h) = if self.hour_cache { (0, write) } else { (write, 0) };
         Response {
             id: api_id(&mut self.rng, "msg_01"),
             request: self.request_ids.then(|| api_id(&mut self.rng, "req_011C")),
@@ -558,14 +544,7 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     /// The output that line `at` of `lines` shows.
-    fn shown_output(
-        &self,
-        at: usize,
-        lines: usize,
-        partial: u64,
-        last_is_final: bool,
-        output: u64,
-    ) -> u64 {
+    fn shown_output(&self, at: usize, lines: usize, partial: u64, last_is_final: bool, output: u64) -> u64 {
         match self.client.output_style() {
             OutputStyle::FinalOnAll => output,
             OutputStyle::FinalOnLast if at + 1 == lines => output,
@@ -609,12 +588,7 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     /// The same for a response whose usage the caller has set.
-    pub fn respond_with(
-        &mut self,
-        response: &mut Response,
-        blocks: &[Block],
-        order: Order,
-    ) -> io::Result<()> {
+    pub fn respond_with(&mut self, response: &mut Response, blocks: &[Block], order: Order) -> io::Result<()> {
         let output = response.usage.output;
         let partial = self.rng.range(1, 8);
         let last_is_final = self.rng.permille(300);
@@ -641,11 +615,7 @@ impl<'p, W: Write> Session<'p, W> {
         }
         self.end(response, shown);
         let is_thinking = |block: &&Block| block.json.starts_with(b"{\"type\":\"thinking\"");
-        self.context.thinking += blocks
-            .iter()
-            .filter(is_thinking)
-            .map(|block| block.tokens)
-            .sum::<u64>();
+        self.context.thinking += blocks.iter().filter(is_thinking).map(|block| block.tokens).sum::<u64>();
         // The cache entry dates from the first block.
         self.context.cached_at = started;
         for (call, uuid) in waiting {
@@ -708,9 +678,7 @@ impl<'p, W: Write> Session<'p, W> {
             after.extend_from_slice(&outcome.kept);
         }
         if self.client.names_source_of_results() {
-            after.extend_from_slice(
-                format!(",\"sourceToolAssistantUUID\":\"{}\"", source.as_str()).as_bytes(),
-            );
+            after.extend_from_slice(format!(",\"sourceToolAssistantUUID\":\"{}\"", source.as_str()).as_bytes());
         }
         (content, after)
     }
@@ -816,18 +784,10 @@ fn write_usage(line: &mut Vec<u8>, client: Client, response: &Response, output: 
 
 fn write_split(line: &mut Vec<u8>, usage: &Usage, hour_first: bool) {
     let (hour, minutes) = (("1h", usage.write_1h), ("5m", usage.write_5m));
-    let pair = if hour_first {
-        [hour, minutes]
-    } else {
-        [minutes, hour]
-    };
+    let pair = if hour_first { [hour, minutes] } else { [minutes, hour] };
     line.extend_from_slice(b",\"cache_creation\":{");
     for (at, (name, value)) in pair.into_iter().enumerate() {
-        line.extend_from_slice(if at == 0 {
-            b"\"ephemeral_"
-        } else {
-            b",\"ephemeral_"
-        });
+        line.extend_from_slice(if at == 0 { b"\"ephemeral_" } else { b",\"ephemeral_" });
         line.extend_from_slice(name.as_bytes());
         line.extend_from_slice(b"_input_tokens\":");
         number_into(line, value);

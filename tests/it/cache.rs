@@ -1,0 +1,266 @@
+//! The cache saves time and changes nothing: damaged, foreign, outdated or shared, the output is the same.
+
+use crate::fixture::{Fixture, case, corpus, files_below};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// A log is remembered by its times only once they are older than this.
+const RACY: Duration = Duration::from_millis(2_100);
+
+/// Output of one run, and what it said of the cache.
+fn run(fixture: &Fixture, path: &Path) -> (Vec<u8>, bool) {
+    let args = ["stats", "--format=csv", "--problems"].map(AsRef::as_ref);
+    let run = fixture.run(args.into_iter().chain([path.as_os_str()])).success();
+    (run.stdout, run.stderr.contains("cache-rebuilt"))
+}
+
+/// Files of the cache but the index.
+fn entries(fixture: &Fixture) -> Vec<PathBuf> {
+    let files = files_below(&fixture.cache())
+        .into_iter()
+        .filter(|file| file != Path::new("index"));
+    files.map(|file| fixture.cache().join(file)).collect()
+}
+
+fn contents(fixture: &Fixture) -> BTreeMap<PathBuf, Vec<u8>> {
+    entries(fixture)
+        .into_iter()
+        .map(|entry| (entry.clone(), std::fs::read(entry).expect("an entry")))
+        .collect()
+}
+
+/// A cache that knows the bundled logs, which nobody has touched for a while.
+fn warm() -> (Fixture, Vec<u8>) {
+    let fixture = Fixture::new();
+    let (cold, rebuilt) = run(&fixture, &corpus());
+    assert!(!rebuilt, "an empty cache has nothing to rebuild");
+    (fixture, cold)
+}
+
+#[test]
+fn a_second_run_gives_the_same_bytes_and_leaves_the_cache_alone() {
+    let (fixture, cold) = warm();
+    let before = contents(&fixture);
+    let index = std::fs::read(fixture.cache().join("index")).expect("an index");
+    assert!(before.len() > 50, "an entry for every content");
+    assert!(run(&fixture, &corpus()) == (cold, false));
+    assert!(contents(&fixture) == before);
+    assert_eq!(std::fs::read(fixture.cache().join("index")).expect("an index"), index);
+}
+
+#[test]
+fn what_is_cached_is_small() {
+    let (fixture, _) = warm();
+    let sizes = |files: Vec<PathBuf>| {
+        files
+            .iter()
+            .map(|file| file.metadata().expect("a file").len())
+            .sum::<u64>()
+    };
+    let logs = sizes(crate::fixture::logs_below(&corpus()));
+    let cached = sizes(entries(&fixture));
+    // Small logs pack badly: each brings its own names. Large ones have to stay below 3%, which the benchmarks measure.
+    assert!(cached * 5 < logs, "{cached} bytes for {logs}");
+}
+
+/// Damages every entry: the output stays, the run says so, and the entries are as they were.
+fn damaged(damage: impl Fn(&[u8]) -> Vec<u8>) {
+    let (fixture, cold) = warm();
+    let before = contents(&fixture);
+    for (entry, bytes) in &before {
+        std::fs::write(entry, damage(bytes)).expect("damaged");
+    }
+    let (output, rebuilt) = run(&fixture, &corpus());
+    assert!(output == cold, "a damaged cache changed the output");
+    assert!(rebuilt, "damage goes unreported");
+    assert!(contents(&fixture) == before, "entries are rebuilt");
+    let (output, rebuilt) = run(&fixture, &corpus());
+    assert!(output == cold && !rebuilt, "and good again");
+}
+
+#[test]
+fn entries_with_a_flipped_byte() {
+    for place in [0, 3, 8] {
+        damaged(|bytes| {
+            let mut bytes = bytes.to_vec();
+            let at = if place == 8 {
+                bytes.len() - 1
+            } else {
+                bytes.len() * place / 4
+            };
+            bytes[at] ^= 0x20;
+            bytes
+        });
+    }
+}
+
+#[test]
+fn entries_cut_short() {
+    damaged(|bytes| bytes[..bytes.len() / 2].to_vec());
+}
+
+#[test]
+fn entries_of_no_bytes() {
+    damaged(|_| Vec::new());
+}
+
+#[test]
+fn entries_of_another_version() {
+    damaged(|bytes| {
+        let mut bytes = bytes.to_vec();
+        bytes[6] ^= 0xff;
+        with_checksum(bytes)
+    });
+}
+
+/// A right checksum over wrong bytes: what a bug or another program may have left.
+#[test]
+fn entries_with_a_right_checksum_over_nonsense() {
+    damaged(|bytes| {
+        let mut bytes = bytes.to_vec();
+        let end = bytes.len() - 8;
+        bytes[8..end].fill(0xff);
+        with_checksum(bytes)
+    });
+}
+
+fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+    let end = bytes.len() - 8;
+    let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[..end]);
+    bytes[end..].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+/// An intact entry in another's place must not be taken for it.
+#[test]
+fn entries_in_the_place_of_others() {
+    let (fixture, cold) = warm();
+    let before = contents(&fixture);
+    let first = before.values().next().expect("an entry");
+    for entry in before.keys() {
+        std::fs::write(entry, first).expect("replaced");
+    }
+    assert!(
+        run(&fixture, &corpus()).0 == cold,
+        "an entry of another log was trusted"
+    );
+    assert!(contents(&fixture) == before, "entries are rebuilt");
+}
+
+#[test]
+fn an_index_that_is_none_is_no_index() {
+    let (fixture, cold) = warm();
+    let path = fixture.cache().join("index");
+    let index = std::fs::read(&path).expect("an index");
+    let mut flipped = index.clone();
+    flipped[40] ^= 1;
+    for wrong in [
+        Vec::new(),
+        b"garbage".to_vec(),
+        index[..index.len() - 1].to_vec(),
+        flipped,
+    ] {
+        std::fs::write(&path, wrong).expect("written");
+        assert!(run(&fixture, &corpus()) == (cold.clone(), false));
+        assert_eq!(std::fs::read(&path).expect("an index"), index, "written again");
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_costs_only_time() {
+    let fixture = Fixture::new();
+    // A file where the folder should be: nothing can be kept, not even by root.
+    fixture.write("cache", "in the way");
+    let (output, _) = run(&fixture, &case("plain"));
+    let args = ["stats", "--format=csv", "--no-cache"].map(AsRef::as_ref);
+    let without = fixture
+        .run(args.into_iter().chain([case("plain").as_os_str()]))
+        .success();
+    assert!(output == without.stdout);
+    assert_eq!(std::fs::read(fixture.cache()).expect("the file"), b"in the way");
+}
+
+#[test]
+fn a_log_that_was_touched_is_known_and_one_that_grew_is_read_again() {
+    let fixture = Fixture::new();
+    let content = crate::fixture::only_log("one-hour-writes");
+    let half = content
+        .split_inclusive(|&byte| byte == b'\n')
+        .take(3)
+        .map(<[u8]>::len)
+        .sum::<usize>();
+    let log = fixture.write("logs/session.jsonl", &content[..half]);
+    let logs = fixture.path("logs");
+    sleep(RACY);
+    let (first, _) = run(&fixture, &logs);
+    let entry = contents(&fixture);
+    assert_eq!(entry.len(), 1);
+    let index = std::fs::read(fixture.cache().join("index")).expect("an index");
+
+    let touched = std::time::SystemTime::now() - Duration::from_secs(3_600);
+    let file = std::fs::OpenOptions::new().append(true).open(&log).expect("the log");
+    file.set_modified(touched).expect("touched");
+    sleep(RACY);
+    assert_eq!(run(&fixture, &logs), (first.clone(), false));
+    assert_eq!(contents(&fixture), entry, "same content, same entry");
+    assert_ne!(
+        std::fs::read(fixture.cache().join("index")).expect("an index"),
+        index,
+        "the new times are remembered"
+    );
+
+    std::fs::write(&log, &content).expect("grown");
+    let args = ["stats", "--format=csv", "--no-cache"].map(AsRef::as_ref);
+    let fresh = fixture.run(args.into_iter().chain([logs.as_os_str()])).success().stdout;
+    assert_ne!(fresh, first);
+    assert_eq!(run(&fixture, &logs), (fresh.clone(), false), "read again");
+    sleep(RACY);
+    assert_eq!(run(&fixture, &logs), (fresh, false));
+    assert_eq!(entries(&fixture).len(), 1, "the outdated entry is gone");
+}
+
+#[test]
+fn a_moved_log_is_known_by_its_content() {
+    let fixture = Fixture::new();
+    let log = fixture.write("here/session.jsonl", crate::fixture::only_log("plain"));
+    sleep(RACY);
+    let (here, _) = run(&fixture, &fixture.path("here"));
+    let before = contents(&fixture);
+    std::fs::create_dir(fixture.path("there")).expect("a folder");
+    std::fs::rename(&log, fixture.path("there/session.jsonl")).expect("moved");
+    let (there, _) = run(&fixture, &fixture.path("there"));
+    assert_eq!((here, before), (there, contents(&fixture)));
+}
+
+#[test]
+fn several_runs_at_the_same_time() {
+    let fixture = Fixture::new();
+    let args = ["stats", "--format=csv", "--problems"].map(AsRef::as_ref);
+    let run_all = || {
+        let children = [(); 4].map(|()| {
+            let mut command = fixture.command(args.iter().copied().chain([corpus().as_os_str()]));
+            let pipes = command
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped());
+            pipes.spawn().expect("started")
+        });
+        children.map(|child| crate::fixture::Run::from(child.wait_with_output().expect("ended")).success())
+    };
+    let cold = run_all();
+    let warm = run_all();
+    for run in cold.iter().chain(&warm) {
+        assert!(run.stdout == cold[0].stdout);
+        assert!(!run.stderr.contains("cache-rebuilt"), "{}", run.stderr);
+    }
+    let is_hidden = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'))
+    };
+    assert_eq!(
+        entries(&fixture).into_iter().find(is_hidden),
+        None,
+        "no temporary files stay behind"
+    );
+}

@@ -1,0 +1,155 @@
+//! Lines that were made to break a reader: too many elements, too deep, too long. Each is read or named, within bounds.
+
+use crate::fixture::{Fixture, Run, figures, only_log};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// Puts a line between the lines of a good log: the good ones count as ever. Returns the kinds of the problems.
+fn between_good_lines(line: &[u8]) -> Vec<String> {
+    let fixture = Fixture::new();
+    let good = only_log("one-hour-writes");
+    let cut = good.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
+    let log = fixture.write("log.jsonl", [&good[..cut], line, b"\n", &good[cut..]].concat());
+    let stats = fixture.stats(log, &["--no-cache", "--problems"]);
+    assert_eq!(figures(&stats["totals"]), [3, 19, 140, 104_309, 700, 8_747]);
+    let problems = stats["problems"]["list"].as_array().expect("a list");
+    assert!(
+        problems
+            .iter()
+            .all(|problem| problem["line"] == 2 && problem["offset"] == cut),
+        "{problems:?}"
+    );
+    problems
+        .iter()
+        .map(|problem| problem["kind"].as_str().expect("a kind").to_owned())
+        .collect()
+}
+
+#[test]
+fn a_million_elements() {
+    let array = [b"[".to_vec(), b"0,".repeat(999_999), b"0]".to_vec()].concat();
+    assert_eq!(between_good_lines(&array), ["not-an-object"]);
+    let field = [&b"{\"type\":\"user\",\"unheard\":"[..], &array, b"}"].concat();
+    assert_eq!(between_good_lines(&field), [""; 0]);
+    let content = [
+        &b"{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":"[..],
+        &array,
+        b"}}",
+    ]
+    .concat();
+    assert_eq!(between_good_lines(&content), [""; 0]);
+}
+
+#[test]
+fn five_million_levels() {
+    assert_eq!(between_good_lines(&b"[".repeat(5_000_000)), ["too-deep"]);
+    assert_eq!(between_good_lines(&b"{\"a\":".repeat(5_000_000)), ["too-deep"]);
+    let closed = [b"[".repeat(2_500_000), b"]".repeat(2_500_000)].concat();
+    assert_eq!(between_good_lines(&closed), ["too-deep"]);
+    let inside = [&b"{\"type\":\"user\",\"unheard\":"[..], &closed, b"}"].concat();
+    assert_eq!(between_good_lines(&inside), ["too-deep"]);
+}
+
+/// Each could be a record that was torn; a reader that tries them all to the end takes the square of the length.
+#[test]
+fn torn_starts_without_end() {
+    assert_eq!(between_good_lines(&b"{\"type\":1]".repeat(500_000)), ["malformed"]);
+    let nested = [b"{\"type\":[".repeat(60), b"0,".repeat(500_000)].concat();
+    assert_eq!(between_good_lines(&nested), ["malformed"]);
+}
+
+#[test]
+fn twenty_megabytes_on_one_line() {
+    let text = "words and \\\"words\\\" ".repeat(1 << 20);
+    let line = format!(r#"{{"type":"user","uuid":"long","message":{{"role":"user","content":"{text}"}}}}"#);
+    assert!(line.len() > 20 << 20);
+    assert_eq!(between_good_lines(line.as_bytes()), [""; 0]);
+    // The same with a byte that makes it take the slow road.
+    let mended = line.replacen("words", "w\\ud800rds", 1);
+    assert_eq!(between_good_lines(mended.as_bytes()), ["text-mended"]);
+}
+
+#[test]
+fn a_line_above_the_limit_is_named_and_passed_over() {
+    let fixture = Fixture::new();
+    let long = format!(r#"{{"type":"user","uuid":"long","text":"{}"}}"#, "x".repeat(2 << 20));
+    let good = only_log("one-hour-writes");
+    let log = fixture.write("log.jsonl", [&good[..], long.as_bytes(), b"\n"].concat());
+    for io in ["--io=read", "--io=mmap"] {
+        let stats = fixture.stats(&log, &["--no-cache", "--max-line=1MiB", io]);
+        assert_eq!(figures(&stats["totals"])[0], 3, "{io}");
+        let stats = fixture.stats(&log, &["--no-cache", "--max-line=4MiB", io]);
+        assert_eq!(stats["problems"]["total"], 0, "{io}");
+    }
+    let stats = fixture.stats(&log, &["--no-cache", "--max-line=1MiB", "--io=read"]);
+    assert_eq!(stats["problems"]["by_kind"]["too-long"], 1);
+}
+
+/// Good lines, then one of a gigabyte that takes no space on disk, then good lines.
+fn sparse_log(fixture: &Fixture, size: u64) -> PathBuf {
+    let good = only_log("one-hour-writes");
+    let path = fixture.write("log.jsonl", &good);
+    let mut file = File::options().append(true).open(&path).expect("the log");
+    file.set_len(size).expect("room for a sparse file");
+    let other = only_log("missing-request-id");
+    file.write_all(&[b"\n", &other[..]].concat()).expect("written");
+    path
+}
+
+/// Largest memory of a process so far, in bytes.
+fn peak_memory(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim()
+        .strip_suffix(" kB")?
+        .parse::<u64>()
+        .ok()
+        .map(|kib| kib << 10)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_gigabyte_on_one_line_within_the_memory_limit() {
+    let fixture = Fixture::new();
+    let log = sparse_log(&fixture, 1 << 30);
+    // 256 MiB of addresses: a reader that holds or maps the line ends here.
+    let script = format!("ulimit -v {} && exec \"$0\" \"$@\"", 256 << 10);
+    let binary = env!("CARGO_BIN_EXE_backcast");
+    let args = [
+        "-c",
+        &script,
+        binary,
+        "stats",
+        "--no-cache",
+        "--threads=2",
+        "--format=json",
+        "--problems",
+    ];
+    let args = args.iter().map(Path::new).chain([log.as_path()]);
+    let mut command = fixture.hermetic("sh", args);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut peak = 0;
+    // The output is small enough for the pipe to hold it, so the child can end before it is read.
+    while child.try_wait().expect("a child").is_none() {
+        peak = peak_memory(child.id()).unwrap_or(peak);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let stats = Run::from(child.wait_with_output().expect("ended")).success().json();
+    assert_eq!(stats["problems"]["by_kind"]["too-long"], 1);
+    assert_eq!(stats["problems"]["total"], 1, "{}", stats["problems"]);
+    assert_eq!(
+        figures(&stats["totals"])[0],
+        3 + 2,
+        "what stands before and after it counts"
+    );
+    assert!(peak > 0 && peak < PEAK, "{} MiB", peak >> 20);
+}
+
+/// The goal is 64 MiB; a debug build is itself larger than a release build.
+const PEAK: u64 = if cfg!(debug_assertions) { 80 << 20 } else { 64 << 20 };

@@ -1,0 +1,77 @@
+//! A log that is being written: cut at every byte, what stands complete counts, and nothing else does.
+
+use crate::fixture::{Fixture, Told, only_log, plain_count, tell};
+use backcast::problem::Kind;
+use backcast::session::log::TroubleKind;
+use serde_json::Value;
+use std::fs::OpenOptions;
+
+/// Cuts a log at every byte, from the end.
+fn cut_everywhere(content: &[u8]) {
+    let fixture = Fixture::new();
+    let path = fixture.write("live.jsonl", content);
+    let file = OpenOptions::new().write(true).open(&path).expect("opened");
+    let mut torn_tails = 0;
+    for cut in (0..=content.len()).rev() {
+        file.set_len(cut as u64).expect("cut");
+        torn_tails += check_cut(&content[..cut], &tell(&path));
+    }
+    let lines = content
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .count();
+    assert!(torn_tails > content.len() - 4 * lines, "nearly every cut tears a line");
+}
+
+/// Checks one cut. Returns how many torn tails were reported.
+fn check_cut(rest: &[u8], told: &Told) -> usize {
+    let (complete, tail) = rest.split_at(
+        rest.iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |newline| newline + 1),
+    );
+    // A tail that is a whole object lacks only its newline: it counts.
+    let is_whole = serde_json::from_slice::<Value>(tail).is_ok_and(|value| value.is_object());
+    let counted = if is_whole { rest } else { complete };
+    let cut = rest.len();
+    assert_eq!(
+        told.figures,
+        plain_count(counted.split(|&byte| byte == b'\n')),
+        "cut at {cut}"
+    );
+    let (torn, others): (Vec<_>, Vec<_>) = told
+        .problems
+        .iter()
+        .partition(|problem| problem.kind == Kind::Line(TroubleKind::TornTail));
+    assert_eq!(
+        torn.len(),
+        usize::from(!tail.is_empty() && !is_whole),
+        "cut at {cut}: {torn:?}"
+    );
+    assert!(
+        torn.iter().all(|problem| problem.offset == Some(complete.len() as u64)),
+        "cut at {cut}: {torn:?}"
+    );
+    assert!(others.is_empty(), "cut at {cut}: {others:?}");
+    torn.len()
+}
+
+#[test]
+fn responses_of_several_lines_cut_at_every_byte() {
+    cut_everywhere(&only_log("missing-request-id"));
+}
+
+#[test]
+fn one_hour_writes_cut_at_every_byte() {
+    cut_everywhere(&only_log("one-hour-writes"));
+}
+
+#[test]
+fn an_unfinished_tail_is_no_loss() {
+    let fixture = Fixture::new();
+    let content = only_log("plain");
+    let path = fixture.write("live.jsonl", &content[..content.len() - 100]);
+    let args = ["stats", "--strict", "--problems", "--format=csv"].map(Into::into);
+    let run = fixture.run(args.into_iter().chain([path.into_os_string()])).success();
+    assert!(run.stderr.contains("torn-tail"), "{}", run.stderr);
+}

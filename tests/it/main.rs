@@ -1,0 +1,17 @@
+//! Integration tests: the binary as a person runs it, and the library where thousands of runs are needed.
+//!
+//! One test binary. [`fixture`] keeps every run away from the machine it runs on: a home of its own, a cache of its own,
+//! an empty environment. What the bundled logs must add up to stands in `corpus/*/expected.json`.
+
+mod cache;
+mod checker;
+mod cli;
+mod corpus;
+mod counting;
+mod determinism;
+mod files;
+mod fixture;
+mod garbage;
+mod hostile;
+mod live;
+mod truncation;
