@@ -32,6 +32,8 @@ pub enum PartKind {
     Log,
     /// Its line hashes.
     Lines,
+    /// What a session came to; named by the contents of its logs.
+    Report,
 }
 
 impl PartKind {
@@ -39,8 +41,21 @@ impl PartKind {
         match self {
             PartKind::Log => pack::is_intact(bytes),
             PartKind::Lines => Evidence::unpack(bytes).is_ok(),
+            PartKind::Report => unsealed(bytes).is_some(),
         }
     }
+}
+
+/// Ends bytes in a checksum of theirs.
+pub fn seal(bytes: &mut Vec<u8>) {
+    let checksum = xxhash_rust::xxh3::xxh3_64(bytes);
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// Bytes without their checksum, if it is right.
+pub fn unsealed(bytes: &[u8]) -> Option<&[u8]> {
+    let (body, checksum) = bytes.split_last_chunk::<8>()?;
+    (xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() == *checksum).then_some(body)
 }
 
 /// A cache in a folder.
@@ -98,7 +113,7 @@ impl Cache {
     }
 
     /// An entry ends in its own name, so that one in the place of another is told from it.
-    fn load(&self, content: &ContentHash, part: PartKind) -> Option<Vec<u8>> {
+    pub fn load(&self, content: &ContentHash, part: PartKind) -> Option<Vec<u8>> {
         let name = self.name(content, part);
         let mut bytes = fs::read(self.place(&name)).ok()?;
         let is_named = bytes.ends_with(name.as_bytes());
@@ -112,11 +127,11 @@ impl Cache {
 
     /// A part of the trace of a file, if it is known. A file whose stamp changed but whose size was seen before is hashed, in
     /// the hope that only its times changed.
-    pub fn get(&self, found: &Found, part: PartKind) -> Option<Vec<u8>> {
+    pub fn get(&self, found: &Found, part: PartKind) -> Option<(ContentHash, Vec<u8>)> {
         let key = path_key(&found.path);
         let known = self.known.get(&key);
         if let Some((_, content)) = known.filter(|(stamp, _)| *stamp == found.stamp) {
-            return self.load(content, part);
+            return Some((*content, self.load(content, part)?));
         }
         if !self.sizes.contains(&found.stamp.size) {
             return None;
@@ -124,18 +139,20 @@ impl Cache {
         let content = hash_file(&found.path, found.stamp.size).ok()?;
         let bytes = self.load(&content, part)?;
         self.remember(found, content);
-        Some(bytes)
+        Some((content, bytes))
     }
 
     /// Keeps a part of the trace of a file. Failing to do so costs time later, nothing else.
     pub fn put(&self, found: &Found, content: ContentHash, part: PartKind, packed: &[u8]) {
-        if !is_settled(found) {
-            return;
-        }
-        let name = self.name(&content, part);
-        if write_atomically(&self.place(&name), &[packed, name.as_bytes()]).is_ok() {
+        if self.store(&content, part, packed) {
             self.remember(found, content);
         }
+    }
+
+    /// Writes an entry; whether that worked.
+    pub fn store(&self, content: &ContentHash, part: PartKind, packed: &[u8]) -> bool {
+        let name = self.name(content, part);
+        write_atomically(&self.place(&name), &[packed, name.as_bytes()]).is_ok()
     }
 
     fn remember(&self, found: &Found, content: ContentHash) {
@@ -179,7 +196,7 @@ impl Cache {
 
 /// Whether a file is still what it was when it was found, and will show it if it changes. Logs that are being written would
 /// leave an entry behind at every run.
-fn is_settled(found: &Found) -> bool {
+pub fn is_settled(found: &Found) -> bool {
     let is_unchanged = fs::metadata(&found.path).is_ok_and(|metadata| Stamp::of(&metadata) == found.stamp);
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -228,8 +245,7 @@ pub fn write_index(entries: &HashMap<u128, (Stamp, ContentHash)>) -> Vec<u8> {
         }
         bytes.extend_from_slice(content);
     }
-    let checksum = xxhash_rust::xxh3::xxh3_64(&bytes);
-    bytes.extend_from_slice(&checksum.to_le_bytes());
+    seal(&mut bytes);
     bytes
 }
 
@@ -237,11 +253,7 @@ const INDEX_ENTRY: usize = 16 + 3 * 8 + 2 * 16 + 32;
 
 /// Reads an index; `None` if it is not one.
 pub fn read_index(bytes: &[u8]) -> Option<HashMap<u128, (Stamp, ContentHash)>> {
-    let (body, checksum) = bytes.split_last_chunk::<8>()?;
-    if xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() != *checksum {
-        return None;
-    }
-    let entries = body.strip_prefix(INDEX_MAGIC)?;
+    let entries = unsealed(bytes)?.strip_prefix(INDEX_MAGIC)?;
     if entries.len() % INDEX_ENTRY != 0 {
         return None;
     }

@@ -4,16 +4,18 @@
 //! them. The plan says which logs make up which session and who owns what. Then sessions are worked on side by side.
 //! Results come back in a fixed order, so output never depends on the number of threads.
 
-use crate::cache::{self, Cache, PartKind};
+use crate::cache::{self, Cache, ContentHash, PartKind};
 use crate::input::bytes::{Io, Limits, Log as OpenLog, Packing};
 use crate::input::discover::Found;
 use crate::input::walk::Walker;
+use crate::metrics::report::{SessionReport, Wanted, report};
 use crate::problem::{Kind, Problem};
-use crate::session::corpus::{LogOutline, Plan, plan};
+use crate::session::corpus::{LogOutline, Plan, SessionPlan, plan};
 use crate::session::evidence::Evidence;
 use crate::session::log::Log;
 use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
+use crate::tokens::ratios::RatioTable;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,6 +45,8 @@ pub struct Corpus {
     packed: Vec<Vec<u8>>,
     outlines: Vec<LogOutline>,
     plan: Plan,
+    /// Hashes of the logs' contents, of those that the cache may remember.
+    contents: Vec<Option<ContentHash>>,
     /// Line hashes of each log, packed, if they were wanted.
     lines_of: Vec<Vec<u8>>,
     /// Lines by record type, over all logs.
@@ -76,6 +80,7 @@ impl Corpus {
             limits: options.limits,
             packed: Vec::with_capacity(read.len()),
             outlines: Vec::with_capacity(read.len()),
+            contents: Vec::with_capacity(read.len()),
             lines_of: Vec::new(),
             plan: Plan::default(),
             kinds: BTreeMap::new(),
@@ -91,6 +96,7 @@ impl Corpus {
                 *corpus.kinds.entry(kind).or_insert(0) += count;
             }
             corpus.packed.push(one.packed);
+            corpus.contents.push(one.content);
             corpus.lines_of.extend(one.evidence);
             corpus.outlines.push(one.outline);
         }
@@ -114,14 +120,92 @@ impl Corpus {
         self.plan.sessions.len()
     }
 
+    /// Reports on every session, from the cache where it knows them.
+    pub fn reports(
+        &self,
+        table: &RatioTable,
+        wanted: &Wanted,
+        cache: Option<&Cache>,
+    ) -> (Vec<SessionReport>, Vec<Problem>) {
+        let cache = cache.filter(|_| wanted.is_plain());
+        let work = |session: &SessionPlan, parts: &dyn Fn() -> Vec<Part>| {
+            let key = cache.and_then(|cache| Some((cache, self.report_key(session)?)));
+            let known = key.and_then(|(cache, key)| cache.load(&key, PartKind::Report));
+            if let Some(report) = known.and_then(|bytes| self.known_report(session, &bytes)) {
+                return report;
+            }
+            let mut report = report(&session.id, &parts(), table, wanted);
+            if let Some((cache, key)) = key {
+                self.name_paths(session, &mut report, |paths, path| {
+                    paths.iter().position(|known| *known == path)?.to_string().into()
+                });
+                if let Ok(mut bytes) = postcard::to_allocvec(&report) {
+                    cache::seal(&mut bytes);
+                    cache.store(&key, PartKind::Report, &bytes);
+                }
+                self.name_paths(session, &mut report, |paths, number| {
+                    Some(paths.get(number.parse::<usize>().ok()?)?.to_string())
+                });
+            }
+            report
+        };
+        self.each_session(work)
+    }
+
+    /// What a report depends on, if it depends on nothing but contents that the cache may remember.
+    fn report_key(&self, session: &SessionPlan) -> Option<ContentHash> {
+        let mut hasher = blake3::Hasher::new();
+        hasher
+            .update(RatioTable::built_in_text().as_bytes())
+            .update(session.id.as_bytes());
+        for &log in &session.logs {
+            let is_own = self.plan.copied[log].is_empty();
+            hasher.update(&self.contents[log].filter(|_| is_own)?);
+        }
+        Some(*hasher.finalize().as_bytes())
+    }
+
+    /// A report from the cache. Logs may have moved since, so its problems name them by number.
+    fn known_report(&self, session: &SessionPlan, bytes: &[u8]) -> Option<SessionReport> {
+        let mut report = postcard::from_bytes::<SessionReport>(cache::unsealed(bytes)?).ok()?;
+        self.name_paths(session, &mut report, |paths, number| {
+            Some(paths.get(number.parse::<usize>().ok()?)?.to_string())
+        });
+        (report.id == session.id).then_some(report)
+    }
+
+    /// Renames the logs in the problems of a report.
+    fn name_paths(
+        &self,
+        session: &SessionPlan,
+        report: &mut SessionReport,
+        name: impl Fn(&[&str], &str) -> Option<String>,
+    ) {
+        if report.problems.is_empty() {
+            return;
+        }
+        let paths = session
+            .logs
+            .iter()
+            .map(|&log| self.outlines[log].path.as_str())
+            .collect::<Vec<_>>();
+        for problem in &mut report.problems {
+            problem.path = name(&paths, &problem.path).unwrap_or_default();
+        }
+    }
+
     /// Works on every session; results in the order of the plan. A session on which the work panics is a problem with
     /// its name, not the end of the run.
     pub fn map_sessions<R: Send>(&self, work: impl Fn(&str, &[Part]) -> R + Sync) -> (Vec<R>, Vec<Problem>) {
+        self.each_session(|session, parts| work(&session.id, &parts()))
+    }
+
+    fn each_session<R: Send>(
+        &self,
+        work: impl Fn(&SessionPlan, &dyn Fn() -> Vec<Part>) -> R + Sync,
+    ) -> (Vec<R>, Vec<Problem>) {
         let done = self.plan.sessions.par_iter().map(|session| {
-            let attempt = || {
-                let parts = session.logs.iter().map(|&log| self.part(log)).collect::<Vec<_>>();
-                work(&session.id, &parts)
-            };
+            let attempt = || work(session, &|| session.logs.iter().map(|&log| self.part(log)).collect());
             catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| {
                 let path = &self.outlines[session.logs[0]].path;
                 Problem::file(path, Kind::Internal, format!("session {}", session.id))
@@ -174,6 +258,7 @@ fn name_default_session(log: &mut Log, session: &str) {
 /// One log, read.
 struct ReadLog {
     packed: Vec<u8>,
+    content: Option<ContentHash>,
     evidence: Option<Vec<u8>>,
     outline: LogOutline,
     kinds: Vec<(String, u64)>,
@@ -191,8 +276,15 @@ fn read_log(found: &Found, options: &Options<'_>) -> ReadLog {
         None
     };
     if options.with_lines == lines.is_some()
-        && let Some(packed) = known(PartKind::Log)
-        && let Some(read) = finish(found, &path, packed, lines, Vec::new())
+        && let Some((content, packed)) = known(PartKind::Log)
+        && let Some(read) = finish(
+            found,
+            &path,
+            packed,
+            Some(content),
+            lines.map(|(_, lines)| lines),
+            Vec::new(),
+        )
     {
         (options.progress)(found.stamp.size);
         return read;
@@ -208,15 +300,15 @@ fn read_log(found: &Found, options: &Options<'_>) -> ReadLog {
     };
     let packed = pack::pack(&parsed.log);
     let lines = parsed.evidence.map(|evidence| evidence.pack());
-    if let (Some(cache), Some(content)) = (options.cache, content)
-        && parsed.problems.is_empty()
-    {
+    // A log that is being written would leave an entry behind at every run.
+    let content = content.filter(|_| parsed.problems.is_empty() && cache::is_settled(found));
+    if let (Some(cache), Some(content)) = (options.cache, content) {
         cache.put(found, content, PartKind::Log, &packed);
         if let Some(lines) = &lines {
             cache.put(found, content, PartKind::Lines, lines);
         }
     }
-    finish(found, &path, packed, lines, parsed.problems)
+    finish(found, &path, packed, content, lines, parsed.problems)
         .unwrap_or_else(|| unreachable!("a log that was just packed has an outline"))
 }
 
@@ -225,6 +317,7 @@ fn finish(
     found: &Found,
     path: &str,
     packed: Vec<u8>,
+    content: Option<ContentHash>,
     evidence: Option<Vec<u8>>,
     mut problems: Vec<Problem>,
 ) -> Option<ReadLog> {
@@ -242,6 +335,7 @@ fn finish(
     let outline = LogOutline::new(path.to_owned(), default_session, &outline);
     Some(ReadLog {
         packed,
+        content,
         evidence,
         outline,
         kinds,

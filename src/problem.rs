@@ -4,10 +4,10 @@
 //! end, printed with `--problems`, and changes the exit status only with `--strict`.
 
 use crate::session::log::{TROUBLE_KINDS, Trouble, TroubleKind};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What sort of problem it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// Trouble with a line.
     Line(TroubleKind),
@@ -137,7 +137,7 @@ impl Kind {
 }
 
 /// One problem, and where it is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Problem {
     /// The file.
     pub path: String,

@@ -61,8 +61,14 @@ const KEYS: &[&str] = &[
     "preservedMessages",
     "uuids",
     "compactedToolIds",
+    "userType",
+    "entrypoint",
+    "slug",
     "",
 ];
+
+/// Members that the client writes in a row, the same on every line of a session.
+const SETTING: &[&str] = &["entrypoint", "cwd", "sessionId", "version", "gitBranch", "slug"];
 
 /// Values that a record may hold under its keys.
 const TEXTS: &[&str] = &[
@@ -234,6 +240,16 @@ pub fn write_object(input: &mut Unstructured<'_>, line: &mut Vec<u8>, depth: usi
         // The keys that matter mostly hold what they should, else little of a record would ever be read.
         let is_apt = input.ratio(3, 4).unwrap_or(false) && depth > 0;
         match key {
+            "userType" if is_apt => {
+                write_value(input, line, 0, is_odd);
+                for key in SETTING {
+                    if input.ratio(1, 8).unwrap_or(false) {
+                        continue;
+                    }
+                    line.extend_from_slice(format!(",\"{key}\":").as_bytes());
+                    write_value(input, line, 1, is_odd);
+                }
+            }
             "message"
             | "usage"
             | "cache_creation"

@@ -94,7 +94,7 @@ fn content(input: &mut Unstructured<'_>) -> Vec<u8> {
             7 => near(input, 2 * BLOCK),
             8 => input.int_in_range(0..=2 * BLOCK + 9).unwrap_or(0),
             // Up to the next edge of a block.
-            _ => (near(input, BLOCK) - content.len() % BLOCK) % BLOCK,
+            _ => (BLOCK + near(input, BLOCK) - content.len() % BLOCK) % BLOCK,
         };
         let filler = b'a' + (content.len() % 23) as u8;
         content.extend(std::iter::repeat_n(filler, length));

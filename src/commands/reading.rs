@@ -15,15 +15,17 @@ use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
 
 /// Logs of a run.
-pub struct Reading {
+pub struct Reading<'a> {
     /// The logs.
     pub corpus: Corpus,
     /// How many there were.
     pub logs: usize,
+    /// The cache, if one is used.
+    pub cache: Option<&'a Cache>,
 }
 
 /// Reads the logs that the arguments name, then runs `work` on them, all on the same threads.
-pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(Reading) -> R + Send) -> Result<R> {
+pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(Reading<'_>) -> R + Send) -> Result<R> {
     let roots = roots(&args.paths)?;
     let found = discover(&roots, args.follow_links)?;
     if found.logs.is_empty() && found.problems.is_empty() {
@@ -63,6 +65,7 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
         work(Reading {
             corpus,
             logs: found.logs.len(),
+            cache: cache.as_ref(),
         })
     });
     if let Some(cache) = cache {

@@ -3,9 +3,9 @@
 use super::Ending;
 use super::reading::{Reading, close, problem_counts, with_logs};
 use crate::cli::{OutputArgs, StatsArgs};
-use crate::metrics::cost::PriceTable;
+use crate::metrics::cost::{PriceBook, PriceTable};
 use crate::metrics::quality::{self, Quality, quality};
-use crate::metrics::report::{Filter, SessionReport, Wanted, report};
+use crate::metrics::report::{Filter, SessionReport, Wanted};
 use crate::metrics::usage::{self, By, Counted, Row, Sums, columns, rows};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic};
 use crate::problem::{Problem, ProblemRow};
@@ -129,11 +129,10 @@ struct Stats {
 }
 
 impl Stats {
-    fn new(reading: Reading, filter: Filter, predictions: bool, table: &RatioTable) -> Stats {
+    fn new(reading: Reading<'_>, filter: Filter, predictions: bool, table: &RatioTable) -> Stats {
         let corpus = reading.corpus;
         let trace_bytes = corpus.trace_bytes();
-        let (mut sessions, defects) =
-            corpus.map_sessions(|id, parts| report(id, parts, table, &Wanted { filter, predictions }));
+        let (mut sessions, defects) = corpus.reports(table, &Wanted { filter, predictions }, reading.cache);
         let mut problems = corpus.problems;
         problems.extend(defects);
         let mut ledger = Ledger::default();
@@ -175,12 +174,13 @@ impl Stats {
 
     fn totals(&self, prices: &PriceTable, progress_only: bool) -> Sums {
         let mut sums = Sums::default();
+        let mut book = PriceBook::new(prices);
         for counted in self
             .counted
             .iter()
             .filter(|counted| counted.call.is_progress == progress_only)
         {
-            sums.add(&counted.call, self.model(counted), prices);
+            sums.add(&counted.call, book.find(self.model(counted)));
         }
         sums
     }

@@ -9,7 +9,7 @@ use super::json::{Kind, Source, Text, decoded_shape};
 use super::skim::{Declined, Shape};
 
 /// Token counts of one API call, or of several added up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tokens {
     /// Input that was neither read from nor written to the prompt cache.
     pub input: u64,

@@ -141,6 +141,32 @@ impl PriceTable {
     }
 }
 
+/// A price table that remembers what it was asked: a corpus has few models and many calls.
+pub struct PriceBook<'a> {
+    table: &'a PriceTable,
+    known: Vec<(String, Option<&'a Price>)>,
+}
+
+impl<'a> PriceBook<'a> {
+    /// Over a table.
+    pub fn new(table: &'a PriceTable) -> PriceBook<'a> {
+        PriceBook {
+            table,
+            known: Vec::new(),
+        }
+    }
+
+    /// The price of a model.
+    pub fn find(&mut self, model: &str) -> Option<&'a Price> {
+        if let Some((_, price)) = self.known.iter().find(|(known, _)| known == model) {
+            return *price;
+        }
+        let price = self.table.find(model);
+        self.known.push((model.to_owned(), price));
+        price
+    }
+}
+
 fn is_date(text: &str) -> bool {
     text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit())
 }

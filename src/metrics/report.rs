@@ -12,6 +12,7 @@ use crate::tokens::calibrate::{Origin, RoundSize, Unfit, size};
 use crate::tokens::ledger::{Booking, Ledger};
 use crate::tokens::ratios::RatioTable;
 use crate::tokens::reads::{ReadTracker, Reads};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
 /// Times that count; both ends included and excluded as ranges go.
@@ -43,8 +44,15 @@ pub struct Wanted {
     pub predictions: bool,
 }
 
+impl Wanted {
+    /// Whether it is what a plain run wants, so that a report of an earlier one will do.
+    pub fn is_plain(&self) -> bool {
+        !self.predictions && self.filter.since.is_none() && self.filter.until.is_none()
+    }
+}
+
 /// One API call, as far as one session tells.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Hash of the message id; 0 if it has none.
     pub message: u64,
@@ -75,7 +83,7 @@ pub struct Call {
 }
 
 /// The window of the main chain over its rounds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupancy {
     /// Rounds with a known window.
     pub rounds: u64,
@@ -109,7 +117,7 @@ impl Occupancy {
 }
 
 /// Boundaries by kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boundaries {
     /// Automatic compactions.
     pub auto: u64,
@@ -120,7 +128,7 @@ pub struct Boundaries {
 }
 
 /// How well a round was predicted from the one before.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Number of the model.
     pub model: u32,
@@ -133,7 +141,7 @@ pub struct Prediction {
 }
 
 /// A session in numbers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionReport {
     /// Its id.
     pub id: String,

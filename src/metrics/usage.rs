@@ -3,7 +3,7 @@
 //! One call may be told by several lines, sessions and sub-agents. [`merge`] finds the tellings of each and lets the most
 //! complete one count, in the place of the one that made it. [`rows`] groups what is left.
 
-use super::cost::{Pico, PriceTable, micro_usd};
+use super::cost::{Pico, Price, PriceBook, PriceTable, micro_usd};
 use super::report::{Call, SessionReport};
 use crate::output::{Column, InTable, Unit, Value};
 use crate::session::build::IdMap;
@@ -140,7 +140,7 @@ pub struct Sums {
 
 impl Sums {
     /// Adds a call.
-    pub fn add(&mut self, call: &Call, model: &str, prices: &PriceTable) {
+    pub fn add(&mut self, call: &Call, price: Option<&Price>) {
         let tokens = &call.tokens;
         self.responses += 1;
         self.input += tokens.input;
@@ -148,7 +148,7 @@ impl Sums {
         self.cache_read += tokens.cache_read;
         self.write_1h += tokens.cache_write_1h;
         self.write_5m += tokens.cache_write - tokens.cache_write_1h;
-        let cost = prices.find(model).map(|price| price.cost(tokens, call.window));
+        let cost = price.map(|price| price.cost(tokens, call.window));
         self.cost += cost.unwrap_or(0);
         self.unpriced += u64::from(cost.is_none());
         if call.is_sidechain {
@@ -238,6 +238,7 @@ pub fn rows(
     prices: &PriceTable,
 ) -> Vec<Row> {
     let mut rows = BTreeMap::<(String, Option<String>), Row>::new();
+    let mut book = PriceBook::new(prices);
     if by == By::Session {
         for (number, session) in sessions
             .iter()
@@ -270,8 +271,11 @@ pub fn rows(
             project: (by == By::Session).then(|| session.project.clone()),
             ..Row::default()
         });
-        row.sums.add(call, &name(call.model), prices);
-        row.models.insert(name(call.model));
+        let model = session.names.get(call.model as usize).map_or("", |model| model);
+        row.sums.add(call, book.find(model));
+        if !row.models.contains(model) {
+            row.models.insert(model.to_owned());
+        }
         row.sessions.insert(counted.session);
         if by != By::Session || apart {
             row.see(call.time);

@@ -63,14 +63,14 @@ pub struct Plan {
     pub copied: Vec<Vec<bool>>,
 }
 
-/// Who came first with which id: a table of record numbers, four bytes each, because a corpus has many records and the ids
-/// lie in the outlines anyway.
+/// Who came first with which id: a table of record numbers, each beside half of the id's hash so that the ids themselves,
+/// which lie in the outlines, are looked at only where they are the same.
 struct Owners<'a> {
     logs: &'a [LogOutline],
     /// Number of the first record of each log, counted over all logs.
     starts: Vec<u32>,
-    /// Record number plus one; zero is free. A power of two long, at most two thirds full.
-    slots: Vec<u32>,
+    /// Half of a hash, then a record number plus one; zero is free. A power of two long, at most two thirds full.
+    slots: Vec<u64>,
 }
 
 impl<'a> Owners<'a> {
@@ -93,19 +93,20 @@ impl<'a> Owners<'a> {
     /// The log that owns the id of a record: this one, if nobody came before.
     fn owner(&mut self, log: usize, record: usize) -> usize {
         let id = self.logs[log].ids[record];
+        let hash = (id.0 as u64 ^ (id.0 >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let half = hash >> 32 << 32;
         let mask = self.slots.len() - 1;
-        let mut slot = (id.0 as u64 ^ (id.0 >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 20 & mask;
+        let mut slot = hash as usize >> 12 & mask;
         loop {
-            match self.slots[slot] {
-                0 => {
-                    self.slots[slot] = self.starts[log] + record as u32 + 1;
-                    return log;
-                }
-                taken => {
-                    let (owner, known) = self.id(taken - 1);
-                    if known == id {
-                        return owner;
-                    }
+            let taken = self.slots[slot];
+            if taken == 0 {
+                self.slots[slot] = half | u64::from(self.starts[log] + record as u32 + 1);
+                return log;
+            }
+            if taken >> 32 << 32 == half {
+                let (owner, known) = self.id(taken as u32 - 1);
+                if known == id {
+                    return owner;
                 }
             }
             slot = (slot + 1) & mask;

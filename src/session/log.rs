@@ -427,7 +427,7 @@ pub struct Trouble {
 }
 
 /// Kinds of trouble with a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[repr(u8)]
 pub enum TroubleKind {
     /// Noise around a record was dropped.

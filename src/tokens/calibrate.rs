@@ -58,7 +58,7 @@ pub struct Pair {
 }
 
 /// Why two neighbouring calls say nothing about sizes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Unfit {
     /// The first call of a window.
     First,

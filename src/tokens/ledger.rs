@@ -3,10 +3,11 @@
 use super::calibrate::Origin;
 use crate::session::build::IdMap;
 use crate::session::log::{Block, BlockKind, Name};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What a block is counted as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Category {
     /// What people typed.
     Human,
@@ -78,7 +79,7 @@ impl Category {
 }
 
 /// Tokens by origin, in thousandths so that sums do not depend on their order.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// How many blocks.
     pub count: u64,
@@ -122,7 +123,7 @@ impl Amount {
 }
 
 /// Tokens by category and name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// By category and, where it has one, tool or kind.
     pub entries: BTreeMap<(Category, String), Amount>,

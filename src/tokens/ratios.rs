@@ -144,12 +144,17 @@ pub struct RatioTable {
 }
 
 static BUILT_IN: LazyLock<RatioTable> = LazyLock::new(|| {
-    let text = include_str!("ratios.json");
+    let text = RatioTable::built_in_text();
     // A unit test reads the same file, so this cannot fail in a released binary.
     serde_json::from_str(text).unwrap_or_else(|error| unreachable!("ratios.json: {error}"))
 });
 
 impl RatioTable {
+    /// Text of the table that comes with the program: what was sized with another one has to be sized again.
+    pub fn built_in_text() -> &'static str {
+        include_str!("ratios.json")
+    }
+
     /// The table that comes with the program.
     pub fn built_in() -> &'static RatioTable {
         &BUILT_IN

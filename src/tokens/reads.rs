@@ -8,7 +8,7 @@ use crate::session::build::IdMap;
 use crate::session::log::{Block, BlockKind, api_id};
 
 /// Reads of one session.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Reads {
     /// Reads with a result.
     pub count: u64,
