@@ -156,11 +156,10 @@ pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
             eprintln!("{problem}");
         }
     } else if !args.quiet && !problems.is_empty() {
-        let counts = problem_counts(problems)
-            .iter()
-            .map(|(kind, count)| format!("{count} {kind}"))
-            .collect::<Vec<_>>();
-        eprintln!("problems: {} (--problems lists them)", counts.join(", "));
+        eprintln!("problems (--problems lists them with file and line):");
+        for (kind, count) in problem_counts(problems) {
+            eprintln!("{count:>8}  {kind}");
+        }
     }
     let lost = problems.iter().any(|problem| problem.kind.is_loss());
     if args.strict && lost {

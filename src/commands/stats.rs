@@ -319,10 +319,11 @@ impl View<'_> {
         if reads.repeated_files > 0 {
             writeln!(
                 out,
-                "Files read more than once: {}; {} of {} read tokens by the simple formula, {} truly redundant.",
+                "Files read more than once: {}. Of {} tokens read, {} by the simple\n  formula \
+                 and {} truly (same version, range covered) were there already.",
                 grouped(reads.repeated_files),
-                percent(reads.duplicate_tokens, reads.tokens),
                 grouped(reads.tokens),
+                percent(reads.duplicate_tokens, reads.tokens),
                 percent(reads.redundant_tokens, reads.tokens)
             )?;
         }
@@ -337,7 +338,7 @@ impl View<'_> {
         if self.progress_only.responses > 0 {
             writeln!(
                 out,
-                "Sub-agents' calls seen only in progress records, not in the totals: {}, {}.",
+                "Sub-agents' calls that only progress records show, not in the totals:\n  {} calls, {}.",
                 grouped(self.progress_only.responses),
                 dollars(self.progress_only.cost_micro_usd())
             )?;
@@ -346,7 +347,7 @@ impl View<'_> {
             let models = self.unknown.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
             writeln!(
                 out,
-                "No price is known for: {models} ({} calls; --prices FILE adds some).",
+                "No price is known for {models}\n  (calls: {}; --prices FILE takes a table that has one).",
                 self.totals.unpriced
             )?;
         }

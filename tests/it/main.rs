@@ -14,4 +14,5 @@ mod fixture;
 mod garbage;
 mod hostile;
 mod live;
+mod samples;
 mod truncation;
