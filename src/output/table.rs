@@ -33,8 +33,9 @@ impl Default for Look {
 /// Spaces between two columns.
 const GAP: u16 = 2;
 
-/// Text is not shortened below this as long as some other column can go instead.
-const TEXT_FLOOR: usize = 12;
+/// Text is not shortened below this as long as some other column can go instead; the room is for all columns of text
+/// together, because a name that stands alone has to say everything.
+const TEXT_ROOM: usize = 24;
 
 /// The library counts terminal columns in 16 bits; a wider table than this is cut like one for a narrow terminal.
 const WIDEST: usize = 30_000;
@@ -151,9 +152,9 @@ fn fit(lanes: &[Lane], room: usize) -> Vec<Option<usize>> {
 fn text_cap<'a>(lanes: impl ExactSizeIterator<Item = &'a Lane> + Clone, room: usize) -> Option<usize> {
     let gaps = usize::from(GAP) * (lanes.len() - 1);
     let total = |cap| gaps + lanes.clone().map(|lane| lane.capped(cap)).sum::<usize>();
-    (TEXT_FLOOR..=room.max(TEXT_FLOOR))
-        .rev()
-        .find(|&cap| total(cap) <= room)
+    let texts = lanes.clone().filter(|lane| lane.unit == Unit::Text).count();
+    let floor = TEXT_ROOM / texts.max(1);
+    (floor..=room.max(floor)).rev().find(|&cap| total(cap) <= room)
 }
 
 /// Header, rule, rows and, if the lanes hold one cell more than that, another rule and the total.
@@ -198,14 +199,18 @@ fn draw(shown: &[(&Lane, usize)], rows: usize, colour: bool) -> String {
     table.to_string()
 }
 
-/// Text of at most `room` terminal columns; what is too long loses its middle, since both ends of a path or of an
-/// identifier tell more than what is between them.
+/// Text of at most `room` terminal columns; what is too long loses its middle, since both ends of an identifier tell more
+/// than what is between them. Of an absolute path only the end tells.
 fn shortened(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
     let left = room.saturating_sub(width(ELLIPSIS));
-    let head = taken(text.chars(), left / 2);
+    let head = if text.starts_with('/') {
+        Vec::new()
+    } else {
+        taken(text.chars(), left / 2)
+    };
     let tail: Vec<char> = taken(text.chars().rev(), left - chars_width(&head));
     // A mark that has lost its letter would sit on the ellipsis.
     let tail: Vec<char> = tail.into_iter().rev().skip_while(|&c| char_width(c) == 0).collect();
@@ -309,7 +314,7 @@ Not shown at this width: Started
     #[test]
     fn narrow_gives_up_optional_columns_first_and_says_so() {
         let rows = sample::rows();
-        let text = table(&sample::sheet(&rows), 52);
+        let text = table(&sample::sheet(&rows), 58);
         assert!(text.lines().next().unwrap().ends_with("Cached"), "{text}");
         assert!(
             text.ends_with("Not shown at this width: Session, Took, Started\n"),
@@ -402,7 +407,7 @@ Not shown at this width: Started
                 ..Row::default()
             },
         ];
-        let text = table(&sample::sheet(&rows), 52);
+        let text = table(&sample::sheet(&rows), 58);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(width(lines[2]), width(lines[3]), "{text}");
     }
