@@ -25,15 +25,13 @@ const RACY_NANOS: i128 = 2_000_000_000;
 /// Hash of a log's content.
 pub type ContentHash = [u8; 32];
 
-/// The two parts of a trace: the small form, and the line hashes that only some questions need.
+/// The two parts of a log's trace: the small form, and the line hashes that only some questions need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartKind {
     /// The packed log.
     Log,
     /// Its line hashes.
     Lines,
-    /// What a session came to; named by the contents of its logs.
-    Report,
 }
 
 impl PartKind {
@@ -41,19 +39,18 @@ impl PartKind {
         match self {
             PartKind::Log => pack::is_intact(bytes),
             PartKind::Lines => Evidence::unpack(bytes).is_ok(),
-            PartKind::Report => unsealed(bytes).is_some(),
         }
     }
 }
 
 /// Ends bytes in a checksum of theirs.
-pub fn seal(bytes: &mut Vec<u8>) {
+fn seal(bytes: &mut Vec<u8>) {
     let checksum = xxhash_rust::xxh3::xxh3_64(bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
 }
 
 /// Bytes without their checksum, if it is right.
-pub fn unsealed(bytes: &[u8]) -> Option<&[u8]> {
+fn unsealed(bytes: &[u8]) -> Option<&[u8]> {
     let (body, checksum) = bytes.split_last_chunk::<8>()?;
     (xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() == *checksum).then_some(body)
 }
@@ -113,7 +110,7 @@ impl Cache {
     }
 
     /// An entry ends in its own name, so that one in the place of another is told from it.
-    pub fn load(&self, content: &ContentHash, part: PartKind) -> Option<Vec<u8>> {
+    fn load(&self, content: &ContentHash, part: PartKind) -> Option<Vec<u8>> {
         let name = self.name(content, part);
         let mut bytes = fs::read(self.place(&name)).ok()?;
         let is_named = bytes.ends_with(name.as_bytes());
@@ -144,15 +141,38 @@ impl Cache {
 
     /// Keeps a part of the trace of a file. Failing to do so costs time later, nothing else.
     pub fn put(&self, found: &Found, content: ContentHash, part: PartKind, packed: &[u8]) {
-        if self.store(&content, part, packed) {
+        let name = self.name(&content, part);
+        if write_atomically(&self.place(&name), &[packed, name.as_bytes()]).is_ok() {
             self.remember(found, content);
         }
     }
 
-    /// Writes an entry; whether that worked.
-    pub fn store(&self, content: &ContentHash, part: PartKind, packed: &[u8]) -> bool {
-        let name = self.name(content, part);
-        write_atomically(&self.place(&name), &[packed, name.as_bytes()]).is_ok()
+    /// One place per session, so that what a session came to replaces what it came to before it grew.
+    fn report_place(&self, session: &str) -> PathBuf {
+        let name = blake3::hash(session.as_bytes()).to_hex();
+        self.folder.join("sessions").join(&name[..2]).join(&name[2..])
+    }
+
+    /// What a session came to, if it came to it from the same contents: `key` names them.
+    pub fn report(&self, session: &str, key: &ContentHash) -> Option<Vec<u8>> {
+        let mut bytes = fs::read(self.report_place(session)).ok()?;
+        if !bytes.ends_with(key) {
+            return None;
+        }
+        bytes.truncate(bytes.len() - key.len());
+        let body = unsealed(&bytes).map(<[u8]>::len);
+        if body.is_none() {
+            self.note_rebuilt();
+        }
+        bytes.truncate(body?);
+        Some(bytes)
+    }
+
+    /// Keeps what a session came to.
+    pub fn keep_report(&self, session: &str, key: &ContentHash, mut bytes: Vec<u8>) {
+        seal(&mut bytes);
+        // Failing to do so costs time later, nothing else.
+        let _ = write_atomically(&self.report_place(session), &[&bytes, key]);
     }
 
     fn remember(&self, found: &Found, content: ContentHash) {

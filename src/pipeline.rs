@@ -128,28 +128,30 @@ impl Corpus {
         cache: Option<&Cache>,
     ) -> (Vec<SessionReport>, Vec<Problem>) {
         let cache = cache.filter(|_| wanted.is_plain());
-        let work = |session: &SessionPlan, parts: &dyn Fn() -> Vec<Part>| {
-            let key = cache.and_then(|cache| Some((cache, self.report_key(session)?)));
-            let known = key.and_then(|(cache, key)| cache.load(&key, PartKind::Report));
-            if let Some(report) = known.and_then(|bytes| self.known_report(session, &bytes)) {
+        self.each_session(|session, parts| {
+            let known = cache.and_then(|cache| Some((cache, self.report_key(session)?)));
+            let Some((cache, key)) = known else {
+                return report(&session.id, &parts(), table, wanted);
+            };
+            if let Some(bytes) = cache.report(&session.id, &key)
+                && let Ok(mut report) = postcard::from_bytes::<SessionReport>(&bytes)
+            {
+                // Logs may have moved since, so the problems of a kept report name them by number.
+                self.rename_logs(session, &mut report, |paths, number| {
+                    Some((*paths.get(number.parse::<usize>().ok()?)?).to_owned())
+                });
                 return report;
             }
-            let mut report = report(&session.id, &parts(), table, wanted);
-            if let Some((cache, key)) = key {
-                self.name_paths(session, &mut report, |paths, path| {
-                    paths.iter().position(|known| *known == path)?.to_string().into()
-                });
-                if let Ok(mut bytes) = postcard::to_allocvec(&report) {
-                    cache::seal(&mut bytes);
-                    cache.store(&key, PartKind::Report, &bytes);
-                }
-                self.name_paths(session, &mut report, |paths, number| {
-                    Some(paths.get(number.parse::<usize>().ok()?)?.to_string())
-                });
+            let fresh = report(&session.id, &parts(), table, wanted);
+            let mut kept = fresh.clone();
+            self.rename_logs(session, &mut kept, |paths, path| {
+                Some(paths.iter().position(|known| *known == path)?.to_string())
+            });
+            if let Ok(bytes) = postcard::to_allocvec(&kept) {
+                cache.keep_report(&session.id, &key, bytes);
             }
-            report
-        };
-        self.each_session(work)
+            fresh
+        })
     }
 
     /// What a report depends on, if it depends on nothing but contents that the cache may remember.
@@ -165,17 +167,8 @@ impl Corpus {
         Some(*hasher.finalize().as_bytes())
     }
 
-    /// A report from the cache. Logs may have moved since, so its problems name them by number.
-    fn known_report(&self, session: &SessionPlan, bytes: &[u8]) -> Option<SessionReport> {
-        let mut report = postcard::from_bytes::<SessionReport>(cache::unsealed(bytes)?).ok()?;
-        self.name_paths(session, &mut report, |paths, number| {
-            Some(paths.get(number.parse::<usize>().ok()?)?.to_string())
-        });
-        (report.id == session.id).then_some(report)
-    }
-
     /// Renames the logs in the problems of a report.
-    fn name_paths(
+    fn rename_logs(
         &self,
         session: &SessionPlan,
         report: &mut SessionReport,

@@ -141,7 +141,7 @@ pub struct Prediction {
 }
 
 /// A session in numbers.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionReport {
     /// Its id.
     pub id: String,
