@@ -365,6 +365,7 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
         } else {
             walker
         };
+        walker.expect(part.end.min(found.stamp.size) - part.start);
         let done = open.read(&found.path, part, options.limits, &mut walker);
         let kind = match found.packing {
             Packing::Plain => Kind::Unreadable,

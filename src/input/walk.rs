@@ -43,6 +43,11 @@ impl<'p> Walker<'p> {
         }
     }
 
+    /// Makes room for about `bytes` of log.
+    pub fn expect(&mut self, bytes: u64) {
+        self.builder.expect(bytes);
+    }
+
     /// The log so far.
     pub fn into_builder(self) -> Builder {
         self.builder

@@ -45,7 +45,8 @@ pub struct Builder {
     scopes: IdMap<Scope, u32>,
     kinds: IdMap<Name, u64>,
     /// Parents as they were written, until [`Builder::finish`] resolves them.
-    parents: Vec<(Option<Id>, Option<Id>)>,
+    /// Zero stands for none: there are many of these.
+    parents: Vec<(Id, Id)>,
     /// Scope of the previous record and the texts it was made of: nearly every record repeats them.
     recent: Recent,
     /// Record types seen so far, a few dozen at most: what they are made of, their name, and how many there were.
@@ -223,7 +224,10 @@ impl Builder {
         }
 
         let id = self.id(record.uuid).unwrap_or_default();
-        let parents = (self.id(record.parent), self.id(record.logical_parent));
+        let parents = (
+            self.id(record.parent).unwrap_or_default(),
+            self.id(record.logical_parent).unwrap_or_default(),
+        );
         self.recent_id = record
             .uuid
             .and_then(|text| text.raw().try_into().ok())
@@ -409,6 +413,16 @@ impl Builder {
         name
     }
 
+    /// Makes room for the records of about `bytes` of log, so that lists need not grow step by step.
+    pub fn expect(&mut self, bytes: u64) {
+        // Records are three kilobytes long in the mean, and most have one block.
+        let records = usize::try_from(bytes / 2500).unwrap_or(0).min(1 << 16) + 16;
+        self.log.records.reserve(records);
+        self.log.blocks.reserve(records);
+        self.log.responses.reserve(records * 2 / 3);
+        self.parents.reserve(records);
+    }
+
     /// Makes room for what `parts` hold together, so that joining them does not hold everything twice over.
     pub fn reserve(&mut self, parts: &[&Builder]) {
         let sum = |count: fn(&Builder) -> usize| parts.iter().map(|part| count(part)).sum();
@@ -502,9 +516,9 @@ impl Builder {
                 }
             }
         }
-        let link = |id: Option<Id>| match id {
-            None => Link::None,
-            Some(id) => index.get(&id.0).map_or(Link::Elsewhere(id), |&at| Link::Here(at)),
+        let link = |id: Id| match id {
+            Id(0) => Link::None,
+            id => index.get(&id.0).map_or(Link::Elsewhere(id), |&at| Link::Here(at)),
         };
         for (record, (parent, logical)) in std::iter::zip(&mut self.log.records, &self.parents) {
             record.parent = link(*parent);
