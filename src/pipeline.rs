@@ -10,6 +10,7 @@ use crate::input::discover::Found;
 use crate::input::walk::Walker;
 use crate::metrics::report::{SessionReport, Wanted, report};
 use crate::problem::{Kind, Problem};
+use crate::session::build::Builder;
 use crate::session::corpus::{LogOutline, Plan, SessionPlan, plan};
 use crate::session::evidence::Evidence;
 use crate::session::log::Log;
@@ -18,6 +19,7 @@ use crate::session::thread::Part;
 use crate::tokens::ratios::RatioTable;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A part of a big file that one thread reads at a time.
@@ -358,43 +360,43 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
             };
         }
     };
-    let built = open.parts(PART).into_par_iter().map(|part| {
+    let read_part = |part: &Range<u64>| {
         let walker = Walker::new(options.limits.max_line, options.progress);
         let mut walker = if options.with_lines {
             walker.with_evidence()
         } else {
             walker
         };
-        walker.expect(part.end.min(found.stamp.size) - part.start);
-        let done = open.read(&found.path, part, options.limits, &mut walker);
+        walker.expect(part.end.min(found.stamp.size).saturating_sub(part.start));
+        let done = open.read(&found.path, part.clone(), options.limits, &mut walker);
         let kind = match found.packing {
             Packing::Plain => Kind::Unreadable,
             Packing::Gzip | Packing::Zstd => Kind::BrokenStream,
         };
-        (
-            walker.into_parts(),
-            done.err().map(|error| Problem::file(path, kind, error.to_string())),
-        )
-    });
-    let mut built = built.collect::<Vec<_>>().into_iter();
-    let Some(((mut whole, mut evidence), first_problem)) = built.next() else {
-        return Parsed::default();
+        let problem = done.err().map(|error| Problem::file(path, kind, error.to_string()));
+        (walker.into_parts(), problem)
     };
-    let mut problems = Vec::from_iter(first_problem);
-    whole.reserve(
-        &built
-            .as_slice()
-            .iter()
-            .map(|((builder, _), _)| builder)
-            .collect::<Vec<_>>(),
-    );
-    for ((builder, lines), problem) in built {
-        problems.extend(problem);
-        if let (Some(evidence), Some(lines)) = (&mut evidence, lines) {
-            evidence.append(lines, whole.block_count());
+    let parts = open.parts(PART);
+    let mut problems = Vec::new();
+    let mut joined: Option<(Builder, Option<Evidence>)> = None;
+    // A few parts at a time, so that a big log is not held twice over: in parts, and joined.
+    for wave in parts.chunks(2 * rayon::current_num_threads()) {
+        for ((builder, lines), problem) in wave.par_iter().map(read_part).collect::<Vec<_>>() {
+            problems.extend(problem);
+            let Some((whole, evidence)) = &mut joined else {
+                let (whole, _) = joined.insert((builder, lines));
+                if parts.len() > 1 {
+                    whole.expect(found.stamp.size);
+                }
+                continue;
+            };
+            if let (Some(evidence), Some(lines)) = (evidence, lines) {
+                evidence.append(lines, whole.block_count());
+            }
+            whole.append(builder);
         }
-        whole.append(builder);
     }
+    let (whole, evidence) = joined.unwrap_or_default();
     Parsed {
         log: whole.finish(),
         evidence,

@@ -143,6 +143,11 @@ impl Log {
                 read_blocks(flate2::bufread::MultiGzDecoder::new(file), 0, None, limits, lines)
             }
             Packing::Zstd => read_blocks(zstd::Decoder::new(&self.file)?, 0, None, limits, lines),
+            Packing::Plain if part.start == 0 && part.end >= self.size => {
+                let mut file = &self.file;
+                file.seek(SeekFrom::Start(0))?;
+                read_blocks(file.take(self.size), 0, None, limits, lines)
+            }
             Packing::Plain => {
                 // Parts are read side by side, so each has a handle (and a position) of its own.
                 let mut file = File::open(path)?;

@@ -106,7 +106,8 @@ pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, Sear
         }
     }
     let mut found = search.found;
-    found.logs.sort_by(|a, b| a.path.cmp(&b.path));
+    // By bytes, not by components: the same order everywhere, and many times faster.
+    found.logs.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
     found.problems.sort();
     Ok(found)
 }

@@ -362,9 +362,7 @@ fn book_calls(
     names: &mut Names,
 ) {
     let rewound = threaded.rewound.iter().copied().collect::<HashSet<Node>>();
-    let mut known = IdMap::<u64, u32>::default();
-    // Further calls with a message id that is known but another request: rare, so a list beside the map.
-    let mut others: Vec<u32> = Vec::new();
+    let mut index = CallIndex::default();
     for node in session.own_nodes() {
         let Some(line) = session.response(node) else { continue };
         let log = session.log(node);
@@ -395,23 +393,38 @@ fn book_calls(
             is_copied,
             is_rewound: rewound.contains(&node),
         };
-        let first = (line.message != 0).then(|| known.get(&line.message).copied()).flatten();
-        let is_same = |at: &u32| call.is_same(&report.calls[*at as usize]);
-        let same = first
-            .filter(is_same)
-            .or_else(|| first.and_then(|_| others.iter().copied().find(is_same)));
-        match (same, first) {
-            (Some(at), _) => report.calls[at as usize].merge(&call),
-            (None, first) => {
-                let at = report.calls.len() as u32;
-                match first {
-                    Some(_) => others.push(at),
-                    None => {
-                        known.insert(line.message, at);
-                    }
-                }
+        match index.find(&call, |at| &report.calls[at as usize]) {
+            Some(at) => report.calls[at as usize].merge(&call),
+            None => {
+                index.insert(&call, report.calls.len() as u32);
                 report.calls.push(call);
             }
+        }
+    }
+}
+
+/// Finds the telling of a call that is known already, in a list that the caller keeps.
+#[derive(Default)]
+pub struct CallIndex {
+    first: IdMap<u64, u32>,
+    /// Further calls with a message id that is known but another request: rare, so a list beside the map.
+    others: Vec<u32>,
+}
+
+impl CallIndex {
+    /// Place of the same call; `call_at` gives the calls of the list.
+    pub fn find<'a>(&self, call: &Call, call_at: impl Fn(u32) -> &'a Call) -> Option<u32> {
+        let first = *self.first.get(&call.message).filter(|_| call.message != 0)?;
+        let is_same = |at: &u32| call.is_same(call_at(*at));
+        Some(first)
+            .filter(is_same)
+            .or_else(|| self.others.iter().copied().find(is_same))
+    }
+
+    /// Remembers where a call that was not found is put.
+    pub fn insert(&mut self, call: &Call, at: u32) {
+        if call.message != 0 && *self.first.entry(call.message).or_insert(at) != at {
+            self.others.push(at);
         }
     }
 }

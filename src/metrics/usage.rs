@@ -4,9 +4,8 @@
 //! complete one count, in the place of the one that made it. [`rows`] groups what is left.
 
 use super::cost::{Pico, Price, PriceBook, PriceTable, micro_usd};
-use super::report::{Call, SessionReport};
+use super::report::{Call, CallIndex, SessionReport};
 use crate::output::{Column, InTable, Unit, Value};
-use crate::session::build::IdMap;
 use crate::session::log::{NO_TIME, Time};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -24,28 +23,13 @@ pub struct Counted {
 ///
 /// The calls are taken out of the reports: there is one list of them at a time.
 pub fn merge(sessions: &mut [SessionReport]) -> Vec<Counted> {
-    let total = sessions.iter().map(|session| session.calls.len()).sum();
     let mut counted: Vec<Counted> = Vec::new();
-    let mut known = IdMap::<u64, u32>::with_capacity_and_hasher(total, Default::default());
-    // Further calls with a message id that is known but another request: rare, so a list beside the map.
-    let mut others: Vec<u32> = Vec::new();
+    let mut index = CallIndex::default();
     for (number, session) in sessions.iter_mut().enumerate() {
+        let session_number = number as u32;
         for call in &std::mem::take(&mut session.calls) {
-            let session_number = number as u32;
-            let first = (call.message != 0).then(|| known.get(&call.message).copied()).flatten();
-            let is_same = |at: &u32| call.is_same(&counted[*at as usize].call);
-            let same = first
-                .filter(is_same)
-                .or_else(|| first.and_then(|_| others.iter().copied().find(is_same)));
-            let Some(at) = same else {
-                let at = counted.len() as u32;
-                match first {
-                    Some(_) => others.push(at),
-                    None if call.message != 0 => {
-                        known.insert(call.message, at);
-                    }
-                    None => {}
-                }
+            let Some(at) = index.find(call, |at| &counted[at as usize].call) else {
+                index.insert(call, counted.len() as u32);
                 counted.push(Counted {
                     session: session_number,
                     call: *call,

@@ -416,20 +416,11 @@ impl Builder {
     /// Makes room for the records of about `bytes` of log, so that lists need not grow step by step.
     pub fn expect(&mut self, bytes: u64) {
         // Records are three kilobytes long in the mean, and most have one block.
-        let records = usize::try_from(bytes / 2500).unwrap_or(0).min(1 << 16) + 16;
+        let records = usize::try_from(bytes / 2500).unwrap_or(0).min(1 << 20) + 16;
         self.log.records.reserve(records);
         self.log.blocks.reserve(records);
         self.log.responses.reserve(records * 2 / 3);
         self.parents.reserve(records);
-    }
-
-    /// Makes room for what `parts` hold together, so that joining them does not hold everything twice over.
-    pub fn reserve(&mut self, parts: &[&Builder]) {
-        let sum = |count: fn(&Builder) -> usize| parts.iter().map(|part| count(part)).sum();
-        self.log.records.reserve_exact(sum(|part| part.log.records.len()));
-        self.log.responses.reserve_exact(sum(|part| part.log.responses.len()));
-        self.log.blocks.reserve_exact(sum(|part| part.log.blocks.len()));
-        self.parents.reserve_exact(sum(|part| part.parents.len()));
     }
 
     /// Joins the builder of the part of the file that follows this one.
