@@ -9,7 +9,7 @@
 
 use crate::input::discover::{Found, Stamp};
 use crate::session::evidence::Evidence;
-use crate::session::pack;
+use crate::session::pack::{self, seal, unsealed};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -43,18 +43,6 @@ impl PartKind {
     }
 }
 
-/// Ends bytes in a checksum of theirs.
-fn seal(bytes: &mut Vec<u8>) {
-    let checksum = xxhash_rust::xxh3::xxh3_64(bytes);
-    bytes.extend_from_slice(&checksum.to_le_bytes());
-}
-
-/// Bytes without their checksum, if it is right.
-fn unsealed(bytes: &[u8]) -> Option<&[u8]> {
-    let (body, checksum) = bytes.split_last_chunk::<8>()?;
-    (xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() == *checksum).then_some(body)
-}
-
 /// A cache in a folder.
 pub struct Cache {
     folder: PathBuf,
@@ -84,7 +72,7 @@ impl Cache {
     }
 
     /// Notes an entry that could not be used.
-    pub fn note_rebuilt(&self) {
+    fn note_rebuilt(&self) {
         self.rebuilt.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -135,11 +123,13 @@ impl Cache {
         }
         let content = hash_file(&found.path, found.stamp.size).ok()?;
         let bytes = self.load(&content, part)?;
-        self.remember(found, content);
+        if is_settled(found) {
+            self.remember(found, content);
+        }
         Some((content, bytes))
     }
 
-    /// Keeps a part of the trace of a file. Failing to do so costs time later, nothing else.
+    /// Keeps a part of the trace of a file that [`is_settled`]. Failing to do so costs time later, nothing else.
     pub fn put(&self, found: &Found, content: ContentHash, part: PartKind, packed: &[u8]) {
         let name = self.name(&content, part);
         if write_atomically(&self.place(&name), &[packed, name.as_bytes()]).is_ok() {
@@ -176,9 +166,7 @@ impl Cache {
     }
 
     fn remember(&self, found: &Found, content: ContentHash) {
-        if is_settled(found)
-            && let Ok(mut fresh) = self.fresh.lock()
-        {
+        if let Ok(mut fresh) = self.fresh.lock() {
             fresh.push((path_key(&found.path), found.stamp, content));
         }
     }

@@ -117,11 +117,6 @@ impl Corpus {
         (sum(&self.packed), lines)
     }
 
-    /// How many sessions there are.
-    pub fn sessions(&self) -> usize {
-        self.plan.sessions.len()
-    }
-
     /// Reports on every session, from the cache where it knows them.
     pub fn reports(
         &self,

@@ -1,11 +1,11 @@
 //! Hashes of content lines: what tells later whether a line of a file is still somewhere in the window.
 //!
-//! A part of the trace of its own, because it is several times larger than the rest and only some questions need it. Each
+//! A part of the trace of its own, because it is as large as the rest and only some questions need it. Each
 //! text of a block gives the hashes of its lines, trimmed, without the line numbers and paths that tools print before
 //! them; lines shorter than six characters say too little. Texts are kept apart by what they mean: shown to the model,
 //! replaced by an edit, or written by it.
 
-use super::pack::Damaged;
+use super::pack::{Damaged, Reader, Writer, seal, unsealed};
 
 /// What a text means for the files in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,32 +100,30 @@ impl Evidence {
 
     /// The packed form: sets as distance to the block before, role, count, hashes; then a checksum.
     pub fn pack(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
+        let mut out = Writer { bytes: MAGIC.to_vec() };
         let mut block = 0;
         for set in &self.sets {
-            put(&mut bytes, u64::from(set.block - block) << 2 | set.role as u64);
-            put(&mut bytes, set.lines.len() as u64);
+            out.number((u64::from(set.block - block) << 2) | set.role as u64);
+            out.number(set.lines.len() as u64);
             for line in &set.lines {
-                bytes.extend_from_slice(&line.to_le_bytes());
+                out.bytes.extend_from_slice(&line.to_le_bytes());
             }
             block = set.block;
         }
-        let checksum = xxhash_rust::xxh3::xxh3_64(&bytes);
-        bytes.extend_from_slice(&checksum.to_le_bytes());
-        bytes
+        seal(&mut out.bytes);
+        out.bytes
     }
 
     /// Reads the packed form. Wrong bytes give an error, never a panic.
     pub fn unpack(bytes: &[u8]) -> Result<Evidence, Damaged> {
-        let (body, checksum) = bytes.split_last_chunk::<8>().ok_or(Damaged)?;
-        if xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() != *checksum {
-            return Err(Damaged);
-        }
-        let mut rest = body.strip_prefix(MAGIC).ok_or(Damaged)?;
+        let body = unsealed(bytes).ok_or(Damaged)?;
+        let mut input = Reader {
+            bytes: body.strip_prefix(MAGIC).ok_or(Damaged)?,
+        };
         let mut evidence = Evidence::default();
         let mut block = 0u32;
-        while !rest.is_empty() {
-            let head = take(&mut rest)?;
+        while !input.bytes.is_empty() {
+            let head = input.number()?;
             block = u32::try_from(head >> 2)
                 .ok()
                 .and_then(|step| block.checked_add(step))
@@ -136,11 +134,11 @@ impl Evidence {
                 2 => Role::Written,
                 _ => return Err(Damaged),
             };
-            let length = usize::try_from(take(&mut rest)?)
+            let length = usize::try_from(input.number()?)
                 .ok()
                 .and_then(|count| count.checked_mul(4))
                 .ok_or(Damaged)?;
-            let (lines, after) = rest.split_at_checked(length).ok_or(Damaged)?;
+            let lines = input.slice(length)?;
             let lines = lines
                 .as_chunks::<4>()
                 .0
@@ -148,34 +146,12 @@ impl Evidence {
                 .map(|line| u32::from_le_bytes(*line))
                 .collect();
             evidence.sets.push(LineSet { block, role, lines });
-            rest = after;
         }
         Ok(evidence)
     }
 }
 
 const MAGIC: &[u8; 8] = b"bclines\x01";
-
-fn put(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
-fn take(bytes: &mut &[u8]) -> Result<u64, Damaged> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first().ok_or(Damaged)?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Ok(value);
-        }
-    }
-    Err(Damaged)
-}
 
 #[cfg(test)]
 mod tests {

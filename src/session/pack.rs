@@ -16,12 +16,13 @@ pub const MAGIC: &[u8; 8] = b"bcast\x00\x01\n";
 #[error("not a packed log of this version, or damaged")]
 pub struct Damaged;
 
-struct Writer {
-    bytes: Vec<u8>,
+/// Writes packed numbers.
+pub(super) struct Writer {
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Writer {
-    fn number(&mut self, mut value: u64) {
+    pub(super) fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);
             value >>= 7;
@@ -79,8 +80,9 @@ impl Writer {
     }
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
+/// Reads packed numbers.
+pub(super) struct Reader<'a> {
+    pub(super) bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
@@ -92,7 +94,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn number(&mut self) -> Result<u64, Damaged> {
+    pub(super) fn number(&mut self) -> Result<u64, Damaged> {
         let first = self.byte()?;
         if first < 0x80 {
             return Ok(u64::from(first));
@@ -124,7 +126,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn slice(&mut self, length: usize) -> Result<&'a [u8], Damaged> {
+    pub(super) fn slice(&mut self, length: usize) -> Result<&'a [u8], Damaged> {
         let (slice, rest) = self.bytes.split_at_checked(length).ok_or(Damaged)?;
         self.bytes = rest;
         Ok(slice)
@@ -236,8 +238,7 @@ pub fn pack(log: &Log) -> Vec<u8> {
     pack_responses(&mut out, log);
     pack_blocks(&mut out, log);
     pack_rest(&mut out, log);
-    let checksum = xxhash_rust::xxh3::xxh3_64(&out.bytes);
-    out.hash(checksum);
+    seal(&mut out.bytes);
     // Packed logs are held until the end of the run.
     out.bytes.shrink_to_fit();
     out.bytes
@@ -644,12 +645,21 @@ fn unpack_rest(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
     Ok(())
 }
 
+/// Ends bytes in a checksum of theirs.
+pub fn seal(bytes: &mut Vec<u8>) {
+    let checksum = xxhash_rust::xxh3::xxh3_64(bytes);
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// Bytes without their checksum, if it is right.
+pub fn unsealed(bytes: &[u8]) -> Option<&[u8]> {
+    let (body, checksum) = bytes.split_last_chunk::<8>()?;
+    (xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() == *checksum).then_some(body)
+}
+
 /// Whether the checksum of a packed log is right.
 pub fn is_intact(bytes: &[u8]) -> bool {
-    let Some((body, checksum)) = bytes.split_last_chunk::<8>() else {
-        return false;
-    };
-    body.starts_with(MAGIC) && xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() == *checksum
+    unsealed(bytes).is_some_and(|body| body.starts_with(MAGIC))
 }
 
 /// The front of a packed log: what is needed to see which logs belong together, without unpacking the rest.
