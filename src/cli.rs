@@ -38,6 +38,8 @@ pub struct Cli {
 pub enum Command {
     /// Tokens and cost by session, project, model, day, branch or tool, and what filled the window.
     Stats(StatsArgs),
+    /// Holds what a policy predicts against the compactions that were recorded.
+    Validate(ValidateArgs),
     /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
     Synth(SynthArgs),
     /// Prints a completion script for a shell.
@@ -163,6 +165,45 @@ pub struct StatsArgs {
     /// Show how well sizes are estimated: every round predicted from the one before.
     #[arg(long, help_heading = "Output")]
     pub quality: bool,
+    /// How results are written.
+    #[command(flatten)]
+    pub out: OutputArgs,
+}
+
+/// Which policy.
+#[derive(Debug, Args)]
+pub struct PolicyArgs {
+    /// Policy: the name of a preset, or a TOML file of differences from one. `recorded` takes for every call the policy of
+    /// the client version that made it.
+    #[arg(long, value_name = "NAME|FILE", default_value = "recorded", help_heading = "Policy")]
+    pub policy: String,
+    /// Sets one value of the policy, e.g. `window.percent=70`; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Policy")]
+    pub set: Vec<String>,
+    /// Context window of the model in tokens, where you know it; without it, it is inferred.
+    #[arg(long, value_name = "TOKENS", help_heading = "Policy")]
+    pub window: Option<u64>,
+    /// Take over the client's own switches: its environment variables and its settings file.
+    #[arg(long, help_heading = "Policy")]
+    pub client_env: bool,
+    /// Price table to use instead of the built-in one (JSON).
+    #[arg(long, value_name = "FILE", help_heading = "Policy")]
+    pub prices: Option<PathBuf>,
+}
+
+/// Arguments of `validate`.
+#[derive(Debug, Args)]
+pub struct ValidateArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Walk through the boundaries of one session step by step, so that they can be checked by hand. The beginning of its
+    /// id is enough.
+    #[arg(long, value_name = "SESSION", help_heading = "Output")]
+    pub explain: Option<String>,
     /// How results are written.
     #[command(flatten)]
     pub out: OutputArgs,

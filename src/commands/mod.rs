@@ -3,9 +3,12 @@
 #![allow(clippy::disallowed_methods, reason = "commands join the pure middle to the world")]
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
+mod policy;
 mod reading;
 mod stats;
 mod synth;
+mod validate;
+mod writing;
 
 use crate::cli::{Cli, Command};
 use anyhow::Result;
@@ -25,6 +28,7 @@ pub enum Ending {
 pub fn run(cli: Cli) -> Result<Ending> {
     match cli.command {
         Command::Stats(args) => stats::run(&args),
+        Command::Validate(args) => validate::run(&args),
         Command::Synth(args) => synth::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -77,7 +77,10 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
 /// The paths that were named, or the client's own folder.
 fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if paths.is_empty() {
-        let folder = client_projects().context("no path given, and no home folder to look for sessions in")?;
+        let home = client_home();
+        let folder = home
+            .map(|home| home.join("projects"))
+            .context("no path given, and no home folder to look for sessions in")?;
         if !folder.is_dir() {
             bail!(
                 "no path given, and {} does not exist\n  hint: name logs or folders to read, or set CLAUDE_CONFIG_DIR",
@@ -105,13 +108,12 @@ fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(roots)
 }
 
-/// `$CLAUDE_CONFIG_DIR/projects`, or `~/.claude/projects`.
-fn client_projects() -> Option<PathBuf> {
+/// `$CLAUDE_CONFIG_DIR`, or `~/.claude`.
+pub fn client_home() -> Option<PathBuf> {
     let named = std::env::var_os("CLAUDE_CONFIG_DIR")
         .filter(|folder| !folder.is_empty())
         .map(PathBuf::from);
-    let home = named.or_else(|| std::env::home_dir().map(|home| home.join(".claude")))?;
-    Some(home.join("projects"))
+    named.or_else(|| std::env::home_dir().map(|home| home.join(".claude")))
 }
 
 /// Where the cache lies; `None` if it is switched off or there is no place for it.

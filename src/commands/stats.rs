@@ -2,12 +2,13 @@
 
 use super::Ending;
 use super::reading::{Reading, close, problem_counts, with_logs};
-use crate::cli::{OutputArgs, StatsArgs};
+use super::writing::{emit, load_prices};
+use crate::cli::StatsArgs;
 use crate::metrics::cost::{PriceBook, PriceTable};
 use crate::metrics::quality::{self, Quality, quality};
 use crate::metrics::report::{Filter, SessionReport, Wanted};
 use crate::metrics::usage::{self, By, Counted, Row, Sums, columns, rows};
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic};
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
 use crate::problem::{Problem, ProblemRow};
 use crate::session::log::Time;
 use crate::tokens::calibrate::Origin;
@@ -20,7 +21,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -47,7 +48,7 @@ pub fn run(args: &StatsArgs) -> Result<Ending> {
     {
         bail!("--since must lie before --until");
     }
-    let prices = load_prices(args)?;
+    let prices = load_prices(args.prices.as_deref())?;
     let table = RatioTable::built_in();
     let stats = with_logs(&args.input, args.quality, |reading| {
         Stats::new(reading, filter, args.quality, table)
@@ -66,14 +67,6 @@ pub fn run(args: &StatsArgs) -> Result<Ending> {
     Ok(close(&args.input, &stats.problems))
 }
 
-fn load_prices(args: &StatsArgs) -> Result<PriceTable> {
-    let Some(path) = &args.prices else {
-        return Ok(PriceTable::built_in().clone());
-    };
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    PriceTable::parse(&text).with_context(|| path.display().to_string())
-}
-
 /// A date or a time; as an end, a date means the end of its day.
 fn parse_moment(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
     if let Ok(timestamp) = text.parse::<Timestamp>() {
@@ -84,32 +77,6 @@ fn parse_moment(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
         .map_err(|_| anyhow!("`{text}` is neither a date (2026-11-01) nor a time (2026-11-01T12:00:00Z)"))?;
     let date = if is_end { date.checked_add(1.day())? } else { date };
     Ok(date.to_zoned(zone.clone())?.timestamp().as_millisecond())
-}
-
-/// Writes to the file or to standard output.
-fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Result<()>) -> Result<()> {
-    if let Some(path) = &args.output {
-        return Ok(atomic::write_with(path, args.force, |out| write(out, Look::default()))?);
-    }
-    let mut out = io::stdout().lock();
-    let is_terminal = out.is_terminal();
-    if args.format.is_binary() && is_terminal {
-        bail!("{:?} is binary: name a file with --output", args.format);
-    }
-    let width = if is_terminal {
-        comfy_table::Table::new().width().map_or(80, usize::from)
-    } else {
-        80
-    };
-    let colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    write(
-        &mut out,
-        Look {
-            width: width.clamp(40, 200),
-            colour,
-        },
-    )?;
-    Ok(out.flush()?)
 }
 
 /// Everything that was found out.

@@ -120,6 +120,16 @@ impl<'a> Session<'a> {
         self.log(node).boundaries.get(number as usize)
     }
 
+    /// Whether the message that a boundary followed is in the log.
+    pub fn has_leaf(&self, node: Node) -> bool {
+        let record = self.record(node);
+        let link = match record.logical_parent {
+            Link::None => record.parent,
+            link => link,
+        };
+        matches!(self.target(node, link), Target::Node(_))
+    }
+
     /// Whether another session owns the node.
     pub fn is_copied(&self, node: Node) -> bool {
         self.part(node).is_copied(self.nodes[node as usize].1 as usize)
@@ -190,6 +200,10 @@ pub struct Round {
     pub lines: Nodes,
     /// Turn it belongs to, from 0.
     pub turn: u32,
+    /// Records between the round before and this one were never written.
+    pub is_after_hole: bool,
+    /// The client answered something by itself in between, as it does when a session is taken up again.
+    pub is_after_restart: bool,
 }
 
 /// The conversation of a main agent or of one sub-agent.
@@ -203,6 +217,9 @@ pub struct Chain {
     pub rounds: Vec<Round>,
     /// What was added after the last response.
     pub tail: Nodes,
+    /// Inputs that were taken in from beside the chain, in order: results of parallel calls. A client that is started
+    /// again reads the chain alone, and so forgets them.
+    pub beside: Vec<Node>,
 }
 
 /// A session, threaded.
@@ -282,6 +299,8 @@ struct Walk<'s, 'a> {
     taken: Vec<bool>,
     /// The chain, oldest first once `climb` is done.
     chain: Vec<Node>,
+    /// Records that follow one that was never written.
+    after_holes: Vec<Node>,
     problems: Vec<Problem>,
 }
 
@@ -292,6 +311,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             nodes,
             taken: vec![false; session.nodes.len()],
             chain: Vec::new(),
+            after_holes: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -328,7 +348,10 @@ impl<'s, 'a> Walk<'s, 'a> {
             Target::Missing if breaks => self
                 .problems
                 .push(self.session.problem(node, Kind::BoundaryWithoutLeaf)),
-            Target::Missing => self.problems.push(self.session.problem(node, Kind::MissingParent)),
+            Target::Missing => {
+                self.after_holes.push(node);
+                self.problems.push(self.session.problem(node, Kind::MissingParent));
+            }
             Target::OtherSession => return None,
             // Old clients wrote no boundary, only a summary that starts a new chain.
             Target::None if breaks || record.is_summary => {}
@@ -373,16 +396,21 @@ impl<'s, 'a> Walk<'s, 'a> {
             IdMap::<u64, usize>::with_capacity_and_hasher(self.chain.len() / 2, Default::default());
         let mut round_of_call = IdMap::<u64, usize>::with_capacity_and_hasher(self.chain.len() / 2, Default::default());
         let mut pending = Nodes::new();
+        let (mut is_after_hole, mut is_after_restart) = (false, false);
         for &node in &self.chain {
+            is_after_hole |= self.after_holes.contains(&node);
             match self.session.record(node).kind {
                 RecordKind::Assistant => {
                     let Some(message) = api_message(self.session, node) else {
+                        is_after_restart |= !self.session.record(node).is_api_error;
                         continue;
                     };
                     let known = round_of_message.get(&message).copied().filter(|_| message != 0);
                     let round = known.unwrap_or_else(|| {
                         chain.rounds.push(Round {
                             inputs: std::mem::take(&mut pending),
+                            is_after_hole: std::mem::take(&mut is_after_hole),
+                            is_after_restart: std::mem::take(&mut is_after_restart),
                             ..Round::default()
                         });
                         round_of_message.insert(message, chain.rounds.len() - 1);
@@ -457,7 +485,15 @@ impl<'s, 'a> Walk<'s, 'a> {
                     .rounds
                     .get_mut(round + 1)
                     .map_or(&mut chain.tail, |next| &mut next.inputs);
-                inputs.push(node);
+                // Before a boundary that was written later: it was there when the compaction began.
+                let boundary = inputs
+                    .iter()
+                    .position(|input| self.session.record(*input).kind == RecordKind::Boundary);
+                match boundary {
+                    Some(at) if node < inputs[at] => inputs.insert(at, node),
+                    _ => inputs.push(node),
+                }
+                chain.beside.push(node);
                 touched.push(round + 1);
             }
         }

@@ -31,6 +31,8 @@ pub struct RoundSize {
     pub output_origin: Origin,
     /// System prompt and tools, where a window starts: the first call, and the call after a boundary.
     pub base: Option<f64>,
+    /// What the window grew by since the call before, by estimates of its items and the drift of its model family.
+    pub growth: f64,
     /// When the call was made.
     pub time: i64,
 }
@@ -152,6 +154,8 @@ pub fn size<'r>(
                 Origin::Estimated
             },
             base,
+            growth: previous.as_ref().map_or(0.0, |before| before.output) + sent.new_estimate - dropped
+                + sent.ratios.drift,
             time: session.record(round.lines[0]).time,
         });
         previous = Some(sent);

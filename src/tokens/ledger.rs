@@ -62,7 +62,8 @@ impl Category {
         }
     }
 
-    fn of(block: &Block) -> Category {
+    /// The category of a block.
+    pub fn of(block: &Block) -> Category {
         match block.kind {
             BlockKind::Human => Category::Human,
             BlockKind::Command | BlockKind::CommandOutput => Category::LocalCommand,

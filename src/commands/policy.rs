@@ -1,0 +1,80 @@
+//! The policy that the arguments of a command come to, and where each value comes from.
+
+use crate::cli::PolicyArgs;
+use crate::metrics::cost::{Price, PriceTable};
+use crate::policy::Policy;
+use crate::policy::presets::{Policies, client_switches};
+use crate::sim::trace::Trace;
+use anyhow::{Context, Result, anyhow};
+use std::path::Path;
+use toml::Value;
+
+/// Reads the policy: preset or file, then the client's own switches, then what was set by hand.
+pub fn resolve(args: &PolicyArgs) -> Result<Policies> {
+    let mut policies = named(&args.policy)?;
+    if args.client_env {
+        apply_client(&mut policies)?;
+    }
+    if let Some(window) = args.window {
+        policies.assign(&format!("window.tokens={window}"), "--window")?;
+    }
+    for assignment in &args.set {
+        policies.assign(assignment, "--set")?;
+    }
+    Ok(policies)
+}
+
+/// A preset by its name, or a file.
+pub fn named(name: &str) -> Result<Policies> {
+    let path = Path::new(name);
+    let is_path = name.ends_with(".toml") || name.contains(std::path::MAIN_SEPARATOR);
+    if !is_path {
+        return Ok(Policies::preset(name)?);
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading the policy {name}"))?;
+    Policies::from_toml(name, &text).with_context(|| name.to_owned())
+}
+
+/// The client's environment variables and its settings file.
+fn apply_client(policies: &mut Policies) -> Result<()> {
+    let settings = client_settings()?;
+    let from_settings = |name: &str| settings.as_ref()?.get("env")?.get(name)?.as_str().map(str::to_owned);
+    let lookup = |name: &str| std::env::var(name).ok().or_else(|| from_settings(name));
+    for (key, value, origin) in client_switches(lookup).map_err(|reason| anyhow!(reason))? {
+        policies.assign(&format!("{key}={value}"), &origin)?;
+    }
+    let enabled = settings
+        .as_ref()
+        .and_then(|settings| settings.get("autoCompactEnabled")?.as_bool());
+    if enabled == Some(false) {
+        policies.assign(
+            &format!("switch.auto={}", Value::Boolean(false)),
+            "settings: autoCompactEnabled",
+        )?;
+    }
+    Ok(())
+}
+
+fn client_settings() -> Result<Option<serde_json::Value>> {
+    let Some(path) = super::reading::client_home().map(|home| home.join("settings.json")) else {
+        return Ok(None);
+    };
+    match std::fs::read(&path) {
+        Ok(bytes) => {
+            let settings = serde_json::from_slice(&bytes).with_context(|| format!("reading {}", path.display()))?;
+            Ok(Some(settings))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Policies and prices of a trace, by number of version and model.
+pub fn of_trace<'a>(
+    policies: &'a Policies,
+    prices: &'a PriceTable,
+    trace: &Trace,
+) -> (Vec<&'a Policy>, Vec<Option<&'a Price>>) {
+    let by_version = trace.versions.iter().map(|version| policies.of(Some(*version)));
+    let by_model = trace.models.iter().map(|model| prices.find(model));
+    (by_version.collect(), by_model.collect())
+}

@@ -1,0 +1,43 @@
+//! What every command that writes results does: the price table they are priced by, and where they go.
+
+use crate::cli::OutputArgs;
+use crate::metrics::cost::PriceTable;
+use crate::output::{Look, atomic};
+use anyhow::{Context, Result, bail};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+/// The price table of a file, or the built-in one.
+pub fn load_prices(path: Option<&Path>) -> Result<PriceTable> {
+    let Some(path) = path else {
+        return Ok(PriceTable::built_in().clone());
+    };
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    PriceTable::parse(&text).with_context(|| path.display().to_string())
+}
+
+/// Writes to the file or to standard output.
+pub fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Result<()>) -> Result<()> {
+    if let Some(path) = &args.output {
+        return Ok(atomic::write_with(path, args.force, |out| write(out, Look::default()))?);
+    }
+    let mut out = io::stdout().lock();
+    let is_terminal = out.is_terminal();
+    if args.format.is_binary() && is_terminal {
+        bail!("{:?} is binary: name a file with --output", args.format);
+    }
+    let width = if is_terminal {
+        comfy_table::Table::new().width().map_or(80, usize::from)
+    } else {
+        80
+    };
+    let colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    write(
+        &mut out,
+        Look {
+            width: width.clamp(40, 200),
+            colour,
+        },
+    )?;
+    Ok(out.flush()?)
+}

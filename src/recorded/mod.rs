@@ -1,0 +1,3 @@
+//! What was recorded at compactions: looked at for itself (`audit`), and held against what a policy predicts (`validate`).
+
+pub mod validate;

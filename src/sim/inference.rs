@@ -1,0 +1,187 @@
+//! Which window a session had. The log does not say, so it is inferred, with the grounds for it.
+//!
+//! A window belongs to a session as a process, so copied calls say nothing about it. Clients before 2.1.45 had one size.
+//! Later ones are judged by what the session shows: an automatic boundary, or more tokens than a smaller window takes. Where
+//! every size agrees that nothing had to happen, none needs to be known. These grounds look at the whole session; a
+//! prediction that rests on a boundary is only evidence for the others.
+
+use super::limits::Limits;
+use super::trace::{Call, Trace, Trigger};
+use crate::metrics::cost::Price;
+use crate::policy::Policy;
+use crate::policy::presets::Version;
+use crate::policy::value::WindowSize;
+
+/// From this version on the client writes micro-compactions down.
+pub const MICRO_RECORDED_FROM: Version = Version([2, 1, 12]);
+
+/// What a window is inferred from, surest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grounds {
+    /// The policy says.
+    Given,
+    /// The client had one size only.
+    Version,
+    /// A recorded automatic compaction.
+    Boundary,
+    /// More was sent than a smaller window takes.
+    Usage,
+    /// So little was sent that every size comes to the same.
+    Silent,
+    /// Nothing; a guess.
+    Assumed,
+}
+
+impl Grounds {
+    /// Name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Grounds::Given => "given",
+            Grounds::Version => "version",
+            Grounds::Boundary => "boundary",
+            Grounds::Usage => "usage",
+            Grounds::Silent => "silent",
+            Grounds::Assumed => "assumed",
+        }
+    }
+
+    /// Whether predictions can be held against the record on these grounds.
+    pub fn is_sure(self) -> bool {
+        self != Grounds::Assumed
+    }
+}
+
+/// The window of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inferred {
+    /// Its size.
+    pub tokens: u64,
+    /// Why.
+    pub grounds: Grounds,
+}
+
+/// Sizes that windows have.
+pub const SIZES: [u64; 4] = [200_000, 400_000, 500_000, 1_000_000];
+
+/// First version with windows of several sizes in use.
+const SEVERAL_FROM: Version = Version([2, 1, 45]);
+
+/// A context this far below a threshold is sure not to reach it, whatever the client's estimate adds.
+const MARGIN: u64 = 1_000;
+
+/// Infers the window of every call. Policies and prices go by version and model of the trace.
+pub fn infer(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>]) -> Vec<Inferred> {
+    let evidence = Evidence::gather(trace);
+    trace
+        .calls
+        .iter()
+        .enumerate()
+        .map(|(at, call)| {
+            let policy = policies[usize::from(call.version)];
+            let version = trace.versions[usize::from(call.version)];
+            let largest = prices[usize::from(call.model)].and_then(|price| price.max_input);
+            match policy.window_tokens {
+                WindowSize::Tokens(tokens) => Inferred {
+                    tokens,
+                    grounds: Grounds::Given,
+                },
+                WindowSize::Auto => evidence.window(at, policy, version, largest),
+            }
+        })
+        .collect()
+}
+
+/// What a session shows of its window.
+struct Evidence {
+    /// Largest context of its own calls.
+    largest: u64,
+    /// Largest prompt of its own calls.
+    sent: u64,
+    /// Sizes at which automatic compactions were recorded, and the calls before which they stand.
+    reached: Vec<(usize, u64)>,
+    /// Own calls with their contexts.
+    contexts: Vec<(usize, u64)>,
+}
+
+impl Evidence {
+    fn gather(trace: &Trace) -> Evidence {
+        let own = trace.calls.iter().enumerate().filter(|(_, call)| !call.is_copied);
+        let context = |call: &Call| call.usage.map(|usage| usage.input_side() + u64::from(call.output));
+        let contexts = own
+            .clone()
+            .filter_map(|(at, call)| Some((at, context(call)?)))
+            .collect::<Vec<_>>();
+        let sent = own
+            .filter_map(|(_, call)| call.usage)
+            .map(|usage| usage.input_side())
+            .max()
+            .unwrap_or(0);
+        let reached = trace
+            .recorded
+            .iter()
+            .filter(|boundary| !boundary.is_micro && boundary.trigger == Trigger::Auto);
+        Evidence {
+            largest: contexts.iter().map(|(_, context)| *context).max().unwrap_or(0),
+            sent,
+            reached: reached
+                .filter_map(|boundary| Some((boundary.call as usize, boundary.pre_tokens?)))
+                .collect(),
+            contexts,
+        }
+    }
+
+    fn window(&self, at: usize, policy: &Policy, version: Version, largest: Option<u64>) -> Inferred {
+        let threshold = |window: u64| Limits::new(policy, window, None).threshold;
+        let inferred = |tokens: u64, grounds: Grounds| Inferred { tokens, grounds };
+        if version < SEVERAL_FROM && self.sent <= SIZES[0] {
+            return inferred(SIZES[0], Grounds::Version);
+        }
+        if let Some(tokens) = self.from_boundaries(at, &threshold) {
+            return inferred(tokens, Grounds::Boundary);
+        }
+        if self.sent > SIZES[0] {
+            let fitting = SIZES
+                .iter()
+                .copied()
+                .find(|size| self.largest < threshold(*size))
+                .unwrap_or(SIZES[3]);
+            return inferred(largest.unwrap_or(SIZES[3]).max(fitting), Grounds::Usage);
+        }
+        let guess = largest.filter(|_| version >= SEVERAL_FROM).unwrap_or(SIZES[0]);
+        if self.largest + MARGIN < threshold(SIZES[0]) {
+            return inferred(guess, Grounds::Silent);
+        }
+        inferred(guess.max(SIZES[0]), Grounds::Assumed)
+    }
+
+    /// The largest size whose threshold every boundary had reached, unless an own call before the next boundary passed it
+    /// without one: then the window has changed, and this does not tell.
+    fn from_boundaries(&self, at: usize, threshold: &impl Fn(u64) -> u64) -> Option<u64> {
+        let smallest = self.reached.iter().map(|(_, tokens)| *tokens).min()?;
+        let size = SIZES
+            .iter()
+            .copied()
+            .rev()
+            .find(|size| threshold(*size) <= smallest + MARGIN)?;
+        let next = self
+            .reached
+            .iter()
+            .map(|(call, _)| *call)
+            .find(|call| *call > at)
+            .unwrap_or(usize::MAX);
+        let start = self
+            .reached
+            .iter()
+            .map(|(call, _)| *call)
+            .rev()
+            .find(|call| *call <= at)
+            .unwrap_or(0);
+        // The last call before a boundary may have passed it: that is why the boundary is there.
+        let mut inside = self
+            .contexts
+            .iter()
+            .filter(|(call, _)| *call >= start && call + 1 < next);
+        let is_passed = inside.any(|(_, context)| *context >= threshold(size) + MARGIN);
+        (!is_passed).then_some(size)
+    }
+}

@@ -1,0 +1,95 @@
+//! Levels of a window: where it warns, where it compacts, where the API refuses.
+
+use crate::policy::Policy;
+use crate::policy::value::ReserveRule;
+
+/// Output limit of a model that no table knows.
+const USUAL_OUTPUT_LIMIT: u64 = 32_000;
+
+/// Levels of one window under one policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The window itself: what the API takes.
+    pub window: u64,
+    /// What is left for the conversation.
+    pub effective: u64,
+    /// Where automatic compaction starts.
+    pub threshold: u64,
+    /// Where the client warns.
+    pub warning: u64,
+    /// Where it warns louder.
+    pub error: u64,
+}
+
+impl Limits {
+    /// Levels of a window of `window` tokens of a model with an output limit.
+    pub fn new(policy: &Policy, window: u64, output_limit: Option<u64>) -> Limits {
+        let limit = policy.output_limit.or(output_limit).unwrap_or(USUAL_OUTPUT_LIMIT);
+        let reserve = match policy.reserve_rule {
+            ReserveRule::Fixed => policy.reserve,
+            ReserveRule::Min => policy.reserve.min(limit),
+            ReserveRule::Max => policy.reserve.max(limit),
+            ReserveRule::Limit => limit,
+        };
+        let used = policy.window_override.map_or(window, |smaller| smaller.min(window));
+        let effective = used.saturating_sub(reserve);
+        let usual = effective.saturating_sub(policy.buffer);
+        let threshold = match policy.percent {
+            None => usual,
+            Some(percent) => usual.min((effective as f64 * percent / 100.0).floor() as u64),
+        };
+        Limits {
+            window,
+            effective,
+            threshold,
+            warning: threshold.saturating_sub(policy.warning),
+            error: threshold.saturating_sub(policy.error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::presets::{Policies, Version};
+
+    fn threshold(settings: &[&str], window: u64) -> u64 {
+        let mut policy = Policy::default();
+        for setting in settings {
+            policy.assign(setting).unwrap();
+        }
+        Limits::new(&policy, window, Some(64_000)).threshold
+    }
+
+    #[test]
+    fn thresholds_of_the_recorded_clients() {
+        let recorded = Policies::preset("recorded").unwrap();
+        let threshold =
+            |version: &str| Limits::new(recorded.of(Version::read(version)), 200_000, Some(64_000)).threshold;
+        assert_eq!(threshold("2.0.65"), 155_000);
+        assert_eq!(threshold("2.1.20"), 155_000);
+        assert_eq!(threshold("2.1.22"), 167_000);
+        assert_eq!(threshold("2.1.42"), 167_000);
+    }
+
+    #[test]
+    fn the_reserve_follows_its_rule() {
+        assert_eq!(threshold(&[], 200_000), 167_000);
+        assert_eq!(threshold(&["window.reserve_rule=min"], 200_000), 167_000);
+        assert_eq!(threshold(&["window.reserve_rule=max"], 200_000), 123_000);
+        assert_eq!(threshold(&["window.reserve_rule=limit"], 200_000), 123_000);
+        assert_eq!(
+            threshold(&["window.reserve_rule=limit", "window.output_limit=32000"], 200_000),
+            155_000
+        );
+    }
+
+    #[test]
+    fn overrides_can_only_lower() {
+        assert_eq!(threshold(&["window.percent=50"], 200_000), 90_000);
+        assert_eq!(threshold(&["window.percent=100"], 200_000), 167_000);
+        assert_eq!(threshold(&["window.override=400000"], 1_000_000), 367_000);
+        assert_eq!(threshold(&["window.override=400000"], 200_000), 167_000);
+        assert_eq!(threshold(&[], 20_000), 0);
+    }
+}

@@ -1,0 +1,164 @@
+//! Micro-compaction: results that can be had again leave the window without a model call.
+
+use super::event::MicroKind;
+use super::trace::{Call, Item, NONE, Trace};
+use super::window::{State, Window};
+use crate::policy::Policy;
+use crate::session::log::NO_TIME;
+use crate::tokens::ledger::Category;
+
+/// Results of one chain that may be cleared, in the order of their calls.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// Results in the window, not cleared.
+    active: Vec<u32>,
+}
+
+/// What a micro-compaction does.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Clearing {
+    /// Items that go, in order.
+    pub items: Vec<u32>,
+    /// Tokens that come free, as the mechanism counts them.
+    pub saved: u64,
+    /// Tokens of all that could have gone, counted the same way.
+    pub eligible: u64,
+}
+
+/// Which tools of a trace may be cleared.
+pub fn tool_mask(trace: &Trace, tools: &[String]) -> Vec<bool> {
+    trace.tools.iter().map(|tool| tools.contains(tool)).collect()
+}
+
+impl Results {
+    /// Takes note of items that were added.
+    pub fn add(&mut self, window: &Window<'_>, trace: &Trace, items: std::ops::Range<u32>, clearable: &[bool]) {
+        for at in items {
+            let item = &trace.items[at as usize];
+            let is_result = item.category == Category::ToolResult && clearable[usize::from(item.tool)];
+            if is_result && window.state(at) == State::Live {
+                let order = |at: u32| call_order(trace, at);
+                let mut place = self.active.len();
+                // Results of parallel calls come in any order; nearly all come in the order of their calls.
+                while place > 0 && order(self.active[place - 1]) > order(at) {
+                    place -= 1;
+                }
+                self.active.insert(place, at);
+            }
+        }
+    }
+
+    /// Forgets what is no longer in the window.
+    pub fn prune(&mut self, window: &Window<'_>) {
+        self.active.retain(|item| window.state(*item) == State::Live);
+    }
+
+    /// After a long pause: all but the newest.
+    pub fn after_gap(&self, policy: &Policy, previous: &Call, call: &Call) -> Option<Clearing> {
+        let idle = idle_minutes(previous, call)?;
+        if !policy.gap_on || idle <= policy.gap_minutes as f64 {
+            return None;
+        }
+        self.oldest(policy.gap_keep)
+    }
+
+    /// On the server while the cache is warm: down to the newest once there are enough of them.
+    pub fn cached(&self, policy: &Policy) -> Option<Clearing> {
+        if !policy.cached_on || (self.active.len() as u64) < policy.cached_trigger {
+            return None;
+        }
+        self.oldest(policy.cached_keep)
+    }
+
+    fn oldest(&self, keep: u64) -> Option<Clearing> {
+        let count = self
+            .active
+            .len()
+            .saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX));
+        (count > 0).then(|| Clearing {
+            items: self.active[..count].to_vec(),
+            ..Clearing::default()
+        })
+    }
+
+    /// Down to a budget, oldest first.
+    pub fn over_budget(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
+        let clearing = self.down_to(
+            policy.budget_target,
+            policy.budget_protect,
+            |item| u64::from(item.quarters) + policy.image * u64::from(item.images),
+            trace,
+        );
+        (policy.budget_on && clearing.saved >= policy.budget_at_least && !clearing.items.is_empty()).then_some(clearing)
+    }
+
+    /// The API's own edits, at a number of input tokens.
+    pub fn api_edits(&self, policy: &Policy, trace: &Trace, input: u64) -> Option<Clearing> {
+        if !policy.api_on || input < policy.api_trigger {
+            return None;
+        }
+        let clearing = self.down_to(policy.api_keep, 0, |item| u64::from(item.tokens), trace);
+        (clearing.saved >= policy.api_at_least.max(1)).then_some(clearing)
+    }
+
+    fn down_to(&self, target: u64, protect: u64, size: impl Fn(&Item) -> u64, trace: &Trace) -> Clearing {
+        let size_at = |at: u32| size(&trace.items[at as usize]);
+        let mut left = self.active.iter().map(|at| size_at(*at)).sum::<u64>();
+        let mut clearing = Clearing {
+            eligible: left,
+            ..Clearing::default()
+        };
+        let clearable = self
+            .active
+            .len()
+            .saturating_sub(usize::try_from(protect).unwrap_or(usize::MAX));
+        for &at in &self.active[..clearable] {
+            if left <= target {
+                break;
+            }
+            left -= size_at(at);
+            clearing.saved += size_at(at);
+            clearing.items.push(at);
+        }
+        clearing
+    }
+}
+
+fn call_order(trace: &Trace, result: u32) -> u32 {
+    match trace.items[result as usize].pair {
+        NONE => result,
+        call => call,
+    }
+}
+
+/// Minutes between the last response and the next call.
+fn idle_minutes(previous: &Call, call: &Call) -> Option<f64> {
+    let now = if call.input_time == NO_TIME {
+        call.time
+    } else {
+        call.input_time
+    };
+    if previous.time == NO_TIME || now == NO_TIME {
+        return None;
+    }
+    Some(now.saturating_sub(previous.time) as f64 / 60_000.0)
+}
+
+/// Thinking of earlier turns that the API drops after an idle hour: everything before the last turn.
+pub fn old_thinking(policy: &Policy, trace: &Trace, window: &Window<'_>, previous: &Call, call: &Call) -> Vec<u32> {
+    let is_idle = idle_minutes(previous, call).is_some_and(|idle| idle > policy.api_thinking_minutes as f64);
+    if !policy.api_on || !policy.api_thinking || !is_idle {
+        return Vec::new();
+    }
+    let last_turn = trace.calls.iter().position(|other| other.turn == previous.turn);
+    let start = last_turn.map_or(0, |at| trace.calls[at].inputs.start);
+    let is_old = |at: &u32| *at < start && trace.items[*at as usize].category == Category::Thinking;
+    window.live().filter(is_old).collect()
+}
+
+impl MicroKind {
+    /// Whether what stays is still a prefix of what the prompt cache holds.
+    pub fn keeps_prefix(self) -> bool {
+        self == MicroKind::Cached
+    }
+}

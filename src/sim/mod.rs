@@ -1,0 +1,795 @@
+//! The replay: a session's trace run through a policy. Read this first.
+//!
+//! One call after the other: new input joins the window; micro-compaction; the automatic check and, if due, the chain of
+//! compactions; the API call; the response joins; the notes; the end of a turn. Every step only emits [`event`]s.
+//!
+//! A replay is open-loop: recorded messages are taken as they came, whatever the policy dropped. As long as the policy does
+//! what the recorded client did, the window is *in step* with the record, and recorded sizes are used as they are. Once it
+//! does something else, the window is made of the sizes of its items.
+//!
+//! [`Mode::Follow`] keeps in step at all costs: recorded boundaries happen as recorded, and the policy only says what it
+//! would have done. That is how a policy is held against the record.
+
+pub mod event;
+pub mod inference;
+pub mod keep;
+pub mod limits;
+pub mod micro;
+pub mod notes;
+pub mod prompt_cache;
+pub mod restore;
+pub mod trace;
+pub mod window;
+
+use crate::input::record::Tokens;
+use crate::metrics::cost::{Pico, Price};
+use crate::policy::Policy;
+use crate::policy::value::{OutputCount, SummarySize, Trail, Variant};
+use crate::session::log::{NO_TIME, Time};
+use crate::tokens::ledger::Category;
+use crate::tokens::ratios::model_version;
+use event::{Boundary, CacheMiss, Called, Cause, Event, Failure, Kind, Level, MicroKind, Purpose, Sink};
+use inference::Inferred;
+use limits::Limits;
+use micro::{Clearing, Results};
+use notes::Notes;
+use prompt_cache::PromptCache;
+use std::ops::Range;
+use trace::{Recorded, Trace, Trigger, flag};
+use window::{State, Window};
+
+/// Whether the policy acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The policy acts.
+    Free,
+    /// The record acts, and the policy says what it would have done.
+    Follow,
+}
+
+/// What a replay needs beside the trace. Lists go by number: models and versions of the trace, its calls.
+pub struct Setting<'a> {
+    /// Policy by version.
+    pub policies: Vec<&'a Policy>,
+    /// Price by model; `None` for a model that the table does not list.
+    pub prices: Vec<Option<&'a Price>>,
+    /// Window by call.
+    pub windows: &'a [Inferred],
+    /// Median size of the summaries of the corpus.
+    pub summary: Option<u64>,
+    /// Whether the policy acts.
+    pub mode: Mode,
+    /// Names the chain, so that injected failures differ between chains and not between runs.
+    pub key: u64,
+}
+
+/// Replays a chain.
+pub fn replay(trace: &Trace, setting: &Setting<'_>, sink: &mut impl Sink) {
+    let Some(first) = trace.calls.first() else { return };
+    let mut replay = Replay::new(trace, setting, sink, setting.policies[usize::from(first.version)]);
+    for at in 0..trace.calls.len() {
+        replay.round(at);
+    }
+    replay.finish();
+}
+
+/// The last response: what the client's count starts from.
+#[derive(Clone, Copy)]
+struct Anchor {
+    call: usize,
+    /// What was sent.
+    input: u64,
+}
+
+struct Replay<'r, S> {
+    trace: &'r Trace,
+    setting: &'r Setting<'r>,
+    sink: &'r mut S,
+    window: Window<'r>,
+    results: Results,
+    clearable: Vec<bool>,
+    cache: PromptCache,
+    notes: Notes,
+    anchor: Option<Anchor>,
+    /// Client's estimate of what came since the anchor.
+    trail: u64,
+    /// Whether the window is the recorded one.
+    in_step: bool,
+    failures: u64,
+    is_blocked: bool,
+    /// Call and turn of the last boundary.
+    last_boundary: Option<(usize, u32)>,
+    restored_files: Vec<(u32, u64)>,
+    turns_since_extraction: u64,
+}
+
+impl<'r, S: Sink> Replay<'r, S> {
+    fn new(trace: &'r Trace, setting: &'r Setting<'r>, sink: &'r mut S, policy: &Policy) -> Self {
+        Replay {
+            trace,
+            setting,
+            sink,
+            window: Window::new(trace, policy.placeholder),
+            results: Results::default(),
+            clearable: micro::tool_mask(trace, &policy.micro_tools),
+            cache: PromptCache::default(),
+            notes: Notes::default(),
+            anchor: None,
+            trail: 0,
+            in_step: true,
+            failures: 0,
+            is_blocked: false,
+            last_boundary: None,
+            restored_files: Vec::new(),
+            turns_since_extraction: 0,
+        }
+    }
+
+    /// One call, in the order of a round.
+    fn round(&mut self, at: usize) {
+        let trace = self.trace;
+        let call = &trace.calls[at];
+        if call.is_after_hole {
+            self.anchor = None;
+        }
+        self.take_inputs(at, call.inputs.clone());
+        if self.is_blocked {
+            return;
+        }
+        let has_cleared = self.clear_results(at);
+        if call.is_resume && !has_cleared {
+            self.forget_beside();
+        }
+        self.check(at);
+        self.send(at);
+        if self.is_blocked {
+            return;
+        }
+        self.answer(at);
+        self.after(at);
+    }
+
+    /// A client that was started again has read the chain of parents, and nothing beside it.
+    fn forget_beside(&mut self) {
+        let is_beside = |item: &u32| self.trace.items[*item as usize].is(flag::BESIDE);
+        for item in self.window.live().filter(is_beside).collect::<Vec<_>>() {
+            self.window.remove(item);
+        }
+        self.results.prune(&self.window);
+        self.cache.break_prefix(CacheMiss::Resume);
+    }
+
+    fn policy(&self, at: usize) -> &'r Policy {
+        let calls = &self.trace.calls;
+        let call = &calls[at.min(calls.len() - 1)];
+        self.setting.policies[usize::from(call.version)]
+    }
+
+    fn price(&self, at: usize) -> Option<&'r Price> {
+        self.setting.prices[usize::from(self.trace.calls[at].model)]
+    }
+
+    fn limits(&self, at: usize) -> Limits {
+        let at = at.min(self.trace.calls.len() - 1);
+        let output_limit = self.price(at).and_then(|price| price.max_output);
+        Limits::new(self.policy(at), self.setting.windows[at].tokens, output_limit)
+    }
+
+    fn emit(&mut self, at: usize, event: &Event<'_>) {
+        self.sink.event(at as u32, event);
+    }
+
+    /// New input joins the window; recorded boundaries among it are met on the way.
+    fn take_inputs(&mut self, at: usize, inputs: Range<u32>) {
+        let trace = self.trace;
+        let first = trace.recorded.partition_point(|boundary| (boundary.call as usize) < at);
+        let mut from = inputs.start;
+        for (number, boundary) in trace.recorded.iter().enumerate().skip(first) {
+            if boundary.call as usize != at {
+                break;
+            }
+            if !boundary.is_micro {
+                self.add(at, from..boundary.item);
+                from = boundary.item;
+                self.meet(at, number, boundary);
+            }
+        }
+        self.add(at, from..inputs.end);
+    }
+
+    fn add(&mut self, at: usize, items: Range<u32>) {
+        let orphans = self.window.add(items.clone(), self.in_step);
+        self.results
+            .add(&self.window, self.trace, items.clone(), &self.clearable);
+        self.trail += self.estimate(self.policy(at), items);
+        if orphans > 0 {
+            self.emit(at, &Event::Orphans(orphans));
+        }
+    }
+
+    /// The client's estimate of input items.
+    fn estimate(&self, policy: &Policy, items: Range<u32>) -> u64 {
+        let counted = self.trace.items(&items).iter().filter(|item| match item.category {
+            Category::Attachment => policy.trail == Trail::All && item.is(flag::HOOK),
+            Category::Summary => false,
+            _ => !item.is(flag::ARTEFACT),
+        });
+        let quarter = 4.0 / policy.units_per_token;
+        let tokens = counted.map(|item| {
+            let text = if quarter == 1.0 {
+                u64::from(item.quarters)
+            } else {
+                (f64::from(item.quarters) * quarter).round() as u64
+            };
+            text + policy.image * u64::from(item.images)
+        });
+        tokens.sum()
+    }
+
+    /// The context as the client counts it, and as it weighs it against the threshold; `None` if no usage tells.
+    fn count_context(&self, at: usize) -> Option<(u64, u64)> {
+        let policy = self.policy(at);
+        let anchor = self.anchor?;
+        let before = &self.trace.calls[anchor.call];
+        let output = u64::from(match policy.output {
+            OutputCount::Final => before.output,
+            OutputCount::Recorded => before.output_recorded,
+        });
+        let estimated = match policy.trail {
+            Trail::None => 0,
+            Trail::User => self.trail,
+            Trail::All => self.trail + u64::from(before.later_lines),
+        };
+        let padded = (estimated as f64 * policy.padding).round() as u64;
+        let known = anchor.input + output;
+        Some((known + estimated, known + padded))
+    }
+
+    /// The context as the client counts it.
+    fn context(&self, at: usize) -> Option<u64> {
+        self.count_context(at).map(|(context, _)| context)
+    }
+
+    /// A recorded boundary. Following, it happens; else the policy decides what happens here.
+    fn meet(&mut self, at: usize, number: usize, boundary: &Recorded) {
+        let context = self.context(at);
+        let event = Event::Reached {
+            recorded: number,
+            context,
+            threshold: self.limits(at).threshold,
+            is_due: self.is_due(at),
+        };
+        self.emit(at, &event);
+        let policy = self.policy(at);
+        let adopt = match (self.setting.mode, boundary.trigger) {
+            (Mode::Follow, _) => true,
+            (Mode::Free, Trigger::Manual) => policy.manual && policy.compaction,
+            (Mode::Free, Trigger::Auto | Trigger::Unknown) => {
+                let _ = self.clear_results(at);
+                self.is_due(at) && !self.is_broken(at)
+            }
+        };
+        if !adopt {
+            self.in_step = false;
+            return;
+        }
+        let cause = match boundary.trigger {
+            Trigger::Manual => Cause::Manual,
+            Trigger::Auto | Trigger::Unknown => Cause::Auto,
+        };
+        let takes_record = self.setting.mode == Mode::Follow
+            || (policy.summary == SummarySize::Recorded && policy.variant == Variant::Whole && !policy.notes_compact);
+        if takes_record {
+            self.take_record(at, boundary, cause, context);
+        } else {
+            self.in_step = false;
+            self.compact(at, cause);
+        }
+    }
+
+    /// A compaction as it was recorded: the window after it is what the log says.
+    fn take_record(&mut self, at: usize, recorded: &Recorded, cause: Cause, context: Option<u64>) {
+        let before = self.window.total();
+        self.side_call(at, u64::from(recorded.summary));
+        let base = self.window.base;
+        let end = self.window.end();
+        let records = self.count_records(self.window.floor()..end);
+        self.window.reset(end..end);
+        self.in_step = true;
+        let next = self.trace.calls.get(recorded.call as usize).and_then(|call| call.usage);
+        let after = next.map_or(base as u64 + u64::from(recorded.summary), |usage| usage.input_side());
+        let boundary = Boundary {
+            cause,
+            kind: if recorded.kept > 0 { Kind::Partial } else { Kind::Full },
+            context: context.unwrap_or(before),
+            threshold: self.limits(at).threshold,
+            before,
+            after,
+            summary: u64::from(recorded.summary),
+            restored: after.saturating_sub(base as u64 + u64::from(recorded.summary)),
+            records,
+            last_item: end.checked_sub(1),
+            kept: end..end,
+            retries: 0,
+            calls_since: 0,
+            turns_since: 0,
+            is_again: false,
+            is_recorded: true,
+        };
+        self.close_boundary(at, boundary, Vec::new());
+    }
+
+    fn count_records(&self, items: Range<u32>) -> u32 {
+        let items = items.filter(|at| self.window.state(*at) != State::Out);
+        items
+            .filter(|at| self.trace.items[*at as usize].is(flag::STARTS_RECORD))
+            .count() as u32
+    }
+
+    /// Everything that every boundary does: counts start anew, caches are dropped, the event is told.
+    fn close_boundary(&mut self, at: usize, mut boundary: Boundary, restored_files: Vec<(u32, u64)>) {
+        let turn = self.trace.calls.get(at).map_or(0, |call| call.turn);
+        let (since_call, since_turn) = self.last_boundary.unwrap_or((0, 0));
+        boundary.calls_since = (at - since_call) as u32;
+        boundary.turns_since = turn.saturating_sub(since_turn);
+        boundary.is_again = self.last_boundary.is_some();
+        self.last_boundary = Some((at, turn));
+        self.restored_files = restored_files;
+        self.anchor = None;
+        self.trail = 0;
+        self.failures = 0;
+        self.results.prune(&self.window);
+        self.notes.boundary(boundary.after);
+        self.cache.break_prefix(CacheMiss::Compaction);
+        self.emit(at, &Event::Boundary(&boundary));
+    }
+
+    /// Micro-compaction of every kind that the policy has. Returns whether anything was cleared.
+    fn clear_results(&mut self, at: usize) -> bool {
+        let policy = self.policy(at);
+        if !policy.micro || !policy.compaction {
+            return self.follow_micro(at);
+        }
+        let trace = self.trace;
+        let call = &trace.calls[at.min(trace.calls.len() - 1)];
+        let Some(anchor) = self.anchor else { return false };
+        let before = &trace.calls[anchor.call];
+        let usage = anchor.input + u64::from(before.output_recorded);
+        let limits = self.limits(at);
+        let attempts = [
+            (MicroKind::Gap, self.results.after_gap(policy, before, call)),
+            (
+                MicroKind::Budget,
+                (usage >= limits.warning)
+                    .then(|| self.results.over_budget(policy, trace))
+                    .flatten(),
+            ),
+            (MicroKind::Cached, self.results.cached(policy)),
+            (
+                MicroKind::Api,
+                self.results.api_edits(policy, trace, self.window.total()),
+            ),
+        ];
+        let mut has_cleared = false;
+        for (kind, clearing) in attempts {
+            if let Some(clearing) = clearing {
+                has_cleared |= self.clear(at, kind, clearing);
+            }
+        }
+        let thinking = micro::old_thinking(policy, trace, &self.window, before, call);
+        if !thinking.is_empty() {
+            let clearing = Clearing {
+                items: thinking,
+                ..Clearing::default()
+            };
+            has_cleared |= self.clear(at, MicroKind::Thinking, clearing);
+        }
+        self.follow_micro(at) || has_cleared
+    }
+
+    fn clear(&mut self, at: usize, kind: MicroKind, clearing: Clearing) -> bool {
+        // An earlier kind may have cleared it in this very round.
+        let items = clearing
+            .items
+            .into_iter()
+            .filter(|item| self.window.state(*item) == State::Live);
+        let items = items.collect::<Vec<_>>();
+        if items.is_empty() {
+            return false;
+        }
+        let policy = self.policy(at);
+        let before = self.window.total();
+        let has_record = || self.trace.recorded_at(at).iter().any(|boundary| boundary.is_micro);
+        let is_told_only = self.setting.mode == Mode::Follow && has_record();
+        if !is_told_only {
+            let drops = micro::tool_mask(self.trace, &policy.api_drop_calls);
+            for &item in &items {
+                let found = &self.trace.items[item as usize];
+                match kind {
+                    MicroKind::Thinking => self.window.remove(item),
+                    MicroKind::Api if drops[usize::from(found.tool)] => {
+                        self.window.remove(item);
+                        if found.pair != trace::NONE {
+                            self.window.remove(found.pair);
+                        }
+                    }
+                    _ => self.window.clear(item),
+                }
+            }
+            self.results.prune(&self.window);
+            if !kind.keeps_prefix() {
+                self.cache.break_prefix(CacheMiss::Cleared);
+            }
+        }
+        let saved = match clearing.saved {
+            0 => before.saturating_sub(self.window.total()),
+            saved => saved,
+        };
+        let event = Event::Micro {
+            kind,
+            eligible: clearing.eligible,
+            saved,
+            cleared: &items,
+        };
+        self.emit(at, &event);
+        true
+    }
+
+    /// Recorded clearing happens as recorded while the window is in step.
+    fn follow_micro(&mut self, at: usize) -> bool {
+        if self.setting.mode != Mode::Follow {
+            return false;
+        }
+        let mut has_cleared = false;
+        let recorded = self.trace.recorded_at(at).iter().filter(|boundary| boundary.is_micro);
+        for item in recorded.flat_map(|boundary| &boundary.cleared) {
+            if *item != trace::NONE {
+                self.window.clear(*item);
+                self.cache.break_prefix(CacheMiss::Cleared);
+                has_cleared = true;
+            }
+        }
+        self.results.prune(&self.window);
+        has_cleared
+    }
+
+    fn is_due(&self, at: usize) -> bool {
+        let policy = self.policy(at);
+        let weighed = self.count_context(at).map(|(_, weighed)| weighed);
+        policy.auto && policy.compaction && weighed.is_some_and(|weighed| weighed >= self.limits(at).threshold)
+    }
+
+    fn is_broken(&self, at: usize) -> bool {
+        self.failures >= self.policy(at).breaker
+    }
+
+    /// The automatic check before a call.
+    fn check(&mut self, at: usize) {
+        if !self.is_due(at) {
+            return;
+        }
+        // A copied call was checked where it was made, by a client whose window need not have been this one's.
+        let is_follow = self.setting.mode == Mode::Follow;
+        if is_follow && self.trace.calls[at].is_copied {
+            return;
+        }
+        let context = self.context(at).unwrap_or_default();
+        let threshold = self.limits(at).threshold;
+        self.emit(at, &Event::Due { context, threshold });
+        if !is_follow && !self.is_broken(at) {
+            self.in_step = false;
+            self.compact(at, Cause::Auto);
+        }
+    }
+
+    /// The chain of compactions: by the notes, else by a model call. Returns whether history was replaced.
+    fn compact(&mut self, at: usize, cause: Cause) -> bool {
+        let policy = self.policy(at);
+        if policy.notes_compact && self.compact_by_notes(at, cause) {
+            return true;
+        }
+        let outcome = if policy.compact_on {
+            self.compact_by_model(at, cause)
+        } else {
+            Err(Failure::Nothing)
+        };
+        let Err(failure) = outcome else { return true };
+        self.failures += 1;
+        let in_a_row = self.failures;
+        self.emit(
+            at,
+            &Event::Failed {
+                cause,
+                failure,
+                in_a_row,
+            },
+        );
+        if self.failures == policy.breaker {
+            self.emit(at, &Event::BreakerOpen);
+        }
+        false
+    }
+
+    fn compact_by_notes(&mut self, at: usize, cause: Cause) -> bool {
+        let policy = self.policy(at);
+        let now = self.now(at);
+        let Some((tokens, covered)) = self.notes.at_compaction(policy, now) else {
+            return false;
+        };
+        // Notes from before the last boundary do not cover what came after it.
+        if covered < self.window.floor() {
+            return false;
+        }
+        let start = keep::keep_from(policy, self.trace, &self.window, covered);
+        let kept = start..self.window.end();
+        let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
+        let after =
+            self.window.base as u64 + tokens + policy.wrap + restored.tokens() + self.window.tokens_in(kept.clone());
+        if after >= self.limits(at).threshold {
+            return false;
+        }
+        self.replace(at, cause, Kind::SessionMemory, kept, tokens, restored, 0);
+        true
+    }
+
+    fn compact_by_model(&mut self, at: usize, cause: Cause) -> Result<(), Failure> {
+        let policy = self.policy(at);
+        let (summarised, kept) = self.split(policy, at, cause);
+        if summarised.is_empty() {
+            return Err(Failure::Nothing);
+        }
+        let retries = self.fit_prompt(policy, at, &summarised)?;
+        if is_injected(policy, self.setting.key, at) {
+            return Err(Failure::Injected);
+        }
+        let summary = self.summary_size(policy, at);
+        self.side_call(at, summary);
+        let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
+        let kind = if kept.is_empty() { Kind::Full } else { Kind::Partial };
+        self.replace(at, cause, kind, kept, summary, restored, retries);
+        Ok(())
+    }
+
+    /// What a compaction summarises, and what stays. Only the user can ask for a part.
+    fn split(&self, policy: &Policy, at: usize, cause: Cause) -> (Range<u32>, Range<u32>) {
+        let (floor, end) = (self.window.floor(), self.window.end());
+        let pivot_call = at.saturating_sub(usize::try_from(policy.pivot).unwrap_or(usize::MAX));
+        let pivot = self.trace.calls[pivot_call].inputs.start.clamp(floor, end);
+        let pivot = keep::with_pairs(self.trace, &self.window, pivot, floor);
+        match policy.variant {
+            Variant::UpTo if cause == Cause::Manual => (floor..pivot, pivot..end),
+            Variant::From if cause == Cause::Manual => (pivot..end, floor..pivot),
+            _ => (floor..end, end..end),
+        }
+    }
+
+    /// Drops the oldest groups until the prompt fits; the number of tries it took.
+    fn fit_prompt(&self, policy: &Policy, at: usize, summarised: &Range<u32>) -> Result<u32, Failure> {
+        let limit = self.setting.windows[at.min(self.setting.windows.len() - 1)].tokens;
+        let around = u64::try_from(self.window.base).unwrap_or(0) + policy.compact_prompt;
+        let mut groups = Vec::new();
+        for call in &self.trace.calls {
+            let start = call.inputs.start.max(summarised.start);
+            let end = call.response.end.min(summarised.end);
+            if start < end {
+                groups.push(self.window.tokens_in(start..end));
+            }
+        }
+        let mut from = 0;
+        let mut tokens = groups.iter().sum::<u64>();
+        let mut retries = 0;
+        while policy.hard_limit && around + tokens > limit {
+            if u64::from(retries) == policy.retries {
+                return Err(Failure::TooLong);
+            }
+            let excess = policy.excess_known.then(|| around + tokens - limit);
+            let left = keep::drop_oldest(&groups, from, excess, policy.retry_percent).ok_or(Failure::TooLong)?;
+            (from, tokens) = (left.first_group, left.tokens);
+            retries += 1;
+        }
+        Ok(retries)
+    }
+
+    fn summary_size(&self, policy: &Policy, at: usize) -> u64 {
+        let recorded = || {
+            let here = self.trace.recorded_at(at).iter().find(|boundary| !boundary.is_micro);
+            here.map(|boundary| u64::from(boundary.summary))
+                .filter(|tokens| *tokens > 0)
+        };
+        let known = match policy.summary {
+            SummarySize::Recorded => recorded().or(self.setting.summary),
+            SummarySize::Learned => self.setting.summary,
+            SummarySize::Fixed => None,
+        };
+        known.unwrap_or(policy.summary_tokens).min(policy.max_output)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a boundary is made of all of these")]
+    fn replace(
+        &mut self,
+        at: usize,
+        cause: Cause,
+        kind: Kind,
+        kept: Range<u32>,
+        summary: u64,
+        restored: restore::Restored,
+        retries: u32,
+    ) {
+        let policy = self.policy(at);
+        let before = self.window.total();
+        let context = self.context(at).unwrap_or(before);
+        let end = self.window.end();
+        let floor = self.window.floor();
+        let records = self.count_records(floor..kept.start) + self.count_records(kept.end..end);
+        self.window.reset(kept.clone());
+        self.window.add_extra(Category::Summary, summary + policy.wrap);
+        self.window.add_extra(Category::Attachment, restored.tokens());
+        let boundary = Boundary {
+            cause,
+            kind,
+            context,
+            threshold: self.limits(at).threshold,
+            before,
+            after: self.window.total(),
+            summary,
+            restored: restored.tokens(),
+            records,
+            last_item: end.checked_sub(1),
+            kept,
+            retries,
+            calls_since: 0,
+            turns_since: 0,
+            is_again: false,
+            is_recorded: false,
+        };
+        self.close_boundary(at, boundary, restored.files);
+    }
+
+    /// The model call of a compaction.
+    fn side_call(&mut self, at: usize, summary: u64) {
+        let policy = self.policy(at);
+        let output = (summary as f64 * (1.0 + policy.scratch)).round() as u64;
+        let output = output.min(policy.max_output.max(summary));
+        let window = self.window.total();
+        let tokens = self
+            .cache
+            .bill_side(policy.shares_cache, window, policy.compact_prompt, output);
+        self.tell_side(at, Purpose::Compact, tokens);
+    }
+
+    fn tell_side(&mut self, at: usize, purpose: Purpose, tokens: Tokens) {
+        let at_call = at.min(self.trace.calls.len() - 1);
+        let cost = self
+            .price(at_call)
+            .map(|price| price.cost(&tokens, tokens.input_side()));
+        self.emit(at, &Event::Side { purpose, tokens, cost });
+    }
+
+    fn now(&self, at: usize) -> Time {
+        let call = &self.trace.calls[at.min(self.trace.calls.len() - 1)];
+        if call.input_time == NO_TIME {
+            call.time
+        } else {
+            call.input_time
+        }
+    }
+
+    /// The window as it is sent; where the API would refuse it, a compaction in answer, or the end.
+    fn send(&mut self, at: usize) {
+        let call = &self.trace.calls[at];
+        match call.usage.filter(|_| self.in_step) {
+            Some(usage) => self.window.drift += usage.input_side() as i64 - self.window.total() as i64,
+            None => self.window.drift += i64::from(call.gap),
+        }
+        let policy = self.policy(at);
+        let limit = self.limits(at).window;
+        let tokens = self.window.total();
+        if self.in_step || !policy.hard_limit || tokens <= limit {
+            return;
+        }
+        self.emit(at, &Event::TooLong { tokens, limit });
+        let may_compact = policy.reactive && policy.compaction && !self.is_broken(at);
+        let fits = may_compact && self.compact(at, Cause::Reactive) && self.window.total() <= limit;
+        if !fits {
+            self.is_blocked = true;
+            self.emit(at, &Event::Blocked);
+        }
+    }
+
+    /// The response joins the window; the call is billed.
+    fn answer(&mut self, at: usize) {
+        let call = &self.trace.calls[at];
+        let policy = self.policy(at);
+        let limits = self.limits(at);
+        let input = self.window.total();
+        let base = u64::try_from(self.window.base).unwrap_or(0);
+        let recorded = call.usage.filter(|_| self.in_step);
+        if let Some(before) = at.checked_sub(1).map(|before| &self.trace.calls[before]) {
+            let version = self.trace.versions[usize::from(call.version)];
+            let drops = model_version(self.trace.model(call)) == Some((4, 5));
+            self.cache
+                .notice(before, call, version, drops && self.setting.mode == Mode::Follow);
+        }
+        let billing = self.cache.bill(policy, call, input, base, recorded.as_ref());
+        let miss = billing
+            .miss
+            .or_else(|| unexplained(policy, recorded?.cache_read, billing.tokens.cache_read));
+        let cost: Option<Pico> = self.price(at).map(|price| price.cost(&billing.tokens, input));
+        let called = Called {
+            tokens: billing.tokens,
+            cost,
+            parts: self.window.parts(),
+            base,
+            drift: self.window.drift,
+            threshold: limits.threshold,
+            level: level(&limits, input),
+            in_step: self.in_step,
+            miss,
+        };
+        self.emit(at, &Event::Called(&called));
+        self.window.add(call.response.clone(), true);
+        self.anchor = Some(Anchor { call: at, input });
+        self.trail = 0;
+    }
+
+    /// After a response: the notes, and at the end of a turn the extraction of memories.
+    fn after(&mut self, at: usize) {
+        let call = &self.trace.calls[at];
+        let policy = self.policy(at);
+        let (window, conversation) = (self.window.total(), self.window.conversation());
+        if let Some(tokens) = self.notes.after_response(policy, call, window, conversation) {
+            self.emit(at, &Event::Notes { tokens });
+            let bill = self.cache.bill_side(true, window, policy.notes_prompt, tokens);
+            self.tell_side(at, Purpose::Notes, bill);
+        }
+        let ends_turn = call.calls == 0 && !self.trace.is_sidechain;
+        if ends_turn && policy.extract_on {
+            self.turns_since_extraction += 1;
+            if self.turns_since_extraction >= policy.extract_turns {
+                self.turns_since_extraction = 0;
+                self.emit(at, &Event::Extract);
+            }
+        }
+    }
+
+    /// What stands after the last response, and the audit.
+    fn finish(&mut self) {
+        let end = self.trace.calls.len();
+        if !self.is_blocked {
+            self.take_inputs(end, self.trace.tail.clone());
+        }
+        let (running, counted) = self.window.count();
+        if running != counted || !self.window.is_paired() {
+            self.emit(end - 1, &Event::Defect { running, counted });
+        }
+    }
+}
+
+fn level(limits: &Limits, tokens: u64) -> Level {
+    match tokens {
+        tokens if tokens >= limits.threshold => Level::Threshold,
+        tokens if tokens >= limits.error => Level::Error,
+        tokens if tokens >= limits.warning => Level::Warning,
+        _ => Level::Normal,
+    }
+}
+
+/// A fall of the recorded read that the model does not expect.
+fn unexplained(policy: &Policy, recorded: u64, expected: u64) -> Option<CacheMiss> {
+    let fall = expected.saturating_sub(recorded);
+    let is_break = fall > policy.break_tokens && fall * 100 > expected * policy.break_percent;
+    is_break.then_some(CacheMiss::Unexplained)
+}
+
+/// Whether a compaction fails because the policy wants some to.
+fn is_injected(policy: &Policy, key: u64, at: usize) -> bool {
+    if policy.failure_rate <= 0.0 {
+        return false;
+    }
+    let mut text = [0; 24];
+    text[..8].copy_from_slice(&policy.failure_seed.to_le_bytes());
+    text[8..16].copy_from_slice(&key.to_le_bytes());
+    text[16..].copy_from_slice(&(at as u64).to_le_bytes());
+    let share = xxhash_rust::xxh3::xxh3_64(&text) as f64 / u64::MAX as f64;
+    share < policy.failure_rate
+}
