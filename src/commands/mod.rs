@@ -3,11 +3,14 @@
 #![allow(clippy::disallowed_methods, reason = "commands join the pure middle to the world")]
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
+mod config;
 mod policy;
 mod reading;
+mod replay;
 mod stats;
 mod synth;
 mod validate;
+mod words;
 mod writing;
 
 use crate::cli::{Cli, Command};
@@ -28,7 +31,9 @@ pub enum Ending {
 pub fn run(cli: Cli) -> Result<Ending> {
     match cli.command {
         Command::Stats(args) => stats::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Config(args) => config::run(&args),
         Command::Synth(args) => synth::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

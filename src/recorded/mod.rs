@@ -1,3 +1,4 @@
 //! What was recorded at compactions: looked at for itself (`audit`), and held against what a policy predicts (`validate`).
 
+pub mod explain;
 pub mod validate;
