@@ -60,7 +60,7 @@ impl Files {
         let rounds = folder.join(format!("rounds.{}", args.rounds.extension()));
         let names = ["sessions.csv", "boundaries.jsonl", "summary.json", "manifest.json"];
         let targets = names.iter().map(|name| folder.join(name)).chain([rounds.clone()]);
-        for target in targets.filter(|target| !args.force && target.exists()) {
+        if let Some(target) = targets.into_iter().find(|target| !args.force && target.exists()) {
             bail!("{} exists; use --force to replace it", target.display());
         }
         Ok(Files {

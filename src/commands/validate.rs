@@ -280,7 +280,7 @@ const CASE_COLUMNS: &[Column<CaseRow>] = &[
         "Results that were cleared, as recorded.",
         |row| {
             (row.case.mechanism == Mechanism::Micro && row.case.is_recorded)
-                .then(|| row.case.cleared.0.len())
+                .then_some(row.case.cleared.0.len())
                 .into()
         },
     ),
@@ -292,7 +292,7 @@ const CASE_COLUMNS: &[Column<CaseRow>] = &[
         "The same, predicted.",
         |row| {
             (row.case.mechanism == Mechanism::Micro)
-                .then(|| row.case.cleared.1.len())
+                .then_some(row.case.cleared.1.len())
                 .into()
         },
     ),
