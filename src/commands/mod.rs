@@ -4,6 +4,8 @@
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
 mod config;
+#[cfg(test)]
+mod documented;
 mod policy;
 mod reading;
 mod replay;

@@ -533,7 +533,7 @@ fn reads_json(reads: &Reads) -> Json {
 }
 
 /// One tool.
-struct ToolRow {
+pub(super) struct ToolRow {
     tool: String,
     calls: Amount,
     results: Amount,
@@ -580,7 +580,7 @@ fn tool_sheet<'a>(rows: &'a [ToolRow], total: Option<&'a ToolRow>) -> Sheet<'a, 
     }
 }
 
-const TOOL_COLUMNS: &[Column<ToolRow>] = &[
+pub(super) const TOOL_COLUMNS: &[Column<ToolRow>] = &[
     Column {
         name: "tool",
         title: "Tool",
@@ -638,42 +638,6 @@ const TOOL_COLUMNS: &[Column<ToolRow>] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::docs;
-    use crate::problem::Kind;
-
-    /// The tables of docs/outputs.md come from the code. `BACKCAST_UPDATE_DOCS=1 cargo test` writes them.
-    #[test]
-    fn the_documented_columns_are_the_real_ones() {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/outputs.md");
-        let text = std::fs::read_to_string(&path).unwrap();
-        let mut current = text.clone();
-        let tables = [
-            ("<!-- columns: session -->", docs(&columns(By::Session, false))),
-            ("<!-- columns: day -->", docs(&columns(By::Day, false))),
-            ("<!-- columns: tool -->", docs(TOOL_COLUMNS)),
-            ("<!-- columns: quality -->", docs(quality::COLUMNS)),
-            ("<!-- problems -->", problem_docs()),
-        ];
-        for (marker, table) in tables {
-            let start = current.find(marker).unwrap() + marker.len();
-            let end = start + current[start..].find("<!-- end -->").unwrap();
-            current.replace_range(start..end, &format!("\n{}\n", table.trim_end()));
-        }
-        if std::env::var_os("BACKCAST_UPDATE_DOCS").is_some() {
-            std::fs::write(&path, &current).unwrap();
-        } else {
-            assert_eq!(text, current, "run BACKCAST_UPDATE_DOCS=1 cargo test");
-        }
-    }
-
-    fn problem_docs() -> String {
-        let mut table = String::from("| kind | meaning | lost |\n| --- | --- | --- |\n");
-        for kind in Kind::all() {
-            let lost = if kind.is_loss() { "yes" } else { "" };
-            table.push_str(&format!("| `{}` | {} | {lost} |\n", kind.name(), kind.about()));
-        }
-        table
-    }
 
     #[test]
     fn moments() {

@@ -129,7 +129,7 @@ impl Validated {
 
 /// A case, and where it is.
 #[derive(Clone)]
-struct CaseRow {
+pub(super) struct CaseRow {
     session: String,
     agent: String,
     model: String,
@@ -149,7 +149,7 @@ impl CaseRow {
     }
 }
 
-const CASE_COLUMNS: &[Column<CaseRow>] = &[
+pub(super) const CASE_COLUMNS: &[Column<CaseRow>] = &[
     column(
         "session",
         "Session",
@@ -698,13 +698,15 @@ impl<'a> Report<'a> {
                 )
             )?;
         }
-        writeln!(
-            out,
-            "Windows simulated from the first call of a segment to its end: off by {} in\n  the median, {} at p90, over {} segments.",
-            share(quantile(&self.segments, 0.5)),
-            share(quantile(&self.segments, 0.9)),
-            self.segments.len()
-        )?;
+        if !self.segments.is_empty() {
+            writeln!(
+                out,
+                "Windows simulated from the first call of a segment to its end: off by {} in\n  the median, {} at p90, over {} segments.",
+                share(quantile(&self.segments, 0.5)),
+                share(quantile(&self.segments, 0.9)),
+                self.segments.len()
+            )?;
+        }
         let grounds = self.grounds();
         let unsure = grounds.get(Grounds::Assumed.name()).copied().unwrap_or(0);
         let by_usage = grounds.get(Grounds::Usage.name()).copied().unwrap_or(0);
