@@ -3,9 +3,11 @@
 //!
 //! The bench runs itself under callgrind once per stage and counts only what happens inside [`measured`].
 
+mod logs;
 mod stage;
 
-use stage::{Prepared, STAGES, Stage, generated};
+use logs::generated;
+use stage::{Prepared, STAGES, Stage};
 use std::path::Path;
 use std::process::Command;
 

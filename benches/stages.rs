@@ -1,9 +1,11 @@
 //! `cargo bench --bench stages [-- --bytes 256MiB] [--files 500]`: throughput of every stage on one thread, beside a plain
 //! count of newlines, on a generated corpus. Times are the best of several rounds; ratios are what to look at.
 
+mod logs;
 mod stage;
 
-use stage::{Prepared, STAGES, generated};
+use logs::generated;
+use stage::{Prepared, STAGES};
 use std::path::PathBuf;
 use std::time::Instant;
 

@@ -25,6 +25,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// A part of a big file that one thread reads at a time.
 const PART: u64 = 8 << 20;
 
+/// How boundaries are counted among the kinds of records.
+const BOUNDARY_KIND: &str = "system/compact_boundary";
+
 /// Sessions per thread that are worked on before their results are handed on.
 const STREAMED: usize = 32;
 
@@ -54,6 +57,8 @@ pub struct Corpus {
     contents: Vec<Option<ContentHash>>,
     /// Line hashes of each log, packed, if they were wanted.
     lines_of: Vec<Vec<u8>>,
+    /// Which logs hold a compaction.
+    compacted: Vec<bool>,
     /// Lines by record type, over all logs.
     pub kinds: BTreeMap<String, u64>,
     /// Lines of all logs.
@@ -87,6 +92,7 @@ impl Corpus {
             outlines: Vec::with_capacity(read.len()),
             contents: Vec::with_capacity(read.len()),
             lines_of: Vec::new(),
+            compacted: Vec::with_capacity(read.len()),
             plan: Plan::default(),
             kinds: BTreeMap::new(),
             lines: 0,
@@ -97,6 +103,9 @@ impl Corpus {
             corpus.problems.extend(one.problems);
             corpus.lines += one.lines;
             corpus.bytes += one.bytes;
+            corpus
+                .compacted
+                .push(one.kinds.iter().any(|(kind, _)| kind == BOUNDARY_KIND));
             for (kind, count) in one.kinds {
                 *corpus.kinds.entry(kind).or_insert(0) += count;
             }
@@ -191,6 +200,19 @@ impl Corpus {
     /// its name, not the end of the run.
     pub fn map_sessions<R: Send>(&self, work: impl Fn(&str, &[Part]) -> R + Sync) -> (Vec<R>, Vec<Problem>) {
         self.each_session(|session, parts| work(&session.id, &parts()))
+    }
+
+    /// Works on every session that has a compaction.
+    pub fn map_compacted<R: Send>(&self, work: impl Fn(&str, &[Part]) -> R + Sync) -> Vec<R> {
+        let is_compacted = |session: &&SessionPlan| session.logs.iter().any(|log| self.compacted[*log]);
+        let sessions = self
+            .plan
+            .sessions
+            .iter()
+            .filter(is_compacted)
+            .cloned()
+            .collect::<Vec<_>>();
+        self.each_of(&sessions, |session, parts| work(&session.id, &parts())).0
     }
 
     /// Works on every session and hands the results on in the order of the plan, a few sessions at a time, so that what the

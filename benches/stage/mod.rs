@@ -1,11 +1,11 @@
 //! The stages of a run as plain functions, shared by the benchmarks that time them and the one that counts their
 //! instructions.
 
-use backcast::input::bytes::{Io, Limits, Lines, Log as OpenLog, Packing};
+use crate::logs::{each_log, parse, parse_logs};
+use backcast::input::bytes::Lines;
 use backcast::input::json::{Raw, Source, Tape};
 use backcast::input::record::{Record, read};
 use backcast::input::skim::Portable;
-use backcast::input::walk::Walker;
 use backcast::metrics::report::{Wanted, report};
 use backcast::session::corpus::{LogOutline, plan};
 use backcast::session::log::Log;
@@ -14,8 +14,6 @@ use backcast::session::thread::Part;
 use backcast::tokens::ratios::RatioTable;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-
-const LIMITS: Limits = Limits { max_line: 32 << 20 };
 
 /// A stage: its name, and what it does with a set of logs.
 pub struct Stage {
@@ -40,28 +38,13 @@ pub struct Prepared {
 impl Prepared {
     /// Reads every log below `folder` once.
     pub fn new(folder: &Path) -> Prepared {
-        let found = backcast::input::discover::discover(&[folder.to_path_buf()], false).expect("a folder of logs");
-        let paths = found.logs.into_iter().map(|log| log.path).collect::<Vec<_>>();
-        let logs = paths.iter().map(|path| parse(path)).collect::<Vec<_>>();
+        let (paths, logs): (Vec<_>, Vec<_>) = parse_logs(folder).into_iter().unzip();
         Prepared {
             bytes: logs.iter().map(|log| log.bytes).sum(),
             packed: logs.iter().map(pack).collect(),
             logs,
             paths,
         }
-    }
-}
-
-fn parse(path: &Path) -> Log {
-    let mut walker = Walker::new(LIMITS.max_line, &|_| ());
-    each_log(path, &mut walker);
-    walker.into_builder().finish()
-}
-
-fn each_log(path: &Path, lines: &mut dyn Lines) {
-    let log = OpenLog::open(path, Packing::Plain, Io::Read).expect("a log");
-    for part in log.parts(u64::MAX) {
-        log.read(path, part, LIMITS, lines).expect("a readable log");
     }
 }
 
@@ -217,21 +200,4 @@ fn outlines(prepared: &Prepared) -> Vec<LogOutline> {
             LogOutline::new(path.display().to_string(), String::new(), &outline)
         })
         .collect()
-}
-
-/// A generated corpus below `target`, made if it is not there yet.
-pub fn generated(bytes: u64, files: u32) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{bytes}-{files}"));
-    if !folder.join("expected.json").exists() {
-        let options = backcast::synth::BulkOptions {
-            seed: 1,
-            bytes,
-            files,
-            corruption: 0.0,
-        };
-        std::fs::create_dir_all(&folder).expect("a folder below target");
-        let truth = backcast::synth::write_bulk(&folder, &options).expect("a corpus");
-        std::fs::write(folder.join("expected.json"), truth.to_json()).expect("its truth");
-    }
-    folder
 }

@@ -1,10 +1,7 @@
 //! The policy that the arguments of a command come to, and where each value comes from.
 
 use crate::cli::PolicyArgs;
-use crate::metrics::cost::{Price, PriceTable};
-use crate::policy::Policy;
 use crate::policy::presets::{Policies, RECORDED, client_switches};
-use crate::sim::trace::Trace;
 use anyhow::{Context, Result, anyhow};
 use std::path::{Path, PathBuf};
 use toml::Value;
@@ -81,15 +78,4 @@ fn client_settings() -> Result<Option<serde_json::Value>> {
         }
         Err(_) => Ok(None),
     }
-}
-
-/// Policies and prices of a trace, by number of version and model.
-pub fn of_trace<'a>(
-    policies: &'a Policies,
-    prices: &'a PriceTable,
-    trace: &Trace,
-) -> (Vec<&'a Policy>, Vec<Option<&'a Price>>) {
-    let by_version = trace.versions.iter().map(|version| policies.of(Some(*version)));
-    let by_model = trace.models.iter().map(|model| prices.find(model));
-    (by_version.collect(), by_model.collect())
 }

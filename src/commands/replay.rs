@@ -1,7 +1,7 @@
 //! `backcast replay`: sessions run through a policy.
 
 use super::Ending;
-use super::policy::{of_trace, resolve};
+use super::policy::resolve;
 use super::reading::{Reading, close, problem_counts, with_logs};
 use super::words::{dollars, grouped, percent};
 use super::writing::{emit, load_prices};
@@ -19,7 +19,7 @@ use crate::session::thread::{Part, Session, thread};
 use crate::sim::event::{Cause, Purpose};
 use crate::sim::inference::infer;
 use crate::sim::trace::trace;
-use crate::sim::{Mode, Setting, replay};
+use crate::sim::{Mode, Setting, by_number, replay};
 use crate::tokens::ratios::RatioTable;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value as Json, json};
@@ -159,7 +159,7 @@ impl Run<'_> {
         replayed.row.project = project(&session).to_owned();
         for (number, chain) in threaded.chains.iter().enumerate() {
             let trace = trace(&session, chain, RatioTable::built_in());
-            let (by_version, by_model) = of_trace(self.policies, self.prices, &trace);
+            let (by_version, by_model) = by_number(self.policies, self.prices, &trace);
             let windows = infer(&trace, &by_version, &by_model);
             let mut collector = Collector::new(
                 &session,
@@ -205,13 +205,7 @@ fn project<'a>(session: &Session<'a>) -> &'a str {
 
 /// Median size of the summaries of all sessions.
 fn learned_summary(corpus: &Corpus) -> Option<u64> {
-    let (summaries, _) = corpus.map_sessions(|id, parts| {
-        let has_summary = parts
-            .iter()
-            .any(|part| part.log.records.iter().any(|record| record.is_summary));
-        if !has_summary {
-            return Vec::new();
-        }
+    let summaries = corpus.map_compacted(|id, parts| {
         let session = Session::new(id, parts);
         let traces = thread(&session).chains;
         let traces = traces

@@ -1,7 +1,7 @@
 //! `backcast validate`: predicted against recorded boundaries.
 
 use super::Ending;
-use super::policy::{of_trace, resolve};
+use super::policy::resolve;
 use super::reading::{close, problem_counts, with_logs};
 use super::words::{dollars, grouped, percent};
 use super::writing::{emit, load_prices};
@@ -13,6 +13,7 @@ use crate::problem::{Kind, Problem};
 use crate::recorded::explain::explain;
 use crate::recorded::validate::{Case, Costs, Mechanism, Reason, Verdict, validate};
 use crate::session::thread::{Part, Session, thread};
+use crate::sim::by_number;
 use crate::sim::inference::{Grounds, infer};
 use crate::sim::trace::{trace, uuid};
 use crate::tokens::ratios::RatioTable;
@@ -91,7 +92,7 @@ impl Validated {
         };
         for chain in &threaded.chains {
             let trace = trace(&session, chain, RatioTable::built_in());
-            let (by_version, by_model) = of_trace(policies, prices, &trace);
+            let (by_version, by_model) = by_number(policies, prices, &trace);
             let windows = infer(&trace, &by_version, &by_model);
             let found = validate(&trace, &by_version, &by_model, &windows);
             for (call, window) in std::iter::zip(&trace.calls, &windows) {

@@ -22,8 +22,9 @@ pub mod trace;
 pub mod window;
 
 use crate::input::record::Tokens;
-use crate::metrics::cost::{Pico, Price};
+use crate::metrics::cost::{Pico, Price, PriceTable};
 use crate::policy::Policy;
+use crate::policy::presets::Policies;
 use crate::policy::value::{OutputCount, SummarySize, Trail, Variant};
 use crate::session::log::{NO_TIME, Time};
 use crate::tokens::ledger::Category;
@@ -61,6 +62,17 @@ pub struct Setting<'a> {
     pub mode: Mode,
     /// Names the chain, so that injected failures differ between chains and not between runs.
     pub key: u64,
+}
+
+/// Policies and prices of a trace, by number of version and model.
+pub fn by_number<'a>(
+    policies: &'a Policies,
+    prices: &'a PriceTable,
+    trace: &Trace,
+) -> (Vec<&'a Policy>, Vec<Option<&'a Price>>) {
+    let by_version = trace.versions.iter().map(|version| policies.of(Some(*version)));
+    let by_model = trace.models.iter().map(|model| prices.find(model));
+    (by_version.collect(), by_model.collect())
 }
 
 /// Replays a chain.

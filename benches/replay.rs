@@ -1,0 +1,162 @@
+//! `cargo bench --bench replay [-- --bytes 1GiB] [--files 2000]`: what a replay costs. First the loop alone, on traces in
+//! memory and one thread: blocks a second under each preset. Then whole runs as processes, `replay` beside `stats` on the
+//! same logs, without a cache and with a warm one: the ratios are what to look at.
+
+mod logs;
+
+use backcast::metrics::cost::PriceTable;
+use backcast::policy::presets::Policies;
+use backcast::session::thread::{Part, Session, thread};
+use backcast::sim::event::Event;
+use backcast::sim::inference::infer;
+use backcast::sim::trace::{Trace, trace};
+use backcast::sim::{Mode, Setting, by_number, replay};
+use backcast::tokens::ratios::RatioTable;
+use logs::{generated, parse_logs};
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const ROUNDS: usize = 5;
+
+fn main() {
+    let arguments = std::env::args().skip(1).collect::<Vec<_>>();
+    let after = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name);
+        at.and_then(|at| arguments.get(at + 1))
+    };
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        println!("replay: run with `cargo bench --bench replay`");
+        return;
+    }
+    let size = after("--bytes").map_or("1GiB", |text| text);
+    let bytes = backcast::cli::parse_size(size).expect("--bytes takes a size");
+    let files = after("--files").map_or(2000, |text| text.parse().expect("--files takes a number"));
+    let folder = after("--corpus").map_or_else(|| generated(bytes, files), PathBuf::from);
+    loop_alone(&folder);
+    whole_runs(&folder);
+}
+
+/// The loop on traces in memory.
+fn loop_alone(folder: &Path) {
+    let traces = traces(folder);
+    let blocks = traces.iter().map(|trace| trace.items.len()).sum::<usize>();
+    let calls = traces.iter().map(|trace| trace.calls.len()).sum::<usize>();
+    println!(
+        "{} chains, {calls} calls, {blocks} blocks, one thread, best of {ROUNDS}\n",
+        traces.len()
+    );
+    println!(
+        "{:<16} {:>9} {:>16} {:>12}",
+        "policy", "ms", "million blocks/s", "compactions"
+    );
+    for name in ["recorded", "article", "api-edits", "never"] {
+        let policies = Policies::preset(name).expect("a preset");
+        let prepared = traces
+            .iter()
+            .map(|trace| {
+                let (by_version, by_model) = by_number(&policies, PriceTable::built_in(), trace);
+                let windows = infer(trace, &by_version, &by_model);
+                (trace, by_version, by_model, windows)
+            })
+            .collect::<Vec<_>>();
+        let mut compactions = 0_u64;
+        let best = (0..ROUNDS)
+            .map(|_| {
+                compactions = 0;
+                timed(|| {
+                    for (trace, by_version, by_model, windows) in &prepared {
+                        let setting = Setting {
+                            policies: by_version.clone(),
+                            prices: by_model.clone(),
+                            windows,
+                            summary: None,
+                            mode: Mode::Free,
+                            key: 0,
+                        };
+                        replay(trace, &setting, &mut |_: u32, event: &Event<'_>| {
+                            compactions += u64::from(matches!(event, Event::Boundary(_)));
+                        });
+                    }
+                    black_box(compactions);
+                })
+            })
+            .fold(f64::INFINITY, f64::min);
+        let speed = blocks as f64 / best / 1e6;
+        println!("{name:<16} {:>9.2} {speed:>16.1} {compactions:>12}", best * 1e3);
+    }
+}
+
+fn traces(folder: &Path) -> Vec<Trace> {
+    let mut traces = Vec::new();
+    for (path, log) in parse_logs(folder) {
+        let id = log
+            .scopes
+            .first()
+            .map_or("", |scope| log.string(scope.session))
+            .to_owned();
+        let parts = [Part {
+            path: path.display().to_string(),
+            log,
+            copied: Vec::new(),
+        }];
+        let session = Session::new(&id, &parts);
+        let chains = thread(&session).chains;
+        traces.extend(
+            chains
+                .iter()
+                .map(|chain| trace(&session, chain, RatioTable::built_in())),
+        );
+    }
+    traces
+}
+
+/// `replay` beside `stats`.
+fn whole_runs(folder: &Path) {
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("replay-out");
+    let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("replay-cache");
+    let out = out.display().to_string();
+    let cache = cache.display().to_string();
+    let ways: [(&str, &[&str]); 2] = [("no cache", &["--no-cache"]), ("warm cache", &["--cache-dir", &cache])];
+    println!("\n{:<12} {:<24} {:>9} {:>9}", "", "run", "best s", "of stats");
+    for (way, more) in ways {
+        let runs: [(&str, &[&str]); 3] = [
+            ("stats", &["stats"]),
+            ("replay", &["replay"]),
+            ("replay --out", &["replay", "--out", &out, "--force"]),
+        ];
+        let mut best = [f64::INFINITY; 3];
+        // Once more than is counted, so that the cache is warm and files are there; one after the other, so that a busy
+        // moment does not fall on one of them alone.
+        for round in 0..=ROUNDS {
+            for (at, (_, arguments)) in runs.iter().enumerate() {
+                let seconds = timed(|| run(folder, arguments, more));
+                if round > 0 {
+                    best[at] = best[at].min(seconds);
+                }
+            }
+        }
+        for ((name, _), seconds) in std::iter::zip(runs, best) {
+            println!("{way:<12} {name:<24} {seconds:>9.3} {:>8.2}x", seconds / best[0]);
+        }
+    }
+}
+
+fn run(folder: &Path, arguments: &[&str], more: &[&str]) {
+    let status = Command::new(env!("CARGO_BIN_EXE_backcast"))
+        .args(arguments)
+        .arg(folder)
+        .args(more)
+        .arg("--quiet")
+        .stdout(Stdio::null())
+        .status()
+        .expect("the binary runs");
+    assert!(status.success());
+}
+
+fn timed(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
+}
