@@ -28,6 +28,7 @@ pub mod cache;
 pub mod cli;
 pub mod commands;
 pub mod input;
+pub mod memory;
 pub mod metrics;
 pub mod output;
 pub mod pipeline;

@@ -1,0 +1,3 @@
+//! Long-term memories: what people said in past sessions that will hold in later ones.
+
+pub mod kinds;
