@@ -19,6 +19,7 @@ pub mod notes;
 pub mod prompt_cache;
 pub mod restore;
 pub mod trace;
+pub mod uses;
 pub mod window;
 
 use crate::input::record::Tokens;

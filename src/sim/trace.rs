@@ -19,19 +19,21 @@ pub const NONE: u32 = u32::MAX;
 /// Properties of an item.
 pub mod flag {
     /// Put in by a recorded compaction: its summary, what it restored.
-    pub const ARTEFACT: u8 = 1;
+    pub const ARTEFACT: u16 = 1;
     /// A result that reports an error.
-    pub const ERROR: u8 = 2;
+    pub const ERROR: u16 = 2;
     /// Text that somebody wrote: what the keep rule counts messages by.
-    pub const TEXT: u8 = 4;
+    pub const TEXT: u16 = 4;
     /// The first item of a record.
-    pub const STARTS_RECORD: u8 = 8;
+    pub const STARTS_RECORD: u16 = 8;
     /// Size from the length of the text alone.
-    pub const ESTIMATED: u8 = 16;
+    pub const ESTIMATED: u16 = 16;
     /// Counted by the client's estimate even where it is an attachment: what a hook printed.
-    pub const HOOK: u8 = 64;
+    pub const HOOK: u16 = 64;
     /// Beside the chain of parents: forgotten when the client is started again.
-    pub const BESIDE: u8 = 128;
+    pub const BESIDE: u16 = 128;
+    /// A shell call that may have changed files.
+    pub const CHANGES_FILES: u16 = 256;
 }
 
 /// One block.
@@ -44,7 +46,7 @@ pub struct Item {
     /// What it counts as.
     pub category: Category,
     /// See [`flag`].
-    pub flags: u8,
+    pub flags: u16,
     /// Images and documents in it.
     pub images: u8,
     /// Number of its tool in [`Trace::tools`]; 0 for none.
@@ -57,7 +59,7 @@ pub struct Item {
 
 impl Item {
     /// Whether it has a property.
-    pub fn is(&self, flag: u8) -> bool {
+    pub fn is(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 }
@@ -409,7 +411,7 @@ impl Builder<'_, '_> {
         });
     }
 
-    fn add_record(&mut self, node: Node, flags: u8) {
+    fn add_record(&mut self, node: Node, flags: u16) {
         let is_response = self.session.record(node).kind == RecordKind::Assistant;
         let mut starts = flag::STARTS_RECORD;
         let blocks = self.session.blocks(node);
@@ -454,7 +456,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn properties(&self, node: Node, block: &Block) -> u8 {
+    fn properties(&self, node: Node, block: &Block) -> u16 {
         let is_text = matches!(block.kind, BlockKind::Human | BlockKind::Command | BlockKind::Text);
         let is_hook =
             block.kind == BlockKind::Attachment && self.session.log(node).string(block.name) == "hook_success";
@@ -462,6 +464,7 @@ impl Builder<'_, '_> {
         for (has, flag) in [
             (block.is_error, flag::ERROR),
             (is_text, flag::TEXT),
+            (block.may_change_files, flag::CHANGES_FILES),
             (is_hook && block.units > 0, flag::HOOK),
         ] {
             if has {
@@ -513,7 +516,7 @@ impl Builder<'_, '_> {
 }
 
 /// The recorded client's estimate of a block. What a hook printed is wrapped in a sentence with the hook's name.
-fn client_estimate(block: &Block, flags: u8) -> u32 {
+fn client_estimate(block: &Block, flags: u16) -> u32 {
     const AROUND_HOOK: u32 = 52;
     if flags & flag::HOOK == 0 {
         return block.quarters;
