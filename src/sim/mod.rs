@@ -18,6 +18,7 @@ pub mod micro;
 pub mod notes;
 pub mod prompt_cache;
 pub mod restore;
+pub mod tell;
 pub mod trace;
 pub mod window;
 
