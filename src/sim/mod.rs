@@ -138,6 +138,10 @@ impl<'r, S: Sink> Replay<'r, S> {
             return;
         }
         let has_cleared = self.clear_results(at);
+        let is_cleared_in_record = || trace.recorded_at(at).iter().any(|boundary| boundary.is_micro);
+        if self.setting.mode == Mode::Free && !has_cleared && is_cleared_in_record() {
+            self.in_step = false;
+        }
         if call.is_resume && !has_cleared {
             self.forget_beside();
         }
@@ -433,7 +437,21 @@ impl<'r, S: Sink> Replay<'r, S> {
             cleared: &items,
         };
         self.emit(at, &event);
+        if self.setting.mode == Mode::Free && !self.is_in_record(at, &items, saved) {
+            self.in_step = false;
+        }
         true
+    }
+
+    /// Whether the recorded client cleared the same: it says so, or, as older ones do not, so much less was sent.
+    fn is_in_record(&self, at: usize, items: &[u32], saved: u64) -> bool {
+        let mut recorded = self.trace.recorded_at(at).iter().filter(|boundary| boundary.is_micro);
+        let usage = |at: usize| self.trace.calls.get(at).and_then(|call| call.usage);
+        let fall = || {
+            let (before, now) = (usage(at.checked_sub(1)?)?, usage(at)?);
+            before.total().checked_sub(now.input_side())
+        };
+        recorded.any(|boundary| boundary.cleared == items) || fall().is_some_and(|fall| fall > 0 && fall >= saved)
     }
 
     /// Recorded clearing happens as recorded while the window is in step.
