@@ -295,7 +295,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     /// A compaction as it was recorded: the window after it is what the log says.
     fn take_record(&mut self, at: usize, recorded: &Recorded, cause: Cause, context: Option<u64>) {
         let before = self.window.total();
-        self.side_call(at, u64::from(recorded.summary));
+        self.side_call(at, u64::from(recorded.summary), before, true);
         let base = self.window.base;
         let end = self.window.end();
         let records = self.count_records(self.window.floor()..end);
@@ -557,12 +557,18 @@ impl<'r, S: Sink> Replay<'r, S> {
         if summarised.is_empty() {
             return Err(Failure::Nothing);
         }
-        let retries = self.fit_prompt(policy, at, &summarised)?;
+        // What stays after the summary is not sent to be summarised; what stays before it is.
+        let unsent = match kept.start >= summarised.end {
+            true => self.window.tokens_in(kept.clone()),
+            false => 0,
+        };
+        let sent = self.window.total().saturating_sub(unsent);
+        let (retries, dropped) = self.fit_prompt(policy, at, &summarised, sent)?;
         if is_injected(policy, self.setting.key, at) {
             return Err(Failure::Injected);
         }
         let summary = self.summary_size(policy, at);
-        self.side_call(at, summary);
+        self.side_call(at, summary, sent.saturating_sub(dropped), dropped == 0);
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
         let kind = if kept.is_empty() { Kind::Full } else { Kind::Partial };
         self.replace(at, cause, kind, kept, summary, restored, retries);
@@ -582,31 +588,38 @@ impl<'r, S: Sink> Replay<'r, S> {
         }
     }
 
-    /// Drops the oldest groups until the prompt fits; the number of tries it took.
-    fn fit_prompt(&self, policy: &Policy, at: usize, summarised: &Range<u32>) -> Result<u32, Failure> {
+    /// Drops the oldest groups of a prompt of `sent` tokens until it fits: the number of tries it took, and the tokens that
+    /// were dropped. A group is a response and what followed it, so that results stay with their calls.
+    fn fit_prompt(
+        &self,
+        policy: &Policy,
+        at: usize,
+        summarised: &Range<u32>,
+        sent: u64,
+    ) -> Result<(u32, u64), Failure> {
         let limit = self.setting.windows[at.min(self.setting.windows.len() - 1)].tokens;
-        let around = u64::try_from(self.window.base).unwrap_or(0) + policy.compact_prompt;
+        let starts = self.trace.calls.iter().map(|call| call.response.start);
+        let inside = starts.filter(|start| *start > summarised.start && *start < summarised.end);
         let mut groups = Vec::new();
-        for call in &self.trace.calls {
-            let start = call.inputs.start.max(summarised.start);
-            let end = call.response.end.min(summarised.end);
-            if start < end {
-                groups.push(self.window.tokens_in(start..end));
-            }
+        let mut from = summarised.start;
+        for start in inside.chain([summarised.end]) {
+            groups.push(self.window.tokens_in(from..start));
+            from = start;
         }
-        let mut from = 0;
-        let mut tokens = groups.iter().sum::<u64>();
+        let whole = groups.iter().sum::<u64>();
+        let around = sent.saturating_sub(whole) + policy.compact_prompt;
+        let (mut first, mut tokens) = (0, whole);
         let mut retries = 0;
         while policy.hard_limit && around + tokens > limit {
             if u64::from(retries) == policy.retries {
                 return Err(Failure::TooLong);
             }
             let excess = policy.excess_known.then(|| around + tokens - limit);
-            let left = keep::drop_oldest(&groups, from, excess, policy.retry_percent).ok_or(Failure::TooLong)?;
-            (from, tokens) = (left.first_group, left.tokens);
+            let left = keep::drop_oldest(&groups, first, excess, policy.retry_percent).ok_or(Failure::TooLong)?;
+            (first, tokens) = (left.first_group, left.tokens);
             retries += 1;
         }
-        Ok(retries)
+        Ok((retries, whole - tokens))
     }
 
     fn summary_size(&self, policy: &Policy, at: usize) -> u64 {
@@ -664,15 +677,14 @@ impl<'r, S: Sink> Replay<'r, S> {
         self.close_boundary(at, boundary, restored.files);
     }
 
-    /// The model call of a compaction.
-    fn side_call(&mut self, at: usize, summary: u64) {
+    /// The model call of a compaction, which is sent `sent` tokens of the window. A prompt that lost its start shares
+    /// nothing with the cache.
+    fn side_call(&mut self, at: usize, summary: u64, sent: u64, is_whole: bool) {
         let policy = self.policy(at);
         let output = (summary as f64 * (1.0 + policy.scratch)).round() as u64;
         let output = output.min(policy.max_output.max(summary));
-        let window = self.window.total();
-        let tokens = self
-            .cache
-            .bill_side(policy.shares_cache, window, policy.compact_prompt, output);
+        let shares = policy.shares_cache && is_whole;
+        let tokens = self.cache.bill_side(shares, sent, policy.compact_prompt, output);
         self.tell_side(at, Purpose::Compact, tokens);
     }
 
