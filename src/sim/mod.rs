@@ -30,7 +30,7 @@ use crate::session::log::{NO_TIME, Time};
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::model_version;
 use event::{Boundary, CacheMiss, Called, Cause, Event, Failure, Kind, Level, MicroKind, Purpose, Sink};
-use inference::Inferred;
+use inference::{Grounds, Inferred};
 use limits::Limits;
 use micro::{Clearing, Results};
 use notes::Notes;
@@ -715,9 +715,13 @@ impl<'r, S: Sink> Replay<'r, S> {
         let policy = self.policy(at);
         let limit = self.limits(at).window;
         let tokens = self.window.total();
-        if self.in_step || !policy.hard_limit || tokens <= limit {
+        // What the log shows went through, unless the policy has a smaller window than the client had.
+        let is_given = self.setting.mode == Mode::Free && self.setting.windows[at].grounds == Grounds::Given;
+        let went_through = self.in_step && !is_given;
+        if went_through || !policy.hard_limit || tokens <= limit {
             return;
         }
+        self.in_step = false;
         self.emit(at, &Event::TooLong { tokens, limit });
         let may_compact = policy.reactive && policy.compaction && !self.is_broken(at);
         let fits = may_compact && self.compact(at, Cause::Reactive) && self.window.total() <= limit;
