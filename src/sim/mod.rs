@@ -321,7 +321,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             is_again: false,
             is_recorded: true,
         };
-        self.close_boundary(at, boundary, Vec::new());
+        self.close_boundary(at, boundary, Vec::new(), None);
     }
 
     fn count_records(&self, items: Range<u32>) -> u32 {
@@ -332,7 +332,15 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     /// Everything that every boundary does: counts start anew, caches are dropped, the event is told.
-    fn close_boundary(&mut self, at: usize, mut boundary: Boundary, restored_files: Vec<(u32, u64)>) {
+    /// `prefix` is what the new window has in common with the start of the old one, where that is more than system prompt
+    /// and tools.
+    fn close_boundary(
+        &mut self,
+        at: usize,
+        mut boundary: Boundary,
+        restored_files: Vec<(u32, u64)>,
+        prefix: Option<u64>,
+    ) {
         let turn = self.trace.calls.get(at).map_or(0, |call| call.turn);
         let (since_call, since_turn) = self.last_boundary.unwrap_or((0, 0));
         boundary.calls_since = (at - since_call) as u32;
@@ -345,7 +353,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         self.failures = 0;
         self.results.prune(&self.window);
         self.notes.boundary(boundary.after);
-        self.cache.break_prefix(CacheMiss::Compaction);
+        match prefix {
+            Some(tokens) => self.cache.keep_prefix(tokens),
+            None => self.cache.break_prefix(CacheMiss::Compaction),
+        }
         self.emit(at, &Event::Boundary(&boundary));
     }
 
@@ -653,7 +664,9 @@ impl<'r, S: Sink> Replay<'r, S> {
         let end = self.window.end();
         let floor = self.window.floor();
         let records = self.count_records(floor..kept.start) + self.count_records(kept.end..end);
+        let starts_alike = kept.start == floor && kept.end < end && !kept.is_empty();
         self.window.reset(kept.clone());
+        let prefix = starts_alike.then(|| self.window.total());
         self.window.add_extra(Category::Summary, summary + policy.wrap);
         self.window.add_extra(Category::Attachment, restored.tokens());
         let boundary = Boundary {
@@ -674,7 +687,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             is_again: false,
             is_recorded: false,
         };
-        self.close_boundary(at, boundary, restored.files);
+        self.close_boundary(at, boundary, restored.files, prefix);
     }
 
     /// The model call of a compaction, which is sent `sent` tokens of the window. A prompt that lost its start shares

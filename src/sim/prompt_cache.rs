@@ -58,6 +58,13 @@ impl PromptCache {
         self.broken = Some(why);
     }
 
+    /// The prompt stays the same up to so many tokens.
+    pub fn keep_prefix(&mut self, tokens: u64) {
+        if let Some(held) = &mut self.held {
+            held.tokens = held.tokens.min(tokens);
+        }
+    }
+
     /// Takes note of what broke the prefix between two calls without being part of a policy. Thinking that was switched on
     /// or off shows in the recorded remainder, so only where the record is followed.
     pub fn notice(&mut self, before: &Call, call: &Call, version: Version, may_switch: bool) {
