@@ -102,6 +102,8 @@ struct Replay<'r, S> {
     last_boundary: Option<(usize, u32)>,
     restored_files: Vec<(u32, u64)>,
     turns_since_extraction: u64,
+    /// When the recorded boundary was written that is being met: what follows it may have come much later.
+    met: Option<Time>,
 }
 
 impl<'r, S: Sink> Replay<'r, S> {
@@ -123,6 +125,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             last_boundary: None,
             restored_files: Vec::new(),
             turns_since_extraction: 0,
+            met: None,
         }
     }
 
@@ -196,7 +199,9 @@ impl<'r, S: Sink> Replay<'r, S> {
             if !boundary.is_micro {
                 self.add(at, from..boundary.item);
                 from = boundary.item;
+                self.met = Some(boundary.time).filter(|time| *time != NO_TIME);
                 self.meet(at, number, boundary);
+                self.met = None;
             }
         }
         self.add(at, from..inputs.end);
@@ -696,7 +701,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         let policy = self.policy(at);
         let output = (summary as f64 * (1.0 + policy.scratch)).round() as u64;
         let output = output.min(policy.max_output.max(summary));
-        let shares = policy.shares_cache && is_whole;
+        let shares = policy.shares_cache && is_whole && self.is_warm(at);
         let tokens = self.cache.bill_side(shares, sent, policy.compact_prompt, output);
         self.tell_side(at, Purpose::Compact, tokens);
     }
@@ -709,7 +714,16 @@ impl<'r, S: Sink> Replay<'r, S> {
         self.emit(at, &Event::Side { purpose, tokens, cost });
     }
 
+    /// Whether the prompt cache still holds what the last call left there.
+    fn is_warm(&self, at: usize) -> bool {
+        let call = &self.trace.calls[at.min(self.trace.calls.len() - 1)];
+        self.cache.is_warm(self.policy(at), call.model, self.now(at))
+    }
+
     fn now(&self, at: usize) -> Time {
+        if let Some(time) = self.met {
+            return time;
+        }
         let call = &self.trace.calls[at.min(self.trace.calls.len() - 1)];
         if call.input_time == NO_TIME {
             call.time
@@ -787,6 +801,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         let (window, conversation) = (self.window.total(), self.window.conversation());
         if let Some(tokens) = self.notes.after_response(policy, call, window, conversation) {
             self.emit(at, &Event::Notes { tokens });
+            // The response that they follow has just been sent.
             let bill = self.cache.bill_side(true, window, policy.notes_prompt, tokens);
             self.tell_side(at, Purpose::Notes, bill);
         }

@@ -151,12 +151,7 @@ impl PromptCache {
         ) {
             return self.broken;
         }
-        let life = if is_hour {
-            HOUR
-        } else {
-            policy.cache_edge_seconds as i64 * 1000
-        };
-        if self.is_older_than(call, life) {
+        if self.is_older_than(call, life(policy, is_hour)) {
             return Some(CacheMiss::Expired);
         }
         self.broken
@@ -173,11 +168,23 @@ impl PromptCache {
             .is_some_and(|held| held.time != NO_TIME && now != NO_TIME && now.saturating_sub(held.time) >= millis)
     }
 
-    /// Bills a call beside the conversation that shares its prefix and adds `more` to it. Nothing of it stays in the cache
-    /// that the conversation could read.
+    /// Whether everything that the last call left there can be read by another one of that model, now.
+    pub fn is_warm(&self, policy: &Policy, model: u16, now: Time) -> bool {
+        self.broken.is_none()
+            && self.held.is_some_and(|held| {
+                let age = match (held.time, now) {
+                    (NO_TIME, _) | (_, NO_TIME) => 0,
+                    (time, now) => now.saturating_sub(time),
+                };
+                held.model == model && age < life(policy, held.is_hour)
+            })
+    }
+
+    /// Bills a call beside the conversation that adds `more` to its window, and reads of it what the cache holds if it
+    /// `shares` the prefix. Nothing of it stays in the cache that the conversation could read.
     pub fn bill_side(&self, shares: bool, window: u64, more: u64, output: u64) -> Tokens {
         let held = self.held.map_or(0, |held| held.tokens).min(window);
-        let read = if shares && self.broken.is_none() { held } else { 0 };
+        let read = if shares { held } else { 0 };
         Tokens {
             input: window + more - read,
             output,
@@ -185,5 +192,13 @@ impl PromptCache {
             cache_write_1h: 0,
             cache_read: read,
         }
+    }
+}
+
+/// How long what is written lives, in milliseconds.
+fn life(policy: &Policy, is_hour: bool) -> i64 {
+    match is_hour {
+        true => HOUR,
+        false => policy.cache_edge_seconds as i64 * 1000,
     }
 }
