@@ -374,6 +374,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         let trace = self.trace;
         let call = &trace.calls[at.min(trace.calls.len() - 1)];
         let Some(anchor) = self.anchor else { return false };
+        let is_warm = self.is_warm(at);
+        if !is_warm {
+            self.undelete();
+        }
         let before = &trace.calls[anchor.call];
         let usage = anchor.input + u64::from(before.output_recorded);
         let limits = self.limits(at);
@@ -385,7 +389,10 @@ impl<'r, S: Sink> Replay<'r, S> {
                     .then(|| self.results.over_budget(policy, trace))
                     .flatten(),
             ),
-            (MicroKind::Cached, self.results.cached(policy)),
+            (
+                MicroKind::Cached,
+                is_warm.then(|| self.results.cached(policy)).flatten(),
+            ),
             (
                 MicroKind::Api,
                 self.results.api_edits(policy, trace, self.window.total()),
@@ -406,6 +413,15 @@ impl<'r, S: Sink> Replay<'r, S> {
             has_cleared |= self.clear(at, MicroKind::Thinking, clearing);
         }
         self.follow_micro(at) || has_cleared
+    }
+
+    /// Results that were deleted on the server are there again once its cache is cold, or history was replaced.
+    fn undelete(&mut self) {
+        for item in self.results.take_deleted() {
+            self.window.revive(item);
+            self.results
+                .add(&self.window, self.trace, item..item + 1, &self.clearable);
+        }
     }
 
     fn clear(&mut self, at: usize, kind: MicroKind, clearing: Clearing) -> bool {
@@ -436,6 +452,9 @@ impl<'r, S: Sink> Replay<'r, S> {
                     }
                     _ => self.window.clear(item),
                 }
+            }
+            if kind == MicroKind::Cached {
+                self.results.delete(&items);
             }
             self.results.prune(&self.window);
             if !kind.keeps_prefix() {
@@ -558,8 +577,9 @@ impl<'r, S: Sink> Replay<'r, S> {
         let start = keep::keep_from(policy, self.trace, &self.window, covered);
         let kept = start..self.window.end();
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
-        let after =
-            self.window.base as u64 + tokens + policy.wrap + restored.tokens() + self.window.tokens_in(kept.clone());
+        let undeleted = self.results.deleted_in(&kept).map(|item| self.window.saved(item));
+        let kept_tokens = self.window.tokens_in(kept.clone()) + undeleted.sum::<u64>();
+        let after = self.window.base as u64 + tokens + policy.wrap + restored.tokens() + kept_tokens;
         if after >= self.limits(at).threshold {
             return false;
         }
@@ -671,6 +691,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         let records = self.count_records(floor..kept.start) + self.count_records(kept.end..end);
         let starts_alike = kept.start == floor && kept.end < end && !kept.is_empty();
         self.window.reset(kept.clone());
+        self.undelete();
         let prefix = starts_alike.then(|| self.window.total());
         self.window.add_extra(Category::Summary, summary + policy.wrap);
         self.window.add_extra(Category::Attachment, restored.tokens());
