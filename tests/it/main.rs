@@ -15,4 +15,5 @@ mod garbage;
 mod hostile;
 mod live;
 mod samples;
+mod traced;
 mod truncation;
