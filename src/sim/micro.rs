@@ -103,7 +103,7 @@ impl Results {
         let clearing = self.down_to(
             policy.budget_target,
             policy.budget_protect,
-            |item| u64::from(item.quarters) + policy.image * u64::from(item.images),
+            |item| estimate(policy, item),
             trace,
         );
         (policy.budget_on && clearing.saved >= policy.budget_at_least && !clearing.items.is_empty()).then_some(clearing)
@@ -139,6 +139,17 @@ impl Results {
         }
         clearing
     }
+}
+
+/// The client's estimate of an item.
+pub fn estimate(policy: &Policy, item: &Item) -> u64 {
+    let quarter = 4.0 / policy.units_per_token;
+    let text = if quarter == 1.0 {
+        u64::from(item.quarters)
+    } else {
+        (f64::from(item.quarters) * quarter).round() as u64
+    };
+    text + policy.image * u64::from(item.images)
 }
 
 /// All but the newest.

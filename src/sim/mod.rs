@@ -224,16 +224,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             Category::Summary => false,
             _ => !item.is(flag::ARTEFACT),
         });
-        let quarter = 4.0 / policy.units_per_token;
-        let tokens = counted.map(|item| {
-            let text = if quarter == 1.0 {
-                u64::from(item.quarters)
-            } else {
-                (f64::from(item.quarters) * quarter).round() as u64
-            };
-            text + policy.image * u64::from(item.images)
-        });
-        tokens.sum()
+        counted.map(|item| micro::estimate(policy, item)).sum()
     }
 
     /// The context as the client counts it, and as it weighs it against the threshold; `None` if no usage tells.
