@@ -2,8 +2,8 @@
 //! The events are worked out by hand from the sizes, never taken from a run; the sums stand beside each case. They are not
 //! called `.jsonl`, because every file of that name is a log.
 //!
-//! Sizes are made to come out exactly. A round adds one block of input whose text has four characters for each of its
-//! tokens, so what the client estimates is what was sent, and every response has its final output. Where sizes have to
+//! Sizes are made to come out exactly. A round adds one block of input whose text has two characters for each of its
+//! tokens, and policies count so, so what the client estimates is what was sent, and every response has its final output. Where sizes have to
 //! be estimated (the first prompt, and what follows a boundary or another model), texts have 264 characters for 100 tokens:
 //! 264 x 0.3787 = 99.98. Prices are those of claude-opus-5: a micro-dollar buys 1/5 of a token of input, 1/25 of output,
 //! 1/6.25 written for five minutes, 1/10 written for an hour, 2 read.
@@ -186,6 +186,7 @@ const COMMON: &[(&str, &str)] = &[
     ("window.warning", "2000"),
     ("window.error", "1000"),
     ("estimate.padding", "1.0"),
+    ("estimate.units_per_token", "2.0"),
     ("micro.gap.on", "false"),
     ("micro.cached.on", "false"),
     ("notes.on", "false"),
@@ -250,7 +251,7 @@ impl<'p> Plant<'p> {
     /// A prompt whose size the next call shows.
     fn ask(&mut self, tokens: u64) -> io::Result<()> {
         self.pause(10);
-        self.log.prompt(&words(4 * tokens))?;
+        self.log.prompt(&words(2 * tokens))?;
         self.size += tokens;
         Ok(())
     }
@@ -306,7 +307,7 @@ impl<'p> Plant<'p> {
 
     /// A response of one call, and its result.
     fn call(&mut self, name: &'static str, input: &str, output: u64, result: u64) -> io::Result<()> {
-        let shown = words(4 * result);
+        let shown = words(2 * result);
         let outcome = Outcome {
             content: string_value(&shown),
             units: shown.units,
