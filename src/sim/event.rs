@@ -190,6 +190,17 @@ pub enum Purpose {
     Extract,
 }
 
+impl Purpose {
+    /// Name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Compact => "compact",
+            Purpose::Notes => "notes",
+            Purpose::Extract => "extract",
+        }
+    }
+}
+
 /// Why a call read less from the prompt cache than the one before left there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CacheMiss {

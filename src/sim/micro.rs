@@ -6,12 +6,18 @@ use super::window::{State, Window};
 use crate::policy::Policy;
 use crate::session::log::NO_TIME;
 use crate::tokens::ledger::Category;
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Results of one chain that may be cleared, in the order of their calls.
 #[derive(Debug, Default)]
 pub struct Results {
     /// Results in the window, not cleared.
     active: Vec<u32>,
+    /// Deleted on the server, which is told so again with every call while its cache lives. The messages are as they were.
+    deleted: Vec<u32>,
+    /// Whatever was deleted there once is not deleted again.
+    spent: BTreeSet<u32>,
 }
 
 /// What a micro-compaction does.
@@ -32,7 +38,7 @@ pub fn tool_mask(trace: &Trace, tools: &[String]) -> Vec<bool> {
 
 impl Results {
     /// Takes note of items that were added.
-    pub fn add(&mut self, window: &Window<'_>, trace: &Trace, items: std::ops::Range<u32>, clearable: &[bool]) {
+    pub fn add(&mut self, window: &Window<'_>, trace: &Trace, items: Range<u32>, clearable: &[bool]) {
         for at in items {
             let item = &trace.items[at as usize];
             let is_result = item.category == Category::ToolResult && clearable[usize::from(item.tool)];
@@ -51,6 +57,23 @@ impl Results {
     /// Forgets what is no longer in the window.
     pub fn prune(&mut self, window: &Window<'_>) {
         self.active.retain(|item| window.state(*item) == State::Live);
+        self.deleted.retain(|item| window.state(*item) == State::Cleared);
+    }
+
+    /// Remembers what is deleted on the server.
+    pub fn delete(&mut self, items: &[u32]) {
+        self.deleted.extend_from_slice(items);
+        self.spent.extend(items);
+    }
+
+    /// Forgets what is deleted there, and returns it.
+    pub fn take_deleted(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.deleted)
+    }
+
+    /// What is deleted there of a range.
+    pub fn deleted_in(&self, range: &Range<u32>) -> impl Iterator<Item = u32> {
+        self.deleted.iter().copied().filter(|item| range.contains(item))
     }
 
     /// After a long pause: all but the newest.
@@ -59,7 +82,7 @@ impl Results {
         if !policy.gap_on || idle <= policy.gap_minutes as f64 {
             return None;
         }
-        self.oldest(policy.gap_keep)
+        oldest(&self.active, policy.gap_keep)
     }
 
     /// On the server while the cache is warm: down to the newest once there are enough of them.
@@ -67,18 +90,12 @@ impl Results {
         if !policy.cached_on || (self.active.len() as u64) < policy.cached_trigger {
             return None;
         }
-        self.oldest(policy.cached_keep)
-    }
-
-    fn oldest(&self, keep: u64) -> Option<Clearing> {
-        let count = self
-            .active
-            .len()
-            .saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX));
-        (count > 0).then(|| Clearing {
-            items: self.active[..count].to_vec(),
-            ..Clearing::default()
-        })
+        let fresh = self.active.iter().copied().filter(|item| !self.spent.contains(item));
+        let fresh = fresh.collect::<Vec<_>>();
+        if (fresh.len() as u64) < policy.cached_trigger {
+            return None;
+        }
+        oldest(&fresh, policy.cached_keep)
     }
 
     /// Down to a budget, oldest first.
@@ -86,7 +103,7 @@ impl Results {
         let clearing = self.down_to(
             policy.budget_target,
             policy.budget_protect,
-            |item| u64::from(item.quarters) + policy.image * u64::from(item.images),
+            |item| estimate(policy, item),
             trace,
         );
         (policy.budget_on && clearing.saved >= policy.budget_at_least && !clearing.items.is_empty()).then_some(clearing)
@@ -122,6 +139,28 @@ impl Results {
         }
         clearing
     }
+}
+
+/// The client's estimate of an item.
+pub fn estimate(policy: &Policy, item: &Item) -> u64 {
+    let quarter = 4.0 / policy.units_per_token;
+    let text = if quarter == 1.0 {
+        u64::from(item.quarters)
+    } else {
+        (f64::from(item.quarters) * quarter).round() as u64
+    };
+    text + policy.image * u64::from(item.images)
+}
+
+/// All but the newest.
+fn oldest(results: &[u32], keep: u64) -> Option<Clearing> {
+    let count = results
+        .len()
+        .saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX));
+    (count > 0).then(|| Clearing {
+        items: results[..count].to_vec(),
+        ..Clearing::default()
+    })
 }
 
 fn call_order(trace: &Trace, result: u32) -> u32 {

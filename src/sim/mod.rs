@@ -18,6 +18,7 @@ pub mod micro;
 pub mod notes;
 pub mod prompt_cache;
 pub mod restore;
+pub mod tell;
 pub mod trace;
 pub mod uses;
 pub mod window;
@@ -31,7 +32,7 @@ use crate::session::log::{NO_TIME, Time};
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::model_version;
 use event::{Boundary, CacheMiss, Called, Cause, Count, Event, Failure, Kind, Level, MicroKind, Purpose, Sink};
-use inference::Inferred;
+use inference::{Grounds, Inferred};
 use limits::Limits;
 use micro::{Clearing, Results};
 use notes::Notes;
@@ -114,6 +115,8 @@ struct Replay<'r, S> {
     last_boundary: Option<(usize, u32)>,
     restored_files: Vec<(u32, u64)>,
     turns_since_extraction: u64,
+    /// When the recorded boundary was written that is being met: what follows it may have come much later.
+    met: Option<Time>,
 }
 
 impl<'r, S: Sink> Replay<'r, S> {
@@ -135,6 +138,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             last_boundary: None,
             restored_files: Vec::new(),
             turns_since_extraction: 0,
+            met: None,
         }
     }
 
@@ -207,7 +211,9 @@ impl<'r, S: Sink> Replay<'r, S> {
             if !boundary.is_micro {
                 self.add(at, from..boundary.item);
                 from = boundary.item;
+                self.met = Some(boundary.time).filter(|time| *time != NO_TIME);
                 self.meet(at, number, boundary);
+                self.met = None;
             }
         }
         self.add(at, from..inputs.end);
@@ -230,16 +236,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             Category::Summary => false,
             _ => !item.is(flag::ARTEFACT),
         });
-        let quarter = 4.0 / policy.units_per_token;
-        let tokens = counted.map(|item| {
-            let text = if quarter == 1.0 {
-                u64::from(item.quarters)
-            } else {
-                (f64::from(item.quarters) * quarter).round() as u64
-            };
-            text + policy.image * u64::from(item.images)
-        });
-        tokens.sum()
+        counted.map(|item| micro::estimate(policy, item)).sum()
     }
 
     /// The context as the client counts it; `None` if no usage tells.
@@ -316,7 +313,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     /// A compaction as it was recorded: the window after it is what the log says.
     fn take_record(&mut self, at: usize, recorded: &Recorded, cause: Cause, context: Option<u64>) {
         let before = self.window.total();
-        self.side_call(at, u64::from(recorded.summary));
+        self.side_call(at, u64::from(recorded.summary), before, true);
         let base = self.window.base;
         let end = self.window.end();
         let records = self.count_records(self.window.floor()..end);
@@ -342,7 +339,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             is_again: false,
             is_recorded: true,
         };
-        self.close_boundary(at, boundary, Vec::new());
+        self.close_boundary(at, boundary, Vec::new(), None);
     }
 
     fn count_records(&self, items: Range<u32>) -> u32 {
@@ -353,7 +350,15 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     /// Everything that every boundary does: counts start anew, caches are dropped, the event is told.
-    fn close_boundary(&mut self, at: usize, mut boundary: Boundary, restored_files: Vec<(u32, u64)>) {
+    /// `prefix` is what the new window has in common with the start of the old one, where that is more than system prompt
+    /// and tools.
+    fn close_boundary(
+        &mut self,
+        at: usize,
+        mut boundary: Boundary,
+        restored_files: Vec<(u32, u64)>,
+        prefix: Option<u64>,
+    ) {
         let turn = self.trace.calls.get(at).map_or(0, |call| call.turn);
         let (since_call, since_turn) = self.last_boundary.unwrap_or((0, 0));
         boundary.calls_since = (at - since_call) as u32;
@@ -366,7 +371,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         self.failures = 0;
         self.results.prune(&self.window);
         self.notes.boundary(boundary.after);
-        self.cache.break_prefix(CacheMiss::Compaction);
+        match prefix {
+            Some(tokens) => self.cache.keep_prefix(tokens),
+            None => self.cache.break_prefix(CacheMiss::Compaction),
+        }
         self.emit(at, &Event::Boundary(&boundary));
     }
 
@@ -379,6 +387,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         let trace = self.trace;
         let call = &trace.calls[at.min(trace.calls.len() - 1)];
         let Some(anchor) = self.anchor else { return false };
+        let is_warm = self.is_warm(at);
+        if !is_warm {
+            self.undelete();
+        }
         let before = &trace.calls[anchor.call];
         let usage = anchor.input + u64::from(before.output_recorded);
         let limits = self.limits(at);
@@ -390,7 +402,10 @@ impl<'r, S: Sink> Replay<'r, S> {
                     .then(|| self.results.over_budget(policy, trace))
                     .flatten(),
             ),
-            (MicroKind::Cached, self.results.cached(policy)),
+            (
+                MicroKind::Cached,
+                is_warm.then(|| self.results.cached(policy)).flatten(),
+            ),
             (
                 MicroKind::Api,
                 self.results.api_edits(policy, trace, self.window.total()),
@@ -411,6 +426,15 @@ impl<'r, S: Sink> Replay<'r, S> {
             has_cleared |= self.clear(at, MicroKind::Thinking, clearing);
         }
         self.follow_micro(at) || has_cleared
+    }
+
+    /// Results that were deleted on the server are there again once its cache is cold, or history was replaced.
+    fn undelete(&mut self) {
+        for item in self.results.take_deleted() {
+            self.window.revive(item);
+            self.results
+                .add(&self.window, self.trace, item..item + 1, &self.clearable);
+        }
     }
 
     fn clear(&mut self, at: usize, kind: MicroKind, clearing: Clearing) -> bool {
@@ -442,6 +466,9 @@ impl<'r, S: Sink> Replay<'r, S> {
                     _ => self.window.clear(item),
                 }
             }
+            if kind == MicroKind::Cached {
+                self.results.delete(&items);
+            }
             self.results.prune(&self.window);
             if !kind.keeps_prefix() {
                 self.cache.break_prefix(CacheMiss::Cleared);
@@ -449,10 +476,6 @@ impl<'r, S: Sink> Replay<'r, S> {
         }
         let freed = before.saturating_sub(self.window.total());
         let saved = if clearing.saved > 0 { clearing.saved } else { freed };
-        // The recorded client did the same if the next prompt fell by as much.
-        if self.setting.mode == Mode::Free && self.trace.fall(at).is_none_or(|fall| fall < saved as i64) {
-            self.in_step = false;
-        }
         let event = Event::Micro {
             kind,
             eligible: clearing.eligible,
@@ -460,7 +483,17 @@ impl<'r, S: Sink> Replay<'r, S> {
             cleared: &items,
         };
         self.emit(at, &event);
+        if self.setting.mode == Mode::Free && !self.is_in_record(at, &items, saved) {
+            self.in_step = false;
+        }
         true
+    }
+
+    /// Whether the recorded client cleared the same: it says so, or, as older ones do not, so much less was sent.
+    fn is_in_record(&self, at: usize, items: &[u32], saved: u64) -> bool {
+        let mut recorded = self.trace.recorded_at(at).iter().filter(|boundary| boundary.is_micro);
+        let has_fallen = |fall: i64| fall > 0 && fall >= saved as i64;
+        recorded.any(|boundary| boundary.cleared == items) || self.trace.fall(at).is_some_and(has_fallen)
     }
 
     /// Recorded clearing: following, it happens as recorded; else a policy that did not do the same has left the record.
@@ -557,8 +590,9 @@ impl<'r, S: Sink> Replay<'r, S> {
         let start = keep::keep_from(policy, self.trace, &self.window, covered);
         let kept = start..self.window.end();
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
-        let after =
-            self.window.base as u64 + tokens + policy.wrap + restored.tokens() + self.window.tokens_in(kept.clone());
+        let undeleted = self.results.deleted_in(&kept).map(|item| self.window.saved(item));
+        let kept_tokens = self.window.tokens_in(kept.clone()) + undeleted.sum::<u64>();
+        let after = self.window.base as u64 + tokens + policy.wrap + restored.tokens() + kept_tokens;
         if after >= self.limits(at).threshold {
             return false;
         }
@@ -572,12 +606,18 @@ impl<'r, S: Sink> Replay<'r, S> {
         if summarised.is_empty() {
             return Err(Failure::Nothing);
         }
-        let retries = self.fit_prompt(policy, at, &summarised)?;
+        // What stays after the summary is not sent to be summarised; what stays before it is.
+        let unsent = match kept.start >= summarised.end {
+            true => self.window.tokens_in(kept.clone()),
+            false => 0,
+        };
+        let sent = self.window.total().saturating_sub(unsent);
+        let (retries, dropped) = self.fit_prompt(policy, at, &summarised, sent)?;
         if is_injected(policy, self.setting.key, at) {
             return Err(Failure::Injected);
         }
         let summary = self.summary_size(policy, at);
-        self.side_call(at, summary);
+        self.side_call(at, summary, sent.saturating_sub(dropped), dropped == 0);
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
         let kind = if kept.is_empty() { Kind::Full } else { Kind::Partial };
         self.replace(at, cause, kind, kept, summary, restored, retries);
@@ -597,31 +637,38 @@ impl<'r, S: Sink> Replay<'r, S> {
         }
     }
 
-    /// Drops the oldest groups until the prompt fits; the number of tries it took.
-    fn fit_prompt(&self, policy: &Policy, at: usize, summarised: &Range<u32>) -> Result<u32, Failure> {
+    /// Drops the oldest groups of a prompt of `sent` tokens until it fits: the number of tries it took, and the tokens that
+    /// were dropped. A group is a response and what followed it, so that results stay with their calls.
+    fn fit_prompt(
+        &self,
+        policy: &Policy,
+        at: usize,
+        summarised: &Range<u32>,
+        sent: u64,
+    ) -> Result<(u32, u64), Failure> {
         let limit = self.setting.windows[at.min(self.setting.windows.len() - 1)].tokens;
-        let around = u64::try_from(self.window.base).unwrap_or(0) + policy.compact_prompt;
+        let starts = self.trace.calls.iter().map(|call| call.response.start);
+        let inside = starts.filter(|start| *start > summarised.start && *start < summarised.end);
         let mut groups = Vec::new();
-        for call in &self.trace.calls {
-            let start = call.inputs.start.max(summarised.start);
-            let end = call.response.end.min(summarised.end);
-            if start < end {
-                groups.push(self.window.tokens_in(start..end));
-            }
+        let mut from = summarised.start;
+        for start in inside.chain([summarised.end]) {
+            groups.push(self.window.tokens_in(from..start));
+            from = start;
         }
-        let mut from = 0;
-        let mut tokens = groups.iter().sum::<u64>();
+        let whole = groups.iter().sum::<u64>();
+        let around = sent.saturating_sub(whole) + policy.compact_prompt;
+        let (mut first, mut tokens) = (0, whole);
         let mut retries = 0;
         while policy.hard_limit && around + tokens > limit {
             if u64::from(retries) == policy.retries {
                 return Err(Failure::TooLong);
             }
             let excess = policy.excess_known.then(|| around + tokens - limit);
-            let left = keep::drop_oldest(&groups, from, excess, policy.retry_percent).ok_or(Failure::TooLong)?;
-            (from, tokens) = (left.first_group, left.tokens);
+            let left = keep::drop_oldest(&groups, first, excess, policy.retry_percent).ok_or(Failure::TooLong)?;
+            (first, tokens) = (left.first_group, left.tokens);
             retries += 1;
         }
-        Ok(retries)
+        Ok((retries, whole - tokens))
     }
 
     fn summary_size(&self, policy: &Policy, at: usize) -> u64 {
@@ -655,7 +702,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         let end = self.window.end();
         let floor = self.window.floor();
         let records = self.count_records(floor..kept.start) + self.count_records(kept.end..end);
+        let starts_alike = kept.start == floor && kept.end < end && !kept.is_empty();
         self.window.reset(kept.clone());
+        self.undelete();
+        let prefix = starts_alike.then(|| self.window.total());
         self.window.add_extra(Category::Summary, summary + policy.wrap);
         self.window.add_extra(Category::Attachment, restored.tokens());
         let boundary = Boundary {
@@ -676,18 +726,17 @@ impl<'r, S: Sink> Replay<'r, S> {
             is_again: false,
             is_recorded: false,
         };
-        self.close_boundary(at, boundary, restored.files);
+        self.close_boundary(at, boundary, restored.files, prefix);
     }
 
-    /// The model call of a compaction.
-    fn side_call(&mut self, at: usize, summary: u64) {
+    /// The model call of a compaction, which is sent `sent` tokens of the window. A prompt that lost its start shares
+    /// nothing with the cache.
+    fn side_call(&mut self, at: usize, summary: u64, sent: u64, is_whole: bool) {
         let policy = self.policy(at);
         let output = (summary as f64 * (1.0 + policy.scratch)).round() as u64;
         let output = output.min(policy.max_output.max(summary));
-        let window = self.window.total();
-        let tokens = self
-            .cache
-            .bill_side(policy.shares_cache, window, policy.compact_prompt, output);
+        let shares = policy.shares_cache && is_whole && self.is_warm(at);
+        let tokens = self.cache.bill_side(shares, sent, policy.compact_prompt, output);
         self.tell_side(at, Purpose::Compact, tokens);
     }
 
@@ -699,7 +748,16 @@ impl<'r, S: Sink> Replay<'r, S> {
         self.emit(at, &Event::Side { purpose, tokens, cost });
     }
 
+    /// Whether the prompt cache still holds what the last call left there.
+    fn is_warm(&self, at: usize) -> bool {
+        let call = &self.trace.calls[at.min(self.trace.calls.len() - 1)];
+        self.cache.is_warm(self.policy(at), call.model, self.now(at))
+    }
+
     fn now(&self, at: usize) -> Time {
+        if let Some(time) = self.met {
+            return time;
+        }
         let call = &self.trace.calls[at.min(self.trace.calls.len() - 1)];
         if call.input_time == NO_TIME {
             call.time
@@ -718,9 +776,13 @@ impl<'r, S: Sink> Replay<'r, S> {
         let policy = self.policy(at);
         let limit = self.limits(at).window;
         let tokens = self.window.total();
-        if self.in_step || call.is_copied || !policy.hard_limit || tokens <= limit {
+        // What the log shows went through, unless the policy has a smaller window than the client had.
+        let is_given = self.setting.mode == Mode::Free && self.setting.windows[at].grounds == Grounds::Given;
+        let went_through = call.is_copied || (self.in_step && !is_given);
+        if went_through || !policy.hard_limit || tokens <= limit {
             return;
         }
+        self.in_step = false;
         self.emit(at, &Event::TooLong { tokens, limit });
         let may_compact = policy.reactive && policy.compaction && !self.is_broken(at);
         let fits = may_compact && self.compact(at, Cause::Reactive) && self.window.total() <= limit;
@@ -773,6 +835,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         let (window, conversation) = (self.window.total(), self.window.conversation());
         if let Some(tokens) = self.notes.after_response(policy, call, window, conversation) {
             self.emit(at, &Event::Notes { tokens });
+            // The response that they follow has just been sent.
             let bill = self.cache.bill_side(true, window, policy.notes_prompt, tokens);
             self.tell_side(at, Purpose::Notes, bill);
         }

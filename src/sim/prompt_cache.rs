@@ -58,6 +58,13 @@ impl PromptCache {
         self.broken = Some(why);
     }
 
+    /// The prompt stays the same up to so many tokens.
+    pub fn keep_prefix(&mut self, tokens: u64) {
+        if let Some(held) = &mut self.held {
+            held.tokens = held.tokens.min(tokens);
+        }
+    }
+
     /// Takes note of what broke the prefix between two calls without being part of a policy. Thinking that was switched on
     /// or off shows in the recorded remainder, so only where the record is followed.
     pub fn notice(&mut self, before: &Call, call: &Call, version: Version, may_switch: bool) {
@@ -141,12 +148,7 @@ impl PromptCache {
         if matches!(self.broken, Some(CacheMiss::Compaction | CacheMiss::Cleared)) {
             return self.broken;
         }
-        let life = if is_hour {
-            HOUR
-        } else {
-            policy.cache_edge_seconds as i64 * 1000
-        };
-        if self.is_older_than(call, life) {
+        if self.is_older_than(call, life(policy, is_hour)) {
             return Some(CacheMiss::Expired);
         }
         self.broken
@@ -163,11 +165,23 @@ impl PromptCache {
             .is_some_and(|held| held.time != NO_TIME && now != NO_TIME && now.saturating_sub(held.time) >= millis)
     }
 
-    /// Bills a call beside the conversation that shares its prefix and adds `more` to it. Nothing of it stays in the cache
-    /// that the conversation could read.
+    /// Whether everything that the last call left there can be read by another one of that model, now.
+    pub fn is_warm(&self, policy: &Policy, model: u16, now: Time) -> bool {
+        self.broken.is_none()
+            && self.held.is_some_and(|held| {
+                let age = match (held.time, now) {
+                    (NO_TIME, _) | (_, NO_TIME) => 0,
+                    (time, now) => now.saturating_sub(time),
+                };
+                held.model == model && age < life(policy, held.is_hour)
+            })
+    }
+
+    /// Bills a call beside the conversation that adds `more` to its window, and reads of it what the cache holds if it
+    /// `shares` the prefix. Nothing of it stays in the cache that the conversation could read.
     pub fn bill_side(&self, shares: bool, window: u64, more: u64, output: u64) -> Tokens {
         let held = self.held.map_or(0, |held| held.tokens).min(window);
-        let read = if shares && self.broken.is_none() { held } else { 0 };
+        let read = if shares { held } else { 0 };
         Tokens {
             input: window + more - read,
             output,
@@ -175,5 +189,13 @@ impl PromptCache {
             cache_write_1h: 0,
             cache_read: read,
         }
+    }
+}
+
+/// How long what is written lives, in milliseconds.
+fn life(policy: &Policy, is_hour: bool) -> i64 {
+    match is_hour {
+        true => HOUR,
+        false => policy.cache_edge_seconds as i64 * 1000,
     }
 }

@@ -123,6 +123,21 @@ impl<'t> Window<'t> {
         }
     }
 
+    /// Puts an item back in the place of its placeholder.
+    pub fn revive(&mut self, item: u32) {
+        if self.state(item) == State::Cleared {
+            self.put(item, State::Live);
+        }
+    }
+
+    /// Tokens that a placeholder saves.
+    pub fn saved(&self, item: u32) -> u64 {
+        match self.state(item) {
+            State::Cleared => u64::try_from(i64::from(self.item(item).tokens) - self.size(item)).unwrap_or(0),
+            State::Out | State::Live => 0,
+        }
+    }
+
     /// Takes an item out.
     pub fn remove(&mut self, item: u32) {
         self.put(item, State::Out);

@@ -9,6 +9,7 @@ use crate::synth::json::{Uuid, api_id, hex_id, quoted};
 use crate::synth::rng::Rng;
 use crate::synth::session::{Block, Identity, Order, Outcome, Prefix, Session, replaced, string_value};
 use crate::synth::tools::{self, ProjectFile, call_block, outcome, text_block, thinking_block};
+use crate::synth::traced;
 use crate::synth::truth::Truth;
 use crate::synth::words::{Pools, Text, Tongue};
 use std::fs;
@@ -17,15 +18,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// A log that is built in memory, so that a case can still change its bytes.
-type Log<'p> = Session<'p, Vec<u8>>;
+pub(super) type Log<'p> = Session<'p, Vec<u8>>;
 
-struct Case {
+pub(super) struct Case {
     name: &'static str,
     proves: &'static str,
     build: fn(&mut Folder) -> io::Result<()>,
 }
 
-const fn case(name: &'static str, proves: &'static str, build: fn(&mut Folder) -> io::Result<()>) -> Case {
+pub(super) const fn case(name: &'static str, proves: &'static str, build: fn(&mut Folder) -> io::Result<()>) -> Case {
     Case { name, proves, build }
 }
 
@@ -226,7 +227,12 @@ const CASES: &[Case] = &[
 /// Names and one-line descriptions of the bundled cases.
 pub fn cases() -> &'static [(&'static str, &'static str)] {
     static LIST: OnceLock<Vec<(&'static str, &'static str)>> = OnceLock::new();
-    LIST.get_or_init(|| CASES.iter().map(|case| (case.name, case.proves)).collect())
+    LIST.get_or_init(|| all().map(|case| (case.name, case.proves)).collect())
+}
+
+/// Those that are counted, then those that are replayed.
+fn all() -> impl Iterator<Item = &'static Case> {
+    CASES.iter().chain(traced::CASES)
 }
 
 /// Writes every case below `dir`: its logs, `expected.json`, and one README.md for all.
@@ -234,9 +240,11 @@ pub fn write_corpus(dir: &Path) -> io::Result<()> {
     let pools = Pools::new();
     let mut readme = String::from(
         "# Bundled sessions\n\nSmall generated session logs, one folder per case. `expected.json` in each folder is what an honest\n\
-         counter must find; it was written together with the logs, not read from them.\n\n| case | proves |\n| --- | --- |\n",
+         counter must find; it was written together with the logs, not read from them.\n\nThe cases from `micro-gap` on are replayed too. `policy.toml` in their folder is the policy, `events.ndjson` what must\n\
+         happen under it, worked out by hand; the sums stand beside each case in `src/synth/traced.rs`. All events are listed,\n\
+         but calls only where a case is about them, and then with the fields it is about.\n\n| case | proves |\n| --- | --- |\n",
     );
-    for (index, case) in CASES.iter().enumerate() {
+    for (index, case) in all().enumerate() {
         let root = dir.join(case.name);
         fs::create_dir_all(&root)?;
         let rng = Rng::fork(0x6361_7365, index as u64);
@@ -255,17 +263,17 @@ pub fn write_corpus(dir: &Path) -> io::Result<()> {
 }
 
 /// The folder of one case while it is being filled.
-struct Folder<'p> {
+pub(super) struct Folder<'p> {
     root: PathBuf,
     pools: &'p Pools,
     rng: Rng,
     truth: Truth,
 }
 
-const PROJECT: &str = "projects/-home-dev-projects-orchard";
+pub(super) const PROJECT: &str = "projects/-home-dev-projects-orchard";
 
 impl<'p> Folder<'p> {
-    fn log(&mut self, version: &str) -> Log<'p> {
+    pub(super) fn log(&mut self, version: &str) -> Log<'p> {
         let client = by_version(version);
         let who = Identity {
             session_id: Uuid::new(&mut self.rng).as_str().to_owned(),
@@ -277,7 +285,7 @@ impl<'p> Folder<'p> {
         self.log_as(version, client.models[0], who, client.since)
     }
 
-    fn log_as(&mut self, version: &str, model: &str, who: Identity, now: u64) -> Log<'p> {
+    pub(super) fn log_as(&mut self, version: &str, model: &str, who: Identity, now: u64) -> Log<'p> {
         let sink = LineSink::new(Vec::new(), Rng::new(self.rng.next()), 0);
         Session::new(
             Rng::new(self.rng.next()),
@@ -290,7 +298,7 @@ impl<'p> Folder<'p> {
         )
     }
 
-    fn agent_log(&mut self, main: &Log<'p>, model: &str) -> Log<'p> {
+    pub(super) fn agent_log(&mut self, main: &Log<'p>, model: &str) -> Log<'p> {
         let digits = if main.client.late_envelope() { 17 } else { 8 };
         let who = Identity {
             agent_id: Some(hex_id(&mut self.rng, digits)),
@@ -299,7 +307,7 @@ impl<'p> Folder<'p> {
         self.log_as(main.client.version, model, who, main.now)
     }
 
-    fn write(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.root.join(path);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
@@ -308,13 +316,13 @@ impl<'p> Folder<'p> {
     }
 
     /// Closes a main log and writes it where the client would.
-    fn save(&mut self, log: Log<'p>) -> io::Result<Option<Prefix>> {
+    pub(super) fn save(&mut self, log: Log<'p>) -> io::Result<Option<Prefix>> {
         let path = format!("{PROJECT}/{}.jsonl", log.who.session_id);
         self.save_at(&path, log, |bytes| bytes)
     }
 
     /// Closes a log, lets the case change its bytes, and writes it.
-    fn save_at(
+    pub(super) fn save_at(
         &mut self,
         path: &str,
         log: Log<'p>,
@@ -523,7 +531,7 @@ fn delegate(folder: &mut Folder, main: &mut Log, agent: &mut Log) -> io::Result<
     main.respond(&[block], Order::CallsFirst)
 }
 
-fn agent_name(agent: &Log) -> String {
+pub(super) fn agent_name(agent: &Log) -> String {
     format!("agent-{}", agent.who.agent_id.as_deref().unwrap_or_default())
 }
 

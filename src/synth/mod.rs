@@ -4,7 +4,8 @@
 //! part of it.
 //!
 //! `rng`, `json`, `words` and `client` are the raw material; `session` writes records and keeps the truth; `damage`
-//! turns records into lines; `tools` and `drive` make a bulk session happen; `cases` holds the bundled corpus.
+//! turns records into lines; `tools` and `drive` make a bulk session happen; `cases` holds the bundled corpus, `traced` the
+//! part of it that is replayed.
 
 #![allow(clippy::disallowed_methods, reason = "generated logs are written here")]
 #![allow(missing_docs, reason = "the fields of the truth are named like what they count")]
@@ -21,6 +22,7 @@ mod json;
 mod rng;
 mod session;
 mod tools;
+mod traced;
 mod truth;
 mod words;
 

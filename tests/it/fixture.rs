@@ -6,6 +6,8 @@ use backcast::metrics::report::{Wanted, report};
 use backcast::metrics::usage::merge;
 use backcast::pipeline::{Corpus, Options};
 use backcast::problem::Problem;
+use backcast::session::thread::{Session, thread};
+use backcast::sim::trace::{Trace, trace};
 use backcast::tokens::ratios::RatioTable;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -262,6 +264,28 @@ pub fn tell(path: &Path) -> Told {
             .chain(threads)
             .collect(),
     }
+}
+
+/// The traces of all chains below a folder, main agents before their sub-agents.
+pub fn chains(folder: &Path) -> Vec<Trace> {
+    let found = discover(&[folder.to_path_buf()], false).expect("the path exists");
+    let options = Options {
+        io: Io::Read,
+        limits: Limits { max_line: 32 << 20 },
+        cache: None,
+        with_lines: false,
+        progress: &|_| {},
+    };
+    let corpus = Corpus::read(&found.logs, &options);
+    let (traces, _) = corpus.map_sessions(|id, parts| {
+        let session = Session::new(id, parts);
+        let threaded = thread(&session);
+        let chains = threaded.chains.iter();
+        chains
+            .map(|chain| trace(&session, chain, RatioTable::built_in()))
+            .collect::<Vec<_>>()
+    });
+    traces.into_iter().flatten().collect()
 }
 
 fn add(sum: &mut Figures, part: &Figures) {

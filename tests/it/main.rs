@@ -17,5 +17,6 @@ mod live;
 mod policy;
 mod replay;
 mod samples;
+mod traced;
 mod truncation;
 mod validate;

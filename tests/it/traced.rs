@@ -1,0 +1,97 @@
+//! Replays held against events that were worked out by hand: `corpus/*/events.ndjson` under `corpus/*/policy.toml`.
+
+use crate::fixture::{case, case_names, chains};
+use backcast::metrics::cost::PriceTable;
+use backcast::policy::presets::Policies;
+use backcast::sim::event::Event;
+use backcast::sim::inference::infer;
+use backcast::sim::tell::line;
+use backcast::sim::trace::Trace;
+use backcast::sim::{Mode, Setting, replay};
+use serde_json::Value;
+
+/// Events of all chains under a policy, as lines.
+pub fn events(traces: &[Trace], policies: &Policies, mode: Mode) -> Vec<Value> {
+    let prices = PriceTable::built_in();
+    let mut lines = Vec::new();
+    for trace in traces {
+        let by_version = trace.versions.iter().map(|version| policies.of(Some(*version)));
+        let by_version = by_version.collect::<Vec<_>>();
+        let by_model = trace.models.iter().map(|model| prices.find(model)).collect::<Vec<_>>();
+        let windows = infer(trace, &by_version, &by_model);
+        let setting = Setting {
+            policies: by_version,
+            prices: by_model,
+            windows: &windows,
+            summary: None,
+            mode,
+            key: 0,
+        };
+        let mut tell = |call: u32, event: &Event<'_>| lines.push(line(trace, call, event));
+        replay(trace, &setting, &mut tell);
+    }
+    lines
+}
+
+fn is_call(line: &Value) -> bool {
+    line["event"] == "called"
+}
+
+/// Whether every field of one is in the other.
+fn covers(actual: &Value, expected: &Value) -> bool {
+    let fields = expected.as_object().expect("an object");
+    fields.iter().all(|(key, value)| actual.get(key) == Some(value))
+}
+
+fn show(lines: &[&Value]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// What is wrong with a case, if anything.
+fn check(name: &str) -> Result<(), String> {
+    let folder = case(name);
+    let text = std::fs::read_to_string(folder.join("policy.toml")).expect("a policy");
+    let policies = Policies::from_toml("policy.toml", &text).expect("a policy");
+    let actual = events(&chains(&folder), &policies, Mode::Free);
+    let expected = std::fs::read_to_string(folder.join("events.ndjson")).expect("events");
+    let expected = expected
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect::<Vec<Value>>();
+    let split = |lines: &'_ [Value], calls: bool| -> Vec<Value> {
+        lines.iter().filter(|line| is_call(line) == calls).cloned().collect()
+    };
+    let (ours, theirs) = (split(&actual, false), split(&expected, false));
+    if ours != theirs {
+        let (ours, theirs) = (ours.iter().collect::<Vec<_>>(), theirs.iter().collect::<Vec<_>>());
+        return Err(format!("expected\n{}but got\n{}", show(&theirs), show(&ours)));
+    }
+    let (ours, theirs) = (split(&actual, true), split(&expected, true));
+    let is_same =
+        ours.len() == theirs.len() && std::iter::zip(&ours, &theirs).all(|(ours, theirs)| covers(ours, theirs));
+    if !theirs.is_empty() && !is_same {
+        let (ours, theirs) = (ours.iter().collect::<Vec<_>>(), theirs.iter().collect::<Vec<_>>());
+        return Err(format!("expected the calls\n{}but got\n{}", show(&theirs), show(&ours)));
+    }
+    Ok(())
+}
+
+/// Names of the cases that have events.
+fn traced() -> Vec<String> {
+    let names = case_names().into_iter();
+    names
+        .filter(|name| case(name).join("events.ndjson").is_file())
+        .collect()
+}
+
+#[test]
+fn every_case_happens_as_worked_out_by_hand() {
+    let names = traced();
+    assert!(names.len() >= 30, "{names:?}");
+    let wrong = names
+        .iter()
+        .filter_map(|name| Some((name, check(name).err()?)))
+        .map(|(name, error)| format!("{name}: {error}"))
+        .collect::<Vec<_>>();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
