@@ -4,7 +4,8 @@
 //! belongs to the log that comes first: the one that starts earlier, or of two that start alike the one that ended
 //! earlier. That does not depend on the order in which files were found.
 
-use super::log::{Id, NO_TIME, Time};
+use super::ids::FirstWith;
+use super::log::{Id, Log, NO_TIME, Time};
 use super::pack::Outline;
 use std::collections::BTreeMap;
 
@@ -25,6 +26,17 @@ pub struct LogOutline {
 impl LogOutline {
     /// From the front of a packed log.
     pub fn new(path: String, default_session: String, outline: &Outline<'_>) -> LogOutline {
+        let ids = outline.ids().collect();
+        LogOutline::of(path, default_session, &outline.log, outline.times, ids)
+    }
+
+    /// From a log that is not packed.
+    pub fn of_log(path: String, default_session: String, log: &Log) -> LogOutline {
+        let ids = log.records.iter().map(|record| record.id).collect();
+        LogOutline::of(path, default_session, log, log.times(), ids)
+    }
+
+    fn of(path: String, default_session: String, log: &Log, times: (Time, Time), ids: Vec<Id>) -> LogOutline {
         let named = |session: &str| {
             if session.is_empty() {
                 default_session.clone()
@@ -32,15 +44,16 @@ impl LogOutline {
                 session.to_owned()
             }
         };
-        let mut sessions = outline.sessions().map(named).collect::<Vec<_>>();
+        let sessions = log.scopes.iter().map(|scope| named(log.string(scope.session)));
+        let mut sessions = sessions.collect::<Vec<_>>();
         sessions.sort_unstable();
         sessions.dedup();
         LogOutline {
             path,
             default_session,
             sessions,
-            times: outline.times,
-            ids: outline.ids().collect(),
+            times,
+            ids,
         }
     }
 }
@@ -63,14 +76,12 @@ pub struct Plan {
     pub copied: Vec<Vec<bool>>,
 }
 
-/// Who came first with which id: a table of record numbers, each beside half of the id's hash so that the ids themselves,
-/// which lie in the outlines, are looked at only where they are the same.
+/// Who owns which record: the log that comes first with its id.
 struct Owners<'a> {
     logs: &'a [LogOutline],
     /// Number of the first record of each log, counted over all logs.
     starts: Vec<u32>,
-    /// Half of a hash, then a record number plus one; zero is free. A power of two long, at most two thirds full.
-    slots: Vec<u64>,
+    first: FirstWith,
 }
 
 impl<'a> Owners<'a> {
@@ -81,36 +92,20 @@ impl<'a> Owners<'a> {
             starts.push(total);
             total += log.ids.len() as u32;
         }
-        let slots = vec![0; (total as usize * 3 / 2 + 1).next_power_of_two()];
-        Owners { logs, starts, slots }
+        let first = FirstWith::with_room(total as usize);
+        Owners { logs, starts, first }
     }
 
-    fn id(&self, number: u32) -> (usize, Id) {
-        let log = self.starts.partition_point(|start| *start <= number) - 1;
-        (log, self.logs[log].ids[(number - self.starts[log]) as usize])
-    }
-
-    /// The log that owns the id of a record: this one, if nobody came before.
-    fn owner(&mut self, log: usize, record: usize) -> usize {
-        let id = self.logs[log].ids[record];
-        let hash = (id.0 as u64 ^ (id.0 >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let half = hash >> 32 << 32;
-        let mask = self.slots.len() - 1;
-        let mut slot = hash as usize >> 12 & mask;
-        loop {
-            let taken = self.slots[slot];
-            if taken == 0 {
-                self.slots[slot] = half | u64::from(self.starts[log] + record as u32 + 1);
-                return log;
-            }
-            if taken >> 32 << 32 == half {
-                let (owner, known) = self.id(taken as u32 - 1);
-                if known == id {
-                    return owner;
-                }
-            }
-            slot = (slot + 1) & mask;
-        }
+    /// Whether another log came before with the id of a record.
+    fn is_copy(&mut self, log: usize, record: usize) -> bool {
+        let (logs, starts) = (self.logs, &self.starts);
+        let id_of = |number: u32| {
+            let log = starts.partition_point(|start| *start <= number) - 1;
+            logs[log].ids[(number - starts[log]) as usize]
+        };
+        let start = starts[log];
+        let first = self.first.first(logs[log].ids[record], start + record as u32, id_of);
+        !(start..start + logs[log].ids.len() as u32).contains(&first)
     }
 }
 
@@ -121,13 +116,15 @@ pub fn plan(logs: &[LogOutline]) -> Plan {
     let time = |time: Time| if time == NO_TIME { Time::MAX } else { time };
     order.sort_by_key(|&at| (time(logs[at].times.0), time(logs[at].times.1), &logs[at].path));
 
-    let mut owners = Owners::new(logs);
+    // A log alone has nobody to copy from.
+    let mut owners = (logs.len() > 1).then(|| Owners::new(logs));
     let mut copied = vec![Vec::new(); logs.len()];
     let mut sessions = BTreeMap::<&str, Vec<usize>>::new();
     for &at in &order {
         let log = &logs[at];
-        for (record, _) in log.ids.iter().enumerate().filter(|(_, id)| **id != Id::default()) {
-            if owners.owner(at, record) != at {
+        let with_id = log.ids.iter().enumerate().filter(|(_, id)| **id != Id::default());
+        for (record, _) in with_id {
+            if owners.as_mut().is_some_and(|owners| owners.is_copy(at, record)) {
                 let flags: &mut Vec<bool> = &mut copied[at];
                 flags.resize(log.ids.len(), false);
                 flags[record] = true;
