@@ -3,4 +3,5 @@
 pub mod cost;
 pub mod quality;
 pub mod report;
+pub mod summary;
 pub mod usage;
