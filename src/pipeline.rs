@@ -12,8 +12,9 @@ use crate::metrics::report::{SessionReport, Wanted, report};
 use crate::metrics::summary::{LogFacts, Summary};
 use crate::problem::{Kind, Problem};
 use crate::session::build::Builder;
-use crate::session::corpus::{LogOutline, Plan, SessionPlan, plan};
+use crate::session::corpus::{LogOutline, Order, Plan, SessionPlan};
 use crate::session::evidence::Evidence;
+use crate::session::ids::SHARDS;
 use crate::session::log::Log;
 use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
@@ -94,7 +95,10 @@ impl Corpus {
 
     /// Reads all logs, of which some may have contents that the cache knows.
     fn read_known(logs: &[Found], known: &[Option<ContentHash>], options: &Options<'_>) -> Corpus {
-        let room = AtomicUsize::new(WHOLE);
+        let room = Room {
+            whole: AtomicUsize::new(WHOLE),
+            is_alone: logs.len() == 1,
+        };
         let read = (logs, known)
             .into_par_iter()
             .map(|(found, known)| read_log(found, *known, &room, options))
@@ -125,7 +129,10 @@ impl Corpus {
             corpus.lines_of.extend(one.evidence);
             corpus.outlines.push(one.outline);
         }
-        corpus.plan = plan(&corpus.outlines);
+        let order = Order::new(&corpus.outlines);
+        let copies = (0..SHARDS).into_par_iter();
+        let copies = copies.map(|shard| order.copies(&corpus.outlines, shard));
+        corpus.plan = order.plan(&corpus.outlines, copies.collect::<Vec<_>>().into_iter().flatten());
         // Only the plan needed the ids.
         for outline in &mut corpus.outlines {
             outline.ids = Vec::new();
@@ -258,7 +265,7 @@ impl Corpus {
                 with_lines: false,
                 progress: &|_| (),
             };
-            parse_log(&self.found[at], &outline.path, &options).log
+            parse_log(&self.found[at], &outline.path, &options).whole.finish()
         });
         name_default_session(&mut log, &outline.default_session);
         Part {
@@ -382,6 +389,14 @@ fn name_default_session(log: &mut Log, session: &str) {
     }
 }
 
+/// What the logs of a run share while they are read.
+struct Room {
+    /// Bytes that are left for logs to be held whole.
+    whole: AtomicUsize,
+    /// Whether there is only one log.
+    is_alone: bool,
+}
+
 /// One log, read.
 struct ReadLog {
     stored: Stored,
@@ -394,7 +409,7 @@ struct ReadLog {
     problems: Vec<Problem>,
 }
 
-fn read_log(found: &Found, known: Option<ContentHash>, room: &AtomicUsize, options: &Options<'_>) -> ReadLog {
+fn read_log(found: &Found, known: Option<ContentHash>, room: &Room, options: &Options<'_>) -> ReadLog {
     let path = found.path.display().to_string();
     if let Some(read) = read_cached(found, &path, known, options) {
         (options.progress)(found.stamp.size);
@@ -406,11 +421,18 @@ fn read_log(found: &Found, known: Option<ContentHash>, room: &AtomicUsize, optio
         Some(_) => rayon::join(|| parse_log(found, &path, options), hash),
     };
     let Parsed {
-        log,
+        whole,
         evidence,
         mut problems,
         is_big,
+        file,
     } = parsed;
+    if room.is_alone {
+        // Letting go of a mapping takes as long as a good part of what is still to do with a big log. If that is all there
+        // is to do, nothing has to wait for it.
+        rayon::spawn(move || drop(file));
+    }
+    let log = whole.finish();
     let evidence = evidence.map(|evidence| evidence.pack());
     // A log that is being written would leave an entry behind at every run.
     let content = content.filter(|_| problems.is_empty() && cache::is_settled(found));
@@ -454,11 +476,15 @@ fn default_session(found: &Found) -> String {
 }
 
 /// Whether a log may be held whole. It has to belong to one session, which its records name, and needs room.
-fn takes_room(log: &Log, outline: &LogOutline, room: &AtomicUsize) -> bool {
+fn takes_room(log: &Log, outline: &LogOutline, room: &Room) -> bool {
     let is_simple = outline.sessions.len() == 1 && log.scopes.iter().all(|scope| scope.session != 0);
     let size = size_of_val(&*log.records) + size_of_val(&*log.responses) + size_of_val(&*log.blocks);
     let take = |left: usize| left.checked_sub(size);
-    is_simple && room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    is_simple
+        && room
+            .whole
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_ok()
 }
 
 /// What is summed over all logs.
@@ -504,12 +530,15 @@ impl Facts {
 /// What parsing a log gives.
 #[derive(Default)]
 struct Parsed {
-    log: Log,
+    /// The log, whose links are still to be resolved.
+    whole: Builder,
     evidence: Option<Evidence>,
     /// Problems with the file as a whole.
     problems: Vec<Problem>,
     /// Whether it was read in parts.
     is_big: bool,
+    /// The file, which may be mapped.
+    file: Option<OpenLog>,
 }
 
 /// Parses a log, a big one in parts side by side.
@@ -573,15 +602,11 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
         };
     }
     let (whole, evidence) = joined.unwrap_or_default();
-    let is_big = parts.len() > 1;
-    if is_big {
-        // Letting go of a mapping takes as long as a good part of what is still to do, and nothing waits for it.
-        rayon::spawn(move || drop(open));
-    }
     Parsed {
-        log: whole.finish(),
+        whole,
         evidence,
         problems,
-        is_big,
+        is_big: parts.len() > 1,
+        file: Some(open),
     }
 }

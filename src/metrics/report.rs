@@ -371,7 +371,10 @@ fn book_calls(
 ) {
     let mut rewound = threaded.rewound.clone();
     rewound.sort_unstable();
-    let mut index = CallIndex::default();
+    // Calls outside the main chain make room for themselves.
+    let rounds = threaded.chains.first().map_or(0, |chain| chain.rounds.len());
+    let mut index = CallIndex::with_room(rounds);
+    report.calls.reserve(rounds);
     // Model, branch, folder and agent of the last call, and the numbers they have: most calls repeat them.
     let mut recent = None;
     for node in session.own_nodes() {

@@ -4,7 +4,7 @@
 //! belongs to the log that comes first: the one that starts earlier, or of two that start alike the one that ended
 //! earlier. That does not depend on the order in which files were found.
 
-use super::ids::FirstWith;
+use super::ids::{FirstWith, SHARDS, shard};
 use super::log::{Id, Log, NO_TIME, Time};
 use super::pack::Outline;
 use std::collections::BTreeMap;
@@ -76,73 +76,105 @@ pub struct Plan {
     pub copied: Vec<Vec<bool>>,
 }
 
-/// Who owns which record: the log that comes first with its id.
-struct Owners<'a> {
-    logs: &'a [LogOutline],
+/// The order in which logs claim records.
+pub struct Order {
+    /// Numbers of the logs, earliest first.
+    logs: Vec<usize>,
     /// Number of the first record of each log, counted over all logs.
     starts: Vec<u32>,
-    first: FirstWith,
+    /// How many records have an id of each shard.
+    sizes: [usize; SHARDS],
 }
 
-impl<'a> Owners<'a> {
-    fn new(logs: &'a [LogOutline]) -> Owners<'a> {
+impl Order {
+    /// Orders logs.
+    pub fn new(logs: &[LogOutline]) -> Order {
+        let mut order = (0..logs.len()).collect::<Vec<_>>();
+        order.sort_by_key(|&at| (start_of(&logs[at]), or_last(logs[at].times.1), &logs[at].path));
         let mut total = 0u32;
         let mut starts = Vec::with_capacity(logs.len());
+        let mut sizes = [0; SHARDS];
         for log in logs {
             starts.push(total);
             total += log.ids.len() as u32;
+            log.ids.iter().for_each(|id| sizes[shard(*id)] += 1);
         }
-        let first = FirstWith::with_room(total as usize);
-        Owners { logs, starts, first }
+        Order {
+            logs: order,
+            starts,
+            sizes,
+        }
     }
 
-    /// Whether another log came before with the id of a record.
-    fn is_copy(&mut self, log: usize, record: usize) -> bool {
-        let (logs, starts) = (self.logs, &self.starts);
+    /// Records with an id of the given shard that an earlier log owns: number of the log, and of the record in it. Shards
+    /// have nothing to do with one another, so this can be asked side by side.
+    pub fn copies(&self, logs: &[LogOutline], of: usize) -> Vec<(usize, usize)> {
+        // A log alone has nobody to copy from.
+        if logs.len() < 2 {
+            return Vec::new();
+        }
         let id_of = |number: u32| {
-            let log = starts.partition_point(|start| *start <= number) - 1;
-            logs[log].ids[(number - starts[log]) as usize]
+            let log = self.starts.partition_point(|start| *start <= number) - 1;
+            logs[log].ids[(number - self.starts[log]) as usize]
         };
-        let start = starts[log];
-        let first = self.first.first(logs[log].ids[record], start + record as u32, id_of);
-        !(start..start + logs[log].ids.len() as u32).contains(&first)
+        let mut first = FirstWith::with_room(self.sizes[of]);
+        let mut copies = Vec::new();
+        for &at in &self.logs {
+            let ids = &logs[at].ids;
+            let own = self.starts[at]..self.starts[at] + ids.len() as u32;
+            let wanted = |(_, id): &(usize, &Id)| shard(**id) == of && **id != Id::default();
+            for (record, id) in ids.iter().enumerate().filter(wanted) {
+                let first = first.first(*id, own.start + record as u32, id_of);
+                if !own.contains(&first) {
+                    copies.push((at, record));
+                }
+            }
+        }
+        copies
+    }
+
+    /// The plan, once all copies are known.
+    pub fn plan(&self, logs: &[LogOutline], copies: impl IntoIterator<Item = (usize, usize)>) -> Plan {
+        let mut copied = vec![Vec::new(); logs.len()];
+        for (at, record) in copies {
+            let flags: &mut Vec<bool> = &mut copied[at];
+            flags.resize(logs[at].ids.len(), false);
+            flags[record] = true;
+        }
+        let mut sessions = BTreeMap::<&str, Vec<usize>>::new();
+        for &at in &self.logs {
+            for session in &logs[at].sessions {
+                sessions.entry(session).or_default().push(at);
+            }
+        }
+        let mut sessions = sessions
+            .into_iter()
+            .map(|(id, logs)| SessionPlan {
+                id: id.to_owned(),
+                logs,
+            })
+            .collect::<Vec<_>>();
+        sessions.sort_by(|a, b| {
+            let start = |session: &SessionPlan| start_of(&logs[session.logs[0]]);
+            (start(a), &a.id).cmp(&(start(b), &b.id))
+        });
+        Plan { sessions, copied }
     }
 }
 
-/// Makes the plan.
-pub fn plan(logs: &[LogOutline]) -> Plan {
-    let mut order = (0..logs.len()).collect::<Vec<_>>();
-    // Logs without any time come last.
-    let time = |time: Time| if time == NO_TIME { Time::MAX } else { time };
-    order.sort_by_key(|&at| (time(logs[at].times.0), time(logs[at].times.1), &logs[at].path));
+fn start_of(log: &LogOutline) -> Time {
+    or_last(log.times.0)
+}
 
-    // A log alone has nobody to copy from.
-    let mut owners = (logs.len() > 1).then(|| Owners::new(logs));
-    let mut copied = vec![Vec::new(); logs.len()];
-    let mut sessions = BTreeMap::<&str, Vec<usize>>::new();
-    for &at in &order {
-        let log = &logs[at];
-        let with_id = log.ids.iter().enumerate().filter(|(_, id)| **id != Id::default());
-        for (record, _) in with_id {
-            if owners.as_mut().is_some_and(|owners| owners.is_copy(at, record)) {
-                let flags: &mut Vec<bool> = &mut copied[at];
-                flags.resize(log.ids.len(), false);
-                flags[record] = true;
-            }
-        }
-        for session in &log.sessions {
-            sessions.entry(session).or_default().push(at);
-        }
-    }
-    let mut sessions = sessions
-        .into_iter()
-        .map(|(id, logs)| SessionPlan {
-            id: id.to_owned(),
-            logs,
-        })
-        .collect::<Vec<_>>();
-    sessions.sort_by_key(|session| (time(logs[session.logs[0]].times.0), session.id.clone()));
-    Plan { sessions, copied }
+/// Logs without any time come last.
+fn or_last(time: Time) -> Time {
+    if time == NO_TIME { Time::MAX } else { time }
+}
+
+/// Makes the plan, one step after the other.
+pub fn plan(logs: &[LogOutline]) -> Plan {
+    let order = Order::new(logs);
+    order.plan(logs, (0..SHARDS).flat_map(|shard| order.copies(logs, shard)))
 }
 
 #[cfg(test)]

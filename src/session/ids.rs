@@ -54,6 +54,15 @@ impl FirstWith {
     }
 }
 
+/// Into how many parts ids can be split that have nothing to do with one another.
+pub const SHARDS: usize = 4;
+
+/// The part that an id belongs to.
+pub fn shard(id: Id) -> usize {
+    (hash(id) >> 62) as usize
+}
+
+#[inline]
 fn hash(id: Id) -> u64 {
     (id.0 as u64 ^ (id.0 >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -495,7 +495,9 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn rounds(&mut self) -> Chain {
         let session = self.session;
         let mut chain = Chain::default();
-        let mut round_of_message = IdMap::<u64, usize>::default();
+        // Every third or fourth record starts a round.
+        let room = self.chain.len() / 4;
+        let mut round_of_message = IdMap::<u64, usize>::with_capacity_and_hasher(room, Default::default());
         // Lines of a response mostly follow one another.
         let mut latest = (0, 0);
         let mut pending = Nodes::new();
