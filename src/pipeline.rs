@@ -73,7 +73,7 @@ enum Stored {
     /// Packed.
     Packed(Vec<u8>),
     /// As it was parsed: a big one that belongs to one session alone, which takes it and puts it back.
-    Whole(Mutex<Option<Log>>),
+    Whole(Mutex<Option<Box<Log>>>),
 }
 
 /// How much of parsed logs is held as it is. Packing a big log and unpacking it again is work that nothing else runs beside.
@@ -255,7 +255,7 @@ impl Corpus {
         // parsed after all.
         let known = match &self.stored[at] {
             Stored::Packed(packed) => pack::unpack(packed).ok(),
-            Stored::Whole(log) => log.lock().ok().and_then(|mut log| log.take()),
+            Stored::Whole(log) => log.lock().ok().and_then(|mut log| log.take()).map(|log| *log),
         };
         let mut log = known.unwrap_or_else(|| {
             let options = Options {
@@ -305,7 +305,7 @@ impl Drop for Parts<'_> {
             if let Stored::Whole(place) = &self.corpus.stored[at]
                 && let Ok(mut place) = place.lock()
             {
-                *place = Some(part.log);
+                *place = Some(Box::new(part.log));
             }
         }
     }
@@ -448,7 +448,7 @@ fn read_log(found: &Found, known: Option<ContentHash>, room: &Room, options: &Op
     }
     let stored = match packed.filter(|_| !is_whole) {
         Some(packed) => Stored::Packed(packed),
-        None => Stored::Whole(Mutex::new(Some(log))),
+        None => Stored::Whole(Mutex::new(Some(Box::new(log)))),
     };
     facts.with(stored, content, evidence, outline, problems)
 }

@@ -79,7 +79,7 @@ mod tests {
     fn the_first_number_of_each_id_is_found() {
         // Half of the ids come twice, and many share their lower half.
         let ids = (0..2000u128)
-            .map(|at| Id((at % 1000) << 64 | at % 10))
+            .map(|at| Id(((at % 1000) << 64) | (at % 10)))
             .collect::<Vec<_>>();
         let mut first = FirstWith::with_room(ids.len());
         let id_of = |number: u32| ids[number as usize];

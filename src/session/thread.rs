@@ -234,7 +234,7 @@ fn brief(session: &str, part: &Part, briefs: &mut Vec<Brief>) {
     let log = &part.log;
     let scopes = log.scopes.iter().map(|scope| {
         let is_own = log.string(scope.session) == session;
-        u8::from(is_own) * trait_of::OWN | u8::from(scope.is_sidechain) * trait_of::SIDECHAIN
+        (u8::from(is_own) * trait_of::OWN) | (u8::from(scope.is_sidechain) * trait_of::SIDECHAIN)
     });
     let scopes = scopes.collect::<Vec<_>>();
     let made_up = log.strings.iter().position(|text| &**text == "<synthetic>");
