@@ -22,6 +22,10 @@ const INDEX_MAGIC: &[u8; 8] = b"bcindex\x01";
 /// A file changed this recently may change again without its stamp showing it.
 const RACY_NANOS: i128 = 2_000_000_000;
 
+/// Folder of summaries, and how many lists of logs are remembered by one: those that somebody looks at in turns.
+const SUMMARIES: &str = "summaries";
+const MOST_SUMMARIES: usize = 8;
+
 /// Hash of a log's content.
 pub type ContentHash = [u8; 32];
 
@@ -46,6 +50,8 @@ impl PartKind {
 /// A cache in a folder.
 pub struct Cache {
     folder: PathBuf,
+    /// What relative paths are relative to.
+    here: PathBuf,
     /// Parsing depends on it, so entries of different limits are different entries.
     max_line: u64,
     known: HashMap<u128, (Stamp, ContentHash)>,
@@ -63,6 +69,7 @@ impl Cache {
             .unwrap_or_default();
         Cache {
             folder: folder.to_path_buf(),
+            here: std::env::current_dir().unwrap_or_default(),
             max_line: max_line as u64,
             sizes: known.values().map(|(stamp, _)| stamp.size).collect(),
             known,
@@ -97,8 +104,9 @@ impl Cache {
         self.folder.join(&name[..2]).join(&name[2..])
     }
 
-    /// An entry ends in its own name, so that one in the place of another is told from it.
-    fn load(&self, content: &ContentHash, part: PartKind) -> Option<Vec<u8>> {
+    /// A part of the trace of a log with this content. An entry ends in its own name, so that one in the place of another
+    /// is told from it.
+    pub fn get(&self, content: &ContentHash, part: PartKind) -> Option<Vec<u8>> {
         let name = self.name(content, part);
         let mut bytes = fs::read(self.place(&name)).ok()?;
         let is_named = bytes.ends_with(name.as_bytes());
@@ -110,23 +118,21 @@ impl Cache {
         is_good.then_some(bytes)
     }
 
-    /// A part of the trace of a file, if it is known. A file whose stamp changed but whose size was seen before is hashed, in
-    /// the hope that only its times changed.
-    pub fn get(&self, found: &Found, part: PartKind) -> Option<(ContentHash, Vec<u8>)> {
-        let key = path_key(&found.path);
-        let known = self.known.get(&key);
+    /// Hash of a file's content, if it may be one that is known. A file whose stamp changed but whose size was seen before
+    /// is hashed, in the hope that only its times changed.
+    pub fn content(&self, found: &Found) -> Option<ContentHash> {
+        let known = self.known.get(&self.path_key(&found.path));
         if let Some((_, content)) = known.filter(|(stamp, _)| *stamp == found.stamp) {
-            return Some((*content, self.load(content, part)?));
+            return Some(*content);
         }
         if !self.sizes.contains(&found.stamp.size) {
             return None;
         }
         let content = hash_file(&found.path, found.stamp.size).ok()?;
-        let bytes = self.load(&content, part)?;
         if is_settled(found) {
             self.remember(found, content);
         }
-        Some((content, bytes))
+        Some(content)
     }
 
     /// Keeps a part of the trace of a file that [`is_settled`]. Failing to do so costs time later, nothing else.
@@ -165,9 +171,55 @@ impl Cache {
         let _ = write_atomically(&self.report_place(session), &[&bytes, key]);
     }
 
+    /// One place per list of logs, so that what they came to replaces what they came to before one of them grew.
+    fn summary_place(&self, logs: &[Found]) -> PathBuf {
+        let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
+        for log in logs {
+            hasher.update(log.path.as_os_str().as_encoded_bytes());
+            hasher.update(&[0]);
+        }
+        self.folder.join(SUMMARIES).join(format!("{:032x}", hasher.digest128()))
+    }
+
+    /// What a list of logs came to together, if it came to it from the same contents: `key` names them.
+    pub fn summary<T>(&self, logs: &[Found], key: &ContentHash, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+        let bytes = fs::read(self.summary_place(logs)).ok()?;
+        let Some(body) = unsealed(&bytes) else {
+            self.note_rebuilt();
+            return None;
+        };
+        let summary = read(body.strip_prefix(key)?);
+        if summary.is_none() {
+            self.note_rebuilt();
+        }
+        summary
+    }
+
+    /// Keeps what a list of logs came to. There is one place for each list, and few of them: the oldest make room.
+    pub fn keep_summary(&self, logs: &[Found], key: &ContentHash, summary: &[u8]) {
+        let mut bytes = [key, summary].concat();
+        seal(&mut bytes);
+        // Failing to do so costs time later, nothing else. The same goes for what stays behind.
+        let _ = write_atomically(&self.summary_place(logs), &[&bytes]);
+        let Ok(entries) = fs::read_dir(self.folder.join(SUMMARIES)) else {
+            return;
+        };
+        let age = |entry: &fs::DirEntry| entry.metadata().and_then(|metadata| metadata.modified()).ok();
+        let mut entries = entries.flatten().collect::<Vec<_>>();
+        entries.sort_by_cached_key(|entry| std::cmp::Reverse(age(entry)));
+        for entry in entries.iter().skip(MOST_SUMMARIES) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+
+    fn path_key(&self, path: &Path) -> u128 {
+        // A path that is absolute stands for itself.
+        xxhash_rust::xxh3::xxh3_128(self.here.join(path).as_os_str().as_encoded_bytes())
+    }
+
     fn remember(&self, found: &Found, content: ContentHash) {
         if let Ok(mut fresh) = self.fresh.lock() {
-            fresh.push((path_key(&found.path), found.stamp, content));
+            fresh.push((self.path_key(&found.path), found.stamp, content));
         }
     }
 
@@ -210,11 +262,6 @@ pub fn is_settled(found: &Found) -> bool {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |now| now.as_nanos() as i128);
     is_unchanged && now - found.stamp.modified.max(found.stamp.changed) >= RACY_NANOS
-}
-
-fn path_key(path: &Path) -> u128 {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    xxhash_rust::xxh3::xxh3_128(absolute.as_os_str().as_encoded_bytes())
 }
 
 /// Hash of the first `size` bytes of a file.

@@ -9,10 +9,12 @@ use crate::input::bytes::{Io, Limits, Log as OpenLog, Packing};
 use crate::input::discover::Found;
 use crate::input::walk::Walker;
 use crate::metrics::report::{SessionReport, Wanted, report};
+use crate::metrics::summary::{LogFacts, Summary};
 use crate::problem::{Kind, Problem};
 use crate::session::build::Builder;
-use crate::session::corpus::{LogOutline, Plan, SessionPlan, plan};
+use crate::session::corpus::{LogOutline, Order, Plan, SessionPlan};
 use crate::session::evidence::Evidence;
+use crate::session::ids::SHARDS;
 use crate::session::log::Log;
 use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
@@ -21,6 +23,8 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A part of a big file that one thread reads at a time.
 const PART: u64 = 8 << 20;
@@ -30,6 +34,9 @@ const BOUNDARY_KIND: &str = "system/compact_boundary";
 
 /// Sessions per thread that are worked on before their results are handed on.
 const STREAMED: usize = 32;
+
+/// Part of the name of everything that is kept of a report. Changes with what a report holds *and* with how it comes about.
+const REPORT_MARK: &[u8] = b"report 1";
 
 /// How logs are read.
 pub struct Options<'a> {
@@ -50,7 +57,7 @@ pub struct Corpus {
     found: Vec<Found>,
     io: Io,
     limits: Limits,
-    packed: Vec<Vec<u8>>,
+    stored: Vec<Stored>,
     outlines: Vec<LogOutline>,
     plan: Plan,
     /// Hashes of the logs' contents, of those that the cache may remember.
@@ -69,6 +76,17 @@ pub struct Corpus {
     pub problems: Vec<Problem>,
 }
 
+/// A log between the steps of a run.
+enum Stored {
+    /// Packed.
+    Packed(Vec<u8>),
+    /// As it was parsed: a big one that belongs to one session alone, which takes it and puts it back.
+    Whole(Mutex<Option<Box<Log>>>),
+}
+
+/// How much of parsed logs is held as it is. Packing a big log and unpacking it again is work that nothing else runs beside.
+const WHOLE: usize = 32 << 20;
+
 /// Runs `work` on a pool of `threads` (all cores if `None`).
 pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> anyhow::Result<R> {
     let pool = rayon::ThreadPoolBuilder::new()
@@ -80,15 +98,24 @@ pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + 
 impl Corpus {
     /// Reads all logs.
     pub fn read(logs: &[Found], options: &Options<'_>) -> Corpus {
-        let read = logs
-            .par_iter()
-            .map(|found| read_log(found, options))
+        Corpus::read_known(logs, &known_contents(logs, options), options)
+    }
+
+    /// Reads all logs, of which some may have contents that the cache knows.
+    fn read_known(logs: &[Found], known: &[Option<ContentHash>], options: &Options<'_>) -> Corpus {
+        let room = Room {
+            whole: AtomicUsize::new(WHOLE),
+            is_alone: logs.len() == 1,
+        };
+        let read = (logs, known)
+            .into_par_iter()
+            .map(|(found, known)| read_log(found, *known, &room, options))
             .collect::<Vec<_>>();
         let mut corpus = Corpus {
             found: logs.to_vec(),
             io: options.io,
             limits: options.limits,
-            packed: Vec::with_capacity(read.len()),
+            stored: Vec::with_capacity(read.len()),
             outlines: Vec::with_capacity(read.len()),
             contents: Vec::with_capacity(read.len()),
             lines_of: Vec::new(),
@@ -109,12 +136,15 @@ impl Corpus {
             for (kind, count) in one.kinds {
                 *corpus.kinds.entry(kind).or_insert(0) += count;
             }
-            corpus.packed.push(one.packed);
+            corpus.stored.push(one.stored);
             corpus.contents.push(one.content);
             corpus.lines_of.extend(one.evidence);
             corpus.outlines.push(one.outline);
         }
-        corpus.plan = plan(&corpus.outlines);
+        let order = Order::new(&corpus.outlines);
+        let copies = (0..SHARDS).into_par_iter();
+        let copies = copies.map(|shard| order.copies(&corpus.outlines, shard));
+        corpus.plan = order.plan(&corpus.outlines, copies.collect::<Vec<_>>().into_iter().flatten());
         // Only the plan needed the ids.
         for outline in &mut corpus.outlines {
             outline.ids = Vec::new();
@@ -124,9 +154,16 @@ impl Corpus {
 
     /// Bytes of the trace: the packed logs, and their line hashes if they were wanted.
     pub fn trace_bytes(&self) -> (u64, Option<u64>) {
-        let sum = |parts: &[Vec<u8>]| parts.iter().map(|part| part.len() as u64).sum();
-        let lines = (!self.lines_of.is_empty()).then(|| sum(&self.lines_of));
-        (sum(&self.packed), lines)
+        let size = |stored: &Stored| match stored {
+            Stored::Packed(packed) => packed.len() as u64,
+            Stored::Whole(log) => match log.lock().as_deref() {
+                Ok(Some(log)) => pack::pack(log).len() as u64,
+                _ => 0,
+            },
+        };
+        let lines = self.lines_of.iter().map(|lines| lines.len() as u64).sum();
+        let has_lines = !self.lines_of.is_empty();
+        (self.stored.iter().map(size).sum(), has_lines.then_some(lines))
     }
 
     /// Reports on every session, from the cache where it knows them.
@@ -167,6 +204,7 @@ impl Corpus {
     fn report_key(&self, session: &SessionPlan) -> Option<ContentHash> {
         let mut hasher = blake3::Hasher::new();
         hasher
+            .update(REPORT_MARK)
             .update(RatioTable::built_in_text().as_bytes())
             .update(session.id.as_bytes());
         for &log in &session.logs {
@@ -204,15 +242,11 @@ impl Corpus {
 
     /// Works on every session that has a compaction.
     pub fn map_compacted<R: Send>(&self, work: impl Fn(&str, &[Part]) -> R + Sync) -> Vec<R> {
-        let is_compacted = |session: &&SessionPlan| session.logs.iter().any(|log| self.compacted[*log]);
-        let sessions = self
-            .plan
-            .sessions
-            .iter()
-            .filter(is_compacted)
-            .cloned()
-            .collect::<Vec<_>>();
-        self.each_of(&sessions, |session, parts| work(&session.id, &parts())).0
+        let is_compacted = |session: &SessionPlan| session.logs.iter().any(|log| self.compacted[*log]);
+        let (found, _) = self.each_of(&self.plan.sessions, |session, parts| {
+            is_compacted(session).then(|| work(&session.id, &parts()))
+        });
+        found.into_iter().flatten().collect()
     }
 
     /// Works on every session and hands the results on in the order of the plan, a few sessions at a time, so that what the
@@ -242,20 +276,20 @@ impl Corpus {
         hashed.collect()
     }
 
-    fn each_session<R: Send>(
-        &self,
-        work: impl Fn(&SessionPlan, &dyn Fn() -> Vec<Part>) -> R + Sync,
+    fn each_session<'c, R: Send>(
+        &'c self,
+        work: impl Fn(&SessionPlan, &dyn Fn() -> Parts<'c>) -> R + Sync,
     ) -> (Vec<R>, Vec<Problem>) {
         self.each_of(&self.plan.sessions, work)
     }
 
-    fn each_of<R: Send>(
-        &self,
-        sessions: &[SessionPlan],
-        work: impl Fn(&SessionPlan, &dyn Fn() -> Vec<Part>) -> R + Sync,
+    fn each_of<'c, R: Send>(
+        &'c self,
+        sessions: &'c [SessionPlan],
+        work: impl Fn(&SessionPlan, &dyn Fn() -> Parts<'c>) -> R + Sync,
     ) -> (Vec<R>, Vec<Problem>) {
         let done = sessions.par_iter().map(|session| {
-            let attempt = || work(session, &|| session.logs.iter().map(|&log| self.part(log)).collect());
+            let attempt = || work(session, &|| Parts::take(self, &session.logs));
             catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| {
                 let path = &self.outlines[session.logs[0]].path;
                 Problem::file(path, Kind::Internal, format!("session {}", session.id))
@@ -275,7 +309,11 @@ impl Corpus {
         let outline = &self.outlines[at];
         // A cache entry may have the right checksum and still be wrong if somebody took the trouble. Then the log is
         // parsed after all.
-        let mut log = pack::unpack(&self.packed[at]).unwrap_or_else(|pack::Damaged| {
+        let known = match &self.stored[at] {
+            Stored::Packed(packed) => pack::unpack(packed).ok(),
+            Stored::Whole(log) => log.lock().ok().and_then(|mut log| log.take()).map(|log| *log),
+        };
+        let mut log = known.unwrap_or_else(|| {
             let options = Options {
                 io: self.io,
                 limits: self.limits,
@@ -283,7 +321,7 @@ impl Corpus {
                 with_lines: false,
                 progress: &|_| (),
             };
-            parse_log(&self.found[at], &outline.path, &options).log
+            parse_log(&self.found[at], &outline.path, &options).whole.finish()
         });
         name_default_session(&mut log, &outline.default_session);
         Part {
@@ -292,6 +330,108 @@ impl Corpus {
             copied: self.plan.copied[at].clone(),
         }
     }
+}
+
+/// The logs of a session while it is worked on.
+struct Parts<'c> {
+    corpus: &'c Corpus,
+    logs: &'c [usize],
+    parts: Vec<Part>,
+}
+
+impl<'c> Parts<'c> {
+    fn take(corpus: &'c Corpus, logs: &'c [usize]) -> Parts<'c> {
+        let parts = logs.iter().map(|&log| corpus.part(log)).collect();
+        Parts { corpus, logs, parts }
+    }
+}
+
+impl std::ops::Deref for Parts<'_> {
+    type Target = [Part];
+
+    fn deref(&self) -> &[Part] {
+        &self.parts
+    }
+}
+
+impl Drop for Parts<'_> {
+    /// Logs that are held whole go back to where they were, also after a panic.
+    fn drop(&mut self) {
+        for (&at, part) in std::iter::zip(self.logs, self.parts.drain(..)) {
+            if let Stored::Whole(place) = &self.corpus.stored[at]
+                && let Ok(mut place) = place.lock()
+            {
+                *place = Some(Box::new(part.log));
+            }
+        }
+    }
+}
+
+/// Hashes of the logs' contents, of those that the cache may know.
+fn known_contents(logs: &[Found], options: &Options<'_>) -> Vec<Option<ContentHash>> {
+    let known = |found: &Found| options.cache.and_then(|cache| cache.content(found));
+    logs.par_iter().map(known).collect()
+}
+
+/// All sessions of the logs together, from the cache if it knows what these logs came to; and the bytes of the trace, if
+/// line hashes were wanted.
+pub fn summarise(
+    logs: &[Found],
+    options: &Options<'_>,
+    table: &RatioTable,
+    wanted: &Wanted,
+) -> (Summary, (u64, Option<u64>)) {
+    let cache = options.cache.filter(|_| wanted.is_plain() && !options.with_lines);
+    let known = known_contents(logs, options);
+    if let Some(cache) = cache
+        && let Some(key) = summary_key(logs, &known, options)
+        && let Some(summary) = cache.summary(logs, &key, Summary::from_bytes)
+    {
+        (options.progress)(logs.iter().map(|log| log.stamp.size).sum());
+        return (summary, (0, None));
+    }
+    let corpus = Corpus::read_known(logs, &known, options);
+    let trace_bytes = if options.with_lines {
+        corpus.trace_bytes()
+    } else {
+        (0, None)
+    };
+    let (sessions, defects) = corpus.reports(table, wanted, options.cache);
+    let key = cache
+        .filter(|_| defects.is_empty())
+        .and_then(|cache| Some((cache, summary_key(logs, &corpus.contents, options)?)));
+    let facts = LogFacts {
+        kinds: corpus.kinds,
+        lines: corpus.lines,
+        bytes: corpus.bytes,
+    };
+    let mut problems = corpus.problems;
+    problems.extend(defects);
+    // The logs are done with; there are many calls to come.
+    drop(corpus.stored);
+    let summary = Summary::new(facts, sessions, problems);
+    if let Some((cache, key)) = key
+        && let Some(bytes) = summary.to_bytes()
+    {
+        cache.keep_summary(logs, &key, &bytes);
+    }
+    (summary, trace_bytes)
+}
+
+/// What a summary depends on, if it depends on nothing but contents that the cache may remember. Problems name paths.
+fn summary_key(logs: &[Found], contents: &[Option<ContentHash>], options: &Options<'_>) -> Option<ContentHash> {
+    let mut named = Vec::with_capacity(logs.len() * 128);
+    named.extend_from_slice(REPORT_MARK);
+    named.extend_from_slice(pack::MAGIC);
+    named.extend_from_slice(&(options.limits.max_line as u64).to_le_bytes());
+    named.extend_from_slice(blake3::hash(RatioTable::built_in_text().as_bytes()).as_bytes());
+    for (log, content) in std::iter::zip(logs, contents) {
+        let path = log.path.as_os_str().as_encoded_bytes();
+        named.extend_from_slice(&(path.len() as u64).to_le_bytes());
+        named.extend_from_slice(path);
+        named.extend_from_slice(&(*content)?);
+    }
+    Some(*blake3::hash(&named).as_bytes())
 }
 
 /// Records that name no session belong to the one that the log is named after.
@@ -305,9 +445,17 @@ fn name_default_session(log: &mut Log, session: &str) {
     }
 }
 
+/// What the logs of a run share while they are read.
+struct Room {
+    /// Bytes that are left for logs to be held whole.
+    whole: AtomicUsize,
+    /// Whether there is only one log.
+    is_alone: bool,
+}
+
 /// One log, read.
 struct ReadLog {
-    packed: Vec<u8>,
+    stored: Stored,
     content: Option<ContentHash>,
     evidence: Option<Vec<u8>>,
     outline: LogOutline,
@@ -317,91 +465,136 @@ struct ReadLog {
     problems: Vec<Problem>,
 }
 
-fn read_log(found: &Found, options: &Options<'_>) -> ReadLog {
+fn read_log(found: &Found, known: Option<ContentHash>, room: &Room, options: &Options<'_>) -> ReadLog {
     let path = found.path.display().to_string();
-    let known = |part: PartKind| options.cache.and_then(|cache| cache.get(found, part));
-    let lines = if options.with_lines {
-        known(PartKind::Lines)
-    } else {
-        None
-    };
-    if options.with_lines == lines.is_some()
-        && let Some((content, packed)) = known(PartKind::Log)
-        && let Some(read) = finish(
-            found,
-            &path,
-            packed,
-            Some(content),
-            lines.map(|(_, lines)| lines),
-            Vec::new(),
-        )
-    {
+    if let Some(read) = read_cached(found, &path, known, options) {
         (options.progress)(found.stamp.size);
         return read;
     }
-    let hash = || {
-        options
-            .cache
-            .and_then(|_| cache::hash_file(&found.path, found.stamp.size).ok())
-    };
+    let hash = || cache::hash_file(&found.path, found.stamp.size).ok();
     let (parsed, content) = match options.cache {
         None => (parse_log(found, &path, options), None),
         Some(_) => rayon::join(|| parse_log(found, &path, options), hash),
     };
-    let packed = pack::pack(&parsed.log);
-    let lines = parsed.evidence.map(|evidence| evidence.pack());
+    let Parsed {
+        whole,
+        evidence,
+        mut problems,
+        is_big,
+        file,
+    } = parsed;
+    if room.is_alone {
+        // Letting go of a mapping takes as long as a good part of what is still to do with a big log. If that is all there
+        // is to do, nothing has to wait for it.
+        rayon::spawn(move || drop(file));
+    }
+    let log = whole.finish();
+    let evidence = evidence.map(|evidence| evidence.pack());
     // A log that is being written would leave an entry behind at every run.
-    let content = content.filter(|_| parsed.problems.is_empty() && cache::is_settled(found));
-    if let (Some(cache), Some(content)) = (options.cache, content) {
-        cache.put(found, content, PartKind::Log, &packed);
-        if let Some(lines) = &lines {
+    let content = content.filter(|_| problems.is_empty() && cache::is_settled(found));
+    let outline = LogOutline::of_log(path.clone(), default_session(found), &log);
+    let facts = Facts::new(&path, &log, &mut problems);
+    let is_whole = is_big && takes_room(&log, &outline, room);
+    let packed = (content.is_some() || !is_whole).then(|| pack::pack(&log));
+    if let (Some(cache), Some(content), Some(packed)) = (options.cache, content, &packed) {
+        cache.put(found, content, PartKind::Log, packed);
+        if let Some(lines) = &evidence {
             cache.put(found, content, PartKind::Lines, lines);
         }
     }
-    finish(found, &path, packed, content, lines, parsed.problems)
-        .unwrap_or_else(|| unreachable!("a log that was just packed has an outline"))
+    let stored = match packed.filter(|_| !is_whole) {
+        Some(packed) => Stored::Packed(packed),
+        None => Stored::Whole(Mutex::new(Some(Box::new(log)))),
+    };
+    facts.with(stored, content, evidence, outline, problems)
 }
 
-/// What the run needs of a packed log; `None` if it is not one.
-fn finish(
-    found: &Found,
-    path: &str,
-    packed: Vec<u8>,
-    content: Option<ContentHash>,
-    evidence: Option<Vec<u8>>,
-    mut problems: Vec<Problem>,
-) -> Option<ReadLog> {
-    let outline = Outline::read(&packed).ok()?;
-    let log = &outline.log;
-    problems.extend(log.problems.iter().map(|trouble| Problem::line(path, trouble)));
+/// A log from the cache, if it is there.
+fn read_cached(found: &Found, path: &str, known: Option<ContentHash>, options: &Options<'_>) -> Option<ReadLog> {
+    let (cache, content) = options.cache.zip(known)?;
+    let evidence = match options.with_lines {
+        true => Some(cache.get(&content, PartKind::Lines)?),
+        false => None,
+    };
+    let packed = cache.get(&content, PartKind::Log)?;
+    let front = Outline::read(&packed).ok()?;
+    let mut problems = Vec::new();
+    let facts = Facts::new(path, &front.log, &mut problems);
+    let outline = LogOutline::new(path.to_owned(), default_session(found), &front);
+    drop(front);
+    Some(facts.with(Stored::Packed(packed), Some(content), evidence, outline, problems))
+}
+
+/// Session of records that name none: a log's own name.
+fn default_session(found: &Found) -> String {
     let name = found.path.file_name().unwrap_or_default().to_string_lossy();
-    let default_session = name.split(".jsonl").next().unwrap_or(&name).to_owned();
-    let (lines, bytes) = (log.lines, log.bytes);
-    let kinds = log
-        .kinds
-        .iter()
-        .map(|(kind, count)| (log.string(*kind).to_owned(), *count))
-        .collect();
-    let outline = LogOutline::new(path.to_owned(), default_session, &outline);
-    Some(ReadLog {
-        packed,
-        content,
-        evidence,
-        outline,
-        kinds,
-        lines,
-        bytes,
-        problems,
-    })
+    name.split(".jsonl").next().unwrap_or(&name).to_owned()
+}
+
+/// Whether a log may be held whole. It has to belong to one session, which its records name, and needs room.
+fn takes_room(log: &Log, outline: &LogOutline, room: &Room) -> bool {
+    let is_simple = outline.sessions.len() == 1 && log.scopes.iter().all(|scope| scope.session != 0);
+    let size = size_of_val(&*log.records) + size_of_val(&*log.responses) + size_of_val(&*log.blocks);
+    let take = |left: usize| left.checked_sub(size);
+    is_simple
+        && room
+            .whole
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_ok()
+}
+
+/// What is summed over all logs.
+struct Facts {
+    kinds: Vec<(String, u64)>,
+    lines: u64,
+    bytes: u64,
+}
+
+impl Facts {
+    /// Of a log, or of the front of one; its problems go to the others.
+    fn new(path: &str, log: &Log, problems: &mut Vec<Problem>) -> Facts {
+        problems.extend(log.problems.iter().map(|trouble| Problem::line(path, trouble)));
+        let name = |(kind, count): &(u32, u64)| (log.string(*kind).to_owned(), *count);
+        Facts {
+            kinds: log.kinds.iter().map(name).collect(),
+            lines: log.lines,
+            bytes: log.bytes,
+        }
+    }
+
+    fn with(
+        self,
+        stored: Stored,
+        content: Option<ContentHash>,
+        evidence: Option<Vec<u8>>,
+        outline: LogOutline,
+        problems: Vec<Problem>,
+    ) -> ReadLog {
+        ReadLog {
+            stored,
+            content,
+            evidence,
+            outline,
+            kinds: self.kinds,
+            lines: self.lines,
+            bytes: self.bytes,
+            problems,
+        }
+    }
 }
 
 /// What parsing a log gives.
 #[derive(Default)]
 struct Parsed {
-    log: Log,
+    /// The log, whose links are still to be resolved.
+    whole: Builder,
     evidence: Option<Evidence>,
     /// Problems with the file as a whole.
     problems: Vec<Problem>,
+    /// Whether it was read in parts.
+    is_big: bool,
+    /// The file, which may be mapped.
+    file: Option<OpenLog>,
 }
 
 /// Parses a log, a big one in parts side by side.
@@ -434,27 +627,42 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
     let parts = open.parts(PART);
     let mut problems = Vec::new();
     let mut joined: Option<(Builder, Option<Evidence>)> = None;
-    // A few parts at a time, so that a big log is not held twice over: in parts, and joined.
-    for wave in parts.chunks(2 * rayon::current_num_threads()) {
-        for ((builder, lines), problem) in wave.par_iter().map(read_part).collect::<Vec<_>>() {
-            problems.extend(problem);
-            let Some((whole, evidence)) = &mut joined else {
-                let (whole, _) = joined.insert((builder, lines));
-                if parts.len() > 1 {
-                    whole.expect(found.stamp.size);
-                }
-                continue;
-            };
-            if let (Some(evidence), Some(lines)) = (evidence, lines) {
-                evidence.append(lines, whole.block_count());
+    let mut join = |((builder, lines), problem)| {
+        problems.extend(problem);
+        let Some((whole, evidence)) = &mut joined else {
+            let (whole, _) = joined.insert((builder, lines));
+            if parts.len() > 1 {
+                whole.expect(found.stamp.size);
             }
-            whole.append(builder);
+            return;
+        };
+        if let (Some(evidence), Some(lines)) = (evidence, lines) {
+            evidence.append(lines, whole.block_count());
         }
+        whole.append(builder);
+    };
+    // A few parts at a time, so that a big log is not held twice over, in parts and joined; and those that are read are
+    // joined while the next are being read.
+    let mut waves = parts.chunks(2 * rayon::current_num_threads());
+    let read_wave = |wave: &[Range<u64>]| wave.par_iter().map(read_part).collect::<Vec<_>>();
+    let mut ready = waves.next().map(read_wave);
+    while let Some(wave) = ready {
+        let next = waves.next();
+        let join_wave = || wave.into_iter().for_each(&mut join);
+        ready = match next {
+            Some(next) => Some(rayon::join(join_wave, || read_wave(next)).1),
+            None => {
+                join_wave();
+                None
+            }
+        };
     }
     let (whole, evidence) = joined.unwrap_or_default();
     Parsed {
-        log: whole.finish(),
+        whole,
         evidence,
         problems,
+        is_big: parts.len() > 1,
+        file: Some(open),
     }
 }

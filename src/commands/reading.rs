@@ -5,8 +5,8 @@ use super::Ending;
 use crate::cache::Cache;
 use crate::cli::InputArgs;
 use crate::input::bytes::Limits;
-use crate::input::discover::discover;
-use crate::pipeline::{Corpus, Options, with_threads};
+use crate::input::discover::{Found, discover};
+use crate::pipeline::{Options, with_threads};
 use crate::problem::{Kind, Problem};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,17 +14,31 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
 
-/// Logs of a run.
+/// Logs that were found and how they are to be read.
 pub struct Reading<'a> {
     /// The logs.
-    pub corpus: Corpus,
-    /// How many there were.
-    pub logs: usize,
-    /// The cache, if one is used.
-    pub cache: Option<&'a Cache>,
+    pub logs: &'a [Found],
+    /// How they are read.
+    pub options: Options<'a>,
+    problems: Vec<Problem>,
+    bar: &'a ProgressBar,
 }
 
-/// Reads the logs that the arguments name, then runs `work` on them, all on the same threads.
+impl Reading<'_> {
+    /// What stood in the way of finding the logs, and what was wrong with the cache. Asked for once they are read.
+    pub fn problems(self) -> Vec<Problem> {
+        self.bar.finish_and_clear();
+        let mut problems = self.problems;
+        let rebuilt = self.options.cache.map_or(0, Cache::rebuilt);
+        if rebuilt > 0 {
+            let detail = format!("{rebuilt} entries");
+            problems.push(Problem::file("(cache)", Kind::CacheRebuilt, detail));
+        }
+        problems
+    }
+}
+
+/// Finds the logs that the arguments name, then runs `work` on them, on as many threads as are wanted.
 pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(Reading<'_>) -> R + Send) -> Result<R> {
     let roots = roots(&args.paths)?;
     let found = discover(&roots, args.follow_links)?;
@@ -44,28 +58,17 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
     let total = found.logs.iter().map(|log| log.stamp.size).sum();
     let bar = progress_bar(total, args.quiet);
     let result = with_threads(args.threads.map(usize::from), || {
-        let options = Options {
-            io: args.io,
-            limits,
-            cache: cache.as_ref(),
-            with_lines,
-            progress: &|bytes| bar.inc(bytes),
-        };
-        let mut corpus = Corpus::read(&found.logs, &options);
-        bar.finish_and_clear();
-        corpus.problems.extend(found.problems);
-        let rebuilt = cache.as_ref().map_or(0, Cache::rebuilt);
-        if rebuilt > 0 {
-            let detail = format!("{rebuilt} entries");
-            corpus
-                .problems
-                .push(Problem::file("(cache)", Kind::CacheRebuilt, detail));
-        }
-        corpus.problems.sort();
         work(Reading {
-            corpus,
-            logs: found.logs.len(),
-            cache: cache.as_ref(),
+            logs: &found.logs,
+            options: Options {
+                io: args.io,
+                limits,
+                cache: cache.as_ref(),
+                with_lines,
+                progress: &|bytes| bar.inc(bytes),
+            },
+            problems: found.problems,
+            bar: &bar,
         })
     });
     if let Some(cache) = cache {

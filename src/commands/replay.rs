@@ -116,10 +116,10 @@ struct Done {
 
 impl Run<'_> {
     fn replay(&self, reading: Reading<'_>) -> Result<Outcome> {
-        let corpus = reading.corpus;
+        let corpus = Corpus::read(reading.logs, &reading.options);
         let summary = learned_summary(&corpus);
         let mut outcome = Outcome {
-            logs: reading.logs,
+            logs: reading.logs.len(),
             learned_summary: summary,
             ..Outcome::default()
         };
@@ -146,6 +146,7 @@ impl Run<'_> {
             }
         };
         outcome.problems.extend(corpus.problems);
+        outcome.problems.extend(reading.problems());
         outcome.problems.extend(defects);
         outcome.problems.sort();
         Ok(outcome)

@@ -7,9 +7,11 @@ use super::writing::{emit, load_prices};
 use crate::cli::StatsArgs;
 use crate::metrics::cost::{PriceBook, PriceTable};
 use crate::metrics::quality::{self, Quality, quality};
-use crate::metrics::report::{Filter, SessionReport, Wanted};
-use crate::metrics::usage::{self, By, Counted, Row, Sums, columns, rows};
+use crate::metrics::report::{Filter, Wanted};
+use crate::metrics::summary::Summary;
+use crate::metrics::usage::{By, Counted, Row, Sums, columns, rows};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
+use crate::pipeline::summarise;
 use crate::problem::{Problem, ProblemRow};
 use crate::session::log::Time;
 use crate::tokens::calibrate::Origin;
@@ -29,7 +31,11 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
 pub fn run(args: &StatsArgs) -> Result<Ending> {
-    let zone = TimeZone::get(&args.timezone).with_context(|| format!("--timezone {}", args.timezone))?;
+    let zone = match args.timezone.as_str() {
+        // Looking it up would mean listing all zones of the system.
+        "UTC" => TimeZone::UTC,
+        name => TimeZone::get(name).with_context(|| format!("--timezone {name}"))?,
+    };
     let filter = Filter {
         since: args
             .since
@@ -51,17 +57,27 @@ pub fn run(args: &StatsArgs) -> Result<Ending> {
     }
     let prices = load_prices(args.prices.as_deref())?;
     let table = RatioTable::built_in();
-    let stats = with_logs(&args.input, args.quality, |reading| {
-        Stats::new(reading, filter, args.quality, table)
-    })?;
+    let wanted = Wanted {
+        filter,
+        predictions: args.quality,
+    };
+    let stats = with_logs(&args.input, args.quality, |reading| Stats::new(reading, &wanted, table))?;
+    let summary = &stats.summary;
     let view = View {
         stats: &stats,
-        rows: rows(&stats.sessions, &stats.counted, args.by, args.subagents, &zone, &prices),
+        rows: rows(
+            &summary.sessions,
+            &summary.counted,
+            args.by,
+            args.subagents,
+            &zone,
+            &prices,
+        ),
         totals: stats.totals(&prices, false),
         progress_only: stats.totals(&prices, true),
         unknown: stats.unknown_models(&prices),
         prices: &prices,
-        quality: args.quality.then(|| quality(&stats.sessions, table)),
+        quality: args.quality.then(|| quality(&summary.sessions, table)),
         args,
     };
     emit(&args.out, |out, look| view.write(out, look))?;
@@ -82,82 +98,68 @@ fn parse_moment(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
 
 /// Everything that was found out.
 struct Stats {
-    sessions: Vec<SessionReport>,
-    counted: Vec<Counted>,
+    summary: Summary,
     problems: Vec<Problem>,
-    kinds: Json,
     logs: usize,
-    lines: u64,
-    bytes: u64,
-    ledger: Ledger,
-    rewound: Ledger,
-    reads: Reads,
     base: Vec<u64>,
+    /// Bytes of the trace and of its line hashes, where they are shown.
     trace_bytes: (u64, Option<u64>),
 }
 
 impl Stats {
-    fn new(reading: Reading<'_>, filter: Filter, predictions: bool, table: &RatioTable) -> Stats {
-        let corpus = reading.corpus;
-        let trace_bytes = corpus.trace_bytes();
-        let (mut sessions, defects) = corpus.reports(table, &Wanted { filter, predictions }, reading.cache);
-        let mut problems = corpus.problems;
-        problems.extend(defects);
-        let mut ledger = Ledger::default();
-        let mut rewound = Ledger::default();
-        let mut reads = Reads::default();
-        for session in &mut sessions {
-            problems.append(&mut session.problems);
-            ledger.merge(&session.ledger);
-            rewound.merge(&session.rewound);
-            reads.merge(&session.reads);
-        }
+    fn new(reading: Reading<'_>, wanted: &Wanted, table: &RatioTable) -> Stats {
+        let logs = reading.logs.len();
+        let (mut summary, trace_bytes) = summarise(reading.logs, &reading.options, table, wanted);
+        let mut problems = std::mem::take(&mut summary.problems);
+        problems.extend(reading.problems());
         problems.sort();
-        let counted = usage::merge(&mut sessions);
-        let mut base = sessions
+        let mut base = summary
+            .sessions
             .iter()
             .filter_map(|session| session.occupancy.base)
             .collect::<Vec<_>>();
         base.sort_unstable();
         Stats {
-            counted,
+            summary,
             problems,
-            kinds: json!(corpus.kinds),
-            logs: reading.logs,
-            lines: corpus.lines,
-            bytes: corpus.bytes,
-            ledger,
-            rewound,
-            reads,
+            logs,
             base,
             trace_bytes,
-            sessions,
         }
     }
 
     fn model(&self, counted: &Counted) -> &str {
-        let names = &self.sessions[counted.session as usize].names;
+        let names = &self.summary.sessions[counted.session as usize].names;
         names.get(counted.call.model as usize).map_or("", |name| name)
     }
 
     fn totals(&self, prices: &PriceTable, progress_only: bool) -> Sums {
         let mut sums = Sums::default();
         let mut book = PriceBook::new(prices);
+        // Neighbouring calls mostly are of one session and one model.
+        let mut recent = None;
         for counted in self
+            .summary
             .counted
             .iter()
             .filter(|counted| counted.call.is_progress == progress_only)
         {
-            sums.add(&counted.call, book.find(self.model(counted)));
+            let place = (counted.session, counted.call.model);
+            let price = match recent {
+                Some((known, price)) if known == place => price,
+                _ => book.number(self.model(counted)),
+            };
+            recent = Some((place, price));
+            sums.add(&counted.call, book.tariff(price));
         }
         sums
     }
 
     fn unknown_models(&self, prices: &PriceTable) -> BTreeSet<String> {
-        let models = self
-            .counted
-            .iter()
-            .map(|counted| self.model(counted))
+        let place = |counted: &Counted| (counted.session, counted.call.model);
+        let stretches = self.summary.counted.chunk_by(|a, b| place(a) == place(b));
+        let models = stretches
+            .map(|stretch| self.model(&stretch[0]))
             .collect::<BTreeSet<_>>();
         models
             .into_iter()
@@ -167,7 +169,8 @@ impl Stats {
     }
 
     fn active_sessions(&self) -> usize {
-        self.sessions.iter().filter(|session| session.times.is_some()).count()
+        let sessions = &self.summary.sessions;
+        sessions.iter().filter(|session| session.times.is_some()).count()
     }
 }
 
@@ -191,7 +194,7 @@ impl View<'_> {
             Format::Json => self.write_json(out),
             _ if self.args.quality => self.quality_sheet(|sheet| sheet.write(format, look, out)),
             _ if self.args.by == By::Tool => {
-                let rows = tool_rows(&self.stats.ledger);
+                let rows = tool_rows(&self.stats.summary.ledger);
                 tool_sheet(&rows, None).write(format, look, out)
             }
             _ => {
@@ -208,24 +211,33 @@ impl View<'_> {
             "{} logs, {} sessions, {} lines, {}\n",
             grouped(stats.logs as u64),
             grouped(stats.active_sessions() as u64),
-            grouped(stats.lines),
-            size_text(stats.bytes)
+            grouped(stats.summary.facts.lines),
+            size_text(stats.summary.facts.bytes)
         )?;
         if self.args.by == By::Tool {
-            let rows = tool_rows(&stats.ledger);
+            let rows = tool_rows(&stats.summary.ledger);
             tool_sheet(&rows, None).write(Format::Table, look, out)?;
         } else {
             self.write_usage(out, look)?;
         }
         writeln!(out)?;
-        let ledger = ledger_rows(&stats.ledger, self.args.by != By::Tool);
-        let ledger_total = LedgerRow::new("total", &stats.ledger.total(), stats.ledger.total().tokens());
+        let ledger = ledger_rows(&stats.summary.ledger, self.args.by != By::Tool);
+        let ledger_total = LedgerRow::new(
+            "total",
+            &stats.summary.ledger.total(),
+            stats.summary.ledger.total().tokens(),
+        );
         ledger_sheet(&ledger, Some(&ledger_total)).write(Format::Table, look, out)?;
         self.write_facts(out)?;
         if self.args.quality {
             writeln!(out, "\nEvery round predicted from the one before:\n")?;
             self.quality_sheet(|sheet| sheet.write(Format::Table, look, out))?;
-            let share = |bytes: u64| format!("{:.2} %", 100.0 * bytes as f64 / stats.bytes.max(1) as f64);
+            let share = |bytes: u64| {
+                format!(
+                    "{:.2} %",
+                    100.0 * bytes as f64 / stats.summary.facts.bytes.max(1) as f64
+                )
+            };
             let (trace, lines) = stats.trace_bytes;
             let lines = lines.unwrap_or_default();
             writeln!(
@@ -267,7 +279,7 @@ impl View<'_> {
 
     fn write_facts(&self, out: &mut dyn Write) -> io::Result<()> {
         let stats = self.stats;
-        let total = stats.ledger.total();
+        let total = stats.summary.ledger.total();
         let share = |origin: Origin| percent(total.of_origin(origin), total.tokens());
         writeln!(
             out,
@@ -283,7 +295,7 @@ impl View<'_> {
                 grouped(*base)
             )?;
         }
-        let reads = &stats.reads;
+        let reads = &stats.summary.reads;
         if reads.repeated_files > 0 {
             writeln!(
                 out,
@@ -295,7 +307,7 @@ impl View<'_> {
                 percent(reads.redundant_tokens, reads.tokens)
             )?;
         }
-        let rewound = stats.rewound.total().tokens();
+        let rewound = stats.summary.rewound.total().tokens();
         if rewound > 0 {
             writeln!(
                 out,
@@ -336,7 +348,7 @@ impl View<'_> {
         let stats = self.stats;
         let row_columns = columns(self.args.by, self.args.subagents);
         let rows = match self.args.by {
-            By::Tool => tool_sheet(&tool_rows(&stats.ledger), None).to_json(),
+            By::Tool => tool_sheet(&tool_rows(&stats.summary.ledger), None).to_json(),
             _ => usage_sheet(&row_columns, &self.rows, None).to_json(),
         };
         let mut problems = json!({
@@ -351,19 +363,19 @@ impl View<'_> {
             "totals": self.totals.to_json(),
             "by": self.args.by.name(),
             "rows": rows,
-            "ledger": ledger_json(&stats.ledger),
-            "rewound_tokens": stats.rewound.total().tokens(),
-            "reads": reads_json(&stats.reads),
+            "ledger": ledger_json(&stats.summary.ledger),
+            "rewound_tokens": stats.summary.rewound.total().tokens(),
+            "reads": reads_json(&stats.summary.reads),
             "progress_only": self.progress_only.to_json(),
             "unknown_models": self.unknown,
             "prices": {"as_of": self.prices.as_of, "source": self.prices.source},
             "input": {
                 "logs": stats.logs,
                 "sessions": stats.active_sessions(),
-                "copied_records": stats.sessions.iter().map(|session| session.copied_records).sum::<u64>(),
-                "lines": stats.lines,
-                "bytes": stats.bytes,
-                "records": stats.kinds,
+                "copied_records": stats.summary.sessions.iter().map(|session| session.copied_records).sum::<u64>(),
+                "lines": stats.summary.facts.lines,
+                "bytes": stats.summary.facts.bytes,
+                "records": stats.summary.facts.kinds,
             },
             "problems": problems,
         });

@@ -8,6 +8,7 @@ use super::writing::{emit, load_prices};
 use crate::cli::ValidateArgs;
 use crate::metrics::cost::{PriceTable, micro_usd};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit, column};
+use crate::pipeline::Corpus;
 use crate::policy::presets::{Policies, Version};
 use crate::problem::{Kind, Problem};
 use crate::recorded::explain::explain;
@@ -30,11 +31,12 @@ pub fn run(args: &ValidateArgs) -> Result<Ending> {
     let policies = resolve(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
     let (sessions, problems) = with_logs(&args.input, false, |reading| {
-        let corpus = reading.corpus;
+        let corpus = Corpus::read(reading.logs, &reading.options);
         let (sessions, defects) =
             corpus.map_sessions(|id, parts| Validated::new(id, parts, &policies, &prices, args.explain.as_deref()));
         let mut problems = corpus.problems;
         problems.extend(defects);
+        problems.extend(reading.problems());
         (sessions, problems)
     })?;
     let mut problems = problems;

@@ -144,7 +144,7 @@ impl PriceTable {
 /// A price table that remembers what it was asked: a corpus has few models and many calls.
 pub struct PriceBook<'a> {
     table: &'a PriceTable,
-    known: Vec<(String, Option<&'a Price>)>,
+    known: Vec<(String, Option<Tariff>)>,
 }
 
 impl<'a> PriceBook<'a> {
@@ -156,14 +156,44 @@ impl<'a> PriceBook<'a> {
         }
     }
 
-    /// The price of a model.
-    pub fn find(&mut self, model: &str) -> Option<&'a Price> {
-        if let Some((_, price)) = self.known.iter().find(|(known, _)| known == model) {
-            return *price;
-        }
-        let price = self.table.find(model);
-        self.known.push((model.to_owned(), price));
-        price
+    /// Number of a model, for [`PriceBook::tariff`].
+    pub fn number(&mut self, model: &str) -> usize {
+        let known = self.known.iter().position(|(known, _)| known == model);
+        known.unwrap_or_else(|| {
+            let tariff = self.table.find(model).map(Price::tariff);
+            self.known.push((model.to_owned(), tariff));
+            self.known.len() - 1
+        })
+    }
+
+    /// What a model takes, if that is known.
+    pub fn tariff(&self, number: usize) -> Option<&Tariff> {
+        self.known.get(number)?.1.as_ref()
+    }
+}
+
+/// A price in whole numbers, per token: for input, output, cache writes for five minutes and for one hour, and reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Tariff {
+    usual: [Pico; 5],
+    /// Of calls that count as long.
+    long: [Pico; 5],
+}
+
+impl Tariff {
+    /// Cost of one API call. `window` is what the call was sent, which decides whether it counts as long.
+    pub fn cost(&self, tokens: &Tokens, window: u64) -> Pico {
+        let prices = if window > LONG_CONTEXT { &self.long } else { &self.usual };
+        let counts = [
+            tokens.input,
+            tokens.output,
+            tokens.cache_write - tokens.cache_write_1h.min(tokens.cache_write),
+            tokens.cache_write_1h,
+            tokens.cache_read,
+        ];
+        std::iter::zip(counts, prices)
+            .map(|(count, price)| Pico::from(count) * price)
+            .sum()
     }
 }
 
@@ -175,31 +205,23 @@ fn is_date(text: &str) -> bool {
 const LONG_CONTEXT: u64 = 200_000;
 
 impl Price {
-    /// Cost of one API call. `window` is what the call was sent, which decides whether it counts as long.
-    pub fn cost(&self, tokens: &Tokens, window: u64) -> Pico {
-        let is_long = window > LONG_CONTEXT;
-        let input = self.input_above_200k.filter(|_| is_long).unwrap_or(self.input);
-        let output = self.output_above_200k.filter(|_| is_long).unwrap_or(self.output);
-        // Cache prices are multiples of the input price, so they rise with it.
-        let rise = if self.input > 0.0 { input / self.input } else { 1.0 };
-        let write_5m = self.cache_write_5m.unwrap_or(1.25 * self.input) * rise;
-        let write_1h = self.cache_write_1h.unwrap_or(2.0 * self.input) * rise;
-        let read = self.cache_read.unwrap_or(0.1 * self.input) * rise;
-        let parts = [
-            (tokens.input, input),
-            (tokens.output, output),
-            (
-                tokens.cache_write - tokens.cache_write_1h.min(tokens.cache_write),
-                write_5m,
-            ),
-            (tokens.cache_write_1h, write_1h),
-            (tokens.cache_read, read),
-        ];
-        // A dollar per million tokens is a micro-dollar per token.
-        parts
-            .iter()
-            .map(|(count, price)| Pico::from(*count) * (price * 1e6).round() as Pico)
-            .sum()
+    /// The price in whole numbers.
+    pub fn tariff(&self) -> Tariff {
+        let prices = |is_long: bool| {
+            let input = self.input_above_200k.filter(|_| is_long).unwrap_or(self.input);
+            let output = self.output_above_200k.filter(|_| is_long).unwrap_or(self.output);
+            // Cache prices are multiples of the input price, so they rise with it.
+            let rise = if self.input > 0.0 { input / self.input } else { 1.0 };
+            let write_5m = self.cache_write_5m.unwrap_or(1.25 * self.input) * rise;
+            let write_1h = self.cache_write_1h.unwrap_or(2.0 * self.input) * rise;
+            let read = self.cache_read.unwrap_or(0.1 * self.input) * rise;
+            // A dollar per million tokens is a micro-dollar per token.
+            [input, output, write_5m, write_1h, read].map(|price| (price * 1e6).round() as Pico)
+        };
+        Tariff {
+            usual: prices(false),
+            long: prices(true),
+        }
     }
 }
 
@@ -220,7 +242,7 @@ mod tests {
         let price = PriceTable::built_in().find("claude-opus-4-5").unwrap();
         // 1000 x 5 + 100 x 25 + 2000 x 6.25 + 1000 x 10 + 10000 x 0.5
         assert_eq!(
-            micro_usd(price.cost(&TOKENS, 14_000)),
+            micro_usd(price.tariff().cost(&TOKENS, 14_000)),
             5_000 + 2_500 + 12_500 + 10_000 + 5_000
         );
     }
@@ -230,15 +252,15 @@ mod tests {
         let table = PriceTable::built_in();
         let sonnet = table.find("claude-sonnet-4-20250514").unwrap();
         assert_eq!(
-            micro_usd(sonnet.cost(&TOKENS, 200_000)),
+            micro_usd(sonnet.tariff().cost(&TOKENS, 200_000)),
             3_000 + 1_500 + 7_500 + 6_000 + 3_000
         );
         assert_eq!(
-            micro_usd(sonnet.cost(&TOKENS, 200_001)),
+            micro_usd(sonnet.tariff().cost(&TOKENS, 200_001)),
             6_000 + 2_250 + 15_000 + 12_000 + 6_000
         );
         let opus = table.find("claude-opus-4-6").unwrap();
-        assert_eq!(opus.cost(&TOKENS, 300_000), opus.cost(&TOKENS, 3_000));
+        assert_eq!(opus.tariff().cost(&TOKENS, 300_000), opus.tariff().cost(&TOKENS, 3_000));
     }
 
     #[test]

@@ -4,4 +4,5 @@ pub mod cost;
 pub mod quality;
 pub mod replay;
 pub mod report;
+pub mod summary;
 pub mod usage;

@@ -1,7 +1,7 @@
 //! What the events of a replay add up to: rows per call, per boundary and per session.
 
 use crate::input::record::Tokens;
-use crate::metrics::cost::{Pico, Price, micro_usd};
+use crate::metrics::cost::{Pico, Price, Tariff, micro_usd};
 use crate::output::{Column, InTable, Unit, Value, column};
 use crate::session::log::{NO_TIME, Time};
 use crate::session::thread::{Node, Session};
@@ -691,7 +691,7 @@ pub struct Collector<'a> {
     trace: &'a Trace,
     windows: &'a [Inferred],
     replayed: &'a mut Replayed,
-    prices: &'a [Option<&'a Price>],
+    tariffs: Vec<Option<Tariff>>,
     wants_rounds: bool,
     session_name: Arc<str>,
     agent: Arc<str>,
@@ -706,7 +706,7 @@ impl<'a> Collector<'a> {
         session: &'a Session<'a>,
         trace: &'a Trace,
         windows: &'a [Inferred],
-        prices: &'a [Option<&'a Price>],
+        prices: &[Option<&Price>],
         replayed: &'a mut Replayed,
         wants_rounds: bool,
     ) -> Collector<'a> {
@@ -733,7 +733,7 @@ impl<'a> Collector<'a> {
             trace,
             windows,
             replayed,
-            prices,
+            tariffs: prices.iter().map(|price| Some(price.as_ref()?.tariff())).collect(),
             wants_rounds,
             session_name: session.id.into(),
             agent: trace.agent.as_str().into(),
@@ -782,12 +782,12 @@ impl<'a> Collector<'a> {
             row.parts_sum[PARTS] += u128::from(called.base);
             row.parts_sum[PARTS + 1] += u128::from(called.drift.max(0).unsigned_abs());
         }
-        if let (Some(usage), Some(price)) = (call.usage, self.prices[usize::from(call.model)]) {
+        if let (Some(usage), Some(tariff)) = (call.usage, &self.tariffs[usize::from(call.model)]) {
             let recorded = Tokens {
                 output: called.tokens.output,
                 ..usage
             };
-            row.recorded_cost += price.cost(&recorded, usage.input_side());
+            row.recorded_cost += tariff.cost(&recorded, usage.input_side());
         }
         match called.cost {
             Some(cost) => row.cost += cost,

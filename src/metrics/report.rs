@@ -6,14 +6,14 @@
 use crate::input::record::Tokens;
 use crate::problem::Problem;
 use crate::session::build::IdMap;
-use crate::session::log::{Block, NO_TIME, Name, RecordKind, Time};
+use crate::session::log::{Block, BlockKind, NO_TIME, Name, RecordKind, Time};
 use crate::session::thread::{Chain, Node, Part, Session, Threaded, is_prompt, thread};
 use crate::tokens::calibrate::{Origin, RoundSize, Unfit, size};
 use crate::tokens::ledger::{Booking, Ledger};
 use crate::tokens::ratios::RatioTable;
 use crate::tokens::reads::{ReadTracker, Reads};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// Times that count; both ends included and excluded as ranges go.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,6 +25,11 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether every time counts.
+    pub fn takes_all(&self) -> bool {
+        self.since.is_none() && self.until.is_none()
+    }
+
     /// Whether a time counts. Without limits everything does, also what has no time.
     pub fn takes(&self, time: Time) -> bool {
         match (self.since, self.until) {
@@ -47,12 +52,12 @@ pub struct Wanted {
 impl Wanted {
     /// Whether it is what a plain run wants, so that a report of an earlier one will do.
     pub fn is_plain(&self) -> bool {
-        !self.predictions && self.filter.since.is_none() && self.filter.until.is_none()
+        !self.predictions && self.filter.takes_all()
     }
 }
 
 /// One API call, as far as one session tells.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Hash of the message id; 0 if it has none.
     pub message: u64,
@@ -233,6 +238,7 @@ impl Names {
 
 /// What can be read off the records without threading them.
 fn survey(session: &Session<'_>, filter: Filter, report: &mut SessionReport) {
+    let mut version = "";
     for node in session.own_nodes() {
         let record = session.record(node);
         if session.is_copied(node) {
@@ -252,7 +258,7 @@ fn survey(session: &Session<'_>, filter: Filter, report: &mut SessionReport) {
             report.project = log.string(scope.cwd).to_owned();
         }
         if scope.version != 0 && !scope.is_sidechain {
-            report.version = log.string(scope.version).to_owned();
+            version = log.string(scope.version);
         }
         match record.kind {
             RecordKind::Boundary => match session.boundary(node) {
@@ -264,6 +270,7 @@ fn survey(session: &Session<'_>, filter: Filter, report: &mut SessionReport) {
             _ => {}
         }
     }
+    report.version = version.to_owned();
 }
 
 fn book_chain(
@@ -285,18 +292,19 @@ fn book_chain(
         chain,
         table,
         &mut |node: Node, block: &Block, tokens: f64, origin: Origin| {
-            let record = session.record(node);
-            if session.is_copied(node) || !filter.takes(record.time) {
+            if session.is_copied(node) || !filter.takes_all() && !filter.takes(session.record(node).time) {
                 return;
             }
             let log = session.log(node);
             // What was read before a compaction is gone. The summary is the first thing in the new window.
-            if record.is_summary && last_summary != Some(node) {
+            if session.is_summary(node) && last_summary != Some(node) {
                 reads.boundary();
                 last_summary = Some(node);
             }
             booking.add(session.part_number(node), block, tokens, origin);
-            reads.block(block, log.string(block.name), log.string(block.path), tokens);
+            if matches!(block.kind, BlockKind::ToolCall | BlockKind::ToolResult) {
+                reads.block(block, log.string(block.name), log.string(block.path), tokens);
+            }
         },
     );
     report.reads.merge(&reads.finish());
@@ -361,15 +369,20 @@ fn book_calls(
     report: &mut SessionReport,
     names: &mut Names,
 ) {
-    let rewound = threaded.rewound.iter().copied().collect::<HashSet<Node>>();
-    let mut index = CallIndex::default();
+    let mut rewound = threaded.rewound.clone();
+    rewound.sort_unstable();
+    // Calls outside the main chain make room for themselves.
+    let rounds = threaded.chains.first().map_or(0, |chain| chain.rounds.len());
+    let mut index = CallIndex::with_room(rounds);
+    report.calls.reserve(rounds);
+    // Model, branch, folder and agent of the last call, and the numbers they have: most calls repeat them.
+    let mut recent = None;
     for node in session.own_nodes() {
         let Some(line) = session.response(node) else { continue };
         let log = session.log(node);
         let record = session.record(node);
         let tokens = line.billed();
-        let model = log.string(line.model);
-        if tokens.is_zero() || model == "<synthetic>" || !filter.takes(record.time) {
+        if tokens.is_zero() || log.string(line.model) == "<synthetic>" || !filter.takes(record.time) {
             continue;
         }
         let scope = log.scope_of(record);
@@ -377,21 +390,28 @@ fn book_calls(
         if line.message == 0 && is_copied {
             continue;
         }
-        let mut number = |name: Name| names.number(&mut report.names, session, node, name);
+        let place = (session.part_number(node), record.scope, line.model);
+        let numbers = match recent {
+            Some((known, numbers)) if known == place => numbers,
+            _ => [line.model, scope.branch, scope.cwd, scope.agent]
+                .map(|name| names.number(&mut report.names, session, node, name)),
+        };
+        recent = Some((place, numbers));
+        let [model, branch, cwd, agent] = numbers;
         let call = Call {
             message: line.message,
             request: line.request,
             tokens,
             window: line.context().input_side(),
             time: record.time,
-            model: number(line.model),
-            branch: number(scope.branch),
-            cwd: number(scope.cwd),
-            agent: number(scope.agent),
+            model,
+            branch,
+            cwd,
+            agent,
             is_sidechain: scope.is_sidechain,
             is_progress: line.is_progress,
             is_copied,
-            is_rewound: rewound.contains(&node),
+            is_rewound: rewound.binary_search(&node).is_ok(),
         };
         match index.find(&call, |at| &report.calls[at as usize]) {
             Some(at) => report.calls[at as usize].merge(&call),
@@ -407,14 +427,27 @@ fn book_calls(
 #[derive(Default)]
 pub struct CallIndex {
     first: IdMap<u64, u32>,
+    /// Message id asked for last, and where its first call is: lines of a call mostly follow one another.
+    latest: Option<(u64, u32)>,
     /// Further calls with a message id that is known but another request: rare, so a list beside the map.
     others: Vec<u32>,
 }
 
 impl CallIndex {
+    /// An index with room for as many calls.
+    pub fn with_room(calls: usize) -> CallIndex {
+        let mut index = CallIndex::default();
+        index.first.reserve(calls);
+        index
+    }
+
     /// Place of the same call; `call_at` gives the calls of the list.
-    pub fn find<'a>(&self, call: &Call, call_at: impl Fn(u32) -> &'a Call) -> Option<u32> {
-        let first = *self.first.get(&call.message).filter(|_| call.message != 0)?;
+    pub fn find<'a>(&mut self, call: &Call, call_at: impl Fn(u32) -> &'a Call) -> Option<u32> {
+        let first = match self.latest {
+            Some((message, first)) if message == call.message => first,
+            _ => *self.first.get(&call.message).filter(|_| call.message != 0)?,
+        };
+        self.latest = Some((call.message, first));
         let is_same = |at: &u32| call.is_same(call_at(*at));
         Some(first)
             .filter(is_same)
@@ -423,7 +456,12 @@ impl CallIndex {
 
     /// Remembers where a call that was not found is put.
     pub fn insert(&mut self, call: &Call, at: u32) {
-        if call.message != 0 && *self.first.entry(call.message).or_insert(at) != at {
+        if call.message == 0 {
+            return;
+        }
+        let first = *self.first.entry(call.message).or_insert(at);
+        self.latest = Some((call.message, first));
+        if first != at {
             self.others.push(at);
         }
     }

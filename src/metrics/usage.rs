@@ -3,7 +3,7 @@
 //! One call may be told by several lines, sessions and sub-agents. [`merge`] finds the tellings of each and lets the most
 //! complete one count, in the place of the one that made it. [`rows`] groups what is left.
 
-use super::cost::{Pico, Price, PriceBook, PriceTable, micro_usd};
+use super::cost::{Pico, PriceBook, PriceTable, Tariff, micro_usd};
 use super::report::{Call, CallIndex, SessionReport};
 use crate::output::{Column, InTable, Unit, Value};
 use crate::session::log::{NO_TIME, Time};
@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call that counts, and the session it counts for.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Counted {
     /// Number of the session.
     pub session: u32,
@@ -23,8 +24,9 @@ pub struct Counted {
 ///
 /// The calls are taken out of the reports: there is one list of them at a time.
 pub fn merge(sessions: &mut [SessionReport]) -> Vec<Counted> {
-    let mut counted: Vec<Counted> = Vec::new();
-    let mut index = CallIndex::default();
+    let total = sessions.iter().map(|session| session.calls.len()).sum();
+    let mut counted: Vec<Counted> = Vec::with_capacity(total);
+    let mut index = CallIndex::with_room(total);
     for (number, session) in sessions.iter_mut().enumerate() {
         let session_number = number as u32;
         for call in &std::mem::take(&mut session.calls) {
@@ -124,7 +126,7 @@ pub struct Sums {
 
 impl Sums {
     /// Adds a call.
-    pub fn add(&mut self, call: &Call, price: Option<&Price>) {
+    pub fn add(&mut self, call: &Call, tariff: Option<&Tariff>) {
         let tokens = &call.tokens;
         self.responses += 1;
         self.input += tokens.input;
@@ -132,7 +134,7 @@ impl Sums {
         self.cache_read += tokens.cache_read;
         self.write_1h += tokens.cache_write_1h;
         self.write_5m += tokens.cache_write - tokens.cache_write_1h;
-        let cost = price.map(|price| price.cost(tokens, call.window));
+        let cost = tariff.map(|tariff| tariff.cost(tokens, call.window));
         self.cost += cost.unwrap_or(0);
         self.unpriced += u64::from(cost.is_none());
         if call.is_sidechain {
@@ -221,7 +223,8 @@ pub fn rows(
     zone: &TimeZone,
     prices: &PriceTable,
 ) -> Vec<Row> {
-    let mut rows = BTreeMap::<(String, Option<String>), Row>::new();
+    let mut rows = Vec::<Row>::new();
+    let mut places = BTreeMap::<(String, Option<String>), usize>::new();
     let mut book = PriceBook::new(prices);
     if by == By::Session {
         for (number, session) in sessions
@@ -230,52 +233,118 @@ pub fn rows(
             .filter(|(_, session)| session.times.is_some())
         {
             let key = (session.id.clone(), apart.then(String::new));
-            rows.insert(key.clone(), session_row(number as u32, session, key));
+            places.insert(key.clone(), rows.len());
+            rows.push(session_row(number as u32, session, key));
         }
     }
+    let mut days = Days::new(zone);
+    // Calls come session by session, so most go where the one before went, at the same price.
+    let mut recent: Option<(Group, usize, usize)> = None;
     for counted in counted.iter().filter(|counted| !counted.call.is_progress) {
         let session = &sessions[counted.session as usize];
         let call = &counted.call;
-        let name = |number: u32| session.names.get(number as usize).cloned().unwrap_or_default();
-        let key = match by {
-            By::Session => session.id.clone(),
-            By::Project => project_of(session, call),
-            By::Model | By::Tool => name(call.model),
-            By::Day => day_of(call.time, zone),
-            By::Branch => name(call.branch),
+        let group = Group {
+            session: counted.session,
+            model: call.model,
+            key: match by {
+                By::Session => 0,
+                By::Project => i64::from(call.cwd),
+                By::Model | By::Tool => i64::from(call.model),
+                By::Day => days.number(call.time),
+                By::Branch => i64::from(call.branch),
+            },
+            agent: apart.then_some((call.is_sidechain, call.agent)),
         };
-        let agent = apart.then(|| match (call.is_sidechain, name(call.agent)) {
-            (false, _) => String::new(),
-            (true, agent) if agent.is_empty() => "(sub-agent)".into(),
-            (true, agent) => agent,
-        });
-        let row = rows.entry((key.clone(), agent.clone())).or_insert_with(|| Row {
-            key,
-            agent,
-            project: (by == By::Session).then(|| session.project.clone()),
-            ..Row::default()
-        });
-        let model = session.names.get(call.model as usize).map_or("", |model| model);
-        row.sums.add(call, book.find(model));
-        if !row.models.contains(model) {
-            row.models.insert(model.to_owned());
-        }
-        row.sessions.insert(counted.session);
+        let (at, price) = match recent {
+            Some((known, at, price)) if known == group => (at, price),
+            _ => {
+                let name = |number: u32| session.names.get(number as usize).cloned().unwrap_or_default();
+                let key = match by {
+                    By::Session => session.id.clone(),
+                    By::Project => project_of(session, call),
+                    By::Model | By::Tool => name(call.model),
+                    By::Day => day_of(call.time, zone),
+                    By::Branch => name(call.branch),
+                };
+                let agent = apart.then(|| match (call.is_sidechain, name(call.agent)) {
+                    (false, _) => String::new(),
+                    (true, agent) if agent.is_empty() => "(sub-agent)".into(),
+                    (true, agent) => agent,
+                });
+                let at = *places.entry((key.clone(), agent.clone())).or_insert_with(|| {
+                    rows.push(Row {
+                        key,
+                        agent,
+                        project: (by == By::Session).then(|| session.project.clone()),
+                        ..Row::default()
+                    });
+                    rows.len() - 1
+                });
+                let model = session.names.get(call.model as usize).map_or("", |model| model);
+                if !rows[at].models.contains(model) {
+                    rows[at].models.insert(model.to_owned());
+                }
+                rows[at].sessions.insert(counted.session);
+                (at, book.number(model))
+            }
+        };
+        recent = Some((group, at, price));
+        let row = &mut rows[at];
+        row.sums.add(call, book.tariff(price));
         if by != By::Session || apart {
             row.see(call.time);
         }
     }
-    let mut rows = rows.into_values().collect::<Vec<_>>();
     if by == By::Session {
-        rows.sort_by_key(|row| {
+        rows.sort_by_cached_key(|row| {
             (
                 row.times.map_or(Time::MAX, |times| times.0),
                 row.key.clone(),
                 row.agent.clone(),
             )
         });
+    } else {
+        rows.sort_by(|a, b| (&a.key, &a.agent).cmp(&(&b.key, &b.agent)));
     }
     rows
+}
+
+/// What decides where a call goes and what it costs, in numbers of its session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Group {
+    session: u32,
+    model: u32,
+    key: i64,
+    agent: Option<(bool, u32)>,
+}
+
+/// Numbers days, so that neighbouring calls need not ask the calendar.
+struct Days<'a> {
+    zone: &'a TimeZone,
+    /// The day asked for last: its first millisecond, and that of the next day.
+    latest: (Time, Time),
+}
+
+impl<'a> Days<'a> {
+    fn new(zone: &'a TimeZone) -> Days<'a> {
+        Days { zone, latest: (0, 0) }
+    }
+
+    /// A number that two times share only if they lie on the same day.
+    fn number(&mut self, time: Time) -> i64 {
+        if !(self.latest.0..self.latest.1).contains(&time) {
+            // What has no day is one of its own.
+            self.latest = self.day(time).unwrap_or((time, time));
+        }
+        self.latest.0
+    }
+
+    fn day(&self, time: Time) -> Option<(Time, Time)> {
+        let at = Timestamp::from_millisecond(time).ok()?.to_zoned(self.zone.clone());
+        let start = at.start_of_day().ok()?;
+        let end = start.tomorrow().ok()?;
+        Some((start.timestamp().as_millisecond(), end.timestamp().as_millisecond()))
+    }
 }
 
 fn session_row(number: u32, session: &SessionReport, (key, agent): (String, Option<String>)) -> Row {

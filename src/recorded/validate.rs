@@ -5,7 +5,7 @@
 //! *undecidable*, with the reason, and counts neither way.
 
 use crate::input::record::Tokens;
-use crate::metrics::cost::{Pico, Price};
+use crate::metrics::cost::{Pico, Price, Tariff};
 use crate::policy::Policy;
 use crate::policy::presets::Version;
 use crate::session::log::Time;
@@ -216,12 +216,16 @@ pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], 
         key: 0,
     };
     let mut costs = Costs::default();
+    let tariffs = prices
+        .iter()
+        .map(|price| Some(price.as_ref()?.tariff()))
+        .collect::<Vec<_>>();
     replay(trace, &setting, &mut |call: u32, event: &Event<'_>| {
         watch.event(call, event);
         if let Event::Called(called) = event {
             let call = &trace.calls[call as usize];
-            if let (Some(usage), Some(price)) = (call.usage, prices[usize::from(call.model)]) {
-                costs.add(price, &usage, called.tokens, called.miss);
+            if let (Some(usage), Some(tariff)) = (call.usage, &tariffs[usize::from(call.model)]) {
+                costs.add(tariff, &usage, called.tokens, called.miss);
             }
         }
     });
@@ -254,13 +258,13 @@ pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], 
 }
 
 impl Costs {
-    fn add(&mut self, price: &Price, usage: &Tokens, simulated: Tokens, miss: Option<CacheMiss>) {
+    fn add(&mut self, tariff: &Tariff, usage: &Tokens, simulated: Tokens, miss: Option<CacheMiss>) {
         let window = usage.input_side();
         let simulated = Tokens {
             output: usage.output,
             ..simulated
         };
-        let (recorded_cost, simulated_cost) = (price.cost(usage, window), price.cost(&simulated, window));
+        let (recorded_cost, simulated_cost) = (tariff.cost(usage, window), tariff.cost(&simulated, window));
         self.recorded += recorded_cost;
         self.simulated += simulated_cost;
         if miss == Some(CacheMiss::Unexplained) {

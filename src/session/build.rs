@@ -4,6 +4,7 @@
 //! resolves the links between records. This is where wire text becomes meaning: which text a person typed, which
 //! file a call names, which shell commands may change files.
 
+use super::ids::FirstWith;
 use super::log::*;
 use crate::input::json::Text;
 use crate::input::record::{self as wire, quarter};
@@ -496,24 +497,27 @@ impl Builder {
     /// Resolves links and gives the finished log.
     pub fn finish(mut self) -> Log {
         self.settle_kinds();
-        let mut index = IdMap::<u128, u32>::with_capacity_and_hasher(self.log.records.len(), Default::default());
-        for (at, record) in self.log.records.iter_mut().enumerate() {
-            if record.id != Id::default() {
-                match index.entry(record.id.0) {
-                    std::collections::hash_map::Entry::Occupied(_) => record.is_repeat = true,
-                    std::collections::hash_map::Entry::Vacant(entry) => {
-                        entry.insert(at as u32);
-                    }
-                }
+        let records = &mut self.log.records;
+        let mut index = FirstWith::with_room(records.len());
+        for at in 0..records.len() {
+            let id = records[at].id;
+            if id != Id::default() {
+                let first = index.first(id, at as u32, |number| records[number as usize].id);
+                records[at].is_repeat = first != at as u32;
             }
         }
-        let link = |id: Id| match id {
-            Id(0) => Link::None,
-            id => index.get(&id.0).map_or(Link::Elsewhere(id), |&at| Link::Here(at)),
-        };
-        for (record, (parent, logical)) in std::iter::zip(&mut self.log.records, &self.parents) {
-            record.parent = link(*parent);
-            record.logical_parent = link(*logical);
+        for at in 0..records.len() {
+            let link = |id: Id| match at.checked_sub(1).map(|before| &records[before]) {
+                _ if id == Id::default() => Link::None,
+                // Most records follow the one before them.
+                Some(before) if before.id == id && !before.is_repeat => Link::Here(at as u32 - 1),
+                _ => index
+                    .find(id, |number| records[number as usize].id)
+                    .map_or(Link::Elsewhere(id), Link::Here),
+            };
+            let (parent, logical) = self.parents[at];
+            let links = (link(parent), link(logical));
+            (records[at].parent, records[at].logical_parent) = links;
         }
         name_results(&mut self.log);
         let mut odd = std::mem::take(&mut self.log.odd_ids);
@@ -531,16 +535,32 @@ impl Builder {
 
 /// Gives every result the tool, file and range of its call.
 fn name_results(log: &mut Log) {
-    let mut calls = IdMap::<u64, u32>::default();
+    // Nearly every result follows its call closely; all calls are indexed only as far as one does not.
+    let mut recent = [(0, 0); 8];
+    let mut next = 0;
+    let mut calls = IdMap::<u64, usize>::default();
+    let mut indexed = 0;
     for at in 0..log.blocks.len() {
         let block = log.blocks[at];
         match block.kind {
             BlockKind::ToolCall if block.call != 0 => {
-                calls.insert(block.call, at as u32);
+                recent[next] = (block.call, at);
+                next = (next + 1) % recent.len();
             }
-            BlockKind::ToolResult => {
-                if let Some(&call) = calls.get(&block.call) {
-                    let call = log.blocks[call as usize];
+            BlockKind::ToolResult if block.call != 0 => {
+                let mut newest_first = recent[..next].iter().rev().chain(recent[next..].iter().rev());
+                let near = newest_first.find(|(id, _)| *id == block.call).map(|(_, call)| *call);
+                let call = near.or_else(|| {
+                    for (place, block) in log.blocks[..at].iter().enumerate().skip(indexed) {
+                        if block.kind == BlockKind::ToolCall {
+                            calls.insert(block.call, place);
+                        }
+                    }
+                    indexed = at;
+                    calls.get(&block.call).copied()
+                });
+                if let Some(call) = call {
+                    let call = log.blocks[call];
                     let result = &mut log.blocks[at];
                     (result.name, result.path, result.range) = (call.name, call.path, call.range);
                 }

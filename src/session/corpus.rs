@@ -4,7 +4,8 @@
 //! belongs to the log that comes first: the one that starts earlier, or of two that start alike the one that ended
 //! earlier. That does not depend on the order in which files were found.
 
-use super::log::{Id, NO_TIME, Time};
+use super::ids::{FirstWith, SHARDS, shard};
+use super::log::{Id, Log, NO_TIME, Time};
 use super::pack::Outline;
 use std::collections::BTreeMap;
 
@@ -25,6 +26,17 @@ pub struct LogOutline {
 impl LogOutline {
     /// From the front of a packed log.
     pub fn new(path: String, default_session: String, outline: &Outline<'_>) -> LogOutline {
+        let ids = outline.ids().collect();
+        LogOutline::of(path, default_session, &outline.log, outline.times, ids)
+    }
+
+    /// From a log that is not packed.
+    pub fn of_log(path: String, default_session: String, log: &Log) -> LogOutline {
+        let ids = log.records.iter().map(|record| record.id).collect();
+        LogOutline::of(path, default_session, log, log.times(), ids)
+    }
+
+    fn of(path: String, default_session: String, log: &Log, times: (Time, Time), ids: Vec<Id>) -> LogOutline {
         let named = |session: &str| {
             if session.is_empty() {
                 default_session.clone()
@@ -32,15 +44,16 @@ impl LogOutline {
                 session.to_owned()
             }
         };
-        let mut sessions = outline.sessions().map(named).collect::<Vec<_>>();
+        let sessions = log.scopes.iter().map(|scope| named(log.string(scope.session)));
+        let mut sessions = sessions.collect::<Vec<_>>();
         sessions.sort_unstable();
         sessions.dedup();
         LogOutline {
             path,
             default_session,
             sessions,
-            times: outline.times,
-            ids: outline.ids().collect(),
+            times,
+            ids,
         }
     }
 }
@@ -63,89 +76,105 @@ pub struct Plan {
     pub copied: Vec<Vec<bool>>,
 }
 
-/// Who came first with which id: a table of record numbers, each beside half of the id's hash so that the ids themselves,
-/// which lie in the outlines, are looked at only where they are the same.
-struct Owners<'a> {
-    logs: &'a [LogOutline],
+/// The order in which logs claim records.
+pub struct Order {
+    /// Numbers of the logs, earliest first.
+    logs: Vec<usize>,
     /// Number of the first record of each log, counted over all logs.
     starts: Vec<u32>,
-    /// Half of a hash, then a record number plus one; zero is free. A power of two long, at most two thirds full.
-    slots: Vec<u64>,
+    /// How many records have an id of each shard.
+    sizes: [usize; SHARDS],
 }
 
-impl<'a> Owners<'a> {
-    fn new(logs: &'a [LogOutline]) -> Owners<'a> {
+impl Order {
+    /// Orders logs.
+    pub fn new(logs: &[LogOutline]) -> Order {
+        let mut order = (0..logs.len()).collect::<Vec<_>>();
+        order.sort_by_key(|&at| (start_of(&logs[at]), or_last(logs[at].times.1), &logs[at].path));
         let mut total = 0u32;
         let mut starts = Vec::with_capacity(logs.len());
+        let mut sizes = [0; SHARDS];
         for log in logs {
             starts.push(total);
             total += log.ids.len() as u32;
+            log.ids.iter().for_each(|id| sizes[shard(*id)] += 1);
         }
-        let slots = vec![0; (total as usize * 3 / 2 + 1).next_power_of_two()];
-        Owners { logs, starts, slots }
+        Order {
+            logs: order,
+            starts,
+            sizes,
+        }
     }
 
-    fn id(&self, number: u32) -> (usize, Id) {
-        let log = self.starts.partition_point(|start| *start <= number) - 1;
-        (log, self.logs[log].ids[(number - self.starts[log]) as usize])
-    }
-
-    /// The log that owns the id of a record: this one, if nobody came before.
-    fn owner(&mut self, log: usize, record: usize) -> usize {
-        let id = self.logs[log].ids[record];
-        let hash = (id.0 as u64 ^ (id.0 >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let half = hash >> 32 << 32;
-        let mask = self.slots.len() - 1;
-        let mut slot = hash as usize >> 12 & mask;
-        loop {
-            let taken = self.slots[slot];
-            if taken == 0 {
-                self.slots[slot] = half | u64::from(self.starts[log] + record as u32 + 1);
-                return log;
-            }
-            if taken >> 32 << 32 == half {
-                let (owner, known) = self.id(taken as u32 - 1);
-                if known == id {
-                    return owner;
+    /// Records with an id of the given shard that an earlier log owns: number of the log, and of the record in it. Shards
+    /// have nothing to do with one another, so this can be asked side by side.
+    pub fn copies(&self, logs: &[LogOutline], of: usize) -> Vec<(usize, usize)> {
+        // A log alone has nobody to copy from.
+        if logs.len() < 2 {
+            return Vec::new();
+        }
+        let id_of = |number: u32| {
+            let log = self.starts.partition_point(|start| *start <= number) - 1;
+            logs[log].ids[(number - self.starts[log]) as usize]
+        };
+        let mut first = FirstWith::with_room(self.sizes[of]);
+        let mut copies = Vec::new();
+        for &at in &self.logs {
+            let ids = &logs[at].ids;
+            let own = self.starts[at]..self.starts[at] + ids.len() as u32;
+            let wanted = |(_, id): &(usize, &Id)| shard(**id) == of && **id != Id::default();
+            for (record, id) in ids.iter().enumerate().filter(wanted) {
+                let first = first.first(*id, own.start + record as u32, id_of);
+                if !own.contains(&first) {
+                    copies.push((at, record));
                 }
             }
-            slot = (slot + 1) & mask;
         }
+        copies
+    }
+
+    /// The plan, once all copies are known.
+    pub fn plan(&self, logs: &[LogOutline], copies: impl IntoIterator<Item = (usize, usize)>) -> Plan {
+        let mut copied = vec![Vec::new(); logs.len()];
+        for (at, record) in copies {
+            let flags: &mut Vec<bool> = &mut copied[at];
+            flags.resize(logs[at].ids.len(), false);
+            flags[record] = true;
+        }
+        let mut sessions = BTreeMap::<&str, Vec<usize>>::new();
+        for &at in &self.logs {
+            for session in &logs[at].sessions {
+                sessions.entry(session).or_default().push(at);
+            }
+        }
+        let mut sessions = sessions
+            .into_iter()
+            .map(|(id, logs)| SessionPlan {
+                id: id.to_owned(),
+                logs,
+            })
+            .collect::<Vec<_>>();
+        sessions.sort_by(|a, b| {
+            let start = |session: &SessionPlan| start_of(&logs[session.logs[0]]);
+            (start(a), &a.id).cmp(&(start(b), &b.id))
+        });
+        Plan { sessions, copied }
     }
 }
 
-/// Makes the plan.
-pub fn plan(logs: &[LogOutline]) -> Plan {
-    let mut order = (0..logs.len()).collect::<Vec<_>>();
-    // Logs without any time come last.
-    let time = |time: Time| if time == NO_TIME { Time::MAX } else { time };
-    order.sort_by_key(|&at| (time(logs[at].times.0), time(logs[at].times.1), &logs[at].path));
+fn start_of(log: &LogOutline) -> Time {
+    or_last(log.times.0)
+}
 
-    let mut owners = Owners::new(logs);
-    let mut copied = vec![Vec::new(); logs.len()];
-    let mut sessions = BTreeMap::<&str, Vec<usize>>::new();
-    for &at in &order {
-        let log = &logs[at];
-        for (record, _) in log.ids.iter().enumerate().filter(|(_, id)| **id != Id::default()) {
-            if owners.owner(at, record) != at {
-                let flags: &mut Vec<bool> = &mut copied[at];
-                flags.resize(log.ids.len(), false);
-                flags[record] = true;
-            }
-        }
-        for session in &log.sessions {
-            sessions.entry(session).or_default().push(at);
-        }
-    }
-    let mut sessions = sessions
-        .into_iter()
-        .map(|(id, logs)| SessionPlan {
-            id: id.to_owned(),
-            logs,
-        })
-        .collect::<Vec<_>>();
-    sessions.sort_by_key(|session| (time(logs[session.logs[0]].times.0), session.id.clone()));
-    Plan { sessions, copied }
+/// Logs without any time come last.
+fn or_last(time: Time) -> Time {
+    if time == NO_TIME { Time::MAX } else { time }
+}
+
+/// Makes the plan, one step after the other.
+pub fn plan(logs: &[LogOutline]) -> Plan {
+    let order = Order::new(logs);
+    order.plan(logs, (0..SHARDS).flat_map(|shard| order.copies(logs, shard)))
 }
 
 #[cfg(test)]

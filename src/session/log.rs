@@ -403,6 +403,17 @@ impl Log {
         self.strings.get(name as usize).map_or("", |text| text)
     }
 
+    /// Earliest and latest time; [`NO_TIME`] if no record has one.
+    pub fn times(&self) -> (Time, Time) {
+        let times = self.records.iter().map(|record| record.time);
+        let times = times.filter(|time| *time != NO_TIME);
+        let ends = times.fold(None, |ends: Option<(Time, Time)>, time| {
+            let (first, last) = ends.unwrap_or((time, time));
+            Some((first.min(time), last.max(time)))
+        });
+        ends.unwrap_or((NO_TIME, NO_TIME))
+    }
+
     /// Blocks of a record.
     pub fn blocks_of(&self, record: &Record) -> &[Block] {
         let first = record.first_block as usize;

@@ -3,6 +3,7 @@
 pub mod build;
 pub mod corpus;
 pub mod evidence;
+pub mod ids;
 pub mod log;
 pub mod pack;
 pub mod thread;

@@ -17,12 +17,12 @@ pub const MAGIC: &[u8; 8] = b"bcast\x00\x01\n";
 pub struct Damaged;
 
 /// Writes packed numbers.
-pub(super) struct Writer {
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Writer {
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Writer {
-    pub(super) fn number(&mut self, mut value: u64) {
+    pub(crate) fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);
             value >>= 7;
@@ -30,7 +30,7 @@ impl Writer {
         self.bytes.push(value as u8);
     }
 
-    fn signed(&mut self, value: i64) {
+    pub(crate) fn signed(&mut self, value: i64) {
         self.number((value << 1 ^ value >> 63) as u64);
     }
 
@@ -81,8 +81,8 @@ impl Writer {
 }
 
 /// Reads packed numbers.
-pub(super) struct Reader<'a> {
-    pub(super) bytes: &'a [u8],
+pub(crate) struct Reader<'a> {
+    pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(super) fn number(&mut self) -> Result<u64, Damaged> {
+    pub(crate) fn number(&mut self) -> Result<u64, Damaged> {
         let first = self.byte()?;
         if first < 0x80 {
             return Ok(u64::from(first));
@@ -110,11 +110,11 @@ impl<'a> Reader<'a> {
         Err(Damaged)
     }
 
-    fn small(&mut self) -> Result<u32, Damaged> {
+    pub(crate) fn small(&mut self) -> Result<u32, Damaged> {
         u32::try_from(self.number()?).map_err(|_| Damaged)
     }
 
-    fn signed(&mut self) -> Result<i64, Damaged> {
+    pub(crate) fn signed(&mut self) -> Result<i64, Damaged> {
         let value = self.number()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A count of things that take at least `size` bytes each: more than fit cannot be meant.
-    fn count(&mut self, size: usize) -> Result<usize, Damaged> {
+    pub(crate) fn count(&mut self, size: usize) -> Result<usize, Damaged> {
         let count = usize::try_from(self.number()?).map_err(|_| Damaged)?;
         if count.checked_mul(size).is_none_or(|bytes| bytes > self.bytes.len()) {
             return Err(Damaged);
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    fn below(&mut self, limit: usize) -> Result<u32, Damaged> {
+    pub(crate) fn below(&mut self, limit: usize) -> Result<u32, Damaged> {
         let value = self.small()?;
         if value as usize >= limit {
             return Err(Damaged);
@@ -223,13 +223,9 @@ pub fn pack(log: &Log) -> Vec<u8> {
         out.number(u64::from(scope.is_sidechain));
     }
     pack_counts(&mut out, log);
-    let times = log
-        .records
-        .iter()
-        .map(|record| record.time)
-        .filter(|time| *time != NO_TIME);
-    out.signed(times.clone().min().unwrap_or(NO_TIME));
-    out.signed(times.max().unwrap_or(NO_TIME));
+    let (first, last) = log.times();
+    out.signed(first);
+    out.signed(last);
     out.number(log.records.len() as u64);
     for record in &log.records {
         out.id(record.id);
@@ -497,15 +493,22 @@ fn usual_quarters(units: u32) -> u32 {
 }
 
 fn pack_blocks(out: &mut Writer, log: &Log) {
-    let mut calls = super::build::IdMap::<u64, usize>::default();
+    // A result mostly follows its call closely; one that does not is written out.
+    let mut recent = [(0, 0); 16];
+    let mut next = 0;
     for (at, block) in log.blocks.iter().enumerate() {
-        let call = calls.get(&block.call).copied().filter(|&call| {
+        let is_answer = block.kind == BlockKind::ToolResult && block.call != 0;
+        let mut newest_first = recent[..next].iter().rev().chain(recent[next..].iter().rev());
+        let call = is_answer
+            .then(|| newest_first.find(|(id, _)| *id == block.call))
+            .flatten();
+        let call = call.map(|(_, call)| *call).filter(|&call: &usize| {
             let call = &log.blocks[call];
-            block.kind == BlockKind::ToolResult
-                && (call.name, call.path, call.range) == (block.name, block.path, block.range)
+            (call.name, call.path, call.range) == (block.name, block.path, block.range)
         });
         if block.kind == BlockKind::ToolCall && block.call != 0 {
-            calls.insert(block.call, at);
+            recent[next] = (block.call, at);
+            next = (next + 1) % recent.len();
         }
         let mut flags = block.kind as u64;
         let mut set = |condition: bool, flag: u64| flags |= u64::from(condition) * flag;
@@ -726,11 +729,6 @@ impl<'a> Outline<'a> {
         self.ids
             .chunks_exact(16)
             .map(|bytes| Id(u128::from_le_bytes(bytes.try_into().unwrap_or_default())))
-    }
-
-    /// Sessions that the log has records of.
-    pub fn sessions(&self) -> impl Iterator<Item = &str> {
-        self.log.scopes.iter().map(|scope| self.log.string(scope.session))
     }
 
     /// The whole log.

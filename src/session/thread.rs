@@ -32,17 +32,51 @@ impl Part {
 /// A record, named by its place among the session's records (all logs, in order).
 pub type Node = u32;
 
+/// What is asked of every record again and again, found out once. Records are large: looking at one costs more than
+/// whatever is then done with it.
+#[derive(Clone, Copy)]
+struct Brief {
+    first_block: u32,
+    blocks: u32,
+    /// Number of its line in [`Log::responses`]; [`NO_RESPONSE`] if it has none.
+    response: u32,
+    kind: RecordKind,
+    /// What holds of it, as flags of [`trait_of`].
+    traits: u8,
+}
+
+const NO_RESPONSE: u32 = u32::MAX;
+
+mod trait_of {
+    /// Of this session, and the first with its id.
+    pub const OWN: u8 = 1;
+    /// Another session owns it.
+    pub const COPIED: u8 = 1 << 1;
+    /// Part of a sub-agent's chain.
+    pub const SIDECHAIN: u8 = 1 << 2;
+    /// A user's or an assistant's.
+    pub const MESSAGE: u8 = 1 << 3;
+    /// A line of an API response, not something that the client made up.
+    pub const RESPONSE: u8 = 1 << 4;
+    /// Something that a person typed or ran.
+    pub const PROMPT: u8 = 1 << 5;
+    /// A boundary of either kind, or a summary: the window is not what it was.
+    pub const BREAK: u8 = 1 << 6;
+    /// The summary after a boundary.
+    pub const SUMMARY: u8 = 1 << 7;
+}
+
 /// The records of one session.
 pub struct Session<'a> {
     /// Its id.
     pub id: &'a str,
     parts: &'a [Part],
-    /// Log and record of every node.
-    nodes: Vec<(u32, u32)>,
     /// First node of each log.
     starts: Vec<u32>,
-    /// By log: which of its scopes are this session's.
-    own_scopes: Vec<Vec<bool>>,
+    /// By node: number of its log. Empty if there is only one.
+    part_of: Vec<u32>,
+    /// By node: what is asked of it again and again.
+    briefs: Vec<Brief>,
     /// Nodes by id, filled only if the session has several logs.
     by_id: IdMap<u128, Node>,
 }
@@ -50,31 +84,43 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// Gathers the records of session `id` from its logs.
     pub fn new(id: &'a str, parts: &'a [Part]) -> Session<'a> {
+        let total = parts.iter().map(|part| part.log.records.len()).sum();
         let mut session = Session {
             id,
             parts,
-            nodes: Vec::new(),
-            starts: Vec::new(),
-            own_scopes: Vec::new(),
+            starts: Vec::with_capacity(parts.len()),
+            part_of: Vec::new(),
+            briefs: Vec::with_capacity(total),
             by_id: IdMap::default(),
         };
-        for (part_at, part) in parts.iter().enumerate() {
-            session.starts.push(session.nodes.len() as u32);
-            let is_own = part.log.scopes.iter().map(|scope| part.log.string(scope.session) == id);
-            session.own_scopes.push(is_own.collect());
-            session
-                .nodes
-                .extend((0..part.log.records.len()).map(|at| (part_at as u32, at as u32)));
+        for (number, part) in parts.iter().enumerate() {
+            session.starts.push(session.briefs.len() as u32);
+            brief(id, part, &mut session.briefs);
+            if parts.len() > 1 {
+                session.part_of.resize(session.briefs.len(), number as u32);
+            }
         }
         if parts.len() > 1 {
-            for node in 0..session.nodes.len() as Node {
+            for node in 0..total as Node {
                 let record = session.record(node);
-                if record.id != Id::default() && session.is_own(node) {
+                if record.id != Id::default() && session.is(node, trait_of::OWN) {
                     session.by_id.entry(record.id.0).or_insert(node);
                 }
             }
         }
         session
+    }
+
+    /// Number of the log and of the record in it.
+    #[inline]
+    fn place(&self, node: Node) -> (usize, usize) {
+        let part = self.part_of.get(node as usize).map_or(0, |part| *part as usize);
+        (part, (node - self.starts[part]) as usize)
+    }
+
+    #[inline]
+    fn is(&self, node: Node, wanted: u8) -> bool {
+        self.briefs[node as usize].traits & wanted != 0
     }
 
     /// The log of a node.
@@ -84,7 +130,7 @@ impl<'a> Session<'a> {
 
     /// Which of the session's logs a node lies in.
     pub fn part_number(&self, node: Node) -> u32 {
-        self.nodes[node as usize].0
+        self.place(node).0 as u32
     }
 
     /// A string of one of the session's logs.
@@ -94,23 +140,34 @@ impl<'a> Session<'a> {
 
     /// The log of a node with its path.
     pub fn part(&self, node: Node) -> &'a Part {
-        &self.parts[self.nodes[node as usize].0 as usize]
+        &self.parts[self.place(node).0]
     }
 
     /// The record of a node.
     pub fn record(&self, node: Node) -> &'a Record {
-        let (part, record) = self.nodes[node as usize];
-        &self.parts[part as usize].log.records[record as usize]
+        let (part, record) = self.place(node);
+        &self.parts[part].log.records[record]
+    }
+
+    /// What sort of record a node is.
+    #[inline]
+    pub fn kind(&self, node: Node) -> RecordKind {
+        self.briefs[node as usize].kind
     }
 
     /// The blocks of a node.
+    #[inline]
     pub fn blocks(&self, node: Node) -> &'a [Block] {
-        self.log(node).blocks_of(self.record(node))
+        let brief = &self.briefs[node as usize];
+        let first = brief.first_block as usize;
+        &self.log(node).blocks[first..first + brief.blocks as usize]
     }
 
     /// What a node says of an API call.
+    #[inline]
     pub fn response(&self, node: Node) -> Option<&'a ResponseLine> {
-        let number = self.record(node).response?;
+        let number = self.briefs[node as usize].response;
+        // No log has so many responses that the number that stands for none would find one.
         self.log(node).responses.get(number as usize)
     }
 
@@ -132,21 +189,23 @@ impl<'a> Session<'a> {
 
     /// Whether another session owns the node.
     pub fn is_copied(&self, node: Node) -> bool {
-        self.part(node).is_copied(self.nodes[node as usize].1 as usize)
+        self.is(node, trait_of::COPIED)
     }
 
     /// Nodes of this session; the logs may hold records of others.
     pub fn own_nodes(&self) -> impl Iterator<Item = Node> + '_ {
-        (0..self.nodes.len() as Node).filter(|node| self.is_own(*node))
+        let own = |(_, brief): &(usize, &Brief)| brief.traits & trait_of::OWN != 0;
+        self.briefs.iter().enumerate().filter(own).map(|(node, _)| node as Node)
     }
 
-    fn is_own(&self, node: Node) -> bool {
-        let record = self.record(node);
-        !record.is_repeat && self.own_scopes[self.part_number(node) as usize][record.scope as usize]
+    /// Whether the window after a node is not what it was before: a boundary of either kind, or a summary.
+    pub fn is_break(&self, node: Node) -> bool {
+        self.is(node, trait_of::BREAK)
     }
 
-    fn is_sidechain(&self, node: Node) -> bool {
-        self.log(node).scope_of(self.record(node)).is_sidechain
+    /// Whether a node is the summary after a boundary.
+    pub fn is_summary(&self, node: Node) -> bool {
+        self.is(node, trait_of::SUMMARY)
     }
 
     /// The node that a link leads to.
@@ -154,9 +213,8 @@ impl<'a> Session<'a> {
         match link {
             Link::None => Target::None,
             Link::Here(record) => {
-                let part = self.nodes[node as usize].0 as usize;
-                let target = self.starts[part] + record;
-                if self.is_own(target) {
+                let target = self.starts[self.place(node).0] + record;
+                if self.is(target, trait_of::OWN) {
                     Target::Node(target)
                 } else {
                     Target::OtherSession
@@ -178,6 +236,49 @@ impl<'a> Session<'a> {
             kind,
             detail: String::new(),
         }
+    }
+}
+
+/// Finds out what is asked of every record of a log again and again.
+fn brief(session: &str, part: &Part, briefs: &mut Vec<Brief>) {
+    let log = &part.log;
+    let scopes = log.scopes.iter().map(|scope| {
+        let is_own = log.string(scope.session) == session;
+        (u8::from(is_own) * trait_of::OWN) | (u8::from(scope.is_sidechain) * trait_of::SIDECHAIN)
+    });
+    let scopes = scopes.collect::<Vec<_>>();
+    let made_up = log.strings.iter().position(|text| &**text == "<synthetic>");
+    for (at, record) in log.records.iter().enumerate() {
+        let mut found = scopes[record.scope as usize];
+        if record.is_repeat {
+            found &= !trait_of::OWN;
+        }
+        let mut set = |condition: bool, flag: u8| found |= u8::from(condition) * flag;
+        set(part.is_copied(at), trait_of::COPIED);
+        set(record.is_summary, trait_of::BREAK | trait_of::SUMMARY);
+        match record.kind {
+            RecordKind::User => {
+                set(true, trait_of::MESSAGE);
+                let is_typed = |block: &Block| matches!(block.kind, BlockKind::Human | BlockKind::Command);
+                let is_prompt = !record.is_meta && !record.is_summary && log.blocks_of(record).iter().any(is_typed);
+                set(is_prompt, trait_of::PROMPT);
+            }
+            RecordKind::Assistant => {
+                set(true, trait_of::MESSAGE);
+                let line = record.response.and_then(|line| log.responses.get(line as usize));
+                let is_response = line.is_some_and(|line| made_up != Some(line.model as usize));
+                set(is_response && !record.is_api_error, trait_of::RESPONSE);
+            }
+            RecordKind::Boundary | RecordKind::MicroBoundary => set(true, trait_of::BREAK),
+            _ => {}
+        }
+        briefs.push(Brief {
+            first_block: record.first_block,
+            blocks: record.blocks,
+            response: record.response.unwrap_or(NO_RESPONSE),
+            kind: record.kind,
+            traits: found,
+        });
     }
 }
 
@@ -238,14 +339,30 @@ pub struct Threaded {
 /// Threads a session.
 pub fn thread(session: &Session<'_>) -> Threaded {
     let mut threaded = Threaded::default();
-    let (side, main): (Vec<Node>, Vec<Node>) = session.own_nodes().partition(|node| session.is_sidechain(*node));
+    let mut main = Vec::with_capacity(session.briefs.len());
+    let mut side = Vec::new();
+    for node in session.own_nodes() {
+        if session.is(node, trait_of::SIDECHAIN) {
+            side.push(node);
+        } else {
+            main.push(node);
+        }
+    }
     let mut groups = vec![(String::new(), false, main)];
     groups.extend(sidechains(session, side));
+    let mut taken = vec![false; session.briefs.len()];
     for (agent, is_sidechain, nodes) in groups {
         if nodes.is_empty() && is_sidechain {
             continue;
         }
-        let mut walk = Walk::new(session, &nodes);
+        let mut walk = Walk {
+            session,
+            nodes: &nodes,
+            taken,
+            chain: Vec::with_capacity(nodes.len()),
+            after_holes: Vec::new(),
+            problems: Vec::new(),
+        };
         walk.climb();
         walk.put_kept_segments_back();
         let mut chain = walk.rounds();
@@ -253,6 +370,7 @@ pub fn thread(session: &Session<'_>) -> Threaded {
         chain.agent = agent;
         chain.is_sidechain = is_sidechain;
         threaded.problems.append(&mut walk.problems);
+        taken = walk.into_untaken();
         pair_calls(session, &chain, &mut threaded.problems);
         threaded.chains.push(chain);
     }
@@ -305,19 +423,16 @@ struct Walk<'s, 'a> {
 }
 
 impl<'s, 'a> Walk<'s, 'a> {
-    fn new(session: &'s Session<'a>, nodes: &'s [Node]) -> Walk<'s, 'a> {
-        Walk {
-            session,
-            nodes,
-            taken: vec![false; session.nodes.len()],
-            chain: Vec::new(),
-            after_holes: Vec::new(),
-            problems: Vec::new(),
+    /// The list of what is taken, with nothing taken: most sessions have many chains, and few records are on each.
+    fn into_untaken(mut self) -> Vec<bool> {
+        for &node in self.chain.iter().chain(self.nodes) {
+            self.taken[node as usize] = false;
         }
+        self.taken
     }
 
     fn is_message(&self, node: Node) -> bool {
-        matches!(self.session.record(node).kind, RecordKind::User | RecordKind::Assistant)
+        self.session.is(node, trait_of::MESSAGE)
     }
 
     /// From the newest message to the root.
@@ -371,52 +486,68 @@ impl<'s, 'a> Walk<'s, 'a> {
 
     /// Records that a boundary kept and that were written again after it stand before it in the conversation.
     fn put_kept_segments_back(&mut self) {
-        let boundaries = (0..self.chain.len())
-            .filter(|at| self.session.record(self.chain[*at]).kind == RecordKind::Boundary)
-            .collect::<Vec<_>>();
+        let session = self.session;
+        let kept_by = |node: Node| session.boundary(node).map_or(&[][..], |boundary| &boundary.kept);
+        let breaks = self.chain.iter().copied().filter(|node| session.is_break(*node));
+        let mut places = IdMap::<u128, Option<usize>>::default();
+        places.extend(breaks.flat_map(kept_by).map(|id| (id.0, None)));
+        if places.is_empty() {
+            return;
+        }
+        let is_boundary = |at: &usize| session.kind(self.chain[*at]) == RecordKind::Boundary;
+        let boundaries = (0..self.chain.len()).filter(is_boundary).collect::<Vec<_>>();
+        // Nearly always the kept records stand before the boundary already. So where they stand is found out once, and
+        // only what a move changes is found out again.
+        note_places(session, &self.chain, 0, &mut places);
         for at in boundaries {
-            let Some(boundary) = self.session.boundary(self.chain[at]) else {
+            let kept = kept_by(self.chain[at]);
+            let last = kept.iter().filter_map(|id| places.get(&id.0).copied().flatten()).max();
+            let Some(last) = last.filter(|last| *last >= at) else {
                 continue;
             };
-            if boundary.kept.is_empty() {
-                continue;
-            }
-            let is_kept = |node: &Node| boundary.kept.contains(&self.session.record(*node).id);
-            let after = self.chain.split_off(at);
-            let (kept, rest): (Vec<Node>, Vec<Node>) = after.into_iter().partition(is_kept);
-            self.chain.extend(kept);
-            self.chain.extend(rest);
+            let is_kept = |node: &Node| kept.contains(&session.record(*node).id);
+            let segment = &mut self.chain[at..=last];
+            let (kept, rest): (Vec<Node>, Vec<Node>) = segment.iter().partition(|node| is_kept(node));
+            segment[..kept.len()].copy_from_slice(&kept);
+            segment[kept.len()..].copy_from_slice(&rest);
+            note_places(session, segment, at, &mut places);
         }
     }
 
     /// Cuts the chain into rounds and takes in what stands beside it.
     fn rounds(&mut self) -> Chain {
+        let session = self.session;
         let mut chain = Chain::default();
-        let mut round_of_message =
-            IdMap::<u64, usize>::with_capacity_and_hasher(self.chain.len() / 2, Default::default());
-        let mut round_of_call = IdMap::<u64, usize>::with_capacity_and_hasher(self.chain.len() / 2, Default::default());
+        // Every third or fourth record starts a round.
+        let room = self.chain.len() / 4;
+        let mut round_of_message = IdMap::<u64, usize>::with_capacity_and_hasher(room, Default::default());
+        // Lines of a response mostly follow one another.
+        let mut latest = (0, 0);
         let mut pending = Nodes::new();
         let (mut is_after_hole, mut is_after_restart) = (false, false);
         for &node in &self.chain {
             is_after_hole |= self.after_holes.contains(&node);
-            match self.session.record(node).kind {
+            match session.kind(node) {
                 RecordKind::Assistant => {
-                    let Some(message) = api_message(self.session, node) else {
-                        is_after_restart |= !self.session.record(node).is_api_error;
+                    let Some(message) = api_message(session, node) else {
+                        is_after_restart |= !session.record(node).is_api_error;
                         continue;
                     };
-                    let known = round_of_message.get(&message).copied().filter(|_| message != 0);
-                    let round = known.unwrap_or_else(|| {
-                        chain.rounds.push(Round {
-                            inputs: std::mem::take(&mut pending),
-                            is_after_hole: std::mem::take(&mut is_after_hole),
-                            is_after_restart: std::mem::take(&mut is_after_restart),
-                            ..Round::default()
+                    if message == 0 || message != latest.0 {
+                        let known = round_of_message.get(&message).copied().filter(|_| message != 0);
+                        let round = known.unwrap_or_else(|| {
+                            chain.rounds.push(Round {
+                                inputs: std::mem::take(&mut pending),
+                                is_after_hole: std::mem::take(&mut is_after_hole),
+                                is_after_restart: std::mem::take(&mut is_after_restart),
+                                ..Round::default()
+                            });
+                            round_of_message.insert(message, chain.rounds.len() - 1);
+                            chain.rounds.len() - 1
                         });
-                        round_of_message.insert(message, chain.rounds.len() - 1);
-                        chain.rounds.len() - 1
-                    });
-                    chain.rounds[round].lines.push(node);
+                        latest = (message, round);
+                    }
+                    chain.rounds[latest.1].lines.push(node);
                 }
                 RecordKind::Progress | RecordKind::System | RecordKind::Other => {}
                 _ => pending.push(node),
@@ -424,56 +555,67 @@ impl<'s, 'a> Walk<'s, 'a> {
         }
         chain.tail = pending;
 
-        let beside = self
-            .nodes
-            .iter()
-            .copied()
-            .filter(|node| !self.taken[*node as usize])
-            .collect::<Vec<_>>();
-        for &node in &beside {
-            if let Some(message) = api_message(self.session, node)
-                && message != 0
-                && let Some(&round) = round_of_message.get(&message)
-            {
+        let is_beside = |node: &Node| !self.taken[*node as usize];
+        let mut beside = self.nodes.iter().copied().filter(is_beside).collect::<Vec<_>>();
+        beside.retain(|&node| {
+            let message = api_message(session, node).filter(|message| *message != 0);
+            let round = message.and_then(|message| round_of_message.get(&message));
+            if let Some(&round) = round {
                 self.taken[node as usize] = true;
                 chain.rounds[round].lines.push(node);
             }
-        }
-        for (at, round) in chain.rounds.iter_mut().enumerate() {
+            round.is_none()
+        });
+        for round in &mut chain.rounds {
             round.lines.sort_unstable();
-            for block in round.lines.iter().flat_map(|line| self.session.blocks(*line)) {
-                if block.kind == BlockKind::ToolCall && block.call != 0 {
-                    round_of_call.insert(block.call, at);
-                }
-            }
         }
-        self.take_results(&mut chain, &beside, &mut round_of_call);
-        number_turns(self.session, &mut chain);
+        self.take_results(&mut chain, &beside);
+        number_turns(session, &mut chain);
         chain
     }
 
     /// Results of parallel calls hang beside the chain, and so does what hooks added to them.
-    fn take_results(&mut self, chain: &mut Chain, beside: &[Node], round_of_call: &mut IdMap<u64, usize>) {
-        let inputs = chain.rounds.iter().flat_map(|round| &round.inputs).chain(&chain.tail);
-        for block in inputs.flat_map(|node| self.session.blocks(*node)) {
-            if block.kind == BlockKind::ToolResult {
-                round_of_call.remove(&block.call);
+    fn take_results(&mut self, chain: &mut Chain, beside: &[Node]) {
+        let session = self.session;
+        let of_kind = |nodes: &[Node], kind: BlockKind, each: &mut dyn FnMut(u64)| {
+            for block in nodes.iter().flat_map(|node| session.blocks(*node)) {
+                if block.kind == kind && block.call != 0 {
+                    each(block.call);
+                }
             }
+        };
+        // Rounds of the calls that a result beside the chain answers and none on it.
+        let mut rounds = IdMap::<u64, Option<usize>>::default();
+        of_kind(beside, BlockKind::ToolResult, &mut |call| {
+            rounds.insert(call, None);
+        });
+        if rounds.is_empty() {
+            return;
+        }
+        let mut note = |nodes: &[Node], kind: BlockKind, round: Option<usize>| {
+            of_kind(nodes, kind, &mut |call| {
+                if let Some(known) = rounds.get_mut(&call) {
+                    *known = round;
+                }
+            });
+        };
+        for (at, round) in chain.rounds.iter().enumerate() {
+            note(&round.lines, BlockKind::ToolCall, Some(at));
+        }
+        for nodes in chain.rounds.iter().map(|round| &round.inputs).chain([&chain.tail]) {
+            note(nodes, BlockKind::ToolResult, None);
         }
         let mut taken_to = IdMap::<u64, usize>::default();
         let mut touched = Vec::new();
-        for &node in beside
-            .iter()
-            .filter(|node| !self.taken[**node as usize])
-            .collect::<Vec<_>>()
-        {
-            let record = self.session.record(node);
-            let answered = self.session.blocks(node).iter().find_map(|block| {
-                (block.kind == BlockKind::ToolResult)
-                    .then(|| round_of_call.remove(&block.call))
-                    .flatten()
+        for &node in beside {
+            let record = session.record(node);
+            let answered = session.blocks(node).iter().find_map(|block| {
+                let round = rounds
+                    .get_mut(&block.call)
+                    .filter(|_| block.kind == BlockKind::ToolResult)?;
+                round.take()
             });
-            let parent = match self.session.target(node, record.parent) {
+            let parent = match session.target(node, record.parent) {
                 Target::Node(parent) => taken_to.get(&u64::from(parent)).copied(),
                 _ => None,
             };
@@ -502,9 +644,7 @@ impl<'s, 'a> Walk<'s, 'a> {
                 .rounds
                 .get_mut(round)
                 .map_or(&mut chain.tail, |next| &mut next.inputs);
-            let has_boundary = inputs
-                .iter()
-                .any(|node| self.session.record(*node).kind == RecordKind::Boundary);
+            let has_boundary = inputs.iter().any(|node| session.kind(*node) == RecordKind::Boundary);
             if !has_boundary {
                 inputs.sort_unstable();
             }
@@ -513,15 +653,12 @@ impl<'s, 'a> Walk<'s, 'a> {
 
     /// What is left are branches that the user rewound from.
     fn count_rewound(&self, threaded: &mut Threaded) {
-        for &node in self.nodes {
-            let record = self.session.record(node);
-            let counts = matches!(
-                record.kind,
-                RecordKind::User | RecordKind::Assistant | RecordKind::Attachment
-            );
-            if !counts || self.taken[node as usize] {
+        for &node in self.nodes.iter().filter(|node| !self.taken[**node as usize]) {
+            let counts = self.is_message(node) || self.session.kind(node) == RecordKind::Attachment;
+            if !counts {
                 continue;
             }
+            let record = self.session.record(node);
             threaded.rewound.push(node);
             let starts_branch = match self.session.target(node, record.parent) {
                 Target::Node(parent) => self.taken[parent as usize],
@@ -532,24 +669,24 @@ impl<'s, 'a> Walk<'s, 'a> {
     }
 }
 
+/// Notes where in a piece of a chain, which starts at `start`, the records stand whose ids are asked for.
+fn note_places(session: &Session<'_>, piece: &[Node], start: usize, places: &mut IdMap<u128, Option<usize>>) {
+    for (at, node) in piece.iter().enumerate() {
+        if let Some(place) = places.get_mut(&session.record(*node).id.0) {
+            *place = Some(start + at);
+        }
+    }
+}
+
 /// Message id of an assistant record that is an API response (0 if it has none); `None` for what the client made up.
 fn api_message(session: &Session<'_>, node: Node) -> Option<u64> {
-    let record = session.record(node);
-    let response = session.response(node)?;
-    let is_made_up = record.is_api_error || session.log(node).string(response.model) == "<synthetic>";
-    (record.kind == RecordKind::Assistant && !is_made_up).then_some(response.message)
+    let is_response = session.is(node, trait_of::RESPONSE);
+    session.response(node).filter(|_| is_response).map(|line| line.message)
 }
 
 /// Whether a record is a prompt: something a person typed or ran, not a tool result and not put in by the client.
 pub fn is_prompt(session: &Session<'_>, node: Node) -> bool {
-    let record = session.record(node);
-    record.kind == RecordKind::User
-        && !record.is_meta
-        && !record.is_summary
-        && session
-            .blocks(node)
-            .iter()
-            .any(|block| matches!(block.kind, BlockKind::Human | BlockKind::Command))
+    session.is(node, trait_of::PROMPT)
 }
 
 fn number_turns(session: &Session<'_>, chain: &mut Chain) {
@@ -564,37 +701,67 @@ fn number_turns(session: &Session<'_>, chain: &mut Chain) {
 
 /// Notes results without calls and calls without results. A call in the last round may still be running.
 fn pair_calls(session: &Session<'_>, chain: &Chain, problems: &mut Vec<Problem>) {
-    let mut open = IdMap::<u64, Node>::default();
+    let mut open = OpenCalls::default();
     for (at, round) in chain.rounds.iter().enumerate() {
-        let inputs = round.inputs.iter().copied();
-        pair_results(session, inputs, &mut open, problems);
+        for &node in &round.inputs {
+            for block in session.blocks(node) {
+                if block.kind == BlockKind::ToolResult && !open.answer(block.call) && block.name == 0 {
+                    problems.push(session.problem(node, Kind::ResultWithoutCall));
+                }
+            }
+        }
+        if at + 1 == chain.rounds.len() {
+            break;
+        }
+        open.next_round();
         for &line in &round.lines {
             for block in session.blocks(line) {
-                let is_last = at + 1 == chain.rounds.len();
-                if block.kind == BlockKind::ToolCall && block.call != 0 && !is_last {
-                    open.insert(block.call, line);
+                if block.kind == BlockKind::ToolCall && block.call != 0 {
+                    open.call(block.call, line);
                 }
             }
         }
     }
-    let mut left = open.into_values().collect::<Vec<_>>();
-    left.sort_unstable();
-    let own = left.into_iter().filter(|node| !session.is_copied(*node));
+    let own = open.left().into_iter().filter(|node| !session.is_copied(*node));
     problems.extend(own.map(|node| session.problem(node, Kind::CallWithoutResult)));
 }
 
-fn pair_results(
-    session: &Session<'_>,
-    inputs: impl Iterator<Item = Node>,
-    open: &mut IdMap<u64, Node>,
-    problems: &mut Vec<Problem>,
-) {
-    for node in inputs {
-        for block in session.blocks(node) {
-            if block.kind == BlockKind::ToolResult && open.remove(&block.call).is_none() && block.name == 0 {
-                problems.push(session.problem(node, Kind::ResultWithoutCall));
-            }
+/// Calls whose result has not come yet. Nearly all are answered in the round after, so only older ones need a map.
+#[derive(Default)]
+struct OpenCalls {
+    recent: SmallVec<[(u64, Node); 8]>,
+    older: IdMap<u64, Node>,
+}
+
+impl OpenCalls {
+    fn call(&mut self, call: u64, node: Node) {
+        // The same call written again is one call.
+        self.answer(call);
+        if self.recent.len() == self.recent.inline_size() {
+            self.next_round();
         }
+        self.recent.push((call, node));
+    }
+
+    /// Whether the result of a call was waited for.
+    fn answer(&mut self, call: u64) -> bool {
+        if let Some(at) = self.recent.iter().position(|(open, _)| *open == call) {
+            self.recent.swap_remove(at);
+            return true;
+        }
+        !self.older.is_empty() && self.older.remove(&call).is_some()
+    }
+
+    fn next_round(&mut self) {
+        self.older.extend(self.recent.drain(..));
+    }
+
+    /// Where the calls were made that were never answered, in order.
+    fn left(mut self) -> Vec<Node> {
+        self.next_round();
+        let mut left = self.older.into_values().collect::<Vec<_>>();
+        left.sort_unstable();
+        left
     }
 }
 

@@ -24,7 +24,7 @@ pub mod uses;
 pub mod window;
 
 use crate::input::record::Tokens;
-use crate::metrics::cost::{Pico, Price, PriceTable};
+use crate::metrics::cost::{Pico, Price, PriceTable, Tariff};
 use crate::policy::Policy;
 use crate::policy::presets::Policies;
 use crate::policy::value::{OutputCount, SummarySize, Trail, Variant};
@@ -99,6 +99,7 @@ struct Replay<'r, S> {
     trace: &'r Trace,
     setting: &'r Setting<'r>,
     sink: &'r mut S,
+    tariffs: Vec<Option<Tariff>>,
     window: Window<'r>,
     results: Results,
     clearable: Vec<bool>,
@@ -125,6 +126,11 @@ impl<'r, S: Sink> Replay<'r, S> {
             trace,
             setting,
             sink,
+            tariffs: setting
+                .prices
+                .iter()
+                .map(|price| Some(price.as_ref()?.tariff()))
+                .collect(),
             window: Window::new(trace, policy.placeholder),
             results: Results::default(),
             clearable: micro::tool_mask(trace, &policy.micro_tools),
@@ -183,6 +189,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         let calls = &self.trace.calls;
         let call = &calls[at.min(calls.len() - 1)];
         self.setting.policies[usize::from(call.version)]
+    }
+
+    fn tariff(&self, at: usize) -> Option<&Tariff> {
+        self.tariffs[usize::from(self.trace.calls[at].model)].as_ref()
     }
 
     fn price(&self, at: usize) -> Option<&'r Price> {
@@ -743,8 +753,8 @@ impl<'r, S: Sink> Replay<'r, S> {
     fn tell_side(&mut self, at: usize, purpose: Purpose, tokens: Tokens) {
         let at_call = at.min(self.trace.calls.len() - 1);
         let cost = self
-            .price(at_call)
-            .map(|price| price.cost(&tokens, tokens.input_side()));
+            .tariff(at_call)
+            .map(|tariff| tariff.cost(&tokens, tokens.input_side()));
         self.emit(at, &Event::Side { purpose, tokens, cost });
     }
 
@@ -810,7 +820,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         let miss = billing
             .miss
             .or_else(|| unexplained(policy, recorded?.cache_read, billing.tokens.cache_read));
-        let cost: Option<Pico> = self.price(at).map(|price| price.cost(&billing.tokens, input));
+        let cost: Option<Pico> = self.tariff(at).map(|tariff| tariff.cost(&billing.tokens, input));
         let called = Called {
             tokens: billing.tokens,
             cost,

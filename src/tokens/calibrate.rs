@@ -5,7 +5,7 @@
 //! shared out to the blocks in proportion to their estimates. The same pairs show how good the estimates are ([`Pair`]).
 
 use super::ratios::{RatioTable, Ratios, drops_thinking};
-use crate::session::log::{Block, BlockKind, RecordKind};
+use crate::session::log::{Block, BlockKind, Log, RecordKind, Stop};
 use crate::session::thread::{Chain, Node, Round, Session, is_prompt};
 use smallvec::SmallVec;
 
@@ -101,7 +101,10 @@ pub fn size<'r>(
     table: &'r RatioTable,
     block: &mut dyn FnMut(Node, &Block, f64, Origin),
 ) -> Sizes {
-    let mut sizes = Sizes::default();
+    let mut sizes = Sizes {
+        rounds: Vec::with_capacity(chain.rounds.len()),
+        ..Sizes::default()
+    };
     let mut previous: Option<Sent<'_>> = None;
     // Estimated thinking of the running turn, for models that forget it at the next prompt.
     let mut turn_thinking = 0.0;
@@ -116,7 +119,7 @@ pub fn size<'r>(
         if starts_turn {
             turn_thinking = 0.0;
         }
-        turn_thinking += sent.thinking;
+        turn_thinking += sent.out.thinking;
         let fit = fitness(session, round, previous.as_ref(), &sent);
         let base = base_size(fit, &sent);
         match (fit, &previous) {
@@ -124,8 +127,8 @@ pub fn size<'r>(
                 sizes.pairs.push(Pair {
                     node: round.lines[0],
                     round: at,
-                    predicted: before.input as f64 + before.output + sent.new_estimate - dropped,
-                    naive: before.input as f64 + before.naive_output() + sent.new_naive,
+                    predicted: before.input as f64 + before.output + sent.new.sum - dropped,
+                    naive: before.input as f64 + before.naive_output() + sent.new.naive,
                     actual: sent.input as f64,
                 });
                 share(session, before, &sent, dropped, block);
@@ -137,7 +140,7 @@ pub fn size<'r>(
                 give(
                     session,
                     &sent.round.inputs,
-                    &sent.new_sizes,
+                    &sent.new.sizes,
                     1.0,
                     Origin::Estimated,
                     block,
@@ -154,8 +157,7 @@ pub fn size<'r>(
                 Origin::Estimated
             },
             base,
-            growth: previous.as_ref().map_or(0.0, |before| before.output) + sent.new_estimate - dropped
-                + sent.ratios.drift,
+            growth: previous.as_ref().map_or(0.0, |before| before.output) + sent.new.sum - dropped + sent.ratios.drift,
             time: session.record(round.lines[0]).time,
         });
         previous = Some(sent);
@@ -163,10 +165,9 @@ pub fn size<'r>(
     if let Some(last) = &previous {
         last.give_output(session, block);
         let ratios = last.ratios;
-        let rest = estimates(session, &chain.tail, |node, block| {
-            table.input(ratios, block, session.log(node))
-        });
-        give(session, &chain.tail, &rest, 1.0, Origin::Estimated, block);
+        let mut rest = Estimates::default();
+        rest.add(session, &chain.tail, |block, log| table.input(ratios, block, log));
+        give(session, &chain.tail, &rest.sizes, 1.0, Origin::Estimated, block);
     }
     sizes
 }
@@ -174,7 +175,7 @@ pub fn size<'r>(
 /// What a window starts with beyond its own messages.
 fn base_size(fit: Result<(), Unfit>, sent: &Sent<'_>) -> Option<f64> {
     let starts_window = matches!(fit, Err(Unfit::First | Unfit::Boundary));
-    (starts_window && sent.has_usage).then(|| (sent.input as f64 - sent.new_estimate).max(0.0))
+    (starts_window && sent.has_usage).then(|| (sent.input as f64 - sent.new.sum).max(0.0))
 }
 
 /// One call as it was sent and answered.
@@ -190,15 +191,40 @@ struct Sent<'r> {
     output: f64,
     is_final: bool,
     recorded_output: u64,
+    /// Of the response.
+    out: Estimates,
+    /// Of the new input.
+    new: Estimates,
+}
+
+/// Estimates of some blocks.
+#[derive(Default)]
+struct Estimates {
+    /// One by one.
+    sizes: SmallVec<[f64; 8]>,
+    /// Together.
+    sum: f64,
+    /// Those of thinking together.
     thinking: f64,
-    /// Estimates of the blocks of the response, and their sum.
-    out_sizes: SmallVec<[f64; 8]>,
-    out_blocks: f64,
-    out_naive: f64,
-    /// The same for the new input.
-    new_sizes: SmallVec<[f64; 8]>,
-    new_estimate: f64,
-    new_naive: f64,
+    /// Characters / 4 of all.
+    naive: f64,
+}
+
+impl Estimates {
+    fn add(&mut self, session: &Session<'_>, nodes: &[Node], size: impl Fn(&Block, &Log) -> f64) {
+        for &node in nodes {
+            let log = session.log(node);
+            for block in session.blocks(node) {
+                let size = size(block, log);
+                self.sizes.push(size);
+                self.sum += size;
+                if block.kind == BlockKind::Thinking {
+                    self.thinking += size;
+                }
+                self.naive += naive(block);
+            }
+        }
+    }
 }
 
 impl<'r> Sent<'r> {
@@ -211,30 +237,17 @@ impl<'r> Sent<'r> {
             None => table.of(model),
         };
         let context = first.map(|response| response.context()).unwrap_or_default();
-        let outputs = round.lines.iter().filter_map(|line| session.response(*line));
-        let recorded = outputs
-            .clone()
-            .map(|response| response.context().output)
-            .max()
-            .unwrap_or(0);
+        let (mut recorded, mut is_stopped) = (0, false);
+        for response in round.lines.iter().filter_map(|line| session.response(*line)) {
+            recorded = recorded.max(response.context().output);
+            is_stopped |= response.stop != Stop::Unknown;
+        }
         let grows = recorded > context.output;
-        let is_stopped = outputs
-            .clone()
-            .any(|response| response.stop != crate::session::log::Stop::Unknown);
-        let log = |node: Node| session.log(node);
-        let new_sizes = estimates(session, &round.inputs, |node, block| {
-            table.input(ratios, block, log(node))
-        });
-        let out_sizes = estimates(session, &round.lines, |node, block| {
-            table.output(ratios, block, log(node))
-        });
-        let blocks = |nodes: &'r [Node]| nodes.iter().flat_map(|node| session.blocks(*node));
-        let thinking = std::iter::zip(blocks(&round.lines), &out_sizes)
-            .filter(|(block, _)| block.kind == BlockKind::Thinking)
-            .map(|(_, size)| size)
-            .sum();
-        let out_blocks = out_sizes.iter().sum::<f64>();
-        let out_estimate = (out_blocks + ratios.per_response).max(1.0);
+        let mut new = Estimates::default();
+        new.add(session, &round.inputs, |block, log| table.input(ratios, block, log));
+        let mut out = Estimates::default();
+        out.add(session, &round.lines, |block, log| table.output(ratios, block, log));
+        let out_estimate = (out.sum + ratios.per_response).max(1.0);
         let is_final = (is_stopped || grows) && recorded > 0;
         Sent {
             round,
@@ -251,13 +264,8 @@ impl<'r> Sent<'r> {
             },
             is_final,
             recorded_output: recorded,
-            thinking,
-            out_naive: blocks(&round.lines).map(naive).sum(),
-            out_blocks,
-            out_sizes,
-            new_estimate: new_sizes.iter().sum(),
-            new_naive: blocks(&round.inputs).map(naive).sum(),
-            new_sizes,
+            out,
+            new,
         }
     }
 
@@ -265,20 +273,20 @@ impl<'r> Sent<'r> {
         if self.is_final {
             self.recorded_output as f64
         } else {
-            self.out_naive.max(self.recorded_output as f64)
+            self.out.naive.max(self.recorded_output as f64)
         }
     }
 
     /// Shares the recorded output out to the blocks of the response; without one their estimates stand.
     fn give_output(&self, session: &Session<'_>, block: &mut dyn FnMut(Node, &Block, f64, Origin)) {
         let lines = &self.round.lines;
-        match (self.is_final, self.out_sizes.len()) {
+        match (self.is_final, self.out.sizes.len()) {
             (true, 1) => give(session, lines, &[self.output], 1.0, Origin::Recorded, block),
             (true, _) => {
-                let factor = factor(self.output, self.out_blocks);
-                give(session, lines, &self.out_sizes, factor, Origin::Calibrated, block);
+                let factor = factor(self.output, self.out.sum);
+                give(session, lines, &self.out.sizes, factor, Origin::Calibrated, block);
             }
-            (false, _) => give(session, lines, &self.out_sizes, 1.0, Origin::Estimated, block),
+            (false, _) => give(session, lines, &self.out.sizes, 1.0, Origin::Estimated, block),
         }
     }
 }
@@ -297,13 +305,6 @@ fn naive(block: &Block) -> f64 {
     f64::from(block.quarters) + 2000.0 * f64::from(images)
 }
 
-fn estimates(session: &Session<'_>, nodes: &[Node], size: impl Fn(Node, &Block) -> f64) -> SmallVec<[f64; 8]> {
-    let blocks = nodes
-        .iter()
-        .flat_map(|node| session.blocks(*node).iter().map(move |block| (*node, block)));
-    blocks.map(|(node, block)| size(node, block)).collect()
-}
-
 /// Reports blocks with their sizes times a factor.
 fn give(
     session: &Session<'_>,
@@ -313,11 +314,11 @@ fn give(
     origin: Origin,
     block: &mut dyn FnMut(Node, &Block, f64, Origin),
 ) {
-    let blocks = nodes
-        .iter()
-        .flat_map(|node| session.blocks(*node).iter().map(move |block| (*node, block)));
-    for ((node, found), size) in std::iter::zip(blocks, sizes) {
-        block(node, found, size * factor, origin);
+    let mut sizes = sizes.iter();
+    for &node in nodes {
+        for (found, size) in std::iter::zip(session.blocks(node), &mut sizes) {
+            block(node, found, size * factor, origin);
+        }
     }
 }
 
@@ -332,10 +333,10 @@ fn share(
     let grown = sent.input as f64 - before.input as f64 + dropped;
     let factor = if before.is_final {
         before.give_output(session, block);
-        factor(grown - before.output, sent.new_estimate)
+        factor(grown - before.output, sent.new.sum)
     } else {
         // What is part of no block is shared out too: every recorded token belongs to some block.
-        factor(grown, sent.new_estimate + before.out_blocks)
+        factor(grown, sent.new.sum + before.out.sum)
     };
     let (factor, origin) = if PLAUSIBLE.contains(&factor) {
         (factor, Origin::Calibrated)
@@ -343,20 +344,19 @@ fn share(
         (1.0, Origin::Estimated)
     };
     if !before.is_final {
-        give(session, &before.round.lines, &before.out_sizes, factor, origin, block);
+        give(session, &before.round.lines, &before.out.sizes, factor, origin, block);
     }
-    give(session, &sent.round.inputs, &sent.new_sizes, factor, origin, block);
+    give(session, &sent.round.inputs, &sent.new.sizes, factor, origin, block);
 }
 
 /// Whether the difference between two calls is what was added between them.
 fn fitness(session: &Session<'_>, round: &Round, before: Option<&Sent<'_>>, sent: &Sent<'_>) -> Result<(), Unfit> {
     let Some(before) = before else { return Err(Unfit::First) };
-    let has = |kind: RecordKind| round.inputs.iter().any(|node| session.record(*node).kind == kind);
-    if has(RecordKind::Boundary) || round.inputs.iter().any(|node| session.record(*node).is_summary) {
-        return Err(Unfit::Boundary);
-    }
-    if has(RecordKind::MicroBoundary) {
-        return Err(Unfit::Micro);
+    let mut breaks = round.inputs.iter().filter(|node| session.is_break(**node)).peekable();
+    if breaks.peek().is_some() {
+        let is_micro =
+            breaks.all(|node| session.kind(*node) == RecordKind::MicroBoundary && !session.is_summary(*node));
+        return Err(if is_micro { Unfit::Micro } else { Unfit::Boundary });
     }
     if !sent.has_usage || !before.has_usage {
         return Err(Unfit::NoUsage);

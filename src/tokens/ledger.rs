@@ -1,7 +1,6 @@
 //! The ledger: what the tokens of a session were spent on, by category, tool and kind of attachment.
 
 use super::calibrate::Origin;
-use crate::session::build::IdMap;
 use crate::session::log::{Block, BlockKind, Name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -133,7 +132,18 @@ pub struct Ledger {
 /// A ledger while blocks are booked: keyed by numbers, because there are many blocks and few names.
 #[derive(Debug, Default)]
 pub struct Booking {
-    amounts: IdMap<u64, Amount>,
+    /// By category, then by the number of the name: which of the accounts it is, plus one. Of the part booked last.
+    slots: [Vec<u32>; CATEGORIES.len()],
+    part: u32,
+    accounts: Vec<Account>,
+}
+
+#[derive(Debug)]
+struct Account {
+    part: u32,
+    category: Category,
+    name: Name,
+    amount: Amount,
 }
 
 impl Booking {
@@ -144,28 +154,44 @@ impl Booking {
             Category::ToolCall | Category::ToolResult | Category::Attachment => block.name,
             _ => 0,
         };
-        let key = (u64::from(part) << 40) | ((category as u64) << 32) | u64::from(name);
-        self.amounts.entry(key).or_default().add(tokens, origin);
+        if part != self.part {
+            self.turn_to(part);
+        }
+        let slots = &mut self.slots[category as usize];
+        if slots.len() <= name as usize {
+            slots.resize(name as usize + 1, 0);
+        }
+        let slot = &mut slots[name as usize];
+        if *slot == 0 {
+            self.accounts.push(Account {
+                part,
+                category,
+                name,
+                amount: Amount::default(),
+            });
+            *slot = self.accounts.len() as u32;
+        }
+        self.accounts[*slot as usize - 1].amount.add(tokens, origin);
+    }
+
+    /// Names are numbered per part: a session that moves on to another one starts new accounts, which `finish` joins.
+    fn turn_to(&mut self, part: u32) {
+        for slots in &mut self.slots {
+            slots.clear();
+        }
+        self.part = part;
     }
 
     /// The ledger; `name` gives the text of a name of a part.
-    #[allow(
-        clippy::iter_over_hash_type,
-        reason = "sums of integers into an ordered map do not depend on the order"
-    )]
     pub fn finish<'a>(&self, name: impl Fn(u32, Name) -> &'a str) -> Ledger {
         let mut ledger = Ledger::default();
-        for (key, amount) in &self.amounts {
-            let category = CATEGORIES[((key >> 32) & 0xff) as usize];
-            let name = match (category, name((key >> 40) as u32, *key as Name)) {
+        for account in &self.accounts {
+            let name = match (account.category, name(account.part, account.name)) {
                 (Category::ToolCall | Category::ToolResult | Category::Attachment, "") => "(unknown)",
                 (_, name) => name,
             };
-            ledger
-                .entries
-                .entry((category, name.to_owned()))
-                .or_default()
-                .merge(amount);
+            let key = (account.category, name.to_owned());
+            ledger.entries.entry(key).or_default().merge(&account.amount);
         }
         ledger
     }

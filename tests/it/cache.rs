@@ -24,6 +24,18 @@ fn entries(fixture: &Fixture) -> Vec<PathBuf> {
     files.map(|file| fixture.cache().join(file)).collect()
 }
 
+/// Where what whole runs came to is kept.
+fn summaries(fixture: &Fixture) -> PathBuf {
+    fixture.cache().join("summaries")
+}
+
+/// The one summary of a cache.
+fn summary(fixture: &Fixture) -> PathBuf {
+    let files = files_below(&summaries(fixture));
+    assert_eq!(files.len(), 1);
+    summaries(fixture).join(&files[0])
+}
+
 fn contents(fixture: &Fixture) -> BTreeMap<PathBuf, Vec<u8>> {
     entries(fixture)
         .into_iter()
@@ -169,6 +181,114 @@ fn an_index_that_is_none_is_no_index() {
 }
 
 #[test]
+fn a_run_over_the_same_logs_needs_nothing_but_its_summary() {
+    let (fixture, cold) = warm();
+    let summary = summary(&fixture);
+    for entry in entries(&fixture).iter().filter(|entry| **entry != summary) {
+        std::fs::remove_file(entry).expect("removed");
+    }
+    assert!(run(&fixture, &corpus()) == (cold, false));
+    assert_eq!(entries(&fixture), [summary], "and makes nothing else");
+}
+
+#[test]
+fn a_damaged_summary_is_made_again() {
+    let (fixture, cold) = warm();
+    let place = summary(&fixture);
+    let good = std::fs::read(&place).expect("a summary");
+    let mut nonsense = good.clone();
+    let body = 32..nonsense.len() - 8;
+    nonsense[body].fill(0xff);
+    let mut longer = good.clone();
+    longer.insert(longer.len() - 8, 0);
+    let mut damaged = vec![Vec::new(), good[..good.len() / 2].to_vec()];
+    damaged.extend([0, 31, 32, good.len() / 2, good.len() - 1].map(|at| {
+        let mut flipped = good.clone();
+        flipped[at] ^= 0x10;
+        flipped
+    }));
+    damaged.extend([with_checksum(nonsense), with_checksum(longer)]);
+    for damaged in damaged {
+        std::fs::write(&place, damaged).expect("damaged");
+        assert!(run(&fixture, &corpus()) == (cold.clone(), true), "counted, not trusted");
+        assert!(std::fs::read(&place).expect("a summary") == good, "made again");
+        assert!(run(&fixture, &corpus()) == (cold.clone(), false));
+    }
+}
+
+#[test]
+fn the_summary_of_other_logs_is_not_believed() {
+    let (fixture, cold) = warm();
+    let place = summary(&fixture);
+    let other = Fixture::new();
+    run(&other, &case("plain"));
+    std::fs::copy(summary(&other), &place).expect("swapped");
+    assert!(
+        run(&fixture, &corpus()) == (cold.clone(), false),
+        "as if it were outdated"
+    );
+    assert!(run(&fixture, &corpus()) == (cold, false));
+}
+
+#[test]
+fn a_summary_is_outdated_as_soon_as_one_log_is() {
+    let fixture = Fixture::new();
+    let log = fixture.write("logs/a.jsonl", crate::fixture::only_log("plain"));
+    fixture.write("logs/b.jsonl", crate::fixture::only_log("one-hour-writes"));
+    let logs = fixture.path("logs");
+    sleep(RACY);
+    let (before, _) = run(&fixture, &logs);
+    let place = summary(&fixture);
+    let kept = std::fs::read(&place).expect("a summary");
+    // Same size, other content; and too new to be remembered by its times.
+    let content = String::from_utf8(crate::fixture::only_log("plain")).expect("text");
+    let digit = content.find("\"output_tokens\":").expect("a count") + "\"output_tokens\":".len();
+    let mut changed = content.into_bytes();
+    changed[digit] = if changed[digit] == b'9' { b'8' } else { b'9' };
+    std::fs::write(&log, changed).expect("changed");
+    let args = ["stats", "--format=csv", "--no-cache"].map(AsRef::as_ref);
+    let fresh = fixture.run(args.into_iter().chain([logs.as_os_str()])).success().stdout;
+    assert_ne!(fresh, before);
+    assert_eq!(run(&fixture, &logs), (fresh.clone(), false));
+    assert!(
+        std::fs::read(&place).expect("a summary") == kept,
+        "a log that may change again is not summed up"
+    );
+    sleep(RACY);
+    assert_eq!(run(&fixture, &logs), (fresh.clone(), false));
+    assert!(
+        std::fs::read(&place).expect("a summary") != kept,
+        "the new one takes its place"
+    );
+    assert_eq!(run(&fixture, &logs), (fresh, false));
+}
+
+#[test]
+fn problems_are_the_same_from_a_summary() {
+    let fixture = Fixture::new();
+    let list = || {
+        let args = ["stats", "--format=csv", "--problems"].map(AsRef::as_ref);
+        fixture
+            .run(args.into_iter().chain([corpus().as_os_str()]))
+            .success()
+            .stderr
+    };
+    let cold = list();
+    assert!(cold.contains("missing-parent") && cold.contains("malformed"), "{cold}");
+    assert_eq!(cold, list());
+}
+
+#[test]
+fn few_summaries_are_kept() {
+    let fixture = Fixture::new();
+    let logs = crate::fixture::logs_below(&corpus());
+    for log in &logs[..12] {
+        run(&fixture, log);
+    }
+    assert_eq!(files_below(&summaries(&fixture)).len(), 8);
+}
+
+#[test]
 fn a_cache_that_cannot_be_written_costs_only_time() {
     let fixture = Fixture::new();
     // A file where the folder should be: nothing can be kept, not even by root.
@@ -196,7 +316,11 @@ fn a_log_that_was_touched_is_known_and_one_that_grew_is_read_again() {
     sleep(RACY);
     let (first, _) = run(&fixture, &logs);
     let entry = contents(&fixture);
-    assert_eq!(entry.len(), 2, "the log and what its session came to");
+    assert_eq!(
+        entry.len(),
+        3,
+        "the log, what its session came to, what the run came to"
+    );
     let index = std::fs::read(fixture.cache().join("index")).expect("an index");
 
     let touched = std::time::SystemTime::now() - Duration::from_secs(3_600);
@@ -218,7 +342,7 @@ fn a_log_that_was_touched_is_known_and_one_that_grew_is_read_again() {
     assert_eq!(run(&fixture, &logs), (fresh.clone(), false), "read again");
     sleep(RACY);
     assert_eq!(run(&fixture, &logs), (fresh, false));
-    assert_eq!(entries(&fixture).len(), 2, "the outdated entries are gone");
+    assert_eq!(entries(&fixture).len(), 3, "the outdated entries are gone");
 }
 
 #[test]
@@ -227,11 +351,17 @@ fn a_moved_log_is_known_by_its_content() {
     let log = fixture.write("here/session.jsonl", crate::fixture::only_log("plain"));
     sleep(RACY);
     let (here, _) = run(&fixture, &fixture.path("here"));
-    let before = contents(&fixture);
+    // What the run came to names paths; everything else is known by its content.
+    let by_content = || {
+        let mut entries = contents(&fixture);
+        entries.retain(|entry, _| !entry.starts_with(summaries(&fixture)));
+        entries
+    };
+    let before = by_content();
     std::fs::create_dir(fixture.path("there")).expect("a folder");
     std::fs::rename(&log, fixture.path("there/session.jsonl")).expect("moved");
     let (there, _) = run(&fixture, &fixture.path("there"));
-    assert_eq!((here, before), (there, contents(&fixture)));
+    assert_eq!((here, before), (there, by_content()));
 }
 
 #[test]
