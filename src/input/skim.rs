@@ -117,7 +117,11 @@ impl Escapes {
         if value < 0xdc00 {
             half(letter_at + 5).is_some_and(|low| (0xdc00..0xe000).contains(&low))
         } else {
-            letter_at >= 7 && half(letter_at - 7).is_some_and(|high| (0xd800..0xdc00).contains(&high))
+            // What looks like the other half is plain text if its own backslash is escaped.
+            let backslashes = |at: usize| bytes[..=at].iter().rev().take_while(|byte| **byte == b'\\').count();
+            letter_at >= 7
+                && half(letter_at - 7).is_some_and(|high| (0xd800..0xdc00).contains(&high))
+                && backslashes(letter_at - 7) % 2 == 1
         }
     }
 
@@ -513,6 +517,8 @@ mod tests {
         check(br#"\x41""#, Err(()));
         check(br#"\u12g4""#, Err(()));
         check(br#"\ud83d alone""#, Err(()));
+        check(br#"\\ud83d\ude00""#, Err(()));
+        check(br#"\\\ud83d\ude00""#, Ok((14, 3, 1)));
         check(b"\xff\"", Err(()));
         check(b"ends in a backslash\\", Err(()));
     }
