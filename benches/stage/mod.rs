@@ -54,6 +54,7 @@ impl Prepared {
 
 fn parse(path: &Path) -> Log {
     let mut walker = Walker::new(LIMITS.max_line, &|_| ());
+    walker.expect(std::fs::metadata(path).expect("a log").len());
     each_log(path, &mut walker);
     walker.into_builder().finish()
 }
