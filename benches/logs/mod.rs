@@ -20,6 +20,7 @@ pub fn parse_logs(folder: &Path) -> Vec<(PathBuf, Log)> {
 /// A log in its small form.
 pub fn parse(path: &Path) -> Log {
     let mut walker = Walker::new(LIMITS.max_line, &|_| ());
+    walker.expect(std::fs::metadata(path).expect("a log").len());
     each_log(path, &mut walker);
     walker.into_builder().finish()
 }

@@ -381,7 +381,7 @@ pub fn described(record: &Record<'_>) -> String {
     )
 }
 
-/// A shape without `escaped`, which speaks of the source and not of the text.
+/// The numbers of a shape.
 fn shape(shape: &backcast::input::skim::Shape) -> [u32; 4] {
     [shape.units, shape.escapes, shape.long_escapes, shape.wide]
 }

@@ -30,7 +30,17 @@ pub const MAX_DEPTH: usize = 128;
 #[derive(Clone, Copy, Default)]
 pub struct Text<'a> {
     raw: &'a [u8],
-    escaped: bool,
+    spelling: Spelling,
+}
+
+/// Whether the bytes of a text are what it says. A whole word, because texts are copied word by word: a processor that
+/// reads a word of which one byte has just been written has to wait until that byte has reached its cache.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[repr(usize)]
+enum Spelling {
+    #[default]
+    Plain,
+    Escaped,
 }
 
 /// Shows what the text says, not how it was written: texts from either source compare equal.
@@ -42,11 +52,15 @@ impl std::fmt::Debug for Text<'_> {
 
 impl<'a> Text<'a> {
     /// A text that needs no decoding.
+    #[inline]
     pub fn plain(raw: &'a [u8]) -> Self {
-        Text { raw, escaped: false }
+        Text {
+            raw,
+            spelling: Spelling::Plain,
+        }
     }
 
-    /// The bytes as they stand in the line: decoded already unless `escaped`.
+    /// The bytes as they stand in the line: decoded already if there are no escapes.
     pub fn raw(self) -> &'a [u8] {
         self.raw
     }
@@ -56,14 +70,14 @@ impl<'a> Text<'a> {
     where
         'a: 'b,
     {
-        if !self.escaped
+        if self.spelling == Spelling::Plain
             && let Ok(text) = std::str::from_utf8(self.raw)
         {
             return text;
         }
         buffer.clear();
         let mut rest = self.raw;
-        if self.escaped {
+        if self.spelling == Spelling::Escaped {
             while let Some(at) = memchr::memchr(b'\\', rest) {
                 buffer.push_str(&String::from_utf8_lossy(&rest[..at]));
                 rest = decode_escape(&rest[at + 1..], buffer);
@@ -317,7 +331,7 @@ impl<'a, S: Scan> Raw<'a, S> {
     #[inline]
     fn quoted(&mut self) -> Result<Text<'a>, Declined> {
         match self.short_string() {
-            Some(raw) => Ok(Text { raw, escaped: false }),
+            Some(raw) => Ok(Text::plain(raw)),
             None => self.long_string::<false>().map(|(text, _)| text),
         }
     }
@@ -329,7 +343,7 @@ impl<'a, S: Scan> Raw<'a, S> {
             Some(raw) => {
                 let units = raw.len() as u32;
                 Ok((
-                    Text { raw, escaped: false },
+                    Text::plain(raw),
                     Shape {
                         units,
                         ..Shape::default()
@@ -345,16 +359,18 @@ impl<'a, S: Scan> Raw<'a, S> {
     fn long_string<const MEASURE: bool>(&mut self) -> Result<(Text<'a>, Shape), Declined> {
         self.expect(b'"')?;
         let start = self.at;
-        let Scanned { end, shape } = S::string::<MEASURE>(self.bytes, start)?;
+        let Scanned {
+            end,
+            has_escapes,
+            shape,
+        } = S::string::<MEASURE>(self.bytes, start)?;
         self.at = end + 1;
         let raw = &self.bytes[start..end];
-        Ok((
-            Text {
-                raw,
-                escaped: shape.escaped,
-            },
-            shape,
-        ))
+        let spelling = match has_escapes {
+            true => Spelling::Escaped,
+            false => Spelling::Plain,
+        };
+        Ok((Text { raw, spelling }, shape))
     }
 
     /// Consumes exactly these bytes if they are right here (and are not among the last few of the slice: one window
@@ -398,7 +414,7 @@ impl<'a, S: Scan> Raw<'a, S> {
             return Ok(None);
         }
         let key = self.quoted()?;
-        if key.escaped {
+        if key.spelling == Spelling::Escaped {
             return Err(Declined);
         }
         self.expect(b':')?;
@@ -427,7 +443,7 @@ impl<'a, S: Scan> Raw<'a, S> {
     }
 
     /// A number token of ordinary length. The unusual ones are left to simd-json.
-    #[inline]
+    #[inline(never)]
     fn number_token(&mut self) -> Result<&'a [u8], Declined> {
         self.next_byte();
         let start = self.at;
@@ -643,7 +659,7 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
     #[inline]
     fn text(&mut self) -> Result<Option<Text<'a>>, Declined> {
         if let Some(raw) = self.short_string() {
-            return Ok(Some(Text { raw, escaped: false }));
+            return Ok(Some(Text::plain(raw)));
         }
         if self.takes(b"null") {
             return Ok(None);
@@ -853,9 +869,7 @@ mod tests {
     use super::super::skim::Portable;
     use super::*;
 
-    fn shown(mut record: Record<'_>) -> String {
-        // Speaks of the source, not of the text.
-        record.system_shape.escaped = false;
+    fn shown(record: Record<'_>) -> String {
         format!("{record:?}")
     }
 

@@ -296,6 +296,9 @@ macro_rules! members {
     };
 }
 
+// What few lines have is read by functions that are never inlined: the code that every line runs through is larger than
+// the processor's first cache as it is.
+
 /// Reads one record. On `Err` nothing of `record` may be used.
 pub fn read<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
     record.clear();
@@ -321,6 +324,11 @@ fn read_setting<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> R
         [record.cwd, record.session, record.version, record.branch] = texts;
         return Ok(());
     }
+    read_new_setting(source, record)
+}
+
+#[inline(never)]
+fn read_new_setting<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
     let mark = source.mark();
     source.skip()?;
     if source.takes_key(b",\"entrypoint\":") {
@@ -393,6 +401,7 @@ fn read_message<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> R
 }
 
 /// The message that a sub-agent's progress record carries: its usage, not its content.
+#[inline(never)]
 fn read_progress<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
     members!(source, key => match key {
         b"type" => record.subtype = source.text()?,
@@ -436,6 +445,7 @@ fn read_usage<'a, S: Source<'a>>(source: &mut S, slot: &mut Option<Usage>) -> Re
     Ok(())
 }
 
+#[inline(never)]
 fn read_iterations<'a, S: Source<'a>>(source: &mut S, usage: &mut Usage) -> Result<(), Declined> {
     *usage = Usage::default();
     if source.peek()? != Kind::Array {
@@ -634,6 +644,7 @@ fn read_result<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Resu
     Ok(())
 }
 
+#[inline(never)]
 fn read_result_part<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
     let mut part = Block::default();
     let mut has_source = false;
@@ -654,6 +665,7 @@ fn read_result_part<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) ->
 }
 
 /// What an attachment shows: the texts under the keys that the client turns into user content.
+#[inline(never)]
 fn read_attachment<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
     record.attachment = None;
     record.attachment_shape = Shape::default();
@@ -686,6 +698,7 @@ fn text_shape<'a, S: Source<'a>>(source: &mut S) -> Result<Shape, Declined> {
     Ok(total)
 }
 
+#[inline(never)]
 fn add_text_shape<'a, S: Source<'a>>(source: &mut S, total: &mut Shape) -> Result<(), Declined> {
     match source.peek()? {
         Kind::String => {
@@ -714,6 +727,7 @@ fn add_text_shape<'a, S: Source<'a>>(source: &mut S, total: &mut Shape) -> Resul
     Ok(())
 }
 
+#[cold]
 fn read_compaction<'a, S: Source<'a>>(source: &mut S) -> Result<Option<Compaction<'a>>, Declined> {
     if source.peek()? != Kind::Object {
         return source.skip().map(|()| None);

@@ -31,8 +31,6 @@ pub struct Shape {
     /// Bytes of the text in UTF-8 beyond one per UTF-16 unit: 0 for ASCII, 1 for most accented letters, 2 for
     /// Chinese characters and emoji. Says how far the text is from the Latin script.
     pub wide: u32,
-    /// Whether the raw bytes contain any escape, that is, whether decoding changes them.
-    pub escaped: bool,
 }
 
 impl Shape {
@@ -49,7 +47,9 @@ impl Shape {
 pub struct Scanned {
     /// Index of the closing quote.
     pub end: usize,
-    /// The shape; all zero except `escaped` when only skipping.
+    /// Whether there are any escapes, that is, whether decoding changes the text.
+    pub has_escapes: bool,
+    /// The shape; all zero when only skipping.
     pub shape: Shape,
 }
 
@@ -117,7 +117,11 @@ impl Escapes {
         if value < 0xdc00 {
             half(letter_at + 5).is_some_and(|low| (0xdc00..0xe000).contains(&low))
         } else {
-            letter_at >= 7 && half(letter_at - 7).is_some_and(|high| (0xd800..0xdc00).contains(&high))
+            // What looks like the other half is plain text if its own backslash is escaped.
+            let backslashes = |at: usize| bytes[..=at].iter().rev().take_while(|byte| **byte == b'\\').count();
+            letter_at >= 7
+                && half(letter_at - 7).is_some_and(|high| (0xd800..0xdc00).contains(&high))
+                && backslashes(letter_at - 7) % 2 == 1
         }
     }
 
@@ -129,7 +133,6 @@ impl Escapes {
             escapes: self.all - self.needless,
             long_escapes: self.long,
             wide: u32::try_from(wide + u64::from(self.wide)).unwrap_or(u32::MAX),
-            escaped: self.all > 0,
         }
     }
 }
@@ -190,12 +193,13 @@ fn finish<const MEASURE: bool>(end: usize, escapes: &Escapes, length: usize, uni
     let shape = if MEASURE {
         escapes.shape(units, length as u64 - units)
     } else {
-        Shape {
-            escaped: escapes.all > 0,
-            ..Shape::default()
-        }
+        Shape::default()
     };
-    Scanned { end, shape }
+    Scanned {
+        end,
+        has_escapes: escapes.all > 0,
+        shape,
+    }
 }
 
 /// The end of a string that is short and plain: ASCII without escapes, ending within `STEPS` times 16 bytes (at most
@@ -265,30 +269,46 @@ mod avx2 {
     #[derive(Clone, Copy)]
     struct Block(__m256i, __m256i);
 
+    /// What matters in a block.
+    struct Marks {
+        /// Bytes after the backslash of an escape.
+        escaped: u64,
+        /// Quotes and control characters that are not escaped.
+        stops: u64,
+        /// Escaped bytes that are none of the usual letters.
+        unusual: u64,
+        /// 1 if the first byte of the next block is escaped.
+        carry: u64,
+    }
+
     impl Block {
+        #[inline(always)]
+        fn load_whole(bytes: &[u8; STEP]) -> Block {
+            // SAFETY: both halves are inside the 64 bytes; the rest as in `mask`. The loads have no alignment demand.
+            unsafe {
+                Block(
+                    _mm256_loadu_si256(bytes.as_ptr().cast()),
+                    _mm256_loadu_si256(bytes.as_ptr().add(32).cast()),
+                )
+            }
+        }
+
         /// The 64 bytes from `at` on; zeroes, which read as control characters, stand for what is beyond the slice.
         #[inline(always)]
         fn load(bytes: &[u8], at: usize) -> Block {
-            match bytes.get(at..at + STEP) {
-                // SAFETY: the window has 64 bytes; the rest as in `mask`. The loads have no alignment demand.
-                Some(window) => unsafe {
-                    Block(
-                        _mm256_loadu_si256(window.as_ptr().cast()),
-                        _mm256_loadu_si256(window.as_ptr().add(32).cast()),
-                    )
-                },
+            match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+                Some(block) => Self::load_whole(block),
                 None => Self::load_end(bytes, at),
             }
         }
 
-        /// Kept apart so that the loop does not carry the padded copy around.
         #[cold]
         #[inline(never)]
         fn load_end(bytes: &[u8], at: usize) -> Block {
             let mut padded = [0u8; STEP];
             let rest = bytes.get(at..).unwrap_or_default();
             padded[..rest.len()].copy_from_slice(rest);
-            Self::load(&padded, 0)
+            Self::load_whole(&padded)
         }
 
         #[inline(always)]
@@ -311,6 +331,24 @@ mod avx2 {
             }
         }
 
+        /// What matters in a block whose first byte is escaped if `carry` is 1.
+        #[inline(always)]
+        fn marks(self, carry: u64) -> Marks {
+            let backslashes = self.equals(b'\\');
+            // A run of backslashes alternates; the subtraction lets the carry run through each one (the method of
+            // simdjson).
+            let potential = backslashes & !carry;
+            let codes = (potential << 1 | ODD).wrapping_sub(potential) ^ ODD;
+            let escaped = codes ^ (backslashes | carry);
+            Marks {
+                escaped,
+                // An escaped control character is no stop, but no letter either.
+                stops: self.stops() & !escaped,
+                unusual: escaped & !self.usual_letters(),
+                carry: (codes & backslashes) >> 63,
+            }
+        }
+
         /// Quotes and control characters: where a string ends, or must not go on.
         #[inline(always)]
         fn stops(self) -> u64 {
@@ -324,12 +362,6 @@ mod avx2 {
                 };
                 Self::mask(stops(self.0), stops(self.1))
             }
-        }
-
-        #[inline(always)]
-        fn is_ascii(self) -> bool {
-            // SAFETY: as in `mask`.
-            unsafe { _mm256_movemask_epi8(_mm256_or_si256(self.0, self.1)) == 0 }
         }
 
         /// Bytes that start a character, and those that start one of two UTF-16 units.
@@ -384,6 +416,29 @@ mod avx2 {
         }
     }
 
+    /// Whether blocks had bytes outside ASCII, gathered without a branch.
+    struct Wide(__m256i);
+
+    impl Wide {
+        #[inline(always)]
+        fn none() -> Wide {
+            // SAFETY: as in `Block::mask`.
+            Wide(unsafe { _mm256_set1_epi8(0) })
+        }
+
+        #[inline(always)]
+        fn add(&mut self, block: Block) {
+            // SAFETY: as in `Block::mask`.
+            self.0 = unsafe { _mm256_or_si256(self.0, _mm256_or_si256(block.0, block.1)) };
+        }
+
+        #[inline(always)]
+        fn any(&self) -> bool {
+            // SAFETY: as in `Block::mask`.
+            unsafe { _mm256_movemask_epi8(self.0) != 0 }
+        }
+    }
+
     impl Scan for Avx2 {
         #[inline]
         fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined> {
@@ -398,66 +453,79 @@ mod avx2 {
     fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined> {
         let mut escapes = Escapes::default();
         let mut at = start;
-        // Escapes of all kinds, counted here because `escapes` lives in memory.
-        let mut all = 0u32;
-        // Bytes beyond one per unit, counted where the text is not ASCII.
-        let mut beyond = 0u64;
-        // The first block that is not ASCII: from there on the text must be checked.
-        let mut wide_from = usize::MAX;
-        // Bit 0 is set when the first byte of the next block is escaped by the last one of this block.
+        let mut wide = Wide::none();
         let mut carry = 0u64;
         loop {
+            // Blocks that hold nothing unusual. All take the same steps, whether they have escapes or not: half of the
+            // blocks of a text have some, and which half nobody can guess. No call is made in this loop, so that
+            // everything it needs stays in registers.
+            let mut all = 0u32;
+            for block in bytes.get(at..).unwrap_or_default().as_chunks::<STEP>().0 {
+                let block = Block::load_whole(block);
+                let marks = block.marks(carry);
+                if marks.stops | marks.unusual != 0 {
+                    break;
+                }
+                all += marks.escaped.count_ones();
+                carry = marks.carry;
+                if MEASURE {
+                    wide.add(block);
+                }
+                at += STEP;
+            }
             let block = Block::load(bytes, at);
-            let backslashes = block.equals(b'\\');
-            let mut stops = block.stops();
+            let Marks {
+                escaped,
+                stops,
+                unusual,
+                carry: next_carry,
+            } = block.marks(carry);
+            carry = next_carry;
             // Bits before the first stop belong to the string.
-            let mut inside = stops.wrapping_sub(1) & !stops;
-            if backslashes | carry != 0 {
-                // Which bytes are escaped, and which backslashes start an escape. A run of backslashes
-                // alternates; the subtraction lets the carry run through each one (the method of simdjson).
-                let potential = backslashes & !carry;
-                let codes = (potential << 1 | ODD).wrapping_sub(potential) ^ ODD;
-                let escaped = codes ^ (backslashes | carry);
-                let starters = codes & backslashes;
-                carry = starters >> 63;
-                // An escaped control character is no stop, but no letter either.
-                stops &= !escaped;
-                inside = stops.wrapping_sub(1) & !stops;
-                all += (starters & inside).count_ones();
-                let mut letters = escaped & inside & !block.usual_letters();
-                while letters != 0 {
-                    let letter_at = at + letters.trailing_zeros() as usize;
-                    match bytes.get(letter_at) {
-                        Some(b'b' | b'r') => {}
-                        Some(b'/' | b'u') => escapes.rare(bytes, letter_at)?,
-                        _ => return Err(Declined),
-                    }
-                    letters &= letters - 1;
+            let inside = stops.wrapping_sub(1) & !stops;
+            escapes.all += all + (escaped & inside).count_ones();
+            let mut letters = unusual & inside;
+            while letters != 0 {
+                let letter_at = at + letters.trailing_zeros() as usize;
+                match bytes.get(letter_at) {
+                    Some(b'b' | b'r') => {}
+                    Some(b'/' | b'u') => escapes.rare(bytes, letter_at)?,
+                    _ => return Err(Declined),
                 }
+                letters &= letters - 1;
             }
-            if MEASURE && !block.is_ascii() {
-                wide_from = wide_from.min(at);
-                let (starts, fours) = block.starts();
-                let high = block.wide() & inside;
-                let units = (starts & high).count_ones() + (fours & inside).count_ones();
-                // May pass below zero inside a character that two blocks share, and in text that is not UTF-8.
-                beyond = beyond.wrapping_add(u64::from(high.count_ones()).wrapping_sub(u64::from(units)));
+            if stops == 0 {
+                if MEASURE {
+                    wide.add(block);
+                }
+                at += STEP;
+                continue;
             }
-            if stops != 0 {
-                let end = at + stops.trailing_zeros() as usize;
-                if bytes.get(end) != Some(&b'"') {
+            let end = at + stops.trailing_zeros() as usize;
+            if bytes.get(end) != Some(&b'"') {
+                return Err(Declined);
+            }
+            let mut units = (end - start) as u64;
+            if MEASURE && (wide.any() || block.wide() & inside != 0) {
+                let text = &bytes[start..end];
+                if simdutf8::basic::from_utf8(text).is_err() {
                     return Err(Declined);
                 }
-                let wide = bytes.get(wide_from..end).unwrap_or_default();
-                if MEASURE && !wide.is_empty() && simdutf8::basic::from_utf8(wide).is_err() {
-                    return Err(Declined);
-                }
-                escapes.all = all;
-                let units = ((end - start) as u64).wrapping_sub(beyond);
-                return Ok(finish::<MEASURE>(end, &escapes, end - start, units));
+                units = count_units(text);
             }
-            at += STEP;
+            return Ok(finish::<MEASURE>(end, &escapes, end - start, units));
         }
+    }
+
+    /// [`super::count_units`], many at a time.
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
+    fn count_units(text: &[u8]) -> u64 {
+        let (blocks, rest) = text.as_chunks::<STEP>();
+        let units = blocks.iter().map(|block| {
+            let (starts, fours) = Block::load_whole(block).starts();
+            u64::from(starts.count_ones() + fours.count_ones())
+        });
+        units.sum::<u64>() + super::count_units(rest)
     }
 }
 
@@ -513,6 +581,8 @@ mod tests {
         check(br#"\x41""#, Err(()));
         check(br#"\u12g4""#, Err(()));
         check(br#"\ud83d alone""#, Err(()));
+        check(br#"\\ud83d\ude00""#, Err(()));
+        check(br#"\\\ud83d\ude00""#, Ok((14, 3, 1)));
         check(b"\xff\"", Err(()));
         check(b"ends in a backslash\\", Err(()));
     }

@@ -13,6 +13,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
 
+fn raw<'a>(text: Option<Text<'a>>) -> &'a [u8] {
+    text.map_or(&[], |text| text.raw())
+}
+
 /// Hashes ids that are already evenly spread: takes their low bits. Never used for anything that is printed.
 #[derive(Default)]
 pub struct SpreadHasher(u64);
@@ -78,9 +82,14 @@ impl Builder {
 
     /// The number of a string.
     fn name(&mut self, text: &str) -> Name {
-        if let Some(&name) = self.names.get(text) {
-            return name;
+        match self.names.get(text) {
+            Some(&name) => name,
+            None => self.new_name(text),
         }
+    }
+
+    #[cold]
+    fn new_name(&mut self, text: &str) -> Name {
         let name = self.log.strings.len() as Name;
         self.log.strings.push(text.into());
         self.names.insert(text.into(), name);
@@ -94,9 +103,15 @@ impl Builder {
             .recent_names
             .iter()
             .find(|name| self.log.strings[**name as usize].as_bytes() == text.raw());
-        if let Some(&name) = recent {
-            return name;
+        match recent {
+            Some(&name) => name,
+            None => self.other_name(text),
         }
+    }
+
+    /// The name of a text that was not among the last few.
+    #[inline(never)]
+    fn other_name(&mut self, text: Text<'_>) -> Name {
         let mut buffer = std::mem::take(&mut self.buffer);
         let decoded = text.decode(&mut buffer);
         let is_plain = decoded.as_bytes() == text.raw();
@@ -116,32 +131,40 @@ impl Builder {
         {
             return Some(*id);
         }
-        let (id, is_uuid) = Id::read(text.raw());
-        if !is_uuid {
-            let mut buffer = std::mem::take(&mut self.buffer);
-            let decoded = text.decode(&mut buffer);
-            let id = Id::read(decoded.as_bytes()).0;
-            if !self.log.odd_ids.iter().rev().take(64).any(|(known, _)| *known == id) {
-                let name = self.name(decoded);
-                self.log.odd_ids.push((id, name));
-            }
-            self.buffer = buffer;
-            return Some(id);
+        Some(match Id::read(text.raw()) {
+            (id, true) => id,
+            (_, false) => self.odd_id(text),
+        })
+    }
+
+    /// An id that is no UUID is kept by name too.
+    #[cold]
+    fn odd_id(&mut self, text: Text<'_>) -> Id {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let decoded = text.decode(&mut buffer);
+        let id = Id::read(decoded.as_bytes()).0;
+        if !self.log.odd_ids.iter().rev().take(64).any(|(known, _)| *known == id) {
+            let name = self.name(decoded);
+            self.log.odd_ids.push((id, name));
         }
-        Some(id)
+        self.buffer = buffer;
+        id
     }
 
     fn scope(&mut self, record: &wire::Record<'_>) -> u32 {
         let texts = [record.session, record.agent, record.version, record.cwd, record.branch];
-        fn raw<'a>(text: Option<Text<'a>>) -> &'a [u8] {
-            text.map_or(&[], |text| text.raw())
-        }
         if let Some(scope) = self.recent.scope
             && self.recent.is_sidechain == record.is_sidechain
             && std::iter::zip(&self.recent.texts, texts).all(|(known, text)| known == raw(text))
         {
             return scope;
         }
+        self.other_scope(record, texts)
+    }
+
+    /// A scope that is not the one of the record before.
+    #[cold]
+    fn other_scope(&mut self, record: &wire::Record<'_>, texts: [Option<Text<'_>>; 5]) -> u32 {
         let [session, agent, version, cwd, branch] = texts.map(|text| self.name_text(text));
         let scope = Scope {
             session,
@@ -211,9 +234,7 @@ impl Builder {
             b"progress" => RecordKind::Progress,
             b"attachment" => RecordKind::Attachment,
             _ => {
-                let mut buffer = String::new();
-                let name = record.kind.map_or("(none)", |kind| kind.decode(&mut buffer)).to_owned();
-                self.count_kind(&name);
+                self.count_other_kind(record);
                 if record.uuid.is_none() {
                     return;
                 }
@@ -274,34 +295,42 @@ impl Builder {
         });
     }
 
+    #[inline(never)]
+    fn count_other_kind(&mut self, record: &wire::Record<'_>) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.count_kind(record.kind.map_or("(none)", |kind| kind.decode(&mut buffer)));
+        self.buffer = buffer;
+    }
+
     fn count_known_kind(&mut self, kind: RecordKind, record: &wire::Record<'_>) {
-        let detail = record
-            .subtype
-            .or(record.attachment)
-            .map_or(&[][..], |detail| detail.raw());
+        let detail = raw(record.subtype.or(record.attachment));
         let known = self
             .kind_names
             .iter_mut()
             .find(|(known, text, ..)| *known == kind && text == detail);
         match known {
             Some((.., count)) => *count += 1,
-            None => {
-                let family = match kind {
-                    RecordKind::User => "user",
-                    RecordKind::Assistant => "assistant",
-                    RecordKind::System | RecordKind::Boundary | RecordKind::MicroBoundary => "system",
-                    RecordKind::Progress => "progress",
-                    RecordKind::Attachment => "attachment",
-                    RecordKind::Other => "(none)",
-                };
-                let mut buffer = String::new();
-                let name = match record.subtype.or(record.attachment) {
-                    None => self.name(family),
-                    Some(detail) => self.name(&format!("{family}/{}", detail.decode(&mut buffer))),
-                };
-                self.kind_names.push((kind, detail.to_vec(), name, 1));
-            }
+            None => self.new_kind(kind, record),
         }
+    }
+
+    #[cold]
+    fn new_kind(&mut self, kind: RecordKind, record: &wire::Record<'_>) {
+        let family = match kind {
+            RecordKind::User => "user",
+            RecordKind::Assistant => "assistant",
+            RecordKind::System | RecordKind::Boundary | RecordKind::MicroBoundary => "system",
+            RecordKind::Progress => "progress",
+            RecordKind::Attachment => "attachment",
+            RecordKind::Other => "(none)",
+        };
+        let detail = record.subtype.or(record.attachment);
+        let mut buffer = String::new();
+        let name = match detail {
+            None => self.name(family),
+            Some(detail) => self.name(&format!("{family}/{}", detail.decode(&mut buffer))),
+        };
+        self.kind_names.push((kind, raw(detail).to_vec(), name, 1));
     }
 
     /// Moves the counts of record types to where all kinds are counted.
@@ -338,6 +367,7 @@ impl Builder {
         Some(number)
     }
 
+    #[cold]
     fn push_boundary(&mut self, compaction: &wire::Compaction<'_>) -> u32 {
         let mut kept = compaction
             .kept
@@ -360,6 +390,7 @@ impl Builder {
         self.log.boundaries.len() as u32 - 1
     }
 
+    #[inline(never)]
     fn push_attachment(&mut self, record: &wire::Record<'_>, scope: u32) {
         let mut block = Block::new(BlockKind::Attachment);
         block.units = record.attachment_shape.units;
@@ -721,7 +752,12 @@ impl Minute {
             let seconds = digit(17) * 10 + digit(18);
             return self.start + seconds * 1000 + digit(20) * 100 + digit(21) * 10 + digit(22);
         }
-        let time = parse_time(text);
+        self.read_anew(usual, is_seconds)
+    }
+
+    #[inline(never)]
+    fn read_anew(&mut self, usual: &[u8; 24], is_seconds: bool) -> Time {
+        let time = parse_time(usual);
         if time != NO_TIME && is_seconds {
             self.text.copy_from_slice(&usual[..17]);
             self.start = time.div_euclid(60_000) * 60_000;
