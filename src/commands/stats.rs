@@ -670,6 +670,7 @@ fn size_text(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::audit;
     use crate::output::docs;
     use crate::problem::Kind;
 
@@ -684,6 +685,9 @@ mod tests {
             ("<!-- columns: day -->", docs(&columns(By::Day, false))),
             ("<!-- columns: tool -->", docs(TOOL_COLUMNS)),
             ("<!-- columns: quality -->", docs(quality::COLUMNS)),
+            ("<!-- columns: audit -->", docs(audit::COLUMNS)),
+            ("<!-- columns: audit thresholds -->", docs(audit::THRESHOLDS)),
+            ("<!-- columns: audit setting -->", docs(audit::CHECKED)),
             ("<!-- problems -->", problem_docs()),
         ];
         for (marker, table) in tables {

@@ -20,6 +20,7 @@ mod table;
 use std::io::{self, BufWriter, Write};
 
 pub use columns::{Column, InTable, Unit, Value, docs};
+pub use human::cell as for_people;
 pub use table::Look;
 
 /// How rows are written.

@@ -1,3 +1,5 @@
 //! What was recorded at compactions: looked at for itself (`audit`), and held against what a policy predicts (`validate`).
 
+pub mod audit;
+pub mod thresholds;
 pub mod validate;

@@ -1,0 +1,681 @@
+//! `backcast audit`: what was recorded at compactions.
+
+use super::Ending;
+use super::policy::{of_trace, resolve};
+use super::reading::{close, problem_counts, with_logs};
+use super::writing::{emit, load_prices};
+use crate::cli::AuditArgs;
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit, Value, for_people};
+use crate::policy::presets::Policies;
+use crate::policy::{self, Policy};
+use crate::problem::{Problem, ProblemRow};
+use crate::recorded::audit::{Boundary, InForce, Kind, Remark, Totals, boundaries};
+use crate::recorded::thresholds::{Checked, EFFECTS, Effect, Evidence, Group, Verdict, check, evidence};
+use crate::session::log::NO_TIME;
+use crate::session::thread::{Session, thread};
+use crate::sim::inference::infer;
+use crate::sim::trace::{Trigger, trace};
+use crate::tokens::ratios::RatioTable;
+use anyhow::Result;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// Version of every output of this command; see docs/outputs.md.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Runs it.
+pub fn run(args: &AuditArgs) -> Result<Ending> {
+    let (usual, setting) = part(resolve(&args.policy)?)?;
+    let prices = load_prices(args.policy.prices.as_deref())?;
+    let table = RatioTable::built_in();
+    let (sessions, problems) = with_logs(&args.input, false, |reading| {
+        let corpus = reading.corpus;
+        let (sessions, defects) = corpus.map_sessions(|id, parts| {
+            let session = Session::new(id, parts);
+            let mut audited = Audited::default();
+            for chain in &thread(&session).chains {
+                let trace = trace(&session, chain, table);
+                let (policies, prices_of) = of_trace(&usual, &prices, &trace);
+                let windows = infer(&trace, &policies, &prices_of);
+                let in_force = InForce {
+                    trace: &trace,
+                    policies: &policies,
+                    prices: &prices_of,
+                    windows: &windows,
+                };
+                let found = boundaries(&in_force);
+                let contexts = in_force.contexts();
+                for (group, seen) in evidence(&in_force, &usual, &found, &contexts) {
+                    audited.add_evidence(group, seen);
+                }
+                if let Some(setting) = setting.as_ref().filter(|_| !trace.is_sidechain) {
+                    let (with_setting, _) = of_trace(&setting.policies, &prices, &trace);
+                    let checked = check(&in_force, &with_setting, &found, &contexts);
+                    audited.checked.extend(checked.map(|checked| (id.to_owned(), checked)));
+                }
+                audited
+                    .rows
+                    .extend(found.into_iter().map(|found| Row::new(&session, &trace.agent, found)));
+            }
+            audited
+        });
+        let mut problems = corpus.problems;
+        problems.extend(defects);
+        (sessions, problems)
+    })?;
+    let view = View::new(args, sessions, setting.map(|setting| setting.given), &problems);
+    emit(&args.out, |out, look| view.write(out, look))?;
+    Ok(close(&args.input, &problems))
+}
+
+/// What a user set that bears on the threshold.
+struct Chosen {
+    /// Policies with it.
+    policies: Policies,
+    /// Key, value, and where it comes from.
+    given: Vec<(&'static str, String, String)>,
+}
+
+/// Parts what the client would do by itself from what the user set: only held against the former does the record show
+/// whether the latter took effect.
+fn part(policies: Policies) -> Result<(Policies, Option<Chosen>)> {
+    const KEYS: [&str; 4] = ["window.percent", "window.override", "switch.auto", "switch.compaction"];
+    let default = Policy::default();
+    let mut usual = policies.clone();
+    let mut given = Vec::new();
+    for name in KEYS {
+        let key = policy::key(name)?;
+        let Some(origin) = policies
+            .origins
+            .get(key.name)
+            .filter(|origin| !origin.starts_with("preset "))
+        else {
+            continue;
+        };
+        let (value, unset) = ((key.get)(policies.of(None)), (key.get)(&default));
+        if value != unset {
+            given.push((key.name, value.to_string(), origin.clone()));
+            usual.assign(&format!("{name}={unset}"), "default")?;
+        }
+    }
+    let chosen = (!given.is_empty()).then_some(Chosen { policies, given });
+    Ok((usual, chosen))
+}
+
+/// What was found in one session.
+#[derive(Default)]
+struct Audited {
+    rows: Vec<Row>,
+    groups: BTreeMap<Group, Evidence>,
+    checked: Vec<(String, Checked)>,
+}
+
+impl Audited {
+    fn add_evidence(&mut self, group: Group, seen: Evidence) {
+        match self.groups.get_mut(&group) {
+            Some(known) => known.merge(seen),
+            None => {
+                self.groups.insert(group, seen);
+            }
+        }
+    }
+}
+
+/// A boundary and where it is.
+#[derive(Clone)]
+pub struct Row {
+    session: String,
+    project: String,
+    agent: String,
+    path: String,
+    line: u32,
+    found: Boundary,
+}
+
+impl Row {
+    fn new(session: &Session<'_>, agent: &str, found: Boundary) -> Row {
+        let record = session.record(found.node);
+        let log = session.log(found.node);
+        Row {
+            session: session.id.to_owned(),
+            project: log.string(log.scope_of(record).cwd).to_owned(),
+            agent: agent.to_owned(),
+            path: session.part(found.node).path.clone(),
+            line: record.line,
+            found,
+        }
+    }
+
+    fn trigger(&self) -> &'static str {
+        match self.found.trigger {
+            Trigger::Auto => "auto",
+            Trigger::Manual => "manual",
+            Trigger::Unknown => "unknown",
+        }
+    }
+
+    fn remarks(&self) -> Option<String> {
+        let names = self.found.remarks().into_iter().map(Remark::name).collect::<Vec<_>>();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+}
+
+fn text(text: &str) -> Value {
+    if text.is_empty() { Value::None } else { text.into() }
+}
+
+macro_rules! columns {
+    ($($name:literal $title:literal $unit:ident $room:ident, $about:literal, $get:expr;)+) => {
+        &[$(Column {
+            name: $name,
+            title: $title,
+            unit: Unit::$unit,
+            about: $about,
+            in_table: InTable::$room,
+            get: $get,
+        },)+]
+    };
+}
+
+/// Columns of boundaries.
+pub const COLUMNS: &[Column<Row>] = columns! {
+    "session" "Session" Text Always, "Session id.", |row| row.session.as_str().into();
+    "agent" "Agent" Text Never, "Sub-agent id; empty for the main agent.", |row| text(&row.agent);
+    "project" "Project" Text Never, "Working directory.", |row| text(&row.project);
+    "time" "Time" Time Never, "When it was written.", |row| (row.found.time != NO_TIME).then_some(row.found.time).into();
+    "version" "Version" Text Never, "Version of the client.", |row| row.found.version.to_string().into();
+    "model" "Model" Text Never, "Model of the call before it.", |row| text(&row.found.model);
+    "trigger" "Trigger" Text Never, "`auto`, `manual`, or `unknown` (a summary of an old client that wrote no boundary).", |row| row.trigger().into();
+    "kind" "Kind" Text Never, "`full`; `partial` if records were kept; `micro` if it only cleared results.", |row| row.found.kind.name().into();
+    "recorded_tokens" "Recorded" Tokens Never, "Tokens before, as recorded; of a micro-compaction, those of all results that could go.", |row| row.found.pre_tokens.into();
+    "recorded_after_tokens" "Recorded after" Tokens Never, "Tokens after, as recorded: without system prompt and tools.", |row| row.found.post_tokens.into();
+    "window_before" "Before" Tokens Never, "Window on the wire before: what the last call sent and was answered.", |row| row.found.before.into();
+    "window_after" "After" Tokens Never, "Window on the wire after: what the first call sent.", |row| row.found.after.into();
+    "freed_tokens" "Freed" Tokens Never, "The difference of the two.", |row| row.found.freed().into();
+    "net_negative" "Grew" Flag Never, "Whether the window was larger after than before.", |row| row.found.has_grown().into();
+    "rebuilt_tokens" "Rebuilt" Tokens Never, "Window after, beyond system prompt and tools of the session's first call; empty if these are not known.", |row| row.found.rebuilt.into();
+    "summary_tokens" "Summary" Tokens Never, "Tokens of the summary.", |row| row.found.summary.into();
+    "calls_since" "Calls" Count Never, "Calls since the compaction before, or since the start.", |row| row.found.calls_since.into();
+    "turns_since" "Turns" Count Never, "Turns that began since then.", |row| row.found.turns_since.into();
+    "recompaction" "Again" Flag Never, "Whether the chain was compacted before.", |row| row.found.is_again.into();
+    "took_ms" "Took" Millis Never, "How long it took.", |row| row.found.took.map(|(took, _)| took).into();
+    "took_from" "Timed by" Text Never, "`recorded` by the boundary; `clock`: from the last record before it, or from the command that asked for it.", |row| row.found.took.map(|(_, from)| from.name()).into();
+    "window_tokens" "Window" Tokens Never, "Window of the model, inferred; empty if nothing tells.", |row| row.found.window.into();
+    "window_grounds" "Grounds" Text Never, "What it is inferred from: `given`, `version`, `boundary`, `usage`; `silent` and `assumed` tell nothing.", |row| row.found.grounds.name().into();
+    "threshold_tokens" "Threshold" Tokens Never, "Where the policy puts automatic compaction for that version and window; for the smallest window if none is told.", |row| row.found.threshold.into();
+    "over_tokens" "Over" Tokens Never, "Recorded tokens before minus that threshold.", |row| row.found.over().into();
+    "cleared_results" "Cleared" Count Never, "Results that a micro-compaction cleared.", |row| row.found.cleared.into();
+    "saved_tokens" "Saved" Tokens Never, "Tokens that it saved, as recorded.", |row| row.found.saved.into();
+    "leaf_known" "Leaf" Flag Never, "Whether the message that it followed is in the log; if not, the window before may have been larger.", |row| row.found.has_leaf.into();
+    "remarks" "Remarks" Text Never, "`grew`; `lower` than the threshold; `high`: 10,000 or more above it; `little freed` (less than half); `again soon` (fewer than 10 calls); `slow` (over two minutes).", |row| row.remarks().into();
+    "path" "Path" Text Never, "Log.", |row| row.path.as_str().into();
+    "line" "Line" Count Never, "Line of the log, from 1.", |row| row.line.into();
+};
+
+/// What the screen shows of them: it has exact counts where the thousands decide.
+const ON_SCREEN: &[Column<Row>] = columns! {
+    "session" "Session" Text Always, "", |row| row.session.chars().take(8).collect::<String>().into();
+    "version" "Version" Text Always, "", |row| row.found.version.to_string().into();
+    "trigger" "What" Text Always, "", |row| if row.found.kind == Kind::Micro { "micro" } else { row.trigger() }.into();
+    "recorded" "Recorded" Count Always, "", |row| row.found.pre_tokens.into();
+    "after" "After" Tokens Always, "", |row| row.found.after.into();
+    "freed" "Freed" Tokens Always, "", |row| row.found.freed().into();
+    "calls" "Calls" Count Always, "", |row| row.found.calls_since.into();
+    "took" "Took" Millis Always, "", |row| row.found.took.map(|(took, _)| took).into();
+    "remarks" "Remarks" Text Always, "", |row| row.remarks().into();
+    "place" "Place" Text Always, "", |row| format!("{}:{}", row.path, row.line).into();
+};
+
+/// A group of thresholds.
+pub struct ThresholdRow {
+    group: Group,
+    seen: Evidence,
+}
+
+impl ThresholdRow {
+    fn versions(&self) -> String {
+        match self.seen.versions {
+            (first, last) if first == last => first.to_string(),
+            (first, last) if first.0[..2] == last.0[..2] => format!("{first}-{}", last.0[2]),
+            (first, last) => format!("{first}-{last}"),
+        }
+    }
+}
+
+/// Columns of thresholds.
+pub const THRESHOLDS: &[Column<ThresholdRow>] = columns! {
+    "version_first" "First" Text Never, "First version of the client seen.", |row| row.seen.versions.0.to_string().into();
+    "version_last" "Last" Text Never, "Last version seen.", |row| row.seen.versions.1.to_string().into();
+    "model" "Model" Text Never, "Model, without vendor and date.", |row| text(&row.group.family);
+    "window_tokens" "Window" Tokens Never, "Its window; empty if nothing tells.", |row| row.group.window.into();
+    "expected_tokens" "Expected" Tokens Never, "Threshold by the policy; for the smallest window if none is told.", |row| row.seen.expected.into();
+    "chains" "Chains" Count Never, "Chains (main agents and sub-agents).", |row| row.seen.chains.into();
+    "checks" "Checks" Count Never, "Calls that were sent without a compaction before them, with a known context.", |row| row.seen.checks.into();
+    "highest_unfired" "No at" Tokens Never, "Highest context among these: the threshold is above it.", |row| row.seen.unfired.into();
+    "automatic" "Auto" Count Never, "Automatic compactions.", |row| row.seen.fired.len().into();
+    "lowest_fired" "Yes at" Tokens Never, "Lowest recorded tokens before one: the threshold is at most this.", |row| row.seen.lowest().into();
+    "median_fired" "Median" Tokens Never, "Median of them.", |row| row.seen.median().into();
+    "highest_fired" "Highest" Tokens Never, "Highest of them.", |row| row.seen.highest().into();
+    "verdict" "Verdict" Text Never, "`as expected`; `lower`: an override or a smaller window was in force; `higher`: a larger window, or automatic compaction off; `no evidence`: not reached.", |row| row.seen.verdict().name().into();
+    "lower" "Lower" Count Never, "Automatic compactions below the expected threshold.", |row| row.seen.lower().into();
+    "passed_chains" "Passed" Count Never, "Chains that passed the expected threshold without a compaction.", |row| row.seen.passed.into();
+    "about_tokens" "About" Tokens Never, "Where the threshold was instead, if lower.", |row| row.seen.about().into();
+    "about_share" "Share" Share Never, "That as a share of the effective window: what a percentage override would have been.", |row| row.seen.about_share().into();
+};
+
+/// What the screen shows of them.
+const THRESHOLDS_ON_SCREEN: &[Column<ThresholdRow>] = columns! {
+    "versions" "Versions" Text Always, "", |row| row.versions().into();
+    "model" "Model" Text Always, "", |row| text(&row.group.family);
+    "window" "Window" Tokens Always, "", |row| row.group.window.into();
+    "expected" "Expected" Count Always, "", |row| row.seen.expected.into();
+    "auto" "Auto" Count Always, "", |row| row.seen.fired.len().into();
+    "lowest" "Lowest" Count Always, "", |row| row.seen.lowest().into();
+    "unfired" "Not at" Count Always, "", |row| row.seen.unfired.into();
+    "verdict" "Verdict" Text Always, "", |row| row.seen.verdict().name().into();
+    "median" "Median" Count Always, "", |row| row.seen.median().into();
+    "highest" "Highest" Count Always, "", |row| row.seen.highest().into();
+};
+
+/// Columns of sessions that a setting was held against.
+pub const CHECKED: &[Column<(String, Checked)>] = columns! {
+    "session" "Session" Text Never, "Session id.", |row| row.0.as_str().into();
+    "effect" "Effect" Text Never, "`took effect`, `did not take effect`, `took effect in part`, `compacted lower still`, `makes no difference` (an override can only lower the threshold), `not reached`, `window unknown`, or `undecided` (the context jumped over both thresholds at once).", |row| row.1.effect.name().into();
+    "threshold_tokens" "Threshold" Tokens Never, "Threshold with the setting, at the last call; empty if it switches automatic compaction off.", |row| row.1.threshold.into();
+    "usual_tokens" "Usual" Tokens Never, "Threshold without it.", |row| row.1.usual.into();
+    "window_tokens" "Window" Tokens Never, "Window of the model, inferred; empty if nothing tells: then both thresholds are those of the smallest.", |row| row.1.window.into();
+    "highest_unfired" "No at" Tokens Never, "Highest context that did not compact.", |row| row.1.unfired.into();
+    "lowest_fired" "Yes at" Tokens Never, "Lowest recorded tokens before an automatic compaction.", |row| row.1.fired.into();
+};
+
+fn sheet<'a, R>(columns: &'a [Column<R>], rows: &'a [R]) -> Sheet<'a, R> {
+    Sheet {
+        schema_version: SCHEMA_VERSION,
+        columns,
+        rows,
+        total: None,
+    }
+}
+
+/// Columns for a screen: on a narrow one the last few would only squeeze the others.
+fn fitting<R>(columns: &[Column<R>], look: Look, last: usize) -> &[Column<R>] {
+    const WIDE: usize = 110;
+    if look.width >= WIDE {
+        columns
+    } else {
+        &columns[..columns.len() - last]
+    }
+}
+
+/// What is shown.
+struct View<'a> {
+    args: &'a AuditArgs,
+    sessions: usize,
+    rows: Vec<Row>,
+    thresholds: Vec<ThresholdRow>,
+    totals: Totals,
+    given: Option<Vec<(&'static str, String, String)>>,
+    checked: Vec<(String, Checked)>,
+    problems: &'a [Problem],
+}
+
+impl<'a> View<'a> {
+    fn new(
+        args: &'a AuditArgs,
+        sessions: Vec<Audited>,
+        given: Option<Vec<(&'static str, String, String)>>,
+        problems: &'a [Problem],
+    ) -> View<'a> {
+        let totals = Totals::of(
+            sessions
+                .iter()
+                .map(|session| session.rows.iter().map(|row| &row.found).collect()),
+        );
+        let mut all = Audited::default();
+        let count = sessions.len();
+        for session in sessions {
+            for (group, seen) in session.groups {
+                all.add_evidence(group, seen);
+            }
+            all.rows.extend(session.rows);
+            all.checked.extend(session.checked);
+        }
+        let thresholds = all.groups.into_iter();
+        View {
+            args,
+            sessions: count,
+            rows: all.rows,
+            thresholds: thresholds.map(|(group, seen)| ThresholdRow { group, seen }).collect(),
+            totals,
+            given,
+            checked: all.checked,
+            problems,
+        }
+    }
+
+    fn write(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        match self.args.out.format {
+            Format::Table => self.write_text(out, look),
+            Format::Json => self.write_json(out),
+            format => sheet(COLUMNS, &self.rows).write(format, look, out),
+        }
+    }
+
+    fn write_text(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        self.write_headline(out)?;
+        self.write_thresholds(out, look)?;
+        self.write_setting(out)?;
+        if !self.rows.is_empty() {
+            writeln!(out)?;
+            self.write_boundaries(out, look)?;
+            writeln!(out)?;
+            self.write_totals(out)?;
+        }
+        Ok(())
+    }
+
+    fn write_headline(&self, out: &mut dyn Write) -> io::Result<()> {
+        let totals = &self.totals;
+        if self.rows.is_empty() {
+            return writeln!(
+                out,
+                "No compaction is recorded in {}.",
+                count(self.sessions as u64, "session")
+            );
+        }
+        let mut kinds = vec![
+            format!("{} automatic", totals.automatic),
+            format!("{} manual", totals.manual),
+            format!("{} micro", totals.micro),
+        ];
+        if totals.untold > 0 {
+            kinds.push(format!("{} of old clients", totals.untold));
+        }
+        writeln!(
+            out,
+            "{} in {} of {}: {}.",
+            count_of(totals.count(), "boundary", "boundaries"),
+            totals.sessions,
+            count(self.sessions as u64, "session"),
+            kinds.join(", ")
+        )?;
+        let judged = self
+            .thresholds
+            .iter()
+            .map(|row| row.seen.fired.len() as u64)
+            .sum::<u64>();
+        let lower = self.thresholds.iter().map(|row| row.seen.lower()).sum::<u64>();
+        match (judged, lower) {
+            (0, _) => Ok(()),
+            (judged, 0) => writeln!(
+                out,
+                "Automatic compaction came at its usual threshold or above it{}.",
+                if judged == 1 {
+                    String::new()
+                } else {
+                    format!(", all {judged} times")
+                }
+            ),
+            (judged, lower) => writeln!(
+                out,
+                "Automatic compaction came below its usual threshold {lower} of {judged} times."
+            ),
+        }
+    }
+
+    fn write_thresholds(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        let (shown, silent) = self
+            .thresholds
+            .iter()
+            .partition::<Vec<_>, _>(|row| row.seen.verdict() != Verdict::NoEvidence);
+        let rows = shown
+            .iter()
+            .map(|row| ThresholdRow {
+                group: row.group.clone(),
+                seen: row.seen.clone(),
+            })
+            .collect::<Vec<_>>();
+        if !rows.is_empty() {
+            writeln!(out)?;
+            sheet(fitting(THRESHOLDS_ON_SCREEN, look, 2), &rows).write(Format::Table, look, out)?;
+            writeln!(
+                out,
+                "Lowest: the fewest tokens that compacted. Not at: the most that did not."
+            )?;
+        }
+        for row in &rows {
+            if let (Some(about), Some(share)) = (row.seen.about(), row.seen.about_share()) {
+                writeln!(
+                    out,
+                    "{} {}: lower {} of {} times; an override or a smaller window was\n  in force: about {}, {:.0} % of the effective window.",
+                    row.versions(),
+                    row.group.family,
+                    row.seen.lower(),
+                    row.seen.fired.len(),
+                    grouped(about),
+                    share * 100.0
+                )?;
+            }
+        }
+        if rows.iter().any(|row| row.seen.verdict() == Verdict::Higher) {
+            writeln!(out, "Higher: the window was larger, or automatic compaction was off.")?;
+        }
+        if !silent.is_empty() {
+            let highest = silent.iter().filter_map(|row| row.seen.unfired).max();
+            let highest = highest.map_or_else(String::new, |highest| {
+                format!(" (highest context {})", grouped(highest))
+            });
+            writeln!(
+                out,
+                "The threshold was not reached in {}{highest}.",
+                count_of(silent.len() as u64, "more group", "more groups")
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_setting(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Some(given) = &self.given else {
+            if self.args.policy.client_env {
+                writeln!(out, "\nThe client's environment and settings change no threshold.")?;
+            }
+            return Ok(());
+        };
+        writeln!(out)?;
+        for (key, value, origin) in given {
+            writeln!(out, "Setting: {key}={value} ({origin})")?;
+        }
+        for effect in EFFECTS {
+            let sessions = self.checked.iter().filter(|(_, checked)| checked.effect == effect);
+            let number = sessions.clone().count() as u64;
+            if number == 0 {
+                continue;
+            }
+            let examples = match effect {
+                Effect::Took | Effect::DidNot | Effect::InPart | Effect::LowerStill => {
+                    let ids = sessions.take(3).map(|(id, _)| id.chars().take(8).collect::<String>());
+                    let rest = if number > 3 { ", ..." } else { "" };
+                    format!(" ({}{rest})", ids.collect::<Vec<_>>().join(", "))
+                }
+                _ => String::new(),
+            };
+            writeln!(
+                out,
+                "{number:>8}  {}: {}{examples}",
+                if number == 1 { "session" } else { "sessions" },
+                effect.name()
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The boundaries that deserve a look most: by their gravest remark, then by what came free.
+    fn write_boundaries(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        let mut order = (0..self.rows.len()).collect::<Vec<_>>();
+        let rank = |at: usize| {
+            let found = &self.rows[at].found;
+            let gravest = found.remarks().first().copied();
+            (
+                gravest.is_none(),
+                gravest,
+                found.kind == Kind::Micro,
+                found.freed().unwrap_or(i64::MAX),
+                at,
+            )
+        };
+        order.sort_by_key(|&at| rank(at));
+        if self.args.top > 0 {
+            order.truncate(self.args.top);
+        }
+        let shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
+        sheet(fitting(ON_SCREEN, look, 1), &shown).write(Format::Table, look, out)?;
+        if shown.len() < self.rows.len() {
+            writeln!(
+                out,
+                "The {} most remarkable of {} boundaries; --top 0 shows all.",
+                shown.len(),
+                grouped(self.rows.len() as u64)
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_totals(&self, out: &mut dyn Write) -> io::Result<()> {
+        let totals = &self.totals;
+        let timed = totals.timed_recorded + totals.timed_clock;
+        if timed > 0 {
+            writeln!(
+                out,
+                "Time spent compacting: {} in {} ({} recorded, {} by the clock).",
+                duration(totals.took_ms),
+                count(timed, "compaction"),
+                totals.timed_recorded,
+                totals.timed_clock
+            )?;
+        }
+        let mut freed = Vec::new();
+        if totals.compactions() > 0 {
+            freed.push(format!("{} tokens by compactions", thousands(totals.freed.0)));
+        }
+        if totals.micro > 0 {
+            freed.push(format!("{} by clearing", thousands(totals.freed.1)));
+        }
+        writeln!(
+            out,
+            "Freed: {}; {}.",
+            freed.join(", "),
+            match totals.grown {
+                0 => "the window never grew".to_owned(),
+                grown => format!("the window grew {}", count(grown, "time")),
+            }
+        )?;
+        if let Some(after) = totals.median_after {
+            let rebuilt = totals.median_rebuilt.map_or_else(String::new, |rebuilt| {
+                format!(", {} without system prompt and tools", thousands(rebuilt))
+            });
+            writeln!(out, "Window after a compaction, median: {}{rebuilt}.", thousands(after))?;
+        }
+        let distances = [
+            totals.median_first.map(|calls| format!("{calls} to the first")),
+            totals.median_calls.map(|calls| format!("{calls} to the next")),
+        ];
+        let distances = distances.into_iter().flatten().collect::<Vec<_>>();
+        if !distances.is_empty() {
+            writeln!(
+                out,
+                "Calls, median: {}; {} compacted again.",
+                distances.join(", "),
+                count(totals.sessions_again, "session")
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut problems = json!({
+            "total": self.problems.len(),
+            "by_kind": problem_counts(self.problems),
+        });
+        if self.args.input.problems {
+            problems["list"] = json!(self.problems.iter().map(ProblemRow::from).collect::<Vec<_>>());
+        }
+        let document = json!({
+            "schema_version": SCHEMA_VERSION,
+            "totals": self.totals_json(),
+            "thresholds": sheet(THRESHOLDS, &self.thresholds).to_json(),
+            "setting": self.setting_json(),
+            "boundaries": sheet(COLUMNS, &self.rows).to_json(),
+            "problems": problems,
+        });
+        serde_json::to_writer_pretty(&mut *out, &document)?;
+        writeln!(out)
+    }
+
+    fn totals_json(&self) -> Json {
+        let totals = &self.totals;
+        let compactions = totals.compactions();
+        let timed = totals.timed_recorded + totals.timed_clock;
+        json!({
+            "sessions": self.sessions,
+            "sessions_with_boundaries": totals.sessions,
+            "sessions_compacted_again": totals.sessions_again,
+            "boundaries": totals.count(),
+            "automatic": totals.automatic,
+            "manual": totals.manual,
+            "unknown_trigger": totals.untold,
+            "micro": totals.micro,
+            "took_ms": (timed > 0).then_some(totals.took_ms),
+            "timed_by_record": totals.timed_recorded,
+            "timed_by_clock": totals.timed_clock,
+            "untimed": totals.untimed,
+            "freed_tokens": (compactions > 0).then_some(totals.freed.0),
+            "micro_freed_tokens": (totals.micro > 0).then_some(totals.freed.1),
+            "size_unknown": totals.unsized_boundaries,
+            "net_negative": totals.grown,
+            "median_window_after": totals.median_after,
+            "median_rebuilt_tokens": totals.median_rebuilt,
+            "median_calls_to_first": totals.median_first,
+            "median_calls_between": totals.median_calls,
+        })
+    }
+
+    fn setting_json(&self) -> Json {
+        let Some(given) = &self.given else { return Json::Null };
+        let values = given
+            .iter()
+            .map(|(key, value, origin)| json!({"key": key, "value": value, "origin": origin}));
+        let number = |effect: Effect| {
+            self.checked
+                .iter()
+                .filter(|(_, checked)| checked.effect == effect)
+                .count()
+        };
+        let effects = EFFECTS.map(|effect| (effect.name().replace(' ', "_"), json!(number(effect))));
+        json!({
+            "values": values.collect::<Vec<_>>(),
+            "effects": effects.into_iter().collect::<serde_json::Map<_, _>>(),
+            "sessions": sheet(CHECKED, &self.checked).to_json(),
+        })
+    }
+}
+
+fn grouped(number: u64) -> String {
+    for_people(Unit::Count, &number.into())
+}
+
+fn thousands(tokens: impl Into<Value>) -> String {
+    for_people(Unit::Tokens, &tokens.into())
+}
+
+fn duration(millis: u64) -> String {
+    for_people(Unit::Millis, &millis.into())
+}
+
+fn count(number: u64, noun: &str) -> String {
+    count_of(number, noun, &format!("{noun}s"))
+}
+
+fn count_of(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { several })
+}
