@@ -208,7 +208,7 @@ pub const COLUMNS: &[Column<Row>] = columns! {
     "cleared_results" "Cleared" Count Never, "Results that a micro-compaction cleared.", |row| row.found.cleared.into();
     "saved_tokens" "Saved" Tokens Never, "Tokens that it saved, as recorded.", |row| row.found.saved.into();
     "leaf_known" "Leaf" Flag Never, "Whether the message that it followed is in the log; if not, the window before may have been larger.", |row| row.found.has_leaf.into();
-    "remarks" "Remarks" Text Never, "`grew`; `lower` than the threshold; `high`: 10,000 or more above it; `little freed` (less than half); `again soon` (fewer than 10 calls); `slow` (over two minutes).", |row| row.remarks().into();
+    "remarks" "Remarks" Text Never, "`grew`; `lower` than the threshold; `high`: 10,000 or more above it; `little`: less than half came free; `again` after fewer than 10 calls; `slow`: over two minutes.", |row| row.remarks().into();
     "path" "Path" Text Never, "Log.", |row| row.path.as_str().into();
     "line" "Line" Count Never, "Line of the log, from 1.", |row| row.line.into();
 };
@@ -586,7 +586,10 @@ impl<'a> View<'a> {
                 out,
                 "Calls, median: {}; {} compacted again.",
                 distances.join(", "),
-                count(totals.sessions_again, "session")
+                match totals.sessions_again {
+                    0 => "no session".to_owned(),
+                    again => count(again, "session"),
+                }
             )?;
         }
         Ok(())

@@ -144,9 +144,9 @@ pub enum Remark {
     /// It came far above the threshold.
     High,
     /// Less than half of the window came free.
-    LittleFreed,
+    Little,
     /// The one before was only a few calls ago.
-    AgainSoon,
+    Again,
     /// It took long.
     Slow,
 }
@@ -158,8 +158,8 @@ impl Remark {
             Remark::Grew => "grew",
             Remark::Lower => "lower",
             Remark::High => "high",
-            Remark::LittleFreed => "little freed",
-            Remark::AgainSoon => "again soon",
+            Remark::Little => "little",
+            Remark::Again => "again",
             Remark::Slow => "slow",
         }
     }
@@ -248,11 +248,8 @@ impl Boundary {
             (Remark::Grew, self.has_grown() == Some(true)),
             (Remark::Lower, over.is_some_and(|over| over < -(TOLERANCE as i64))),
             (Remark::High, over.is_some_and(|over| over >= FAR_ABOVE as i64)),
-            (Remark::LittleFreed, is_compaction && is_little() == Some(true)),
-            (
-                Remark::AgainSoon,
-                is_compaction && self.is_again && self.calls_since < SOON,
-            ),
+            (Remark::Little, is_compaction && is_little() == Some(true)),
+            (Remark::Again, is_compaction && self.is_again && self.calls_since < SOON),
             (Remark::Slow, self.took.is_some_and(|(took, _)| took > SLOW_MS)),
         ];
         let held = remarks.into_iter().filter(|(_, holds)| *holds);
@@ -466,4 +463,120 @@ impl Totals {
 pub fn median<T: Ord + Copy>(mut list: Vec<T>) -> Option<T> {
     list.sort_unstable();
     list.get(list.len().checked_sub(1)? / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorded::sample::{part, with_chain};
+
+    fn found(script: &str) -> Vec<Boundary> {
+        with_chain(part("2.1.7", script), "", |chain, _, _| boundaries(chain))
+    }
+
+    #[test]
+    fn sizes_come_from_the_calls_around() {
+        let found = found("u a:20000:10 u a:154900:300 u auto:155203 s a:50000:100 u a:51000:100");
+        let [boundary] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(boundary.pre_tokens, Some(155_203));
+        assert_eq!((boundary.before, boundary.after), (Some(155_200), Some(50_000)));
+        assert_eq!(boundary.freed(), Some(105_200));
+        assert_eq!(boundary.threshold, Some(155_000));
+        assert_eq!(boundary.over(), Some(203));
+        assert_eq!((boundary.window, boundary.grounds), (Some(200_000), Grounds::Version));
+        assert_eq!((boundary.calls_since, boundary.turns_since), (2, 2));
+        assert_eq!(boundary.took, Some((10_000, TimeFrom::Clock)));
+        assert_eq!(boundary.kind, Kind::Full);
+        assert!(boundary.summary.is_some() && boundary.has_leaf && !boundary.is_again);
+        let rebuilt = boundary.rebuilt.unwrap();
+        assert!((30_000..30_100).contains(&rebuilt), "{rebuilt}");
+        assert_eq!(boundary.remarks(), []);
+    }
+
+    #[test]
+    fn a_window_that_grew_is_remarked_on() {
+        let found = found("u a:30000:10 u auto:155100:took s a:40000:1 u auto:140000 s a:41000:1");
+        let [first, second] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(first.freed(), Some(-9_990));
+        assert_eq!(first.took, Some((7_000, TimeFrom::Recorded)));
+        assert_eq!(first.remarks(), [Remark::Grew, Remark::Little]);
+        assert_eq!(
+            second.remarks(),
+            [Remark::Grew, Remark::Lower, Remark::Little, Remark::Again]
+        );
+        assert!(second.is_again);
+    }
+
+    #[test]
+    fn a_manual_one_begins_with_its_command() {
+        let manual = |script: &str| found(script).remove(0).took;
+        let typed = manual("u a:100000:10 manual:100010 s command u a:50000:10");
+        assert_eq!(typed, Some((5_000, TimeFrom::Clock)));
+        let untold = manual("u a:100000:10 manual:100010 s u a:50000:10");
+        assert_eq!(untold, None, "a person may have been away");
+    }
+
+    #[test]
+    fn what_another_boundary_did_is_not_ascribed_to_it() {
+        let mixed = found("u a:140000:10 u micro:60000:21000 auto:155100 s a:50000:1");
+        let [micro, auto] = &mixed[..] else { panic!("{mixed:?}") };
+        assert_eq!((micro.before, micro.after), (Some(140_010), None));
+        assert_eq!(
+            (micro.kind, micro.cleared, micro.saved),
+            (Kind::Micro, Some(2), Some(21_000))
+        );
+        assert_eq!((micro.took, micro.threshold, micro.rebuilt), (None, None, None));
+        assert_eq!(auto.freed(), Some(90_010));
+        let twice = found("u a:140000:10 u auto:155100 s u auto:155200 s a:50000:1");
+        let [first, second] = &twice[..] else {
+            panic!("{twice:?}")
+        };
+        assert_eq!((first.before, first.after), (Some(140_010), None));
+        assert_eq!((second.before, second.after), (None, Some(50_000)));
+    }
+
+    #[test]
+    fn a_log_from_the_middle_of_a_session_has_no_base() {
+        let found = found("u a:154900:300 u auto:155203 s a:50000:100");
+        assert_eq!(found[0].rebuilt, None);
+    }
+
+    #[test]
+    fn what_is_last_in_a_log_has_no_size_after() {
+        let found = found("u a:154900:300 u auto:155203:kept s");
+        assert_eq!(
+            (found[0].after, found[0].freed(), found[0].has_grown()),
+            (None, None, None)
+        );
+        assert_eq!(found[0].kind, Kind::Partial);
+    }
+
+    #[test]
+    fn copies_are_left_out() {
+        let mut log = part("2.1.7", "u a:154900:300 u auto:155203 s a:50000:100 u a:51000:10");
+        log.copied = (0..8).map(|record| record < 6).collect();
+        let (boundaries, contexts) = with_chain(log, "", |chain, _, _| (boundaries(chain), chain.contexts()));
+        assert_eq!(boundaries, []);
+        let calls = contexts.iter().map(|(call, _)| *call).collect::<Vec<_>>();
+        assert_eq!(calls, [2]);
+    }
+
+    #[test]
+    fn totals_add_up() {
+        let one =
+            found("u a:20000:10 u a:154900:300 u auto:155203 s a:50000:100 u a:155000:10 u auto:155100 s a:52000:1");
+        let two = found("u a:20000:10 u micro:60000:21000 a:15000:1 manual:20000 s u");
+        let totals = Totals::of([&one, &two].into_iter().map(|session| session.iter().collect()));
+        assert_eq!((totals.automatic, totals.manual, totals.micro), (2, 1, 1));
+        assert_eq!((totals.sessions, totals.sessions_again), (2, 1));
+        assert_eq!((totals.timed_clock, totals.untimed), (2, 1));
+        assert_eq!((totals.took_ms, totals.grown), (20_000, 0));
+        assert_eq!(totals.freed, (105_200 + 103_010, 5_010));
+        assert_eq!(totals.unsized_boundaries, 1);
+        assert_eq!((totals.median_first, totals.median_calls), (Some(2), Some(2)));
+        assert_eq!(totals.median_after, Some(50_000));
+        assert_eq!(median(Vec::<u64>::new()), None);
+    }
 }

@@ -369,3 +369,137 @@ fn effect(chain: &InForce<'_>, policies: &[&Policy], boundaries: &[Boundary], co
         (false, Passed::Not) => Effect::NotReached,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorded::audit::boundaries;
+    use crate::recorded::sample::{part, with_chain};
+
+    /// Evidence of the only group of a log.
+    fn only_group(version: &str, script: &str) -> (Group, Evidence) {
+        with_chain(part(version, script), "", |chain, policies, _| {
+            let groups = evidence(chain, policies, &boundaries(chain), &chain.contexts());
+            assert_eq!(groups.len(), 1, "{groups:?}");
+            groups.into_iter().next().unwrap()
+        })
+    }
+
+    #[test]
+    fn the_threshold_lies_between_what_compacted_and_what_did_not() {
+        let (group, seen) = only_group(
+            "2.1.7",
+            "u a:154000:500 u a:154900:300 u auto:155203 s a:50000:100 u a:155900:200 u auto:156102 s a:51000:1",
+        );
+        assert_eq!(group.from, Version([2, 0, 65]));
+        assert_eq!((group.family.as_str(), group.window), ("opus-4-5", Some(200_000)));
+        assert_eq!(seen.verdict(), Verdict::AsExpected);
+        assert_eq!(seen.expected, 155_000);
+        let unfired = seen.unfired.unwrap();
+        assert!((154_500..154_510).contains(&unfired), "{unfired}");
+        assert_eq!(
+            (seen.lowest(), seen.median(), seen.highest()),
+            (Some(155_203), Some(155_203), Some(156_102))
+        );
+        assert_eq!(seen.about(), None);
+    }
+
+    #[test]
+    fn lower_is_an_override() {
+        let (_, seen) = only_group("2.1.30", "u a:80000:1 u a:90050:10 u auto:90100 s a:50000:1");
+        assert_eq!((seen.verdict(), seen.lower()), (Verdict::Lower, 1));
+        assert_eq!(seen.about(), Some(90_100));
+        assert!((seen.about_share().unwrap() - 0.5).abs() < 0.01);
+    }
+
+    #[test]
+    fn passing_it_is_a_larger_window() {
+        let (group, seen) = only_group("2.1.200", "u a:150000:10 u a:170000:10 u a:175000:10");
+        assert_eq!((seen.verdict(), seen.passed), (Verdict::Higher, 1));
+        assert_eq!(group.window, None);
+        assert_eq!(seen.expected, 167_000);
+    }
+
+    #[test]
+    fn below_it_there_is_no_evidence() {
+        let (_, seen) = only_group("2.1.30", "u a:80000:1 u a:90000:1");
+        assert_eq!((seen.verdict(), seen.checks), (Verdict::NoEvidence, 1));
+    }
+
+    #[test]
+    fn a_hole_gives_no_evidence_across_it() {
+        let (_, seen) = only_group("2.1.30", "u a:80000:1 u a:160000:1 lost a:165000:1 u a:165100:1");
+        let unfired = seen.unfired.unwrap();
+        assert!((165_000..165_010).contains(&unfired), "{unfired}");
+        let (_, whole) = only_group("2.1.30", "u a:80000:1 u a:168500:1 u a:100000:1");
+        assert_eq!(whole.passed, 1);
+        let (_, holed) = only_group("2.1.30", "u a:80000:1 u a:168500:1 lost a:100000:1");
+        assert_eq!(holed.passed, 0, "what came after it may have been compacted");
+    }
+
+    #[test]
+    fn families_have_neither_vendor_nor_date() {
+        assert_eq!(family("claude-opus-4-5-20251101"), "opus-4-5");
+        assert_eq!(family("claude-sonnet-5"), "sonnet-5");
+        assert_eq!(family("other-model"), "other-model");
+        assert_eq!(family(""), "");
+    }
+
+    #[test]
+    fn levels_join_presets_that_agree() {
+        let policies = Policies::preset("recorded").unwrap();
+        let from = |version: &str| levels_from(&policies, Version::read(version).unwrap()).to_string();
+        assert_eq!((from("2.0.65"), from("2.1.20")), ("2.0.65".into(), "2.0.65".into()));
+        assert_eq!((from("2.1.21"), from("2.1.232")), ("2.1.21".into(), "2.1.21".into()));
+        assert_eq!(from("1.0.30"), "0.0.0", "older than every preset");
+    }
+
+    #[test]
+    fn settings_are_held_against_sessions() {
+        let effect = |setting: &str, script: &str| {
+            with_chain(part("2.1.30", script), setting, |chain, _, with_setting| {
+                check(chain, with_setting, &boundaries(chain), &chain.contexts())
+                    .unwrap()
+                    .effect
+            })
+        };
+        let at_half = "u a:80000:1 u a:90050:10 u auto:90100 s a:50000:1";
+        let past_half = "u a:80000:1 u a:100000:10 u a:167000:1 u auto:167010 s a:50000:1";
+        let small = "u a:40000:1 u a:50000:1";
+        let both = "u a:90050:10 u auto:90100 s a:50000:1 u a:100000:10 u a:110000:1";
+        let jump = "u a:40000:1 u a:168000:10 u auto:168100 s a:50000:1";
+        for (setting, script, expected) in [
+            ("window.percent=50", at_half, Effect::Took),
+            ("window.percent=50", past_half, Effect::DidNot),
+            ("window.percent=50", small, Effect::NotReached),
+            ("window.percent=50", both, Effect::InPart),
+            ("window.percent=50", jump, Effect::Undecided),
+            ("window.percent=70", at_half, Effect::LowerStill),
+            ("window.percent=95", past_half, Effect::NoDifference),
+            ("window.override=123000", at_half, Effect::Took),
+            ("switch.auto=false", past_half, Effect::DidNot),
+            (
+                "switch.auto=false",
+                "u a:80000:1 u a:170000:1 u a:180000:1",
+                Effect::Took,
+            ),
+            ("switch.compaction=false", small, Effect::NotReached),
+        ] {
+            assert_eq!(effect(setting, script), expected, "{setting}: {script}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_window_leaves_a_percentage_open() {
+        let script = "u a:80000:1 u a:150000:10 u a:151000:1";
+        let effect = |setting: &str| {
+            with_chain(part("2.1.200", script), setting, |chain, _, with_setting| {
+                let checked = check(chain, with_setting, &boundaries(chain), &chain.contexts());
+                checked.unwrap().effect
+            })
+        };
+        assert_eq!(effect("window.percent=50"), Effect::WindowUnknown);
+        assert_eq!(effect("window.override=123000"), Effect::DidNot);
+        assert_eq!(effect("switch.auto=false"), Effect::NotReached);
+    }
+}
