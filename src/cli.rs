@@ -22,6 +22,7 @@ Exit status:
 
 Environment:
   CLAUDE_CONFIG_DIR  the client's home; its folder `projects` is read when no path is given
+  BACKCAST_POLICY    policy to use when --policy is not given
   BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
   NO_COLOR           no colours, ever
 
@@ -38,10 +39,14 @@ pub struct Cli {
 pub enum Command {
     /// Tokens and cost by session, project, model, day, branch or tool, and what filled the window.
     Stats(StatsArgs),
+    /// Runs sessions through a policy: where the window would be compacted, what that costs, what fills it.
+    Replay(ReplayArgs),
     /// What was recorded at compactions: when sessions really compact, what it frees, and whether a setting works.
     Audit(AuditArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
+    /// Shows the policy in force.
+    Config(ConfigArgs),
     /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
     Synth(SynthArgs),
     /// Prints a completion script for a shell.
@@ -175,10 +180,17 @@ pub struct StatsArgs {
 /// Which policy.
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
-    /// Policy: the name of a preset, or a TOML file of differences from one. `recorded` takes for every call the policy of
-    /// the client version that made it.
-    #[arg(long, value_name = "NAME|FILE", default_value = "recorded", help_heading = "Policy")]
-    pub policy: String,
+    /// Policy: the name of a preset, or a TOML file of differences from one. Without it, `backcast.toml` in the current
+    /// folder, then `backcast/policy.toml` in the user's configuration folder, then `recorded`, which takes for every call
+    /// the policy of the client version that made it.
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        env = "BACKCAST_POLICY",
+        hide_env_values = true,
+        help_heading = "Policy"
+    )]
+    pub policy: Option<String>,
     /// Sets one value of the policy, e.g. `window.percent=70`; may be given several times.
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Policy")]
     pub set: Vec<String>,
@@ -191,6 +203,93 @@ pub struct PolicyArgs {
     /// Price table to use instead of the built-in one (JSON).
     #[arg(long, value_name = "FILE", help_heading = "Policy")]
     pub prices: Option<PathBuf>,
+}
+
+/// Arguments of `config`.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: ConfigWhat,
+}
+
+/// What `config` does.
+#[derive(Debug, Subcommand)]
+pub enum ConfigWhat {
+    /// Prints the policy that the options come to, as TOML that --policy reads.
+    Show {
+        /// Which policy.
+        #[command(flatten)]
+        policy: PolicyArgs,
+        /// Say beside each value where it comes from.
+        #[arg(long)]
+        origin: bool,
+        /// List the presets instead.
+        #[arg(long)]
+        presets: bool,
+    },
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+The policy acts: it clears, compacts and restores, and recorded messages are taken as they came. As long as it does what the
+recorded client did, recorded sizes are used; after that, the window is made of the sizes of its blocks. The replay is
+open-loop: what an agent would have done after losing something is not simulated.
+
+With --out, the folder gets sessions.csv, rounds.csv (or .parquet), boundaries.jsonl, summary.json and manifest.json.
+
+Examples:
+  backcast replay corpus                                    what the recorded policy does
+  backcast replay logs/ --policy article --out reports/run  all rows, for other programs
+  backcast replay logs/ --set window.percent=60             a lower threshold")]
+pub struct ReplayArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Folder for the files of the run; made if it is missing.
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Replace files of an earlier run there.
+    #[arg(long, requires = "out", help_heading = "Output")]
+    pub force: bool,
+    /// Format of the rounds.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        requires = "out",
+        help_heading = "Output"
+    )]
+    pub rounds: crate::output::stream::Format,
+    /// What is printed: a table for people, the summary as one JSON document, or a row a session.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub format: Format,
+    /// Most rows of the table; 0 for all.
+    #[arg(long, default_value_t = 10, value_name = "N", help_heading = "Output")]
+    pub top: usize,
+}
+
+impl ReplayArgs {
+    /// Results are printed; files go to the folder.
+    pub fn output(&self) -> OutputArgs {
+        OutputArgs {
+            format: self.format,
+            output: None,
+            force: false,
+        }
+    }
 }
 
 /// Arguments of `audit`.
@@ -225,6 +324,16 @@ pub struct AuditArgs {
 
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Every session is replayed with the policy of the client version that made it, following the record, and the policy says
+before every call whether it is due. A recorded automatic compaction is exact if the policy is due there and was not
+before. What the log does not hold (the last message was never written, the window is not known) is undecidable and counts
+neither way.
+
+Examples:
+  backcast validate logs/                      how well the recorded client is modelled
+  backcast validate logs/ --explain 0cf3db51   the boundaries of one session, step by step
+  backcast validate logs/ -f json              everything, for other programs")]
 pub struct ValidateArgs {
     /// Which logs.
     #[command(flatten)]
@@ -232,6 +341,9 @@ pub struct ValidateArgs {
     /// Which policy.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// A prediction this many calls off still counts as `within`.
+    #[arg(long, value_name = "CALLS", default_value_t = 3, help_heading = "Output")]
+    pub within: u64,
     /// Walk through the boundaries of one session step by step, so that they can be checked by hand. The beginning of its
     /// id is enough.
     #[arg(long, value_name = "SESSION", help_heading = "Output")]

@@ -25,6 +25,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// A part of a big file that one thread reads at a time.
 const PART: u64 = 8 << 20;
 
+/// Sessions per thread that are worked on before their results are handed on.
+const STREAMED: usize = 32;
+
 /// How logs are read.
 pub struct Options<'a> {
     /// Mapping or reading.
@@ -190,11 +193,46 @@ impl Corpus {
         self.each_session(|session, parts| work(&session.id, &parts()))
     }
 
+    /// Works on every session and hands the results on in the order of the plan, a few sessions at a time, so that what the
+    /// sessions give need not be held all at once.
+    pub fn stream_sessions<R: Send>(
+        &self,
+        work: impl Fn(&str, &[Part]) -> R + Sync,
+        mut take: impl FnMut(R) -> std::io::Result<()>,
+    ) -> std::io::Result<Vec<Problem>> {
+        let mut problems = Vec::new();
+        for sessions in self.plan.sessions.chunks(STREAMED * rayon::current_num_threads()) {
+            let (results, defects) = self.each_of(sessions, |session, parts| work(&session.id, &parts()));
+            problems.extend(defects);
+            for result in results {
+                take(result)?;
+            }
+        }
+        Ok(problems)
+    }
+
+    /// Hash of each log's content, in the order of the logs; `None` for one that could not be read.
+    pub fn hash_logs(&self) -> Vec<(String, u64, Option<ContentHash>)> {
+        let hashed = self.found.par_iter().zip(&self.contents).map(|(found, known)| {
+            let hash = known.or_else(|| cache::hash_file(&found.path, found.stamp.size).ok());
+            (found.path.display().to_string(), found.stamp.size, hash)
+        });
+        hashed.collect()
+    }
+
     fn each_session<R: Send>(
         &self,
         work: impl Fn(&SessionPlan, &dyn Fn() -> Vec<Part>) -> R + Sync,
     ) -> (Vec<R>, Vec<Problem>) {
-        let done = self.plan.sessions.par_iter().map(|session| {
+        self.each_of(&self.plan.sessions, work)
+    }
+
+    fn each_of<R: Send>(
+        &self,
+        sessions: &[SessionPlan],
+        work: impl Fn(&SessionPlan, &dyn Fn() -> Vec<Part>) -> R + Sync,
+    ) -> (Vec<R>, Vec<Problem>) {
+        let done = sessions.par_iter().map(|session| {
             let attempt = || work(session, &|| session.logs.iter().map(|&log| self.part(log)).collect());
             catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| {
                 let path = &self.outlines[session.logs[0]].path;

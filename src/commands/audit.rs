@@ -3,9 +3,10 @@
 use super::Ending;
 use super::policy::{of_trace, resolve};
 use super::reading::{close, problem_counts, with_logs};
+use super::words::grouped;
 use super::writing::{emit, load_prices};
 use crate::cli::AuditArgs;
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit, Value, for_people};
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit, Value, column, for_people};
 use crate::policy::presets::Policies;
 use crate::policy::{self, Policy};
 use crate::problem::{Problem, ProblemRow};
@@ -165,67 +166,291 @@ fn text(text: &str) -> Value {
     if text.is_empty() { Value::None } else { text.into() }
 }
 
-macro_rules! columns {
-    ($($name:literal $title:literal $unit:ident $room:ident, $about:literal, $get:expr;)+) => {
-        &[$(Column {
-            name: $name,
-            title: $title,
-            unit: Unit::$unit,
-            about: $about,
-            in_table: InTable::$room,
-            get: $get,
-        },)+]
-    };
-}
-
 /// Columns of boundaries.
-pub const COLUMNS: &[Column<Row>] = columns! {
-    "session" "Session" Text Always, "Session id.", |row| row.session.as_str().into();
-    "agent" "Agent" Text Never, "Sub-agent id; empty for the main agent.", |row| text(&row.agent);
-    "project" "Project" Text Never, "Working directory.", |row| text(&row.project);
-    "time" "Time" Time Never, "When it was written.", |row| (row.found.time != NO_TIME).then_some(row.found.time).into();
-    "version" "Version" Text Never, "Version of the client.", |row| row.found.version.to_string().into();
-    "model" "Model" Text Never, "Model of the call before it.", |row| text(&row.found.model);
-    "trigger" "Trigger" Text Never, "`auto`, `manual`, or `unknown` (a summary of an old client that wrote no boundary).", |row| row.trigger().into();
-    "kind" "Kind" Text Never, "`full`; `partial` if records were kept; `micro` if it only cleared results.", |row| row.found.kind.name().into();
-    "recorded_tokens" "Recorded" Tokens Never, "Tokens before, as recorded; of a micro-compaction, those of all results that could go.", |row| row.found.pre_tokens.into();
-    "recorded_after_tokens" "Recorded after" Tokens Never, "Tokens after, as recorded: without system prompt and tools.", |row| row.found.post_tokens.into();
-    "window_before" "Before" Tokens Never, "Window on the wire before: what the last call sent and was answered.", |row| row.found.before.into();
-    "window_after" "After" Tokens Never, "Window on the wire after: what the first call sent.", |row| row.found.after.into();
-    "freed_tokens" "Freed" Tokens Never, "The difference of the two.", |row| row.found.freed().into();
-    "net_negative" "Grew" Flag Never, "Whether the window was larger after than before.", |row| row.found.has_grown().into();
-    "rebuilt_tokens" "Rebuilt" Tokens Never, "Window after, beyond system prompt and tools of the session's first call; empty if these are not known.", |row| row.found.rebuilt.into();
-    "summary_tokens" "Summary" Tokens Never, "Tokens of the summary.", |row| row.found.summary.into();
-    "calls_since" "Calls" Count Never, "Calls since the compaction before, or since the start.", |row| row.found.calls_since.into();
-    "turns_since" "Turns" Count Never, "Turns that began since then.", |row| row.found.turns_since.into();
-    "recompaction" "Again" Flag Never, "Whether the chain was compacted before.", |row| row.found.is_again.into();
-    "took_ms" "Took" Millis Never, "How long it took.", |row| row.found.took.map(|(took, _)| took).into();
-    "took_from" "Timed by" Text Never, "`recorded` by the boundary; `clock`: from the last record before it, or from the command that asked for it.", |row| row.found.took.map(|(_, from)| from.name()).into();
-    "window_tokens" "Window" Tokens Never, "Window of the model, inferred; empty if nothing tells.", |row| row.found.window.into();
-    "window_grounds" "Grounds" Text Never, "What it is inferred from: `given`, `version`, `boundary`, `usage`; `silent` and `assumed` tell nothing.", |row| row.found.grounds.name().into();
-    "threshold_tokens" "Threshold" Tokens Never, "Where the policy puts automatic compaction for that version and window; for the smallest window if none is told.", |row| row.found.threshold.into();
-    "over_tokens" "Over" Tokens Never, "Recorded tokens before minus that threshold.", |row| row.found.over().into();
-    "cleared_results" "Cleared" Count Never, "Results that a micro-compaction cleared.", |row| row.found.cleared.into();
-    "saved_tokens" "Saved" Tokens Never, "Tokens that it saved, as recorded.", |row| row.found.saved.into();
-    "leaf_known" "Leaf" Flag Never, "Whether the message that it followed is in the log; if not, the window before may have been larger.", |row| row.found.has_leaf.into();
-    "remarks" "Remarks" Text Never, "`grew`; `lower` than the threshold; `high`: 10,000 or more above it; `little`: less than half came free; `again` after fewer than 10 calls; `slow`: over two minutes.", |row| row.remarks().into();
-    "path" "Path" Text Never, "Log.", |row| row.path.as_str().into();
-    "line" "Line" Count Never, "Line of the log, from 1.", |row| row.line.into();
-};
+pub const COLUMNS: &[Column<Row>] = &[
+    column(
+        "session",
+        "Session",
+        Unit::Text,
+        InTable::Always,
+        "Session id.",
+        |row| row.session.as_str().into(),
+    ),
+    column(
+        "agent",
+        "Agent",
+        Unit::Text,
+        InTable::Never,
+        "Sub-agent id; empty for the main agent.",
+        |row| text(&row.agent),
+    ),
+    column(
+        "project",
+        "Project",
+        Unit::Text,
+        InTable::Never,
+        "Working directory.",
+        |row| text(&row.project),
+    ),
+    column(
+        "time",
+        "Time",
+        Unit::Time,
+        InTable::Never,
+        "When it was written.",
+        |row| (row.found.time != NO_TIME).then_some(row.found.time).into(),
+    ),
+    column(
+        "version",
+        "Version",
+        Unit::Text,
+        InTable::Never,
+        "Version of the client.",
+        |row| row.found.version.to_string().into(),
+    ),
+    column(
+        "model",
+        "Model",
+        Unit::Text,
+        InTable::Never,
+        "Model of the call before it.",
+        |row| text(&row.found.model),
+    ),
+    column(
+        "trigger",
+        "Trigger",
+        Unit::Text,
+        InTable::Never,
+        "`auto`, `manual`, or `unknown` (a summary of an old client that wrote no boundary).",
+        |row| row.trigger().into(),
+    ),
+    column(
+        "kind",
+        "Kind",
+        Unit::Text,
+        InTable::Never,
+        "`full`; `partial` if records were kept; `micro` if it only cleared results.",
+        |row| row.found.kind.name().into(),
+    ),
+    column(
+        "recorded_tokens",
+        "Recorded",
+        Unit::Tokens,
+        InTable::Never,
+        "Tokens before, as recorded; of a micro-compaction, those of all results that could go.",
+        |row| row.found.pre_tokens.into(),
+    ),
+    column(
+        "recorded_after_tokens",
+        "Recorded after",
+        Unit::Tokens,
+        InTable::Never,
+        "Tokens after, as recorded: without system prompt and tools.",
+        |row| row.found.post_tokens.into(),
+    ),
+    column(
+        "window_before",
+        "Before",
+        Unit::Tokens,
+        InTable::Never,
+        "Window on the wire before: what the last call sent and was answered.",
+        |row| row.found.before.into(),
+    ),
+    column(
+        "window_after",
+        "After",
+        Unit::Tokens,
+        InTable::Never,
+        "Window on the wire after: what the first call sent.",
+        |row| row.found.after.into(),
+    ),
+    column(
+        "freed_tokens",
+        "Freed",
+        Unit::Tokens,
+        InTable::Never,
+        "The difference of the two.",
+        |row| row.found.freed().into(),
+    ),
+    column(
+        "net_negative",
+        "Grew",
+        Unit::Flag,
+        InTable::Never,
+        "Whether the window was larger after than before.",
+        |row| row.found.has_grown().into(),
+    ),
+    column(
+        "rebuilt_tokens",
+        "Rebuilt",
+        Unit::Tokens,
+        InTable::Never,
+        "Window after, beyond system prompt and tools of the session's first call; empty if these are not known.",
+        |row| row.found.rebuilt.into(),
+    ),
+    column(
+        "summary_tokens",
+        "Summary",
+        Unit::Tokens,
+        InTable::Never,
+        "Tokens of the summary.",
+        |row| row.found.summary.into(),
+    ),
+    column(
+        "calls_since",
+        "Calls",
+        Unit::Count,
+        InTable::Never,
+        "Calls since the compaction before, or since the start.",
+        |row| row.found.calls_since.into(),
+    ),
+    column(
+        "turns_since",
+        "Turns",
+        Unit::Count,
+        InTable::Never,
+        "Turns that began since then.",
+        |row| row.found.turns_since.into(),
+    ),
+    column(
+        "recompaction",
+        "Again",
+        Unit::Flag,
+        InTable::Never,
+        "Whether the chain was compacted before.",
+        |row| row.found.is_again.into(),
+    ),
+    column(
+        "took_ms",
+        "Took",
+        Unit::Millis,
+        InTable::Never,
+        "How long it took.",
+        |row| row.found.took.map(|(took, _)| took).into(),
+    ),
+    column(
+        "took_from",
+        "Timed by",
+        Unit::Text,
+        InTable::Never,
+        "`recorded` by the boundary; `clock`: from the last record before it, or from the command that asked for it.",
+        |row| row.found.took.map(|(_, from)| from.name()).into(),
+    ),
+    column(
+        "window_tokens",
+        "Window",
+        Unit::Tokens,
+        InTable::Never,
+        "Window of the model, inferred; empty if nothing tells.",
+        |row| row.found.window.into(),
+    ),
+    column(
+        "window_grounds",
+        "Grounds",
+        Unit::Text,
+        InTable::Never,
+        "What it is inferred from: `given`, `version`, `boundary`, `usage`; `silent` and `assumed` tell nothing.",
+        |row| row.found.grounds.name().into(),
+    ),
+    column(
+        "threshold_tokens",
+        "Threshold",
+        Unit::Tokens,
+        InTable::Never,
+        "Where the policy puts automatic compaction for that version and window; for the smallest window if none is told.",
+        |row| row.found.threshold.into(),
+    ),
+    column(
+        "over_tokens",
+        "Over",
+        Unit::Tokens,
+        InTable::Never,
+        "Recorded tokens before minus that threshold.",
+        |row| row.found.over().into(),
+    ),
+    column(
+        "cleared_results",
+        "Cleared",
+        Unit::Count,
+        InTable::Never,
+        "Results that a micro-compaction cleared.",
+        |row| row.found.cleared.into(),
+    ),
+    column(
+        "saved_tokens",
+        "Saved",
+        Unit::Tokens,
+        InTable::Never,
+        "Tokens that it saved, as recorded.",
+        |row| row.found.saved.into(),
+    ),
+    column(
+        "leaf_known",
+        "Leaf",
+        Unit::Flag,
+        InTable::Never,
+        "Whether the message that it followed is in the log; if not, the window before may have been larger.",
+        |row| row.found.has_leaf.into(),
+    ),
+    column(
+        "remarks",
+        "Remarks",
+        Unit::Text,
+        InTable::Never,
+        "`grew`; `lower` than the threshold; `high`: 10,000 or more above it; `little`: less than half came free; `again` after fewer than 10 calls; `slow`: over two minutes.",
+        |row| row.remarks().into(),
+    ),
+    column("path", "Path", Unit::Text, InTable::Never, "Log.", |row| {
+        row.path.as_str().into()
+    }),
+    column(
+        "line",
+        "Line",
+        Unit::Count,
+        InTable::Never,
+        "Line of the log, from 1.",
+        |row| row.line.into(),
+    ),
+];
 
 /// What the screen shows of them: it has exact counts where the thousands decide.
-const ON_SCREEN: &[Column<Row>] = columns! {
-    "session" "Session" Text Always, "", |row| row.session.chars().take(8).collect::<String>().into();
-    "version" "Version" Text Always, "", |row| row.found.version.to_string().into();
-    "trigger" "What" Text Always, "", |row| if row.found.kind == Kind::Micro { "micro" } else { row.trigger() }.into();
-    "recorded" "Recorded" Count Always, "", |row| row.found.pre_tokens.into();
-    "after" "After" Tokens Always, "", |row| row.found.after.into();
-    "freed" "Freed" Tokens Always, "", |row| row.found.freed().into();
-    "calls" "Calls" Count Always, "", |row| row.found.calls_since.into();
-    "took" "Took" Millis Always, "", |row| row.found.took.map(|(took, _)| took).into();
-    "remarks" "Remarks" Text Always, "", |row| row.remarks().into();
-    "place" "Place" Text Always, "", |row| format!("{}:{}", row.path, row.line).into();
-};
+const ON_SCREEN: &[Column<Row>] = &[
+    column("session", "Session", Unit::Text, InTable::Always, "", |row| {
+        row.session.chars().take(8).collect::<String>().into()
+    }),
+    column("version", "Version", Unit::Text, InTable::Always, "", |row| {
+        row.found.version.to_string().into()
+    }),
+    column("trigger", "What", Unit::Text, InTable::Always, "", |row| {
+        if row.found.kind == Kind::Micro {
+            "micro"
+        } else {
+            row.trigger()
+        }
+        .into()
+    }),
+    column("recorded", "Recorded", Unit::Count, InTable::Always, "", |row| {
+        row.found.pre_tokens.into()
+    }),
+    column("after", "After", Unit::Tokens, InTable::Always, "", |row| {
+        row.found.after.into()
+    }),
+    column("freed", "Freed", Unit::Tokens, InTable::Always, "", |row| {
+        row.found.freed().into()
+    }),
+    column("calls", "Calls", Unit::Count, InTable::Always, "", |row| {
+        row.found.calls_since.into()
+    }),
+    column("took", "Took", Unit::Millis, InTable::Always, "", |row| {
+        row.found.took.map(|(took, _)| took).into()
+    }),
+    column("remarks", "Remarks", Unit::Text, InTable::Always, "", |row| {
+        row.remarks().into()
+    }),
+    column("place", "Place", Unit::Text, InTable::Always, "", |row| {
+        format!("{}:{}", row.path, row.line).into()
+    }),
+];
 
 /// A group of thresholds.
 pub struct ThresholdRow {
@@ -244,50 +469,233 @@ impl ThresholdRow {
 }
 
 /// Columns of thresholds.
-pub const THRESHOLDS: &[Column<ThresholdRow>] = columns! {
-    "version_first" "First" Text Never, "First version of the client seen.", |row| row.seen.versions.0.to_string().into();
-    "version_last" "Last" Text Never, "Last version seen.", |row| row.seen.versions.1.to_string().into();
-    "model" "Model" Text Never, "Model, without vendor and date.", |row| text(&row.group.family);
-    "window_tokens" "Window" Tokens Never, "Its window; empty if nothing tells.", |row| row.group.window.into();
-    "expected_tokens" "Expected" Tokens Never, "Threshold by the policy; for the smallest window if none is told.", |row| row.seen.expected.into();
-    "chains" "Chains" Count Never, "Chains (main agents and sub-agents).", |row| row.seen.chains.into();
-    "checks" "Checks" Count Never, "Calls that were sent without a compaction before them, with a known context.", |row| row.seen.checks.into();
-    "highest_unfired" "No at" Tokens Never, "Highest context among these: the threshold is above it.", |row| row.seen.unfired.into();
-    "automatic" "Auto" Count Never, "Automatic compactions.", |row| row.seen.fired.len().into();
-    "lowest_fired" "Yes at" Tokens Never, "Lowest recorded tokens before one: the threshold is at most this.", |row| row.seen.lowest().into();
-    "median_fired" "Median" Tokens Never, "Median of them.", |row| row.seen.median().into();
-    "highest_fired" "Highest" Tokens Never, "Highest of them.", |row| row.seen.highest().into();
-    "verdict" "Verdict" Text Never, "`as expected`; `lower`: an override or a smaller window was in force; `higher`: a larger window, or automatic compaction off; `no evidence`: not reached.", |row| row.seen.verdict().name().into();
-    "lower" "Lower" Count Never, "Automatic compactions below the expected threshold.", |row| row.seen.lower().into();
-    "passed_chains" "Passed" Count Never, "Chains that passed the expected threshold without a compaction.", |row| row.seen.passed.into();
-    "about_tokens" "About" Tokens Never, "Where the threshold was instead, if lower.", |row| row.seen.about().into();
-    "about_share" "Share" Share Never, "That as a share of the effective window: what a percentage override would have been.", |row| row.seen.about_share().into();
-};
+pub const THRESHOLDS: &[Column<ThresholdRow>] = &[
+    column(
+        "version_first",
+        "First",
+        Unit::Text,
+        InTable::Never,
+        "First version of the client seen.",
+        |row| row.seen.versions.0.to_string().into(),
+    ),
+    column(
+        "version_last",
+        "Last",
+        Unit::Text,
+        InTable::Never,
+        "Last version seen.",
+        |row| row.seen.versions.1.to_string().into(),
+    ),
+    column(
+        "model",
+        "Model",
+        Unit::Text,
+        InTable::Never,
+        "Model, without vendor and date.",
+        |row| text(&row.group.family),
+    ),
+    column(
+        "window_tokens",
+        "Window",
+        Unit::Tokens,
+        InTable::Never,
+        "Its window; empty if nothing tells.",
+        |row| row.group.window.into(),
+    ),
+    column(
+        "expected_tokens",
+        "Expected",
+        Unit::Tokens,
+        InTable::Never,
+        "Threshold by the policy; for the smallest window if none is told.",
+        |row| row.seen.expected.into(),
+    ),
+    column(
+        "chains",
+        "Chains",
+        Unit::Count,
+        InTable::Never,
+        "Chains (main agents and sub-agents).",
+        |row| row.seen.chains.into(),
+    ),
+    column(
+        "checks",
+        "Checks",
+        Unit::Count,
+        InTable::Never,
+        "Calls that were sent without a compaction before them, with a known context.",
+        |row| row.seen.checks.into(),
+    ),
+    column(
+        "highest_unfired",
+        "No at",
+        Unit::Tokens,
+        InTable::Never,
+        "Highest context among these: the threshold is above it.",
+        |row| row.seen.unfired.into(),
+    ),
+    column(
+        "automatic",
+        "Auto",
+        Unit::Count,
+        InTable::Never,
+        "Automatic compactions.",
+        |row| row.seen.fired.len().into(),
+    ),
+    column(
+        "lowest_fired",
+        "Yes at",
+        Unit::Tokens,
+        InTable::Never,
+        "Lowest recorded tokens before one: the threshold is at most this.",
+        |row| row.seen.lowest().into(),
+    ),
+    column(
+        "median_fired",
+        "Median",
+        Unit::Tokens,
+        InTable::Never,
+        "Median of them.",
+        |row| row.seen.median().into(),
+    ),
+    column(
+        "highest_fired",
+        "Highest",
+        Unit::Tokens,
+        InTable::Never,
+        "Highest of them.",
+        |row| row.seen.highest().into(),
+    ),
+    column(
+        "verdict",
+        "Verdict",
+        Unit::Text,
+        InTable::Never,
+        "`as expected`; `lower`: an override or a smaller window was in force; `higher`: a larger window, or automatic compaction off; `no evidence`: not reached.",
+        |row| row.seen.verdict().name().into(),
+    ),
+    column(
+        "lower",
+        "Lower",
+        Unit::Count,
+        InTable::Never,
+        "Automatic compactions below the expected threshold.",
+        |row| row.seen.lower().into(),
+    ),
+    column(
+        "passed_chains",
+        "Passed",
+        Unit::Count,
+        InTable::Never,
+        "Chains that passed the expected threshold without a compaction.",
+        |row| row.seen.passed.into(),
+    ),
+    column(
+        "about_tokens",
+        "About",
+        Unit::Tokens,
+        InTable::Never,
+        "Where the threshold was instead, if lower.",
+        |row| row.seen.about().into(),
+    ),
+    column(
+        "about_share",
+        "Share",
+        Unit::Share,
+        InTable::Never,
+        "That as a share of the effective window: what a percentage override would have been.",
+        |row| row.seen.about_share().into(),
+    ),
+];
 
 /// What the screen shows of them.
-const THRESHOLDS_ON_SCREEN: &[Column<ThresholdRow>] = columns! {
-    "versions" "Versions" Text Always, "", |row| row.versions().into();
-    "model" "Model" Text Always, "", |row| text(&row.group.family);
-    "window" "Window" Tokens Always, "", |row| row.group.window.into();
-    "expected" "Expected" Count Always, "", |row| row.seen.expected.into();
-    "auto" "Auto" Count Always, "", |row| row.seen.fired.len().into();
-    "lowest" "Lowest" Count Always, "", |row| row.seen.lowest().into();
-    "unfired" "Not at" Count Always, "", |row| row.seen.unfired.into();
-    "verdict" "Verdict" Text Always, "", |row| row.seen.verdict().name().into();
-    "median" "Median" Count Always, "", |row| row.seen.median().into();
-    "highest" "Highest" Count Always, "", |row| row.seen.highest().into();
-};
+const THRESHOLDS_ON_SCREEN: &[Column<ThresholdRow>] = &[
+    column("versions", "Versions", Unit::Text, InTable::Always, "", |row| {
+        row.versions().into()
+    }),
+    column("model", "Model", Unit::Text, InTable::Always, "", |row| {
+        text(&row.group.family)
+    }),
+    column("window", "Window", Unit::Tokens, InTable::Always, "", |row| {
+        row.group.window.into()
+    }),
+    column("expected", "Expected", Unit::Count, InTable::Always, "", |row| {
+        row.seen.expected.into()
+    }),
+    column("auto", "Auto", Unit::Count, InTable::Always, "", |row| {
+        row.seen.fired.len().into()
+    }),
+    column("lowest", "Lowest", Unit::Count, InTable::Always, "", |row| {
+        row.seen.lowest().into()
+    }),
+    column("unfired", "Not at", Unit::Count, InTable::Always, "", |row| {
+        row.seen.unfired.into()
+    }),
+    column("verdict", "Verdict", Unit::Text, InTable::Always, "", |row| {
+        row.seen.verdict().name().into()
+    }),
+    column("median", "Median", Unit::Count, InTable::Always, "", |row| {
+        row.seen.median().into()
+    }),
+    column("highest", "Highest", Unit::Count, InTable::Always, "", |row| {
+        row.seen.highest().into()
+    }),
+];
 
 /// Columns of sessions that a setting was held against.
-pub const CHECKED: &[Column<(String, Checked)>] = columns! {
-    "session" "Session" Text Never, "Session id.", |row| row.0.as_str().into();
-    "effect" "Effect" Text Never, "`took effect`, `did not take effect`, `took effect in part`, `compacted lower still`, `makes no difference` (an override can only lower the threshold), `not reached`, `window unknown`, or `undecided` (the context jumped over both thresholds at once).", |row| row.1.effect.name().into();
-    "threshold_tokens" "Threshold" Tokens Never, "Threshold with the setting, at the last call; empty if it switches automatic compaction off.", |row| row.1.threshold.into();
-    "usual_tokens" "Usual" Tokens Never, "Threshold without it.", |row| row.1.usual.into();
-    "window_tokens" "Window" Tokens Never, "Window of the model, inferred; empty if nothing tells: then both thresholds are those of the smallest.", |row| row.1.window.into();
-    "highest_unfired" "No at" Tokens Never, "Highest context that did not compact.", |row| row.1.unfired.into();
-    "lowest_fired" "Yes at" Tokens Never, "Lowest recorded tokens before an automatic compaction.", |row| row.1.fired.into();
-};
+pub const CHECKED: &[Column<(String, Checked)>] = &[
+    column("session", "Session", Unit::Text, InTable::Never, "Session id.", |row| {
+        row.0.as_str().into()
+    }),
+    column(
+        "effect",
+        "Effect",
+        Unit::Text,
+        InTable::Never,
+        "`took effect`, `did not take effect`, `took effect in part`, `compacted lower still`, `makes no difference` (an override can only lower the threshold), `not reached`, `window unknown`, or `undecided` (the context jumped over both thresholds at once).",
+        |row| row.1.effect.name().into(),
+    ),
+    column(
+        "threshold_tokens",
+        "Threshold",
+        Unit::Tokens,
+        InTable::Never,
+        "Threshold with the setting, at the last call; empty if it switches automatic compaction off.",
+        |row| row.1.threshold.into(),
+    ),
+    column(
+        "usual_tokens",
+        "Usual",
+        Unit::Tokens,
+        InTable::Never,
+        "Threshold without it.",
+        |row| row.1.usual.into(),
+    ),
+    column(
+        "window_tokens",
+        "Window",
+        Unit::Tokens,
+        InTable::Never,
+        "Window of the model, inferred; empty if nothing tells: then both thresholds are those of the smallest.",
+        |row| row.1.window.into(),
+    ),
+    column(
+        "highest_unfired",
+        "No at",
+        Unit::Tokens,
+        InTable::Never,
+        "Highest context that did not compact.",
+        |row| row.1.unfired.into(),
+    ),
+    column(
+        "lowest_fired",
+        "Yes at",
+        Unit::Tokens,
+        InTable::Never,
+        "Lowest recorded tokens before an automatic compaction.",
+        |row| row.1.fired.into(),
+    ),
+];
 
 fn sheet<'a, R>(columns: &'a [Column<R>], rows: &'a [R]) -> Sheet<'a, R> {
     Sheet {
@@ -661,10 +1069,6 @@ impl<'a> View<'a> {
             "sessions": sheet(CHECKED, &self.checked).to_json(),
         })
     }
-}
-
-fn grouped(number: u64) -> String {
-    for_people(Unit::Count, &number.into())
 }
 
 fn thousands(tokens: impl Into<Value>) -> String {

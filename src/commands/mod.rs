@@ -4,11 +4,16 @@
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
 mod audit;
+mod config;
+#[cfg(test)]
+mod documented;
 mod policy;
 mod reading;
+mod replay;
 mod stats;
 mod synth;
 mod validate;
+mod words;
 mod writing;
 
 use crate::cli::{Cli, Command};
@@ -30,7 +35,9 @@ pub fn run(cli: Cli) -> Result<Ending> {
     match cli.command {
         Command::Stats(args) => stats::run(&args),
         Command::Audit(args) => audit::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Config(args) => config::run(&args),
         Command::Synth(args) => synth::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -3,15 +3,18 @@
 use crate::cli::PolicyArgs;
 use crate::metrics::cost::{Price, PriceTable};
 use crate::policy::Policy;
-use crate::policy::presets::{Policies, client_switches};
+use crate::policy::presets::{Policies, RECORDED, client_switches};
 use crate::sim::trace::Trace;
 use anyhow::{Context, Result, anyhow};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::Value;
 
 /// Reads the policy: preset or file, then the client's own switches, then what was set by hand.
 pub fn resolve(args: &PolicyArgs) -> Result<Policies> {
-    let mut policies = named(&args.policy)?;
+    let mut policies = match &args.policy {
+        Some(name) => named(name)?,
+        None => named(&usual())?,
+    };
     if args.client_env {
         apply_client(&mut policies)?;
     }
@@ -22,6 +25,18 @@ pub fn resolve(args: &PolicyArgs) -> Result<Policies> {
         policies.assign(assignment, "--set")?;
     }
     Ok(policies)
+}
+
+/// The policy of the project, else of the user, else the recorded client's.
+fn usual() -> String {
+    let project = PathBuf::from("backcast.toml");
+    let config = std::env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| std::env::home_dir().map(|home| home.join(".config")));
+    let user = config.map(|folder| folder.join("backcast").join("policy.toml"));
+    let file = std::iter::once(project).chain(user).find(|path| path.is_file());
+    file.map_or_else(|| RECORDED.to_owned(), |path| path.display().to_string())
 }
 
 /// A preset by its name, or a file.

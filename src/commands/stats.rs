@@ -2,6 +2,7 @@
 
 use super::Ending;
 use super::reading::{Reading, close, problem_counts, with_logs};
+use super::words::{dollars, grouped, percent, size_text};
 use super::writing::{emit, load_prices};
 use crate::cli::StatsArgs;
 use crate::metrics::cost::{PriceBook, PriceTable};
@@ -532,7 +533,7 @@ fn reads_json(reads: &Reads) -> Json {
 }
 
 /// One tool.
-struct ToolRow {
+pub(super) struct ToolRow {
     tool: String,
     calls: Amount,
     results: Amount,
@@ -579,7 +580,7 @@ fn tool_sheet<'a>(rows: &'a [ToolRow], total: Option<&'a ToolRow>) -> Sheet<'a, 
     }
 }
 
-const TOOL_COLUMNS: &[Column<ToolRow>] = &[
+pub(super) const TOOL_COLUMNS: &[Column<ToolRow>] = &[
     Column {
         name: "tool",
         title: "Tool",
@@ -634,82 +635,9 @@ const TOOL_COLUMNS: &[Column<ToolRow>] = &[
     },
 ];
 
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        "none".into()
-    } else {
-        format!("{:.1} %", 100.0 * part as f64 / whole as f64)
-    }
-}
-
-fn dollars(micro: Option<i64>) -> String {
-    micro.map_or("no price".into(), |micro| format!("${:.2}", micro as f64 / 1e6))
-}
-
-fn size_text(bytes: u64) -> String {
-    match bytes {
-        0..1_000 => format!("{bytes} bytes"),
-        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        _ => format!("{:.2} GB", bytes as f64 / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit;
-    use crate::output::docs;
-    use crate::problem::Kind;
-
-    /// The tables of docs/outputs.md come from the code. `BACKCAST_UPDATE_DOCS=1 cargo test` writes them.
-    #[test]
-    fn the_documented_columns_are_the_real_ones() {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/outputs.md");
-        let text = std::fs::read_to_string(&path).unwrap();
-        let mut current = text.clone();
-        let tables = [
-            ("<!-- columns: session -->", docs(&columns(By::Session, false))),
-            ("<!-- columns: day -->", docs(&columns(By::Day, false))),
-            ("<!-- columns: tool -->", docs(TOOL_COLUMNS)),
-            ("<!-- columns: quality -->", docs(quality::COLUMNS)),
-            ("<!-- columns: audit -->", docs(audit::COLUMNS)),
-            ("<!-- columns: audit thresholds -->", docs(audit::THRESHOLDS)),
-            ("<!-- columns: audit setting -->", docs(audit::CHECKED)),
-            ("<!-- problems -->", problem_docs()),
-        ];
-        for (marker, table) in tables {
-            let start = current.find(marker).unwrap() + marker.len();
-            let end = start + current[start..].find("<!-- end -->").unwrap();
-            current.replace_range(start..end, &format!("\n{}\n", table.trim_end()));
-        }
-        if std::env::var_os("BACKCAST_UPDATE_DOCS").is_some() {
-            std::fs::write(&path, &current).unwrap();
-        } else {
-            assert_eq!(text, current, "run BACKCAST_UPDATE_DOCS=1 cargo test");
-        }
-    }
-
-    fn problem_docs() -> String {
-        let mut table = String::from("| kind | meaning | lost |\n| --- | --- | --- |\n");
-        for kind in Kind::all() {
-            let lost = if kind.is_loss() { "yes" } else { "" };
-            table.push_str(&format!("| `{}` | {} | {lost} |\n", kind.name(), kind.about()));
-        }
-        table
-    }
 
     #[test]
     fn moments() {
@@ -722,13 +650,5 @@ mod tests {
         check("2026-11-01", true, "2026-11-01T23:00:00Z");
         check("2026-11-01T12:00:00Z", true, "2026-11-01T12:00:00Z");
         assert!(parse_moment("yesterday", &zone, false).is_err());
-    }
-
-    #[test]
-    fn numbers_for_people() {
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(grouped(12), "12");
-        assert_eq!(size_text(1_500_000), "1.5 MB");
-        assert_eq!(percent(1, 3), "33.3 %");
     }
 }

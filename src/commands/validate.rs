@@ -2,161 +2,742 @@
 
 use super::Ending;
 use super::policy::{of_trace, resolve};
-use super::reading::{close, with_logs};
+use super::reading::{close, problem_counts, with_logs};
+use super::words::{dollars, grouped, percent};
 use super::writing::{emit, load_prices};
 use crate::cli::ValidateArgs;
-use crate::metrics::cost::micro_usd;
-use crate::recorded::validate::{Case, Costs, Mechanism, Validation, Verdict, validate};
-use crate::session::thread::{Session, thread};
-use crate::sim::inference::infer;
-use crate::sim::trace::trace;
+use crate::metrics::cost::{PriceTable, micro_usd};
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit, column};
+use crate::policy::presets::{Policies, Version};
+use crate::problem::{Kind, Problem};
+use crate::recorded::explain::explain;
+use crate::recorded::validate::{Case, Costs, Mechanism, Reason, Verdict, validate};
+use crate::session::thread::{Part, Session, thread};
+use crate::sim::inference::{Grounds, infer};
+use crate::sim::trace::{trace, uuid};
 use crate::tokens::ratios::RatioTable;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
-
-/// What was found in one session.
-struct Validated {
-    id: String,
-    calls: Vec<(crate::policy::presets::Version, u64)>,
-    unsure: u64,
-    cases: Vec<(Case, Place)>,
-    costs: Costs,
-    segments: Vec<f64>,
-    defects: u64,
-}
-
-/// Where a case is.
-struct Place {
-    agent: String,
-    model: String,
-    path: String,
-    line: u32,
-}
 
 /// Runs it.
 pub fn run(args: &ValidateArgs) -> Result<Ending> {
     let policies = resolve(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let table = RatioTable::built_in();
     let (sessions, problems) = with_logs(&args.input, false, |reading| {
         let corpus = reading.corpus;
-        let (sessions, defects) = corpus.map_sessions(|id, parts| {
-            let session = Session::new(id, parts);
-            let threaded = thread(&session);
-            let mut validated = Validated {
-                id: id.to_owned(),
-                calls: Vec::new(),
-                unsure: 0,
-                cases: Vec::new(),
-                costs: Costs::default(),
-                segments: Vec::new(),
-                defects: 0,
-            };
-            for chain in &threaded.chains {
-                let trace = trace(&session, chain, table);
-                let (by_version, by_model) = of_trace(&policies, &prices, &trace);
-                let windows = infer(&trace, &by_version, &by_model);
-                let found: Validation = validate(&trace, &by_version, &by_model, &windows);
-                validated.calls.extend(found.calls);
-                validated.unsure += found.unsure_calls;
-                validated.costs.merge(&found.costs);
-                validated.segments.extend(found.segments);
-                validated.defects += u64::from(found.has_defect);
-                validated.cases.extend(found.cases.into_iter().map(|case| {
-                    let place = Place {
-                        agent: trace.agent.clone(),
-                        model: trace.models[usize::from(case.model)].clone(),
-                        path: session.part(case.node).path.clone(),
-                        line: session.record(case.node).line,
-                    };
-                    (case, place)
-                }));
-            }
-            validated
-        });
+        let (sessions, defects) =
+            corpus.map_sessions(|id, parts| Validated::new(id, parts, &policies, &prices, args.explain.as_deref()));
         let mut problems = corpus.problems;
         problems.extend(defects);
         (sessions, problems)
     })?;
-    let json = document(&sessions);
-    emit(&args.out, |out, _| {
-        serde_json::to_writer_pretty(&mut *out, &json)?;
-        out.write_all(b"\n")
-    })?;
+    let mut problems = problems;
+    problems.extend(sessions.iter().flat_map(|session| session.problems.iter().cloned()));
+    problems.sort();
+    if let Some(wanted) = &args.explain {
+        explain_session(args, &sessions, wanted)?;
+        return Ok(close(&args.input, &problems));
+    }
+    let report = Report::new(&sessions, &policies, &problems, args.within);
+    emit(&args.out, |out, look| report.write(args.out.format, look, out))?;
     Ok(close(&args.input, &problems))
 }
 
-fn document(sessions: &[Validated]) -> Json {
-    let cases = || {
-        sessions
-            .iter()
-            .flat_map(|session| session.cases.iter().map(move |case| (session, case)))
-    };
-    let count = |mechanism: Mechanism, verdict: Verdict| {
-        cases()
-            .filter(|(_, (case, _))| case.mechanism == mechanism && case.verdict == verdict)
-            .count()
-    };
-    let mut errors = cases()
-        .filter(|(_, (case, _))| case.mechanism == Mechanism::Auto && case.verdict != Verdict::Undecidable)
-        .filter_map(|(_, (case, _))| case.error())
-        .map(i64::abs)
-        .collect::<Vec<_>>();
-    errors.sort_unstable();
-    let mut segments = sessions
+fn explain_session(args: &ValidateArgs, sessions: &[Validated], wanted: &str) -> Result<()> {
+    let found = sessions
         .iter()
-        .flat_map(|session| &session.segments)
-        .map(|error| error.abs())
+        .filter(|session| session.id.starts_with(wanted))
         .collect::<Vec<_>>();
-    segments.sort_by(f64::total_cmp);
-    let mut costs = Costs::default();
-    let mut cost_errors = Vec::new();
-    for session in sessions {
-        costs.merge(&session.costs);
-        if session.costs.recorded > 0 {
-            cost_errors.push((session.costs.simulated as f64 / session.costs.recorded as f64 - 1.0).abs());
+    match found.as_slice() {
+        [] => bail!("no session starts with `{wanted}`"),
+        [session] => emit(&args.out, |out, _| out.write_all(session.explained.as_bytes())),
+        several => {
+            let ids = several.iter().map(|session| session.id.as_str()).collect::<Vec<_>>();
+            bail!("several sessions start with `{wanted}`: {}", ids.join(", "))
         }
     }
-    cost_errors.sort_by(f64::total_cmp);
-    let mut calls = BTreeMap::new();
-    for (version, count) in sessions.iter().flat_map(|session| &session.calls) {
-        *calls.entry(*version).or_insert(0) += count;
+}
+
+/// What was found in one session.
+struct Validated {
+    id: String,
+    calls: Vec<(Version, u64)>,
+    grounds: BTreeMap<Grounds, u64>,
+    rows: Vec<CaseRow>,
+    costs: Costs,
+    segments: Vec<f64>,
+    explained: String,
+    problems: Vec<Problem>,
+}
+
+impl Validated {
+    fn new(id: &str, parts: &[Part], policies: &Policies, prices: &PriceTable, wanted: Option<&str>) -> Validated {
+        let session = Session::new(id, parts);
+        let threaded = thread(&session);
+        let mut validated = Validated {
+            id: id.to_owned(),
+            calls: Vec::new(),
+            grounds: BTreeMap::new(),
+            rows: Vec::new(),
+            costs: Costs::default(),
+            segments: Vec::new(),
+            explained: String::new(),
+            problems: threaded.problems.clone(),
+        };
+        for chain in &threaded.chains {
+            let trace = trace(&session, chain, RatioTable::built_in());
+            let (by_version, by_model) = of_trace(policies, prices, &trace);
+            let windows = infer(&trace, &by_version, &by_model);
+            let found = validate(&trace, &by_version, &by_model, &windows);
+            for (call, window) in std::iter::zip(&trace.calls, &windows) {
+                if call.usage.is_some() && !call.is_copied {
+                    *validated.grounds.entry(window.grounds).or_insert(0) += 1;
+                }
+            }
+            if wanted.is_some_and(|wanted| id.starts_with(wanted)) {
+                let told = explain(&session, &trace, &by_version, &found.cases);
+                validated.explained.push_str(&told);
+            }
+            if found.has_defect {
+                let path = &session.part(trace.calls[0].node).path;
+                validated
+                    .problems
+                    .push(Problem::file(path, Kind::Internal, format!("replay of session {id}")));
+            }
+            validated.calls.extend(found.calls);
+            validated.costs.merge(&found.costs);
+            validated.segments.extend(found.segments);
+            let rows = found.cases.into_iter().map(|case| CaseRow {
+                session: id.to_owned(),
+                agent: trace.agent.clone(),
+                model: trace.models[usize::from(case.model)].clone(),
+                uuid: uuid(&session, case.node),
+                path: session.part(case.node).path.clone(),
+                line: session.record(case.node).line,
+                case,
+            });
+            validated.rows.extend(rows);
+        }
+        validated
     }
-    let quantile = |list: &[f64], share: f64| list.get(((list.len() as f64 - 1.0) * share).round() as usize).copied();
-    json!({
-        "schema_version": SCHEMA_VERSION,
-        "calls": calls.values().sum::<u64>(),
-        "unsure_calls": sessions.iter().map(|session| session.unsure).sum::<u64>(),
-        "defects": sessions.iter().map(|session| session.defects).sum::<u64>(),
-        "auto": {
-            "recorded": cases().filter(|(_, (case, _))| case.mechanism == Mechanism::Auto && case.verdict != Verdict::Spurious).count(),
-            "exact": count(Mechanism::Auto, Verdict::Exact),
-            "early": count(Mechanism::Auto, Verdict::Early),
-            "late": count(Mechanism::Auto, Verdict::Late),
-            "missed": count(Mechanism::Auto, Verdict::Missed),
-            "spurious": count(Mechanism::Auto, Verdict::Spurious),
-            "undecidable": count(Mechanism::Auto, Verdict::Undecidable),
+}
+
+/// A case, and where it is.
+#[derive(Clone)]
+pub(super) struct CaseRow {
+    session: String,
+    agent: String,
+    model: String,
+    uuid: String,
+    path: String,
+    line: u32,
+    case: Case,
+}
+
+impl CaseRow {
+    /// The row with the beginning of the session's id.
+    fn short(&self) -> CaseRow {
+        CaseRow {
+            session: self.session.chars().take(8).collect(),
+            ..self.clone()
+        }
+    }
+}
+
+pub(super) const CASE_COLUMNS: &[Column<CaseRow>] = &[
+    column(
+        "session",
+        "Session",
+        Unit::Text,
+        InTable::Always,
+        "Session id.",
+        |row| row.session.as_str().into(),
+    ),
+    column(
+        "agent",
+        "Agent",
+        Unit::Text,
+        InTable::Never,
+        "Sub-agent; empty for the main agent.",
+        |row| row.agent.as_str().into(),
+    ),
+    column(
+        "mechanism",
+        "What",
+        Unit::Text,
+        InTable::Always,
+        "`auto`, `micro` or `manual`.",
+        |row| row.case.mechanism.name().into(),
+    ),
+    column(
+        "verdict",
+        "Verdict",
+        Unit::Text,
+        InTable::Always,
+        "How the prediction came out.",
+        |row| row.case.verdict.name().into(),
+    ),
+    column(
+        "reason",
+        "Reason",
+        Unit::Text,
+        InTable::Always,
+        "Why it cannot be judged.",
+        |row| row.case.reason.map(Reason::name).into(),
+    ),
+    column(
+        "version",
+        "Version",
+        Unit::Text,
+        InTable::Always,
+        "Version of the client.",
+        |row| row.case.version.to_string().into(),
+    ),
+    column("model", "Model", Unit::Text, InTable::Never, "Model.", |row| {
+        row.model.as_str().into()
+    }),
+    column(
+        "call",
+        "Call",
+        Unit::Count,
+        InTable::Never,
+        "Number of the call before which it stands, from 0.",
+        |row| row.case.call.into(),
+    ),
+    column(
+        "distance",
+        "Off by",
+        Unit::Count,
+        InTable::Never,
+        "Calls from the boundary to the prediction; negative if it came early; empty if there was none.",
+        |row| match row.case.verdict {
+            Verdict::Exact | Verdict::Early | Verdict::Late => Some(row.case.distance).into(),
+            _ => None::<i64>.into(),
         },
-        "micro": {
-            "recorded": cases().filter(|(_, (case, _))| case.mechanism == Mechanism::Micro && case.verdict != Verdict::Spurious).count(),
-            "exact_ids": count(Mechanism::Micro, Verdict::Exact),
-            "missed": count(Mechanism::Micro, Verdict::Missed),
-            "spurious": count(Mechanism::Micro, Verdict::Spurious),
+    ),
+    column(
+        "recorded_tokens",
+        "Recorded",
+        Unit::Tokens,
+        InTable::Always,
+        "Tokens before, as the client wrote them down; of a micro-compaction the results that could go.",
+        |row| row.case.recorded.into(),
+    ),
+    column(
+        "predicted_tokens",
+        "Predicted",
+        Unit::Tokens,
+        InTable::Always,
+        "The same, predicted.",
+        |row| row.case.predicted.into(),
+    ),
+    column(
+        "error_tokens",
+        "Error",
+        Unit::Count,
+        InTable::IfRoom,
+        "Predicted minus recorded.",
+        |row| row.case.error().into(),
+    ),
+    column(
+        "threshold",
+        "Threshold",
+        Unit::Tokens,
+        InTable::Never,
+        "Threshold in force.",
+        |row| {
+            (row.case.mechanism != Mechanism::Micro)
+                .then_some(row.case.threshold)
+                .into()
         },
-        "pre_errors": errors,
-        "segments": {"count": segments.len(), "p50": quantile(&segments, 0.5), "p90": quantile(&segments, 0.9)},
-        "cost": {"recorded": micro_usd(costs.recorded), "simulated": micro_usd(costs.simulated), "unexplained": costs.unexplained,
-            "unexplained_cost": micro_usd(costs.unexplained_cost), "p50": quantile(&cost_errors, 0.5), "p90": quantile(&cost_errors, 0.9)},
-        "cases": cases().map(|(session, (case, place))| json!({
-            "session": session.id, "agent": place.agent, "mechanism": case.mechanism, "verdict": case.verdict, "reason": case.reason,
-            "version": case.version.to_string(), "model": place.model, "call": case.call, "distance": case.distance,
-            "recorded": case.recorded, "predicted": case.predicted, "error": case.error(), "threshold": case.threshold,
-            "window": case.window.tokens, "grounds": case.window.grounds.name(), "cleared": [case.cleared.0.len(), case.cleared.1.len()],
-            "path": place.path, "line": place.line,
-        })).collect::<Vec<_>>(),
-    })
+    ),
+    column(
+        "window",
+        "Window",
+        Unit::Tokens,
+        InTable::Never,
+        "Context window.",
+        |row| row.case.window.tokens.into(),
+    ),
+    column(
+        "window_grounds",
+        "Grounds",
+        Unit::Text,
+        InTable::Never,
+        "What the window was inferred from: `given`, `version`, `boundary`, `usage`, `silent` (any size comes to the same), `assumed`.",
+        |row| row.case.window.grounds.name().into(),
+    ),
+    column(
+        "cleared_recorded",
+        "Cleared",
+        Unit::Count,
+        InTable::Never,
+        "Results that were cleared, as recorded.",
+        |row| {
+            (row.case.mechanism == Mechanism::Micro && row.case.is_recorded)
+                .then_some(row.case.cleared.0.len())
+                .into()
+        },
+    ),
+    column(
+        "cleared_predicted",
+        "Cleared",
+        Unit::Count,
+        InTable::Never,
+        "The same, predicted.",
+        |row| {
+            (row.case.mechanism == Mechanism::Micro)
+                .then_some(row.case.cleared.1.len())
+                .into()
+        },
+    ),
+    column(
+        "time",
+        "Time",
+        Unit::Time,
+        InTable::Never,
+        "When it was written.",
+        |row| {
+            Some(row.case.time)
+                .filter(|time| *time != crate::session::log::NO_TIME)
+                .into()
+        },
+    ),
+    column("uuid", "Id", Unit::Text, InTable::Never, "Id of the record.", |row| {
+        row.uuid.as_str().into()
+    }),
+    column("path", "Path", Unit::Text, InTable::Never, "Log.", |row| {
+        row.path.as_str().into()
+    }),
+    column("line", "Line", Unit::Count, InTable::Never, "Line of the log.", |row| {
+        row.line.into()
+    }),
+];
+
+/// Counts of verdicts.
+#[derive(Debug, Clone, Copy, Default)]
+struct Score {
+    recorded: u64,
+    decidable: u64,
+    exact: u64,
+    early: u64,
+    late: u64,
+    missed: u64,
+    spurious: u64,
+    unrecorded: u64,
+    within: u64,
+}
+
+impl Score {
+    fn add(&mut self, case: &Case, within: u64) {
+        let is_decidable = case.is_recorded && case.verdict != Verdict::Undecidable;
+        self.recorded += u64::from(case.is_recorded);
+        self.decidable += u64::from(is_decidable);
+        let is_near = matches!(case.verdict, Verdict::Exact | Verdict::Early | Verdict::Late)
+            && case.distance.unsigned_abs() <= within;
+        self.within += u64::from(is_near);
+        match case.verdict {
+            Verdict::Exact => self.exact += 1,
+            Verdict::Early => self.early += 1,
+            Verdict::Late => self.late += 1,
+            Verdict::Missed => self.missed += 1,
+            Verdict::Spurious => self.spurious += 1,
+            Verdict::Unrecorded => self.unrecorded += 1,
+            Verdict::Undecidable => {}
+        }
+    }
+
+    fn auto(&self) -> Json {
+        json!({
+            "recorded": self.recorded,
+            "decidable": self.decidable,
+            "exact": self.exact,
+            "within": self.within,
+            "early": self.early,
+            "late": self.late,
+            "missed": self.missed,
+            "spurious": self.spurious,
+        })
+    }
+
+    fn micro(&self) -> Json {
+        json!({
+            "recorded": self.recorded,
+            "decidable": self.decidable,
+            "exact_ids": self.exact,
+            "missed": self.missed,
+            "spurious": self.spurious,
+            "unrecorded": self.unrecorded,
+        })
+    }
+}
+
+/// Scores of one version of the client.
+#[derive(Clone, Default)]
+struct VersionRow {
+    version: String,
+    calls: u64,
+    auto: Score,
+    micro: Score,
+}
+
+const VERSION_COLUMNS: &[Column<VersionRow>] = &[
+    column(
+        "version",
+        "Version",
+        Unit::Text,
+        InTable::Always,
+        "Version of the client.",
+        |row| row.version.as_str().into(),
+    ),
+    column(
+        "calls",
+        "Calls",
+        Unit::Count,
+        InTable::Always,
+        "Calls with usage.",
+        |row| row.calls.into(),
+    ),
+    column(
+        "recorded",
+        "Recorded",
+        Unit::Count,
+        InTable::Always,
+        "Automatic compactions.",
+        |row| row.auto.recorded.into(),
+    ),
+    column(
+        "decidable",
+        "Decidable",
+        Unit::Count,
+        InTable::Always,
+        "Those that can be judged.",
+        |row| row.auto.decidable.into(),
+    ),
+    column(
+        "exact",
+        "Exact",
+        Unit::Count,
+        InTable::Always,
+        "Predicted at the very call.",
+        |row| row.auto.exact.into(),
+    ),
+    column(
+        "early",
+        "Early",
+        Unit::Count,
+        InTable::IfRoom,
+        "Predicted at an earlier one.",
+        |row| row.auto.early.into(),
+    ),
+    column(
+        "late",
+        "Late",
+        Unit::Count,
+        InTable::IfRoom,
+        "Would have come a few calls later.",
+        |row| row.auto.late.into(),
+    ),
+    column(
+        "missed",
+        "Missed",
+        Unit::Count,
+        InTable::Always,
+        "Not predicted.",
+        |row| row.auto.missed.into(),
+    ),
+    column(
+        "spurious",
+        "Spurious",
+        Unit::Count,
+        InTable::Always,
+        "Predicted where none was recorded.",
+        |row| row.auto.spurious.into(),
+    ),
+    column(
+        "micro_exact",
+        "Micro",
+        Unit::Count,
+        InTable::IfRoom,
+        "Micro-compactions with the very list of results.",
+        |row| row.micro.exact.into(),
+    ),
+];
+
+/// All of it, added up.
+struct Report<'a> {
+    sessions: &'a [Validated],
+    policies: &'a Policies,
+    problems: &'a [Problem],
+    within: u64,
+    versions: Vec<VersionRow>,
+    total: VersionRow,
+    /// Absolute errors of tokens before, with the recorded size, ascending.
+    errors: Vec<(u64, u64)>,
+    segments: Vec<f64>,
+    costs: Costs,
+    cost_errors: Vec<f64>,
+}
+
+impl<'a> Report<'a> {
+    fn new(sessions: &'a [Validated], policies: &'a Policies, problems: &'a [Problem], within: u64) -> Report<'a> {
+        let mut versions = BTreeMap::<Version, VersionRow>::new();
+        let mut report = Report {
+            sessions,
+            policies,
+            problems,
+            within,
+            versions: Vec::new(),
+            total: VersionRow {
+                version: "all".to_owned(),
+                ..VersionRow::default()
+            },
+            errors: Vec::new(),
+            segments: sessions
+                .iter()
+                .flat_map(|session| session.segments.iter().map(|error| error.abs()))
+                .collect(),
+            costs: Costs::default(),
+            cost_errors: Vec::new(),
+        };
+        for session in sessions {
+            for (version, calls) in &session.calls {
+                versions.entry(*version).or_default().calls += calls;
+                report.total.calls += calls;
+            }
+            for row in &session.rows {
+                let case = &row.case;
+                let version = versions.entry(case.version).or_default();
+                let scores = match case.mechanism {
+                    Mechanism::Auto => [&mut version.auto, &mut report.total.auto],
+                    Mechanism::Micro => [&mut version.micro, &mut report.total.micro],
+                    Mechanism::Manual => continue,
+                };
+                for score in scores {
+                    score.add(case, within);
+                }
+                let is_judged = case.mechanism == Mechanism::Auto && case.verdict != Verdict::Undecidable;
+                if let (true, Some(error), Some(recorded)) = (is_judged, case.error(), case.recorded) {
+                    report.errors.push((error.unsigned_abs(), recorded));
+                }
+            }
+            report.costs.merge(&session.costs);
+            report.cost_errors.extend(relative(&session.costs).map(f64::abs));
+        }
+        report.errors.sort_unstable();
+        report.segments.sort_by(f64::total_cmp);
+        report.cost_errors.sort_by(f64::total_cmp);
+        report.versions = versions
+            .into_iter()
+            .map(|(version, row)| VersionRow {
+                version: version.to_string(),
+                ..row
+            })
+            .collect();
+        report
+    }
+
+    fn write(&self, format: Format, look: Look, out: &mut dyn Write) -> io::Result<()> {
+        match format {
+            Format::Table => self.write_text(look, out),
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut *out, &self.document())?;
+                writeln!(out)
+            }
+            _ => sheet(CASE_COLUMNS, &self.rows(), None).write(format, look, out),
+        }
+    }
+
+    fn document(&self) -> Json {
+        let by_version = self.versions.iter().map(|row| {
+            json!({"version": row.version, "calls": row.calls, "auto": row.auto.auto(), "micro": row.micro.micro()})
+        });
+        let cases = sheet(CASE_COLUMNS, &self.rows(), None).to_json();
+        let relative_errors = self.relative_errors();
+        let count = self.errors.len();
+        let exact = self.errors.iter().filter(|(error, _)| *error == 0).count();
+        json!({
+            "schema_version": SCHEMA_VERSION,
+            "policy": self.policies.name,
+            "calls": self.total.calls,
+            "calls_by_window_grounds": self.grounds(),
+            "within": self.within,
+            "auto": self.total.auto.auto(),
+            "micro": self.total.micro.micro(),
+            "pre_tokens_error": {
+                "p50": quantile(&self.errors, 0.5).map(|(error, _)| error),
+                "p95": quantile(&self.errors, 0.95).map(|(error, _)| error),
+                "relative_p50": quantile(&relative_errors, 0.5),
+                "relative_p95": quantile(&relative_errors, 0.95),
+                "count": count,
+                "exact": exact,
+            },
+            "cost_error": {
+                "total": relative(&self.costs),
+                "p50": quantile(&self.cost_errors, 0.5),
+                "p90": quantile(&self.cost_errors, 0.9),
+                "sessions": self.cost_errors.len(),
+                "recorded_micro_usd": micro_usd(self.costs.recorded),
+                "simulated_micro_usd": micro_usd(self.costs.simulated),
+                "unexplained_misses": self.costs.unexplained,
+                "unexplained_micro_usd": micro_usd(self.costs.unexplained_cost),
+            },
+            "segments": {
+                "count": self.segments.len(),
+                "p50": quantile(&self.segments, 0.5),
+                "p90": quantile(&self.segments, 0.9),
+            },
+            "by_version": by_version.collect::<Vec<_>>(),
+            "cases": cases,
+            "problems": {"total": self.problems.len(), "by_kind": problem_counts(self.problems)},
+        })
+    }
+
+    fn rows(&self) -> Vec<CaseRow> {
+        self.sessions
+            .iter()
+            .flat_map(|session| session.rows.iter().cloned())
+            .collect()
+    }
+
+    fn relative_errors(&self) -> Vec<f64> {
+        let relative = |(error, recorded): &(u64, u64)| *error as f64 / (*recorded).max(1) as f64;
+        let mut errors = self.errors.iter().map(relative).collect::<Vec<_>>();
+        errors.sort_by(f64::total_cmp);
+        errors
+    }
+
+    fn grounds(&self) -> BTreeMap<&'static str, u64> {
+        let mut grounds = BTreeMap::new();
+        for (ground, calls) in self.sessions.iter().flat_map(|session| &session.grounds) {
+            *grounds.entry(ground.name()).or_insert(0) += calls;
+        }
+        grounds
+    }
+
+    fn write_text(&self, look: Look, out: &mut dyn Write) -> io::Result<()> {
+        let auto = &self.total.auto;
+        writeln!(
+            out,
+            "Policy {}: {} of {} decidable automatic compactions at the very call,\n{} spurious in {} calls.\n",
+            self.policies.name,
+            grouped(auto.exact),
+            grouped(auto.decidable),
+            grouped(auto.spurious),
+            grouped(self.total.calls)
+        )?;
+        let shown = self
+            .versions
+            .iter()
+            .filter(|row| row.auto.recorded + row.auto.spurious + row.micro.recorded > 0);
+        let shown = shown.cloned().collect::<Vec<_>>();
+        if !shown.is_empty() {
+            sheet(VERSION_COLUMNS, &shown, Some(&self.total)).write(Format::Table, look, out)?;
+            writeln!(out, "Versions without compactions are left out.\n")?;
+        }
+        self.write_errors(out)?;
+        let odd = self.sessions.iter().flat_map(|session| &session.rows).filter(|row| {
+            row.case.mechanism != Mechanism::Manual && !matches!(row.case.verdict, Verdict::Exact | Verdict::Unrecorded)
+        });
+        let odd = odd.map(CaseRow::short).collect::<Vec<_>>();
+        if !odd.is_empty() {
+            writeln!(
+                out,
+                "\nNot exact, or not to be judged (--explain SESSION walks through one):\n"
+            )?;
+            sheet(CASE_COLUMNS, &odd, None).write(Format::Table, look, out)?;
+            let mut reasons = odd.iter().filter_map(|row| row.case.reason).collect::<Vec<_>>();
+            reasons.sort_unstable();
+            reasons.dedup();
+            for reason in reasons {
+                writeln!(out, "{}: {}.", reason.name(), reason.about())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_errors(&self, out: &mut dyn Write) -> io::Result<()> {
+        let share = |value: Option<f64>| value.map_or("none".to_owned(), |value| format!("{:.2} %", 100.0 * value));
+        let exact = self.errors.iter().filter(|(error, _)| *error == 0).count();
+        if let (Some((p50, _)), Some((p95, _))) = (quantile(&self.errors, 0.5), quantile(&self.errors, 0.95)) {
+            writeln!(
+                out,
+                "Tokens before: {} of {} to the token; off by {p50} in the median, {p95} at p95\n  ({} of the size).",
+                exact,
+                self.errors.len(),
+                share(quantile(&self.relative_errors(), 0.95))
+            )?;
+        }
+        let micro = &self.total.micro;
+        if micro.recorded + micro.unrecorded > 0 {
+            writeln!(
+                out,
+                "Micro-compactions: {} of {} decidable with the very list of results, {} spurious;\n  {} more happened without being written down.",
+                micro.exact, micro.decidable, micro.spurious, micro.unrecorded
+            )?;
+        }
+        if self.costs.recorded > 0 {
+            writeln!(
+                out,
+                "Cost: {} recorded, {} simulated ({}); a session is off by\n  {} in the median, {} at p90. {} cache misses that nothing in the\n  logs explains cost {} ({} of the record).",
+                dollars(Some(micro_usd(self.costs.recorded))),
+                dollars(Some(micro_usd(self.costs.simulated))),
+                share(relative(&self.costs)),
+                share(quantile(&self.cost_errors, 0.5)),
+                share(quantile(&self.cost_errors, 0.9)),
+                self.costs.unexplained,
+                dollars(Some(micro_usd(self.costs.unexplained_cost))),
+                percent(
+                    micro_usd(self.costs.unexplained_cost) as u64,
+                    micro_usd(self.costs.recorded) as u64
+                )
+            )?;
+        }
+        if !self.segments.is_empty() {
+            writeln!(
+                out,
+                "Windows simulated from the first call of a segment to its end: off by {} in\n  the median, {} at p90, over {} segments.",
+                share(quantile(&self.segments, 0.5)),
+                share(quantile(&self.segments, 0.9)),
+                self.segments.len()
+            )?;
+        }
+        let grounds = self.grounds();
+        let unsure = grounds.get(Grounds::Assumed.name()).copied().unwrap_or(0);
+        let by_usage = grounds.get(Grounds::Usage.name()).copied().unwrap_or(0);
+        if unsure + by_usage > 0 {
+            writeln!(
+                out,
+                "Windows of {} calls were inferred from what the same session sent, so that no\n  prediction there can be spurious; those of {} are not known (--window says).",
+                grouped(by_usage),
+                grouped(unsure)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn sheet<'a, R>(columns: &'a [Column<R>], rows: &'a [R], total: Option<&'a R>) -> Sheet<'a, R> {
+    Sheet {
+        schema_version: SCHEMA_VERSION,
+        columns,
+        rows,
+        total,
+    }
+}
+
+/// Simulated against recorded cost.
+fn relative(costs: &Costs) -> Option<f64> {
+    (costs.recorded > 0).then(|| costs.simulated as f64 / costs.recorded as f64 - 1.0)
+}
+
+/// A quantile of a sorted list: the element at that rank.
+fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((last as f64 * share).round() as usize).copied()
 }

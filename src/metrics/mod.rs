@@ -2,5 +2,6 @@
 
 pub mod cost;
 pub mod quality;
+pub mod replay;
 pub mod report;
 pub mod usage;

@@ -140,6 +140,25 @@ pub struct Column<R> {
     pub get: fn(&R) -> Value,
 }
 
+/// Declares a column on one line.
+pub const fn column<R>(
+    name: &'static str,
+    title: &'static str,
+    unit: Unit,
+    in_table: InTable,
+    about: &'static str,
+    get: fn(&R) -> Value,
+) -> Column<R> {
+    Column {
+        name,
+        title,
+        unit,
+        about,
+        in_table,
+        get,
+    }
+}
+
 impl<R> Column<R> {
     /// The cell of a row, ready for any format: what cannot be written (not a number, infinite, a time outside the
     /// years 0 to 9999) is missing in all of them alike.
@@ -184,7 +203,7 @@ mod tests {
     use super::*;
     use crate::output::sample;
 
-    fn column(unit: Unit, get: fn(&()) -> Value) -> Column<()> {
+    fn test_column(unit: Unit, get: fn(&()) -> Value) -> Column<()> {
         Column {
             name: "x",
             title: "X",
@@ -197,25 +216,28 @@ mod tests {
 
     #[test]
     fn what_no_format_can_write_is_missing() {
-        assert_eq!(column(Unit::Share, |()| f64::NAN.into()).cell(&()), Value::None);
-        assert_eq!(column(Unit::Share, |()| f64::INFINITY.into()).cell(&()), Value::None);
-        assert_eq!(column(Unit::Time, |()| i64::MAX.into()).cell(&()), Value::None);
-        assert_eq!(column(Unit::Time, |()| i64::MIN.into()).cell(&()), Value::None);
+        assert_eq!(test_column(Unit::Share, |()| f64::NAN.into()).cell(&()), Value::None);
         assert_eq!(
-            column(Unit::Time, |()| (-62_167_219_200_000_i64 - 1).into()).cell(&()),
+            test_column(Unit::Share, |()| f64::INFINITY.into()).cell(&()),
+            Value::None
+        );
+        assert_eq!(test_column(Unit::Time, |()| i64::MAX.into()).cell(&()), Value::None);
+        assert_eq!(test_column(Unit::Time, |()| i64::MIN.into()).cell(&()), Value::None);
+        assert_eq!(
+            test_column(Unit::Time, |()| (-62_167_219_200_000_i64 - 1).into()).cell(&()),
             Value::None
         );
         assert_eq!(
-            column(Unit::Tokens, |()| i64::MAX.into()).cell(&()),
+            test_column(Unit::Tokens, |()| i64::MAX.into()).cell(&()),
             Value::Int(i64::MAX)
         );
-        assert_eq!(column(Unit::Tokens, |()| 0_u64.into()).cell(&()), Value::Int(0));
+        assert_eq!(test_column(Unit::Tokens, |()| 0_u64.into()).cell(&()), Value::Int(0));
     }
 
     #[test]
     #[should_panic(expected = "column x is declared as Tokens but holds Text")]
     fn a_declaration_that_lies_is_named() {
-        column(Unit::Tokens, |()| "12".into()).cell(&());
+        test_column(Unit::Tokens, |()| "12".into()).cell(&());
     }
 
     #[test]

@@ -3,22 +3,46 @@
 //! Spreadsheets run text that begins like a formula, and the text of a session log is not ours to trust. Such text
 //! gets a leading single quote; numbers, which may well begin with a minus, are left alone.
 
+use std::fmt;
 use std::io::{self, Write};
 
+use crate::output::columns::{Unit, Value};
 use crate::output::{Sheet, json};
 
 pub(super) fn write<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
+    write_header(sheet, out)?;
+    write_rows(sheet, out)
+}
+
+/// The header alone.
+pub(super) fn write_header<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = ::csv::Writer::from_writer(out);
     let names = sheet.columns.iter().map(|column| column.name);
     writer
         .write_record(std::iter::once("schema_version").chain(names))
         .map_err(to_io)?;
+    writer.flush()
+}
+
+/// The rows alone.
+pub(super) fn write_rows<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
+    let mut writer = ::csv::Writer::from_writer(out);
+    let version = sheet.schema_version.to_string();
+    let mut digits = String::new();
     for row in sheet.rows {
-        writer.write_field(sheet.schema_version.to_string()).map_err(to_io)?;
+        writer.write_field(&version).map_err(to_io)?;
         for column in sheet.columns {
-            writer
-                .write_field(field(json::cell(column.unit, column.cell(row))))
-                .map_err(to_io)?;
+            match column.cell(row) {
+                // Most cells are numbers, and a number needs no text of its own.
+                Value::Int(number) if column.unit != Unit::Time => {
+                    digits.clear();
+                    let _ = fmt::Write::write_fmt(&mut digits, format_args!("{number}"));
+                    writer.write_field(&digits).map_err(to_io)?;
+                }
+                cell => writer
+                    .write_field(field(json::cell(column.unit, cell)))
+                    .map_err(to_io)?,
+            }
         }
         writer.write_record(None::<&[u8]>).map_err(to_io)?;
     }

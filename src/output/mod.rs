@@ -15,11 +15,12 @@ mod csv;
 mod human;
 mod json;
 mod parquet;
+pub mod stream;
 mod table;
 
 use std::io::{self, BufWriter, Write};
 
-pub use columns::{Column, InTable, Unit, Value, docs};
+pub use columns::{Column, InTable, Unit, Value, column, docs};
 pub use human::cell as for_people;
 pub use table::Look;
 

@@ -19,7 +19,7 @@ use crate::output::columns::{Column, Kind, Unit, Value};
 const CREATED_BY: &str = "backcast";
 
 /// Bounds the memory of a reader; small enough for a reader to skip, large enough to compress well.
-const ROWS_PER_GROUP: usize = 64 * 1024;
+pub(super) const ROWS_PER_GROUP: usize = 64 * 1024;
 
 /// Encodes in memory first: the encoder wants a `Send` sink, which standard output behind `dyn Write` is not.
 pub(super) fn write<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
@@ -27,16 +27,35 @@ pub(super) fn write<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> 
 }
 
 fn encode<R>(sheet: &Sheet<R>) -> Result<Vec<u8>> {
-    let version = KeyValue::new("schema_version".to_owned(), sheet.schema_version.to_string());
-    let properties = WriterProperties::builder()
-        .set_created_by(CREATED_BY.to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_key_value_metadata(Some(vec![version]))
-        .build();
-    let mut writer = SerializedFileWriter::new(Vec::new(), schema(sheet.columns)?, Arc::new(properties))?;
+    let mut groups = Groups::new(sheet.schema_version, sheet.columns)?;
     for rows in sheet.rows.chunks(ROWS_PER_GROUP) {
-        let mut group = writer.next_row_group()?;
-        let mut columns = sheet.columns.iter();
+        groups.write(rows)?;
+    }
+    groups.finish()
+}
+
+/// A file that is written group by group.
+pub(super) struct Groups<'a, R> {
+    columns: &'a [Column<R>],
+    writer: SerializedFileWriter<Vec<u8>>,
+}
+
+impl<'a, R> Groups<'a, R> {
+    pub(super) fn new(schema_version: u32, columns: &'a [Column<R>]) -> Result<Groups<'a, R>> {
+        let version = KeyValue::new("schema_version".to_owned(), schema_version.to_string());
+        let properties = WriterProperties::builder()
+            .set_created_by(CREATED_BY.to_owned())
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_key_value_metadata(Some(vec![version]))
+            .build();
+        let writer = SerializedFileWriter::new(Vec::new(), schema(columns)?, Arc::new(properties))?;
+        Ok(Groups { columns, writer })
+    }
+
+    /// Writes rows as a group of their own.
+    pub(super) fn write(&mut self, rows: &[R]) -> Result<()> {
+        let mut group = self.writer.next_row_group()?;
+        let mut columns = self.columns.iter();
         while let Some(mut cells) = group.next_column()? {
             if let Some(column) = columns.next() {
                 write_column(column, rows, &mut cells)?;
@@ -44,8 +63,13 @@ fn encode<R>(sheet: &Sheet<R>) -> Result<Vec<u8>> {
             cells.close()?;
         }
         group.close()?;
+        Ok(())
     }
-    writer.into_inner()
+
+    /// The whole file.
+    pub(super) fn finish(self) -> Result<Vec<u8>> {
+        self.writer.into_inner()
+    }
 }
 
 fn schema<R>(columns: &[Column<R>]) -> Result<TypePtr> {

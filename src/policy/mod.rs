@@ -154,6 +154,8 @@ policy! {
 
     "extract.on" extract_on: bool = true, "Memory extraction at the end of turns.";
     "extract.turns" extract_turns: u64 = 1, "Every so many turns.";
+    "extract.prompt" extract_prompt: u64 = 2_000, "Tokens of its instructions (assumed).";
+    "extract.output" extract_output: u64 = 500, "Tokens that it answers (assumed).";
     "dream.hours" dream_hours: u64 = 24, "Hours between two consolidations of a project's memories.";
     "dream.sessions" dream_sessions: u64 = 5, "Sessions since the last one.";
 }

@@ -10,15 +10,13 @@ use crate::policy::Policy;
 use crate::policy::presets::Version;
 use crate::session::log::Time;
 use crate::session::thread::Node;
-use crate::sim::event::{CacheMiss, Event, MicroKind};
+use crate::sim::event::{CacheMiss, Count, Event, MicroKind};
 use crate::sim::inference::{Inferred, MICRO_RECORDED_FROM};
 use crate::sim::trace::{NONE, Recorded, Trace, Trigger, flag};
 use crate::sim::{Mode, Setting, replay};
-use serde::{Deserialize, Serialize};
 
 /// How a prediction came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Predicted at the very call.
     Exact,
@@ -36,9 +34,23 @@ pub enum Verdict {
     Undecidable,
 }
 
+impl Verdict {
+    /// Name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Exact => "exact",
+            Verdict::Early => "early",
+            Verdict::Late => "late",
+            Verdict::Missed => "missed",
+            Verdict::Spurious => "spurious",
+            Verdict::Unrecorded => "unrecorded",
+            Verdict::Undecidable => "undecidable",
+        }
+    }
+}
+
 /// Why a boundary cannot be judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// The message that it followed was never written.
     LeafMissing,
@@ -54,9 +66,34 @@ pub enum Reason {
     Masked,
 }
 
+impl Reason {
+    /// Name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::LeafMissing => "leaf-missing",
+            Reason::NoUsage => "no-usage",
+            Reason::WindowUnknown => "window-unknown",
+            Reason::OldClient => "old-client",
+            Reason::OtherThreshold => "other-threshold",
+            Reason::Masked => "masked",
+        }
+    }
+
+    /// What it means.
+    pub fn about(self) -> &'static str {
+        match self {
+            Reason::LeafMissing => "the message that it followed was never written",
+            Reason::NoUsage => "no call before it has usage",
+            Reason::WindowUnknown => "nothing tells how large the window was",
+            Reason::OldClient => "the client wrote a summary and no boundary",
+            Reason::OtherThreshold => "the record itself shows that another threshold was in force",
+            Reason::Masked => "texts in the log are not of the size that the client counted",
+        }
+    }
+}
+
 /// Which mechanism a case is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mechanism {
     /// Automatic compaction.
     Auto,
@@ -66,6 +103,17 @@ pub enum Mechanism {
     Manual,
 }
 
+impl Mechanism {
+    /// Name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Auto => "auto",
+            Mechanism::Micro => "micro",
+            Mechanism::Manual => "manual",
+        }
+    }
+}
+
 /// One recorded boundary, or one prediction that nothing was recorded for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
@@ -73,6 +121,8 @@ pub struct Case {
     pub mechanism: Mechanism,
     /// How the prediction came out.
     pub verdict: Verdict,
+    /// Whether a recorded boundary stands here, or only a prediction.
+    pub is_recorded: bool,
     /// Why it cannot be judged.
     pub reason: Option<Reason>,
     /// The call at or before which it stands.
@@ -91,6 +141,8 @@ pub struct Case {
     pub version: Version,
     /// Number of the model in the trace.
     pub model: u16,
+    /// How the predicted tokens come about.
+    pub count: Option<Count>,
     /// Cleared results: recorded, and predicted.
     pub cleared: (Vec<u32>, Vec<u32>),
     /// The record.
@@ -229,7 +281,7 @@ struct Cleared {
 /// A recorded boundary as the policy met it.
 struct Reached {
     number: usize,
-    context: Option<u64>,
+    count: Option<Count>,
     threshold: u64,
     is_due: bool,
 }
@@ -252,12 +304,12 @@ impl Watch {
             Event::Due { context, threshold } => self.due.push((call, *context, *threshold)),
             Event::Reached {
                 recorded,
-                context,
+                count,
                 threshold,
                 is_due,
             } => self.reached.push(Reached {
                 number: *recorded,
-                context: *context,
+                count: *count,
                 threshold: *threshold,
                 is_due: *is_due,
             }),
@@ -294,6 +346,7 @@ impl Judge<'_> {
         Case {
             mechanism,
             verdict,
+            is_recorded: false,
             reason: None,
             call,
             distance: 0,
@@ -303,6 +356,7 @@ impl Judge<'_> {
             window: self.window(call),
             version: self.trace.versions[usize::from(found.version)],
             model: found.model,
+            count: None,
             cleared: (Vec::new(), Vec::new()),
             node: found.node,
             time: found.time,
@@ -316,7 +370,9 @@ impl Judge<'_> {
         for reached in &self.watch.reached {
             let boundary = &self.trace.recorded[reached.number];
             let due = self.due_in(start, boundary.call);
-            cases.extend(self.judge(reached, boundary, due));
+            if !boundary.is_copied {
+                cases.extend(self.judge(reached, boundary, due));
+            }
             start = boundary.call;
         }
         if !self.trace.calls.is_empty() {
@@ -339,23 +395,38 @@ impl Judge<'_> {
         if !self.window(call).grounds.is_sure() || self.trace.calls[call as usize].is_copied {
             return None;
         }
+        // What was sent lay above the threshold, call after call: it was not in force, or compaction was switched off.
+        let is_above = |call: u32| {
+            let usage = self.trace.calls[call as usize].usage;
+            usage.is_some_and(|usage| usage.input_side() >= threshold + TOLERANCE)
+        };
+        let is_ignored = due.iter().filter(|(call, ..)| is_above(*call)).count() > 1;
+        let verdict = if is_ignored {
+            Verdict::Undecidable
+        } else {
+            Verdict::Spurious
+        };
         Some(Case {
             predicted: Some(context),
             threshold,
-            ..self.blank(Mechanism::Auto, Verdict::Spurious, call)
+            reason: is_ignored.then_some(Reason::OtherThreshold),
+            ..self.blank(Mechanism::Auto, verdict, call)
         })
     }
 
     fn judge(&self, reached: &Reached, boundary: &Recorded, due: &[(u32, u64, u64)]) -> Vec<Case> {
-        let (context, threshold) = (reached.context, reached.threshold);
+        let threshold = reached.threshold;
+        let context = reached.count.map(|count| count.context);
         let mechanism = match boundary.trigger {
             Trigger::Auto => Mechanism::Auto,
             Trigger::Manual | Trigger::Unknown => Mechanism::Manual,
         };
         let before = boundary.call.saturating_sub(1);
         let mut case = Case {
+            is_recorded: true,
             recorded: boundary.pre_tokens,
             predicted: context,
+            count: reached.count,
             threshold,
             window: self.window(before),
             node: boundary.node,
@@ -410,7 +481,12 @@ impl Judge<'_> {
     fn micro(&self) -> Vec<Case> {
         let mut cases = Vec::new();
         let mut matched = Vec::new();
-        for boundary in self.trace.recorded.iter().filter(|boundary| boundary.is_micro) {
+        let own = self
+            .trace
+            .recorded
+            .iter()
+            .filter(|boundary| boundary.is_micro && !boundary.is_copied);
+        for boundary in own {
             let found = self.watch.cleared.iter().find(|cleared| cleared.call == boundary.call);
             let predicted = found.map_or(&[][..], |cleared| &cleared.items);
             let is_exact = predicted == boundary.cleared;
@@ -429,6 +505,7 @@ impl Judge<'_> {
             };
             matched.extend(found.map(|cleared| cleared.call));
             cases.push(Case {
+                is_recorded: true,
                 reason,
                 recorded: boundary.pre_tokens,
                 predicted: found.map(|cleared| cleared.eligible),
@@ -445,7 +522,7 @@ impl Judge<'_> {
                 continue;
             }
             let is_recording = self.trace.versions[usize::from(call.version)] >= MICRO_RECORDED_FROM;
-            let verdict = match self.fall(cleared.call) {
+            let verdict = match self.trace.fall(cleared.call as usize) {
                 Some(fall) if fall >= cleared.saved as i64 => Verdict::Unrecorded,
                 None => Verdict::Unrecorded,
                 Some(_) if !is_recording => Verdict::Unrecorded,
@@ -458,13 +535,6 @@ impl Judge<'_> {
             });
         }
         cases
-    }
-
-    /// How much smaller the prompt of a call is than the window after the call before.
-    fn fall(&self, call: u32) -> Option<i64> {
-        let before = self.trace.calls[(call as usize).checked_sub(1)?].usage?;
-        let now = self.trace.calls[call as usize].usage?;
-        Some(before.total() as i64 - now.input_side() as i64)
     }
 }
 

@@ -250,6 +250,25 @@ pub struct Called {
     pub miss: Option<CacheMiss>,
 }
 
+/// The context as the client counts it before a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// The call whose usage it starts from.
+    pub anchor: u32,
+    /// What was sent then.
+    pub input: u64,
+    /// What was answered, as the client counts it.
+    pub output: u64,
+    /// Its estimate of what came after.
+    pub trail: u64,
+    /// Its estimate of the later lines of the answer.
+    pub later_lines: u64,
+    /// All of it.
+    pub context: u64,
+    /// All of it, the estimates padded: what is held against the threshold.
+    pub weighed: u64,
+}
+
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event<'a> {
@@ -276,7 +295,7 @@ pub enum Event<'a> {
         /// Number of the boundary in the trace.
         recorded: usize,
         /// The context, if it can be told.
-        context: Option<u64>,
+        count: Option<Count>,
         /// The threshold.
         threshold: u64,
         /// Whether the policy is due.

@@ -28,7 +28,7 @@ use crate::policy::value::{OutputCount, SummarySize, Trail, Variant};
 use crate::session::log::{NO_TIME, Time};
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::model_version;
-use event::{Boundary, CacheMiss, Called, Cause, Event, Failure, Kind, Level, MicroKind, Purpose, Sink};
+use event::{Boundary, CacheMiss, Called, Cause, Count, Event, Failure, Kind, Level, MicroKind, Purpose, Sink};
 use inference::Inferred;
 use limits::Limits;
 use micro::{Clearing, Results};
@@ -136,11 +136,14 @@ impl<'r, S: Sink> Replay<'r, S> {
         if self.is_blocked {
             return;
         }
-        let has_cleared = self.clear_results(at);
-        if call.is_resume && !has_cleared {
-            self.forget_beside();
+        // A copied call was checked where it was made, by a client whose window need not have been this one's.
+        if !call.is_copied {
+            let has_cleared = self.clear_results(at);
+            if call.is_resume && !has_cleared {
+                self.forget_beside();
+            }
+            self.check(at);
         }
-        self.check(at);
         self.send(at);
         if self.is_blocked {
             return;
@@ -226,8 +229,8 @@ impl<'r, S: Sink> Replay<'r, S> {
         tokens.sum()
     }
 
-    /// The context as the client counts it, and as it weighs it against the threshold; `None` if no usage tells.
-    fn count_context(&self, at: usize) -> Option<(u64, u64)> {
+    /// The context as the client counts it; `None` if no usage tells.
+    fn count(&self, at: usize) -> Option<Count> {
         let policy = self.policy(at);
         let anchor = self.anchor?;
         let before = &self.trace.calls[anchor.call];
@@ -235,19 +238,27 @@ impl<'r, S: Sink> Replay<'r, S> {
             OutputCount::Final => before.output,
             OutputCount::Recorded => before.output_recorded,
         });
-        let estimated = match policy.trail {
-            Trail::None => 0,
-            Trail::User => self.trail,
-            Trail::All => self.trail + u64::from(before.later_lines),
+        let (trail, later_lines) = match policy.trail {
+            Trail::None => (0, 0),
+            Trail::User => (self.trail, 0),
+            Trail::All => (self.trail, u64::from(before.later_lines)),
         };
-        let padded = (estimated as f64 * policy.padding).round() as u64;
         let known = anchor.input + output;
-        Some((known + estimated, known + padded))
+        let estimated = trail + later_lines;
+        Some(Count {
+            anchor: anchor.call as u32,
+            input: anchor.input,
+            output,
+            trail,
+            later_lines,
+            context: known + estimated,
+            weighed: known + (estimated as f64 * policy.padding).round() as u64,
+        })
     }
 
     /// The context as the client counts it.
     fn context(&self, at: usize) -> Option<u64> {
-        self.count_context(at).map(|(context, _)| context)
+        self.count(at).map(|count| count.context)
     }
 
     /// A recorded boundary. Following, it happens; else the policy decides what happens here.
@@ -255,18 +266,19 @@ impl<'r, S: Sink> Replay<'r, S> {
         let context = self.context(at);
         let event = Event::Reached {
             recorded: number,
-            context,
+            count: self.count(at),
             threshold: self.limits(at).threshold,
             is_due: self.is_due(at),
         };
         self.emit(at, &event);
         let policy = self.policy(at);
         let adopt = match (self.setting.mode, boundary.trigger) {
+            _ if boundary.is_copied => true,
             (Mode::Follow, _) => true,
             (Mode::Free, Trigger::Manual) => policy.manual && policy.compaction,
             (Mode::Free, Trigger::Auto | Trigger::Unknown) => {
                 let _ = self.clear_results(at);
-                self.is_due(at) && !self.is_broken(at)
+                (self.is_due(at) || self.was_due(at, boundary)) && !self.is_broken(at)
             }
         };
         if !adopt {
@@ -278,6 +290,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             Trigger::Auto | Trigger::Unknown => Cause::Auto,
         };
         let takes_record = self.setting.mode == Mode::Follow
+            || boundary.is_copied
             || (policy.summary == SummarySize::Recorded && policy.variant == Variant::Whole && !policy.notes_compact);
         if takes_record {
             self.take_record(at, boundary, cause, context);
@@ -421,10 +434,12 @@ impl<'r, S: Sink> Replay<'r, S> {
                 self.cache.break_prefix(CacheMiss::Cleared);
             }
         }
-        let saved = match clearing.saved {
-            0 => before.saturating_sub(self.window.total()),
-            saved => saved,
-        };
+        let freed = before.saturating_sub(self.window.total());
+        let saved = if clearing.saved > 0 { clearing.saved } else { freed };
+        // The recorded client did the same if the next prompt fell by as much.
+        if self.setting.mode == Mode::Free && self.trace.fall(at).is_none_or(|fall| fall < saved as i64) {
+            self.in_step = false;
+        }
         let event = Event::Micro {
             kind,
             eligible: clearing.eligible,
@@ -435,19 +450,22 @@ impl<'r, S: Sink> Replay<'r, S> {
         true
     }
 
-    /// Recorded clearing happens as recorded while the window is in step.
+    /// Recorded clearing: following, it happens as recorded; else a policy that did not do the same has left the record.
     fn follow_micro(&mut self, at: usize) -> bool {
-        if self.setting.mode != Mode::Follow {
-            return false;
-        }
+        let trace = self.trace;
+        let recorded = trace.recorded_at(at).iter().filter(|boundary| boundary.is_micro);
         let mut has_cleared = false;
-        let recorded = self.trace.recorded_at(at).iter().filter(|boundary| boundary.is_micro);
-        for item in recorded.flat_map(|boundary| &boundary.cleared) {
-            if *item != trace::NONE {
-                self.window.clear(*item);
-                self.cache.break_prefix(CacheMiss::Cleared);
-                has_cleared = true;
+        for &item in recorded.flat_map(|boundary| &boundary.cleared) {
+            if item == trace::NONE {
+                continue;
             }
+            if self.setting.mode == Mode::Free {
+                self.in_step &= self.window.state(item) != State::Live;
+                continue;
+            }
+            self.window.clear(item);
+            self.cache.break_prefix(CacheMiss::Cleared);
+            has_cleared = true;
         }
         self.results.prune(&self.window);
         has_cleared
@@ -455,8 +473,16 @@ impl<'r, S: Sink> Replay<'r, S> {
 
     fn is_due(&self, at: usize) -> bool {
         let policy = self.policy(at);
-        let weighed = self.count_context(at).map(|(_, weighed)| weighed);
+        let weighed = self.count(at).map(|count| count.weighed);
         policy.auto && policy.compaction && weighed.is_some_and(|weighed| weighed >= self.limits(at).threshold)
+    }
+
+    /// Whether the client's own count, where the window is still the recorded one, reaches the threshold. It knows of
+    /// messages that were never written.
+    fn was_due(&self, at: usize, boundary: &Recorded) -> bool {
+        let policy = self.policy(at);
+        let is_reached = |tokens: u64| tokens >= self.limits(at).threshold;
+        self.in_step && policy.auto && policy.compaction && boundary.pre_tokens.is_some_and(is_reached)
     }
 
     fn is_broken(&self, at: usize) -> bool {
@@ -468,15 +494,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         if !self.is_due(at) {
             return;
         }
-        // A copied call was checked where it was made, by a client whose window need not have been this one's.
-        let is_follow = self.setting.mode == Mode::Follow;
-        if is_follow && self.trace.calls[at].is_copied {
-            return;
-        }
         let context = self.context(at).unwrap_or_default();
         let threshold = self.limits(at).threshold;
         self.emit(at, &Event::Due { context, threshold });
-        if !is_follow && !self.is_broken(at) {
+        if self.setting.mode == Mode::Free && !self.is_broken(at) {
             self.in_step = false;
             self.compact(at, Cause::Auto);
         }
@@ -684,7 +705,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         let policy = self.policy(at);
         let limit = self.limits(at).window;
         let tokens = self.window.total();
-        if self.in_step || !policy.hard_limit || tokens <= limit {
+        if self.in_step || call.is_copied || !policy.hard_limit || tokens <= limit {
             return;
         }
         self.emit(at, &Event::TooLong { tokens, limit });
@@ -748,6 +769,10 @@ impl<'r, S: Sink> Replay<'r, S> {
             if self.turns_since_extraction >= policy.extract_turns {
                 self.turns_since_extraction = 0;
                 self.emit(at, &Event::Extract);
+                let bill = self
+                    .cache
+                    .bill_side(true, window, policy.extract_prompt, policy.extract_output);
+                self.tell_side(at, Purpose::Extract, bill);
             }
         }
     }

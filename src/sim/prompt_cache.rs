@@ -138,10 +138,7 @@ impl PromptCache {
         if held.model != call.model {
             return Some(CacheMiss::Model);
         }
-        if matches!(
-            self.broken,
-            Some(CacheMiss::Compaction | CacheMiss::Cleared | CacheMiss::Resume)
-        ) {
+        if matches!(self.broken, Some(CacheMiss::Compaction | CacheMiss::Cleared)) {
             return self.broken;
         }
         let life = if is_hour {

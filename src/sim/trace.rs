@@ -142,8 +142,6 @@ pub struct Recorded {
     pub started: Time,
     /// Number of the client's version in [`Trace::versions`].
     pub version: u16,
-    /// Whether another session owns it.
-    pub is_copied: bool,
     /// Tokens before, as the client counted them.
     pub pre_tokens: Option<u64>,
     /// Tokens after, without system prompt and tools.
@@ -158,6 +156,8 @@ pub struct Recorded {
     pub cleared: Vec<u32>,
     /// Whether the message it followed is in the log.
     pub has_leaf: bool,
+    /// Whether another session owns it.
+    pub is_copied: bool,
     /// Tokens of the summary.
     pub summary: u32,
 }
@@ -175,6 +175,8 @@ pub struct Trace {
     pub calls: Vec<Call>,
     /// Items that were added after the last response.
     pub tail: Range<u32>,
+    /// The first item of every record that has any, and the record.
+    pub nodes: Vec<(u32, Node)>,
     /// Boundaries, in order.
     pub recorded: Vec<Recorded>,
     /// Names of tools; number 0 is empty.
@@ -200,6 +202,13 @@ impl Trace {
     /// The items of a range.
     pub fn items(&self, range: &Range<u32>) -> &[Item] {
         &self.items[range.start as usize..range.end as usize]
+    }
+
+    /// How much smaller the prompt of a call is than the window after the call before.
+    pub fn fall(&self, call: usize) -> Option<i64> {
+        let before = self.calls.get(call.checked_sub(1)?)?.usage?;
+        let now = self.calls.get(call)?.usage?;
+        Some(before.total() as i64 - now.input_side() as i64)
     }
 
     /// Recorded boundaries before a call.
@@ -417,7 +426,6 @@ impl Builder<'_, '_> {
                 Trigger::Manual | Trigger::Unknown => NO_TIME,
             },
             version: version as u16,
-            is_copied: session.is_copied(node),
             pre_tokens: said.and_then(|said| said.pre_tokens),
             post_tokens: said.and_then(|said| said.post_tokens),
             tokens_saved: said.and_then(|said| said.tokens_saved),
@@ -428,6 +436,7 @@ impl Builder<'_, '_> {
                 said.cleared.iter().map(result).collect()
             }),
             has_leaf: self.session.has_leaf(node),
+            is_copied: self.session.is_copied(node),
             summary: 0,
         });
     }
@@ -439,7 +448,11 @@ impl Builder<'_, '_> {
             self.last_time = record.time;
         }
         let mut starts = flag::STARTS_RECORD;
-        for block in self.session.blocks(node) {
+        let blocks = self.session.blocks(node);
+        if !blocks.is_empty() {
+            self.trace.nodes.push((self.trace.items.len() as u32, node));
+        }
+        for block in blocks {
             let (tokens, origin) = self.sized.next().unwrap_or((0, Origin::Estimated));
             let estimated = if origin == Origin::Estimated {
                 flag::ESTIMATED
@@ -523,12 +536,13 @@ impl Builder<'_, '_> {
         self.trace.tools = self.tools.texts;
         self.trace.paths = self.paths.texts;
         self.trace.models = self.models.texts;
+        let usual = usual_base(self.trace.versions.first().copied().unwrap_or_default());
+        // A log that starts in the middle of a session has history before its first call that no record shows. It is not
+        // part of the base: a compaction would drop it.
         let known = sizes.rounds.first().and_then(|round| round.base);
+        let known = known.map(|base| base.round() as u32).filter(|base| *base <= 3 * usual);
         self.trace.base_is_known = known.is_some();
-        self.trace.base = match known {
-            Some(base) => base.round() as u32,
-            None => usual_base(self.trace.versions.first().copied().unwrap_or_default()),
-        };
+        self.trace.base = known.unwrap_or(usual);
         find_gaps(&mut self.trace);
         self.trace
     }

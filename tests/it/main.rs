@@ -15,5 +15,8 @@ mod fixture;
 mod garbage;
 mod hostile;
 mod live;
+mod policy;
+mod replay;
 mod samples;
 mod truncation;
+mod validate;

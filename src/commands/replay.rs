@@ -1,0 +1,535 @@
+//! `backcast replay`: sessions run through a policy.
+
+use super::Ending;
+use super::policy::{of_trace, resolve};
+use super::reading::{Reading, close, problem_counts, with_logs};
+use super::words::{dollars, grouped, percent};
+use super::writing::{emit, load_prices};
+use crate::cli::ReplayArgs;
+use crate::metrics::cost::{PriceTable, micro_usd};
+use crate::metrics::replay::{
+    Collector, MICRO_KINDS, ROUND_COLUMNS, Replayed, RoundRow, SCHEMA_VERSION, SESSION_COLUMNS, SessionRow, part_names,
+};
+use crate::output::stream::{Batch, Stream};
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
+use crate::pipeline::Corpus;
+use crate::policy::presets::Policies;
+use crate::problem::{Kind, Problem};
+use crate::session::thread::{Part, Session, thread};
+use crate::sim::event::{Cause, Purpose};
+use crate::sim::inference::infer;
+use crate::sim::trace::trace;
+use crate::sim::{Mode, Setting, replay};
+use crate::tokens::ratios::RatioTable;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Runs it.
+pub fn run(args: &ReplayArgs) -> Result<Ending> {
+    let policies = resolve(&args.policy)?;
+    let prices = load_prices(args.policy.prices.as_deref())?;
+    let files = args.out.as_deref().map(|folder| Files::new(folder, args)).transpose()?;
+    let run = Run {
+        args,
+        policies: &policies,
+        prices: &prices,
+        files: files.as_ref(),
+    };
+    let outcome = with_logs(&args.input, false, |reading| run.replay(reading))??;
+    if let Some(files) = &files {
+        files.finish(&outcome, &policies, args)?;
+    }
+    emit(&args.output(), |out, look| outcome.write(args, &policies, out, look))?;
+    Ok(close(&args.input, &outcome.problems))
+}
+
+/// Where the files of a run go.
+struct Files {
+    folder: PathBuf,
+    rounds: PathBuf,
+    force: bool,
+}
+
+impl Files {
+    /// Looks whether anything is in the way before the work begins.
+    fn new(folder: &Path, args: &ReplayArgs) -> Result<Files> {
+        std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let rounds = folder.join(format!("rounds.{}", args.rounds.extension()));
+        let names = ["sessions.csv", "boundaries.jsonl", "summary.json", "manifest.json"];
+        let targets = names.iter().map(|name| folder.join(name)).chain([rounds.clone()]);
+        if let Some(target) = targets.into_iter().find(|target| !args.force && target.exists()) {
+            bail!("{} exists; use --force to replace it", target.display());
+        }
+        Ok(Files {
+            folder: folder.to_path_buf(),
+            rounds,
+            force: args.force,
+        })
+    }
+
+    /// Everything but the rounds, which were written on the way. The manifest comes last: it says that the rest is whole.
+    fn finish(&self, outcome: &Outcome, policies: &Policies, args: &ReplayArgs) -> Result<()> {
+        let sheet = Sheet {
+            schema_version: SCHEMA_VERSION,
+            columns: SESSION_COLUMNS,
+            rows: &outcome.sessions,
+            total: None,
+        };
+        atomic::write_with(&self.folder.join("sessions.csv"), self.force, |out| {
+            sheet.write(Format::Csv, Look::default(), out)
+        })?;
+        atomic::write_with(&self.folder.join("boundaries.jsonl"), self.force, |out| {
+            for boundary in &outcome.boundaries {
+                serde_json::to_writer(&mut *out, boundary)?;
+                out.write_all(b"\n")?;
+            }
+            Ok(())
+        })?;
+        let documents = [
+            ("summary.json", outcome.summary(policies)),
+            ("manifest.json", outcome.manifest(policies, args, &self.rounds)),
+        ];
+        for (name, document) in documents {
+            let text = serde_json::to_string_pretty(&document)? + "\n";
+            atomic::write(&self.folder.join(name), self.force, text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+struct Run<'a> {
+    args: &'a ReplayArgs,
+    policies: &'a Policies,
+    prices: &'a PriceTable,
+    files: Option<&'a Files>,
+}
+
+/// What one session gives, its rounds encoded.
+struct Done {
+    replayed: Replayed,
+    batch: io::Result<Batch<RoundRow>>,
+    problems: Vec<Problem>,
+}
+
+impl Run<'_> {
+    fn replay(&self, reading: Reading<'_>) -> Result<Outcome> {
+        let corpus = reading.corpus;
+        let summary = learned_summary(&corpus);
+        let mut outcome = Outcome {
+            logs: reading.logs,
+            learned_summary: summary,
+            ..Outcome::default()
+        };
+        let defects = match self.files {
+            None => corpus.stream_sessions(
+                |id, parts| self.session(id, parts, summary),
+                |done| outcome.take(done).map(|_| ()),
+            )?,
+            Some(files) => {
+                outcome.inputs = corpus.hash_logs();
+                let mut defects = Vec::new();
+                atomic::write_with(&files.rounds, files.force, |out| {
+                    let mut stream = Stream::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, out)?;
+                    defects = corpus.stream_sessions(
+                        |id, parts| self.session(id, parts, summary),
+                        |done| {
+                            let batch = outcome.take(done)?;
+                            stream.push(batch, out)
+                        },
+                    )?;
+                    stream.finish(out)
+                })?;
+                defects
+            }
+        };
+        outcome.problems.extend(corpus.problems);
+        outcome.problems.extend(defects);
+        outcome.problems.sort();
+        Ok(outcome)
+    }
+
+    fn session(&self, id: &str, parts: &[Part], summary: Option<u64>) -> Done {
+        let session = Session::new(id, parts);
+        let mut threaded = thread(&session);
+        let mut replayed = Replayed::default();
+        replayed.row.session = id.to_owned();
+        replayed.row.project = project(&session).to_owned();
+        for (number, chain) in threaded.chains.iter().enumerate() {
+            let trace = trace(&session, chain, RatioTable::built_in());
+            let (by_version, by_model) = of_trace(self.policies, self.prices, &trace);
+            let windows = infer(&trace, &by_version, &by_model);
+            let mut collector = Collector::new(
+                &session,
+                &trace,
+                &windows,
+                &by_model,
+                &mut replayed,
+                self.files.is_some(),
+            );
+            let setting = Setting {
+                policies: by_version,
+                prices: by_model.clone(),
+                windows: &windows,
+                summary,
+                mode: Mode::Free,
+                key: xxhash_rust::xxh3::xxh3_64(id.as_bytes()) ^ number as u64,
+            };
+            replay(&trace, &setting, &mut collector);
+            collector.finish();
+        }
+        let mut problems = std::mem::take(&mut threaded.problems);
+        if replayed.row.defects > 0 {
+            let path = &parts[0].path;
+            problems.push(Problem::file(path, Kind::Internal, format!("replay of session {id}")));
+        }
+        let rounds = std::mem::take(&mut replayed.rounds);
+        Done {
+            batch: Batch::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, rounds),
+            replayed,
+            problems,
+        }
+    }
+}
+
+/// Working directory of the first own record.
+fn project<'a>(session: &Session<'a>) -> &'a str {
+    let first = session.own_nodes().next();
+    first.map_or("", |node| {
+        let log = session.log(node);
+        log.string(log.scope_of(session.record(node)).cwd)
+    })
+}
+
+/// Median size of the summaries of all sessions.
+fn learned_summary(corpus: &Corpus) -> Option<u64> {
+    let (summaries, _) = corpus.map_sessions(|id, parts| {
+        let has_summary = parts
+            .iter()
+            .any(|part| part.log.records.iter().any(|record| record.is_summary));
+        if !has_summary {
+            return Vec::new();
+        }
+        let session = Session::new(id, parts);
+        let traces = thread(&session).chains;
+        let traces = traces
+            .iter()
+            .map(|chain| trace(&session, chain, RatioTable::built_in()));
+        let sizes = traces.flat_map(|trace| trace.recorded.into_iter().map(|boundary| u64::from(boundary.summary)));
+        sizes.filter(|tokens| *tokens > 0).collect::<Vec<_>>()
+    });
+    let mut sizes = summaries.into_iter().flatten().collect::<Vec<_>>();
+    sizes.sort_unstable();
+    sizes.get(sizes.len() / 2).copied()
+}
+
+/// Everything that was found out.
+#[derive(Default)]
+struct Outcome {
+    sessions: Vec<SessionRow>,
+    total: SessionRow,
+    boundaries: Vec<Json>,
+    problems: Vec<Problem>,
+    inputs: Vec<(String, u64, Option<[u8; 32]>)>,
+    learned_summary: Option<u64>,
+    logs: usize,
+}
+
+impl Outcome {
+    fn take(&mut self, done: Done) -> io::Result<Batch<RoundRow>> {
+        self.total.merge(&done.replayed.row);
+        self.sessions.push(done.replayed.row);
+        self.boundaries.extend(done.replayed.boundaries);
+        self.problems.extend(done.problems);
+        done.batch
+    }
+
+    fn summary(&self, policies: &Policies) -> Json {
+        let total = &self.total;
+        let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+        let window_total = total.parts_sum.iter().sum::<u128>().max(1);
+        let parts = std::iter::zip(part_names(), total.parts_sum)
+            .map(|(name, sum)| (name.replace(' ', "_"), json!(sum as f64 / window_total as f64)))
+            .collect::<serde_json::Map<_, _>>();
+        let micro = MICRO_KINDS
+            .iter()
+            .map(|kind| (kind.name().to_owned(), json!(total.micro[*kind as usize])));
+        let purposes = [
+            ("compact", Purpose::Compact),
+            ("notes", Purpose::Notes),
+            ("extract", Purpose::Extract),
+        ];
+        let side = purposes.map(|(name, purpose)| {
+            let at = purpose as usize;
+            let value = json!({"calls": total.side_calls[at], "cost_micro_usd": micro_usd(total.side_costs[at])});
+            (name.to_owned(), value)
+        });
+        json!({
+            "schema_version": SCHEMA_VERSION,
+            "policy": policies.name,
+            "sessions": self.sessions.len(),
+            "sessions_with_compactions": self.sessions.iter().filter(|session| session.compactions() > 0).count(),
+            "calls": total.calls,
+            "boundaries": {
+                "auto": total.boundaries[Cause::Auto as usize],
+                "manual": total.boundaries[Cause::Manual as usize],
+                "reactive": total.boundaries[Cause::Reactive as usize],
+                "by_notes": total.by_notes,
+                "again": total.again,
+                "at_recorded_places": total.as_recorded,
+                "recorded": total.recorded,
+                "freed_tokens": total.freed,
+            },
+            "micro": serde_json::Map::from_iter(micro),
+            "micro_cleared": total.cleared,
+            "micro_saved_tokens": total.saved,
+            "failures": total.failures,
+            "prompt_too_long": total.too_long,
+            "blocked_calls": total.blocked_calls,
+            "notes_updates": total.notes,
+            "extractions": total.extractions,
+            "consolidations": self.consolidations(policies),
+            "window": {"peak": total.peak, "mean": total.mean(), "shares": parts},
+            "cost_micro_usd": total.total_cost().map(micro_usd),
+            "conversation_micro_usd": micro_usd(total.cost),
+            "recorded_micro_usd": micro_usd(total.recorded_cost),
+            "side_calls": serde_json::Map::from_iter(side),
+            "side_cached_share": share(total.side_shared.0, total.side_shared.1),
+            "unpriced_calls": total.unpriced,
+            "unexplained_cache_misses": total.unexplained_misses,
+            "limits": {
+                "open_loop": true,
+                "in_step_share": share(total.in_step, total.calls),
+                "estimated_share": share(total.measured.1, total.measured.0 + total.measured.1),
+                "assumed_window_calls": total.assumed_windows,
+                "learned_summary_tokens": self.learned_summary,
+            },
+            "results_without_calls": total.orphans,
+            "defects": total.defects,
+            "problems": {"total": self.problems.len(), "by_kind": problem_counts(&self.problems)},
+        })
+    }
+
+    /// How often the memories of the projects would have been consolidated: enough hours and enough sessions since.
+    fn consolidations(&self, policies: &Policies) -> u64 {
+        let policy = policies.of(None);
+        if !policy.extract_on {
+            return 0;
+        }
+        let mut projects = BTreeMap::<&str, Vec<i64>>::new();
+        for session in &self.sessions {
+            if let Some((_, last)) = session.times {
+                projects.entry(&session.project).or_default().push(last);
+            }
+        }
+        let mut count = 0;
+        for ends in projects.values_mut() {
+            ends.sort_unstable();
+            let (mut since, mut sessions) = (ends[0], 0);
+            for &end in ends.iter() {
+                sessions += 1;
+                let is_due = end - since >= policy.dream_hours as i64 * 3_600_000;
+                if is_due && sessions >= policy.dream_sessions {
+                    count += 1;
+                    (since, sessions) = (end, 0);
+                }
+            }
+        }
+        count
+    }
+
+    fn manifest(&self, policies: &Policies, args: &ReplayArgs, rounds: &Path) -> Json {
+        let inputs = self.inputs.iter().map(|(path, bytes, hash)| {
+            let hash = hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string());
+            json!({"path": path, "bytes": bytes, "blake3": hash})
+        });
+        let ranges = policies
+            .ranges()
+            .iter()
+            .map(|(from, policy)| json!({"from_version": from.to_string(), "values": policy.to_toml()}));
+        let rounds = rounds.file_name().unwrap_or_default().to_string_lossy();
+        json!({
+            "schema_version": SCHEMA_VERSION,
+            "backcast": env!("CARGO_PKG_VERSION"),
+            "policy": {"name": policies.name, "ranges": ranges.collect::<Vec<_>>(), "origins": policies.origins},
+            "prices": args.policy.prices.as_ref().map_or_else(|| "built-in".into(), |path| path.display().to_string()),
+            "files": ["sessions.csv", &*rounds, "boundaries.jsonl", "summary.json"],
+            "inputs": inputs.collect::<Vec<_>>(),
+        })
+    }
+
+    fn write(&self, args: &ReplayArgs, policies: &Policies, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        match args.format {
+            Format::Table => self.write_text(args, policies, out, look),
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut *out, &self.summary(policies))?;
+                writeln!(out)
+            }
+            format => session_sheet(&self.sessions, None).write(format, look, out),
+        }
+    }
+
+    fn write_text(&self, args: &ReplayArgs, policies: &Policies, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        let total = &self.total;
+        writeln!(
+            out,
+            "Policy {}: {} sessions of {} logs, {} calls\n",
+            policies.name,
+            grouped(self.sessions.len() as u64),
+            grouped(self.logs as u64),
+            grouped(total.calls)
+        )?;
+        let mut order = (0..self.sessions.len())
+            .filter(|at| self.sessions[*at].calls > 0)
+            .collect::<Vec<_>>();
+        let weight = |at: usize| {
+            (
+                self.sessions[at].compactions(),
+                self.sessions[at].total_cost().unwrap_or(0),
+            )
+        };
+        order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
+        let with_calls = order.len();
+        order.truncate(if args.top == 0 { with_calls } else { args.top });
+        let shown = order.iter().map(|&at| self.sessions[at].short()).collect::<Vec<_>>();
+        let all = SessionRow {
+            session: "all".to_owned(),
+            ..total.clone()
+        };
+        session_sheet(&shown, Some(&all)).write(Format::Table, look, out)?;
+        if shown.len() < with_calls {
+            writeln!(
+                out,
+                "The {} with most compactions of {} sessions; --top 0 shows all.",
+                shown.len(),
+                grouped(with_calls as u64)
+            )?;
+        }
+        writeln!(out)?;
+        self.write_window(out, look)?;
+        self.write_facts(policies, out)
+    }
+
+    fn write_window(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        let calls = u128::from(self.total.window_calls.max(1));
+        let whole = self.total.parts_sum.iter().sum::<u128>().max(1);
+        let rows = std::iter::zip(part_names(), self.total.parts_sum)
+            .filter(|(_, sum)| *sum > 0)
+            .map(|(name, sum)| PartRow {
+                name: name.replace('_', " "),
+                mean: (sum / calls) as u64,
+                share: sum as f64 / whole as f64,
+            })
+            .collect::<Vec<_>>();
+        let sheet = Sheet {
+            schema_version: SCHEMA_VERSION,
+            columns: PART_COLUMNS,
+            rows: &rows,
+            total: None,
+        };
+        sheet.write(Format::Table, look, out)
+    }
+
+    fn write_facts(&self, policies: &Policies, out: &mut dyn Write) -> io::Result<()> {
+        let total = &self.total;
+        writeln!(
+            out,
+            "\nCompactions: {} automatic, {} asked for, {} after a refused prompt; {} by notes;\n  {} at the place of a recorded one ({} recorded).",
+            total.boundaries[Cause::Auto as usize],
+            total.boundaries[Cause::Manual as usize],
+            total.boundaries[Cause::Reactive as usize],
+            total.by_notes,
+            total.as_recorded,
+            total.recorded
+        )?;
+        let micro = MICRO_KINDS
+            .iter()
+            .map(|kind| (kind.name(), total.micro[*kind as usize]))
+            .filter(|(_, count)| *count > 0);
+        let micro = micro.map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>();
+        if !micro.is_empty() {
+            writeln!(
+                out,
+                "Micro-compactions: {}; {} results cleared, {} tokens.",
+                micro.join(", "),
+                grouped(total.cleared),
+                grouped(total.saved)
+            )?;
+        }
+        if total.failures + total.too_long + total.blocked_calls > 0 {
+            writeln!(
+                out,
+                "Failed compactions: {}; refused prompts: {}; calls of blocked sessions: {}.",
+                total.failures, total.too_long, total.blocked_calls
+            )?;
+        }
+        if total.notes + total.extractions > 0 {
+            writeln!(
+                out,
+                "Notes updated {} times, memories extracted {} times, consolidated {} times.",
+                grouped(total.notes),
+                grouped(total.extractions),
+                self.consolidations(policies)
+            )?;
+        }
+        writeln!(
+            out,
+            "Cost: {} for the conversation ({} by recorded usage),\n  {} beside it, where {} of the input comes from the prompt cache.",
+            dollars(Some(micro_usd(total.cost))),
+            dollars(Some(micro_usd(total.recorded_cost))),
+            dollars(Some(micro_usd(total.side_costs.iter().sum()))),
+            percent(total.side_shared.0, total.side_shared.1)
+        )?;
+        writeln!(
+            out,
+            "Open loop: messages are taken as recorded, whatever the policy dropped.\n  {} of the calls are in step with the record; {} of the tokens are\n  estimated.",
+            percent(total.in_step, total.calls),
+            percent(total.measured.1, total.measured.0 + total.measured.1)
+        )
+    }
+}
+
+fn session_sheet<'a>(rows: &'a [SessionRow], total: Option<&'a SessionRow>) -> Sheet<'a, SessionRow> {
+    Sheet {
+        schema_version: SCHEMA_VERSION,
+        columns: SESSION_COLUMNS,
+        rows,
+        total,
+    }
+}
+
+/// A part of the window.
+struct PartRow {
+    name: String,
+    mean: u64,
+    share: f64,
+}
+
+const PART_COLUMNS: &[Column<PartRow>] = &[
+    column(
+        "part",
+        "What is in the window",
+        Unit::Text,
+        InTable::Always,
+        "Category.",
+        |row| row.name.as_str().into(),
+    ),
+    column(
+        "mean",
+        "Mean",
+        Unit::Tokens,
+        InTable::Always,
+        "Tokens, mean over calls.",
+        |row| row.mean.into(),
+    ),
+    column(
+        "share",
+        "Share",
+        Unit::Share,
+        InTable::Always,
+        "Share of the window.",
+        |row| row.share.into(),
+    ),
+];

@@ -1,0 +1,220 @@
+//! `backcast replay`: the files of a run, and that they agree with each other.
+
+use crate::fixture::{Fixture, case, corpus, files_below};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn replay(fixture: &Fixture, out: &Path, more: &[&str]) {
+    let mut args = vec![
+        "replay".into(),
+        corpus().into_os_string(),
+        "--quiet".into(),
+        "--out".into(),
+        out.into(),
+    ];
+    args.extend(more.iter().map(Into::into));
+    fixture.run(args).success();
+}
+
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let read = |path: std::path::PathBuf| {
+        let bytes = std::fs::read(folder.join(&path)).unwrap();
+        (path.display().to_string(), bytes)
+    };
+    files_below(folder).into_iter().map(read).collect()
+}
+
+fn json(folder: &Path, name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(folder.join(name)).unwrap()).unwrap()
+}
+
+fn rows(folder: &Path, name: &str) -> Vec<BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_path(folder.join(name)).unwrap();
+    reader.deserialize().map(|row| row.unwrap()).collect()
+}
+
+fn sum(rows: &[BTreeMap<String, String>], column: &str) -> i64 {
+    rows.iter().map(|row| row[column].parse::<i64>().unwrap_or(0)).sum()
+}
+
+#[test]
+fn the_files_of_a_run_agree_with_each_other() {
+    let fixture = Fixture::new();
+    let out = fixture.path("run");
+    replay(&fixture, &out, &["--policy", "article", "--set", "window.tokens=60000"]);
+    let summary = json(&out, "summary.json");
+    let sessions = rows(&out, "sessions.csv");
+    let rounds = rows(&out, "rounds.csv");
+    let boundaries = std::fs::read_to_string(out.join("boundaries.jsonl")).unwrap();
+    let boundaries = boundaries
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .collect::<Vec<_>>();
+
+    assert!(!boundaries.is_empty());
+    assert_eq!(sum(&sessions, "compactions"), boundaries.len() as i64);
+    assert_eq!(sum(&sessions, "calls"), rounds.len() as i64);
+    assert_eq!(summary["calls"], rounds.len());
+    assert_eq!(summary["defects"], 0);
+    let parts = [
+        "base",
+        "human",
+        "assistant_text",
+        "thinking",
+        "tool_calls",
+        "tool_results",
+        "local_commands",
+        "attachments",
+        "images",
+        "summaries",
+        "other",
+        "unexplained",
+    ];
+    for round in &rounds {
+        let whole = parts
+            .iter()
+            .map(|part| round[*part].parse::<i64>().unwrap())
+            .sum::<i64>();
+        assert_eq!(whole.max(0).to_string(), round["input"], "{round:?}");
+    }
+    let freed = |boundary: &Value| {
+        let tokens = |name: &str| boundary[name].as_u64().unwrap();
+        tokens("tokens_before").saturating_sub(tokens("tokens_after"))
+    };
+    assert_eq!(
+        summary["boundaries"]["freed_tokens"],
+        boundaries.iter().map(freed).sum::<u64>()
+    );
+}
+
+#[test]
+fn the_manifest_names_inputs_by_hash_and_the_whole_policy() {
+    let fixture = Fixture::new();
+    let out = fixture.path("run");
+    replay(&fixture, &out, &["--set", "window.buffer=12000"]);
+    let manifest = json(&out, "manifest.json");
+    let inputs = manifest["inputs"].as_array().unwrap();
+    assert!(inputs.len() > 40);
+    for input in inputs {
+        let bytes = std::fs::read(input["path"].as_str().unwrap()).unwrap();
+        assert_eq!(input["bytes"], bytes.len());
+        assert_eq!(input["blake3"], blake3::hash(&bytes).to_hex().as_str());
+    }
+    for range in manifest["policy"]["ranges"].as_array().unwrap() {
+        assert_eq!(range["values"]["window"]["buffer"], 12_000);
+    }
+    assert_eq!(manifest["policy"]["origins"]["window.buffer"], "--set");
+}
+
+#[test]
+fn the_same_bytes_whatever_the_threads_and_the_cache() {
+    let fixture = Fixture::new();
+    let mut expected = None;
+    let ways: [&[&str]; 4] = [
+        &["--threads=1", "--no-cache"],
+        &["--threads=4", "--no-cache"],
+        &["--threads=3"],
+        &["--threads=2"],
+    ];
+    for (number, way) in ways.iter().enumerate() {
+        for rounds in ["csv", "parquet"] {
+            let out = fixture.path(format!("run-{number}-{rounds}"));
+            let more = [
+                &["--policy=article", "--set=window.tokens=50000", "--rounds", rounds],
+                *way,
+            ]
+            .concat();
+            replay(&fixture, &out, &more);
+        }
+        let found = ["csv", "parquet"].map(|rounds| contents(&fixture.path(format!("run-{number}-{rounds}"))));
+        let expected = expected.get_or_insert_with(|| found.clone());
+        assert!(*expected == found, "{way:?}");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten_unless_forced() {
+    let fixture = Fixture::new();
+    let out = fixture.path("run");
+    replay(&fixture, &out, &[]);
+    let before = contents(&out);
+    let again = [
+        "replay",
+        corpus().to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+        "--policy=never",
+    ]
+    .map(str::to_owned);
+    let run = fixture.run(&again).ended(2);
+    assert!(run.stderr.contains("use --force"), "{:?}", run.stderr);
+    assert!(before == contents(&out));
+    fixture
+        .run(again.iter().cloned().chain(["--force".to_owned()]))
+        .success();
+    assert!(before != contents(&out));
+}
+
+#[test]
+fn parquet_holds_the_same_rounds() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let fixture = Fixture::new();
+    let (csv, parquet) = (fixture.path("csv"), fixture.path("parquet"));
+    replay(&fixture, &csv, &[]);
+    replay(&fixture, &parquet, &["--rounds=parquet"]);
+    let file = std::fs::File::open(parquet.join("rounds.parquet")).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let inputs = reader
+        .get_row_iter(None)
+        .unwrap()
+        .map(|row| {
+            let row = row.unwrap();
+            let found = row.get_column_iter().find(|(name, _)| *name == "input").unwrap();
+            found.1.to_string()
+        })
+        .collect::<Vec<_>>();
+    let expected = rows(&csv, "rounds.csv")
+        .into_iter()
+        .map(|row| row["input"].clone())
+        .collect::<Vec<_>>();
+    assert_eq!(inputs, expected);
+}
+
+#[test]
+fn a_policy_that_never_compacts_keeps_everything() {
+    let fixture = Fixture::new();
+    let path = case("boundary-auto");
+    let run = |policy: &str| {
+        fixture
+            .run([
+                "replay",
+                path.to_str().unwrap(),
+                "--policy",
+                policy,
+                "-f",
+                "json",
+                "--no-cache",
+            ])
+            .success()
+            .json()
+    };
+    let (recorded, never) = (run("recorded"), run("never"));
+    assert_eq!(recorded["boundaries"]["auto"], 2);
+    assert_eq!(recorded["boundaries"]["at_recorded_places"], 2);
+    assert_eq!(never["boundaries"]["auto"], 0);
+    assert!(never["window"]["peak"].as_u64() > recorded["window"]["peak"].as_u64());
+}
+
+#[test]
+fn the_table_fits_eighty_columns() {
+    let fixture = Fixture::new();
+    for policy in ["recorded", "article", "api-edits", "never"] {
+        let run = fixture
+            .run(["replay", corpus().to_str().unwrap(), "--policy", policy, "--no-cache"])
+            .success();
+        for line in run.text().lines() {
+            assert!(line.chars().count() <= 80, "{policy}: {line}");
+        }
+    }
+}
