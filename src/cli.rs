@@ -315,7 +315,7 @@ pub struct AuditArgs {
     #[command(flatten)]
     pub policy: PolicyArgs,
     /// Most boundaries of the table, the most remarkable first; 0 for all. Other formats have all.
-    #[arg(long, default_value_t = 8, value_name = "N", help_heading = "Output")]
+    #[arg(long, default_value_t = 6, value_name = "N", help_heading = "Output")]
     pub top: usize,
     /// How results are written.
     #[command(flatten)]

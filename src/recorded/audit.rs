@@ -163,6 +163,18 @@ impl Remark {
             Remark::Slow => "slow",
         }
     }
+
+    /// What it says.
+    pub fn about(self) -> &'static str {
+        match self {
+            Remark::Grew => "the window was larger after than before",
+            Remark::Lower => "below the usual threshold",
+            Remark::High => "10,000 or more above the usual threshold",
+            Remark::Little => "less than half of the window came free",
+            Remark::Again => "fewer than 10 calls after the one before",
+            Remark::Slow => "over two minutes",
+        }
+    }
 }
 
 /// One recorded boundary.

@@ -126,7 +126,7 @@ fn a_setting_is_checked() {
 }
 
 #[test]
-fn the_screen_is_eighty_columns_and_thirty_lines() {
+fn the_screen_has_eighty_columns_and_few_lines() {
     for more in [&[][..], &["--set=window.percent=50"], &["--top=0"]] {
         let run = audit(&Fixture::new(), corpus(), more);
         assert!(run.text().lines().count() <= 36, "{}", run.text());
