@@ -20,7 +20,7 @@ use crate::sim::trace::trace;
 use crate::tokens::ratios::RatioTable;
 use anyhow::Result;
 pub use rows::{CHECKED, COLUMNS, Row, THRESHOLDS, ThresholdRow};
-use rows::{ON_SCREEN, THRESHOLDS_ON_SCREEN};
+use rows::{ON_SCREEN, REMARKS_ON_SCREEN, THRESHOLDS_ON_SCREEN};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -369,7 +369,7 @@ impl<'a> View<'a> {
         sheet(fitting(ON_SCREEN, look, 1), &shown).write(Format::Table, look, out)?;
         let remarks = shown
             .iter()
-            .flat_map(|row| row.found.remarks())
+            .flat_map(|row| row.found.remarks().into_iter().take(REMARKS_ON_SCREEN))
             .collect::<BTreeSet<_>>();
         for remark in remarks {
             writeln!(out, "{}: {}.", remark.name(), remark.about())?;
@@ -411,6 +411,7 @@ impl<'a> View<'a> {
             freed.join(", "),
             match totals.grown {
                 0 => "the window never grew".to_owned(),
+                1 => "the window grew once".to_owned(),
                 grown => format!("the window grew {}", count(grown, "time")),
             }
         )?;

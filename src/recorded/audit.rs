@@ -255,7 +255,7 @@ impl Boundary {
     pub fn remarks(&self) -> Vec<Remark> {
         let over = self.over().filter(|_| self.is_automatic());
         let is_compaction = self.kind != Kind::Micro;
-        let is_little = || Some(self.freed()? * 2 < self.before? as i64);
+        let is_little = || Some((0..self.before? as i64).contains(&(self.freed()? * 2)));
         let remarks = [
             (Remark::Grew, self.has_grown() == Some(true)),
             (Remark::Lower, over.is_some_and(|over| over < -(TOLERANCE as i64))),
@@ -513,11 +513,8 @@ mod tests {
         };
         assert_eq!(first.freed(), Some(-9_990));
         assert_eq!(first.took, Some((7_000, TimeFrom::Recorded)));
-        assert_eq!(first.remarks(), [Remark::Grew, Remark::Little]);
-        assert_eq!(
-            second.remarks(),
-            [Remark::Grew, Remark::Lower, Remark::Little, Remark::Again]
-        );
+        assert_eq!(first.remarks(), [Remark::Grew]);
+        assert_eq!(second.remarks(), [Remark::Grew, Remark::Lower, Remark::Again]);
         assert!(second.is_again);
     }
 

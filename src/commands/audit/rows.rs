@@ -42,8 +42,9 @@ impl Row {
         }
     }
 
-    fn remarks(&self) -> Option<String> {
-        let names = self.found.remarks().into_iter().map(Remark::name).collect::<Vec<_>>();
+    fn remarks(&self, most: usize) -> Option<String> {
+        let remarks = self.found.remarks().into_iter().take(most);
+        let names = remarks.map(Remark::name).collect::<Vec<_>>();
         (!names.is_empty()).then(|| names.join(", "))
     }
 }
@@ -284,7 +285,7 @@ pub const COLUMNS: &[Column<Row>] = &[
         Unit::Text,
         InTable::Never,
         "`grew`; `lower` than the threshold; `high`: 10,000 or more above it; `little`: less than half came free; `again` after fewer than 10 calls; `slow`: over two minutes.",
-        |row| row.remarks().into(),
+        |row| row.remarks(usize::MAX).into(),
     ),
     column("path", "Path", Unit::Text, InTable::Never, "Log.", |row| {
         row.path.as_str().into()
@@ -298,6 +299,9 @@ pub const COLUMNS: &[Column<Row>] = &[
         |row| row.line.into(),
     ),
 ];
+
+/// Remarks that the screen has room for, the gravest.
+pub const REMARKS_ON_SCREEN: usize = 2;
 
 /// What the screen shows of them: it has exact counts where the thousands decide.
 pub const ON_SCREEN: &[Column<Row>] = &[
@@ -331,7 +335,7 @@ pub const ON_SCREEN: &[Column<Row>] = &[
         row.found.took.map(|(took, _)| took).into()
     }),
     column("remarks", "Remarks", Unit::Text, InTable::Always, "", |row| {
-        row.remarks().into()
+        row.remarks(REMARKS_ON_SCREEN).into()
     }),
     column("place", "Place", Unit::Text, InTable::Always, "", |row| {
         format!("{}:{}", row.path, row.line).into()
