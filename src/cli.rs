@@ -41,6 +41,8 @@ pub enum Command {
     Stats(StatsArgs),
     /// Runs sessions through a policy: where the window would be compacted, what that costs, what fills it.
     Replay(ReplayArgs),
+    /// What was recorded at compactions: when sessions really compact, what it frees, and whether a setting works.
+    Audit(AuditArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
     /// Shows the policy in force.
@@ -288,6 +290,36 @@ impl ReplayArgs {
             force: false,
         }
     }
+}
+
+/// Arguments of `audit`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Sizes before and after are those on the wire, from recorded usage. The log does not record the threshold: it lies above the
+highest context that was sent without a compaction, and is at most the lowest that was compacted. It is compared with the one
+that the policy has for the version of the client, the model and the window.
+
+With --client-env, or --set of window.percent, window.override, switch.auto or switch.compaction, every session is checked
+for whether that setting took effect. An override can only lower the threshold.
+
+Examples:
+  backcast audit                          your own sessions
+  backcast audit --client-env             does what is set now show in them?
+  backcast audit --set window.percent=70  the same for a value
+  backcast audit logs/ -f csv -o b.csv    one row a boundary, for other programs")]
+pub struct AuditArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Most boundaries of the table, the most remarkable first; 0 for all. Other formats have all.
+    #[arg(long, default_value_t = 6, value_name = "N", help_heading = "Output")]
+    pub top: usize,
+    /// How results are written.
+    #[command(flatten)]
+    pub out: OutputArgs,
 }
 
 /// Arguments of `validate`.

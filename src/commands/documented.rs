@@ -1,6 +1,6 @@
 //! The tables of docs/outputs.md and docs/policy.md come from the code. `BACKCAST_UPDATE_DOCS=1 cargo test` writes them.
 
-use super::{stats, validate};
+use super::{audit, stats, validate};
 use crate::metrics::usage::{By, columns};
 use crate::metrics::{quality, replay};
 use crate::output::docs;
@@ -19,6 +19,9 @@ fn the_documented_columns_are_the_real_ones() {
             ("<!-- columns: replay-session -->", docs(replay::SESSION_COLUMNS)),
             ("<!-- columns: replay-round -->", docs(replay::ROUND_COLUMNS)),
             ("<!-- columns: validate-case -->", docs(validate::CASE_COLUMNS)),
+            ("<!-- columns: audit -->", docs(audit::COLUMNS)),
+            ("<!-- columns: audit-threshold -->", docs(audit::THRESHOLDS)),
+            ("<!-- columns: audit-setting -->", docs(audit::CHECKED)),
             ("<!-- problems -->", problem_docs()),
         ],
     );

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "commands join the pure middle to the world")]
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
+mod audit;
 mod config;
 #[cfg(test)]
 mod documented;
@@ -33,6 +34,7 @@ pub enum Ending {
 pub fn run(cli: Cli) -> Result<Ending> {
     match cli.command {
         Command::Stats(args) => stats::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Config(args) => config::run(&args),

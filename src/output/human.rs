@@ -4,7 +4,7 @@
 use crate::output::columns::{Unit, Value, timestamp};
 
 /// The text of one cell. Free text passes [`harmless`]; a missing cell is empty, never a zero.
-pub(super) fn cell(unit: Unit, value: &Value) -> String {
+pub fn cell(unit: Unit, value: &Value) -> String {
     match (unit, value) {
         (_, Value::None) => String::new(),
         (_, Value::Text(text)) => harmless(text),

@@ -21,6 +21,7 @@ mod table;
 use std::io::{self, BufWriter, Write};
 
 pub use columns::{Column, InTable, Unit, Value, column, docs};
+pub use human::cell as for_people;
 pub use table::Look;
 
 /// How rows are written.

@@ -199,7 +199,7 @@ pub struct Validation {
 }
 
 /// The client's own count may be this far below the threshold: it pads what it estimates when it weighs it.
-const TOLERANCE: u64 = 2_000;
+pub const TOLERANCE: u64 = 2_000;
 
 /// A boundary that would come this many calls later is late, not missed.
 const LATE: usize = 5;

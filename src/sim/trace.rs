@@ -139,6 +139,11 @@ pub struct Recorded {
     pub node: Node,
     /// When it was written.
     pub time: Time,
+    /// When it began: with the last record before it, or with the command that asked for it. [`NO_TIME`] if the log does not
+    /// tell: before a command a person may have been away.
+    pub started: Time,
+    /// Number of the client's version in [`Trace::versions`].
+    pub version: u16,
     /// Tokens before, as the client counted them.
     pub pre_tokens: Option<u64>,
     /// Tokens after, without system prompt and tools.
@@ -277,6 +282,7 @@ pub fn trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> Trace 
         models: Numbers::new(Vec::new()),
         versions: Numbers::new(Vec::new()),
         items_of_calls: IdMap::default(),
+        last_time: NO_TIME,
     };
     for (at, round) in chain.rounds.iter().enumerate() {
         builder.add_round(at, round, &sizes);
@@ -296,6 +302,8 @@ struct Builder<'s, 'a> {
     versions: Numbers,
     /// Call and result items by the hash of the call's id.
     items_of_calls: IdMap<u64, (u32, u32)>,
+    /// When the last record with a time was written.
+    last_time: Time,
 }
 
 impl Builder<'_, '_> {
@@ -376,13 +384,32 @@ impl Builder<'_, '_> {
             {
                 boundary.summary += self.trace.items[first..].iter().map(|item| item.tokens).sum::<u32>();
             }
+            // The command that asked for a compaction is written after it, with the time when it was typed.
+            let is_command = || {
+                self.session
+                    .blocks(node)
+                    .iter()
+                    .any(|block| block.kind == BlockKind::Command)
+            };
+            if let Some(boundary) = self.trace.recorded.last_mut()
+                && boundary.call as usize == call
+                && boundary.trigger == Trigger::Manual
+                && boundary.started == NO_TIME
+                && record.time <= boundary.time
+                && is_command()
+            {
+                boundary.started = record.time;
+            }
         }
         start..self.trace.items.len() as u32
     }
 
     fn add_boundary(&mut self, call: usize, node: Node) {
-        let record = self.session.record(node);
-        let said = self.session.boundary(node);
+        let session = self.session;
+        let record = session.record(node);
+        let said = session.boundary(node);
+        let version = session.log(node).scope_of(record).version;
+        let version = self.versions.number(session, node, version);
         let items = &self.items_of_calls;
         let trigger = match (record.kind, said) {
             (RecordKind::Boundary | RecordKind::MicroBoundary, Some(said)) if said.is_auto => Trigger::Auto,
@@ -396,6 +423,11 @@ impl Builder<'_, '_> {
             item: self.trace.items.len() as u32,
             node,
             time: record.time,
+            started: match trigger {
+                Trigger::Auto => self.last_time,
+                Trigger::Manual | Trigger::Unknown => NO_TIME,
+            },
+            version: version as u16,
             pre_tokens: said.and_then(|said| said.pre_tokens),
             post_tokens: said.and_then(|said| said.post_tokens),
             tokens_saved: said.and_then(|said| said.tokens_saved),
@@ -412,7 +444,11 @@ impl Builder<'_, '_> {
     }
 
     fn add_record(&mut self, node: Node, flags: u16) {
-        let is_response = self.session.record(node).kind == RecordKind::Assistant;
+        let record = self.session.record(node);
+        let is_response = record.kind == RecordKind::Assistant;
+        if record.time != NO_TIME {
+            self.last_time = record.time;
+        }
         let mut starts = flag::STARTS_RECORD;
         let blocks = self.session.blocks(node);
         if !blocks.is_empty() {

@@ -3,6 +3,7 @@
 //! One test binary. [`fixture`] keeps every run away from the machine it runs on: a home of its own, a cache of its own,
 //! an empty environment. What the bundled logs must add up to stands in `corpus/*/expected.json`.
 
+mod audit;
 mod cache;
 mod checker;
 mod cli;
