@@ -22,6 +22,9 @@ pub mod tell;
 pub mod trace;
 pub mod window;
 
+#[cfg(test)]
+mod properties;
+
 use crate::input::record::Tokens;
 use crate::metrics::cost::{Pico, Price};
 use crate::policy::Policy;
