@@ -136,7 +136,7 @@ impl Evidence {
         if version < SEVERAL_FROM && self.sent <= SIZES[0] {
             return inferred(SIZES[0], Grounds::Version);
         }
-        if let Some(tokens) = self.from_boundaries(at, &threshold) {
+        if let Some(tokens) = self.by_boundaries(at, &threshold) {
             return inferred(tokens, Grounds::Boundary);
         }
         if self.sent > SIZES[0] {
@@ -156,7 +156,7 @@ impl Evidence {
 
     /// The largest size whose threshold every boundary had reached, unless an own call before the next boundary passed it
     /// without one: then the window has changed, and this does not tell.
-    fn from_boundaries(&self, at: usize, threshold: &impl Fn(u64) -> u64) -> Option<u64> {
+    fn by_boundaries(&self, at: usize, threshold: &impl Fn(u64) -> u64) -> Option<u64> {
         let smallest = self.reached.iter().map(|(_, tokens)| *tokens).min()?;
         let size = SIZES
             .iter()

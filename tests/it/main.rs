@@ -14,6 +14,7 @@ mod fixture;
 mod garbage;
 mod hostile;
 mod live;
+mod odd_sessions;
 mod samples;
 mod traced;
 mod truncation;
