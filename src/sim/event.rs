@@ -137,7 +137,7 @@ pub enum Failure {
     TooLong,
     /// There was nothing to summarise.
     Nothing,
-    /// The result would have been no smaller than the threshold.
+    /// The result would have been no smaller than what it replaces.
     NoGain,
 }
 

@@ -23,6 +23,9 @@ pub mod trace;
 pub mod uses;
 pub mod window;
 
+#[cfg(test)]
+mod properties;
+
 use crate::input::record::Tokens;
 use crate::metrics::cost::{Pico, Price, PriceTable, Tariff};
 use crate::policy::Policy;
@@ -600,14 +603,20 @@ impl<'r, S: Sink> Replay<'r, S> {
         let start = keep::keep_from(policy, self.trace, &self.window, covered);
         let kept = start..self.window.end();
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
-        let undeleted = self.results.deleted_in(&kept).map(|item| self.window.saved(item));
-        let kept_tokens = self.window.tokens_in(kept.clone()) + undeleted.sum::<u64>();
-        let after = self.window.base as u64 + tokens + policy.wrap + restored.tokens() + kept_tokens;
-        if after >= self.limits(at).threshold {
+        let after = self.size_after(policy, tokens, &restored, &kept);
+        if after >= self.limits(at).threshold || after >= self.window.total() {
             return false;
         }
         self.replace(at, cause, Kind::SessionMemory, kept, tokens, restored, 0);
         true
+    }
+
+    /// What a window would come to.
+    fn size_after(&self, policy: &Policy, summary: u64, restored: &restore::Restored, kept: &Range<u32>) -> u64 {
+        let base = u64::try_from(self.window.base).unwrap_or(0);
+        let undeleted = self.results.deleted_in(kept).map(|item| self.window.saved(item));
+        let kept_tokens = self.window.tokens_in(kept.clone()) + undeleted.sum::<u64>();
+        base + summary + policy.wrap + restored.tokens() + kept_tokens
     }
 
     fn compact_by_model(&mut self, at: usize, cause: Cause) -> Result<(), Failure> {
@@ -629,6 +638,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         let summary = self.summary_size(policy, at);
         self.side_call(at, summary, sent.saturating_sub(dropped), dropped == 0);
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
+        // Nothing is won by it, and the next check would be due again. What the user asked for is done all the same.
+        if cause != Cause::Manual && self.size_after(policy, summary, &restored, &kept) >= self.window.total() {
+            return Err(Failure::NoGain);
+        }
         let kind = if kept.is_empty() { Kind::Full } else { Kind::Partial };
         self.replace(at, cause, kind, kept, summary, restored, retries);
         Ok(())

@@ -141,6 +141,11 @@ pub(super) const CASES: &[Case] = &[
         too_long_blocked,
     ),
     case(
+        "no-gain",
+        "a summary that makes the window no smaller is a failure",
+        no_gain,
+    ),
+    case(
         "breaker",
         "three failures in a row open the breaker; a success closes it; a smaller window by override",
         breaker,
@@ -1037,6 +1042,26 @@ fn too_long_blocked(folder: &mut Folder) -> io::Result<()> {
         {"call":0,"event":"called"}
         {"call":1,"event":"called"}
         {"call":2,"event":"called","window":4200}
+        "#,
+    )
+}
+
+/// System prompt and tools are 7,600: c0 7,700, 100 and a result of 200, so c1 is due at 8,000, but 7,600 + 550 = 8,150 would
+/// be more. The summary was written for nothing: 8,100 sent, 7,698 read: 402 x 5 + 500 x 25 + 3,849 = 18,359.
+fn no_gain(folder: &mut Folder) -> io::Result<()> {
+    let mut plant = Plant::new(folder, 7_700)?;
+    plant.bash(100, 200)?;
+    plant.say(100)?;
+    folder.save(plant.log)?;
+    expect(
+        folder,
+        &[],
+        r#"
+        {"call":1,"event":"due","context":8000,"threshold":8000}
+        {"call":1,"event":"side-call","purpose":"compact","input":402,"cache_read":7698,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":18359}
+        {"call":1,"event":"failed","cause":"auto","failure":"no-gain","in_a_row":1}
+        {"call":0,"event":"called","window":7700}
+        {"call":1,"event":"called","window":8000,"level":"threshold"}
         "#,
     )
 }

@@ -15,6 +15,7 @@ mod fixture;
 mod garbage;
 mod hostile;
 mod live;
+mod odd_sessions;
 mod policy;
 mod replay;
 mod samples;
