@@ -101,7 +101,7 @@ struct Maker {
 }
 
 impl Maker {
-    fn item(&mut self, category: Category, tokens: u32, flags: u8) -> u32 {
+    fn item(&mut self, category: Category, tokens: u32, flags: u16) -> u32 {
         self.trace.items.push(Item {
             tokens,
             quarters: tokens + tokens / 7,
@@ -128,6 +128,9 @@ impl Maker {
             item: self.end(),
             node: 0,
             time: self.time,
+            started: self.time,
+            version: 0,
+            is_copied: false,
             pre_tokens: Some(self.sent.max(0) as u64),
             post_tokens: None,
             tokens_saved: None,
