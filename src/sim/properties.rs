@@ -363,6 +363,7 @@ fn run(
         windows: &windows,
         summary: None,
         mode,
+        uses: None,
         key: 3,
     };
     let lines = RefCell::new(Vec::new());
@@ -619,6 +620,7 @@ fn a_trace_without_calls_gives_no_events() {
         windows: &[],
         summary: None,
         mode: Mode::Free,
+        uses: None,
         key: 0,
     };
     replay(&Trace::default(), &setting, &mut |_: u32, event: &Event<'_>| {
