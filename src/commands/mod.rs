@@ -12,6 +12,7 @@ mod reading;
 mod replay;
 mod stats;
 mod synth;
+mod tune;
 mod validate;
 mod words;
 mod writing;
@@ -37,6 +38,7 @@ pub fn run(cli: Cli) -> Result<Ending> {
         Command::Audit(args) => audit::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Synth(args) => synth::run(&args),
         Command::Completions { shell } => {

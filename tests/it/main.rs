@@ -21,4 +21,5 @@ mod replay;
 mod samples;
 mod traced;
 mod truncation;
+mod tune;
 mod validate;
