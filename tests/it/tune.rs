@@ -22,7 +22,11 @@ fn a_point_of_a_sweep_is_that_policy_replayed_alone() {
     );
     let points = document["points"].as_array().unwrap();
     assert_eq!(points.len(), 5);
-    assert!(points.iter().any(|point| point["compactions"] != points[0]["compactions"]));
+    assert!(
+        points
+            .iter()
+            .any(|point| point["model_calls"] != points[0]["model_calls"])
+    );
     for point in points {
         let mut args = vec!["replay".into(), corpus().into_os_string(), "-f".into(), "json".into()];
         args.extend(SMALL.iter().map(Into::into));
