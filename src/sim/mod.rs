@@ -16,6 +16,7 @@ pub mod keep;
 pub mod limits;
 pub mod micro;
 pub mod notes;
+pub mod oracle;
 pub mod prompt_cache;
 pub mod restore;
 pub mod tell;

@@ -27,7 +27,8 @@ pub struct Lists {
 }
 
 impl Lists {
-    fn push(&mut self, items: impl IntoIterator<Item = u32>) -> u32 {
+    /// Adds a list, newest item first, and returns its number.
+    pub(super) fn push(&mut self, items: impl IntoIterator<Item = u32>) -> u32 {
         self.starts.push(self.items.len() as u32);
         self.items.extend(items);
         self.starts.len() as u32 - 1
