@@ -12,11 +12,10 @@ use crate::metrics::replay::{Collector, Detail, Replayed};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit, column};
 use crate::policy::presets::Policies;
 use crate::session::thread::Session;
-use crate::sim::inference::infer;
 use crate::sim::oracle::{bound, bound_under};
 use crate::sim::trace::Trace;
 use crate::sim::uses::Uses;
-use crate::sim::{Mode, Setting, by_number, replay};
+use crate::sim::{Mode, Setting, by_number, replay, windows_of};
 use anyhow::Result;
 use serde_json::{Value as Json, json};
 use std::cmp::Reverse;
@@ -72,7 +71,7 @@ impl Compare {
         let trace = chain.trace;
         for (policies, side) in std::iter::zip([first, &self.second, &self.never], &mut row.sides) {
             let (by_version, by_model) = by_number(policies, prices, trace);
-            let windows = infer(trace, &by_version, &by_model);
+            let windows = windows_of(trace, &by_version, &by_model);
             let mut replayed = Replayed {
                 row: std::mem::take(&mut side.row),
                 ..Replayed::default()
@@ -91,9 +90,9 @@ impl Compare {
                 key: chain.key,
             };
             replay(trace, &setting, &mut watch);
-            let window = watch.finish();
+            let peak = watch.finish();
             side.row = replayed.row;
-            side.oracle_misses += bound_under(trace, chain.uses, window).misses;
+            side.oracle_misses += bound_under(trace, chain.uses, peak).misses;
         }
         if !trace.is_sidechain {
             row.oracle.merge(&bound(trace, chain.uses));
@@ -171,7 +170,7 @@ impl Compared<'_> {
                     "mean": total.oracle.mean(),
                     "peak": total.oracle.peak,
                     "misses": total.oracle.misses,
-                    "misses_under_mean_window": {"a": first.oracle_misses, "b": second.oracle_misses},
+                    "misses_under_peak_window": {"a": first.oracle_misses, "b": second.oracle_misses},
                 },
             },
             "limits": {
@@ -189,12 +188,14 @@ impl Compared<'_> {
         let total = self.total();
         writeln!(
             out,
-            "{} sessions of {} logs, {} calls, under two policies and between the bounds\n",
+            "A: {}\nB: {}\n{} sessions of {} logs, {} calls\n",
+            self.compare.names[FIRST],
+            self.compare.names[SECOND],
             grouped(self.rows.len() as u64),
             grouped(self.logs as u64),
             grouped(total.sides[FIRST].row.calls)
         )?;
-        let rows = self.total_rows(&total);
+        let rows = total_rows(&total);
         let sheet = Sheet {
             schema_version: SCHEMA_VERSION,
             columns: TOTAL_COLUMNS,
@@ -202,35 +203,16 @@ impl Compared<'_> {
             total: None,
         };
         sheet.write(Format::Table, look, out)?;
-        self.write_bounds(&total, out)?;
+        Self::write_bounds(&total, out)?;
         self.write_lists(out, look)?;
         self.write_limits(&total, out)
     }
 
-    fn total_rows(&self, total: &CompareRow) -> Vec<TotalRow> {
-        let of = |name: String, side: &Side| TotalRow::new(name, |measure| measure(side));
-        let [first, second] = &self.compare.names;
-        vec![
-            of("never (bound)".to_owned(), &total.sides[NEVER]),
-            of(format!("A {first}"), &total.sides[FIRST]),
-            of(format!("B {second}"), &total.sides[SECOND]),
-            TotalRow::new("B less A".to_owned(), |measure| total.difference(measure)),
-            TotalRow {
-                name: "oracle (bound)".to_owned(),
-                misses: i64::try_from(total.oracle.misses).ok(),
-                misses_credited: i64::try_from(total.oracle.misses).ok(),
-                mean: total.oracle.mean().and_then(|mean| i64::try_from(mean).ok()),
-                peak: i64::try_from(total.oracle.peak).ok(),
-                ..TotalRow::default()
-            },
-        ]
-    }
-
-    fn write_bounds(&self, total: &CompareRow, out: &mut dyn Write) -> io::Result<()> {
+    fn write_bounds(total: &CompareRow, out: &mut dyn Write) -> io::Result<()> {
         let [first, second] = [FIRST, SECOND].map(|at| &total.sides[at]);
         writeln!(
             out,
-            "Misses: uses of lines no longer in the window, restored files not credited;\n  credited: restored files taken as whole. Beside: model calls beside the\n  conversation. Mean and peak: windows of main chains.\nThe oracle keeps only what a later edit or write needs: a bound, not a target. In\n  windows no larger than the mean of each chain it misses {} (A), {} (B).",
+            "Misses: edits of lines no longer in the window, restored files not credited; then\n  credited. Mean and peak: windows of main chains. Beside: model calls beside the\n  conversation. The oracle keeps what a later edit or write needs, and nothing else:\n  a bound, not a target. With the largest windows of A it misses {}, of B {}.",
             grouped(first.oracle_misses),
             grouped(second.oracle_misses)
         )
@@ -313,6 +295,25 @@ impl Compared<'_> {
     }
 }
 
+/// Both policies, their difference, and the bounds around them.
+fn total_rows(total: &CompareRow) -> Vec<TotalRow> {
+    let of = |name: &'static str, side: &Side| TotalRow::new(name, |measure| measure(side));
+    vec![
+        of("never (bound)", &total.sides[NEVER]),
+        of("A", &total.sides[FIRST]),
+        of("B", &total.sides[SECOND]),
+        TotalRow::new("B - A", |measure| total.difference(measure)),
+        TotalRow {
+            name: "oracle (bound)",
+            misses: i64::try_from(total.oracle.misses).ok(),
+            misses_credited: i64::try_from(total.oracle.misses).ok(),
+            mean: total.oracle.mean().and_then(|mean| i64::try_from(mean).ok()),
+            peak: i64::try_from(total.oracle.peak).ok(),
+            ..TotalRow::default()
+        },
+    ]
+}
+
 /// Whether the policies make no difference to a session.
 fn is_alike(row: &CompareRow) -> bool {
     let measures = [cost, compactions, misses, misses_credited, mean, side_calls];
@@ -345,7 +346,7 @@ fn figures(of: impl Fn(Measure) -> Option<i64>) -> Json {
 /// What all sessions come to under a policy.
 #[derive(Default)]
 struct TotalRow {
-    name: String,
+    name: &'static str,
     cost: Option<i64>,
     compactions: Option<i64>,
     misses: Option<i64>,
@@ -356,7 +357,7 @@ struct TotalRow {
 }
 
 impl TotalRow {
-    fn new(name: String, of: impl Fn(Measure) -> Option<i64>) -> TotalRow {
+    fn new(name: &'static str, of: impl Fn(Measure) -> Option<i64>) -> TotalRow {
         TotalRow {
             name,
             cost: of(cost),
@@ -372,7 +373,7 @@ impl TotalRow {
 
 const TOTAL_COLUMNS: &[Column<TotalRow>] = &[
     column("policy", "Policy", Unit::Text, InTable::Always, "Policy.", |row| {
-        row.name.as_str().into()
+        row.name.into()
     }),
     column("cost", "Cost", Unit::MicroUsd, InTable::Always, "Cost.", |row| {
         row.cost.into()
@@ -436,7 +437,7 @@ const LIST_COLUMNS: &[Column<ListRow>] = &[
     ),
     column(
         "cost",
-        "B less A",
+        "Cost B-A",
         Unit::MicroUsd,
         InTable::Always,
         "Difference of costs.",
@@ -444,7 +445,7 @@ const LIST_COLUMNS: &[Column<ListRow>] = &[
     ),
     column(
         "misses",
-        "Misses",
+        "Misses B-A",
         Unit::Count,
         InTable::Always,
         "Difference of misses.",

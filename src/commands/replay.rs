@@ -21,11 +21,10 @@ use crate::policy::presets::Policies;
 use crate::problem::{Kind, Problem};
 use crate::session::thread::{Part, Session, thread};
 use crate::sim::event::{Cause, Purpose};
-use crate::sim::inference::infer;
 use crate::sim::trace::trace;
 use crate::sim::uses::uses;
 use crate::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
-use crate::sim::{Mode, Setting, by_number, replay};
+use crate::sim::{Mode, Setting, by_number, replay, windows_of};
 use crate::tokens::ratios::RatioTable;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value as Json, json};
@@ -196,7 +195,7 @@ impl Run<'_> {
         for (number, chain) in threaded.chains.iter().enumerate() {
             let trace = trace(&session, chain, RatioTable::built_in());
             let (by_version, by_model) = by_number(self.policies, self.prices, &trace);
-            let windows = infer(&trace, &by_version, &by_model);
+            let windows = windows_of(&trace, &by_version, &by_model);
             let detail = Detail {
                 rounds: self.files.is_some(),
                 events: self.args.events,

@@ -3,7 +3,7 @@
 use crate::metrics::cost::micro_usd;
 use crate::metrics::replay::{Collector, SessionRow};
 use crate::output::{Column, InTable, Unit, Value, column, for_people};
-use crate::sim::event::{CacheMiss, Cause, Event, Level, Sink};
+use crate::sim::event::{CacheMiss, Cause, Event, Sink};
 use crate::sim::oracle::OracleBound;
 use crate::sim::trace::Trace;
 use crate::sim::working_set::Outcome;
@@ -27,7 +27,7 @@ pub struct Seen {
     pub misses_after: [u64; 3],
     /// Calls that missed the prompt cache because results were cleared.
     pub cleared_cache: u64,
-    /// Chains whose window reached the threshold.
+    /// Chains that reached the threshold of automatic compaction.
     pub reached: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct Side {
     pub row: SessionRow,
     /// What explains differences.
     pub seen: Seen,
-    /// What the oracle misses if no window is larger than the mean of the chain under this policy.
+    /// What the oracle misses if no window is larger than the largest of the chain under this policy.
     pub oracle_misses: u64,
 }
 
@@ -327,7 +327,7 @@ pub const COLUMNS: &[Column<CompareRow>] = &[
         Unit::Count,
         FIRST,
         reached,
-        "Chains whose window reached the threshold, first policy."
+        "Chains that reached the threshold of automatic compaction, first policy."
     ),
     side!("b_reached", Unit::Count, SECOND, reached, "The same, second policy."),
     side!(
@@ -365,7 +365,7 @@ pub const COLUMNS: &[Column<CompareRow>] = &[
         Unit::Count,
         FIRST,
         oracle_misses,
-        "What the oracle misses if no window is larger than the mean of the chain under the first policy."
+        "What the oracle misses if no window is larger than the largest of the chain under the first policy."
     ),
     side!(
         "b_oracle_misses",
@@ -421,7 +421,7 @@ pub struct Watch<'a> {
     seen: &'a mut Seen,
     last_drop: Drop,
     is_reached: bool,
-    windows: (u128, u64),
+    peak: u64,
 }
 
 impl<'a> Watch<'a> {
@@ -433,15 +433,15 @@ impl<'a> Watch<'a> {
             seen,
             last_drop: Drop::Other,
             is_reached: false,
-            windows: (0, 0),
+            peak: 0,
         }
     }
 
-    /// The end of the chain: its mean window.
+    /// The end of the chain: its largest window.
     pub fn finish(self) -> u64 {
         self.collector.finish();
         self.seen.reached += u64::from(self.is_reached);
-        (self.windows.0 / u128::from(self.windows.1.max(1))) as u64
+        self.peak
     }
 }
 
@@ -461,15 +461,73 @@ impl Sink for Watch<'_> {
             Event::Due { .. } => self.is_reached = true,
             Event::Boundary(boundary) => self.is_reached |= boundary.cause == Cause::Auto,
             Event::Called(called) => {
-                self.is_reached |= called.level == Level::Threshold;
                 self.seen.cleared_cache += u64::from(called.miss == Some(CacheMiss::Cleared));
-                self.windows.0 += u128::from(called.tokens.input_side());
-                self.windows.1 += 1;
+                self.peak = self.peak.max(called.tokens.input_side());
             }
             Event::Used { outcome, .. } if !matches!(outcome, Outcome::Live | Outcome::Filled) => {
                 self.seen.misses_after[self.last_drop as usize] += 1;
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(change: impl Fn(&mut Side)) -> CompareRow {
+        let mut row = CompareRow::default();
+        for side in &mut row.sides {
+            side.row.calls = 10;
+            side.row.window_calls = 10;
+            side.row.window_sum = 1_000_000;
+            side.row.boundaries[Cause::Auto as usize] = 3;
+        }
+        change(&mut row.sides[SECOND]);
+        row
+    }
+
+    #[test]
+    fn costs_are_explained_by_what_happened() {
+        let same = row(|_| ());
+        assert_eq!(same.difference(mean), Some(0));
+        assert_eq!(same.why_misses(), "");
+        let fewer = row(|side| {
+            side.row.boundaries = [0; 3];
+            side.row.window_sum = 2_230_000;
+        });
+        assert_eq!(fewer.why_cost(), "3 compactions less, window +123k");
+        let cleared = row(|side| {
+            side.seen.cleared_cache = 12;
+            side.row.boundaries[Cause::Manual as usize] = 1;
+            side.row.blocked_calls = 1;
+        });
+        assert_eq!(cleared.why_cost(), "1 blocked call more, 1 compaction more");
+    }
+
+    #[test]
+    fn misses_are_explained_by_what_dropped_the_lines() {
+        let missed = row(|side| side.seen.misses_after = [2, 1, 0]);
+        assert_eq!(
+            missed.why_misses(),
+            "2 files missed after a boundary, 1 file missed after clearing"
+        );
+        let mut back = missed.clone();
+        back.sides.swap(FIRST, SECOND);
+        assert!(
+            back.why_misses()
+                .starts_with("2 files no longer missed after a boundary"),
+            "{}",
+            back.why_misses()
+        );
+    }
+
+    #[test]
+    fn totals_are_sums() {
+        let mut total = row(|side| side.row.boundaries = [1, 0, 0]);
+        total.merge(&total.clone());
+        assert_eq!(total.difference(compactions), Some(-4));
+        assert_eq!(total.sides[FIRST].row.mean(), Some(100_000));
     }
 }
