@@ -212,7 +212,7 @@ impl Compared<'_> {
         let [first, second] = [FIRST, SECOND].map(|at| &total.sides[at]);
         writeln!(
             out,
-            "Misses: edits of lines no longer in the window, restored files not credited; then\n  credited. Mean and peak: windows of main chains. Beside: model calls beside the\n  conversation. The oracle keeps what a later edit or write needs, and nothing else:\n  a bound, not a target. With the largest windows of A it misses {}, of B {}.",
+            "\nMisses: edits of lines no longer in the window, restored files not credited,\n  then credited. Mean, peak: windows of main chains. Beside: model calls beside\n  the conversation. The oracle keeps only what a later edit or write needs: a\n  bound, not a target. With the largest windows of A it misses {}, of B {}.",
             grouped(first.oracle_misses),
             grouped(second.oracle_misses)
         )
@@ -244,8 +244,16 @@ impl Compared<'_> {
             }
             order.sort_by_key(|row| Reverse(weight(row) * sign));
             let sessions = if order.len() == 1 { "session" } else { "sessions" };
-            let most = if order.len() > wanted { "; most of all" } else { "" };
-            writeln!(out, "\n{} {sessions} {what}{most}:", grouped(order.len() as u64))?;
+            let shown = if order.len() > wanted {
+                format!("{wanted} shown, ")
+            } else {
+                String::new()
+            };
+            writeln!(
+                out,
+                "\n{} {sessions} {what} ({shown}B less A):",
+                grouped(order.len() as u64)
+            )?;
             let rows = order.into_iter().take(wanted).map(|row| ListRow {
                 session: row.session.chars().take(8).collect(),
                 cost: row.difference(cost),
@@ -437,7 +445,7 @@ const LIST_COLUMNS: &[Column<ListRow>] = &[
     ),
     column(
         "cost",
-        "Cost B-A",
+        "Cost",
         Unit::MicroUsd,
         InTable::Always,
         "Difference of costs.",
@@ -445,7 +453,7 @@ const LIST_COLUMNS: &[Column<ListRow>] = &[
     ),
     column(
         "misses",
-        "Misses B-A",
+        "Misses",
         Unit::Count,
         InTable::Always,
         "Difference of misses.",

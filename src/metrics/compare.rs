@@ -135,8 +135,8 @@ impl CompareRow {
         let (first, second) = (count(&self.sides[FIRST]), count(&self.sides[SECOND]));
         let by = first.abs_diff(second);
         let noun = if by == 1 { one } else { many };
-        let way = if second > first { "more" } else { "less" };
-        (by > 0).then(|| format!("{by} {noun} {way}"))
+        let way = if second > first { "more" } else { "fewer" };
+        (by > 0).then(|| format!("{by} {way} {noun}"))
     }
 
     /// Why the second policy costs something else: the two things that weigh most, those first that make the rest of no
@@ -497,13 +497,13 @@ mod tests {
             side.row.boundaries = [0; 3];
             side.row.window_sum = 2_230_000;
         });
-        assert_eq!(fewer.why_cost(), "3 compactions less, window +123k");
+        assert_eq!(fewer.why_cost(), "3 fewer compactions, window +123k");
         let cleared = row(|side| {
             side.seen.cleared_cache = 12;
             side.row.boundaries[Cause::Manual as usize] = 1;
             side.row.blocked_calls = 1;
         });
-        assert_eq!(cleared.why_cost(), "1 blocked call more, 1 compaction more");
+        assert_eq!(cleared.why_cost(), "1 more blocked call, 1 more compaction");
     }
 
     #[test]
