@@ -471,6 +471,8 @@ mod tests {
         let (trace, uses) = two_files();
         let bound = bound_under(&trace, &uses, 32);
         assert_eq!((bound.peak, bound.misses), (32, 1));
+        let windows = [2 + 10, 2 + 10 + 20, 2 + 10 + 1, 2 + 1, 2 + 1];
+        assert_eq!(bound.occupancy_sum, windows.iter().sum::<u128>());
     }
 
     #[test]
