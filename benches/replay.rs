@@ -8,9 +8,8 @@ use backcast::metrics::cost::PriceTable;
 use backcast::policy::presets::Policies;
 use backcast::session::thread::{Part, Session, thread};
 use backcast::sim::event::Event;
-use backcast::sim::inference::infer;
 use backcast::sim::trace::{Trace, trace};
-use backcast::sim::{Mode, Setting, by_number, replay};
+use backcast::sim::{Mode, Setting, by_number, replay, windows_of};
 use backcast::tokens::ratios::RatioTable;
 use logs::{generated, parse_logs};
 use std::hint::black_box;
@@ -57,7 +56,7 @@ fn loop_alone(folder: &Path) {
             .iter()
             .map(|trace| {
                 let (by_version, by_model) = by_number(&policies, PriceTable::built_in(), trace);
-                let windows = infer(trace, &by_version, &by_model);
+                let windows = windows_of(trace, &by_version, &by_model);
                 (trace, by_version, by_model, windows)
             })
             .collect::<Vec<_>>();

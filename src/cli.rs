@@ -315,12 +315,14 @@ The policy acts: it clears, compacts and restores, and recorded messages are tak
 recorded client did, recorded sizes are used; after that, the window is made of the sizes of its blocks. The replay is
 open-loop: what an agent would have done after losing something is not simulated.
 
-With --out, the folder gets sessions.csv, rounds.csv (or .parquet), boundaries.jsonl, summary.json and manifest.json.
+With --out, the folder gets sessions.csv, rounds.csv (or .parquet), boundaries.jsonl, summary.json and manifest.json; with
+--compare also compare.csv, while the other files are about the first policy.
 
 Examples:
   backcast replay corpus                                    what the recorded policy does
   backcast replay logs/ --policy article --out reports/run  all rows, for other programs
-  backcast replay logs/ --set window.percent=60             a lower threshold")]
+  backcast replay logs/ --set window.percent=60             a lower threshold
+  backcast replay logs/ --compare never                     what compaction saves and loses")]
 pub struct ReplayArgs {
     /// Which logs.
     #[command(flatten)]
@@ -328,6 +330,13 @@ pub struct ReplayArgs {
     /// Which policy.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// Hold a second policy against the first, on the same sessions: a preset or a file, as for --policy. Implies
+    /// --working-set.
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Policy")]
+    pub compare: Option<String>,
+    /// Sets one value of the second policy; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", requires = "compare", help_heading = "Policy")]
+    pub compare_set: Vec<String>,
     /// Look whether what was used again was still in the window: hits, misses, reads of what had been dropped.
     #[arg(long, help_heading = "Output")]
     pub working_set: bool,
@@ -360,12 +369,17 @@ pub struct ReplayArgs {
         help_heading = "Output"
     )]
     pub format: Format,
-    /// Most rows of the table; 0 for all.
+    /// Most rows of the table, with --compare of its lists together; 0 for all.
     #[arg(long, default_value_t = 10, value_name = "N", help_heading = "Output")]
     pub top: usize,
 }
 
 impl ReplayArgs {
+    /// Whether hits and misses are wanted.
+    pub fn wants_uses(&self) -> bool {
+        self.working_set || self.compare.is_some()
+    }
+
     /// Results are printed; files go to the folder.
     pub fn output(&self) -> OutputArgs {
         OutputArgs {

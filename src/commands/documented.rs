@@ -2,7 +2,7 @@
 
 use super::{audit, stats, tune, validate};
 use crate::metrics::usage::{By, columns};
-use crate::metrics::{quality, replay};
+use crate::metrics::{compare, quality, replay};
 use crate::output::docs;
 use crate::policy::{KEYS, Policy, presets};
 use crate::problem::Kind;
@@ -18,6 +18,7 @@ fn the_documented_columns_are_the_real_ones() {
             ("<!-- columns: quality -->", docs(quality::COLUMNS)),
             ("<!-- columns: replay-session -->", docs(replay::SESSION_COLUMNS)),
             ("<!-- columns: replay-round -->", docs(replay::ROUND_COLUMNS)),
+            ("<!-- columns: compare -->", docs(compare::COLUMNS)),
             ("<!-- columns: validate-case -->", docs(validate::CASE_COLUMNS)),
             ("<!-- columns: audit -->", docs(audit::COLUMNS)),
             ("<!-- columns: audit-threshold -->", docs(audit::THRESHOLDS)),

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
 mod audit;
+mod compare;
 mod config;
 #[cfg(test)]
 mod documented;

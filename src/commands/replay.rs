@@ -1,11 +1,13 @@
 //! `backcast replay`: sessions run through a policy.
 
 use super::Ending;
+use super::compare::{Chain, Compare, Compared};
 use super::policy::resolve;
 use super::reading::{Reading, close, problem_counts, with_logs};
 use super::words::{dollars, grouped, percent};
 use super::writing::{emit, load_prices};
 use crate::cli::ReplayArgs;
+use crate::metrics::compare::CompareRow;
 use crate::metrics::cost::{PriceTable, micro_usd};
 use crate::metrics::replay::{
     Collector, Detail, MICRO_KINDS, ROUND_COLUMNS, Replayed, RoundRow, SCHEMA_VERSION, SESSION_COLUMNS, SessionRow,
@@ -19,11 +21,10 @@ use crate::policy::presets::Policies;
 use crate::problem::{Kind, Problem};
 use crate::session::thread::{Part, Session, thread};
 use crate::sim::event::{Cause, Purpose};
-use crate::sim::inference::infer;
 use crate::sim::trace::trace;
 use crate::sim::uses::uses;
 use crate::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
-use crate::sim::{Mode, Setting, by_number, replay};
+use crate::sim::{Mode, Setting, by_number, replay, windows_of};
 use crate::tokens::ratios::RatioTable;
 use crate::tune::score::chain_key;
 use anyhow::{Context, Result, bail};
@@ -36,18 +37,23 @@ use std::path::{Path, PathBuf};
 pub fn run(args: &ReplayArgs) -> Result<Ending> {
     let policies = resolve(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
+    let compare = Compare::new(args, &policies)?;
     let files = args.out.as_deref().map(|folder| Files::new(folder, args)).transpose()?;
     let run = Run {
         args,
         policies: &policies,
         prices: &prices,
+        compare: compare.as_ref(),
         files: files.as_ref(),
     };
-    let outcome = with_logs(&args.input, args.working_set, |reading| run.replay(reading))??;
+    let outcome = with_logs(&args.input, args.wants_uses(), |reading| run.replay(reading))??;
     if let Some(files) = &files {
-        files.finish(&outcome, &policies, args)?;
+        files.finish(&outcome, &policies, compare.as_ref(), args)?;
     }
-    emit(&args.output(), |out, look| outcome.write(args, &policies, out, look))?;
+    emit(&args.output(), |out, look| match &compare {
+        Some(compare) => outcome.compared(compare, args).write(args.format, look, out),
+        None => outcome.write(args, &policies, out, look),
+    })?;
     Ok(close(&args.input, &outcome.problems))
 }
 
@@ -65,6 +71,7 @@ impl Files {
         let rounds = folder.join(format!("rounds.{}", args.rounds.extension()));
         let mut names = vec!["sessions.csv", "boundaries.jsonl", "summary.json", "manifest.json"];
         names.extend(args.events.then_some("events.jsonl"));
+        names.extend(args.compare.is_some().then_some("compare.csv"));
         let targets = names.iter().map(|name| folder.join(name)).chain([rounds.clone()]);
         if let Some(target) = targets.into_iter().find(|target| !args.force && target.exists()) {
             bail!("{} exists; use --force to replace it", target.display());
@@ -77,7 +84,13 @@ impl Files {
     }
 
     /// Everything but the rounds, which were written on the way. The manifest comes last: it says that the rest is whole.
-    fn finish(&self, outcome: &Outcome, policies: &Policies, args: &ReplayArgs) -> Result<()> {
+    fn finish(
+        &self,
+        outcome: &Outcome,
+        policies: &Policies,
+        compare: Option<&Compare>,
+        args: &ReplayArgs,
+    ) -> Result<()> {
         let sheet = Sheet {
             schema_version: SCHEMA_VERSION,
             columns: SESSION_COLUMNS,
@@ -97,9 +110,14 @@ impl Files {
         if args.events {
             atomic::write(&self.folder.join("events.jsonl"), self.force, &outcome.events)?;
         }
+        if let Some(compare) = compare {
+            atomic::write_with(&self.folder.join("compare.csv"), self.force, |out| {
+                outcome.compared(compare, args).write(Format::Csv, Look::default(), out)
+            })?;
+        }
         let documents = [
             ("summary.json", outcome.summary(policies)),
-            ("manifest.json", outcome.manifest(policies, args, &self.rounds)),
+            ("manifest.json", outcome.manifest(policies, compare, args, &self.rounds)),
         ];
         for (name, document) in documents {
             let text = serde_json::to_string_pretty(&document)? + "\n";
@@ -113,12 +131,14 @@ struct Run<'a> {
     args: &'a ReplayArgs,
     policies: &'a Policies,
     prices: &'a PriceTable,
+    compare: Option<&'a Compare>,
     files: Option<&'a Files>,
 }
 
 /// What one session gives, its rounds encoded.
 struct Done {
     replayed: Replayed,
+    compared: Option<CompareRow>,
     batch: io::Result<Batch<RoundRow>>,
     problems: Vec<Problem>,
 }
@@ -167,17 +187,22 @@ impl Run<'_> {
         let mut replayed = Replayed::default();
         replayed.row.session = id.to_owned();
         replayed.row.project = project(&session).to_owned();
-        replayed.row.has_working_set = self.args.working_set;
+        replayed.row.has_working_set = self.args.wants_uses();
+        let mut compared = self.compare.map(|_| CompareRow {
+            session: replayed.row.session.clone(),
+            project: replayed.row.project.clone(),
+            ..CompareRow::default()
+        });
         for (number, chain) in threaded.chains.iter().enumerate() {
             let trace = trace(&session, chain, RatioTable::built_in());
             let (by_version, by_model) = by_number(self.policies, self.prices, &trace);
-            let windows = infer(&trace, &by_version, &by_model);
+            let windows = windows_of(&trace, &by_version, &by_model);
             let detail = Detail {
                 rounds: self.files.is_some(),
                 boundaries: self.files.is_some(),
                 events: self.args.events,
             };
-            let uses = self.args.working_set.then(|| uses(&session, &trace));
+            let uses = self.args.wants_uses().then(|| uses(&session, &trace));
             let mut collector = Collector::new(id, Some(&session), &trace, &windows, &by_model, &mut replayed, detail);
             let setting = Setting {
                 policies: by_version,
@@ -190,6 +215,16 @@ impl Run<'_> {
             };
             replay(&trace, &setting, &mut collector);
             collector.finish();
+            if let (Some(compare), Some(uses), Some(row)) = (self.compare, &uses, &mut compared) {
+                let chain = Chain {
+                    session: &session,
+                    trace: &trace,
+                    uses,
+                    summary,
+                    key: setting.key,
+                };
+                compare.chain(self.policies, self.prices, &chain, row);
+            }
         }
         let mut problems = std::mem::take(&mut threaded.problems);
         if replayed.row.defects > 0 {
@@ -200,6 +235,7 @@ impl Run<'_> {
         Done {
             batch: Batch::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, rounds),
             replayed,
+            compared,
             problems,
         }
     }
@@ -235,6 +271,7 @@ pub(super) fn learned_summary(corpus: &Corpus) -> Option<u64> {
 struct Outcome {
     sessions: Vec<SessionRow>,
     total: SessionRow,
+    compared: Vec<CompareRow>,
     boundaries: Vec<Json>,
     events: Vec<u8>,
     problems: Vec<Problem>,
@@ -247,10 +284,20 @@ impl Outcome {
     fn take(&mut self, done: Done) -> io::Result<Batch<RoundRow>> {
         self.total.merge(&done.replayed.row);
         self.sessions.push(done.replayed.row);
+        self.compared.extend(done.compared);
         self.boundaries.extend(done.replayed.boundaries);
         self.events.extend(done.replayed.events);
         self.problems.extend(done.problems);
         done.batch
+    }
+
+    fn compared<'a>(&'a self, compare: &'a Compare, args: &ReplayArgs) -> Compared<'a> {
+        Compared {
+            compare,
+            rows: &self.compared,
+            logs: self.logs,
+            top: args.top,
+        }
     }
 
     fn summary(&self, policies: &Policies) -> Json {
@@ -348,22 +395,28 @@ impl Outcome {
         count
     }
 
-    fn manifest(&self, policies: &Policies, args: &ReplayArgs, rounds: &Path) -> Json {
+    fn manifest(&self, policies: &Policies, compare: Option<&Compare>, args: &ReplayArgs, rounds: &Path) -> Json {
         let inputs = self.inputs.iter().map(|(path, bytes, hash)| {
             let hash = hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string());
             json!({"path": path, "bytes": bytes, "blake3": hash})
         });
-        let ranges = policies
-            .ranges()
-            .iter()
-            .map(|(from, policy)| json!({"from_version": from.to_string(), "values": policy.to_toml()}));
+        let policy = |policies: &Policies| {
+            let ranges = policies
+                .ranges()
+                .iter()
+                .map(|(from, policy)| json!({"from_version": from.to_string(), "values": policy.to_toml()}));
+            json!({"name": policies.name, "ranges": ranges.collect::<Vec<_>>(), "origins": policies.origins})
+        };
         let rounds = rounds.file_name().unwrap_or_default().to_string_lossy();
+        let mut files = vec!["sessions.csv", &*rounds, "boundaries.jsonl", "summary.json"];
+        files.extend(compare.map(|_| "compare.csv"));
         json!({
             "schema_version": SCHEMA_VERSION,
             "backcast": env!("CARGO_PKG_VERSION"),
-            "policy": {"name": policies.name, "ranges": ranges.collect::<Vec<_>>(), "origins": policies.origins},
+            "policy": policy(policies),
+            "compared_with": compare.map(|compare| policy(&compare.second)),
             "prices": args.policy.prices.as_ref().map_or_else(|| "built-in".into(), |path| path.display().to_string()),
-            "files": ["sessions.csv", &*rounds, "boundaries.jsonl", "summary.json"],
+            "files": files,
             "inputs": inputs.collect::<Vec<_>>(),
         })
     }

@@ -13,6 +13,7 @@ use crate::pipeline::{Corpus, side_by_side};
 use crate::policy::presets::Policies;
 use crate::problem::Problem;
 use crate::session::thread::{Session, thread};
+use crate::sim::oracle::bound;
 use crate::sim::trace::trace;
 use crate::sim::uses::uses;
 use crate::tokens::ratios::RatioTable;
@@ -150,7 +151,13 @@ impl Tuner<'_> {
         let bound = side_by_side(&sessions, |session| {
             Score::from(&session.replay(&never, self.prices, summary))
         });
-        Ok(Tuned::new(self, &sessions, known, &Score::sum(&bound), problems))
+        let bounds = Bounds {
+            never: Score::sum(&bound),
+            oracle: side_by_side(&sessions, oracle)
+                .iter()
+                .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
+        };
+        Ok(Tuned::new(self, &sessions, known, bounds, problems))
     }
 
     /// What results depend on, beside the points themselves.
@@ -246,6 +253,22 @@ impl Tuner<'_> {
         let bytes = postcard::to_allocvec(&kept).context("writing down what was found out")?;
         Ok(atomic::write(&folder.join("scores"), true, &bytes)?)
     }
+}
+
+/// What frames every policy.
+struct Bounds {
+    /// Nothing is ever dropped.
+    never: Score,
+    /// Only what a later use needs is kept: sum of windows, and calls.
+    oracle: (u128, u64),
+}
+
+/// Windows and calls of a session if only what is used again were kept.
+fn oracle(session: &Prepared) -> (u128, u64) {
+    let main = session.chains.iter().filter(|(trace, _)| !trace.is_sidechain);
+    main.map(|(trace, uses)| bound(trace, uses)).fold((0, 0), |sum, bound| {
+        (sum.0 + bound.occupancy_sum, sum.1 + bound.calls)
+    })
 }
 
 /// Sessions in an order that depends on their names and the seed alone.
@@ -412,14 +435,14 @@ struct Tuned {
     flips: Vec<Step>,
     choice: Option<Choice>,
     advice: Json,
-    never: Score,
+    bounds: Bounds,
     sessions: usize,
     reached: usize,
     problems: Vec<Problem>,
 }
 
 impl Tuned {
-    fn new(tuner: &Tuner<'_>, sessions: &[Prepared], known: Known, never: &Score, problems: Vec<Problem>) -> Tuned {
+    fn new(tuner: &Tuner<'_>, sessions: &[Prepared], known: Known, bounds: Bounds, problems: Vec<Problem>) -> Tuned {
         let whole = (0..known.len())
             .filter(|policy| known[*policy].iter().all(Option::is_some))
             .collect::<Vec<_>>();
@@ -468,10 +491,16 @@ impl Tuned {
             rows,
             front,
             choice,
-            never: *never,
+            bounds,
             sessions: sessions.len(),
             problems,
         }
+    }
+
+    /// Mean window if only what is used again were kept.
+    fn oracle_window(&self) -> Option<u64> {
+        let (sum, calls) = self.bounds.oracle;
+        sum.checked_div(u128::from(calls)).map(|mean| mean as u64)
     }
 
     fn save(&self, folder: &Path, args: &TuneArgs) -> Result<()> {
@@ -518,10 +547,11 @@ impl Tuned {
             "front": self.front.iter().map(|at| name(*at)).collect::<Vec<_>>(),
             "bounds": {
                 "never": {
-                    "cost_micro_usd": micro_usd(self.never.cost),
-                    "misses": self.never.misses,
-                    "mean_window": self.never.mean_window().round(),
+                    "cost_micro_usd": micro_usd(self.bounds.never.cost),
+                    "misses": self.bounds.never.misses,
+                    "mean_window": self.bounds.never.mean_window().round(),
                 },
+                "oracle": {"misses": 0, "mean_window": self.oracle_window()},
             },
             "limits": {"open_loop": true},
         })
@@ -577,9 +607,10 @@ impl Tuned {
         }
         writeln!(
             out,
-            "Bound: without any compaction {}, no miss, a mean window of {} tokens.\n",
-            super::words::dollars(Some(micro_usd(self.never.cost))),
-            grouped(self.never.mean_window().round() as u64)
+            "Bounds: without any compaction {}, no miss, a mean window of {};\n  with only what is used again kept, no miss, {}.\n",
+            super::words::dollars(Some(micro_usd(self.bounds.never.cost))),
+            grouped(self.bounds.never.mean_window().round() as u64),
+            self.oracle_window().map_or("none".to_owned(), grouped)
         )?;
         self.write_choice(args, out)?;
         self.write_flips(out)?;

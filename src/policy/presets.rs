@@ -66,9 +66,17 @@ static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| {
     FILES.iter().map(read).collect()
 });
 
+static CLIENTS: LazyLock<Policies> =
+    LazyLock::new(|| Policies::preset(RECORDED).unwrap_or_else(|error| unreachable!("{error}")));
+
 /// All presets. A unit test reads the same files, so reading them cannot fail in a released binary.
 pub fn all() -> &'static [Preset] {
     &PRESETS
+}
+
+/// The policy of the recorded client of a version.
+pub fn client(version: Version) -> &'static Policy {
+    CLIENTS.of(Some(version))
 }
 
 /// Names of all presets, `recorded` first.

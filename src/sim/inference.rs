@@ -69,14 +69,30 @@ const SEVERAL_FROM: Version = Version([2, 1, 45]);
 /// A context this far below a threshold is sure not to reach it, whatever the client's estimate adds.
 const MARGIN: u64 = 1_000;
 
-/// Infers the window of every call. Policies and prices go by version and model of the trace.
+/// Infers the window of every call of a session that was made under these policies. Policies and prices go by version and
+/// model of the trace.
 pub fn infer(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>]) -> Vec<Inferred> {
+    infer_under(trace, policies, policies, prices)
+}
+
+/// The same for policies that the session need not have been made under. What the record shows is judged by the client's
+/// own thresholds: under a lower one, a session would seem to have gone past it, and to have had a larger window. Only where
+/// they do not explain its boundaries may the policies be what the user had set.
+pub fn infer_under(
+    trace: &Trace,
+    policies: &[&Policy],
+    clients: &[&Policy],
+    prices: &[Option<&Price>],
+) -> Vec<Inferred> {
     let evidence = Evidence::gather(trace);
-    trace
-        .calls
-        .iter()
-        .enumerate()
-        .map(|(at, call)| {
+    let mut windows = Vec::<Inferred>::with_capacity(trace.calls.len());
+    let mut before = None;
+    for (at, call) in trace.calls.iter().enumerate() {
+        // Without boundaries the whole session has one answer for each version and model.
+        let now = (call.version, call.model);
+        let is_same = before == Some(now) && evidence.reached.is_empty();
+        let same = windows.last().filter(|_| is_same).copied();
+        windows.push(same.unwrap_or_else(|| {
             let policy = policies[usize::from(call.version)];
             let version = trace.versions[usize::from(call.version)];
             let largest = prices[usize::from(call.model)].and_then(|price| price.max_input);
@@ -85,10 +101,15 @@ pub fn infer(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>]) -> 
                     tokens,
                     grounds: Grounds::Given,
                 },
-                WindowSize::Auto => evidence.window(at, policy, version, largest),
+                WindowSize::Auto => {
+                    let client = clients[usize::from(call.version)];
+                    evidence.window(at, policy, client, version, largest)
+                }
             }
-        })
-        .collect()
+        }));
+        before = Some(now);
+    }
+    windows
 }
 
 /// What a session shows of its window.
@@ -130,13 +151,17 @@ impl Evidence {
         }
     }
 
-    fn window(&self, at: usize, policy: &Policy, version: Version, largest: Option<u64>) -> Inferred {
-        let threshold = |window: u64| Limits::new(policy, window, None).threshold;
+    fn window(&self, at: usize, policy: &Policy, client: &Policy, version: Version, largest: Option<u64>) -> Inferred {
+        let wanted = |window: u64| Limits::new(policy, window, None).threshold;
+        let threshold = |window: u64| Limits::new(client, window, None).threshold;
         let inferred = |tokens: u64, grounds: Grounds| Inferred { tokens, grounds };
         if version < SEVERAL_FROM && self.sent <= SIZES[0] {
             return inferred(SIZES[0], Grounds::Version);
         }
-        if let Some(tokens) = self.by_boundaries(at, &threshold) {
+        if let Some(tokens) = self
+            .by_boundaries(at, &threshold)
+            .or_else(|| self.by_boundaries(at, &wanted))
+        {
             return inferred(tokens, Grounds::Boundary);
         }
         if self.sent > SIZES[0] {
@@ -148,7 +173,7 @@ impl Evidence {
             return inferred(largest.unwrap_or(SIZES[3]).max(fitting), Grounds::Usage);
         }
         let guess = largest.filter(|_| version >= SEVERAL_FROM).unwrap_or(SIZES[0]);
-        if self.largest + MARGIN < threshold(SIZES[0]) {
+        if self.largest + MARGIN < threshold(SIZES[0]).min(wanted(SIZES[0])) {
             return inferred(guess, Grounds::Silent);
         }
         inferred(guess.max(SIZES[0]), Grounds::Assumed)
@@ -183,5 +208,45 @@ impl Evidence {
             .filter(|(call, _)| *call >= start && call + 1 < next);
         let is_passed = inside.any(|(_, context)| *context >= threshold(size) + MARGIN);
         (!is_passed).then_some(size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::presets::client;
+
+    const VERSION: Version = Version([2, 1, 100]);
+
+    fn evidence(boundary: u64, contexts: [u64; 3]) -> Evidence {
+        Evidence {
+            largest: boundary,
+            sent: boundary,
+            reached: vec![(3, boundary)],
+            contexts: (0..).zip(contexts).collect(),
+        }
+    }
+
+    fn at_sixty_percent() -> Policy {
+        let mut policy = client(VERSION).clone();
+        policy.assign("window.percent=60").unwrap();
+        policy
+    }
+
+    #[test]
+    fn a_policy_with_a_lower_threshold_does_not_change_the_window() {
+        let evidence = evidence(168_000, [50_000, 130_000, 160_000]);
+        let (client, lower) = (client(VERSION), at_sixty_percent());
+        let recorded = evidence.window(1, client, client, VERSION, Some(1_000_000));
+        assert_eq!((recorded.tokens, recorded.grounds), (200_000, Grounds::Boundary));
+        assert_eq!(evidence.window(1, &lower, client, VERSION, Some(1_000_000)), recorded);
+    }
+
+    #[test]
+    fn a_threshold_that_the_user_had_set_explains_boundaries() {
+        let evidence = evidence(109_000, [50_000, 80_000, 100_000]);
+        let (client, lower) = (client(VERSION), at_sixty_percent());
+        let inferred = evidence.window(1, &lower, client, VERSION, Some(1_000_000));
+        assert_eq!((inferred.tokens, inferred.grounds), (200_000, Grounds::Boundary));
     }
 }

@@ -16,6 +16,7 @@ pub mod keep;
 pub mod limits;
 pub mod micro;
 pub mod notes;
+pub mod oracle;
 pub mod prompt_cache;
 pub mod restore;
 pub mod tell;
@@ -30,7 +31,7 @@ mod properties;
 use crate::input::record::Tokens;
 use crate::metrics::cost::{Pico, Price, PriceTable, Tariff};
 use crate::policy::Policy;
-use crate::policy::presets::Policies;
+use crate::policy::presets::{Policies, client};
 use crate::policy::value::{OutputCount, SummarySize, Trail, Variant};
 use crate::session::log::{NO_TIME, Time};
 use crate::tokens::ledger::Category;
@@ -83,6 +84,12 @@ pub fn by_number<'a>(
     let by_version = trace.versions.iter().map(|version| policies.of(Some(*version)));
     let by_model = trace.models.iter().map(|model| prices.find(model));
     (by_version.collect(), by_model.collect())
+}
+
+/// Windows of the calls of a trace that is replayed under policies of choice.
+pub fn windows_of(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>]) -> Vec<Inferred> {
+    let clients = trace.versions.iter().map(|version| client(*version));
+    inference::infer_under(trace, policies, &clients.collect::<Vec<_>>(), prices)
 }
 
 /// Replays a chain.

@@ -9,6 +9,11 @@ use std::ops::Range;
 /// An edit is a hit if at least this share of the lines that it replaces is in the window.
 const ENOUGH: (usize, usize) = (9, 10);
 
+/// Whether a use of so many lines hits with so many of them in the window.
+pub(super) fn is_hit(live: usize, lines: usize) -> bool {
+    live * ENOUGH.1 >= lines * ENOUGH.0
+}
+
 /// A use this many tokens away from what it needs is at risk.
 pub const AT_RISK: u32 = 20_000;
 
@@ -109,7 +114,7 @@ impl WorkingSet {
             .clone()
             .filter(|list| uses.lists.get(*list).iter().any(is_live))
             .count();
-        if live * ENOUGH.1 >= lines * ENOUGH.0 {
+        if is_hit(live, lines) {
             return Outcome::Live;
         }
         let path = u64::from(one.path);

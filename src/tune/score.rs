@@ -4,10 +4,9 @@ use crate::metrics::cost::Pico;
 use crate::metrics::cost::PriceTable;
 use crate::metrics::replay::{Collector, Detail, Replayed, SessionRow};
 use crate::policy::presets::Policies;
-use crate::sim::inference::infer;
 use crate::sim::trace::Trace;
 use crate::sim::uses::Uses;
-use crate::sim::{Mode, Setting, by_number, replay};
+use crate::sim::{Mode, Setting, by_number, replay, windows_of};
 use serde::{Deserialize, Serialize};
 
 /// A session that is ready to be replayed.
@@ -26,7 +25,7 @@ impl Prepared {
         replayed.row.has_working_set = true;
         for (number, (trace, uses)) in self.chains.iter().enumerate() {
             let (by_version, by_model) = by_number(policies, prices, trace);
-            let windows = infer(trace, &by_version, &by_model);
+            let windows = windows_of(trace, &by_version, &by_model);
             let mut collector = Collector::new(
                 &self.id,
                 None,

@@ -7,6 +7,7 @@ mod audit;
 mod cache;
 mod checker;
 mod cli;
+mod compare;
 mod corpus;
 mod counting;
 mod determinism;
