@@ -266,9 +266,8 @@ struct Bounds {
 /// Windows and calls of a session if only what is used again were kept.
 fn oracle(session: &Prepared) -> (u128, u64) {
     let main = session.chains.iter().filter(|(trace, _)| !trace.is_sidechain);
-    main.map(|(trace, uses)| bound(trace, uses)).fold((0, 0), |sum, bound| {
-        (sum.0 + bound.occupancy_sum, sum.1 + bound.calls)
-    })
+    main.map(|(trace, uses)| bound(trace, uses))
+        .fold((0, 0), |sum, bound| (sum.0 + bound.occupancy_sum, sum.1 + bound.calls))
 }
 
 /// Sessions in an order that depends on their names and the seed alone.
@@ -398,7 +397,7 @@ pub(super) const POINT_COLUMNS: &[Column<PointRow>] = &[
         Unit::Tokens,
         InTable::Always,
         "Mean window.",
-        |row| (row.score.mean_window().round() as u64).into(),
+        |row| row.score.whole_mean_window().into(),
     ),
     column(
         "blocked_calls",

@@ -153,6 +153,13 @@ impl Score {
         (self.at_risk > 0).then(|| 1.0 - self.at_risk_misses as f64 / self.at_risk as f64)
     }
 
+    /// Mean window in whole tokens, as a replay of the policy alone tells it.
+    pub fn whole_mean_window(&self) -> Option<u64> {
+        self.window_sum
+            .checked_div(u128::from(self.window_calls))
+            .map(|mean| mean as u64)
+    }
+
     /// Mean window.
     pub fn mean_window(&self) -> f64 {
         per(self.window_sum as f64, self.window_calls)
