@@ -21,6 +21,8 @@ pub mod prompt_cache;
 pub mod restore;
 pub mod tell;
 pub mod trace;
+#[cfg(test)]
+mod used;
 pub mod uses;
 pub mod window;
 pub mod working_set;

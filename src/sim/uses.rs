@@ -120,6 +120,7 @@ pub fn uses(session: &Session<'_>, trace: &Trace) -> Uses {
         finder.find(at as u32, call.response.clone());
         finder.learn(call.response.clone());
     }
+    finder.learn(trace.tail.clone());
     finder.found.fetches.sort_by_key(|fetch| (fetch.call, fetch.item));
     finder.found
 }
