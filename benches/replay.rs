@@ -73,6 +73,7 @@ fn loop_alone(folder: &Path) {
                             windows,
                             summary: None,
                             mode: Mode::Free,
+                            uses: None,
                             key: 0,
                         };
                         replay(trace, &setting, &mut |_: u32, event: &Event<'_>| {
@@ -100,6 +101,7 @@ fn traces(folder: &Path) -> Vec<Trace> {
             path: path.display().to_string(),
             log,
             copied: Vec::new(),
+            lines: Default::default(),
         }];
         let session = Session::new(&id, &parts);
         let chains = thread(&session).chains;

@@ -254,6 +254,12 @@ pub struct ReplayArgs {
     /// Which policy.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// Look whether what was used again was still in the window: hits, misses, reads of what had been dropped.
+    #[arg(long, help_heading = "Output")]
+    pub working_set: bool,
+    /// Write every event to events.jsonl, too.
+    #[arg(long, requires = "out", help_heading = "Output")]
+    pub events: bool,
     /// Folder for the files of the run; made if it is missing.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
@@ -345,6 +351,10 @@ pub struct ValidateArgs {
     /// Which policy.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// Say, too, how well hits and misses predict what agents do: the first edit of a file after a boundary, and whether a
+    /// read came first.
+    #[arg(long, help_heading = "Output")]
+    pub working_set: bool,
     /// A prediction this many calls off still counts as `within`.
     #[arg(long, value_name = "CALLS", default_value_t = 3, help_heading = "Output")]
     pub within: u64,

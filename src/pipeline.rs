@@ -328,6 +328,11 @@ impl Corpus {
             path: outline.path.clone(),
             log,
             copied: self.plan.copied[at].clone(),
+            lines: self
+                .lines_of
+                .get(at)
+                .and_then(|lines| Evidence::unpack(lines).ok())
+                .unwrap_or_default(),
         }
     }
 }

@@ -185,6 +185,7 @@ pub const STAGES: &[Stage] = &[
                     path: outlines[at].path.clone(),
                     log: unpack(&prepared.packed[at]).expect("a packed log"),
                     copied: plan.copied[at].clone(),
+                    lines: Default::default(),
                 });
                 let parts = parts.collect::<Vec<_>>();
                 black_box(report(&session.id, &parts, RatioTable::built_in(), &Wanted::default()));

@@ -8,8 +8,10 @@ use super::writing::{emit, load_prices};
 use crate::cli::ReplayArgs;
 use crate::metrics::cost::{PriceTable, micro_usd};
 use crate::metrics::replay::{
-    Collector, MICRO_KINDS, ROUND_COLUMNS, Replayed, RoundRow, SCHEMA_VERSION, SESSION_COLUMNS, SessionRow, part_names,
+    Collector, Detail, MICRO_KINDS, ROUND_COLUMNS, Replayed, RoundRow, SCHEMA_VERSION, SESSION_COLUMNS, SessionRow,
+    part_names,
 };
+use crate::metrics::working_set::UseCounts;
 use crate::output::stream::{Batch, Stream};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
 use crate::pipeline::Corpus;
@@ -19,6 +21,8 @@ use crate::session::thread::{Part, Session, thread};
 use crate::sim::event::{Cause, Purpose};
 use crate::sim::inference::infer;
 use crate::sim::trace::trace;
+use crate::sim::uses::uses;
+use crate::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
 use crate::sim::{Mode, Setting, by_number, replay};
 use crate::tokens::ratios::RatioTable;
 use anyhow::{Context, Result, bail};
@@ -38,7 +42,7 @@ pub fn run(args: &ReplayArgs) -> Result<Ending> {
         prices: &prices,
         files: files.as_ref(),
     };
-    let outcome = with_logs(&args.input, false, |reading| run.replay(reading))??;
+    let outcome = with_logs(&args.input, args.working_set, |reading| run.replay(reading))??;
     if let Some(files) = &files {
         files.finish(&outcome, &policies, args)?;
     }
@@ -58,7 +62,8 @@ impl Files {
     fn new(folder: &Path, args: &ReplayArgs) -> Result<Files> {
         std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         let rounds = folder.join(format!("rounds.{}", args.rounds.extension()));
-        let names = ["sessions.csv", "boundaries.jsonl", "summary.json", "manifest.json"];
+        let mut names = vec!["sessions.csv", "boundaries.jsonl", "summary.json", "manifest.json"];
+        names.extend(args.events.then_some("events.jsonl"));
         let targets = names.iter().map(|name| folder.join(name)).chain([rounds.clone()]);
         if let Some(target) = targets.into_iter().find(|target| !args.force && target.exists()) {
             bail!("{} exists; use --force to replace it", target.display());
@@ -88,6 +93,9 @@ impl Files {
             }
             Ok(())
         })?;
+        if args.events {
+            atomic::write(&self.folder.join("events.jsonl"), self.force, &outcome.events)?;
+        }
         let documents = [
             ("summary.json", outcome.summary(policies)),
             ("manifest.json", outcome.manifest(policies, args, &self.rounds)),
@@ -158,24 +166,24 @@ impl Run<'_> {
         let mut replayed = Replayed::default();
         replayed.row.session = id.to_owned();
         replayed.row.project = project(&session).to_owned();
+        replayed.row.has_working_set = self.args.working_set;
         for (number, chain) in threaded.chains.iter().enumerate() {
             let trace = trace(&session, chain, RatioTable::built_in());
             let (by_version, by_model) = by_number(self.policies, self.prices, &trace);
             let windows = infer(&trace, &by_version, &by_model);
-            let mut collector = Collector::new(
-                &session,
-                &trace,
-                &windows,
-                &by_model,
-                &mut replayed,
-                self.files.is_some(),
-            );
+            let detail = Detail {
+                rounds: self.files.is_some(),
+                events: self.args.events,
+            };
+            let uses = self.args.working_set.then(|| uses(&session, &trace));
+            let mut collector = Collector::new(&session, &trace, &windows, &by_model, &mut replayed, detail);
             let setting = Setting {
                 policies: by_version,
                 prices: by_model.clone(),
                 windows: &windows,
                 summary,
                 mode: Mode::Free,
+                uses: uses.as_ref(),
                 key: xxhash_rust::xxh3::xxh3_64(id.as_bytes()) ^ number as u64,
             };
             replay(&trace, &setting, &mut collector);
@@ -226,6 +234,7 @@ struct Outcome {
     sessions: Vec<SessionRow>,
     total: SessionRow,
     boundaries: Vec<Json>,
+    events: Vec<u8>,
     problems: Vec<Problem>,
     inputs: Vec<(String, u64, Option<[u8; 32]>)>,
     learned_summary: Option<u64>,
@@ -237,6 +246,7 @@ impl Outcome {
         self.total.merge(&done.replayed.row);
         self.sessions.push(done.replayed.row);
         self.boundaries.extend(done.replayed.boundaries);
+        self.events.extend(done.replayed.events);
         self.problems.extend(done.problems);
         done.batch
     }
@@ -301,6 +311,7 @@ impl Outcome {
                 "assumed_window_calls": total.assumed_windows,
                 "learned_summary_tokens": self.learned_summary,
             },
+            "working_set": total.has_working_set.then(|| working_set_json(&total.working_set, total.calls)),
             "results_without_calls": total.orphans,
             "defects": total.defects,
             "problems": {"total": self.problems.len(), "by_kind": problem_counts(&self.problems)},
@@ -427,6 +438,40 @@ impl Outcome {
         sheet.write(Format::Table, look, out)
     }
 
+    fn write_working_set(&self, out: &mut dyn Write) -> io::Result<()> {
+        let counts = &self.total.working_set;
+        let (Some((low, high)), true) = (counts.hit_ratio(), self.total.has_working_set) else {
+            return Ok(());
+        };
+        let calls = self.total.calls.max(1) as f64;
+        let (most, least) = (counts.misses(), counts.misses_credited());
+        writeln!(
+            out,
+            "Uses of known files: {}; hits {:.1} to {:.1} % (restored files not credited,\n  credited), misses {:.2} to {:.2} in 100 calls.",
+            grouped(counts.uses()),
+            100.0 * low,
+            100.0 * high,
+            100.0 * least as f64 / calls,
+            100.0 * most as f64 / calls
+        )?;
+        if let Some((low, high)) = counts.at_risk_ratio() {
+            writeln!(
+                out,
+                "  Of {} uses 20,000 tokens or more away, {:.1} to {:.1} % hit.",
+                grouped(counts.at_risk_uses()),
+                100.0 * low,
+                100.0 * high
+            )?;
+        }
+        writeln!(
+            out,
+            "Reads of what had been dropped: {} ({} tokens); prompts summarised: {}.",
+            grouped(counts.fetches[FetchKind::Refetch as usize]),
+            grouped(counts.fetch_tokens[FetchKind::Refetch as usize]),
+            grouped(counts.prompts)
+        )
+    }
+
     fn write_facts(&self, policies: &Policies, out: &mut dyn Write) -> io::Result<()> {
         let total = &self.total;
         writeln!(
@@ -477,6 +522,7 @@ impl Outcome {
             dollars(Some(micro_usd(total.side_costs.iter().sum()))),
             percent(total.side_shared.0, total.side_shared.1)
         )?;
+        self.write_working_set(out)?;
         writeln!(
             out,
             "Open loop: messages are taken as recorded, whatever the policy dropped.\n  {} of the calls are in step with the record; {} of the tokens are\n  estimated.",
@@ -484,6 +530,31 @@ impl Outcome {
             percent(total.measured.1, total.measured.0 + total.measured.1)
         )
     }
+}
+
+fn working_set_json(counts: &UseCounts, calls: u64) -> Json {
+    let pair = |range: Option<(f64, f64)>| range.map(|(low, high)| json!({"not_credited": low, "credited": high}));
+    let fetches = FETCH_KINDS.map(|kind| {
+        let at = kind as usize;
+        let value = json!({"count": counts.fetches[at], "tokens": counts.fetch_tokens[at]});
+        (kind.name().to_owned(), value)
+    });
+    let per_hundred = |misses: u64| (calls > 0).then(|| 100.0 * misses as f64 / calls as f64);
+    json!({
+        "uses": counts.uses(),
+        "misses": counts.misses(),
+        "misses_credited": counts.misses_credited(),
+        "misses_in_flight": counts.outcomes[UseOutcome::InFlight as usize],
+        "misses_per_100_calls": {
+            "not_credited": per_hundred(counts.misses()),
+            "credited": per_hundred(counts.misses_credited()),
+        },
+        "hit_share": pair(counts.hit_ratio()),
+        "at_risk_uses": counts.at_risk_uses(),
+        "at_risk_hit_share": pair(counts.at_risk_ratio()),
+        "reads": serde_json::Map::from_iter(fetches),
+        "prompts_summarized": counts.prompts,
+    })
 }
 
 fn session_sheet<'a>(rows: &'a [SessionRow], total: Option<&'a SessionRow>) -> Sheet<'a, SessionRow> {

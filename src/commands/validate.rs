@@ -12,11 +12,13 @@ use crate::pipeline::Corpus;
 use crate::policy::presets::{Policies, Version};
 use crate::problem::{Kind, Problem};
 use crate::recorded::explain::explain;
+use crate::recorded::first_edits::{FirstEdits, first_edits};
 use crate::recorded::validate::{Case, Costs, Mechanism, Reason, Verdict, validate};
 use crate::session::thread::{Part, Session, thread};
 use crate::sim::by_number;
 use crate::sim::inference::{Grounds, infer};
 use crate::sim::trace::{trace, uuid};
+use crate::sim::uses::uses;
 use crate::tokens::ratios::RatioTable;
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
@@ -30,10 +32,11 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub fn run(args: &ValidateArgs) -> Result<Ending> {
     let policies = resolve(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let (sessions, problems) = with_logs(&args.input, false, |reading| {
+    let (sessions, problems) = with_logs(&args.input, args.working_set, |reading| {
         let corpus = Corpus::read(reading.logs, &reading.options);
-        let (sessions, defects) =
-            corpus.map_sessions(|id, parts| Validated::new(id, parts, &policies, &prices, args.explain.as_deref()));
+        let (sessions, defects) = corpus.map_sessions(|id, parts| {
+            Validated::new(id, parts, &policies, &prices, args.explain.as_deref(), args.working_set)
+        });
         let mut problems = corpus.problems;
         problems.extend(defects);
         problems.extend(reading.problems());
@@ -74,12 +77,20 @@ struct Validated {
     rows: Vec<CaseRow>,
     costs: Costs,
     segments: Vec<f64>,
+    first_edits: Option<FirstEdits>,
     explained: String,
     problems: Vec<Problem>,
 }
 
 impl Validated {
-    fn new(id: &str, parts: &[Part], policies: &Policies, prices: &PriceTable, wanted: Option<&str>) -> Validated {
+    fn new(
+        id: &str,
+        parts: &[Part],
+        policies: &Policies,
+        prices: &PriceTable,
+        wanted: Option<&str>,
+        with_uses: bool,
+    ) -> Validated {
         let session = Session::new(id, parts);
         let threaded = thread(&session);
         let mut validated = Validated {
@@ -89,6 +100,7 @@ impl Validated {
             rows: Vec::new(),
             costs: Costs::default(),
             segments: Vec::new(),
+            first_edits: None,
             explained: String::new(),
             problems: threaded.problems.clone(),
         };
@@ -101,6 +113,10 @@ impl Validated {
                 if call.usage.is_some() && !call.is_copied {
                     *validated.grounds.entry(window.grounds).or_insert(0) += 1;
                 }
+            }
+            if with_uses {
+                let edits = first_edits(&trace, &uses(&session, &trace));
+                validated.first_edits.get_or_insert_default().merge(&edits);
             }
             if wanted.is_some_and(|wanted| id.starts_with(wanted)) {
                 let told = explain(&session, &trace, &by_version, &found.cases);
@@ -485,6 +501,7 @@ struct Report<'a> {
     segments: Vec<f64>,
     costs: Costs,
     cost_errors: Vec<f64>,
+    first_edits: Option<FirstEdits>,
 }
 
 impl<'a> Report<'a> {
@@ -507,6 +524,7 @@ impl<'a> Report<'a> {
                 .collect(),
             costs: Costs::default(),
             cost_errors: Vec::new(),
+            first_edits: None,
         };
         for session in sessions {
             for (version, calls) in &session.calls {
@@ -528,6 +546,9 @@ impl<'a> Report<'a> {
                 if let (true, Some(error), Some(recorded)) = (is_judged, case.error(), case.recorded) {
                     report.errors.push((error.unsigned_abs(), recorded));
                 }
+            }
+            if let Some(edits) = &session.first_edits {
+                report.first_edits.get_or_insert_default().merge(edits);
             }
             report.costs.merge(&session.costs);
             report.cost_errors.extend(relative(&session.costs).map(f64::abs));
@@ -595,6 +616,7 @@ impl<'a> Report<'a> {
                 "p50": quantile(&self.segments, 0.5),
                 "p90": quantile(&self.segments, 0.9),
             },
+            "working_set": self.first_edits.map(|edits| first_edits_json(&edits)),
             "by_version": by_version.collect::<Vec<_>>(),
             "cases": cases,
             "problems": {"total": self.problems.len(), "by_kind": problem_counts(self.problems)},
@@ -710,6 +732,20 @@ impl<'a> Report<'a> {
                 self.segments.len()
             )?;
         }
+        if let Some(edits) = &self.first_edits {
+            let told = |share: Option<(f64, (f64, f64))>| {
+                share.map_or("none".to_owned(), |(share, (low, high))| {
+                    format!("{share:.2} [{low:.2}, {high:.2}]")
+                })
+            };
+            writeln!(
+                out,
+                "First edits of known files after a boundary: {}; that a read comes first is\n  predicted with precision {} and recall {}.",
+                edits.hits + edits.false_alarms + edits.surprises + edits.quiet,
+                told(edits.precision()),
+                told(edits.recall())
+            )?;
+        }
         let grounds = self.grounds();
         let unsure = grounds.get(Grounds::Assumed.name()).copied().unwrap_or(0);
         let by_usage = grounds.get(Grounds::Usage.name()).copied().unwrap_or(0);
@@ -732,6 +768,21 @@ fn sheet<'a, R>(columns: &'a [Column<R>], rows: &'a [R], total: Option<&'a R>) -
         rows,
         total,
     }
+}
+
+fn first_edits_json(edits: &FirstEdits) -> Json {
+    let share = |share: Option<(f64, (f64, f64))>| {
+        share.map(|(share, (low, high))| json!({"share": share, "low": low, "high": high}))
+    };
+    json!({
+        "first_edits": edits.hits + edits.false_alarms + edits.surprises + edits.quiet,
+        "read_predicted_and_seen": edits.hits,
+        "read_predicted_only": edits.false_alarms,
+        "read_seen_only": edits.surprises,
+        "neither": edits.quiet,
+        "precision": share(edits.precision()),
+        "recall": share(edits.recall()),
+    })
 }
 
 /// Simulated against recorded cost.

@@ -6,3 +6,4 @@ pub mod replay;
 pub mod report;
 pub mod summary;
 pub mod usage;
+pub mod working_set;

@@ -2,12 +2,15 @@
 
 use crate::input::record::Tokens;
 use crate::metrics::cost::{Pico, Price, Tariff, micro_usd};
+use crate::metrics::working_set::UseCounts;
 use crate::output::{Column, InTable, Unit, Value, column};
 use crate::session::log::{NO_TIME, Time};
 use crate::session::thread::{Node, Session};
 use crate::sim::event::{Boundary, CacheMiss, Called, Cause, Event, Kind, MicroKind, PARTS, Purpose, Sink};
 use crate::sim::inference::Inferred;
+use crate::sim::tell;
 use crate::sim::trace::{Trace, flag, uuid};
+use crate::sim::working_set::{FetchKind, Outcome};
 use crate::tokens::ledger::{CATEGORIES, Category};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -284,6 +287,10 @@ pub struct SessionRow {
     pub assumed_windows: u64,
     /// Results whose calls were gone.
     pub orphans: u64,
+    /// Whether hits and misses were looked at.
+    pub has_working_set: bool,
+    /// Hits and misses.
+    pub working_set: UseCounts,
     /// Defects of the replay itself.
     pub defects: u64,
 }
@@ -314,6 +321,8 @@ impl SessionRow {
         self.side_shared.1 += other.side_shared.1;
         self.measured.0 += other.measured.0;
         self.measured.1 += other.measured.1;
+        self.has_working_set |= other.has_working_set;
+        self.working_set.merge(&other.working_set);
         self.peak = self.peak.max(other.peak);
         self.window_sum += other.window_sum;
         self.cost += other.cost;
@@ -368,6 +377,11 @@ impl SessionRow {
     pub fn total_cost(&self) -> Option<Pico> {
         (self.unpriced < self.calls).then(|| self.cost + self.side_costs.iter().sum::<Pico>())
     }
+}
+
+/// A count of the working set: empty where it was not looked at.
+fn wanted(row: &SessionRow, count: u64) -> Value {
+    row.has_working_set.then_some(count).into()
 }
 
 /// Columns of `sessions.csv`.
@@ -670,6 +684,86 @@ pub const SESSION_COLUMNS: &[Column<SessionRow>] = &[
         "Calls whose window is a guess.",
         |row| row.assumed_windows.into(),
     ),
+    column(
+        "uses",
+        "Uses",
+        Unit::Count,
+        InTable::Never,
+        "Edits and writes of known files (with --working-set, as all that follows).",
+        |row| wanted(row, row.working_set.uses()),
+    ),
+    column(
+        "misses",
+        "Misses",
+        Unit::Count,
+        InTable::IfRoom,
+        "Uses whose lines were no longer in the window, files that came back not credited.",
+        |row| wanted(row, row.working_set.misses()),
+    ),
+    column(
+        "misses_credited",
+        "Misses, credited",
+        Unit::Count,
+        InTable::Never,
+        "The same, files that came back credited.",
+        |row| wanted(row, row.working_set.misses_credited()),
+    ),
+    column(
+        "misses_in_flight",
+        "In flight",
+        Unit::Count,
+        InTable::Never,
+        "Of these, results that a boundary summarised before the model had seen them.",
+        |row| wanted(row, row.working_set.outcomes[Outcome::InFlight as usize]),
+    ),
+    column(
+        "at_risk_uses",
+        "At risk",
+        Unit::Count,
+        InTable::Never,
+        "Uses 20,000 tokens or more away from what they need.",
+        |row| wanted(row, row.working_set.at_risk_uses()),
+    ),
+    column(
+        "at_risk_hit_share",
+        "At-risk hits",
+        Unit::Share,
+        InTable::Never,
+        "Share of these that hit, files that came back not credited.",
+        |row| row.working_set.at_risk_ratio().map(|(share, _)| share).into(),
+    ),
+    column(
+        "refetches",
+        "Refetched",
+        Unit::Count,
+        InTable::Never,
+        "Recorded reads of what had been in the window and was dropped.",
+        |row| wanted(row, row.working_set.fetches[FetchKind::Refetch as usize]),
+    ),
+    column(
+        "refetched_tokens",
+        "Refetched",
+        Unit::Tokens,
+        InTable::Never,
+        "Their tokens.",
+        |row| wanted(row, row.working_set.fetch_tokens[FetchKind::Refetch as usize]),
+    ),
+    column(
+        "redundant_reads",
+        "Redundant",
+        Unit::Count,
+        InTable::Never,
+        "Recorded reads of what was in the window.",
+        |row| wanted(row, row.working_set.fetches[FetchKind::Redundant as usize]),
+    ),
+    column(
+        "prompts_summarized",
+        "Prompts",
+        Unit::Count,
+        InTable::Never,
+        "Prompts of people that boundaries summarised.",
+        |row| row.working_set.prompts.into(),
+    ),
 ];
 
 /// What replaying one session gives.
@@ -681,8 +775,17 @@ pub struct Replayed {
     pub rounds: Vec<RoundRow>,
     /// Its boundaries.
     pub boundaries: Vec<Json>,
-    /// Its events, if they are wanted.
-    pub events: Vec<Json>,
+    /// Its events as JSON lines, if they are wanted.
+    pub events: Vec<u8>,
+}
+
+/// What is wanted beside the sums.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Detail {
+    /// A row a call.
+    pub rounds: bool,
+    /// Every event.
+    pub events: bool,
 }
 
 /// Takes the events of one chain.
@@ -692,7 +795,7 @@ pub struct Collector<'a> {
     windows: &'a [Inferred],
     replayed: &'a mut Replayed,
     tariffs: Vec<Option<Tariff>>,
-    wants_rounds: bool,
+    detail: Detail,
     session_name: Arc<str>,
     agent: Arc<str>,
     models: Vec<Arc<str>>,
@@ -708,7 +811,7 @@ impl<'a> Collector<'a> {
         windows: &'a [Inferred],
         prices: &[Option<&Price>],
         replayed: &'a mut Replayed,
-        wants_rounds: bool,
+        detail: Detail,
     ) -> Collector<'a> {
         let row = &mut replayed.row;
         row.recorded += trace
@@ -734,7 +837,7 @@ impl<'a> Collector<'a> {
             windows,
             replayed,
             tariffs: prices.iter().map(|price| Some(price.as_ref()?.tariff())).collect(),
-            wants_rounds,
+            detail,
             session_name: session.id.into(),
             agent: trace.agent.as_str().into(),
             models: trace.models.iter().map(|model| model.as_str().into()).collect(),
@@ -750,7 +853,7 @@ impl<'a> Collector<'a> {
     }
 
     fn note(&mut self, text: &str) {
-        if self.wants_rounds {
+        if self.detail.rounds {
             if !self.pending.is_empty() {
                 self.pending.push_str("; ");
             }
@@ -793,7 +896,7 @@ impl<'a> Collector<'a> {
             Some(cost) => row.cost += cost,
             None => row.unpriced += 1,
         }
-        if self.wants_rounds {
+        if self.detail.rounds {
             self.replayed.rounds.push(RoundRow {
                 session: self.session_name.clone(),
                 agent: self.agent.clone(),
@@ -811,6 +914,7 @@ impl<'a> Collector<'a> {
     fn boundary(&mut self, at: u32, boundary: &Boundary) {
         let row = &mut self.replayed.row;
         row.boundaries[boundary.cause as usize] += 1;
+        row.working_set.prompts += u64::from(boundary.prompts);
         row.by_notes += u64::from(boundary.kind == Kind::SessionMemory);
         row.again += u64::from(boundary.is_again);
         row.as_recorded += u64::from(boundary.is_recorded);
@@ -859,6 +963,7 @@ impl<'a> Collector<'a> {
             "summary_tokens": boundary.summary,
             "restored_tokens": boundary.restored,
             "messages_summarized": boundary.records,
+            "prompts_summarized": boundary.prompts,
             "last_message": id(boundary.last_item),
             "kept": kept,
             "tools_known": tools,
@@ -897,6 +1002,12 @@ impl Sink for Collector<'_> {
         // What another session owns counts there.
         if self.trace.calls.get(at as usize).is_some_and(|call| call.is_copied) {
             return;
+        }
+        if self.detail.events {
+            let mut line = tell::line(self.trace, at, event);
+            line["session"] = json!(self.session.id);
+            self.replayed.events.extend_from_slice(line.to_string().as_bytes());
+            self.replayed.events.push(b'\n');
         }
         match event {
             Event::Called(called) => self.called(at, called),
@@ -938,6 +1049,14 @@ impl Sink for Collector<'_> {
                 row.side_shared.0 += tokens.cache_read;
                 row.side_shared.1 += tokens.input_side();
             }
+            Event::Used { one, outcome } => {
+                self.replayed.row.working_set.add(one, *outcome);
+                if !matches!(outcome, Outcome::Live | Outcome::Filled) {
+                    let text = format!("{} {}", outcome.name(), self.trace.paths[one.path as usize]);
+                    self.note(&text);
+                }
+            }
+            Event::Fetched { kind, tokens } => self.replayed.row.working_set.add_fetch(*kind, *tokens),
             Event::Orphans(count) => self.replayed.row.orphans += u64::from(*count),
             Event::Defect { .. } => self.replayed.row.defects += 1,
             Event::Due { .. } | Event::Reached { .. } => {}

@@ -81,6 +81,7 @@ impl InForce<'_> {
             windows: self.windows,
             summary: None,
             mode: Mode::Follow,
+            uses: None,
             key: 0,
         };
         let mut contexts = Vec::new();

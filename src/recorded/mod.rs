@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod explain;
+pub mod first_edits;
 #[cfg(test)]
 mod sample;
 pub mod thresholds;

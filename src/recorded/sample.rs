@@ -69,6 +69,7 @@ pub fn part(version: &str, script: &str) -> Part {
         path: "log".into(),
         log: walker.into_builder().finish(),
         copied: Vec::new(),
+        lines: Default::default(),
     }
 }
 

@@ -213,6 +213,7 @@ pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], 
         windows,
         summary: None,
         mode: Mode::Follow,
+        uses: None,
         key: 0,
     };
     let mut costs = Costs::default();

@@ -8,6 +8,7 @@
 //! The result is a list of [`Round`]s: what was added since the last call, then one response.
 
 use super::build::IdMap;
+use super::evidence::Evidence;
 use super::log::{Block, BlockKind, Boundary, Id, Link, Log, Name, Record, RecordKind, ResponseLine};
 use crate::problem::{Kind, Problem};
 use smallvec::SmallVec;
@@ -20,6 +21,8 @@ pub struct Part {
     pub log: Log,
     /// Records that another log owns, by index; empty if there are none.
     pub copied: Vec<bool>,
+    /// Hashes of its lines, if they were wanted.
+    pub lines: Evidence,
 }
 
 impl Part {
@@ -847,6 +850,7 @@ mod tests {
             path: "log".into(),
             log: walker.into_builder().finish(),
             copied: Vec::new(),
+            lines: Default::default(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What happens in a replay. The loop only emits these; metrics, boundaries, reports and comparisons all read them.
 
+use super::uses::Use;
+use super::working_set::{FetchKind, Outcome};
 use crate::input::record::Tokens;
 use crate::metrics::cost::Pico;
 use std::ops::Range;
@@ -112,6 +114,8 @@ pub struct Boundary {
     pub restored: u64,
     /// Records that were summarised.
     pub records: u32,
+    /// Of these, prompts of people.
+    pub prompts: u32,
     /// The last item before it, if there is one.
     pub last_item: Option<u32>,
     /// Items that were kept.
@@ -352,6 +356,20 @@ pub enum Event<'a> {
     },
     /// A turn ended, and memories would be extracted.
     Extract,
+    /// An edit or a write of a known file: whether what it needs is in the window.
+    Used {
+        /// The use.
+        one: &'a Use,
+        /// How it came out.
+        outcome: Outcome,
+    },
+    /// A read, and what it was for.
+    Fetched {
+        /// What for.
+        kind: FetchKind,
+        /// Tokens of its result.
+        tokens: u64,
+    },
     /// Results whose calls are gone were left out.
     Orphans(u32),
     /// The running totals were wrong: a defect of this program.

@@ -22,6 +22,7 @@ pub mod tell;
 pub mod trace;
 pub mod uses;
 pub mod window;
+pub mod working_set;
 
 #[cfg(test)]
 mod properties;
@@ -42,7 +43,9 @@ use notes::Notes;
 use prompt_cache::PromptCache;
 use std::ops::Range;
 use trace::{Recorded, Trace, Trigger, flag};
+use uses::Uses;
 use window::{State, Window};
+use working_set::WorkingSet;
 
 /// Whether the policy acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct Setting<'a> {
     pub summary: Option<u64>,
     /// Whether the policy acts.
     pub mode: Mode,
+    /// What was used again, if hits and misses are wanted.
+    pub uses: Option<&'a Uses>,
     /// Names the chain, so that injected failures differ between chains and not between runs.
     pub key: u64,
 }
@@ -103,6 +108,9 @@ struct Replay<'r, S> {
     setting: &'r Setting<'r>,
     sink: &'r mut S,
     tariffs: Vec<Option<Tariff>>,
+    /// By model: whether it shows in the recorded remainder that thinking was switched.
+    shows_switch: Vec<bool>,
+    working_set: WorkingSet,
     window: Window<'r>,
     results: Results,
     clearable: Vec<bool>,
@@ -134,6 +142,12 @@ impl<'r, S: Sink> Replay<'r, S> {
                 .iter()
                 .map(|price| Some(price.as_ref()?.tariff()))
                 .collect(),
+            shows_switch: trace
+                .models
+                .iter()
+                .map(|model| model_version(model) == Some((4, 5)))
+                .collect(),
+            working_set: WorkingSet::default(),
             window: Window::new(trace, policy.placeholder),
             results: Results::default(),
             clearable: micro::tool_mask(trace, &policy.micro_tools),
@@ -330,6 +344,9 @@ impl<'r, S: Sink> Replay<'r, S> {
         let base = self.window.base;
         let end = self.window.end();
         let records = self.count_records(self.window.floor()..end);
+        let prompts = self.count_prompts(self.window.floor()..end);
+        let policy = self.policy(at);
+        let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &(end..end));
         self.window.reset(end..end);
         self.in_step = true;
         let next = self.trace.calls.get(recorded.call as usize).and_then(|call| call.usage);
@@ -344,6 +361,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             summary: u64::from(recorded.summary),
             restored: after.saturating_sub(base as u64 + u64::from(recorded.summary)),
             records,
+            prompts,
             last_item: end.checked_sub(1),
             kept: end..end,
             retries: 0,
@@ -352,7 +370,17 @@ impl<'r, S: Sink> Replay<'r, S> {
             is_again: false,
             is_recorded: true,
         };
-        self.close_boundary(at, boundary, Vec::new(), None);
+        self.close_boundary(at, boundary, restored.files, None);
+    }
+
+    /// Prompts of people among items in the window.
+    fn count_prompts(&self, items: Range<u32>) -> u32 {
+        let items = items.filter(|at| self.window.state(*at) != State::Out);
+        let is_prompt = |at: &u32| {
+            let item = &self.trace.items[*at as usize];
+            item.category == Category::Human && item.is(flag::STARTS_RECORD)
+        };
+        items.filter(is_prompt).count() as u32
     }
 
     fn count_records(&self, items: Range<u32>) -> u32 {
@@ -379,6 +407,11 @@ impl<'r, S: Sink> Replay<'r, S> {
         boundary.is_again = self.last_boundary.is_some();
         self.last_boundary = Some((at, turn));
         self.restored_files = restored_files;
+        let answered = self
+            .anchor
+            .map_or(0, |anchor| self.trace.calls[anchor.call].response.end);
+        let end = boundary.last_item.map_or(0, |item| item + 1);
+        self.working_set.boundary(answered..end);
         self.anchor = None;
         self.trail = 0;
         self.failures = 0;
@@ -483,6 +516,7 @@ impl<'r, S: Sink> Replay<'r, S> {
                 self.results.delete(&items);
             }
             self.results.prune(&self.window);
+            self.working_set.drop_some();
             if !kind.keeps_prefix() {
                 self.cache.break_prefix(CacheMiss::Cleared);
             }
@@ -725,6 +759,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         let end = self.window.end();
         let floor = self.window.floor();
         let records = self.count_records(floor..kept.start) + self.count_records(kept.end..end);
+        let prompts = self.count_prompts(floor..kept.start) + self.count_prompts(kept.end..end);
         let starts_alike = kept.start == floor && kept.end < end && !kept.is_empty();
         self.window.reset(kept.clone());
         self.undelete();
@@ -741,6 +776,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             summary,
             restored: restored.tokens(),
             records,
+            prompts,
             last_item: end.checked_sub(1),
             kept,
             retries,
@@ -825,9 +861,8 @@ impl<'r, S: Sink> Replay<'r, S> {
         let recorded = call.usage.filter(|_| self.in_step);
         if let Some(before) = at.checked_sub(1).map(|before| &self.trace.calls[before]) {
             let version = self.trace.versions[usize::from(call.version)];
-            let drops = model_version(self.trace.model(call)) == Some((4, 5));
-            self.cache
-                .notice(before, call, version, drops && self.setting.mode == Mode::Follow);
+            let may_switch = self.shows_switch[usize::from(call.model)] && self.setting.mode == Mode::Follow;
+            self.cache.notice(before, call, version, may_switch);
         }
         let billing = self.cache.bill(policy, call, input, base, recorded.as_ref());
         let miss = billing
@@ -846,9 +881,24 @@ impl<'r, S: Sink> Replay<'r, S> {
             miss,
         };
         self.emit(at, &Event::Called(&called));
+        self.look_at_uses(at);
         self.window.add(call.response.clone(), true);
         self.anchor = Some(Anchor { call: at, input });
         self.trail = 0;
+    }
+
+    /// Whether what the response uses is in the window that it answers.
+    fn look_at_uses(&mut self, at: usize) {
+        let Some(uses) = self.setting.uses else { return };
+        for one in uses.of_call(at as u32) {
+            let outcome = self.working_set.look(&self.window, uses, one, &self.restored_files);
+            self.emit(at, &Event::Used { one, outcome });
+        }
+        for one in uses.fetches_of_call(at as u32) {
+            let kind = WorkingSet::fetch(&self.window, uses, one);
+            let tokens = u64::from(self.trace.items[one.item as usize].tokens);
+            self.emit(at, &Event::Fetched { kind, tokens });
+        }
     }
 
     /// After a response: the notes, and at the end of a turn the extraction of memories.

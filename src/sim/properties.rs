@@ -101,7 +101,7 @@ struct Maker {
 }
 
 impl Maker {
-    fn item(&mut self, category: Category, tokens: u32, flags: u8) -> u32 {
+    fn item(&mut self, category: Category, tokens: u32, flags: u16) -> u32 {
         self.trace.items.push(Item {
             tokens,
             quarters: tokens + tokens / 7,
@@ -128,6 +128,9 @@ impl Maker {
             item: self.end(),
             node: 0,
             time: self.time,
+            started: self.time,
+            version: 0,
+            is_copied: false,
             pre_tokens: Some(self.sent.max(0) as u64),
             post_tokens: None,
             tokens_saved: None,
@@ -360,6 +363,7 @@ fn run(
         windows: &windows,
         summary: None,
         mode,
+        uses: None,
         key: 3,
     };
     let lines = RefCell::new(Vec::new());
@@ -616,6 +620,7 @@ fn a_trace_without_calls_gives_no_events() {
         windows: &[],
         summary: None,
         mode: Mode::Free,
+        uses: None,
         key: 0,
     };
     replay(&Trace::default(), &setting, &mut |_: u32, event: &Event<'_>| {

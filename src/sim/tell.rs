@@ -47,6 +47,13 @@ pub fn line(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
             json!({"cause": cause.name(), "failure": failure.name(), "in_a_row": in_a_row}),
         ),
         Event::BreakerOpen => ("breaker-open", json!({})),
+        Event::Used { one, outcome } => (
+            "used",
+            json!({
+                "path": trace.paths[one.path as usize], "outcome": outcome.name(), "distance": one.distance,
+            }),
+        ),
+        Event::Fetched { kind, tokens } => ("fetched", json!({"kind": kind.name(), "tokens": tokens})),
         Event::TooLong { tokens, limit } => ("prompt-too-long", json!({"tokens": tokens, "limit": limit})),
         Event::Blocked => ("blocked", json!({})),
         Event::Called(found) => ("called", called(trace, call, found)),
@@ -223,6 +230,7 @@ mod tests {
             after: 3,
             summary: 1,
             restored: 0,
+            prompts: 0,
             records: 2,
             last_item: Some(3),
             kept: 4..4,

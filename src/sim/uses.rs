@@ -6,7 +6,7 @@
 
 use super::trace::{NONE, Trace, flag};
 use crate::session::build::IdMap;
-use crate::session::evidence::{Evidence, Role};
+use crate::session::evidence::Role;
 use crate::session::log::BlockKind;
 use crate::session::thread::Session;
 use crate::tokens::ledger::Category;
@@ -102,12 +102,12 @@ impl Uses {
     }
 }
 
-/// Finds what a chain used. `evidence` are the line hashes of the session's logs, in their order.
-pub fn uses(session: &Session<'_>, trace: &Trace, evidence: &[Evidence]) -> Uses {
+/// Finds what a chain used, by the line hashes of the session's logs.
+pub fn uses(session: &Session<'_>, trace: &Trace) -> Uses {
     let mut finder = Finder {
         session,
         trace,
-        texts: texts(session, trace, evidence),
+        texts: texts(session, trace),
         found: Uses::default(),
         holders: IdMap::default(),
         files: IdMap::default(),
@@ -131,12 +131,10 @@ struct ItemText<'e> {
 }
 
 /// All texts of a trace with lines, by item.
-fn texts<'e>(session: &Session<'_>, trace: &Trace, evidence: &'e [Evidence]) -> Vec<ItemText<'e>> {
+fn texts<'e>(session: &Session<'e>, trace: &Trace) -> Vec<ItemText<'e>> {
     let mut texts = Vec::new();
     for &(first, node) in &trace.nodes {
-        let Some(evidence) = evidence.get(session.part_number(node) as usize) else {
-            continue;
-        };
+        let evidence = &session.part(node).lines;
         let record = session.record(node);
         let start = evidence.sets.partition_point(|set| set.block < record.first_block);
         let sets = evidence.sets[start..]

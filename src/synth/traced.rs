@@ -1257,6 +1257,10 @@ fn levels(folder: &mut Folder) -> io::Result<()> {
 }
 
 /// Turns end at c1 (c0 has a call), c2, c3 and c4: memories are extracted at c2 and c4.
+///
+/// An extraction reads the conversation from the prompt cache: all of the last prompt but the two tokens at its end, 2,350 -
+/// 2 and 2,650 - 2. New to it are these two, the answer of 100, and 2,000 of instructions: 2,102; it answers 500. At 5, 0.5
+/// and 25 dollars a million that is 10,510 + 1,174 + 12,500 = 24,184, and 10,510 + 1,324 + 12,500 = 24,334.
 fn extract_turns(folder: &mut Folder) -> io::Result<()> {
     let mut plant = Plant::new(folder, 2_000)?;
     plant.bash(100, 100)?;
@@ -1271,7 +1275,9 @@ fn extract_turns(folder: &mut Folder) -> io::Result<()> {
         &[("extract.on", "true"), ("extract.turns", "2")],
         r#"
         {"call":2,"event":"extract"}
+        {"cache_read":2348,"cache_write_1h":0,"cache_write_5m":0,"call":2,"cost_micro_usd":24184,"event":"side-call","input":2102,"output":500,"purpose":"extract"}
         {"call":4,"event":"extract"}
+        {"cache_read":2648,"cache_write_1h":0,"cache_write_5m":0,"call":4,"cost_micro_usd":24334,"event":"side-call","input":2102,"output":500,"purpose":"extract"}
         "#,
     )
 }

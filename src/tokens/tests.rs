@@ -71,6 +71,7 @@ impl Script {
             path: "s.jsonl".into(),
             log: walker.into_builder().finish(),
             copied: Vec::new(),
+            lines: Default::default(),
         }];
         let session = Session::new("s", &parts);
         let threaded = thread(&session);

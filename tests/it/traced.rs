@@ -25,6 +25,7 @@ pub fn events(traces: &[Trace], policies: &Policies, mode: Mode) -> Vec<Value> {
             windows: &windows,
             summary: None,
             mode,
+            uses: None,
             key: 0,
         };
         let mut tell = |call: u32, event: &Event<'_>| lines.push(line(trace, call, event));

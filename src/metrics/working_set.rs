@@ -1,0 +1,90 @@
+//! Hits and misses added up: what a policy loses.
+
+use crate::sim::uses::Use;
+use crate::sim::working_set::{AT_RISK, FetchKind, Outcome};
+
+/// Uses and reads of a session, or of many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UseCounts {
+    /// Uses by outcome.
+    pub outcomes: [u64; 5],
+    /// Of these, the ones far away from what they need.
+    pub at_risk: [u64; 5],
+    /// Reads by kind.
+    pub fetches: [u64; 5],
+    /// Their tokens.
+    pub fetch_tokens: [u64; 5],
+    /// Prompts of people that boundaries summarised.
+    pub prompts: u64,
+}
+
+impl UseCounts {
+    /// Counts a use.
+    pub fn add(&mut self, one: &Use, outcome: Outcome) {
+        self.outcomes[outcome as usize] += 1;
+        self.at_risk[outcome as usize] += u64::from(one.distance >= AT_RISK);
+    }
+
+    /// Counts a read.
+    pub fn add_fetch(&mut self, kind: FetchKind, tokens: u64) {
+        self.fetches[kind as usize] += 1;
+        self.fetch_tokens[kind as usize] += tokens;
+    }
+
+    /// Adds those of another session.
+    pub fn merge(&mut self, other: &UseCounts) {
+        let pairs = [
+            (&mut self.outcomes, other.outcomes),
+            (&mut self.at_risk, other.at_risk),
+            (&mut self.fetches, other.fetches),
+            (&mut self.fetch_tokens, other.fetch_tokens),
+        ];
+        for (sums, parts) in pairs {
+            for (sum, part) in std::iter::zip(sums, parts) {
+                *sum += part;
+            }
+        }
+        self.prompts += other.prompts;
+    }
+
+    /// All uses.
+    pub fn uses(&self) -> u64 {
+        self.outcomes.iter().sum()
+    }
+
+    /// Misses if files that came back are credited.
+    pub fn misses_credited(&self) -> u64 {
+        misses(&self.outcomes)
+    }
+
+    /// Misses if they are not.
+    pub fn misses(&self) -> u64 {
+        misses(&self.outcomes) + self.outcomes[Outcome::Restored as usize]
+    }
+
+    /// Share of hits, files that came back not credited and credited.
+    pub fn hit_ratio(&self) -> Option<(f64, f64)> {
+        ratio(&self.outcomes)
+    }
+
+    /// The same for uses at risk.
+    pub fn at_risk_ratio(&self) -> Option<(f64, f64)> {
+        ratio(&self.at_risk)
+    }
+
+    /// Uses at risk.
+    pub fn at_risk_uses(&self) -> u64 {
+        self.at_risk.iter().sum()
+    }
+}
+
+fn misses(outcomes: &[u64; 5]) -> u64 {
+    outcomes[Outcome::Missed as usize] + outcomes[Outcome::InFlight as usize]
+}
+
+fn ratio(outcomes: &[u64; 5]) -> Option<(f64, f64)> {
+    let all = outcomes.iter().sum::<u64>();
+    let share = |lost: u64| (all - lost) as f64 / all as f64;
+    let credited = misses(outcomes);
+    (all > 0).then(|| (share(credited + outcomes[Outcome::Restored as usize]), share(credited)))
+}
