@@ -63,8 +63,8 @@ pub enum CheckShape {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Memories are ranked by the words of the query: in name, description and text, by how rare they are, how close together they
-stand, and by stems and other words for the same. If the sharpest word of the query is in none of the best, and less than
-half of its weight, the answer is empty. Queries of one word are not answered.
+stand, and by stems and other words for the same. If the best memories hold hardly any of what the query asks for, and not
+its sharpest word, the answer is empty (--fit). Queries of one word are not answered.
 
 Examples:
   backcast memory recall \"how do we run the integration tests\"
@@ -86,7 +86,7 @@ pub struct RecallArgs {
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_files: usize,
     /// Share of a query's weight that must be there when its sharpest word is not; 0 never abstains.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.15)]
     pub fit: f64,
     /// A file that this session was shown or has read; may be given several times.
     #[arg(long, value_name = "FILE")]

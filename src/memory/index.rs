@@ -135,11 +135,14 @@ pub fn rebuild(old: Option<&str>, topics: &[(&str, &Topic)], limits: &Limits) ->
 }
 
 /// What sorts the most useful first: often confirmed, then lately said, then by name.
-fn rank<'a>(topics: &[(&'a str, &Topic)], file: &str) -> (std::cmp::Reverse<u64>, std::cmp::Reverse<i64>, &'a str) {
+fn rank<'a>(
+    topics: &[(&'a str, &Topic)],
+    file: &str,
+) -> (std::cmp::Reverse<u64>, std::cmp::Reverse<Option<i64>>, &'a str) {
     let topic = topics.iter().find(|(path, _)| *path == file);
     let (path, topic) = topic.copied().unzip();
     let confirmed = topic.map_or(0, Topic::confirmed);
-    let said = topic.map_or(0, Topic::last_said);
+    let said = topic.and_then(Topic::said);
     (
         std::cmp::Reverse(confirmed),
         std::cmp::Reverse(said),

@@ -139,13 +139,14 @@ impl Topic {
             .collect()
     }
 
+    /// The latest time anybody said it, as far as sources tell.
+    pub fn said(&self) -> Option<Time> {
+        self.sources().iter().filter_map(|source| source.time).max()
+    }
+
     /// The latest time anybody said it; without sources, when the file was written.
     pub fn last_said(&self) -> Time {
-        self.sources()
-            .iter()
-            .filter_map(|source| source.time)
-            .max()
-            .unwrap_or(self.modified)
+        self.said().unwrap_or(self.modified)
     }
 
     /// Sets a key to a value and leaves every other line alone. Says no where the frontmatter cannot be read, or where
@@ -313,9 +314,10 @@ fn replace_key(head: &str, key: &str, new_lines: &str) -> String {
     out
 }
 
-/// All on one line: what goes into frontmatter and index.
+/// All on one line and without control characters: what goes into frontmatter and index.
 pub fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let words = text.split(|character: char| character.is_whitespace() || character.is_control());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// `session uuid time`: one line each keeps the frontmatter short.

@@ -25,7 +25,7 @@ const FILLER: &str = "advice ago already amount any attend attended back best be
     recommendations related relating remember remind said say seven since six some something sort specific spend spent \
     start started still suggest suggestion suggestions sure take taken talked tell ten think thinking three time times \
     tips told took total try trying two type upcoming use used using various visit visited want wanted week weeks went \
-    wonder wondering year years";
+    wonder wondering year years 什么 怎么 怎样 我们 你们 他们 这个 那个 可以 如何 哪个 哪些 为什 应该 需要 一下";
 
 /// Irregular forms and their base.
 const FORMS: &str = include_str!("recall/forms.txt");

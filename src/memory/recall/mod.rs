@@ -2,7 +2,7 @@
 //!
 //! On top of BM25 a memory scores for the two neighbouring lines that hold most of the query, for words of the query that
 //! stand next to each other or close together, and for words that stand for those of the query. The words of asking count
-//! less. The answer is empty when the sharpest word of the query is missing and less than half of its weight is there.
+//! less. The answer is empty when the sharpest word of the query is missing and hardly any of its weight is there.
 //! Every one of these earned its place on public evaluation sets: docs/memory.md has the figures. Pure.
 
 mod select;
@@ -50,13 +50,16 @@ impl Default for Weights {
             passage: 1.0,
             coverage: 0.5,
             heading: 2,
-            fit: 0.5,
+            fit: 0.15,
         }
     }
 }
 
 /// Words of a query beyond this many are not looked at: a pasted page asks for nothing in particular.
 const MOST_TERMS: usize = 64;
+
+/// In a small directory a word is as rare as it would be among so many: three memories say little about how words go.
+const FEWEST: usize = 50;
 
 /// Words this far apart are close together.
 const NEAR: u32 = 6;
@@ -236,13 +239,17 @@ impl Index {
 
     /// What every term and pair of neighbours is worth: the rarer, the more.
     fn sharpness(&self, question: &Question, counts: &[Count]) -> Sharpness {
-        let all = counts.len() as f64;
+        let all = counts.len().max(FEWEST) as f64;
         let inverse = |found: usize| (1.0 + (all - found as f64 + 0.5) / (found as f64 + 0.5)).ln();
         let having = |which: &dyn Fn(&Count) -> bool| counts.iter().filter(|count| which(count)).count();
         let mut sharpness = Sharpness::default();
         for (at, term) in question.terms.iter().enumerate() {
             let bit = 1_u64 << at;
-            let own = inverse(having(&|count| count.own & bit != 0)) * term.weight;
+            let found = having(&|count| count.own & bit != 0);
+            // Chinese has no spaces: a pair of characters that is nowhere is most likely the end of one word and the start
+            // of the next, and says nothing.
+            let is_seam = found == 0 && !term.stem.is_ascii();
+            let own = if is_seam { 0.0 } else { inverse(found) * term.weight };
             let either = inverse(having(&|count| (count.own | count.related) & bit != 0));
             sharpness.own.push(own);
             sharpness.related.push(own.min(either));
