@@ -69,12 +69,15 @@ fn apply(folder: &Path, candidates: &[Candidate]) -> bool {
     true
 }
 
-fn sleep_over(folder: &Path) {
+fn sleep_over(folder: &Path) -> bool {
     let memdir = Memdir::open(folder).unwrap().unwrap();
-    let Some(lock) = memdir.lock(NOW).unwrap() else { return };
+    let Some(lock) = memdir.lock(NOW).unwrap() else {
+        return false;
+    };
     let (snapshot, _) = memdir.read().unwrap();
     let dreamt = dream::dream(&snapshot, &dream::Rules::default(), NOW, &|text, _| text.to_owned());
     memdir.commit(&lock, "dream", NOW, &dreamt.changes).unwrap();
+    true
 }
 
 /// What a reader of the directory sees: no archive, no locks.
@@ -98,9 +101,10 @@ fn with_duplicate(folder: &Path) {
     }
 }
 
-/// With two of which the newer supersedes the older at night.
+/// A few, and two of which the newer supersedes the older at night.
 fn restless() -> Vec<Candidate> {
     let mut all = candidates();
+    all.truncate(3);
     all.push(candidate(
         Kind::Project,
         "Mock the queue in tests",
@@ -168,7 +172,7 @@ fn killed_at_any_point_every_file_is_whole_and_the_next_run_converges() {
     assert!(child(&whole).wait().unwrap().success());
     let longest = started.elapsed();
     let expected = visible(&whole);
-    assert_eq!(expected.len(), 13, "{:?}", expected.keys());
+    assert_eq!(expected.len(), 6, "{:?}", expected.keys());
 
     let kill_after = |round: u64, delay: Duration| {
         let folder = fixture.path(format!("{round}/memory"));
@@ -182,9 +186,14 @@ fn killed_at_any_point_every_file_is_whole_and_the_next_run_converges() {
             let is_whole = topic.kind().is_some() && text.ends_with('\n');
             assert!(is_whole || file == Path::new("MEMORY.md"), "{file:?}: {text}");
         }
-        apply(&folder, &restless());
-        sleep_over(&folder);
-        assert_eq!(visible(&folder), expected, "round {round}");
+        // A child that another thread is just starting shares the open files of this process for a moment, locks included.
+        while !apply(&folder, &restless()) {}
+        while !sleep_over(&folder) {}
+        let after = visible(&folder);
+        assert!(after.keys().eq(expected.keys()), "round {round}: {:?}", after.keys());
+        for (file, text) in &after {
+            assert_eq!(*text, expected[file], "round {round}: {file:?}");
+        }
         let left = files_below(&folder).into_iter().map(|path| path.display().to_string());
         assert_eq!(
             left.filter(|path| path.ends_with(".tmp") && !path.starts_with('.'))
