@@ -99,7 +99,7 @@ pub fn check(snapshot: &Snapshot, passed: &[Passed], limits: &Limits, secrets: F
 type Report<'a> = &'a mut dyn FnMut(&str, usize, Fault, String);
 
 fn check_index(snapshot: &Snapshot, file: &str, text: Option<&str>, folder: &str, limits: &Limits, found: Report) {
-    let in_folder = |topic: &&Topic| topic.file.starts_with(TEAM) == !folder.is_empty();
+    let in_folder = |topic: &&Topic| topic.file.starts_with(TEAM) != folder.is_empty();
     let paths = snapshot
         .topics
         .iter()
@@ -166,7 +166,7 @@ fn check_topic(topic: &Topic, secrets: FindSecret, found: Report) {
             .skip(FRONT_LINES)
             .take_while(|line| line.trim_end() != "---");
         let is_late = topic.has_front() && late.into_iter().any(|line| line.starts_with("description:"));
-        if is_late && super::topic::skim_front(&text).get("description").is_none() {
+        if is_late && !super::topic::skim_front(&text).contains_key("description") {
             found(
                 file,
                 FRONT_LINES,

@@ -185,8 +185,7 @@ pub fn is_cut(text: &str) -> bool {
 /// What is loaded of an index: whole lines within the limits, with a warning if there is more.
 pub fn loaded(text: &str, limits: &Limits) -> String {
     let mut out = String::new();
-    let mut count = 0;
-    for line in text.split_inclusive('\n') {
+    for (count, line) in text.split_inclusive('\n').enumerate() {
         if count >= limits.lines || out.len() + line.len() > limits.bytes {
             let left = text.lines().count() - count;
             out.push_str(&format!(
@@ -196,7 +195,6 @@ pub fn loaded(text: &str, limits: &Limits) -> String {
             break;
         }
         out.push_str(line);
-        count += 1;
     }
     out
 }

@@ -131,7 +131,7 @@ impl Memdir {
         }
         let text = path.to_string_lossy().into_owned();
         fs::create_dir_all(path).map_err(|error| Error::Io(text.clone(), error))?;
-        Memdir::open(path)?.ok_or_else(|| Error::Outside(text))
+        Memdir::open(path)?.ok_or(Error::Outside(text))
     }
 
     /// Where it lies.

@@ -93,11 +93,10 @@ impl Topic {
     pub fn description(&self) -> String {
         let described = self.field("description").map(|text| one_line(&text));
         described.filter(|text| !text.is_empty()).unwrap_or_else(|| {
-            let lines = self.body.lines().map(str::trim);
+            let mut lines = self.body.lines().map(str::trim);
             one_line(
                 lines
-                    .filter(|line| !line.is_empty() && !line.starts_with('#'))
-                    .next()
+                    .find(|line| !line.is_empty() && !line.starts_with('#'))
                     .unwrap_or_default(),
             )
         })

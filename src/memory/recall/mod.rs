@@ -221,14 +221,8 @@ impl Index {
                 let own = places.own[word as usize];
                 count.own |= if own > 0 { 1 << (own - 1) } else { 0 };
                 count.related |= places.related[word as usize];
-                if before > 0 && own > 0 {
-                    if let Some(pair) = question
-                        .neighbours
-                        .iter()
-                        .position(|&pair| pair == (before - 1, own - 1))
-                    {
-                        count.neighbours |= 1 << pair;
-                    }
+                if let Some(pair) = question.pair(before, own) {
+                    count.neighbours |= 1 << pair;
                 }
                 before = own;
             }
@@ -282,15 +276,15 @@ impl Index {
         let found = Found::look(document, question, places, sharpness, weights);
         let mut score = 0.0;
         let mut share = vec![0.0; question.terms.len()];
-        for at in 0..question.terms.len() {
+        for (at, share) in share.iter_mut().enumerate() {
             let worth = sharpness.own[at];
             if count.own & (1 << at) != 0 {
                 score += worth * gain(found.own[at], drag);
-                share[at] = worth;
+                *share = worth;
             } else if count.related & (1 << at) != 0 {
                 let worth = sharpness.related[at] * weights.related;
                 score += worth * gain(found.related[at], drag);
-                share[at] = worth;
+                *share = worth;
             }
         }
         for (at, &times) in found.neighbours.iter().enumerate() {
@@ -360,6 +354,12 @@ impl Question {
             neighbours: neighbours.into_iter().take(64).collect(),
             terms,
         }
+    }
+
+    /// Which pair of neighbours two places are, if they are one. Places count from 1; 0 is none.
+    fn pair(&self, before: u8, place: u8) -> Option<usize> {
+        let pair = (before.checked_sub(1)?, place.checked_sub(1)?);
+        self.neighbours.iter().position(|&other| other == pair)
     }
 }
 
@@ -451,14 +451,8 @@ impl Found {
                 found.own[term] += times;
                 own |= 1 << term;
                 positions[term].push(position);
-                if before > 0 {
-                    if let Some(pair) = question
-                        .neighbours
-                        .iter()
-                        .position(|&pair| pair == (before - 1, place - 1))
-                    {
-                        found.neighbours[pair] += times;
-                    }
+                if let Some(pair) = question.pair(before, place) {
+                    found.neighbours[pair] += times;
                 }
             }
             let mut others = places.related[word as usize];
