@@ -22,8 +22,7 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
         ..Rules::default()
     };
     if args.dry_run {
-        let (snapshot, _) = memdir.read()?;
-        let dreamt = dream::dream(&snapshot, &rules, now, &|text, _| text.to_owned());
+        let dreamt = sleep(&memdir, &rules, now)?;
         tell_proposals(&dreamt.proposals);
         return print(diff(&dreamt.changes).as_bytes());
     }
@@ -42,16 +41,21 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
         eprintln!("not now: another consolidation is running");
         return Ok(Ending::Done);
     };
-    let (snapshot, passed) = memdir.read()?;
-    for passed in &passed {
-        eprintln!("{}: {}", passed.file, passed.why);
-    }
-    let dreamt = dream::dream(&snapshot, &rules, now, &|text, _| text.to_owned());
+    let dreamt = sleep(&memdir, &rules, now)?;
     let run = memdir.commit(&lock, "dream", now, &dreamt.changes)?;
     consolidation.done(now).context("the consolidation lock")?;
     tell_proposals(&dreamt.proposals);
     tell(&dreamt.changes, run.as_deref());
     Ok(Ending::Done)
+}
+
+/// What would change.
+fn sleep(memdir: &Memdir, rules: &Rules, now: Time) -> Result<dream::Dream> {
+    let (snapshot, passed) = memdir.read()?;
+    for passed in &passed {
+        eprintln!("{}: {}", passed.file, passed.why);
+    }
+    Ok(dream::dream(&snapshot, rules, now, &|text, _| text.to_owned()))
 }
 
 /// Whether it is time, cheapest question first.
