@@ -1,6 +1,6 @@
 //! What is wrong with a memory directory: for CI, and for people. Pure.
 
-use super::index::{self, Limits, entries, is_link};
+use super::index::{self, Limits, entries, is_elsewhere};
 use super::memdir::Passed;
 use super::names::{INDEX, TEAM};
 use super::plan::Snapshot;
@@ -117,7 +117,7 @@ fn check_index(snapshot: &Snapshot, file: &str, text: Option<&str>, folder: &str
     }
     let mut listed = BTreeSet::new();
     for entry in entries(text) {
-        if is_link(&entry.file) {
+        if is_elsewhere(&entry.file) {
             continue;
         }
         // A private index may point into the team's folder.

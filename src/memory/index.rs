@@ -3,6 +3,8 @@
 
 use super::names;
 use super::topic::{Topic, one_line};
+use crate::session::log::Time;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// What is loaded of an index, and how it is written.
@@ -65,15 +67,21 @@ pub fn entries(text: &str) -> Vec<Entry> {
     numbered.filter_map(read).collect()
 }
 
-/// Whether an entry points outside of what an index may list.
-pub fn is_link(file: &str) -> bool {
-    file.contains("://") || file.starts_with('#')
+/// Whether an entry points to something else than a memory: outside, to another index, to a log.
+pub fn is_elsewhere(file: &str) -> bool {
+    file.contains("://") || file.starts_with('#') || names::is_inside(file) && !names::is_topic(file)
 }
 
 /// The line of a memory.
 pub fn line(topic: &Topic, file: &str, limits: &Limits) -> String {
     let title = plain(&topic.name()).replace(['[', ']'], "");
-    let line = format!("- [{}]({file}) — {}", title.trim(), plain(&topic.description()));
+    let link = format!("- [{}]({file})", title.trim());
+    let hook = plain(&topic.description());
+    let line = if hook.is_empty() {
+        link
+    } else {
+        format!("{link} — {hook}")
+    };
     if line.chars().count() <= limits.line {
         return line;
     }
@@ -91,25 +99,45 @@ fn plain(text: &str) -> String {
     one_line(text).replace('<', "\\<")
 }
 
-/// The index as it should be. `topics` are those this index lists, by their path as the index links them.
-pub fn rebuild(old: Option<&str>, topics: &[(&str, &Topic)], limits: &Limits) -> String {
+/// A memory that an index lists.
+#[derive(Debug, Clone, Copy)]
+pub struct Listed<'a> {
+    /// Its path as the index links it.
+    pub path: &'a str,
+    /// What it is now.
+    pub topic: &'a Topic,
+    /// What it was: a line that was made from that is made anew.
+    pub before: Option<&'a Topic>,
+}
+
+/// The index as it should be. Entries that point to none of the memories are kept if `is_there` knows what they point to.
+pub fn rebuild(old: Option<&str>, memories: &[Listed], is_there: &dyn Fn(&str) -> bool, limits: &Limits) -> String {
     let mut head = Vec::<&str>::new();
     let mut body = Vec::<(Option<&str>, String)>::new();
     let mut listed = BTreeSet::new();
-    for line in old.unwrap_or_default().lines() {
-        if line.starts_with(CUT) {
+    for text in old.unwrap_or_default().lines() {
+        if text.starts_with(CUT) {
             continue;
         }
-        match entry(line) {
-            Some((_, file)) if is_link(file) => body.push((None, line.to_owned())),
-            Some((_, file)) => {
-                let is_there = topics.iter().any(|(path, _)| *path == file);
-                if is_there && listed.insert(file) {
-                    body.push((Some(file), line.to_owned()));
-                }
+        let Some((_, file)) = entry(text) else {
+            match body.is_empty() {
+                true => head.push(text),
+                false => body.push((None, text.to_owned())),
             }
-            None if body.is_empty() && listed.is_empty() => head.push(line),
-            None => body.push((None, line.to_owned())),
+            continue;
+        };
+        if let Some(memory) = memories.iter().find(|memory| memory.path == file) {
+            let is_made = memory.before.is_some_and(|before| line(before, file, limits) == text);
+            if listed.insert(file) {
+                let kept = if is_made {
+                    line(memory.topic, file, limits)
+                } else {
+                    text.to_owned()
+                };
+                body.push((Some(file), kept));
+            }
+        } else if is_elsewhere(file) || is_there(file) {
+            body.push((None, text.to_owned()));
         }
     }
     while body
@@ -119,34 +147,27 @@ pub fn rebuild(old: Option<&str>, topics: &[(&str, &Topic)], limits: &Limits) ->
         body.pop();
     }
     let is_arranged = body.iter().any(|(file, _)| file.is_none());
-    for (path, topic) in topics {
-        if !listed.contains(path) {
-            body.push((Some(path), line(topic, path, limits)));
+    for memory in memories {
+        if !listed.contains(memory.path) {
+            body.push((Some(memory.path), line(memory.topic, memory.path, limits)));
         }
     }
     if !is_arranged {
-        body.sort_by_key(|(file, _)| rank(topics, file.unwrap_or_default()));
+        body.sort_by_key(|(file, _)| rank(memories, file.unwrap_or_default()));
     }
-    fit(
-        &head,
-        &body.into_iter().map(|(_, line)| line).collect::<Vec<_>>(),
-        limits,
-    )
+    let lines = body.into_iter().map(|(_, line)| line).collect::<Vec<_>>();
+    fit(&head, &lines, limits)
 }
 
 /// What sorts the most useful first: often confirmed, then lately said, then by name.
-fn rank<'a>(
-    topics: &[(&'a str, &Topic)],
-    file: &str,
-) -> (std::cmp::Reverse<u64>, std::cmp::Reverse<Option<i64>>, &'a str) {
-    let topic = topics.iter().find(|(path, _)| *path == file);
-    let (path, topic) = topic.copied().unzip();
-    let confirmed = topic.map_or(0, Topic::confirmed);
-    let said = topic.and_then(Topic::said);
+fn rank<'a>(memories: &[Listed<'a>], file: &str) -> (Reverse<u64>, Reverse<Option<Time>>, &'a str) {
+    let memory = memories.iter().find(|memory| memory.path == file);
+    let confirmed = memory.map_or(0, |memory| memory.topic.confirmed());
+    let said = memory.and_then(|memory| memory.topic.said());
     (
-        std::cmp::Reverse(confirmed),
-        std::cmp::Reverse(said),
-        path.unwrap_or_default(),
+        Reverse(confirmed),
+        Reverse(said),
+        memory.map_or("", |memory| memory.path),
     )
 }
 
@@ -209,11 +230,41 @@ mod tests {
     }
 
     fn built(old: Option<&str>, topics: &[Topic]) -> String {
-        let listed = topics
-            .iter()
-            .map(|topic| (topic.file.as_str(), topic))
-            .collect::<Vec<_>>();
-        rebuild(old, &listed, &Limits::default())
+        let listed = |topic| Listed {
+            path: topic_path(topic),
+            topic,
+            before: None,
+        };
+        rebuild(
+            old,
+            &topics.iter().map(listed).collect::<Vec<_>>(),
+            &|_| false,
+            &Limits::default(),
+        )
+    }
+
+    fn topic_path(topic: &Topic) -> &str {
+        &topic.file
+    }
+
+    #[test]
+    fn a_line_that_was_made_is_made_anew_and_a_persons_is_kept() {
+        let before = topic("a.md", "A");
+        let after = Topic::new("a.md", "A", "when it matters in 2026", Kind::Feedback, "x");
+        let again = |old: &str| {
+            let listed = Listed {
+                path: "a.md",
+                topic: &after,
+                before: Some(&before),
+            };
+            rebuild(Some(old), &[listed], &|file| file == "team/b.md", &Limits::default())
+        };
+        assert_eq!(
+            again("- [A](a.md) — when it matters\n"),
+            "- [A](a.md) — when it matters in 2026\n"
+        );
+        let own = "- [A](a.md) — mine\n- [B](team/b.md) — shared\n- [Team](team/MEMORY.md)\n";
+        assert_eq!(again(own), own);
     }
 
     #[test]

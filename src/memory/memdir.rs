@@ -223,19 +223,22 @@ impl Memdir {
         let failed = |error| Error::Io(path.display().to_string(), error);
         for entry in fs::read_dir(&path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            let Ok(name) = entry.file_name().into_string() else {
-                continue;
-            };
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
             let file = format!("{folder}{name}");
-            if name.starts_with('.') || !names::is_inside(&file) {
+            if name.starts_with('.') {
                 continue;
             }
             let mut pass = |why: &str| {
                 passed.push(Passed {
                     file: file.clone(),
                     why: why.to_owned(),
-                })
+                });
             };
+            if !names::is_inside(&file) || entry.file_name().to_str().is_none() {
+                pass("has a name that is not taken");
+                continue;
+            }
             // Of the entry itself: links are not followed.
             let Ok(found) = entry.metadata() else {
                 pass("cannot be looked at");

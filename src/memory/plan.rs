@@ -164,26 +164,26 @@ pub fn differences(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<Ch
 /// The indexes, where they differ from what they should be. They come last: a run that is killed before leaves an index
 /// that the next run makes anew.
 pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &Limits) -> Vec<Change> {
-    let team = |topic: &&Topic| topic.file.starts_with(TEAM);
-    let private = after
-        .iter()
-        .filter(|topic| !team(topic))
-        .map(|topic| (topic.file.as_str(), topic));
-    let shared = after
-        .iter()
-        .filter(team)
-        .map(|topic| (&topic.file[TEAM.len()..], topic));
     let team_index = format!("{TEAM}{INDEX}");
-    let all = [
-        (team_index.as_str(), &snapshot.team_index, shared.collect::<Vec<_>>()),
-        (INDEX, &snapshot.index, private.collect()),
-    ];
     let mut changes = Vec::new();
-    for (file, before, listed) in all {
+    for (file, before, folder) in [
+        (team_index.as_str(), &snapshot.team_index, TEAM),
+        (INDEX, &snapshot.index, ""),
+    ] {
+        let in_folder = after
+            .iter()
+            .filter(|topic| topic.file.starts_with(TEAM) != folder.is_empty());
+        let listed = in_folder.map(|topic| index::Listed {
+            path: &topic.file[folder.len()..],
+            topic,
+            before: snapshot.topics.iter().find(|old| old.file == topic.file),
+        });
+        let listed = listed.collect::<Vec<_>>();
         if before.is_none() && listed.is_empty() {
             continue;
         }
-        let text = index::rebuild(before.as_deref(), &listed, limits);
+        let is_there = |file: &str| after.iter().any(|topic| topic.file == format!("{folder}{file}"));
+        let text = index::rebuild(before.as_deref(), &listed, &is_there, limits);
         if before.as_ref() != Some(&text) {
             changes.push(Change {
                 file: file.to_owned(),
