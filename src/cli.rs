@@ -49,6 +49,8 @@ pub enum Command {
     Validate(ValidateArgs),
     /// A directory of memories: asked, consolidated, checked.
     Memory(memory::MemoryArgs),
+    /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
+    Tune(TuneArgs),
     /// Shows the policy in force.
     Config(ConfigArgs),
     /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
@@ -207,6 +209,82 @@ pub struct PolicyArgs {
     /// Price table to use instead of the built-in one (JSON).
     #[arg(long, value_name = "FILE", help_heading = "Policy")]
     pub prices: Option<PathBuf>,
+}
+
+/// Arguments of `tune`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Every policy is replayed on every session; traces are made once. The one that is best on all sessions is recommended only if
+choosing on some sessions pays on the others: sessions are split into folds, and the interval comes from resampling them.
+
+A miss is an edit of lines that are no longer in the window. What one is worth only you can say: --miss-cost, and the list
+of prices at which the choice flips.
+
+Examples:
+  backcast tune --vary window.percent=40..100:10
+  backcast tune logs/ --policy client-2.1.30 --vary window.percent=50..100:5 --vary micro.budget.on=true,false
+  backcast tune logs/ --vary window.percent=30..100:1 --search halving --out reports/tune")]
+pub struct TuneArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// The present policy: what others are compared with, and differ from.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Values of a key to try: `key=a,b,c` or `key=lo..hi:step`; several are combined.
+    #[arg(long, required = true, value_name = "KEY=VALUES", help_heading = "Search")]
+    pub vary: Vec<String>,
+    /// How the combinations are searched.
+    #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
+    pub search: crate::tune::search::Search,
+    /// Policies of a random search.
+    #[arg(long, default_value_t = 100, value_name = "N", help_heading = "Search")]
+    pub points: u64,
+    /// Most policies of other searches.
+    #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
+    pub max_points: u64,
+    /// What a miss is worth in dollars.
+    #[arg(long, default_value_t = 1.0, value_name = "USD", help_heading = "Search")]
+    pub miss_cost: f64,
+    /// Same seed, same result.
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Search")]
+    pub seed: u64,
+    /// Parts that sessions are split into, to choose on some and test on others.
+    #[arg(long, default_value_t = 5, value_name = "N", help_heading = "Search")]
+    pub folds: usize,
+    /// Resamples for intervals.
+    #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Search")]
+    pub resamples: usize,
+    /// Folder for points.csv, front.csv and recommendation.json. A run that was broken off goes on there.
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Replace files of an earlier run there.
+    #[arg(long, requires = "out", help_heading = "Output")]
+    pub force: bool,
+    /// What is printed: a table for people, one JSON document, or a row a policy.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub format: Format,
+    /// Most rows of the table; 0 for all.
+    #[arg(long, default_value_t = 15, value_name = "N", help_heading = "Output")]
+    pub top: usize,
+}
+
+impl TuneArgs {
+    /// Results are printed; files go to the folder.
+    pub fn output(&self) -> OutputArgs {
+        OutputArgs {
+            format: self.format,
+            output: None,
+            force: false,
+        }
+    }
 }
 
 /// Arguments of `config`.

@@ -39,3 +39,4 @@ pub mod session;
 pub mod sim;
 pub mod synth;
 pub mod tokens;
+pub mod tune;

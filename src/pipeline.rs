@@ -95,6 +95,11 @@ pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + 
     Ok(pool.install(work))
 }
 
+/// Works on many things side by side; results in their order.
+pub fn side_by_side<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
+    things.par_iter().map(work).collect()
+}
+
 impl Corpus {
     /// Reads all logs.
     pub fn read(logs: &[Found], options: &Options<'_>) -> Corpus {

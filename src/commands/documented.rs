@@ -1,6 +1,6 @@
 //! The tables of docs/outputs.md and docs/policy.md come from the code. `BACKCAST_UPDATE_DOCS=1 cargo test` writes them.
 
-use super::{audit, stats, validate};
+use super::{audit, stats, tune, validate};
 use crate::metrics::usage::{By, columns};
 use crate::metrics::{quality, replay};
 use crate::output::docs;
@@ -22,6 +22,7 @@ fn the_documented_columns_are_the_real_ones() {
             ("<!-- columns: audit -->", docs(audit::COLUMNS)),
             ("<!-- columns: audit-threshold -->", docs(audit::THRESHOLDS)),
             ("<!-- columns: audit-setting -->", docs(audit::CHECKED)),
+            ("<!-- columns: tune-point -->", docs(tune::POINT_COLUMNS)),
             ("<!-- problems -->", problem_docs()),
         ],
     );

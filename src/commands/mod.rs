@@ -13,6 +13,7 @@ mod reading;
 mod replay;
 mod stats;
 mod synth;
+mod tune;
 mod validate;
 mod words;
 mod writing;
@@ -41,6 +42,7 @@ pub fn run(cli: Cli) -> Result<Ending> {
         Command::Replay(args) => replay::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Memory(args) => memory::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Synth(args) => synth::run(&args),
         Command::Completions { shell } => {

@@ -135,13 +135,18 @@ fn cache_folder(args: &InputArgs) -> Option<PathBuf> {
     args.cache_dir.clone().or_else(user)
 }
 
-/// A bar with bytes, rate and time left; silent where nobody watches.
+/// A bar with bytes, rate and time left.
 fn progress_bar(total: u64, quiet: bool) -> ProgressBar {
+    progress(total, quiet, "{bytes} of {total_bytes}, {bytes_per_sec}, {eta} left")
+}
+
+/// A bar with what `words` say; silent where nobody watches.
+pub fn progress(total: u64, quiet: bool, words: &str) -> ProgressBar {
     if quiet || !io::stderr().is_terminal() || std::env::var_os("CI").is_some() {
         return ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
     }
-    let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style =
+        ProgressStyle::with_template(&format!("{{bar:30}} {words}")).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(total).with_style(style)
 }
 

@@ -25,6 +25,7 @@ use crate::sim::uses::uses;
 use crate::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
 use crate::sim::{Mode, Setting, by_number, replay};
 use crate::tokens::ratios::RatioTable;
+use crate::tune::score::chain_key;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -173,10 +174,11 @@ impl Run<'_> {
             let windows = infer(&trace, &by_version, &by_model);
             let detail = Detail {
                 rounds: self.files.is_some(),
+                boundaries: self.files.is_some(),
                 events: self.args.events,
             };
             let uses = self.args.working_set.then(|| uses(&session, &trace));
-            let mut collector = Collector::new(&session, &trace, &windows, &by_model, &mut replayed, detail);
+            let mut collector = Collector::new(id, Some(&session), &trace, &windows, &by_model, &mut replayed, detail);
             let setting = Setting {
                 policies: by_version,
                 prices: by_model.clone(),
@@ -184,7 +186,7 @@ impl Run<'_> {
                 summary,
                 mode: Mode::Free,
                 uses: uses.as_ref(),
-                key: xxhash_rust::xxh3::xxh3_64(id.as_bytes()) ^ number as u64,
+                key: chain_key(id, number),
             };
             replay(&trace, &setting, &mut collector);
             collector.finish();
@@ -213,7 +215,7 @@ fn project<'a>(session: &Session<'a>) -> &'a str {
 }
 
 /// Median size of the summaries of all sessions.
-fn learned_summary(corpus: &Corpus) -> Option<u64> {
+pub(super) fn learned_summary(corpus: &Corpus) -> Option<u64> {
     let summaries = corpus.map_compacted(|id, parts| {
         let session = Session::new(id, parts);
         let traces = thread(&session).chains;

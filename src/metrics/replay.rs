@@ -784,13 +784,16 @@ pub struct Replayed {
 pub struct Detail {
     /// A row a call.
     pub rounds: bool,
+    /// An object a boundary.
+    pub boundaries: bool,
     /// Every event.
     pub events: bool,
 }
 
 /// Takes the events of one chain.
 pub struct Collector<'a> {
-    session: &'a Session<'a>,
+    id: &'a str,
+    session: Option<&'a Session<'a>>,
     trace: &'a Trace,
     windows: &'a [Inferred],
     replayed: &'a mut Replayed,
@@ -804,9 +807,10 @@ pub struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// For a chain.
+    /// For a chain of session `id`; without the session itself, records are not named.
     pub fn new(
-        session: &'a Session<'a>,
+        id: &'a str,
+        session: Option<&'a Session<'a>>,
         trace: &'a Trace,
         windows: &'a [Inferred],
         prices: &[Option<&Price>],
@@ -832,13 +836,14 @@ impl<'a> Collector<'a> {
             row.turns += trace.calls.last().map_or(0, |call| u64::from(call.turn) + 1);
         }
         Collector {
+            id,
             session,
             trace,
             windows,
             replayed,
             tariffs: prices.iter().map(|price| Some(price.as_ref()?.tariff())).collect(),
             detail,
-            session_name: session.id.into(),
+            session_name: id.into(),
             agent: trace.agent.as_str().into(),
             models: trace.models.iter().map(|model| model.as_str().into()).collect(),
             pending: String::new(),
@@ -921,8 +926,10 @@ impl<'a> Collector<'a> {
         row.freed += boundary.before.saturating_sub(boundary.after);
         let text = format!("boundary {} {}", boundary.cause.name(), boundary.kind.name());
         self.note(&text);
-        let told = self.tell_boundary(at, boundary);
-        self.replayed.boundaries.push(told);
+        if self.detail.boundaries {
+            let told = self.tell_boundary(at, boundary);
+            self.replayed.boundaries.push(told);
+        }
     }
 
     /// A boundary as `boundaries.jsonl` has it.
@@ -938,7 +945,7 @@ impl<'a> Collector<'a> {
         tools.dedup();
         let id = |item: Option<u32>| {
             item.and_then(|item| self.node_of(item))
-                .map(|node| uuid(self.session, node))
+                .and_then(|node| Some(uuid(self.session?, node)))
         };
         let kept = (!boundary.kept.is_empty()).then(|| {
             json!({
@@ -950,7 +957,7 @@ impl<'a> Collector<'a> {
         let window = self.windows.get(at as usize).or(self.windows.last());
         json!({
             "schema_version": SCHEMA_VERSION,
-            "session": self.session.id,
+            "session": self.id,
             "agent": self.trace.agent,
             "call": at,
             "turn": call.map(|call| call.turn),
@@ -1005,7 +1012,7 @@ impl Sink for Collector<'_> {
         }
         if self.detail.events {
             let mut line = tell::line(self.trace, at, event);
-            line["session"] = json!(self.session.id);
+            line["session"] = json!(self.id);
             self.replayed.events.extend_from_slice(line.to_string().as_bytes());
             self.replayed.events.push(b'\n');
         }

@@ -12,6 +12,8 @@ pub enum Unit {
     MicroUsd,
     /// A part of a whole, 0 to 1.
     Share,
+    /// A number with a fraction.
+    Ratio,
     Millis,
     /// Milliseconds since the Unix epoch, written as RFC 3339 in UTC.
     Time,
@@ -27,6 +29,7 @@ impl Unit {
             Unit::Tokens => "tokens",
             Unit::MicroUsd => "millionths of a US dollar",
             Unit::Share => "share, 0 to 1",
+            Unit::Ratio => "number",
             Unit::Millis => "milliseconds",
             Unit::Time => "time, RFC 3339 in UTC",
             Unit::Flag => "true or false",
@@ -37,7 +40,7 @@ impl Unit {
         match self {
             Unit::Text => Kind::Text,
             Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Millis | Unit::Time => Kind::Int,
-            Unit::Share => Kind::Float,
+            Unit::Share | Unit::Ratio => Kind::Float,
             Unit::Flag => Kind::Flag,
         }
     }

@@ -9,6 +9,7 @@ pub fn cell(unit: Unit, value: &Value) -> String {
         (_, Value::None) => String::new(),
         (_, Value::Text(text)) => harmless(text),
         (_, Value::Flag(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
+        (Unit::Ratio, Value::Float(number)) => format!("{number:.2}"),
         (_, Value::Float(share)) => format!("{:.1} %", share * 100.0),
         (Unit::Time, Value::Int(millis)) => {
             timestamp(*millis).map_or_else(String::new, |time| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string())

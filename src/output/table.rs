@@ -122,7 +122,9 @@ impl Lane {
     fn alignment(&self) -> CellAlignment {
         match self.unit {
             Unit::Text | Unit::Time | Unit::Flag => CellAlignment::Left,
-            Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Share | Unit::Millis => CellAlignment::Right,
+            Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Share | Unit::Ratio | Unit::Millis => {
+                CellAlignment::Right
+            }
         }
     }
 }

@@ -108,6 +108,8 @@ struct Replay<'r, S> {
     setting: &'r Setting<'r>,
     sink: &'r mut S,
     tariffs: Vec<Option<Tariff>>,
+    /// Levels of the window, by call.
+    levels: Vec<Limits>,
     /// By model: whether it shows in the recorded remainder that thinking was switched.
     shows_switch: Vec<bool>,
     working_set: WorkingSet,
@@ -142,6 +144,7 @@ impl<'r, S: Sink> Replay<'r, S> {
                 .iter()
                 .map(|price| Some(price.as_ref()?.tariff()))
                 .collect(),
+            levels: levels(trace, setting),
             shows_switch: trace
                 .models
                 .iter()
@@ -212,14 +215,8 @@ impl<'r, S: Sink> Replay<'r, S> {
         self.tariffs[usize::from(self.trace.calls[at].model)].as_ref()
     }
 
-    fn price(&self, at: usize) -> Option<&'r Price> {
-        self.setting.prices[usize::from(self.trace.calls[at].model)]
-    }
-
     fn limits(&self, at: usize) -> Limits {
-        let at = at.min(self.trace.calls.len() - 1);
-        let output_limit = self.price(at).and_then(|price| price.max_output);
-        Limits::new(self.policy(at), self.setting.windows[at].tokens, output_limit)
+        self.levels[at.min(self.trace.calls.len() - 1)]
     }
 
     fn emit(&mut self, at: usize, event: &Event<'_>) {
@@ -937,6 +934,22 @@ impl<'r, S: Sink> Replay<'r, S> {
             self.emit(end - 1, &Event::Defect { running, counted });
         }
     }
+}
+
+/// Levels of the window at every call. Neighbours mostly have the same.
+fn levels(trace: &Trace, setting: &Setting<'_>) -> Vec<Limits> {
+    let mut levels = Vec::<Limits>::with_capacity(trace.calls.len());
+    let mut before = None;
+    for (call, window) in std::iter::zip(&trace.calls, setting.windows) {
+        let now = (call.version, call.model, window.tokens);
+        let same = levels.last().filter(|_| before == Some(now)).copied();
+        levels.push(same.unwrap_or_else(|| {
+            let output_limit = setting.prices[usize::from(call.model)].and_then(|price| price.max_output);
+            Limits::new(setting.policies[usize::from(call.version)], window.tokens, output_limit)
+        }));
+        before = Some(now);
+    }
+    levels
 }
 
 fn level(limits: &Limits, tokens: u64) -> Level {

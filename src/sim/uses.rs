@@ -27,7 +27,8 @@ pub struct Lists {
 }
 
 impl Lists {
-    fn push(&mut self, items: impl IntoIterator<Item = u32>) -> u32 {
+    /// Adds a list, newest item first; its number.
+    pub fn add(&mut self, items: impl IntoIterator<Item = u32>) -> u32 {
         self.starts.push(self.items.len() as u32);
         self.items.extend(items);
         self.starts.len() as u32 - 1
@@ -283,9 +284,9 @@ impl Finder<'_, '_> {
             call: call as u32,
             item: at,
             path,
-            same: lists.push(same),
-            patched: lists.push(patched),
-            any: lists.push(any),
+            same: lists.add(same),
+            patched: lists.add(patched),
+            any: lists.add(any),
         };
         self.found.fetches.push(fetch);
     }
@@ -332,7 +333,7 @@ impl Finder<'_, '_> {
             let distance = self.distance(at, &lists);
             let first = self.found.lists.starts.len() as u32;
             for list in lists {
-                self.found.lists.push(list);
+                self.found.lists.add(list);
             }
             self.found.uses.push(Use {
                 call,

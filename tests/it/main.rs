@@ -23,4 +23,5 @@ mod replay;
 mod samples;
 mod traced;
 mod truncation;
+mod tune;
 mod validate;

@@ -1,0 +1,661 @@
+//! `backcast tune`: many policies over one corpus, and what to set.
+
+use super::Ending;
+use super::policy::resolve;
+use super::reading::{Reading, close, progress, with_logs};
+use super::replay::learned_summary;
+use super::words::grouped;
+use super::writing::{emit, load_prices};
+use crate::cli::TuneArgs;
+use crate::metrics::cost::{PriceTable, micro_usd};
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
+use crate::pipeline::{Corpus, side_by_side};
+use crate::policy::presets::Policies;
+use crate::problem::Problem;
+use crate::session::thread::{Session, thread};
+use crate::sim::trace::trace;
+use crate::sim::uses::uses;
+use crate::tokens::ratios::RatioTable;
+use crate::tune::evidence::{Choice, Interval, Rigour, choose};
+use crate::tune::front::{Step, flips, pareto};
+use crate::tune::score::{Prepared, Score};
+use crate::tune::search::{Search, rounds, survivors};
+use crate::tune::settings::advice;
+use crate::tune::space::{self, Point};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Version of every output of this command; see docs/outputs.md.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Policies that are replayed before what is known is put on disk.
+const BATCH: usize = 16;
+
+/// Runs it.
+pub fn run(args: &TuneArgs) -> Result<Ending> {
+    let base = resolve(&args.policy)?;
+    let prices = load_prices(args.policy.prices.as_deref())?;
+    let points = points(args)?;
+    let policies = points
+        .iter()
+        .map(|point| point.policies(&base))
+        .collect::<Result<Vec<_>, _>>()?;
+    let folder = args
+        .out
+        .as_deref()
+        .map(|folder| check_folder(folder, args))
+        .transpose()?;
+    let tuner = Tuner {
+        args,
+        points: &points,
+        policies: &policies,
+        base: &base,
+        prices: &prices,
+        folder: folder.as_deref(),
+    };
+    let result = with_logs(&args.input, true, |reading| tuner.tune(reading))??;
+    if let Some(folder) = &folder {
+        result.save(folder, args)?;
+    }
+    emit(&args.output(), |out, look| result.write(args, out, look))?;
+    Ok(close(&args.input, &result.problems))
+}
+
+/// The present policy first, then everything that is tried.
+fn points(args: &TuneArgs) -> Result<Vec<Point>> {
+    let axes = args
+        .vary
+        .iter()
+        .map(|text| space::axis(text, args.max_points))
+        .collect::<Result<Vec<_>, _>>()?;
+    let tried = match args.search {
+        Search::Random => space::random(&axes, args.points, args.seed)?,
+        Search::Grid | Search::Halving => space::grid(&axes, args.max_points)?,
+    };
+    let present = Point { settings: Vec::new() };
+    Ok(std::iter::once(present).chain(tried).collect())
+}
+
+fn check_folder(folder: &Path, args: &TuneArgs) -> Result<PathBuf> {
+    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    let taken = ["points.csv", "front.csv", "recommendation.json"]
+        .iter()
+        .map(|name| folder.join(name));
+    if let Some(file) = taken.into_iter().find(|file| !args.force && file.exists()) {
+        bail!("{} exists; use --force to replace it", file.display());
+    }
+    Ok(folder.to_path_buf())
+}
+
+struct Tuner<'a> {
+    args: &'a TuneArgs,
+    points: &'a [Point],
+    policies: &'a [Policies],
+    base: &'a Policies,
+    prices: &'a PriceTable,
+    folder: Option<&'a Path>,
+}
+
+/// Scores by policy and session, as far as they are known.
+type Known = Vec<Vec<Option<Score>>>;
+
+/// What is kept of a run that was broken off.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// Names the logs, the policy and the prices.
+    key: [u8; 32],
+    /// Scores by the name of a point.
+    scores: BTreeMap<String, Vec<Option<Score>>>,
+}
+
+impl Tuner<'_> {
+    fn tune(&self, reading: Reading<'_>) -> Result<Tuned> {
+        let corpus = Corpus::read(reading.logs, &reading.options);
+        let summary = learned_summary(&corpus);
+        let (prepared, defects) = corpus.map_sessions(|id, parts| {
+            let session = Session::new(id, parts);
+            let chains = thread(&session).chains;
+            let traces = chains
+                .iter()
+                .map(|chain| trace(&session, chain, RatioTable::built_in()));
+            let with_uses = traces.map(|trace| {
+                let uses = uses(&session, &trace);
+                (trace, uses)
+            });
+            Prepared {
+                id: id.to_owned(),
+                chains: with_uses
+                    .filter(|(trace, _)| trace.calls.iter().any(|call| !call.is_copied))
+                    .collect(),
+            }
+        });
+        let sessions = prepared
+            .into_iter()
+            .filter(|session| !session.chains.is_empty())
+            .collect::<Vec<_>>();
+        let key = self.key(&corpus, &sessions);
+        let mut problems = corpus.problems;
+        problems.extend(defects);
+        problems.extend(reading.problems());
+        problems.sort();
+        if sessions.is_empty() {
+            bail!("no session with a call in these logs");
+        }
+        let known = self.search(&sessions, summary, key)?;
+        let never = Policies::preset("never")?;
+        let bound = side_by_side(&sessions, |session| {
+            Score::from(&session.replay(&never, self.prices, summary))
+        });
+        Ok(Tuned::new(self, &sessions, known, &Score::sum(&bound), problems))
+    }
+
+    /// What results depend on, beside the points themselves.
+    fn key(&self, corpus: &Corpus, sessions: &[Prepared]) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(format!("{:?}", self.base.ranges()).as_bytes());
+        hasher.update(format!("{:?}", self.prices).as_bytes());
+        hasher.update(RatioTable::built_in_text().as_bytes());
+        for (path, size, hash) in corpus.hash_logs() {
+            hasher
+                .update(path.as_bytes())
+                .update(&size.to_le_bytes())
+                .update(&hash.unwrap_or_default());
+        }
+        for session in sessions {
+            hasher.update(session.id.as_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+
+    fn search(&self, sessions: &[Prepared], summary: Option<u64>, key: [u8; 32]) -> Result<Known> {
+        let mut known = self.resume(sessions.len(), key);
+        let order = shuffled(sessions, self.args.seed);
+        let mut alive = (0..self.points.len()).collect::<Vec<_>>();
+        let sizes = rounds(self.args.search, alive.len(), sessions.len());
+        let bar = progress(
+            sizes.len() as u64 * alive.len() as u64,
+            self.args.input.quiet,
+            "{pos} of {len} replays, {eta} left, {msg}",
+        );
+        for (round, &size) in sizes.iter().enumerate() {
+            let chosen = &order[..size];
+            for batch in alive.chunks(BATCH) {
+                let jobs = batch
+                    .iter()
+                    .flat_map(|policy| chosen.iter().map(move |session| (*policy, *session)));
+                let open = jobs
+                    .filter(|(policy, session)| known[*policy][*session].is_none())
+                    .collect::<Vec<_>>();
+                let scores = side_by_side(&open, |(policy, session)| {
+                    Score::from(&sessions[*session].replay(&self.policies[*policy], self.prices, summary))
+                });
+                for ((policy, session), score) in std::iter::zip(open, scores) {
+                    known[policy][session] = Some(score);
+                }
+                bar.inc(batch.len() as u64);
+                bar.set_message(self.best_so_far(&known, &alive, chosen));
+                self.keep(&known, key)?;
+            }
+            if round + 1 < sizes.len() {
+                let totals = alive
+                    .iter()
+                    .map(|policy| total(&known[*policy], chosen))
+                    .collect::<Vec<_>>();
+                alive = survivors(&alive, &totals, self.args.miss_cost);
+            }
+        }
+        bar.finish_and_clear();
+        Ok(known)
+    }
+
+    fn best_so_far(&self, known: &Known, alive: &[usize], chosen: &[usize]) -> String {
+        let done = alive
+            .iter()
+            .filter(|policy| chosen.iter().all(|session| known[**policy][*session].is_some()));
+        let objective = |policy: &usize| total(&known[*policy], chosen).objective(self.args.miss_cost);
+        let best = done.min_by(|a, b| objective(a).total_cmp(&objective(b)));
+        best.map_or_else(String::new, |policy| format!("best: {}", self.points[*policy].name()))
+    }
+
+    /// What an earlier run over the same logs found out.
+    fn resume(&self, sessions: usize, key: [u8; 32]) -> Known {
+        let nothing = || vec![None; sessions];
+        let kept = self.folder.and_then(|folder| std::fs::read(folder.join("scores")).ok());
+        let kept = kept
+            .and_then(|bytes| postcard::from_bytes::<Kept>(&bytes).ok())
+            .filter(|kept| kept.key == key);
+        let mut scores = kept.map(|kept| kept.scores).unwrap_or_default();
+        let known = self
+            .points
+            .iter()
+            .map(|point| scores.remove(&point.name()).filter(|list| list.len() == sessions));
+        known.map(|known| known.unwrap_or_else(nothing)).collect()
+    }
+
+    fn keep(&self, known: &Known, key: [u8; 32]) -> Result<()> {
+        let Some(folder) = self.folder else { return Ok(()) };
+        let scores = std::iter::zip(self.points, known).map(|(point, scores)| (point.name(), scores.clone()));
+        let kept = Kept {
+            key,
+            scores: scores.collect(),
+        };
+        let bytes = postcard::to_allocvec(&kept).context("writing down what was found out")?;
+        Ok(atomic::write(&folder.join("scores"), true, &bytes)?)
+    }
+}
+
+/// Sessions in an order that depends on their names and the seed alone.
+fn shuffled(sessions: &[Prepared], seed: u64) -> Vec<usize> {
+    let mut order = (0..sessions.len()).collect::<Vec<_>>();
+    order.sort_by_key(|at| {
+        (
+            xxhash_rust::xxh3::xxh3_64_with_seed(sessions[*at].id.as_bytes(), !seed),
+            *at,
+        )
+    });
+    order
+}
+
+fn total(scores: &[Option<Score>], sessions: &[usize]) -> Score {
+    Score::sum(sessions.iter().filter_map(|session| scores[*session].as_ref()))
+}
+
+/// One policy of the sweep, as it came out.
+#[derive(Clone)]
+pub(super) struct PointRow {
+    number: usize,
+    name: String,
+    score: Score,
+    present: Score,
+    sessions: usize,
+    objective: f64,
+    on_front: bool,
+}
+
+pub(super) const POINT_COLUMNS: &[Column<PointRow>] = &[
+    column(
+        "point",
+        "No.",
+        Unit::Count,
+        InTable::Never,
+        "Number of the policy; 0 is the present one.",
+        |row| row.number.into(),
+    ),
+    column(
+        "policy",
+        "Policy",
+        Unit::Text,
+        InTable::Always,
+        "What is set; `as it is` for the present policy.",
+        |row| row.name.as_str().into(),
+    ),
+    column(
+        "sessions",
+        "Sessions",
+        Unit::Count,
+        InTable::Never,
+        "Sessions that it was replayed on.",
+        |row| row.sessions.into(),
+    ),
+    column(
+        "cost_micro_usd",
+        "Cost",
+        Unit::MicroUsd,
+        InTable::Always,
+        "Simulated cost, calls beside the conversation included.",
+        |row| micro_usd(row.score.cost).into(),
+    ),
+    column(
+        "saved_share",
+        "Saved",
+        Unit::Share,
+        InTable::Always,
+        "Share of the present policy's cost that it saves; negative if it costs more.",
+        |row| {
+            (row.present.cost > 0)
+                .then(|| 1.0 - row.score.dollars() / row.present.dollars())
+                .into()
+        },
+    ),
+    column(
+        "misses",
+        "Misses",
+        Unit::Count,
+        InTable::Always,
+        "Uses of what was no longer in the window, files that came back not credited.",
+        |row| row.score.misses.into(),
+    ),
+    column(
+        "misses_credited",
+        "credited",
+        Unit::Count,
+        InTable::Always,
+        "The same, files that came back credited.",
+        |row| row.score.misses_credited.into(),
+    ),
+    column(
+        "misses_per_100_calls",
+        "per 100",
+        Unit::Ratio,
+        InTable::Never,
+        "Misses in 100 calls, not credited.",
+        |row| row.score.misses_per_100().into(),
+    ),
+    column(
+        "at_risk_hit_share",
+        "At-risk hits",
+        Unit::Share,
+        InTable::IfRoom,
+        "Share of uses 20,000 tokens or more away that hit, not credited.",
+        |row| row.score.at_risk_hits().into(),
+    ),
+    column(
+        "compactions",
+        "Compact",
+        Unit::Count,
+        InTable::Always,
+        "Compactions.",
+        |row| row.score.compactions.into(),
+    ),
+    column(
+        "model_calls",
+        "Calls",
+        Unit::Count,
+        InTable::Never,
+        "Model calls beside the conversation.",
+        |row| row.score.model_calls.into(),
+    ),
+    column(
+        "mean_window",
+        "Window",
+        Unit::Tokens,
+        InTable::Always,
+        "Mean window.",
+        |row| (row.score.mean_window().round() as u64).into(),
+    ),
+    column(
+        "blocked_calls",
+        "Blocked",
+        Unit::Count,
+        InTable::Never,
+        "Calls that could not have been made.",
+        |row| row.score.blocked.into(),
+    ),
+    column(
+        "objective_usd",
+        "Weighed",
+        Unit::Ratio,
+        InTable::Never,
+        "Cost in dollars plus misses (in the middle of their interval) and blocked calls at --miss-cost.",
+        |row| row.objective.into(),
+    ),
+    column(
+        "on_front",
+        "Front",
+        Unit::Flag,
+        InTable::Never,
+        "Whether no other policy beats it in everything.",
+        |row| row.on_front.into(),
+    ),
+];
+
+/// Everything that was found out.
+struct Tuned {
+    points: Vec<Point>,
+    rows: Vec<PointRow>,
+    /// Rows of the front, cheapest first.
+    front: Vec<usize>,
+    flips: Vec<Step>,
+    choice: Option<Choice>,
+    advice: Json,
+    never: Score,
+    sessions: usize,
+    reached: usize,
+    problems: Vec<Problem>,
+}
+
+impl Tuned {
+    fn new(tuner: &Tuner<'_>, sessions: &[Prepared], known: Known, never: &Score, problems: Vec<Problem>) -> Tuned {
+        let whole = (0..known.len())
+            .filter(|policy| known[*policy].iter().all(Option::is_some))
+            .collect::<Vec<_>>();
+        let scores = whole
+            .iter()
+            .map(|policy| known[*policy].iter().flatten().copied().collect::<Vec<_>>())
+            .collect::<Vec<_>>();
+        let totals = scores.iter().map(Score::sum).collect::<Vec<_>>();
+        let front = pareto(&totals);
+        let miss_cost = tuner.args.miss_cost;
+        let rows = whole.iter().enumerate().map(|(at, policy)| PointRow {
+            number: *policy,
+            name: tuner.points[*policy].name(),
+            score: totals[at],
+            present: totals[0],
+            sessions: sessions.len(),
+            objective: totals[at].objective(miss_cost),
+            on_front: front.contains(&at),
+        });
+        let rows = rows.collect::<Vec<_>>();
+        let names = sessions.iter().map(|session| session.id.clone()).collect::<Vec<_>>();
+        let rigour = Rigour {
+            miss_cost,
+            folds: tuner.args.folds,
+            resamples: tuner.args.resamples,
+            seed: tuner.args.seed,
+        };
+        let choice = choose(&scores, &names, &rigour);
+        let best = choice.as_ref().map_or(0, |choice| whole[choice.best]);
+        let policy = tuner.policies[best].of(None);
+        let told = advice(&tuner.points[best], policy, 200_000);
+        let advice = told.iter().map(|advice| {
+            let setting = advice
+                .setting
+                .as_ref()
+                .map(|(name, value)| json!({"name": name, "value": value}));
+            json!({"key": advice.key, "setting": setting, "note": advice.note})
+        });
+        Tuned {
+            reached: (0..sessions.len())
+                .filter(|at| scores.iter().any(|scores| scores[*at].compactions > 0))
+                .count(),
+            advice: advice.collect(),
+            flips: flips(&totals),
+            points: whole.iter().map(|policy| tuner.points[*policy].clone()).collect(),
+            rows,
+            front,
+            choice,
+            never: *never,
+            sessions: sessions.len(),
+            problems,
+        }
+    }
+
+    fn save(&self, folder: &Path, args: &TuneArgs) -> Result<()> {
+        let front = self.front.iter().map(|at| self.rows[*at].clone()).collect::<Vec<_>>();
+        for (name, rows) in [("points.csv", &self.rows), ("front.csv", &front)] {
+            atomic::write_with(&folder.join(name), args.force, |out| {
+                sheet(rows).write(Format::Csv, Look::default(), out)
+            })?;
+        }
+        let text = serde_json::to_string_pretty(&self.recommendation(args))? + "\n";
+        atomic::write(&folder.join("recommendation.json"), args.force, text.as_bytes())?;
+        Ok(())
+    }
+
+    fn recommendation(&self, args: &TuneArgs) -> Json {
+        let interval =
+            |interval: &Interval| json!({"share": interval.middle, "low": interval.low, "high": interval.high});
+        let name = |at: usize| self.rows[at].name.clone();
+        let flips = self
+            .flips
+            .iter()
+            .map(|step| json!({"from": name(step.from), "to": name(step.to), "usd_per_miss": step.dollars_per_miss}));
+        let choice = self.choice.as_ref().map(|choice| {
+            json!({
+                "best": name(choice.best),
+                "settings": self.points[choice.best].settings.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
+                "holds": choice.holds(),
+                "saved_on_all_sessions": interval(&choice.in_sample),
+                "saved_on_held_out_sessions": interval(&choice.held_out),
+                "folds": choice.folds,
+                "folds_that_agree": choice.agreeing_folds,
+            })
+        });
+        json!({
+            "schema_version": SCHEMA_VERSION,
+            "miss_cost_usd": args.miss_cost,
+            "seed": args.seed,
+            "sessions": self.sessions,
+            "sessions_that_compact": self.reached,
+            "policies": self.rows.len(),
+            "choice": choice,
+            "client_settings": if self.choice.as_ref().is_some_and(Choice::holds) { self.advice.clone() } else { Json::Null },
+            "flips": flips.collect::<Vec<_>>(),
+            "front": self.front.iter().map(|at| name(*at)).collect::<Vec<_>>(),
+            "bounds": {
+                "never": {
+                    "cost_micro_usd": micro_usd(self.never.cost),
+                    "misses": self.never.misses,
+                    "mean_window": self.never.mean_window().round(),
+                },
+            },
+            "limits": {"open_loop": true},
+        })
+    }
+
+    fn write(&self, args: &TuneArgs, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        match args.format {
+            Format::Table => self.write_text(args, out, look),
+            Format::Json => {
+                let mut document = self.recommendation(args);
+                document["points"] = sheet(&self.rows).to_json();
+                serde_json::to_writer_pretty(&mut *out, &document)?;
+                writeln!(out)
+            }
+            format => sheet(&self.rows).write(format, look, out),
+        }
+    }
+
+    fn write_text(&self, args: &TuneArgs, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        writeln!(
+            out,
+            "{} policies on {} sessions, of which {} compact under any of them.\n",
+            grouped(self.rows.len() as u64),
+            grouped(self.sessions as u64),
+            grouped(self.reached as u64)
+        )?;
+        let mut shown = self.front.clone();
+        if !shown.contains(&0) {
+            shown.push(0);
+        }
+        let best = self.choice.as_ref().map_or(0, |choice| choice.best);
+        shown.sort_by(|a, b| self.rows[*a].score.cost.cmp(&self.rows[*b].score.cost).then(a.cmp(b)));
+        let most = if args.top == 0 { shown.len() } else { args.top };
+        let left_out = shown.len().saturating_sub(most);
+        let keep = |at: &usize| *at == 0 || *at == best;
+        let must = shown.iter().filter(|at| keep(at)).count();
+        let step = (shown.len().saturating_sub(must))
+            .div_ceil(most.saturating_sub(must).max(1))
+            .max(1);
+        let mut others = 0;
+        shown.retain(|at| {
+            others += usize::from(!keep(at));
+            keep(at) || (others - 1) % step == 0
+        });
+        let rows = shown.iter().map(|at| self.rows[*at].clone()).collect::<Vec<_>>();
+        sheet(&rows).write(Format::Table, look, out)?;
+        if left_out > 0 {
+            writeln!(
+                out,
+                "Of the {} policies on the front; --top 0 shows all.",
+                self.front.len()
+            )?;
+        }
+        writeln!(
+            out,
+            "Bound: without any compaction {}, no miss, a mean window of {} tokens.\n",
+            super::words::dollars(Some(micro_usd(self.never.cost))),
+            grouped(self.never.mean_window().round() as u64)
+        )?;
+        self.write_choice(args, out)?;
+        self.write_flips(out)?;
+        writeln!(
+            out,
+            "Open loop: recorded messages are taken as they came. Wrong edits and lost\n  reasoning after a compaction are not in these dollars, which favours low\n  thresholds."
+        )
+    }
+
+    fn write_choice(&self, args: &TuneArgs, out: &mut dyn Write) -> io::Result<()> {
+        let Some(choice) = &self.choice else { return Ok(()) };
+        let told = |interval: &Interval| {
+            format!(
+                "{:.1} % [{:.1}, {:.1}]",
+                100.0 * interval.middle,
+                100.0 * interval.low,
+                100.0 * interval.high
+            )
+        };
+        let best = &self.rows[choice.best];
+        if choice.best == 0 {
+            return writeln!(
+                out,
+                "Keep what you have: at ${} a miss nothing that was tried is better on these\n  sessions together.\n",
+                args.miss_cost
+            );
+        }
+        if !choice.holds() {
+            return writeln!(
+                out,
+                "No difference shown at ${} a miss. The best on all sessions, {},\n  saves {} there, but choosing on some sessions saves\n  {} on the others.\n",
+                args.miss_cost,
+                best.name,
+                told(&choice.in_sample),
+                told(&choice.held_out)
+            );
+        }
+        writeln!(
+            out,
+            "Recommended at ${} a miss: {}\n  saves {} of cost and misses on these sessions,\n  {} on sessions that had no say ({} of {} folds agree).",
+            args.miss_cost,
+            best.name,
+            told(&choice.in_sample),
+            told(&choice.held_out),
+            choice.agreeing_folds,
+            choice.folds
+        )?;
+        for advice in self.advice.as_array().into_iter().flatten() {
+            let note = advice["note"].as_str().unwrap_or_default();
+            match (advice["setting"]["name"].as_str(), advice["setting"]["value"].as_str()) {
+                (Some(name), Some(value)) => writeln!(out, "  settings.json: {name} = {value}\n    ({note})")?,
+                _ => writeln!(out, "  {}: {note}", advice["key"].as_str().unwrap_or_default())?,
+            }
+        }
+        writeln!(out)
+    }
+
+    fn write_flips(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.flips.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "Where the choice flips, as a miss gets dearer:")?;
+        writeln!(out, "  {:>10}  {}", "cheapest", self.rows[self.flips[0].from].name)?;
+        for step in &self.flips {
+            let price = format!("above ${:.2}", step.dollars_per_miss.max(0.0));
+            writeln!(out, "  {price:>10}  {}", self.rows[step.to].name)?;
+        }
+        writeln!(out)
+    }
+}
+
+fn sheet(rows: &[PointRow]) -> Sheet<'_, PointRow> {
+    Sheet {
+        schema_version: SCHEMA_VERSION,
+        columns: POINT_COLUMNS,
+        rows,
+        total: None,
+    }
+}

@@ -1,0 +1,156 @@
+//! `backcast tune`: sweeps that can be trusted.
+
+use crate::fixture::{Fixture, corpus};
+use serde_json::Value;
+use std::path::Path;
+
+/// A window small enough for the bundled sessions to reach its threshold.
+const SMALL: [&str; 2] = ["--policy=client-2.1.30", "--set=window.tokens=70000"];
+
+fn tune(fixture: &Fixture, more: &[&str]) -> Value {
+    let mut args = vec!["tune".into(), corpus().into_os_string(), "-f".into(), "json".into()];
+    args.extend(SMALL.iter().chain(more).map(Into::into));
+    fixture.run(args).success().json()
+}
+
+#[test]
+fn a_point_of_a_sweep_is_that_policy_replayed_alone() {
+    let fixture = Fixture::new();
+    let document = tune(
+        &fixture,
+        &["--vary=window.percent=50,80", "--vary=micro.gap.on=true,false"],
+    );
+    let points = document["points"].as_array().unwrap();
+    assert_eq!(points.len(), 5);
+    assert!(
+        points
+            .iter()
+            .any(|point| point["model_calls"] != points[0]["model_calls"])
+    );
+    for point in points {
+        let mut args = vec!["replay".into(), corpus().into_os_string(), "-f".into(), "json".into()];
+        args.extend(SMALL.iter().map(Into::into));
+        args.push("--working-set".into());
+        let name = point["policy"].as_str().unwrap();
+        for setting in name.split(' ').filter(|setting| setting.contains('=')) {
+            args.extend(["--set".into(), setting.into()]);
+        }
+        let alone = fixture.run(args).success().json();
+        assert_eq!(point["cost_micro_usd"], alone["cost_micro_usd"], "{name}");
+        let boundaries = &alone["boundaries"];
+        let compactions = ["auto", "manual", "reactive"]
+            .iter()
+            .map(|cause| boundaries[cause].as_u64().unwrap())
+            .sum::<u64>();
+        assert_eq!(point["compactions"], compactions, "{name}");
+        assert_eq!(point["misses"], alone["working_set"]["misses"], "{name}");
+        assert_eq!(
+            point["misses_credited"], alone["working_set"]["misses_credited"],
+            "{name}"
+        );
+        assert_eq!(point["mean_window"], alone["window"]["mean"], "{name}");
+    }
+}
+
+fn files(folder: &Path) -> Vec<Vec<u8>> {
+    ["points.csv", "front.csv", "recommendation.json"]
+        .map(|name| std::fs::read(folder.join(name)).unwrap())
+        .to_vec()
+}
+
+#[test]
+fn the_same_bytes_for_any_threads_and_after_a_break() {
+    let fixture = Fixture::new();
+    let mut expected = None;
+    for (number, threads) in ["--threads=1", "--threads=4"].iter().enumerate() {
+        let out = fixture.path(format!("run-{number}"));
+        let out_text = out.to_str().unwrap();
+        tune(
+            &fixture,
+            &["--vary=window.percent=40..90:10", threads, "--out", out_text],
+        );
+        let found = files(&out);
+        assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{threads}");
+    }
+    // A run over fewer policies leaves behind what it found out, and a larger one takes it up.
+    let out = fixture.path("resumed");
+    let out_text = out.to_str().unwrap();
+    tune(&fixture, &["--vary=window.percent=40,60", "--out", out_text]);
+    let known = std::fs::metadata(out.join("scores")).unwrap().len();
+    tune(
+        &fixture,
+        &["--vary=window.percent=40..90:10", "--out", out_text, "--force"],
+    );
+    assert!(std::fs::metadata(out.join("scores")).unwrap().len() > known);
+    assert!(expected == Some(files(&out)));
+    let refused = fixture
+        .run([
+            "tune",
+            corpus().to_str().unwrap(),
+            "--vary=window.percent=40",
+            "--out",
+            out_text,
+        ])
+        .ended(2);
+    assert!(refused.stderr.contains("use --force"), "{}", refused.stderr);
+}
+
+#[test]
+fn every_search_keeps_the_best() {
+    let fixture = Fixture::new();
+    let best = |more: &[&str]| {
+        let document = tune(&fixture, &[&["--vary=window.percent=40..95:5"], more].concat());
+        document["choice"]["best"].as_str().unwrap().to_owned()
+    };
+    let grid = best(&[]);
+    assert_eq!(best(&["--search=halving"]), grid);
+    assert_eq!(best(&["--search=random", "--points=99"]), grid);
+    assert_eq!(
+        best(&["--search=random", "--points=5", "--seed=3"]),
+        best(&["--search=random", "--points=5", "--seed=3"])
+    );
+}
+
+#[test]
+fn bad_ranges_are_refused_at_once() {
+    let fixture = Fixture::new();
+    for (vary, words) in [
+        ("window.percent=", "no values"),
+        ("window.percent=1..9:0", "above 0"),
+        ("window.percent=9..1", "before it begins"),
+        ("window.percent=50..200:50", "at most 100"),
+        ("window.percnt=50", "did you mean `window.percent`?"),
+        ("window.buffer=1..100000", "more than 5000"),
+    ] {
+        let run = fixture
+            .run(["tune", corpus().to_str().unwrap(), &format!("--vary={vary}")])
+            .ended(2);
+        assert!(run.stderr.contains(words), "{vary}: {}", run.stderr);
+    }
+    let logs = corpus();
+    let twice = [
+        "tune",
+        logs.to_str().unwrap(),
+        "--vary=window.buffer=1",
+        "--vary=window.buffer=2",
+    ];
+    assert!(fixture.run(twice).ended(2).stderr.contains("varied twice"));
+}
+
+#[test]
+fn the_screen_has_eighty_columns() {
+    let fixture = Fixture::new();
+    for miss_cost in ["0", "0.01", "5"] {
+        let mut args = vec![
+            "tune".to_owned(),
+            corpus().display().to_string(),
+            format!("--miss-cost={miss_cost}"),
+        ];
+        args.extend(SMALL.map(str::to_owned));
+        args.push("--vary=window.percent=40..95:5".to_owned());
+        let run = fixture.run(args).success();
+        for line in run.text().lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+}
