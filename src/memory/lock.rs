@@ -11,6 +11,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// How long a lock is waited for: a holder that is about to end, or a process it is just starting, which shares its open
+/// files for a moment. A run that writes takes longer.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How often it is tried meanwhile.
+const STEP: Duration = Duration::from_millis(20);
+
 /// The right to write, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
@@ -27,10 +34,15 @@ pub fn take(folder: &Path, now: Time) -> io::Result<Option<Lock>> {
         .read(true)
         .write(true)
         .open(&path)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(error)) => return Err(error),
+    let mut patience = PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if patience.is_zero() => return Ok(None),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        patience = patience.saturating_sub(STEP);
     }
     file.set_len(0)?;
     writeln!(

@@ -186,7 +186,6 @@ fn killed_at_any_point_every_file_is_whole_and_the_next_run_converges() {
             let is_whole = topic.kind().is_some() && text.ends_with('\n');
             assert!(is_whole || file == Path::new("MEMORY.md"), "{file:?}: {text}");
         }
-        // A child that another thread is just starting shares the open files of this process for a moment, locks included.
         while !apply(&folder, &restless()) {}
         while !sleep_over(&folder) {}
         let after = visible(&folder);
