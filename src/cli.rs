@@ -1,5 +1,7 @@
 //! The command line, as typed. What it means is worked out by the commands.
 
+pub mod memory;
+
 use crate::input::bytes::Io;
 use crate::metrics::usage::By;
 use crate::output::Format;
@@ -45,6 +47,8 @@ pub enum Command {
     Audit(AuditArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
+    /// A directory of memories: asked, consolidated, checked.
+    Memory(memory::MemoryArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
     Tune(TuneArgs),
     /// Shows the policy in force.

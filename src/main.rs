@@ -9,6 +9,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match commands::run(cli) {
         Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::Found) => ExitCode::from(1),
         Ok(Ending::InputLost) => ExitCode::from(3),
         Err(error) if commands::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

@@ -8,6 +8,7 @@ mod compare;
 mod config;
 #[cfg(test)]
 mod documented;
+mod memory;
 mod policy;
 mod reading;
 mod replay;
@@ -28,6 +29,8 @@ use std::io::{self, Write};
 pub enum Ending {
     /// All is well.
     Done,
+    /// A check found something.
+    Found,
     /// `--strict`, and some input was lost or skipped.
     InputLost,
 }
@@ -39,6 +42,7 @@ pub fn run(cli: Cli) -> Result<Ending> {
         Command::Audit(args) => audit::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Memory(args) => memory::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Synth(args) => synth::run(&args),

@@ -16,6 +16,8 @@ mod fixture;
 mod garbage;
 mod hostile;
 mod live;
+mod memdir;
+mod memory;
 mod odd_sessions;
 mod policy;
 mod replay;

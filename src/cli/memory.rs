@@ -1,0 +1,184 @@
+//! The command line of `memory`, as typed.
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Arguments of `memory`.
+#[derive(Debug, Args)]
+pub struct MemoryArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: MemoryWhat,
+}
+
+/// What `memory` does.
+#[derive(Debug, Subcommand)]
+pub enum MemoryWhat {
+    /// Finds the memories that help with a query; none is a good answer.
+    Recall(RecallArgs),
+    /// Consolidates: merges what says the same, settles contradictions, retires what is old. Nothing is lost.
+    Dream(DreamArgs),
+    /// Brings files back to how they were before a run.
+    Undo(UndoArgs),
+    /// Prints the memory section of a system prompt, with the index, and the instruction files.
+    Prompt(PromptArgs),
+    /// Says what is wrong with a memory directory; status 1 if anything is.
+    Check(CheckArgs),
+    /// Lists the memories.
+    List(ListArgs),
+}
+
+/// Which directory.
+#[derive(Debug, Args)]
+pub struct DirArgs {
+    /// Memory directory. Without it: CLAUDE_COWORK_MEMORY_PATH_OVERRIDE, the user's settings (never those committed in a
+    /// repository), then `projects/SLUG/memory` in the client's home, by the root of the repository.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// How answers are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Shape {
+    /// For people and prompts
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+}
+
+/// How findings are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum CheckShape {
+    /// A line for each
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+    /// Annotations for GitHub
+    Github,
+}
+
+/// Arguments of `memory recall`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Memories are ranked by the words of the query: in name, description and text, by how rare they are, how close together they
+stand, and by stems and other words for the same. If the best memories hold hardly any of what the query asks for, and not
+its sharpest word, the answer is empty (--fit). Queries of one word are not answered.
+
+Examples:
+  backcast memory recall \"how do we run the integration tests\"
+  backcast memory recall --queries prompts.jsonl    an answer a line, {\"id\", \"query\", \"selected\"}")]
+pub struct RecallArgs {
+    /// What it is about.
+    #[arg(required_unless_present = "queries", value_name = "QUERY")]
+    pub query: Option<String>,
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// Answers many: a JSON object a line, `{\"id\", \"text\"}`; `-` is standard input. Writes a JSON object a line.
+    #[arg(long, value_name = "FILE", conflicts_with = "query")]
+    pub queries: Option<PathBuf>,
+    /// Most memories in an answer.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub most: usize,
+    /// How many files are looked at, the newest first; 0 for all.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub max_files: usize,
+    /// Share of a query's weight that must be there when its sharpest word is not; 0 never abstains.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.15)]
+    pub fit: f64,
+    /// A file that this session was shown or has read; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub surfaced: Vec<String>,
+    /// A tool in use: its usage docs are left out, warnings about it are not. May be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub tool: Vec<String>,
+    /// Bytes that the session has left for memories.
+    #[arg(long, value_name = "BYTES", default_value_t = 60_000)]
+    pub budget: usize,
+    /// How the answer is written.
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: Shape,
+}
+
+/// Arguments of `memory dream`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Runs when a day has gone by since the last one and five sessions have newer transcripts; otherwise it says why not and ends
+with status 0. What leaves the directory goes to `.archive` with the reason; `memory undo` brings it back.")]
+pub struct DreamArgs {
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// Show what would change as a diff, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Whether or not it is time.
+    #[arg(long)]
+    pub force: bool,
+    /// Folder of the transcripts that count as sessions [default: the folder above the directory].
+    #[arg(long, value_name = "DIR")]
+    pub transcripts: Option<PathBuf>,
+    /// Least hours since the last one.
+    #[arg(long, value_name = "HOURS", default_value_t = 24, value_parser = clap::value_parser!(i64).range(0..=100_000))]
+    pub hours: i64,
+    /// Least number of sessions with newer transcripts.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub sessions: usize,
+    /// Days after which a project fact that was said once leaves.
+    #[arg(long, value_name = "DAYS", default_value_t = 180, value_parser = clap::value_parser!(i64).range(1..=100_000))]
+    pub prune_days: i64,
+}
+
+/// Arguments of `memory undo`.
+#[derive(Debug, Args)]
+pub struct UndoArgs {
+    /// Which run [default: the last one].
+    pub run: Option<String>,
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// List the runs instead.
+    #[arg(long)]
+    pub list: bool,
+    /// Show what would change as a diff, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Arguments of `memory prompt`.
+#[derive(Debug, Args)]
+pub struct PromptArgs {
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// A file that is being worked on: instruction files in the folders above it are added. May be given several times.
+    #[arg(long, value_name = "PATH")]
+    pub touched: Vec<PathBuf>,
+    /// Only the section about the memory.
+    #[arg(long)]
+    pub memory_only: bool,
+}
+
+/// Arguments of `memory check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// How findings are written.
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: CheckShape,
+}
+
+/// Arguments of `memory list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// How the list is written.
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: Shape,
+}

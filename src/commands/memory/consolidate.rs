@@ -1,0 +1,140 @@
+//! `backcast memory dream` and `backcast memory undo`.
+
+use super::{folder, now};
+use crate::cli::memory::{DreamArgs, UndoArgs};
+use crate::commands::{Ending, print};
+use crate::memory::change::{Action, Change, diff};
+use crate::memory::dream::{self, Rules};
+use crate::memory::lock;
+use crate::memory::memdir::Memdir;
+use crate::session::log::Time;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+
+/// Runs `dream`.
+pub fn dream(args: &DreamArgs) -> Result<Ending> {
+    let memdir = folder::existing(&args.dir)?;
+    let now = now();
+    let rules = Rules {
+        hours: args.hours,
+        sessions: args.sessions,
+        prune_days: args.prune_days,
+        ..Rules::default()
+    };
+    if args.dry_run {
+        let dreamt = sleep(&memdir, &rules, now)?;
+        tell_proposals(&dreamt.proposals);
+        return print(diff(&dreamt.changes).as_bytes());
+    }
+    if !args.force {
+        let transcripts = args.transcripts.as_deref().or_else(|| memdir.root().parent());
+        if let Some(gate) = gate(&memdir, &rules, transcripts, now)? {
+            eprintln!("not yet: {gate}; --force runs anyway");
+            return Ok(Ending::Done);
+        }
+    }
+    let Some(lock) = memdir.lock(now)? else {
+        eprintln!("not now: another run is writing there");
+        return Ok(Ending::Done);
+    };
+    let Some(consolidation) = lock::consolidate(memdir.root(), now).context("the consolidation lock")? else {
+        eprintln!("not now: another consolidation is running");
+        return Ok(Ending::Done);
+    };
+    let dreamt = sleep(&memdir, &rules, now)?;
+    let run = memdir.commit(&lock, "dream", now, &dreamt.changes)?;
+    consolidation.done(now).context("the consolidation lock")?;
+    tell_proposals(&dreamt.proposals);
+    tell(&dreamt.changes, run.as_deref());
+    Ok(Ending::Done)
+}
+
+/// What would change.
+fn sleep(memdir: &Memdir, rules: &Rules, now: Time) -> Result<dream::Dream> {
+    let (snapshot, passed) = memdir.read()?;
+    for passed in &passed {
+        eprintln!("{}: {}", passed.file, passed.why);
+    }
+    Ok(dream::dream(&snapshot, rules, now, &|text, _| text.to_owned()))
+}
+
+/// Whether it is time, cheapest question first.
+fn gate(memdir: &Memdir, rules: &Rules, transcripts: Option<&Path>, now: Time) -> Result<Option<dream::Gate>> {
+    let last = lock::last_consolidation(memdir.root());
+    if let Some(gate) = rules.time_gate(last, memdir.last_scan(), now) {
+        return Ok(Some(gate));
+    }
+    memdir.note_scan()?;
+    let newer = transcripts.map_or(0, |folder| newer_sessions(folder, last));
+    Ok(rules.session_gate(newer))
+}
+
+/// Sessions are the logs directly in the folder; those of sub-agents lie deeper.
+fn newer_sessions(folder: &Path, last: Option<Time>) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_newer = |entry: &std::fs::DirEntry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_log = [".jsonl", ".jsonl.gz", ".jsonl.zst"]
+            .iter()
+            .any(|ending| name.ends_with(ending));
+        let modified = entry
+            .metadata()
+            .ok()
+            .and_then(|found| found.modified().ok())
+            .and_then(lock::millis);
+        is_log && !name.starts_with("agent-") && modified > last
+    };
+    entries.filter(is_newer).count()
+}
+
+/// Runs `undo`.
+pub fn undo(args: &UndoArgs) -> Result<Ending> {
+    let memdir = folder::existing(&args.dir)?;
+    if args.list {
+        let mut out = String::new();
+        for journal in memdir.journals() {
+            out.push_str(&format!(
+                "{} {} {} files, {}\n",
+                journal.run,
+                journal.verb,
+                journal.changes.len(),
+                journal.time
+            ));
+            for entry in &journal.changes {
+                out.push_str(&format!("  {} {}: {}\n", entry.action, entry.file, entry.reason));
+            }
+        }
+        return print(out.as_bytes());
+    }
+    let now = now();
+    let Some(lock) = memdir.lock(now)? else {
+        bail!("another run is writing there; try again")
+    };
+    let (run, changes, kept) = memdir.undo(args.run.as_deref())?;
+    for file in &kept {
+        eprintln!("{file}: changed since run {run}; left as it is");
+    }
+    if args.dry_run {
+        return print(diff(&changes).as_bytes());
+    }
+    let undone = memdir.commit(&lock, "undo", now, &changes)?;
+    tell(&changes, undone.as_deref());
+    Ok(Ending::Done)
+}
+
+fn tell(changes: &[Change], run: Option<&str>) {
+    for change in changes.iter().filter(|change| change.action != Action::Index) {
+        eprintln!("{} {}: {}", change.action.name(), change.file, change.reason);
+    }
+    match run {
+        Some(run) => eprintln!("run {run}; `backcast memory undo {run}` takes it back"),
+        None => eprintln!("nothing to do"),
+    }
+}
+
+fn tell_proposals(proposals: &[dream::Proposal]) {
+    for proposal in proposals {
+        eprintln!("look at {} and {}: {}", proposal.file, proposal.other, proposal.about);
+    }
+}

@@ -1,0 +1,78 @@
+//! Which directory a command works on: what was named, or what the client would use here.
+
+use crate::cli::memory::DirArgs;
+use crate::commands::reading::client_home;
+use crate::memory::memdir::Memdir;
+use crate::memory::place::{Place, Surroundings, place};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The path of the directory.
+pub fn path(args: &DirArgs) -> Result<PathBuf> {
+    if let Some(path) = &args.dir {
+        // A person may name a folder relative to where they are; settings may not.
+        return std::path::absolute(path).with_context(|| path.display().to_string());
+    }
+    let current = std::env::current_dir().context("the current folder")?;
+    let project = project_root(&current);
+    let home = client_home();
+    let own = home
+        .iter()
+        .map(|home| home.join("settings.json"))
+        .chain([project.join(".claude/settings.local.json")]);
+    let around = Surroundings {
+        variable: &|name| std::env::var(name).ok(),
+        own_settings: &own.filter_map(|path| settings(&path)).collect::<Vec<_>>(),
+        committed_settings: &settings(&project.join(".claude/settings.json"))
+            .into_iter()
+            .collect::<Vec<_>>(),
+        home: home.as_deref(),
+        project: &project,
+    };
+    match place(&around) {
+        Place::At(path) => Ok(path),
+        Place::Off(switch) => bail!("memory is switched off ({switch})\n  hint: name a directory with --dir"),
+        Place::Refused(path, why) => bail!("{path} {why}: not a place for memories"),
+        Place::Nowhere => bail!("no home folder to look for memories in\n  hint: name a directory with --dir"),
+    }
+}
+
+/// The directory, which must be there.
+pub fn existing(args: &DirArgs) -> Result<Memdir> {
+    let path = path(args)?;
+    Memdir::open(&path)?.with_context(|| format!("{}: no memories there", path.display()))
+}
+
+fn settings(path: &Path) -> Option<Value> {
+    std::fs::read(path)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+}
+
+/// The root of the repository around a folder; of a worktree, that of the main one, so that all share one memory. Without a
+/// repository the folder itself.
+pub fn project_root(current: &Path) -> PathBuf {
+    let current = current.canonicalize().unwrap_or_else(|_| current.to_path_buf());
+    for folder in current.ancestors() {
+        let git = folder.join(".git");
+        if git.is_dir() {
+            return folder.to_path_buf();
+        }
+        if git.is_file() {
+            return main_worktree(folder, &git).unwrap_or_else(|| folder.to_path_buf());
+        }
+    }
+    current
+}
+
+/// `.git` of a worktree is a file that names its folder inside the main one's `.git`; that names the common folder.
+fn main_worktree(folder: &Path, git: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(git).ok()?;
+    let own = folder.join(text.trim().strip_prefix("gitdir:")?.trim());
+    let common = own.join(std::fs::read_to_string(own.join("commondir")).ok()?.trim());
+    let common = common.canonicalize().ok()?;
+    (common.file_name()? == ".git")
+        .then(|| common.parent().map(Path::to_path_buf))
+        .flatten()
+}

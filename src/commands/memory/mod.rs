@@ -1,0 +1,121 @@
+//! `backcast memory`: a directory of memories, read, consolidated, asked and checked.
+
+mod consolidate;
+mod folder;
+mod prompt;
+mod recall;
+
+use super::{Ending, print};
+use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
+use crate::memory::check::{self, Finding};
+use crate::memory::index::Limits;
+use crate::memory::when;
+use crate::session::log::Time;
+use anyhow::Result;
+use serde_json::json;
+
+/// Runs it.
+pub fn run(args: &MemoryArgs) -> Result<Ending> {
+    match &args.what {
+        MemoryWhat::Recall(args) => recall::run(args),
+        MemoryWhat::Dream(args) => consolidate::dream(args),
+        MemoryWhat::Undo(args) => consolidate::undo(args),
+        MemoryWhat::Prompt(args) => prompt::run(args),
+        MemoryWhat::Check(args) => run_check(args),
+        MemoryWhat::List(args) => list(args),
+    }
+}
+
+/// The time, read once for each command.
+fn now() -> Time {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+fn run_check(args: &CheckArgs) -> Result<Ending> {
+    let memdir = folder::existing(&args.dir)?;
+    let (snapshot, passed) = memdir.read()?;
+    let findings = check::check(&snapshot, &passed, &Limits::default(), &|_| None);
+    let folder = args.dir.dir.as_deref().unwrap_or(memdir.root());
+    let prefix = format!("{}/", folder.display());
+    let text = match args.format {
+        CheckShape::Github => check::github(&findings, &prefix),
+        CheckShape::Text => findings.iter().map(|finding| plain(finding, &prefix)).collect(),
+        CheckShape::Json => {
+            let object = |finding: &Finding| {
+                json!({
+                    "file": finding.file,
+                    "line": finding.line,
+                    "fault": finding.fault.name(),
+                    "message": finding.message,
+                })
+            };
+            let findings = findings.iter().map(object).collect::<Vec<_>>();
+            format!("{}\n", json!({"schema_version": 1, "findings": findings}))
+        }
+    };
+    print(text.as_bytes())?;
+    eprintln!("{} memories, {} findings", snapshot.topics.len(), findings.len());
+    Ok(if findings.is_empty() {
+        Ending::Done
+    } else {
+        Ending::Found
+    })
+}
+
+fn plain(finding: &Finding, prefix: &str) -> String {
+    format!(
+        "{prefix}{}:{}: {}: {}\n",
+        finding.file,
+        finding.line,
+        finding.fault.name(),
+        finding.message
+    )
+}
+
+fn list(args: &ListArgs) -> Result<Ending> {
+    let memdir = folder::existing(&args.dir)?;
+    let (snapshot, passed) = memdir.read()?;
+    for passed in &passed {
+        eprintln!("{}: {}", passed.file, passed.why);
+    }
+    let now = now();
+    let kind = |topic: &crate::memory::topic::Topic| topic.kind().map_or("untyped", |kind| kind.name());
+    let text = match args.format {
+        Shape::Text => {
+            let line = |topic: &crate::memory::topic::Topic| {
+                let age = when::age(topic.last_said(), now);
+                format!(
+                    "- [{}] {} ({age}, said {}x): {}\n",
+                    kind(topic),
+                    topic.file,
+                    topic.confirmed(),
+                    topic.description()
+                )
+            };
+            snapshot.topics.iter().map(line).collect()
+        }
+        Shape::Json => {
+            let object = |topic: &crate::memory::topic::Topic| {
+                let source = |source: &crate::memory::kinds::Source| {
+                    json!({
+                        "session": source.session,
+                        "uuid": source.uuid,
+                        "time": source.time.and_then(when::timestamp),
+                    })
+                };
+                json!({
+                    "file": topic.file,
+                    "name": topic.name(),
+                    "description": topic.description(),
+                    "type": topic.kind().map(|kind| kind.name()),
+                    "confirmed": topic.confirmed(),
+                    "last_said": when::timestamp(topic.last_said()),
+                    "sources": topic.sources().iter().map(source).collect::<Vec<_>>(),
+                })
+            };
+            let memories = snapshot.topics.iter().map(object).collect::<Vec<_>>();
+            format!("{}\n", json!({"schema_version": 1, "memories": memories}))
+        }
+    };
+    print(text.as_bytes())
+}

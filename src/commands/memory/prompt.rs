@@ -1,0 +1,104 @@
+//! `backcast memory prompt`.
+
+use super::folder;
+use crate::cli::memory::PromptArgs;
+use crate::commands::reading::client_home;
+use crate::commands::{Ending, print};
+use crate::memory::index::Limits;
+use crate::memory::memdir::Memdir;
+use crate::memory::prompt::{Files, Roots, instructions, section};
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+
+/// Bigger files are no instructions.
+const BIGGEST: u64 = 4 << 20;
+
+/// Runs it.
+pub fn run(args: &PromptArgs) -> Result<Ending> {
+    let mut text = String::new();
+    if !args.memory_only {
+        let current = std::env::current_dir().context("the current folder")?;
+        let current = current.canonicalize().unwrap_or(current);
+        let (home, client) = (std::env::home_dir(), client_home());
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let project = current
+            .ancestors()
+            .find(|folder| folder.join(".git").exists())
+            .unwrap_or(&current);
+        let roots = Roots {
+            managed: managed(),
+            client: client.as_deref(),
+            home: home.as_deref(),
+            project,
+            current: &current,
+            touched: &args.touched.iter().map(absolute).collect::<Vec<_>>(),
+        };
+        for found in instructions(
+            &roots,
+            &Files {
+                read: &read,
+                list: &list,
+            },
+        ) {
+            let by = found
+                .included_by
+                .map(|path| format!(", included by {}", path.display()))
+                .unwrap_or_default();
+            text.push_str(&format!(
+                "# {} ({}{by})\n\n{}\n\n",
+                found.path.display(),
+                found.origin.name(),
+                found.text
+            ));
+        }
+    }
+    let path = folder::path(&args.dir)?;
+    let snapshot = match Memdir::open(&path)? {
+        Some(memdir) => memdir.read()?.0,
+        None => Default::default(),
+    };
+    let extra = std::env::var("CLAUDE_COWORK_MEMORY_EXTRA_GUIDELINES").ok();
+    let limits = Limits::default();
+    text.push_str(&section(
+        &path.display().to_string(),
+        snapshot.index.as_deref(),
+        extra.as_deref(),
+        &limits,
+    ));
+    if let Some(team) = &snapshot.team_index {
+        text.push_str("\n## team/MEMORY.md\n\n");
+        text.push_str(&crate::memory::index::loaded(team, &limits));
+    }
+    print(text.as_bytes())
+}
+
+/// Where an organisation puts its file.
+fn managed() -> &'static Path {
+    Path::new(match std::env::consts::OS {
+        "macos" => "/Library/Application Support/ClaudeCode/CLAUDE.md",
+        "windows" => "C:\\ProgramData\\ClaudeCode\\CLAUDE.md",
+        _ => "/etc/claude-code/CLAUDE.md",
+    })
+}
+
+/// The text of a plain file; anything else says nothing.
+fn read(path: &Path) -> Option<String> {
+    let found = std::fs::metadata(path).ok()?;
+    if !found.is_file() || found.len() > BIGGEST {
+        return None;
+    }
+    std::fs::read_to_string(path).ok().filter(|text| !text.contains('\0'))
+}
+
+fn list(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let mut paths = entries
+        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
+        .collect::<Vec<_>>();
+    paths.sort();
+    paths
+}

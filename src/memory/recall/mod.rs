@@ -1,0 +1,580 @@
+//! Which memories help with a query: BM25 over name, description and text, with what is known of where the words stand.
+//!
+//! On top of BM25 a memory scores for the two neighbouring lines that hold most of the query, for words of the query that
+//! stand next to each other or close together, and for words that stand for those of the query. The words of asking count
+//! less. The answer is empty when the sharpest word of the query is missing and hardly any of its weight is there.
+//! Every one of these earned its place on public evaluation sets: docs/memory.md has the figures. Pure.
+
+mod select;
+
+pub use select::{Limits, Memory, Taken, excerpt, is_usage_of, is_worth_asking, pick};
+
+use super::words::{base, each_word, is_filler, related, stem};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// How the parts of a score are weighed. One setting for everything.
+#[derive(Debug, Clone, Copy)]
+pub struct Weights {
+    /// How soon more of the same word stops counting.
+    pub saturation: f64,
+    /// How much the length of a memory is held against it, 0 to 1.
+    pub length: f64,
+    /// Words of asking.
+    pub filler: f64,
+    /// Words that stand for those of the query.
+    pub related: f64,
+    /// Two words of the query next to each other.
+    pub neighbours: f64,
+    /// Two words of the query close together.
+    pub near: f64,
+    /// The best two lines.
+    pub passage: f64,
+    /// Share of the score that goes by how much of the query is there.
+    pub coverage: f64,
+    /// A word in the name or the description counts so often.
+    pub heading: u32,
+    /// Below this share of the query's weight, and without its sharpest word, nothing fits.
+    pub fit: f64,
+}
+
+impl Default for Weights {
+    fn default() -> Weights {
+        Weights {
+            saturation: 1.2,
+            length: 0.75,
+            filler: 0.5,
+            related: 0.6,
+            neighbours: 0.5,
+            near: 0.5,
+            passage: 1.0,
+            coverage: 0.5,
+            heading: 2,
+            fit: 0.15,
+        }
+    }
+}
+
+/// Words of a query beyond this many are not looked at: a pasted page asks for nothing in particular.
+const MOST_TERMS: usize = 64;
+
+/// In a small directory a word is as rare as it would be among so many: three memories say little about how words go.
+const FEWEST: usize = 50;
+
+/// Words this far apart are close together.
+const NEAR: u32 = 6;
+
+/// What a new line counts in words when distances are measured.
+const LINE_GAP: u32 = 3;
+
+/// Marks the end of a line among the words.
+const LINE_END: u32 = u32::MAX;
+
+/// Memories, ready to be asked.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// Words by their hash.
+    numbers: HashMap<u64, u32, BuildHasherDefault<Identity>>,
+    /// Base forms by number.
+    vocabulary: Vec<Box<str>>,
+    /// Numbers of the words that start with a letter.
+    by_letter: HashMap<char, Vec<u32>>,
+    documents: Vec<Document>,
+    /// Words in all documents.
+    total: u64,
+}
+
+#[derive(Debug)]
+struct Document {
+    /// Words by number, lines apart; heading first.
+    words: Vec<u32>,
+    /// Where the heading ends.
+    heading: usize,
+    length: u32,
+}
+
+/// A memory that fits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hit {
+    /// Which, in the order they were added.
+    pub document: usize,
+    /// How well; only comparable within one query.
+    pub score: f64,
+}
+
+impl Index {
+    /// Adds a memory. Its number is how many were added before it.
+    pub fn add(&mut self, heading: &str, text: &str) {
+        let mut words = Vec::with_capacity(text.len() / 8);
+        self.add_lines(heading, &mut words);
+        let heading = words.len();
+        self.add_lines(text, &mut words);
+        let length = words.iter().filter(|&&word| word != LINE_END).count() as u32;
+        self.total += u64::from(length);
+        self.documents.push(Document { words, heading, length });
+    }
+
+    fn add_lines(&mut self, text: &str, words: &mut Vec<u32>) {
+        for line in text.lines() {
+            let start = words.len();
+            each_word(line, |word| words.push(self.number(word)));
+            if words.len() > start {
+                words.push(LINE_END);
+            }
+        }
+    }
+
+    fn number(&mut self, word: &str) -> u32 {
+        let hash = xxhash_rust::xxh3::xxh3_64(word.as_bytes());
+        if let Some(&number) = self.numbers.get(&hash) {
+            return number;
+        }
+        let number = self.vocabulary.len() as u32;
+        self.numbers.insert(hash, number);
+        let form = base(word);
+        if let Some(letter) = form.chars().next() {
+            self.by_letter.entry(letter).or_default().push(number);
+        }
+        self.vocabulary.push(form.into());
+        number
+    }
+
+    /// How many memories there are.
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// The memories that fit, best first; equal ones in the order they were added. Empty if nothing fits.
+    pub fn ask(&self, query: &str, weights: &Weights) -> Vec<Hit> {
+        let question = Question::read(query, weights);
+        let places = self.places(&question);
+        let counts = self.count(&question, &places);
+        let sharpness = self.sharpness(&question, &counts);
+        let mut scored = Vec::new();
+        for (number, count) in counts.iter().enumerate() {
+            if count.own != 0 || count.related != 0 {
+                scored.push(self.score(number, count, &question, &places, &sharpness, weights));
+            }
+        }
+        scored.sort_by(|one, other| {
+            other
+                .score
+                .total_cmp(&one.score)
+                .then(one.document.cmp(&other.document))
+        });
+        if !fits(&scored, &sharpness, weights) {
+            return Vec::new();
+        }
+        scored
+            .iter()
+            .map(|scored| Hit {
+                document: scored.document,
+                score: scored.score,
+            })
+            .collect()
+    }
+
+    /// What every word of the vocabulary is to the question.
+    fn places(&self, question: &Question) -> Places {
+        let mut places = Places {
+            own: vec![0; self.vocabulary.len()],
+            related: vec![0; self.vocabulary.len()],
+        };
+        let mut mark = |wanted: &str, mark: &mut dyn FnMut(usize, &mut Places)| {
+            let letter = wanted.chars().next();
+            let numbers = letter
+                .and_then(|letter| self.by_letter.get(&letter))
+                .map_or(&[][..], Vec::as_slice);
+            for &number in numbers {
+                if stem(&self.vocabulary[number as usize]) == wanted {
+                    mark(number as usize, &mut places);
+                }
+            }
+        };
+        for (at, term) in question.terms.iter().enumerate() {
+            mark(&term.stem, &mut |number, places| places.own[number] = at as u8 + 1);
+            if term.weight >= 1.0 {
+                for other in related(&term.stem) {
+                    mark(other, &mut |number, places| places.related[number] |= 1 << at);
+                }
+            }
+        }
+        places
+    }
+
+    /// How often each term is in each memory.
+    fn count(&self, question: &Question, places: &Places) -> Vec<Count> {
+        let mut counts = Vec::with_capacity(self.documents.len());
+        for document in &self.documents {
+            let mut count = Count::default();
+            let mut before = 0_u8;
+            for &word in &document.words {
+                if word == LINE_END {
+                    before = 0;
+                    continue;
+                }
+                let own = places.own[word as usize];
+                count.own |= if own > 0 { 1 << (own - 1) } else { 0 };
+                count.related |= places.related[word as usize];
+                if let Some(pair) = question.pair(before, own) {
+                    count.neighbours |= 1 << pair;
+                }
+                before = own;
+            }
+            counts.push(count);
+        }
+        counts
+    }
+
+    /// What every term and pair of neighbours is worth: the rarer, the more.
+    fn sharpness(&self, question: &Question, counts: &[Count]) -> Sharpness {
+        let all = counts.len().max(FEWEST) as f64;
+        let inverse = |found: usize| (1.0 + (all - found as f64 + 0.5) / (found as f64 + 0.5)).ln();
+        let having = |which: &dyn Fn(&Count) -> bool| counts.iter().filter(|count| which(count)).count();
+        let mut sharpness = Sharpness::default();
+        for (at, term) in question.terms.iter().enumerate() {
+            let bit = 1_u64 << at;
+            let found = having(&|count| count.own & bit != 0);
+            // Chinese has no spaces: a pair of characters that is nowhere is most likely the end of one word and the start
+            // of the next, and says nothing.
+            let is_seam = found == 0 && !term.stem.is_ascii();
+            let own = if is_seam { 0.0 } else { inverse(found) * term.weight };
+            let either = inverse(having(&|count| (count.own | count.related) & bit != 0));
+            sharpness.own.push(own);
+            sharpness.related.push(own.min(either));
+        }
+        for (at, &(one, other)) in question.neighbours.iter().enumerate() {
+            let weight = question.terms[usize::from(one)]
+                .weight
+                .min(question.terms[usize::from(other)].weight);
+            sharpness
+                .neighbours
+                .push(inverse(having(&|count| count.neighbours & (1 << at) != 0)) * weight);
+        }
+        sharpness
+    }
+
+    fn score(
+        &self,
+        number: usize,
+        count: &Count,
+        question: &Question,
+        places: &Places,
+        sharpness: &Sharpness,
+        weights: &Weights,
+    ) -> Scored {
+        let document = &self.documents[number];
+        let mean = self.total as f64 / self.documents.len() as f64;
+        let saturation = weights.saturation;
+        let drag = saturation * (1.0 - weights.length + weights.length * f64::from(document.length) / mean.max(1.0));
+        let gain = |times: u32, drag: f64| f64::from(times) * (saturation + 1.0) / (f64::from(times) + drag);
+        let found = Found::look(document, question, places, sharpness, weights);
+        let mut score = 0.0;
+        let mut share = vec![0.0; question.terms.len()];
+        for (at, share) in share.iter_mut().enumerate() {
+            let worth = sharpness.own[at];
+            if count.own & (1 << at) != 0 {
+                score += worth * gain(found.own[at], drag);
+                *share = worth;
+            } else if count.related & (1 << at) != 0 {
+                let worth = sharpness.related[at] * weights.related;
+                score += worth * gain(found.related[at], drag);
+                *share = worth;
+            }
+        }
+        for (at, &times) in found.neighbours.iter().enumerate() {
+            if times > 0 {
+                score += weights.neighbours * sharpness.neighbours[at] * gain(times, saturation);
+            }
+        }
+        score += weights.passage * found.passage + weights.near * found.near;
+        let covered = share.iter().sum::<f64>() / sharpness.own.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        score *= 1.0 - weights.coverage + weights.coverage * covered;
+        Scored {
+            document: number,
+            score,
+            share,
+        }
+    }
+}
+
+/// Whether the best three hold enough of the query together.
+fn fits(scored: &[Scored], sharpness: &Sharpness, weights: &Weights) -> bool {
+    let best = &scored[..scored.len().min(3)];
+    let share_of = |at: usize| best.iter().map(|scored| scored.share[at]).fold(0.0, f64::max);
+    let total = sharpness.own.iter().sum::<f64>();
+    let there = (0..sharpness.own.len()).map(share_of).sum::<f64>();
+    let sharpest = sharpness.own.iter().copied().fold(0.0, f64::max);
+    let has_sharpest = (0..sharpness.own.len()).any(|at| sharpness.own[at] >= sharpest && share_of(at) > 0.0);
+    !best.is_empty() && (has_sharpest || there > weights.fit * total)
+}
+
+/// A query as terms.
+struct Question {
+    terms: Vec<Term>,
+    /// Terms that follow each other in the query.
+    neighbours: Vec<(u8, u8)>,
+    /// Terms that stand close together in the query.
+    pairs: Vec<(usize, usize)>,
+}
+
+struct Term {
+    stem: String,
+    weight: f64,
+}
+
+impl Question {
+    fn read(query: &str, weights: &Weights) -> Question {
+        let mut terms = Vec::<Term>::new();
+        let mut order = Vec::new();
+        each_word(query, |word| {
+            let stem = stem(base(word)).into_owned();
+            let weight = if is_filler(word) { weights.filler } else { 1.0 };
+            let known = terms.iter().position(|term| term.stem == stem);
+            if let Some(at) = known {
+                terms[at].weight = terms[at].weight.max(weight);
+                order.push(at as u8);
+            } else if terms.len() < MOST_TERMS {
+                order.push(terms.len() as u8);
+                terms.push(Term { stem, weight });
+            }
+        });
+        let neighbours = order.windows(2).map(|pair| (pair[0], pair[1])).collect::<BTreeSet<_>>();
+        let ends = |from: usize| from + 1..terms.len().min(from + 4);
+        let pairs = (0..terms.len())
+            .flat_map(|one| ends(one).map(move |other| (one, other)))
+            .collect();
+        Question {
+            pairs,
+            neighbours: neighbours.into_iter().take(64).collect(),
+            terms,
+        }
+    }
+
+    /// Which pair of neighbours two places are, if they are one. Places count from 1; 0 is none.
+    fn pair(&self, before: u8, place: u8) -> Option<usize> {
+        let pair = (before.checked_sub(1)?, place.checked_sub(1)?);
+        self.neighbours.iter().position(|&other| other == pair)
+    }
+}
+
+/// What the words of the vocabulary are to a question.
+struct Places {
+    /// Number of the term, from 1; 0 for none.
+    own: Vec<u8>,
+    /// Terms that the word stands for, as bits.
+    related: Vec<u64>,
+}
+
+/// Which terms are in a memory, as bits.
+#[derive(Default)]
+struct Count {
+    own: u64,
+    related: u64,
+    neighbours: u64,
+}
+
+/// What terms and pairs are worth.
+#[derive(Default)]
+struct Sharpness {
+    own: Vec<f64>,
+    related: Vec<f64>,
+    neighbours: Vec<f64>,
+}
+
+struct Scored {
+    document: usize,
+    score: f64,
+    /// What each term brought, at most its worth.
+    share: Vec<f64>,
+}
+
+/// What a memory that has any of the terms holds of them.
+struct Found {
+    own: Vec<u32>,
+    related: Vec<u32>,
+    neighbours: Vec<u32>,
+    passage: f64,
+    near: f64,
+}
+
+impl Found {
+    fn look(
+        document: &Document,
+        question: &Question,
+        places: &Places,
+        sharpness: &Sharpness,
+        weights: &Weights,
+    ) -> Found {
+        let terms = question.terms.len();
+        let mut found = Found {
+            own: vec![0; terms],
+            related: vec![0; terms],
+            neighbours: vec![0; question.neighbours.len()],
+            passage: 0.0,
+            near: 0.0,
+        };
+        let mut positions = vec![Vec::<u32>::new(); terms];
+        let (mut own, mut related) = (0_u64, 0_u64);
+        let mut line_before = (0_u64, 0_u64);
+        let mut before = 0_u8;
+        let mut position = 0_u32;
+        // What a related word brings to a passage is half of what it brings to the whole.
+        let worth = |own: u64, related: u64| {
+            let of = |at: usize| match (own >> at & 1, related >> at & 1) {
+                (1, _) => sharpness.own[at],
+                (0, 1) => sharpness.related[at] * weights.related / 2.0,
+                _ => 0.0,
+            };
+            (0..terms).map(of).sum::<f64>()
+        };
+        for (at, &word) in document.words.iter().enumerate() {
+            if word == LINE_END {
+                if own | related != 0 {
+                    let two = worth(own | line_before.0, related | line_before.1);
+                    found.passage = found.passage.max(two);
+                }
+                line_before = (own, related);
+                (own, related, before) = (0, 0, 0);
+                position += LINE_GAP;
+                continue;
+            }
+            let times = if at < document.heading { weights.heading } else { 1 };
+            let place = places.own[word as usize];
+            if place > 0 {
+                let term = usize::from(place - 1);
+                found.own[term] += times;
+                own |= 1 << term;
+                positions[term].push(position);
+                if let Some(pair) = question.pair(before, place) {
+                    found.neighbours[pair] += times;
+                }
+            }
+            let mut others = places.related[word as usize];
+            related |= others;
+            while others != 0 {
+                found.related[others.trailing_zeros() as usize] += times;
+                others &= others - 1;
+            }
+            before = place;
+            position += 1;
+        }
+        for &(one, other) in &question.pairs {
+            if let Some(distance) = closest(&positions[one], &positions[other]).filter(|&distance| distance <= NEAR) {
+                let worth = sharpness.own[one].min(sharpness.own[other]);
+                found.near += worth / (1.0 + f64::from(distance.saturating_sub(1)) * 0.2);
+            }
+        }
+        found
+    }
+}
+
+/// The smallest distance between two sorted lists of positions.
+fn closest(one: &[u32], other: &[u32]) -> Option<u32> {
+    let (mut left, mut right) = (0, 0);
+    let mut best = None::<u32>;
+    while let (Some(&from), Some(&to)) = (one.get(left), other.get(right)) {
+        let distance = from.abs_diff(to);
+        best = Some(best.map_or(distance, |best| best.min(distance)));
+        if from < to {
+            left += 1;
+        } else {
+            right += 1;
+        }
+    }
+    best
+}
+
+/// The keys are hashes already.
+#[derive(Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxhash_rust::xxh3::xxh3_64(bytes);
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index() -> Index {
+        let mut index = Index::default();
+        index.add(
+            "Deploys go out on Tuesdays\nWhen planning a release",
+            "The release train leaves on Tuesday morning.",
+        );
+        index.add(
+            "Database in tests\nWhen writing tests",
+            "Integration tests use the real Postgres, never mocks.",
+        );
+        index.add(
+            "Terse answers\nWhen answering",
+            "No summary at the end of a response; the diff is enough.",
+        );
+        index.add("缩进风格\n写代码时", "缩进用四个空格，不用制表符。");
+        index
+    }
+
+    fn best(query: &str) -> Option<usize> {
+        index().ask(query, &Weights::default()).first().map(|hit| hit.document)
+    }
+
+    #[test]
+    fn the_memory_that_fits_comes_first() {
+        assert_eq!(best("which day do we release?"), Some(0));
+        assert_eq!(best("should the test mock the database"), Some(1));
+        assert_eq!(best("end your responses without a summary"), Some(2));
+        assert_eq!(best("代码缩进用什么"), Some(3));
+    }
+
+    #[test]
+    fn nothing_fits_is_an_answer() {
+        for query in [
+            "holiday photos from Lisbon",
+            "kubernetes ingress certificates for the staging cluster",
+            "",
+            "的",
+        ] {
+            assert_eq!(best(query), None, "{query}");
+        }
+        assert!(Index::default().ask("anything at all", &Weights::default()).is_empty());
+    }
+
+    #[test]
+    fn other_words_for_the_same_are_found() {
+        let mut index = index();
+        index.add(
+            "Where the repository lives",
+            "The repository is on the team's own forge.",
+        );
+        let hits = index.ask(
+            "which repo host",
+            &Weights {
+                fit: 0.0,
+                ..Weights::default()
+            },
+        );
+        assert_eq!(hits.first().map(|hit| hit.document), Some(4));
+    }
+
+    #[test]
+    fn distances_are_the_smallest() {
+        assert_eq!(closest(&[1, 10, 30], &[14, 28]), Some(2));
+        assert_eq!(closest(&[], &[1]), None);
+    }
+}
