@@ -2,3 +2,4 @@
 
 pub mod dates;
 pub mod kinds;
+pub mod secrets;
