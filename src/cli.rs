@@ -43,6 +43,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
+    /// A memory directory from past sessions.
+    Memory(MemoryArgs),
     /// Shows the policy in force.
     Config(ConfigArgs),
     /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
@@ -319,6 +321,75 @@ pub struct ValidateArgs {
     /// How results are written.
     #[command(flatten)]
     pub out: OutputArgs,
+}
+
+/// Arguments of `memory`.
+#[derive(Debug, Args)]
+pub struct MemoryArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: MemoryWhat,
+}
+
+/// What `memory` does.
+#[derive(Debug, Subcommand)]
+pub enum MemoryWhat {
+    /// Finds what people said that will hold in later sessions.
+    Extract(ExtractArgs),
+}
+
+/// Arguments of `memory extract`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Lasting instructions, preferences, corrections and confirmations, who somebody is, decisions with their reasons, where
+things are: said by a person, in English or Chinese. Pasted text, questions, tasks and what programs write in the user's
+name are no memories. Secrets are never kept or printed.
+
+Examples:
+  backcast memory extract logs/ --dry-run                     what would be kept
+  backcast memory extract logs/ --dry-run -f jsonl --rejected everything, and why the rest was turned down
+  backcast memory extract logs/ --dry-run --harvest           memory files that the agent itself wrote")]
+pub struct ExtractArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Only print what would be kept.
+    #[arg(long, required = true)]
+    pub dry_run: bool,
+    /// How it is printed.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub format: MemoryFormat,
+    /// Print what was turned down too, and why.
+    #[arg(long, help_heading = "Output")]
+    pub rejected: bool,
+    /// Print the memory files that the agent itself wrote, as they last were, instead.
+    #[arg(long, conflicts_with = "rejected", help_heading = "Output")]
+    pub harvest: bool,
+    /// More rules (TOML, in the form of the built-in ones).
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub rules: Option<PathBuf>,
+    /// Confidence from which something counts, 0 to 1.
+    #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = parse_share, help_heading = "Selection")]
+    pub min_confidence: f64,
+}
+
+/// How memories are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum MemoryFormat {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON document
+    Json,
+    /// One JSON object a line
+    Jsonl,
 }
 
 /// Arguments of `synth`.

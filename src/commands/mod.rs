@@ -6,6 +6,7 @@
 mod config;
 #[cfg(test)]
 mod documented;
+mod memory;
 mod policy;
 mod reading;
 mod replay;
@@ -35,6 +36,7 @@ pub fn run(cli: Cli) -> Result<Ending> {
         Command::Stats(args) => stats::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Memory(args) => memory::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Synth(args) => synth::run(&args),
         Command::Completions { shell } => {

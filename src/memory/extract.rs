@@ -1,0 +1,556 @@
+//! From messages to candidates: what somebody said that will hold in later sessions.
+//!
+//! Every message is looked at on its own: what its writer wrote themself, sentence by sentence, against the rules. A hit
+//! has the weight of its rule, raised or lowered by what else the sentence says. Then what was said more than once is put
+//! together; repetition raises confidence, so that something too weak alone may count in the end. What is never kept is
+//! turned down whatever its confidence. The order of the messages does not matter: they are sorted by time first.
+
+use super::kinds::{Candidate, Source};
+use super::rules::{Asks, Due, Phrases, Rule, Rules};
+use super::sentences::{Sentence, content_words, is_machine, split};
+use super::{dates, secrets};
+use crate::input::messages::{Message, Role};
+use jiff::civil::Date;
+use std::collections::{BTreeMap, HashMap};
+
+/// Confidence from which a candidate counts.
+pub const MIN_CONFIDENCE: f64 = 0.5;
+/// Weaker hits are kept aside down to this, in case they are repeated.
+const WEAK: f64 = 0.3;
+/// What a question costs where it counts less.
+const QUESTION: f64 = 0.25;
+/// From here on in a sentence, something is said in passing.
+const LATE: usize = 120;
+/// Words that two statements must share to be one.
+const ALIKE: f64 = 0.7;
+/// What is left of the doubt when something is said again.
+const DOUBT_LEFT: f64 = 0.75;
+/// Longest hook, as the index advises.
+const HOOK: usize = 130;
+/// Longest title.
+const TITLE: usize = 60;
+
+/// What came of the messages.
+#[derive(Debug, Default, PartialEq)]
+pub struct Extraction {
+    /// What is worth keeping, oldest first.
+    pub candidates: Vec<Candidate>,
+    /// What was turned down, and why.
+    pub rejected: Vec<Rejected>,
+    /// What somebody took back: earlier memories like these should go.
+    pub forgotten: Vec<Forgotten>,
+    /// Memories that held a secret.
+    pub secrets_dropped: u64,
+}
+
+/// Something that was turned down.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rejected {
+    /// What it said, secrets masked.
+    pub text: String,
+    /// Why it is no memory.
+    pub reason: String,
+    /// Rule that it matched, if one did.
+    pub rule: Option<String>,
+    /// What it came to.
+    pub confidence: Option<f64>,
+    /// Where it was said.
+    pub source: Source,
+}
+
+/// Something that was taken back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forgotten {
+    /// The words, secrets masked.
+    pub text: String,
+    /// Where it was said.
+    pub source: Source,
+}
+
+/// What one message says.
+struct Finding<'r> {
+    rule: &'r Rule,
+    confidence: f64,
+    statement: String,
+    why: Option<String>,
+    how: Option<String>,
+    context: Option<String>,
+    situation: Option<String>,
+    /// What it is about, where the rule says so: two of one slot are one.
+    slot: Option<String>,
+    words: Vec<String>,
+    source: Source,
+}
+
+/// Reads messages of any number of sessions.
+pub fn extract(messages: &[Message], rules: &Rules) -> Extraction {
+    extract_above(MIN_CONFIDENCE, messages, rules)
+}
+
+/// As [`extract`], with another confidence from which a candidate counts.
+pub fn extract_above(min_confidence: f64, messages: &[Message], rules: &Rules) -> Extraction {
+    let mut extraction = Extraction::default();
+    let by_id = messages
+        .iter()
+        .enumerate()
+        .map(|(at, message)| (message.uuid.as_str(), at))
+        .collect::<HashMap<_, _>>();
+    let mut findings = Vec::new();
+    for message in in_order(messages) {
+        let answered = || answered_text(message, messages, &by_id);
+        findings.extend(read_message(message, rules, &answered, &mut extraction));
+    }
+    let mut groups = gather(findings);
+    forget(&mut groups, &mut extraction);
+    for group in groups {
+        finish(&group, min_confidence, rules, &mut extraction);
+    }
+    extraction
+}
+
+/// The user's messages by time, each once: resumed sessions hold copies.
+fn in_order(messages: &[Message]) -> Vec<&Message> {
+    let mut ordered = messages
+        .iter()
+        .filter(|message| message.role == Role::User)
+        .collect::<Vec<_>>();
+    ordered.sort_by_key(|message| {
+        let time = message.time.unwrap_or(i64::MAX);
+        (time, &message.session, &message.uuid, message.line)
+    });
+    let mut seen = std::collections::HashSet::new();
+    ordered.retain(|message| message.uuid.is_empty() || seen.insert(message.uuid.as_str()));
+    ordered
+}
+
+/// The text of the assistant that a message answers.
+fn answered_text<'m>(message: &Message, messages: &'m [Message], by_id: &HashMap<&str, usize>) -> Option<&'m str> {
+    let mut parent = message.parent.as_deref();
+    // A few steps: tool calls and results may stand between.
+    for _ in 0..8 {
+        let before = &messages[*by_id.get(parent?)?];
+        let text = before.texts().last();
+        if before.role == Role::Assistant && text.is_some() {
+            return text;
+        }
+        parent = before.parent.as_deref();
+    }
+    None
+}
+
+fn source_of(message: &Message) -> Source {
+    Source {
+        session: message.session.clone(),
+        uuid: message.uuid.clone(),
+        time: message.time,
+    }
+}
+
+/// What one message says, whatever stands around it.
+fn read_message<'r, 'm>(
+    message: &Message,
+    rules: &'r Rules,
+    answered: &dyn Fn() -> Option<&'m str>,
+    extraction: &mut Extraction,
+) -> Vec<Finding<'r>> {
+    let mut findings: Vec<Finding<'r>> = Vec::new();
+    for text in message.texts() {
+        let mut last = None;
+        let whole = [
+            (message.is_meta, "put in by the client"),
+            (message.is_summary, "summary of a compaction"),
+            (message.is_sidechain, "prompt of a sub-agent"),
+            (is_machine(text, rules), "written by a program"),
+        ];
+        if let Some((_, reason)) = whole.into_iter().find(|(is_so, _)| *is_so) {
+            extraction.rejected.push(Rejected {
+                text: secrets::mask(&cut(text.trim(), 80)),
+                reason: reason.to_owned(),
+                rule: None,
+                confidence: None,
+                source: source_of(message),
+            });
+            continue;
+        }
+        let sentences = split(text, rules);
+        for (at, sentence) in sentences.iter().enumerate() {
+            let Some(hit) = judge(sentence, message, rules, extraction) else {
+                continue;
+            };
+            // Neighbouring sentences that say one thing are one memory.
+            if let Some(finding) = findings.last_mut().filter(|_| at > 0 && last == Some(at - 1))
+                && finding.rule.kind == hit.rule.kind
+                && finding.slot == hit.slot
+            {
+                finding.confidence = finding.confidence.max(hit.confidence);
+                finding.statement = format!("{} {}", finding.statement, plain(&sentence.text, rules));
+                finding.words = content_words(&finding.statement);
+                finding.why = finding.why.take().or_else(|| clause(&sentence.text, rules, |phrases| &phrases.why));
+            } else {
+                findings.push(compose(hit, &sentences, at, message, rules, answered));
+            }
+            last = Some(at);
+        }
+    }
+    findings
+}
+
+/// A sentence that matched a rule.
+struct Hit<'r> {
+    rule: &'r Rule,
+    confidence: f64,
+    slot: Option<String>,
+}
+
+/// The best hit of a sentence; what is turned down goes to the rejected.
+fn judge<'r>(sentence: &Sentence, message: &Message, rules: &'r Rules, extraction: &mut Extraction) -> Option<Hit<'r>> {
+    let text = &sentence.text;
+    let due = rules.due(text);
+    if due.forget.iter().any(|at| rules.forget[*at].pattern.is_match(text)) {
+        extraction.forgotten.push(Forgotten {
+            text: secrets::mask(text),
+            source: source_of(message),
+        });
+        return None;
+    }
+    let mut best: Option<(Hit<'r>, String)> = None;
+    for rule in due.rules.iter().map(|at| &rules.rules[*at]) {
+        let Some((hit, lowered)) = weigh(rule, sentence, &due, rules) else {
+            continue;
+        };
+        if best.as_ref().is_none_or(|(known, _)| known.confidence < hit.confidence) {
+            best = Some((hit, lowered));
+        }
+    }
+    let (hit, lowered) = best?;
+    let excluded = due.refuse.iter().map(|at| &rules.refuse[*at]);
+    let excluded = excluded.into_iter().find(|refuse| refuse.pattern.is_match(text));
+    let reason = match excluded {
+        Some(refuse) => &refuse.name,
+        None if hit.confidence < WEAK => &lowered,
+        None => return Some(hit),
+    };
+    extraction.rejected.push(Rejected {
+        text: secrets::mask(&cut(text, 300)),
+        reason: reason.clone(),
+        rule: Some(hit.rule.name.clone()),
+        confidence: Some(rounded(hit.confidence)),
+        source: source_of(message),
+    });
+    None
+}
+
+/// What a rule makes of a sentence, and what lowered it most.
+fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> Option<(Hit<'r>, String)> {
+    let text = &sentence.text;
+    let captures = rule.pattern.regex()?.captures(text.as_bytes())?;
+    let start = text.floor_char_boundary(captures.get(0)?.start());
+    let slot = ["slot", "slot2", "slot3"].iter().find_map(|name| captures.name(name));
+    let slot = slot.map(|slot| String::from_utf8_lossy(slot.as_bytes()).to_lowercase());
+    if rule.dated && dates::find(text, Date::constant(2000, 1, 1)).is_empty() {
+        return None;
+    }
+    let mut confidence = rule.weight;
+    let mut lowered = (0.0, "too weak");
+    let mut shift = |by: f64, name: &'r str| {
+        confidence += by;
+        if by < lowered.0 {
+            lowered = (by, name);
+        }
+    };
+    if sentence.is_question {
+        match rule.asks {
+            Asks::Keep => {}
+            Asks::Lower => shift(-QUESTION, "a question"),
+            Asks::Refuse => shift(-1.0, "a question"),
+        }
+    }
+    let before = &text[..start];
+    let is_presupposed = start > 25 && rules.phrases.iter().any(|phrases| phrases.presupposed.is_match(before));
+    if rule.late > 0.0 && (start >= LATE || is_presupposed) {
+        shift(-rule.late, "said in passing");
+    }
+    let mut names = String::new();
+    for known in due.shifts.iter().map(|at| &rules.shifts[*at]) {
+        if !known.spares.contains(&rule.name) && known.pattern.is_match(text) {
+            confidence += known.by;
+            if known.by < lowered.0 {
+                lowered = (known.by, "");
+                names.clone_from(&known.name);
+            }
+        }
+    }
+    let reason = if lowered.1.is_empty() { names } else { lowered.1.to_owned() };
+    let hit = Hit {
+        rule,
+        confidence: confidence.clamp(0.0, 0.99),
+        slot,
+    };
+    Some((hit, reason))
+}
+
+/// Puts a finding together from the sentence and its neighbours.
+fn compose<'r, 'm>(
+    hit: Hit<'r>,
+    sentences: &[Sentence],
+    at: usize,
+    message: &Message,
+    rules: &Rules,
+    answered: &dyn Fn() -> Option<&'m str>,
+) -> Finding<'r> {
+    let text = &sentences[at].text;
+    let next = sentences.get(at + 1).filter(|next| !next.is_question).map(|next| &next.text);
+    let matches = |text: &str, phrase: fn(&Phrases) -> &super::rules::Pattern| {
+        rules.phrases.iter().any(|phrases| phrase(phrases).is_match(text))
+    };
+    let how = next.filter(|next| matches(next, |phrases| &phrases.how));
+    let why = clause(text, rules, |phrases| &phrases.why).or_else(|| {
+        let next = next?;
+        let why = clause(next, rules, |phrases| &phrases.why)?;
+        // A reason of its own sentence starts that sentence.
+        next.starts_with(why.as_str()).then_some(why)
+    });
+    let context = matches(text, |phrases| &phrases.pointing)
+        .then(|| {
+            let before = at.checked_sub(1).map(|before| sentences[before].text.clone());
+            before.or_else(|| last_sentence(answered()?, rules))
+        })
+        .flatten();
+    let statement = plain(text, rules);
+    Finding {
+        rule: hit.rule,
+        confidence: hit.confidence,
+        situation: clause(text, rules, |phrases| &phrases.situation),
+        words: content_words(&statement),
+        statement,
+        why,
+        how: how.map(|how| plain(how, rules)),
+        context,
+        slot: hit.slot,
+        source: source_of(message),
+    }
+}
+
+/// The last thing a text says, shortened.
+fn last_sentence(text: &str, rules: &Rules) -> Option<String> {
+    let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(2_000))..];
+    let sentence = split(tail, rules).into_iter().next_back()?;
+    Some(cut(&sentence.text, 200))
+}
+
+/// The sentence without words at its start that say nothing.
+fn plain(text: &str, rules: &Rules) -> String {
+    let mut rest = text.trim_matches(|sign: char| matches!(sign, '(' | ')') || sign.is_whitespace());
+    if rest.len() < text.trim().len() && rest.contains(['(', ')']) {
+        rest = text.trim();
+    }
+    for phrases in &rules.phrases {
+        if let Some(found) = phrases.filler.find(rest)
+            && found.start == 0
+            && rest.len() - found.end > 8
+        {
+            rest = &rest[found.end..];
+        }
+    }
+    let mut signs = rest.chars();
+    match signs.next() {
+        Some(first) => first.to_uppercase().chain(signs).collect(),
+        None => String::new(),
+    }
+}
+
+/// The clause that a phrase finds, without the sign that ends the sentence.
+fn clause(text: &str, rules: &Rules, phrase: fn(&Phrases) -> &super::rules::Pattern) -> Option<String> {
+    let found = rules.phrases.iter().find_map(|phrases| phrase(phrases).find(text))?;
+    let clause = text[found].trim_end_matches(['.', '!', '?', '。', '！', '？', ')', ' ']);
+    Some(clause.to_owned())
+}
+
+/// What was said once or more.
+struct Group<'r> {
+    findings: Vec<Finding<'r>>,
+    confidence: f64,
+}
+
+/// Puts together what says the same.
+fn gather(findings: Vec<Finding<'_>>) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    // Only groups that share a word can be alike.
+    let mut by_word: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let mut by_slot: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for finding in findings {
+        let slot = finding.slot.clone().map(|slot| (finding.rule.name.clone(), slot));
+        let known = match &slot {
+            Some(slot) => by_slot.get(slot).copied(),
+            None => alike(&finding, &groups, &by_word),
+        };
+        let at = known.unwrap_or(groups.len());
+        match slot {
+            Some(slot) => {
+                by_slot.entry(slot).or_insert(at);
+            }
+            None => {
+                for word in &finding.words {
+                    let list = by_word.entry(word.clone()).or_default();
+                    if list.last() != Some(&at) {
+                        list.push(at);
+                    }
+                }
+            }
+        }
+        match known {
+            Some(at) => groups[at].findings.push(finding),
+            None => groups.push(Group {
+                confidence: finding.confidence,
+                findings: vec![finding],
+            }),
+        }
+    }
+    for group in &mut groups {
+        group.confidence = together(&group.findings);
+    }
+    groups
+}
+
+/// The group that says the same, if there is one.
+fn alike(finding: &Finding<'_>, groups: &[Group<'_>], by_word: &BTreeMap<String, Vec<usize>>) -> Option<usize> {
+    let mut shared = BTreeMap::<usize, usize>::new();
+    for at in finding.words.iter().filter_map(|word| by_word.get(word)).flatten() {
+        *shared.entry(*at).or_insert(0) += 1;
+    }
+    let likeness = |at: usize, count: usize| {
+        let words = &groups[at].findings[0].words;
+        let all = words.len() + finding.words.len() - count.min(words.len());
+        count as f64 / all.max(1) as f64
+    };
+    shared
+        .into_iter()
+        .filter(|(at, _)| groups[*at].findings[0].rule.kind == finding.rule.kind)
+        .filter(|(at, count)| likeness(*at, *count) >= ALIKE)
+        .map(|(at, _)| at)
+        .next()
+}
+
+/// Confidence of several: doubt shrinks each time it is said.
+fn together(findings: &[Finding<'_>]) -> f64 {
+    let best = findings.iter().map(|finding| finding.confidence).fold(0.0, f64::max);
+    let again = i32::try_from(findings.len() - 1).unwrap_or(i32::MAX);
+    (1.0 - (1.0 - best) * DOUBT_LEFT.powi(again)).min(0.99)
+}
+
+/// Takes out what was taken back later.
+fn forget(groups: &mut Vec<Group<'_>>, extraction: &mut Extraction) {
+    for forgotten in &extraction.forgotten {
+        let words = content_words(&forgotten.text);
+        let is_meant = |group: &Group<'_>| {
+            let known = &group.findings[0].words;
+            let shared = known.iter().filter(|word| words.contains(word)).count();
+            let is_later = group.findings.iter().all(|finding| finding.source.time <= forgotten.source.time);
+            is_later && shared >= 2 && shared * 2 >= known.len()
+        };
+        groups.retain(|group| {
+            let is_gone = is_meant(group);
+            if is_gone {
+                let finding = &group.findings[0];
+                extraction.rejected.push(rejected(finding, group.confidence, "taken back later"));
+            }
+            !is_gone
+        });
+    }
+}
+
+fn rejected(finding: &Finding<'_>, confidence: f64, reason: &str) -> Rejected {
+    Rejected {
+        text: secrets::mask(&cut(&finding.statement, 300)),
+        reason: reason.to_owned(),
+        rule: Some(finding.rule.name.clone()),
+        confidence: Some(rounded(confidence)),
+        source: finding.source.clone(),
+    }
+}
+
+/// Makes a candidate of a group, or says why it is none.
+fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mut Extraction) {
+    // The fullest telling speaks for all; of several as full, the newest.
+    let fullness = |finding: &Finding<'_>| usize::from(finding.why.is_some()) + usize::from(finding.how.is_some());
+    let Some(best) = group.findings.iter().max_by_key(|finding| fullness(finding)) else {
+        return;
+    };
+    if group.confidence < min_confidence {
+        let turned = group.findings.iter();
+        let turned = turned.map(|finding| rejected(finding, finding.confidence, "too weak, and not said again"));
+        extraction.rejected.extend(turned);
+        return;
+    }
+    let mut sources = group.findings.iter().map(|finding| finding.source.clone()).collect::<Vec<_>>();
+    sources.sort_by(|one, other| (one.time, &one.session, &one.uuid).cmp(&(other.time, &other.session, &other.uuid)));
+    sources.dedup();
+    let day = best.source.time.and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
+    let day = day.map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).date());
+    let dated = |text: &str| day.map_or_else(|| text.to_owned(), |day| dates::absolute(text, day));
+    let statement = dated(&best.statement);
+    let mut body = statement.clone();
+    let mut section = |head: &str, text: &Option<String>| {
+        if let Some(text) = text {
+            body.push_str(&format!("\n\n**{head}:** {}", dated(text)));
+        }
+    };
+    section("Context", &best.context);
+    section("Why", &best.why);
+    section("How to apply", &best.how.clone().or_else(|| best.situation.clone()));
+    let candidate = Candidate {
+        kind: best.rule.kind,
+        title: title(&best.statement),
+        hook: hook(best, &statement, rules),
+        body,
+        confidence: rounded(group.confidence),
+        sources,
+    };
+    let found = [&candidate.title, &candidate.hook, &candidate.body];
+    if found.iter().any(|text| !secrets::find(text).is_empty()) {
+        extraction.secrets_dropped += 1;
+        extraction.rejected.push(rejected(best, group.confidence, "holds a secret"));
+        return;
+    }
+    extraction.candidates.push(candidate);
+}
+
+/// A few words.
+fn title(statement: &str) -> String {
+    let first = statement.split([',', ';', '，', '；']).next().filter(|part| part.chars().count() > 15);
+    let words = first.unwrap_or(statement).trim_end_matches(['.', '!', '?', ':', '。', '！', '？', ' ']);
+    let limit = if words.is_ascii() { TITLE } else { TITLE / 2 };
+    cut(words, limit)
+}
+
+/// One line that starts with the situation.
+fn hook(finding: &Finding<'_>, statement: &str, rules: &Rules) -> String {
+    let one_line = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+    let when = finding.situation.as_deref().filter(|clause| clause.len() < 60);
+    let line = match when {
+        Some(clause) => {
+            let rest = one_line.replace(clause, "");
+            let rest = rest.trim_matches([' ', ',', '.', '，', '。']);
+            let rest = if rest.len() > 8 { rest } else { one_line.as_str() };
+            format!("{}: {rest}", plain(clause, rules))
+        }
+        None if finding.rule.when.is_empty() => one_line,
+        None => format!("{}: {one_line}", finding.rule.when),
+    };
+    cut(&line, HOOK)
+}
+
+/// The first letters of a text, whole words where there are words.
+fn cut(text: &str, most: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(most) else {
+        return text.to_owned();
+    };
+    let head = &text[..end];
+    let whole = head.rfind(' ').filter(|at| *at > end / 2).map_or(head, |at| &head[..at]);
+    format!("{}…", whole.trim_end_matches([',', ';', ':', ' ']))
+}
+
+/// Two digits: more would say more than is known.
+fn rounded(confidence: f64) -> f64 {
+    (confidence * 100.0).round() / 100.0
+}
