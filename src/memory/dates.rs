@@ -411,9 +411,11 @@ impl Reader<'_> {
     /// `May 9`, `the 9th of May 2020`, `2020-Aug-1`, `Fri, Jun 15`.
     fn named_month(&self, at: usize) -> Option<Read> {
         let mut start = at;
-        if let Some((end, _)) = self.which(start) {
+        let which = self.which(start).map(|(end, which)| {
             start = end;
-        }
+            which
+        });
+        let this_year = (which == Some(Which::This)).then(|| self.reference.year());
         let weekday = self.weekday(start).map(|(end, weekday, _)| {
             start = end + usize::from(self.is_sign(end, &[',', '-']));
             weekday
@@ -442,7 +444,7 @@ impl Reader<'_> {
             (end, month, day)
         };
         let year = self.year(self.skip(between(end), &["of", "in"]));
-        let (end, year) = year.map_or((end, None), |(end, year)| (end, Some(year)));
+        let (end, year) = year.map_or((end, this_year), |(end, year)| (end, Some(year)));
         self.dated(end, year, month, day, weekday)
     }
 
@@ -453,9 +455,11 @@ impl Reader<'_> {
     /// `2020-09-23`, `9/23/2020`, `23/08/39`, `11/22`, `2016 10 16`.
     fn numeric(&self, at: usize) -> Option<Read> {
         let mut start = at;
-        if let Some((end, _)) = self.which(start) {
+        let which = self.which(start).map(|(end, which)| {
             start = end;
-        }
+            which
+        });
+        let this_year = (which == Some(Which::This)).then(|| self.reference.year());
         let weekday = self.weekday(start).map(|(end, weekday, _)| {
             start = end + usize::from(self.is_sign(end, &[',']));
             weekday
@@ -504,7 +508,7 @@ impl Reader<'_> {
         let is_said = is_whole || start > at;
         // `5.12` is a version, `3-4` a range.
         (sign == '/' && is_said && digits <= 2 && second_digits <= 2)
-            .then(|| self.numbered(start + 3, None, first, second, weekday))?
+            .then(|| self.numbered(start + 3, this_year.map(i64::from), first, second, weekday))?
     }
 
     fn numbered(&self, end: usize, year: Option<i64>, month: i64, day: i64, weekday: Option<Weekday>) -> Option<Read> {

@@ -10,6 +10,7 @@ use super::rules::{Asks, Due, Phrases, Rule, Rules};
 use super::sentences::{Sentence, content_words, is_machine, split};
 use super::{dates, secrets};
 use crate::input::messages::{Message, Role};
+use crate::session::log::Time;
 use jiff::civil::Date;
 use std::collections::{BTreeMap, HashMap};
 
@@ -72,6 +73,8 @@ struct Finding<'r> {
     rule: &'r Rule,
     confidence: f64,
     statement: String,
+    /// The part of it that the rule found.
+    core: String,
     why: Option<String>,
     how: Option<String>,
     context: Option<String>,
@@ -90,14 +93,10 @@ pub fn extract(messages: &[Message], rules: &Rules) -> Extraction {
 /// As [`extract`], with another confidence from which a candidate counts.
 pub fn extract_above(min_confidence: f64, messages: &[Message], rules: &Rules) -> Extraction {
     let mut extraction = Extraction::default();
-    let by_id = messages
-        .iter()
-        .enumerate()
-        .map(|(at, message)| (message.uuid.as_str(), at))
-        .collect::<HashMap<_, _>>();
+    let answers = Answers::new(messages);
     let mut findings = Vec::new();
     for message in in_order(messages) {
-        let answered = || answered_text(message, messages, &by_id);
+        let answered = || answers.before(message);
         findings.extend(read_message(message, rules, &answered, &mut extraction));
     }
     let mut groups = gather(findings);
@@ -123,19 +122,32 @@ fn in_order(messages: &[Message]) -> Vec<&Message> {
     ordered
 }
 
-/// The text of the assistant that a message answers.
-fn answered_text<'m>(message: &Message, messages: &'m [Message], by_id: &HashMap<&str, usize>) -> Option<&'m str> {
-    let mut parent = message.parent.as_deref();
-    // A few steps: tool calls and results may stand between.
-    for _ in 0..8 {
-        let before = &messages[*by_id.get(parent?)?];
-        let text = before.texts().last();
-        if before.role == Role::Assistant && text.is_some() {
-            return text;
+/// What the assistant said, by session and time.
+struct Answers<'m> {
+    by_session: HashMap<&'m str, Vec<(Time, &'m str)>>,
+}
+
+impl<'m> Answers<'m> {
+    fn new(messages: &'m [Message]) -> Answers<'m> {
+        let mut by_session = HashMap::<&str, Vec<(Time, &str)>>::new();
+        for message in messages.iter().filter(|message| message.role == Role::Assistant) {
+            let (Some(time), Some(text)) = (message.time, message.texts().last()) else {
+                continue;
+            };
+            by_session.entry(&message.session).or_default().push((time, text));
         }
-        parent = before.parent.as_deref();
+        for texts in by_session.values_mut() {
+            texts.sort_unstable();
+        }
+        Answers { by_session }
     }
-    None
+
+    /// The last thing said in the session before a message.
+    fn before(&self, message: &Message) -> Option<&'m str> {
+        let (time, texts) = (message.time?, self.by_session.get(message.session.as_str())?);
+        let at = texts.partition_point(|(said, _)| *said < time);
+        at.checked_sub(1).map(|at| texts[at].1)
+    }
 }
 
 fn source_of(message: &Message) -> Source {
@@ -200,6 +212,8 @@ struct Hit<'r> {
     rule: &'r Rule,
     confidence: f64,
     slot: Option<String>,
+    /// Where in the sentence.
+    start: usize,
 }
 
 /// The best hit of a sentence; what is turned down goes to the rejected.
@@ -285,6 +299,7 @@ fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> O
         rule,
         confidence: confidence.clamp(0.0, 0.99),
         slot,
+        start,
     };
     Some((hit, reason))
 }
@@ -312,16 +327,20 @@ fn compose<'r, 'm>(
     });
     let context = matches(text, |phrases| &phrases.pointing)
         .then(|| {
-            let before = at.checked_sub(1).map(|before| sentences[before].text.clone());
+            let before = at.checked_sub(1).map(|before| &sentences[before]);
+            let before = before.filter(|before| !before.is_question).map(|before| before.text.clone());
             before.or_else(|| last_sentence(answered()?, rules))
         })
         .flatten();
     let statement = plain(text, rules);
+    // What makes up most of the sentence is the statement itself, no reason beside it.
+    let why = why.filter(|why| why.len() * 2 < text.len() || !text.contains(why.as_str()));
     Finding {
         rule: hit.rule,
         confidence: hit.confidence,
         situation: clause(text, rules, |phrases| &phrases.situation),
         words: content_words(&statement),
+        core: plain(&text[clause_start(text, hit.start)..], rules),
         statement,
         why,
         how: how.map(|how| plain(how, rules)),
@@ -352,11 +371,33 @@ fn plain(text: &str, rules: &Rules) -> String {
             rest = &rest[found.end..];
         }
     }
-    let mut signs = rest.chars();
-    match signs.next() {
-        Some(first) => first.to_uppercase().chain(signs).collect(),
-        None => String::new(),
+    let mut rest = rest.to_owned();
+    for (pattern, to) in rules.phrases.iter().flat_map(|phrases| &phrases.rewrite) {
+        if let Some(found) = pattern.find(&rest)
+            && rest.len() - found.end > 8
+        {
+            rest.replace_range(found, to);
+            if let Some(asked) = rest.strip_suffix(['?', '？']) {
+                rest = format!("{asked}.");
+            }
+        }
     }
+    capital(&rest)
+}
+
+/// With a capital letter.
+fn capital(text: &str) -> String {
+    let mut signs = text.chars();
+    let first = signs.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(signs).collect()
+}
+
+/// Where the clause starts that holds a place, if what is left is enough to stand alone.
+fn clause_start(text: &str, at: usize) -> usize {
+    const JOINTS: [&str; 9] = [", ", "; ", ": ", " - ", " -- ", " though ", " but ", "，", "；"];
+    let before = &text[..text.ceil_char_boundary((at + 2).min(text.len()))];
+    let joint = JOINTS.iter().filter_map(|joint| before.rfind(joint).map(|at| at + joint.len())).max();
+    joint.filter(|start| text.len() - start > 24).unwrap_or(0)
 }
 
 /// The clause that a phrase finds, without the sign that ends the sentence.
@@ -488,8 +529,13 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
     let day = best.source.time.and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
     let day = day.map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).date());
     let dated = |text: &str| day.map_or_else(|| text.to_owned(), |day| dates::absolute(text, day));
+    let says = best.rule.says.as_ref().zip(best.slot.as_ref());
+    let says = says.map(|(says, slot)| says.replace("{slot}", &capital(slot)));
     let statement = dated(&best.statement);
-    let mut body = statement.clone();
+    let mut body = match &says {
+        Some(says) => format!("{says} For example: {statement}"),
+        None => statement,
+    };
     let mut section = |head: &str, text: &Option<String>| {
         if let Some(text) = text {
             body.push_str(&format!("\n\n**{head}:** {}", dated(text)));
@@ -497,11 +543,12 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
     };
     section("Context", &best.context);
     section("Why", &best.why);
-    section("How to apply", &best.how.clone().or_else(|| best.situation.clone()));
+    section("How to apply", &best.how);
+    let core = says.unwrap_or_else(|| dated(&best.core));
     let candidate = Candidate {
         kind: best.rule.kind,
-        title: title(&best.statement),
-        hook: hook(best, &statement, rules),
+        title: title(&core),
+        hook: hook(best, &core, rules),
         body,
         confidence: rounded(group.confidence),
         sources,
@@ -517,7 +564,7 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
 
 /// A few words.
 fn title(statement: &str) -> String {
-    let first = statement.split([',', ';', '，', '；']).next().filter(|part| part.chars().count() > 15);
+    let first = statement.split([',', ';', '，', '；']).next().filter(|part| part.chars().count() > 20);
     let words = first.unwrap_or(statement).trim_end_matches(['.', '!', '?', ':', '。', '！', '？', ' ']);
     let limit = if words.is_ascii() { TITLE } else { TITLE / 2 };
     cut(words, limit)

@@ -94,6 +94,8 @@ pub struct Rule {
     pub kind: Kind,
     /// In what situation they apply, for the hook.
     pub when: String,
+    /// What the memory says, where the hit is only an instance of it; `{slot}` is what the hit is about.
+    pub says: Option<String>,
     /// Confidence of a plain hit.
     pub weight: f64,
     /// What becomes of a question.
@@ -143,6 +145,8 @@ pub struct Phrases {
     pub pointing: Pattern,
     /// A sentence that says how.
     pub how: Pattern,
+    /// What is said politely, and what it comes to.
+    pub rewrite: Vec<(Pattern, String)>,
 }
 
 /// Which pattern a key word belongs to.
@@ -311,6 +315,8 @@ struct PhrasesText {
     situation: String,
     pointing: String,
     how: String,
+    #[serde(default)]
+    rewrite: Vec<(String, String)>,
 }
 
 impl PhrasesText {
@@ -322,6 +328,11 @@ impl PhrasesText {
             situation: Pattern::new(self.situation),
             pointing: Pattern::new(self.pointing),
             how: Pattern::new(self.how),
+            rewrite: self
+                .rewrite
+                .into_iter()
+                .map(|(pattern, to)| (Pattern::new(pattern), to))
+                .collect(),
         }
     }
 }
@@ -333,6 +344,7 @@ struct RuleText {
     r#type: String,
     #[serde(default)]
     when: String,
+    says: Option<String>,
     weight: f64,
     #[serde(default)]
     asks: Asks,
@@ -351,6 +363,7 @@ impl RuleText {
             name: self.name,
             kind,
             when: self.when,
+            says: self.says,
             weight: self.weight,
             asks: self.asks,
             late: self.late,
@@ -406,7 +419,8 @@ mod tests {
                 &phrases.pointing,
                 &phrases.how,
             ];
-            assert!(all.iter().all(|pattern| pattern.build().is_ok()));
+            let rewrites = phrases.rewrite.iter().map(|(pattern, _)| pattern);
+            assert!(all.into_iter().chain(rewrites).all(|pattern| pattern.build().is_ok()));
         }
     }
 

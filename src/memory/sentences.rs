@@ -158,12 +158,8 @@ fn split_line(line: &str, sentences: &mut Vec<Sentence>) {
             }
             _ => false,
         };
-        let is_dash = *sign == '-' && line[..end].ends_with(" --") && line[end..].starts_with(' ');
         if is_end {
             push(&line[start..end], sentences);
-            start = end;
-        } else if is_dash {
-            push(&line[start..end - 3], sentences);
             start = end;
         }
     }
@@ -242,7 +238,7 @@ mod tests {
     fn prose_is_cut_into_sentences() {
         check(
             "Use tabs, e.g. in Go. Really? “Yes” -- always",
-            &["Use tabs, e.g. in Go.", "Really?", "Yes", "always"],
+            &["Use tabs, e.g. in Go.", "Really?", "Yes\" -- always"],
         );
         check("先写测试。再提交！", &["先写测试。", "再提交！"]);
         check("1. one thing\n- another\n\nversion 2.1 is out", &["one thing", "another", "version 2.1 is out"]);
