@@ -166,7 +166,10 @@ fn real(path: &Path, transcripts: &Path, is_shown: bool) -> Result<()> {
         .lines()
         .map(serde_json::from_str::<Real>)
         .collect::<Result<Vec<_>, _>>()?;
-    let roots = rows.iter().map(|row| transcripts.join(&row.file)).collect::<BTreeSet<_>>();
+    let roots = rows
+        .iter()
+        .map(|row| transcripts.join(&row.file))
+        .collect::<BTreeSet<_>>();
     let logs = discover(&roots.into_iter().collect::<Vec<_>>(), false)?.logs;
     let options = Options {
         io: Io::Auto,
@@ -232,6 +235,10 @@ fn dated(path: &Path, is_shown: bool) -> Result<()> {
     }
     let share = |count: u32| 100.0 * f64::from(count) / rows.len().max(1) as f64;
     println!("{}: {} expressions", path.display(), rows.len());
-    println!("  {:.1} % alone, {:.1} % in their sentence", share(alone), share(inside));
+    println!(
+        "  {:.1} % alone, {:.1} % in their sentence",
+        share(alone),
+        share(inside)
+    );
     Ok(())
 }

@@ -51,7 +51,9 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
 }
 
 fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
-    let (found, problems) = with_messages(&args.input, harvest::WANTED, |messages, problems| (harvest(&messages), problems))?;
+    let (found, problems) = with_messages(&args.input, harvest::WANTED, |messages, problems| {
+        (harvest(&messages), problems)
+    })?;
     let files = found.files.iter().map(|file| {
         json!({
             "file": file.path,
@@ -84,7 +86,9 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
 }
 
 fn source(source: &Source) -> Value {
-    let time = source.time.and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
+    let time = source
+        .time
+        .and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
     json!({
         "session": source.session,
         "uuid": source.uuid,
@@ -136,8 +140,18 @@ fn table(extraction: &Extraction, with_rejected: bool) -> String {
     let mut text = String::new();
     for candidate in &extraction.candidates {
         let times = candidate.sources.len();
-        let said = if times > 1 { format!(", said {times} times") } else { String::new() };
-        let _ = writeln!(text, "{} ({}, {:.2}{said})", candidate.title, candidate.kind.name(), candidate.confidence);
+        let said = if times > 1 {
+            format!(", said {times} times")
+        } else {
+            String::new()
+        };
+        let _ = writeln!(
+            text,
+            "{} ({}, {:.2}{said})",
+            candidate.title,
+            candidate.kind.name(),
+            candidate.confidence
+        );
         let _ = writeln!(text, "  {}", candidate.hook);
         for line in candidate.body.lines().filter(|line| !line.is_empty()) {
             let _ = writeln!(text, "    {line}");
@@ -156,7 +170,13 @@ fn table(extraction: &Extraction, with_rejected: bool) -> String {
 fn harvest_table(found: &Harvest) -> String {
     let mut text = String::new();
     for file in &found.files {
-        let _ = writeln!(text, "{} ({} bytes, {} calls)", file.path, file.text.len(), file.sources.len());
+        let _ = writeln!(
+            text,
+            "{} ({} bytes, {} calls)",
+            file.path,
+            file.text.len(),
+            file.sources.len()
+        );
     }
     for path in &found.unknown {
         let _ = writeln!(text, "{path} (edited, but never written in these logs)");

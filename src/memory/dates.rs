@@ -263,7 +263,11 @@ impl Reader<'_> {
         }
         if is_ahead {
             // Without the word that was looked for, a joining `and` belongs to what follows.
-            let end = if self.is_word(next.wrapping_sub(1), &["and"]) { next - 1 } else { next };
+            let end = if self.is_word(next.wrapping_sub(1), &["and"]) {
+                next - 1
+            } else {
+                next
+            };
             return done(end, from(self.reference, 1)?);
         }
         None
@@ -321,7 +325,10 @@ impl Reader<'_> {
     /// A year: `2020`, `nineteen eighty six`, `two thousand and thirty two`.
     fn year(&self, at: usize) -> Option<(usize, i16)> {
         if let Some(Token::Number(value, 4, false)) = self.tokens.get(at) {
-            return Some((at + 1, i16::try_from(*value).ok().filter(|year| (1000..=2999).contains(year))?));
+            return Some((
+                at + 1,
+                i16::try_from(*value).ok().filter(|year| (1000..=2999).contains(year))?,
+            ));
         }
         let (end, first) = self.spoken(at, 99)?;
         let rest = |at: usize| self.spoken(self.skip(at, &["and"]), 99).unwrap_or((at, 0));
@@ -469,7 +476,8 @@ impl Reader<'_> {
             _ => None,
         };
         let is_joined = |at: usize| {
-            self.is_sign(at, &['/', '-', '.', ':', '_', '@', '#']) || matches!(self.tokens.get(at), Some(Token::Number(..)))
+            self.is_sign(at, &['/', '-', '.', ':', '_', '@', '#'])
+                || matches!(self.tokens.get(at), Some(Token::Number(..)))
         };
         if start == at && at > 0 && is_joined(at - 1) {
             return None;
@@ -504,7 +512,10 @@ impl Reader<'_> {
                 _ => None,
             };
         }
-        let is_whole = !matches!(self.tokens.get(start + 3), Some(Token::Word(_) | Token::Sign('/' | '%')));
+        let is_whole = !matches!(
+            self.tokens.get(start + 3),
+            Some(Token::Word(_) | Token::Sign('/' | '%'))
+        );
         let is_said = is_whole || start > at;
         // `5.12` is a version, `3-4` a range.
         (sign == '/' && is_said && digits <= 2 && second_digits <= 2)
@@ -535,7 +546,10 @@ impl Reader<'_> {
     fn of_month(&self, at: usize) -> Option<Read> {
         let start = self.skip(at, &["the"]);
         let is_ordinal = matches!(self.tokens.get(start)?, Token::Number(_, _, true))
-            || (start > at && self.word(start).is_some_and(|word| tens(word).is_some() || ordinal(word).is_some()));
+            || (start > at
+                && self
+                    .word(start)
+                    .is_some_and(|word| tens(word).is_some() || ordinal(word).is_some()));
         if !is_ordinal {
             return None;
         }
@@ -558,8 +572,10 @@ impl Reader<'_> {
             });
         }
         // A bare `1st` counts things ("the 1st attempt"), so nothing may follow it.
-        let is_alone = !matches!(self.tokens.get(end), Some(Token::Word(word)) if !AFTER_A_DAY.contains(&word.as_str()));
-        let is_said = day > 3 || (at > 0 && self.is_word(at - 1, &["on", "by", "until", "before", "after", "from", "since"]));
+        let is_alone =
+            !matches!(self.tokens.get(end), Some(Token::Word(word)) if !AFTER_A_DAY.contains(&word.as_str()));
+        let is_said =
+            day > 3 || (at > 0 && self.is_word(at - 1, &["on", "by", "until", "before", "after", "from", "since"]));
         (is_alone && is_said).then(|| {
             Some(Read {
                 end,
@@ -657,12 +673,22 @@ fn add_unit(span: Span, count: i64, unit: &str) -> Option<Span> {
 
 fn month(word: &str) -> Option<i8> {
     const NAMES: [&str; 12] = [
-        "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
         "december",
     ];
-    let at = NAMES
-        .iter()
-        .position(|name| *name == word || word.len() == 3 && name.starts_with(word) || word == "sept" && *name == "september")?;
+    let at = NAMES.iter().position(|name| {
+        *name == word || word.len() == 3 && name.starts_with(word) || word == "sept" && *name == "september"
+    })?;
     Some(at as i8 + 1)
 }
 
@@ -685,8 +711,25 @@ fn weekday(word: &str) -> Option<(Weekday, bool)> {
 
 fn unit(word: &str) -> Option<i64> {
     const NAMES: [&str; 19] = [
-        "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
-        "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
     ];
     NAMES.iter().position(|name| *name == word).map(|at| at as i64 + 1)
 }
@@ -695,13 +738,33 @@ fn tens(word: &str) -> Option<i64> {
     const NAMES: [&str; 8] = [
         "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
     ];
-    NAMES.iter().position(|name| *name == word).map(|at| 10 * (at as i64 + 2))
+    NAMES
+        .iter()
+        .position(|name| *name == word)
+        .map(|at| 10 * (at as i64 + 2))
 }
 
 fn ordinal(word: &str) -> Option<i64> {
     const NAMES: [&str; 20] = [
-        "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
-        "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
+        "first",
+        "second",
+        "third",
+        "fourth",
+        "fifth",
+        "sixth",
+        "seventh",
+        "eighth",
+        "ninth",
+        "tenth",
+        "eleventh",
+        "twelfth",
+        "thirteenth",
+        "fourteenth",
+        "fifteenth",
+        "sixteenth",
+        "seventeenth",
+        "eighteenth",
+        "nineteenth",
         "twentieth",
     ];
     if word == "thirtieth" {
@@ -721,7 +784,10 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let found = find(text, DAY).iter().map(|found| found.date.to_string()).collect::<Vec<_>>();
+        let found = find(text, DAY)
+            .iter()
+            .map(|found| found.date.to_string())
+            .collect::<Vec<_>>();
         assert_eq!(found, expected, "{text}");
     }
 

@@ -186,7 +186,7 @@ fn read_message<'r, 'm>(
         }
         let sentences = split(text, rules);
         for (at, sentence) in sentences.iter().enumerate() {
-            let Some(hit) = judge(sentence, message, rules, extraction) else {
+            let Some(hit) = judge(&sentences, at, message, rules, extraction) else {
                 continue;
             };
             // Neighbouring sentences that say one thing are one memory.
@@ -196,8 +196,15 @@ fn read_message<'r, 'm>(
             {
                 finding.confidence = finding.confidence.max(hit.confidence);
                 finding.statement = format!("{} {}", finding.statement, plain(&sentence.text, rules));
-                finding.words = content_words(&finding.statement);
-                finding.why = finding.why.take().or_else(|| clause(&sentence.text, rules, |phrases| &phrases.why));
+                finding.words = content_words(&without(&finding.statement, finding.why.as_deref()));
+                finding.how = finding
+                    .how
+                    .take()
+                    .filter(|how| !finding.statement.ends_with(how.as_str()));
+                finding.why = finding
+                    .why
+                    .take()
+                    .or_else(|| clause(&sentence.text, rules, |phrases| &phrases.why));
             } else {
                 findings.push(compose(hit, &sentences, at, message, rules, answered));
             }
@@ -217,7 +224,14 @@ struct Hit<'r> {
 }
 
 /// The best hit of a sentence; what is turned down goes to the rejected.
-fn judge<'r>(sentence: &Sentence, message: &Message, rules: &'r Rules, extraction: &mut Extraction) -> Option<Hit<'r>> {
+fn judge<'r>(
+    sentences: &[Sentence],
+    at: usize,
+    message: &Message,
+    rules: &'r Rules,
+    extraction: &mut Extraction,
+) -> Option<Hit<'r>> {
+    let (sentence, is_last) = (&sentences[at], at + 1 == sentences.len());
     let text = &sentence.text;
     let due = rules.due(text);
     if due.forget.iter().any(|at| rules.forget[*at].pattern.is_match(text)) {
@@ -239,8 +253,11 @@ fn judge<'r>(sentence: &Sentence, message: &Message, rules: &'r Rules, extractio
     let (hit, lowered) = best?;
     let excluded = due.refuse.iter().map(|at| &rules.refuse[*at]);
     let excluded = excluded.into_iter().find(|refuse| refuse.pattern.is_match(text));
+    let is_cut_off = is_last && text.ends_with([':', '：']);
+    let cut_off = "says nothing without what follows".to_owned();
     let reason = match excluded {
         Some(refuse) => &refuse.name,
+        None if is_cut_off => &cut_off,
         None if hit.confidence < WEAK => &lowered,
         None => return Some(hit),
     };
@@ -294,7 +311,11 @@ fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> O
             }
         }
     }
-    let reason = if lowered.1.is_empty() { names } else { lowered.1.to_owned() };
+    let reason = if lowered.1.is_empty() {
+        names
+    } else {
+        lowered.1.to_owned()
+    };
     let hit = Hit {
         rule,
         confidence: confidence.clamp(0.0, 0.99),
@@ -314,7 +335,10 @@ fn compose<'r, 'm>(
     answered: &dyn Fn() -> Option<&'m str>,
 ) -> Finding<'r> {
     let text = &sentences[at].text;
-    let next = sentences.get(at + 1).filter(|next| !next.is_question).map(|next| &next.text);
+    let next = sentences
+        .get(at + 1)
+        .filter(|next| !next.is_question)
+        .map(|next| &next.text);
     let matches = |text: &str, phrase: fn(&Phrases) -> &super::rules::Pattern| {
         rules.phrases.iter().any(|phrases| phrase(phrases).is_match(text))
     };
@@ -325,36 +349,50 @@ fn compose<'r, 'm>(
         // A reason of its own sentence starts that sentence.
         next.starts_with(why.as_str()).then_some(why)
     });
-    let context = matches(text, |phrases| &phrases.pointing)
+    let is_pointing = matches(text, |phrases| &phrases.pointing);
+    let context = is_pointing
         .then(|| {
             let before = at.checked_sub(1).map(|before| &sentences[before]);
-            let before = before.filter(|before| !before.is_question).map(|before| before.text.clone());
+            let before = before
+                .filter(|before| !before.is_question)
+                .map(|before| before.text.clone());
             before.or_else(|| last_sentence(answered()?, rules))
         })
         .flatten();
     let statement = plain(text, rules);
+    let how = how.map(|how| plain(how, rules));
+    let core = plain(&text[clause_start(text, hit.start)..], rules);
+    // What points elsewhere is better told by what to do instead.
+    let core = how.clone().filter(|_| is_pointing).unwrap_or(core);
     // What makes up most of the sentence is the statement itself, no reason beside it.
     let why = why.filter(|why| why.len() * 2 < text.len() || !text.contains(why.as_str()));
     Finding {
         rule: hit.rule,
         confidence: hit.confidence,
         situation: clause(text, rules, |phrases| &phrases.situation),
-        words: content_words(&statement),
-        core: plain(&text[clause_start(text, hit.start)..], rules),
+        words: content_words(&without(&statement, why.as_deref())),
+        core,
         statement,
         why,
-        how: how.map(|how| plain(how, rules)),
+        how,
         context,
         slot: hit.slot,
         source: source_of(message),
     }
 }
 
+/// What is said, without the reason: the same rule may come with another reason, or with none.
+fn without(statement: &str, why: Option<&str>) -> String {
+    why.map_or_else(|| statement.to_owned(), |why| statement.replace(why, ""))
+}
+
 /// The last thing a text says, shortened.
 fn last_sentence(text: &str, rules: &Rules) -> Option<String> {
     let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(2_000))..];
     let sentence = split(tail, rules).into_iter().next_back()?;
-    Some(cut(&sentence.text, 200))
+    // Without its end it is the rest of a table or of code.
+    let is_whole = sentence.text.ends_with(['.', '!', '?', ':', '。', '！', '？']);
+    is_whole.then(|| cut(&sentence.text, 200))
 }
 
 /// The sentence without words at its start that say nothing.
@@ -396,7 +434,10 @@ fn capital(text: &str) -> String {
 fn clause_start(text: &str, at: usize) -> usize {
     const JOINTS: [&str; 9] = [", ", "; ", ": ", " - ", " -- ", " though ", " but ", "，", "；"];
     let before = &text[..text.ceil_char_boundary((at + 2).min(text.len()))];
-    let joint = JOINTS.iter().filter_map(|joint| before.rfind(joint).map(|at| at + joint.len())).max();
+    let joint = JOINTS
+        .iter()
+        .filter_map(|joint| before.rfind(joint).map(|at| at + joint.len()))
+        .max();
     joint.filter(|start| text.len() - start > 24).unwrap_or(0)
 }
 
@@ -486,14 +527,19 @@ fn forget(groups: &mut Vec<Group<'_>>, extraction: &mut Extraction) {
         let is_meant = |group: &Group<'_>| {
             let known = &group.findings[0].words;
             let shared = known.iter().filter(|word| words.contains(word)).count();
-            let is_later = group.findings.iter().all(|finding| finding.source.time <= forgotten.source.time);
+            let is_later = group
+                .findings
+                .iter()
+                .all(|finding| finding.source.time <= forgotten.source.time);
             is_later && shared >= 2 && shared * 2 >= known.len()
         };
         groups.retain(|group| {
             let is_gone = is_meant(group);
             if is_gone {
                 let finding = &group.findings[0];
-                extraction.rejected.push(rejected(finding, group.confidence, "taken back later"));
+                extraction
+                    .rejected
+                    .push(rejected(finding, group.confidence, "taken back later"));
             }
             !is_gone
         });
@@ -523,10 +569,17 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         extraction.rejected.extend(turned);
         return;
     }
-    let mut sources = group.findings.iter().map(|finding| finding.source.clone()).collect::<Vec<_>>();
+    let mut sources = group
+        .findings
+        .iter()
+        .map(|finding| finding.source.clone())
+        .collect::<Vec<_>>();
     sources.sort_by(|one, other| (one.time, &one.session, &one.uuid).cmp(&(other.time, &other.session, &other.uuid)));
     sources.dedup();
-    let day = best.source.time.and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
+    let day = best
+        .source
+        .time
+        .and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
     let day = day.map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).date());
     let dated = |text: &str| day.map_or_else(|| text.to_owned(), |day| dates::absolute(text, day));
     let says = best.rule.says.as_ref().zip(best.slot.as_ref());
@@ -556,7 +609,9 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
     let found = [&candidate.title, &candidate.hook, &candidate.body];
     if found.iter().any(|text| !secrets::find(text).is_empty()) {
         extraction.secrets_dropped += 1;
-        extraction.rejected.push(rejected(best, group.confidence, "holds a secret"));
+        extraction
+            .rejected
+            .push(rejected(best, group.confidence, "holds a secret"));
         return;
     }
     extraction.candidates.push(candidate);
@@ -564,8 +619,13 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
 
 /// A few words.
 fn title(statement: &str) -> String {
-    let first = statement.split([',', ';', '，', '；']).next().filter(|part| part.chars().count() > 20);
-    let words = first.unwrap_or(statement).trim_end_matches(['.', '!', '?', ':', '。', '！', '？', ' ']);
+    let first = statement
+        .split([',', ';', '，', '；'])
+        .next()
+        .filter(|part| part.chars().count() > 20);
+    let words = first
+        .unwrap_or(statement)
+        .trim_end_matches(['.', '!', '?', ':', '。', '！', '？', ' ']);
     let limit = if words.is_ascii() { TITLE } else { TITLE / 2 };
     cut(words, limit)
 }
@@ -593,11 +653,357 @@ fn cut(text: &str, most: usize) -> String {
         return text.to_owned();
     };
     let head = &text[..end];
-    let whole = head.rfind(' ').filter(|at| *at > end / 2).map_or(head, |at| &head[..at]);
+    let whole = head
+        .rfind(' ')
+        .filter(|at| *at > end / 2)
+        .map_or(head, |at| &head[..at]);
     format!("{}…", whole.trim_end_matches([',', ';', ':', ' ']))
 }
 
 /// Two digits: more would say more than is known.
 fn rounded(confidence: f64) -> f64 {
     (confidence * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::messages::Part;
+    use crate::memory::kinds::Kind;
+    use proptest::prelude::*;
+
+    fn message(at: i64, session: &str, text: &str) -> Message {
+        Message {
+            session: session.to_owned(),
+            uuid: format!("{session}-{at}"),
+            parent: None,
+            // 2026-03-04, a Wednesday.
+            time: Some(1_772_582_400_000 + at * 60_000),
+            role: Role::User,
+            is_meta: false,
+            is_summary: false,
+            is_sidechain: false,
+            parts: vec![Part::Text(text.to_owned())],
+            line: at as u64,
+        }
+    }
+
+    fn of(text: &str) -> Extraction {
+        extract(&[message(0, "s", text)], Rules::built_in())
+    }
+
+    #[track_caller]
+    fn yields(kind: Kind, texts: &[&str]) {
+        for text in texts {
+            let found = of(text).candidates;
+            assert!(
+                found.iter().any(|candidate| candidate.kind == kind),
+                "{text}: {found:?}"
+            );
+        }
+    }
+
+    #[track_caller]
+    fn yields_nothing(texts: &[&str]) {
+        for text in texts {
+            let found = of(text).candidates;
+            assert_eq!(found, [], "{text}");
+        }
+    }
+
+    #[test]
+    fn lasting_instructions() {
+        yields(
+            Kind::Feedback,
+            &[
+                "Please remember that the staging box has no GPU",
+                "Keep in mind that nobody on the team reads French",
+                "From now on put the ticket number into the branch name.",
+                "Going forward, all new scripts should be POSIX shell.",
+                "Always answer in British English.",
+                "never push to main directly",
+                "Ok, and every time you touch the schema run the migration check.",
+                "Always list the caveats when I ask about benchmarks.",
+                "Don't open pull requests unless I tell you to.",
+                "let's use the builder pattern everywhere",
+                "Our convention is that helpers live beside their callers",
+                "can we stick to the naming convention of the other packages?",
+                "Could you not add emojis to the readme?",
+                "Ask me before deleting branches.",
+                "Make sure you read the failing log before proposing a change.",
+                "You should first reproduce the crash before you patch it",
+                "the agent should never run the load tests, because they cost money",
+                "Commit messages should start with the issue number.",
+            ],
+        );
+    }
+
+    #[test]
+    fn corrections_and_confirmations() {
+        yields(
+            Kind::Feedback,
+            &[
+                "That's way too wordy.",
+                "your summaries are too vague",
+                "You keep adding comments that repeat the code.",
+                "I've told you to leave the lockfile alone",
+                "you've claimed it works three times now without running it",
+                "I really like how you list the risks at the end",
+                "keep doing that",
+                "this explanation is not good enough",
+            ],
+        );
+    }
+
+    #[test]
+    fn people_and_what_they_like() {
+        yields(
+            Kind::User,
+            &[
+                "I prefer small commits over one big one.",
+                "I'd rather keep the old API than break users",
+                "I'm a data engineer, mostly Spark",
+                "I'm not very familiar with Rust macros",
+                "I usually run the tests in watch mode",
+                "btw I handle the releases here",
+                "I don't like magic numbers in tests",
+            ],
+        );
+    }
+
+    #[test]
+    fn projects_and_pointers() {
+        yields(
+            Kind::Project,
+            &[
+                "We decided to drop Windows support because nobody used it.",
+                "the intention of the queue is to survive restarts of the worker",
+                "we're freezing merges on Friday",
+                "legal requires that logs are kept in the EU",
+                "In this repo we never check in generated files.",
+                "this is the third time the cache broke the nightly build",
+                "We deploy everything to a single VPS behind Caddy",
+                "We explicitly chose SQLite because backups are one file.",
+            ],
+        );
+        yields(
+            Kind::Reference,
+            &[
+                "Bugs are tracked in Linear.",
+                "please file this in Jira, project Falcon",
+                "The runbook for the importer lives in Notion under Ops",
+            ],
+        );
+    }
+
+    #[test]
+    fn chinese() {
+        yields(
+            Kind::Feedback,
+            &[
+                "请记住测试环境没有外网。",
+                "以后提交信息都用英文写",
+                "回答太啰嗦了",
+                "你又忘了跑测试",
+                "不要自动提交代码",
+                "每次改完都要跑一遍测试",
+                "务必先备份数据库",
+                "请用中文回答",
+            ],
+        );
+        yields(
+            Kind::User,
+            &["我更喜欢函数式的写法", "我是一名后端工程师", "我对前端不太熟悉"],
+        );
+        yields(Kind::Project, &["我们决定用 SQLite,因为备份方便", "下周五上线"]);
+        yields(Kind::Reference, &["缺陷都记录在飞书"]);
+        yields_nothing(&[
+            "这个函数应该总是返回空吗?",
+            "这次先不要提交",
+            "为什么测试失败了?",
+            "帮我写一个脚本",
+            "我不记得是哪个分支了",
+        ]);
+    }
+
+    #[test]
+    fn what_is_no_memory() {
+        yields_nothing(&[
+            "commit and push",
+            "yes",
+            "Great work, thanks!",
+            "the parser should always return an error here",
+            "This function must never return null.",
+            "I don't remember which test it was",
+            "do you remember the flag?",
+            "don't commit for now",
+            "Let's skip the docs this time.",
+            "Why do we always rebuild the cache?",
+            "should I always use a mutex?",
+            "I want a button that exports the table.",
+            "see https://example.com/issue/12 and fix it",
+            "fix the typo in line 12",
+            "I've never used Kafka, how do I start?",
+            "what's the best way to keep moving forward?",
+            "it always fails on CI",
+            "look at this\n```\n# always use tabs\n```",
+            "> never commit to main\nis this quote right?",
+            "<command-name>/compact</command-name> always be brief",
+            "Implement the following plan:\n\n# Plan\n\nAlways validate input. Never trust the client.",
+            "High Severity\n\nThe cache should always be flushed before exit.\n\nWe never check the return value.\n\nfix this",
+            "",
+            "🙂",
+        ]);
+    }
+
+    #[test]
+    fn what_is_never_kept() {
+        let cases = [
+            (
+                "Remember that the handler is defined in src/server/http.rs",
+                "where code stands is in the code",
+            ),
+            (
+                "Remember that commit 3f2a1b9c introduced the bug",
+                "git keeps its own history",
+            ),
+            ("Remember that the fix was to bump the timeout", "a fix is in the code"),
+            (
+                "Keep in mind that the tests are still failing",
+                "state of the running task",
+            ),
+        ];
+        for (text, reason) in cases {
+            let extraction = of(text);
+            assert_eq!(extraction.candidates, [], "{text}");
+            assert_eq!(extraction.rejected[0].reason, reason, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_memory_with_a_secret_is_dropped_and_counted() {
+        let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let extraction = of(&format!("Remember that the deploy token is {token} and expires soon"));
+        assert_eq!((extraction.candidates.len(), extraction.secrets_dropped), (0, 1));
+        assert!(!format!("{extraction:?}").contains(&token));
+    }
+
+    #[test]
+    fn a_candidate_says_why_how_and_when() {
+        let found =
+            of("Always run the linter before you commit because CI is slow. Instead of the script use make lint.");
+        let [candidate] = &found.candidates[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(candidate.kind, Kind::Feedback);
+        assert!(
+            candidate.body.contains("**Why:** because CI is slow"),
+            "{}",
+            candidate.body
+        );
+        assert!(
+            candidate
+                .body
+                .contains("**How to apply:** Instead of the script use make lint.")
+        );
+        assert!(candidate.hook.starts_with("Before you commit"), "{}", candidate.hook);
+        let found = of("sure, but can we not commit the scratch files?");
+        assert_eq!(found.candidates[0].title, "Do not commit the scratch files");
+        let found = of("The freeze starts on Friday, so no release after that");
+        assert!(found.candidates[0].body.contains("Friday (2026-03-06)"), "{found:?}");
+    }
+
+    #[test]
+    fn what_points_elsewhere_takes_it_along() {
+        let mut answer = message(0, "s", "I wrote four pages about the cache.");
+        answer.role = Role::Assistant;
+        let found = extract(&[message(1, "s", "That's too verbose."), answer], Rules::built_in());
+        assert!(
+            found.candidates[0]
+                .body
+                .contains("**Context:** I wrote four pages about the cache.")
+        );
+    }
+
+    #[test]
+    fn repetition_raises_confidence_and_order_does_not_matter() {
+        let mut messages = vec![
+            message(1, "a", "I prefer small commits."),
+            message(5, "b", "i prefer small commits"),
+            message(9, "c", "Well, I prefer small commits!"),
+            message(3, "b", "file it in Linear, project Falcon"),
+            message(4, "c", "can you create a ticket for that in Linear, project: Falcon?"),
+        ];
+        let found = extract(&messages, Rules::built_in());
+        assert_eq!(found.candidates.len(), 2, "{found:?}");
+        let sessions = found.candidates[0].sources.iter().map(|source| source.session.as_str());
+        assert_eq!(sessions.collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert!(found.candidates[0].confidence > 0.85);
+        assert_eq!(
+            found.candidates[1].title,
+            "Bugs and tasks of this work are filed under Falcon"
+        );
+        messages.reverse();
+        messages.push(messages[0].clone());
+        assert_eq!(extract(&messages, Rules::built_in()), found);
+    }
+
+    #[test]
+    fn what_is_taken_back_goes() {
+        let messages = [
+            message(1, "a", "Always use tabs in the Go files."),
+            message(2, "b", "Always sign your commits."),
+            message(9, "b", "Forget about always using tabs in the Go files"),
+        ];
+        let found = extract(&messages, Rules::built_in());
+        assert_eq!(found.candidates.len(), 1);
+        assert_eq!(
+            (found.forgotten.len(), found.rejected[0].reason.as_str()),
+            (1, "taken back later")
+        );
+    }
+
+    /// What the rules and the cutting of sentences look for.
+    const CUES: &[&str] = &[
+        "always ",
+        "never ",
+        "remember to ",
+        "I prefer ",
+        "project: X",
+        "，以后都",
+        "因为",
+        "(",
+        ")",
+        "é",
+        "\n",
+        "```",
+        "? ",
+        "because ",
+        "<a-b>",
+        "</a-b>",
+        "next Friday ",
+        "- ",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in "\\PC{0,200}") {
+            let _ = of(&text);
+        }
+
+        #[test]
+        fn cues_in_any_order_are_survived(words in proptest::collection::vec(
+            proptest::sample::select(CUES), 0..24)) {
+            let _ = of(&words.concat());
+        }
+
+        #[test]
+        fn neighbours_change_nothing(before in "\\PC{0,60}", after in "\\PC{0,60}") {
+            let text = "Never force-push to shared branches.";
+            let alone = of(text).candidates;
+            let messages = [message(-5, "s", &before), message(0, "s", text), message(5, "t", &after)];
+            let among = extract(&messages, Rules::built_in()).candidates;
+            prop_assert!(among.contains(&alone[0]));
+        }
+    }
 }

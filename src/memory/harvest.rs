@@ -48,7 +48,9 @@ pub fn is_memory(path: &str) -> bool {
     if folders.contains(&"..") || !name.ends_with(".md") {
         return false;
     }
-    let is_agent = folders.iter().any(|folder| matches!(*folder, "agent-memory" | "agent-memory-local"));
+    let is_agent = folders
+        .iter()
+        .any(|folder| matches!(*folder, "agent-memory" | "agent-memory-local"));
     // A project may have a folder of that name for its own ends; the client's lies under its home.
     let client = folders.iter().position(|folder| *folder == ".claude");
     let memory = folders.iter().rposition(|folder| *folder == "memory");
@@ -151,4 +153,114 @@ fn edited(text: Option<&str>, edit: &Value) -> Option<String> {
         true => text.replace(old, new),
         false => text.replacen(old, new, 1),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const PATH: &str = "/home/me/.claude/projects/-home-me-work/memory/style.md";
+
+    fn call(time: i64, id: &str, name: &str, input: Value) -> Message {
+        Message {
+            session: "s".into(),
+            uuid: format!("u{time}"),
+            parent: None,
+            time: Some(time),
+            role: Role::Assistant,
+            is_meta: false,
+            is_summary: false,
+            is_sidechain: false,
+            parts: vec![Part::Call {
+                id: id.into(),
+                name: name.into(),
+                input,
+            }],
+            line: 1,
+        }
+    }
+
+    #[test]
+    fn which_paths_are_memories() {
+        for path in [
+            PATH,
+            "MEMORY.md",
+            "/w/.claude/agent-memory/reviewer/x.md",
+            "C:\\Users\\me\\.claude\\projects\\p\\memory\\a.md",
+        ] {
+            assert!(is_memory(path), "{path}");
+        }
+        for path in [
+            "src/memory/mod.rs",
+            "docs/memory/notes.md",
+            "/h/.claude/memory/../../etc/x.md",
+            "/h/.claude/memory/a.txt",
+            "",
+        ] {
+            assert!(!is_memory(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_last_version_wins_whatever_the_order() {
+        let mut messages = vec![
+            call(1, "a", "Write", json!({"file_path": PATH, "content": "one two two"})),
+            call(
+                2,
+                "b",
+                "Edit",
+                json!({"file_path": PATH, "old_string": "two", "new_string": "2"}),
+            ),
+            call(
+                3,
+                "c",
+                "MultiEdit",
+                json!({"file_path": PATH, "edits": [
+                {"old_string": "one", "new_string": "1"},
+                {"old_string": "2", "new_string": "zwei", "replace_all": true}]}),
+            ),
+            call(
+                4,
+                "d",
+                "Edit",
+                json!({"file_path": PATH, "old_string": "gone", "new_string": "x"}),
+            ),
+            call(5, "e", "Write", json!({"file_path": PATH, "content": "never written"})),
+            call(
+                6,
+                "f",
+                "Edit",
+                json!({"file_path": "/h/.claude/memory/other.md", "old_string": "a", "new_string": "b"}),
+            ),
+            call(
+                7,
+                "g",
+                "Write",
+                json!({"file_path": "/h/src/main.rs", "content": "fn main() {}"}),
+            ),
+        ];
+        let mut failure = call(8, "", "", Value::Null);
+        failure.role = Role::User;
+        failure.parts = vec![Part::Result {
+            call: "e".into(),
+            text: "denied".into(),
+            is_error: true,
+        }];
+        messages.push(failure);
+        let found = harvest(&messages);
+        assert_eq!(found.files.len(), 1);
+        assert_eq!((found.files[0].text.as_str(), found.files[0].missed), ("1 zwei two", 1));
+        assert_eq!(found.files[0].sources.len(), 3);
+        assert_eq!(found.unknown, ["/h/.claude/memory/other.md"]);
+        messages.reverse();
+        assert_eq!(harvest(&messages), found);
+    }
+
+    #[test]
+    fn a_file_with_a_secret_is_left_out() {
+        let text = format!("token: ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let found = harvest(&[call(1, "a", "Write", json!({"file_path": PATH, "content": text}))]);
+        assert_eq!((found.files.len(), found.secrets_dropped), (0, 1));
+    }
 }

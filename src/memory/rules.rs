@@ -254,7 +254,11 @@ impl Rules {
     fn check(&self) -> Result<(), Wrong> {
         let rules = self.rules.iter().map(|rule| (&rule.name, &rule.pattern));
         let shifts = self.shifts.iter().map(|shift| (&shift.name, &shift.pattern));
-        let named = self.refuse.iter().chain(&self.forget).map(|named| (&named.name, &named.pattern));
+        let named = self
+            .refuse
+            .iter()
+            .chain(&self.forget)
+            .map(|named| (&named.name, &named.pattern));
         for (name, pattern) in rules.chain(shifts).chain(named) {
             pattern
                 .build()

@@ -56,37 +56,113 @@ const RULES: &[Rule] = &[
         &["-----begin"],
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY( BLOCK)?-----[\s\S]{0,20000}?(-----END [A-Z0-9 ]{0,40}PRIVATE KEY( BLOCK)?-----|\z)",
     ),
-    form("aws-access-key", &["akia", "asia", "abia", "acca"], r"\b(?-i:AKIA|ASIA|ABIA|ACCA)(?-i:[A-Z2-7]{16})\b"),
-    form("github-token", &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], r"\bgh[pousr]_[A-Za-z0-9]{30,255}\b"),
-    form("github-fine-grained-token", &["github_pat_"], r"\bgithub_pat_[A-Za-z0-9_]{40,255}\b"),
-    form("gitlab-token", &["glpat-", "gldt-", "glrt-", "glcbt-"], r"\bgl(pat|dt|rt|cbt)-[A-Za-z0-9_-]{20,}"),
-    form("slack-token", &["xox", "xapp-"], r"\b(xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}"),
-    form("slack-webhook", &["hooks.slack.com"], r"hooks\.slack\.com/(services|workflows)/[A-Za-z0-9/_-]{20,}"),
-    form("discord-webhook", &["/api/webhooks/"], r"discord(app)?\.com/api/webhooks/\d+/[A-Za-z0-9_-]{20,}"),
+    form(
+        "aws-access-key",
+        &["akia", "asia", "abia", "acca"],
+        r"\b(?-i:AKIA|ASIA|ABIA|ACCA)(?-i:[A-Z2-7]{16})\b",
+    ),
+    form(
+        "github-token",
+        &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
+        r"\bgh[pousr]_[A-Za-z0-9]{30,255}\b",
+    ),
+    form(
+        "github-fine-grained-token",
+        &["github_pat_"],
+        r"\bgithub_pat_[A-Za-z0-9_]{40,255}\b",
+    ),
+    form(
+        "gitlab-token",
+        &["glpat-", "gldt-", "glrt-", "glcbt-"],
+        r"\bgl(pat|dt|rt|cbt)-[A-Za-z0-9_-]{20,}",
+    ),
+    form(
+        "slack-token",
+        &["xox", "xapp-"],
+        r"\b(xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}",
+    ),
+    form(
+        "slack-webhook",
+        &["hooks.slack.com"],
+        r"hooks\.slack\.com/(services|workflows)/[A-Za-z0-9/_-]{20,}",
+    ),
+    form(
+        "discord-webhook",
+        &["/api/webhooks/"],
+        r"discord(app)?\.com/api/webhooks/\d+/[A-Za-z0-9_-]{20,}",
+    ),
     form("anthropic-key", &["sk-ant-"], r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
-    form("openai-key", &["sk-"], r"\bsk-(proj-|svcacct-|admin-|or-v1-|live-|test-)?[A-Za-z0-9_-]{20,}"),
-    form("stripe-key", &["sk_", "rk_", "whsec_"], r"\b((sk|rk)_(live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{20,})"),
+    form(
+        "openai-key",
+        &["sk-"],
+        r"\bsk-(proj-|svcacct-|admin-|or-v1-|live-|test-)?[A-Za-z0-9_-]{20,}",
+    ),
+    form(
+        "stripe-key",
+        &["sk_", "rk_", "whsec_"],
+        r"\b((sk|rk)_(live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{20,})",
+    ),
     form("google-api-key", &["aiza"], r"\bAIza[A-Za-z0-9_-]{35}"),
-    form("google-oauth", &["ya29.", "gocspx-", "1//0"], r"\b(ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{20,})"),
+    form(
+        "google-oauth",
+        &["ya29.", "gocspx-", "1//0"],
+        r"\b(ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{20,})",
+    ),
     form("hugging-face-token", &["hf_"], r"\bhf_[A-Za-z0-9]{30,}\b"),
     form("npm-token", &["npm_"], r"\bnpm_[A-Za-z0-9]{30,}\b"),
     form("pypi-token", &["pypi-"], r"\bpypi-[A-Za-z0-9_-]{40,}"),
-    form("docker-token", &["dckr_pat_", "dckr_oat_"], r"\bdckr_[po]at_[A-Za-z0-9_-]{20,}"),
-    form("sendgrid-key", &["sg."], r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    form(
+        "docker-token",
+        &["dckr_pat_", "dckr_oat_"],
+        r"\bdckr_[po]at_[A-Za-z0-9_-]{20,}",
+    ),
+    form(
+        "sendgrid-key",
+        &["sg."],
+        r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
+    ),
     form("twilio-key", &["sk", "ac"], r"\b(?-i:SK|AC)[0-9a-f]{32}\b"),
     form("telegram-token", &[":aa"], r"\b\d{8,10}:AA[A-Za-z0-9_-]{32,}"),
-    form("linear-key", &["lin_api_", "lin_oauth_"], r"\blin_(api|oauth)_[A-Za-z0-9]{20,}"),
-    form("notion-token", &["ntn_", "secret_"], r"\b(ntn_[A-Za-z0-9]{30,}|secret_[A-Za-z0-9]{40,})\b"),
+    form(
+        "linear-key",
+        &["lin_api_", "lin_oauth_"],
+        r"\blin_(api|oauth)_[A-Za-z0-9]{20,}",
+    ),
+    form(
+        "notion-token",
+        &["ntn_", "secret_"],
+        r"\b(ntn_[A-Za-z0-9]{30,}|secret_[A-Za-z0-9]{40,})\b",
+    ),
     form("databricks-token", &["dapi"], r"\bdapi[0-9a-f]{32}\b"),
     form("vault-token", &["hvs.", "hvb."], r"\bhv[sb]\.[A-Za-z0-9_-]{20,}"),
-    form("digital-ocean-token", &["dop_v1_", "doo_v1_"], r"\bdo[op]_v1_[0-9a-f]{40,}"),
-    form("shopify-token", &["shpat_", "shpss_", "shpca_"], r"\bshp(at|ss|ca)_[0-9a-f]{32}"),
+    form(
+        "digital-ocean-token",
+        &["dop_v1_", "doo_v1_"],
+        r"\bdo[op]_v1_[0-9a-f]{40,}",
+    ),
+    form(
+        "shopify-token",
+        &["shpat_", "shpss_", "shpca_"],
+        r"\bshp(at|ss|ca)_[0-9a-f]{32}",
+    ),
     form("posthog-key", &["phc_", "phx_"], r"\bph[cx]_[A-Za-z0-9]{30,}"),
-    form("sentry-token", &["sntrys_", "sntryu_"], r"\bsntry[su]_[A-Za-z0-9_=+/-]{30,}"),
+    form(
+        "sentry-token",
+        &["sntrys_", "sntryu_"],
+        r"\bsntry[su]_[A-Za-z0-9_=+/-]{30,}",
+    ),
     form("grafana-token", &["glsa_", "glc_"], r"\bgl(sa|c)_[A-Za-z0-9_=+/-]{30,}"),
     form("age-key", &["age-secret-key-"], r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}"),
-    form("azure-key", &["accountkey=", "sharedaccesskey="], r"(AccountKey|SharedAccessKey)=(?P<s>[A-Za-z0-9+/=]{20,})"),
-    form("json-web-token", &["eyj"], r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+    form(
+        "azure-key",
+        &["accountkey=", "sharedaccesskey="],
+        r"(AccountKey|SharedAccessKey)=(?P<s>[A-Za-z0-9+/=]{20,})",
+    ),
+    form(
+        "json-web-token",
+        &["eyj"],
+        r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    ),
     Rule {
         name: "password-in-address",
         keys: &["://"],
@@ -102,8 +178,21 @@ const RULES: &[Rule] = &[
     Rule {
         name: "assigned-secret",
         keys: &[
-            "passw", "pwd", "passphrase", "secret", "token", "api_key", "apikey", "api-key", "api key", "access_key",
-            "private_key", "credential", "密码", "口令", "密钥",
+            "passw",
+            "pwd",
+            "passphrase",
+            "secret",
+            "token",
+            "api_key",
+            "apikey",
+            "api-key",
+            "api key",
+            "access_key",
+            "private_key",
+            "credential",
+            "密码",
+            "口令",
+            "密钥",
         ],
         pattern: r#"\b[A-Za-z0-9_.-]{0,40}(pass(word|wd|phrase)?|pwd|secret|token|api[_ -]?key|access[_-]?key|private[_-]?key|credentials?)[A-Za-z0-9_]{0,20}['"]?\s*(:=|=>|=|:|\bis\b|\bwas\b)\s*['"]?(?P<s>[^\s'",;<>`(){}]{6,200})"#,
         check: Check::Value,
@@ -225,14 +314,31 @@ fn is_value(value: &[u8]) -> bool {
     let low = text.to_ascii_lowercase();
     let is_reference = text.starts_with(['$', '%', '&', '*', '[', '.']) || low.contains("env") || low.contains("://");
     let placeholder = [
-        "example", "changeme", "placeholder", "redacted", "xxxx", "****", "...", "your", "none", "null", "true", "false",
-        "undefined", "[secret]",
+        "example",
+        "changeme",
+        "placeholder",
+        "redacted",
+        "xxxx",
+        "****",
+        "...",
+        "your",
+        "none",
+        "null",
+        "true",
+        "false",
+        "undefined",
+        "[secret]",
     ];
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
-    let has_sign = text.bytes().any(|byte| byte.is_ascii_punctuation() && !b"_-./:".contains(&byte));
-    let has_both_cases = text.bytes().any(|byte| byte.is_ascii_lowercase()) && text.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
+    let has_sign = text
+        .bytes()
+        .any(|byte| byte.is_ascii_punctuation() && !b"_-./:".contains(&byte));
+    let has_both_cases = text.bytes().any(|byte| byte.is_ascii_lowercase())
+        && text.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
     // `token: string` and `the token is missing` are no secrets; `hunter2` is.
-    !is_reference && !placeholder.iter().any(|word| low.contains(word)) && (has_digit || has_sign || has_both_cases && text.len() >= 10)
+    !is_reference
+        && !placeholder.iter().any(|word| low.contains(word))
+        && (has_digit || has_sign || has_both_cases && text.len() >= 10)
 }
 
 /// Whether a value looks like chance: many different signs, digits among letters.
@@ -246,7 +352,8 @@ fn is_random(run: &[u8]) -> bool {
     let count = |is: fn(&u8) -> bool| run.iter().filter(|byte| is(byte)).count();
     let is_hex = run.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
     let joints = count(|byte| b"/_-=+".contains(byte));
-    let mixed = count(u8::is_ascii_uppercase) >= 3 && count(u8::is_ascii_lowercase) >= 3 && count(u8::is_ascii_digit) >= 3;
+    let mixed =
+        count(u8::is_ascii_uppercase) >= 3 && count(u8::is_ascii_lowercase) >= 3 && count(u8::is_ascii_digit) >= 3;
     // Digits and case changes are scattered in a key; in a name they stand at the ends of its words.
     let changes = run.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
     !is_hex && mixed && joints * 8 <= run.len() && changes * 3 >= run.len() && entropy(run) >= 4.2
@@ -286,10 +393,19 @@ mod tests {
         let hex = "9f86d081884c7d659a2feaa0c55ad015";
         let join = |first: &str, second: &str| format!("{first}{second}");
         vec![
-            ("private-key", join("-----BEGIN RSA PRIV", "ATE KEY-----\nMIIEow\nabc\n-----END RSA PRIVATE KEY-----")),
+            (
+                "private-key",
+                join(
+                    "-----BEGIN RSA PRIV",
+                    "ATE KEY-----\nMIIEow\nabc\n-----END RSA PRIVATE KEY-----",
+                ),
+            ),
             ("aws-access-key", join("AKIA", "QZ3NPT5VWX2YLMKD")),
             ("github-token", join("ghp_", &format!("{long}ab"))),
-            ("github-fine-grained-token", join("github_pat_", &format!("{long}_{long}"))),
+            (
+                "github-fine-grained-token",
+                join("github_pat_", &format!("{long}_{long}")),
+            ),
             ("gitlab-token", join("glpat-", &long[..22])),
             ("slack-token", join("xoxb-", "123456789012-abcdefGHIJKL")),
             ("anthropic-key", join("sk-ant-", &format!("api03-{long}"))),
@@ -301,8 +417,14 @@ mod tests {
             ("sendgrid-key", join("SG.", &format!("{}.{long}", &long[..22]))),
             ("databricks-token", join("dapi", hex)),
             ("linear-key", join("lin_api_", long)),
-            ("json-web-token", join("eyJ", "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl")),
-            ("password-in-address", join("postgres://app:", "s3cr3tpw@db.internal/main")),
+            (
+                "json-web-token",
+                join("eyJ", "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"),
+            ),
+            (
+                "password-in-address",
+                join("postgres://app:", "s3cr3tpw@db.internal/main"),
+            ),
             ("authorization-header", join("Authorization: Bearer ", long)),
             ("assigned-secret", join("DB_PASSWORD=", "hunter2hunter")),
             ("assigned-secret", join("the password is ", "tr0ub4dor")),

@@ -23,7 +23,8 @@ pub fn is_machine(text: &str, rules: &Rules) -> bool {
 }
 
 fn has_prefix(text: &str, prefix: &str) -> bool {
-    text.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+    text.get(..prefix.len())
+        .is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }
 
 /// The sentences of a message. Of what is pasted in part only the edges are looked at: people write above and below.
@@ -75,7 +76,9 @@ fn paragraphs(text: &str, rules: &Rules) -> (Vec<Vec<String>>, bool) {
         let item = without_bullet(trimmed);
         match paragraph.last_mut() {
             // A wrapped line goes on where the last one broke off.
-            Some(last) if item.len() == trimmed.len() && last.len() > 60 && !last.ends_with(['.', '!', '?', ':', '。']) => {
+            Some(last)
+                if item.len() == trimmed.len() && last.len() > 60 && !last.ends_with(['.', '!', '?', ':', '。']) =>
+            {
                 last.push(' ');
                 last.push_str(trimmed);
             }
@@ -96,7 +99,15 @@ fn is_noise(line: &str) -> bool {
         "const ", "let ", "var ", "func ", "fn ", "def ", "class ", "return ", "public ", "private ", "SELECT ",
     ];
     const LOGS: [&str; 9] = [
-        "ERROR:", "ERROR ", "WARN ", "FAIL:", "FAIL ", "panic:", "Traceback", "Exception:", "fatal:",
+        "ERROR:",
+        "ERROR ",
+        "WARN ",
+        "FAIL:",
+        "FAIL ",
+        "panic:",
+        "Traceback",
+        "Exception:",
+        "fatal:",
     ];
     let is_code = CODE.iter().any(|start| line.starts_with(start)) && line.contains(['=', '{', ';']);
     let letters = line.chars().filter(|sign| sign.is_alphabetic() || *sign == ' ').count();
@@ -110,7 +121,9 @@ fn is_noise(line: &str) -> bool {
 
 fn without_bullet(line: &str) -> &str {
     let digits = line.trim_start_matches(|sign: char| sign.is_ascii_digit());
-    let numbered = digits.strip_prefix(['.', ')', '、']).filter(|_| digits.len() < line.len());
+    let numbered = digits
+        .strip_prefix(['.', ')', '、'])
+        .filter(|_| digits.len() < line.len());
     let marked = line.strip_prefix(['-', '*', '•']);
     match numbered.or(marked) {
         Some(rest) if rest.starts_with([' ', '\t']) || line.contains('、') => rest.trim_start(),
@@ -124,7 +137,10 @@ fn without_tags(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find('<') {
         let after = &rest[at + 1..];
-        let name = after.len() - after.trim_start_matches(|sign: char| sign.is_ascii_lowercase() || "-_".contains(sign)).len();
+        let name = after.len()
+            - after
+                .trim_start_matches(|sign: char| sign.is_ascii_lowercase() || "-_".contains(sign))
+                .len();
         let closing = format!("</{}>", &after[..name]);
         let end = (name > 2).then(|| after.find(&closing)).flatten();
         match end {
@@ -187,12 +203,16 @@ fn push(text: &str, sentences: &mut Vec<Sentence>) {
 /// Words that carry meaning, shortened so that forms of one word are alike; runs without blanks give pairs of signs.
 pub fn content_words(text: &str) -> Vec<String> {
     const STOP: &[&str] = &[
-        "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "could", "do", "for", "from", "i", "if", "in", "is", "it",
-        "its", "let", "me", "my", "not", "of", "on", "or", "our", "please", "should", "so", "that", "the", "then", "there",
-        "this", "to", "us", "was", "we", "will", "with", "would", "you", "your", "also", "just", "when", "what",
+        "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "could", "do", "for", "from", "i", "if", "in",
+        "is", "it", "its", "let", "me", "my", "not", "of", "on", "or", "our", "please", "should", "so", "that", "the",
+        "then", "there", "this", "to", "us", "was", "we", "will", "with", "would", "you", "your", "also", "just",
+        "when", "what",
     ];
     let mut words = Vec::new();
-    for word in text.split(|sign: char| !sign.is_alphanumeric() && sign != '_').filter(|word| !word.is_empty()) {
+    for word in text
+        .split(|sign: char| !sign.is_alphanumeric() && sign != '_')
+        .filter(|word| !word.is_empty())
+    {
         let low = word.to_lowercase();
         if low.is_ascii() {
             if !STOP.contains(&low.as_str()) {
@@ -230,7 +250,10 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let sentences = split(text, Rules::built_in());
-        let found = sentences.iter().map(|sentence| sentence.text.as_str()).collect::<Vec<_>>();
+        let found = sentences
+            .iter()
+            .map(|sentence| sentence.text.as_str())
+            .collect::<Vec<_>>();
         assert_eq!(found, expected);
     }
 
@@ -241,13 +264,22 @@ mod tests {
             &["Use tabs, e.g. in Go.", "Really?", "Yes\" -- always"],
         );
         check("先写测试。再提交！", &["先写测试。", "再提交！"]);
-        check("1. one thing\n- another\n\nversion 2.1 is out", &["one thing", "another", "version 2.1 is out"]);
+        check(
+            "1. one thing\n- another\n\nversion 2.1 is out",
+            &["one thing", "another", "version 2.1 is out"],
+        );
     }
 
     #[test]
     fn what_is_pasted_is_no_prose() {
-        check("look:\n```\nalways fails\n```\n> always quoted\nok then", &["look:", "ok then"]);
-        check("<ide_selection>never do this</ide_selection>\nfix it please", &["fix it please"]);
+        check(
+            "look:\n```\nalways fails\n```\n> always quoted\nok then",
+            &["look:", "ok then"],
+        );
+        check(
+            "<ide_selection>never do this</ide_selection>\nfix it please",
+            &["fix it please"],
+        );
         check("const always = never;\n--- FAIL: TestAlways (0.05s)\nreturn x;", &[]);
         check(
             "thoughts on this?\n\nLow Severity\n\nThe loop should always stop.\n\nI agree with it",

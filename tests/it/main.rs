@@ -14,6 +14,7 @@ mod fixture;
 mod garbage;
 mod hostile;
 mod live;
+mod memory_extract;
 mod policy;
 mod replay;
 mod samples;

@@ -128,7 +128,10 @@ fn month_day(text: &str) -> Option<(usize, i8, i8)> {
     let at = text.len() - rest.len();
     let (length, day) = number(rest)?;
     let end = at + length;
-    let sign = text[end..].chars().next().filter(|sign| matches!(sign, '日' | '号' | '號'));
+    let sign = text[end..]
+        .chars()
+        .next()
+        .filter(|sign| matches!(sign, '日' | '号' | '號'));
     Some((
         end + sign.map_or(0, char::len_utf8),
         i8::try_from(month).ok()?,
@@ -139,8 +142,13 @@ fn month_day(text: &str) -> Option<(usize, i8, i8)> {
 /// `下周五`, `上上个星期一`, `周三`.
 fn of_week(text: &str, reference: Date) -> Option<(usize, Date)> {
     let (mut rest, weeks) = weeks(text);
-    rest = rest.strip_prefix('个').or_else(|| rest.strip_prefix('個')).unwrap_or(rest);
-    let rest = ["周", "週", "星期", "礼拜"].iter().find_map(|week| rest.strip_prefix(week))?;
+    rest = rest
+        .strip_prefix('个')
+        .or_else(|| rest.strip_prefix('個'))
+        .unwrap_or(rest);
+    let rest = ["周", "週", "星期", "礼拜"]
+        .iter()
+        .find_map(|week| rest.strip_prefix(week))?;
     let day = rest.chars().next()?;
     let weekday = match day {
         '一' | '1' => Weekday::Monday,
@@ -154,7 +162,9 @@ fn of_week(text: &str, reference: Date) -> Option<(usize, Date)> {
     };
     let length = text.len() - rest.len() + day.len_utf8();
     let date = match weeks {
-        Some(weeks) => in_week(reference, weekday, Which::This)?.checked_add(weeks.weeks()).ok()?,
+        Some(weeks) => in_week(reference, weekday, Which::This)?
+            .checked_add(weeks.weeks())
+            .ok()?,
         None => in_week(reference, weekday, Which::Coming)?,
     };
     Some((length, date))
@@ -187,7 +197,10 @@ fn of_month(text: &str, reference: Date) -> Option<(usize, Date)> {
     }
     let (rest, months) = weeks(text);
     if let Some(months) = months {
-        let rest = rest.strip_prefix('个').or_else(|| rest.strip_prefix('個')).unwrap_or(rest);
+        let rest = rest
+            .strip_prefix('个')
+            .or_else(|| rest.strip_prefix('個'))
+            .unwrap_or(rest);
         let rest = rest.strip_prefix('月')?;
         let first = reference.first_of_month().checked_add(months.months()).ok()?;
         if let Some(rest) = rest.strip_prefix('底') {
@@ -203,7 +216,10 @@ fn of_month(text: &str, reference: Date) -> Option<(usize, Date)> {
 
 fn day_with_sign(text: &str) -> Option<(usize, i8)> {
     let (length, day) = number(text)?;
-    let sign = text[length..].chars().next().filter(|sign| matches!(sign, '日' | '号' | '號'))?;
+    let sign = text[length..]
+        .chars()
+        .next()
+        .filter(|sign| matches!(sign, '日' | '号' | '號'))?;
     let day = i8::try_from(day).ok().filter(|day| (1..=31).contains(day))?;
     Some((length + sign.len_utf8(), day))
 }
@@ -227,7 +243,10 @@ fn offset(text: &str, reference: Date) -> Option<(usize, Date)> {
     let rest = &text[length..];
     let (unit, span) = UNITS.iter().find(|(unit, _)| rest.starts_with(unit))?;
     let rest = &rest[unit.len()..];
-    let rest = rest.strip_prefix('之').or_else(|| rest.strip_prefix('以')).unwrap_or(rest);
+    let rest = rest
+        .strip_prefix('之')
+        .or_else(|| rest.strip_prefix('以'))
+        .unwrap_or(rest);
     let (word, sign) = [("前", -1), ("后", 1), ("後", 1), ("内", 1)]
         .into_iter()
         .find(|(word, _)| rest.starts_with(word))?;

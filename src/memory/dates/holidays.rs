@@ -88,9 +88,7 @@ pub fn read<'w>(word: impl Fn(usize) -> Option<&'w str>) -> Option<(usize, Holid
         let mut names = name.split(' ').enumerate();
         names.all(|(at, name)| word(at).is_some_and(|word| word == name || word.trim_end_matches("'s") == name))
     };
-    let (name, holiday) = NAMES
-        .iter()
-        .find(|(name, _)| name.starts_with(first) && fits(name))?;
+    let (name, holiday) = NAMES.iter().find(|(name, _)| name.starts_with(first) && fits(name))?;
     Some((name.split(' ').count(), *holiday))
 }
 
@@ -101,7 +99,11 @@ impl Holiday {
             Fixed(month, day) => Date::new(year, month, day).ok(),
             Nth(month, nth, weekday, after) => {
                 let first = Date::new(year, month, 1).ok()?;
-                first.nth_weekday_of_month(nth, weekday).ok()?.checked_add(after.days()).ok()
+                first
+                    .nth_weekday_of_month(nth, weekday)
+                    .ok()?
+                    .checked_add(after.days())
+                    .ok()
             }
             Easter(after) => easter(year)?.checked_add(after.days()).ok(),
         }
