@@ -12,7 +12,7 @@ use super::{dates, secrets};
 use crate::input::messages::{Message, Role};
 use crate::session::log::Time;
 use jiff::civil::Date;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Confidence from which a candidate counts.
 pub const MIN_CONFIDENCE: f64 = 0.5;
@@ -20,6 +20,8 @@ pub const MIN_CONFIDENCE: f64 = 0.5;
 const WEAK: f64 = 0.3;
 /// What a question costs where it counts less.
 const QUESTION: f64 = 0.25;
+/// What it costs to stand between quotes: somebody else's words, or words talked about.
+const QUOTED: f64 = 0.45;
 /// From here on in a sentence, something is said in passing.
 const LATE: usize = 120;
 /// Words that two statements must share to be one.
@@ -297,6 +299,9 @@ fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> O
         }
     }
     let before = &text[..start];
+    if before.matches('"').count() % 2 == 1 {
+        shift(-QUOTED, "quoted");
+    }
     let is_presupposed = start > 25 && rules.phrases.iter().any(|phrases| phrases.presupposed.is_match(before));
     if rule.late > 0.0 && (start >= LATE || is_presupposed) {
         shift(-rule.late, "said in passing");
@@ -513,10 +518,17 @@ fn alike(finding: &Finding<'_>, groups: &[Group<'_>], by_word: &BTreeMap<String,
         .next()
 }
 
-/// Confidence of several: doubt shrinks each time it is said.
+/// Confidence of several: doubt shrinks each time it is said. What is too weak alone must come up in another session: in
+/// one, the same words mostly mean the same task.
 fn together(findings: &[Finding<'_>]) -> f64 {
     let best = findings.iter().map(|finding| finding.confidence).fold(0.0, f64::max);
-    let again = i32::try_from(findings.len() - 1).unwrap_or(i32::MAX);
+    let times = if best < MIN_CONFIDENCE {
+        let sessions = findings.iter().map(|finding| finding.source.session.as_str());
+        sessions.collect::<BTreeSet<_>>().len()
+    } else {
+        findings.len()
+    };
+    let again = i32::try_from(times.saturating_sub(1)).unwrap_or(i32::MAX);
     (1.0 - (1.0 - best) * DOUBT_LEFT.powi(again)).min(0.99)
 }
 
