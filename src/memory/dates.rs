@@ -603,7 +603,7 @@ impl Reader<'_> {
         let years = [year - 1, year, year + 1].map(|year| holiday.in_year(year));
         let mut dates = years.into_iter().flatten();
         let date = match which {
-            Some(Which::Last | Which::Past) => dates.filter(|date| *date < self.reference).last()?,
+            Some(Which::Last | Which::Past) => dates.rfind(|date| *date < self.reference)?,
             _ => dates.find(|date| *date >= self.reference)?,
         };
         Some(Read {

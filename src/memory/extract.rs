@@ -12,7 +12,7 @@ use super::{dates, secrets};
 use crate::input::messages::{Message, Role};
 use crate::session::log::Time;
 use jiff::civil::Date;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Confidence from which a candidate counts.
 pub const MIN_CONFIDENCE: f64 = 0.5;
@@ -23,7 +23,7 @@ const QUESTION: f64 = 0.25;
 /// What it costs to stand between quotes: somebody else's words, or words talked about.
 const QUOTED: f64 = 0.45;
 /// From here on in a sentence, something is said in passing.
-const LATE: usize = 120;
+const LATE: usize = 100;
 /// Words that two statements must share to be one.
 const ALIKE: f64 = 0.7;
 /// What is left of the doubt when something is said again.
@@ -119,19 +119,19 @@ fn in_order(messages: &[Message]) -> Vec<&Message> {
         let time = message.time.unwrap_or(i64::MAX);
         (time, &message.session, &message.uuid, message.line)
     });
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     ordered.retain(|message| message.uuid.is_empty() || seen.insert(message.uuid.as_str()));
     ordered
 }
 
 /// What the assistant said, by session and time.
 struct Answers<'m> {
-    by_session: HashMap<&'m str, Vec<(Time, &'m str)>>,
+    by_session: BTreeMap<&'m str, Vec<(Time, &'m str)>>,
 }
 
 impl<'m> Answers<'m> {
     fn new(messages: &'m [Message]) -> Answers<'m> {
-        let mut by_session = HashMap::<&str, Vec<(Time, &str)>>::new();
+        let mut by_session = BTreeMap::<&str, Vec<(Time, &str)>>::new();
         for message in messages.iter().filter(|message| message.role == Role::Assistant) {
             let (Some(time), Some(text)) = (message.time, message.texts().last()) else {
                 continue;

@@ -224,24 +224,46 @@ fn day_with_sign(text: &str) -> Option<(usize, i8)> {
     Some((length + sign.len_utf8(), day))
 }
 
+/// A length of time.
+#[derive(Clone, Copy)]
+enum Unit {
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+impl Unit {
+    fn span(self, count: i64) -> Option<Span> {
+        let span = Span::new();
+        match self {
+            Unit::Day => span.try_days(count),
+            Unit::Week => span.try_weeks(count),
+            Unit::Month => span.try_months(count),
+            Unit::Year => span.try_years(count),
+        }
+        .ok()
+    }
+}
+
 /// `5年前`, `三天后`, `两个月以后`.
 fn offset(text: &str, reference: Date) -> Option<(usize, Date)> {
-    const UNITS: &[(&str, fn(i64) -> Option<Span>)] = &[
-        ("天", |count| Span::new().try_days(count).ok()),
-        ("日", |count| Span::new().try_days(count).ok()),
-        ("个星期", |count| Span::new().try_weeks(count).ok()),
-        ("星期", |count| Span::new().try_weeks(count).ok()),
-        ("个礼拜", |count| Span::new().try_weeks(count).ok()),
-        ("周", |count| Span::new().try_weeks(count).ok()),
-        ("个月", |count| Span::new().try_months(count).ok()),
-        ("年", |count| Span::new().try_years(count).ok()),
+    const UNITS: &[(&str, Unit)] = &[
+        ("天", Unit::Day),
+        ("日", Unit::Day),
+        ("个星期", Unit::Week),
+        ("星期", Unit::Week),
+        ("个礼拜", Unit::Week),
+        ("周", Unit::Week),
+        ("个月", Unit::Month),
+        ("年", Unit::Year),
     ];
-    let (length, count) = match text.strip_prefix('两') {
+    let (digits, count) = match text.strip_prefix('两') {
         Some(_) => ('两'.len_utf8(), 2),
         None => number(text)?,
     };
-    let rest = &text[length..];
-    let (unit, span) = UNITS.iter().find(|(unit, _)| rest.starts_with(unit))?;
+    let rest = &text[digits..];
+    let (unit, length) = UNITS.iter().find(|(unit, _)| rest.starts_with(unit))?;
     let rest = &rest[unit.len()..];
     let rest = rest
         .strip_prefix('之')
@@ -250,7 +272,7 @@ fn offset(text: &str, reference: Date) -> Option<(usize, Date)> {
     let (word, sign) = [("前", -1), ("后", 1), ("後", 1), ("内", 1)]
         .into_iter()
         .find(|(word, _)| rest.starts_with(word))?;
-    let date = reference.checked_add(span(count * sign)?).ok()?;
+    let date = reference.checked_add(length.span(count * sign)?).ok()?;
     Some((text.len() - rest.len() + word.len(), date))
 }
 
