@@ -340,10 +340,7 @@ fn compose<'r, 'm>(
     answered: &dyn Fn() -> Option<&'m str>,
 ) -> Finding<'r> {
     let text = &sentences[at].text;
-    let next = sentences
-        .get(at + 1)
-        .filter(|next| !next.is_question)
-        .map(|next| &next.text);
+    let next = sentences.get(at + 1).map(|next| &next.text);
     let matches = |text: &str, phrase: fn(&Phrases) -> &super::rules::Pattern| {
         rules.phrases.iter().any(|phrases| phrase(phrases).is_match(text))
     };
@@ -449,7 +446,7 @@ fn clause_start(text: &str, at: usize) -> usize {
 /// The clause that a phrase finds, without the sign that ends the sentence.
 fn clause(text: &str, rules: &Rules, phrase: fn(&Phrases) -> &super::rules::Pattern) -> Option<String> {
     let found = rules.phrases.iter().find_map(|phrases| phrase(phrases).find(text))?;
-    let clause = text[found].trim_end_matches(['.', '!', '?', '。', '！', '？', ')', ' ']);
+    let clause = text[found].trim_end_matches(['.', '!', '?', ':', '。', '！', '？', ')', ' ']);
     Some(clause.to_owned())
 }
 
@@ -608,7 +605,8 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
     };
     section("Context", &best.context);
     section("Why", &best.why);
-    section("How to apply", &best.how);
+    // What follows an instance concerns that instance.
+    section("How to apply", &best.how.clone().filter(|_| says.is_none()));
     let core = says.unwrap_or_else(|| dated(&best.core));
     let candidate = Candidate {
         kind: best.rule.kind,
