@@ -27,7 +27,8 @@ pub struct Found {
 pub fn find(text: &str, reference: Date) -> Vec<Found> {
     let mut found = english(text, reference);
     if !text.is_ascii() {
-        found.extend(chinese::find(text, reference));
+        // The sort keeps the order of equals: `12-11-10` among Chinese words starts with the year.
+        found.splice(0..0, chinese::find(text, reference));
         found.sort_by_key(|one| (one.range.start, std::cmp::Reverse(one.range.end)));
         let mut end = 0;
         found.retain(|one| {
@@ -181,6 +182,7 @@ impl Reader<'_> {
             if is_free { self.offset(at) } else { None },
             self.plain_day(at),
             self.of_week(at),
+            self.nth_of_month(at),
             self.named_month(at),
             self.numeric(at),
             self.of_month(at),
@@ -278,6 +280,8 @@ impl Reader<'_> {
         match (self.tokens.get(at)?, self.word(at + 1), self.word(at + 2)) {
             (Token::Number(value, digits, false), ..) if *digits < 5 => Some((at + 1, *value)),
             (Token::Word(word), Some("couple"), Some("of")) if word == "a" => Some((at + 3, 2)),
+            (Token::Word(word), Some("couple"), _) if word == "a" => Some((at + 2, 2)),
+            (Token::Word(word), Some("few"), _) if word == "a" => Some((at + 2, 3)),
             (Token::Word(word), ..) if word == "a" || word == "an" || word == "one" => Some((at + 1, 1)),
             (Token::Word(_), ..) => self.spoken(at, 99),
             _ => None,
@@ -405,6 +409,49 @@ impl Reader<'_> {
         }
         // Short names are too often something else ("sat", "sun", "mon").
         is_full.then(|| self.week_read(end, weekday, Which::Coming))?
+    }
+
+    /// `the first Friday of July`, `last Monday of next month`.
+    fn nth_of_month(&self, at: usize) -> Option<Read> {
+        let start = self.skip(at, &["the"]);
+        let nth = match self.tokens.get(start)? {
+            Token::Word(word) if word == "last" => -1,
+            Token::Word(word) => i8::try_from(ordinal(word)?).ok()?,
+            Token::Number(value, _, true) => i8::try_from(*value).ok()?,
+            _ => return None,
+        };
+        let (end, weekday, _) = self.weekday(start + 1)?;
+        let of = self.skip(end, &["of", "in"]);
+        let (end, first, is_relative) = if let Some((end, which)) = self.which(of)
+            && self.is_word(end, &["month"])
+        {
+            (end + 1, self.first_of_month(which)?, true)
+        } else {
+            let (end, month) = self.month(of)?;
+            let (end, year) = self
+                .year(self.skip(end, &["of", "in"]))
+                .map_or((end, None), |(end, year)| (end, Some(year)));
+            let day = |year: i16| Date::new(year, month, 1).ok()?.nth_weekday_of_month(nth, weekday).ok();
+            let this = self.reference.year();
+            let is_past = day(this).is_none_or(|date| date < self.reference);
+            let year_or_next = year.unwrap_or(if is_past { this + 1 } else { this });
+            (end, Date::new(year_or_next, month, 1).ok()?, year.is_none())
+        };
+        Some(Read {
+            end,
+            date: first.nth_weekday_of_month(nth, weekday).ok()?,
+            is_relative,
+        })
+    }
+
+    /// The first day of the month before, of this one or of the next.
+    fn first_of_month(&self, which: Which) -> Option<Date> {
+        let months = match which {
+            Which::Last | Which::Past => -1,
+            Which::This => 0,
+            Which::Coming | Which::Next => 1,
+        };
+        self.reference.first_of_month().checked_add(months.months()).ok()
     }
 
     fn week_read(&self, end: usize, weekday: Weekday, which: Which) -> Option<Read> {
@@ -558,12 +605,7 @@ impl Reader<'_> {
         if let Some((month, which)) = self.which(of).or_else(|| Some((self.skip(of, &["the"]), Which::This)))
             && self.is_word(month, &["month"])
         {
-            let months = match which {
-                Which::Last | Which::Past => -1,
-                Which::This => 0,
-                Which::Coming | Which::Next => 1,
-            };
-            let first = self.reference.first_of_month().checked_add(months.months()).ok()?;
+            let first = self.first_of_month(which)?;
             let date = Date::new(first.year(), first.month(), day).ok()?;
             return Some(Read {
                 end: month + 1,
@@ -823,6 +865,8 @@ mod tests {
         check("the 20th of next month", &["2026-04-20"]);
         check("january first two thousand thirty", &["2030-01-01"]);
         check("Feb 29", &["2028-02-29"]);
+        check("the first Friday of July", &["2026-07-03"]);
+        check("last Monday of next month", &["2026-04-27"]);
         check("easter 2027", &["2027-03-28"]);
     }
 
