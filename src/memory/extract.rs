@@ -278,7 +278,9 @@ fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> O
     let text = &sentence.text;
     let captures = rule.pattern.regex()?.captures(text.as_bytes())?;
     let start = text.floor_char_boundary(captures.get(0)?.start());
-    let slot = ["slot", "slot2", "slot3"].iter().find_map(|name| captures.name(name));
+    let slot = ["slot", "slot2", "slot3", "slot4"]
+        .iter()
+        .find_map(|name| captures.name(name));
     let slot = slot.map(|slot| String::from_utf8_lossy(slot.as_bytes()).to_lowercase());
     if rule.dated && dates::find(text, Date::constant(2000, 1, 1)).is_empty() {
         return None;
