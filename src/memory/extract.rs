@@ -746,6 +746,14 @@ mod tests {
                 "You should first reproduce the crash before you patch it",
                 "the agent should never run the load tests, because they cost money",
                 "Commit messages should start with the issue number.",
+                "stop adding docstrings to every tiny function",
+                "I said no new dependencies",
+                "when you make a plan, put the risks on top",
+                "for PRs I want a short description and a test plan",
+                "don't guess, read the code",
+                "please keep answers short",
+                "I'd like all new endpoints to have an integration test",
+                "I never want to see force pushes on this repo",
             ],
         );
     }
@@ -779,6 +787,9 @@ mod tests {
                 "I usually run the tests in watch mode",
                 "btw I handle the releases here",
                 "I don't like magic numbers in tests",
+                "I do the frontend, Tom does the backend",
+                "I'm more of a backend person",
+                "I'm on vacation from Thursday",
             ],
         );
     }
@@ -796,6 +807,13 @@ mod tests {
                 "this is the third time the cache broke the nightly build",
                 "We deploy everything to a single VPS behind Caddy",
                 "We explicitly chose SQLite because backups are one file.",
+                "we use pnpm, not npm",
+                "don't touch that table, we got burned by it last year",
+                "we're moving off Heroku at the end of the month",
+                "the demo for the board is on March 20",
+                "this repo is public",
+                "our QA environment gets wiped every night btw",
+                "we have two environments, dev and prod",
             ],
         );
         yields(
@@ -803,6 +821,8 @@ mod tests {
             &[
                 "Bugs are tracked in Linear.",
                 "please file this in Jira, project Falcon",
+                "we track this kind of stuff in the Ops board on Jira",
+                "the tokens are kept in 1Password",
                 "The runbook for the importer lives in Notion under Ops",
             ],
         );
@@ -858,6 +878,11 @@ mod tests {
             "I've never used Kafka, how do I start?",
             "what's the best way to keep moving forward?",
             "it always fails on CI",
+            "never mind, found it",
+            "please rename foo to bar everywhere in that file",
+            "don't change the tests, just the code",
+            "we should add a test for this case",
+            "he wrote \"always use tabs\" in the review",
             "look at this\n```\n# always use tabs\n```",
             "> never commit to main\nis this quote right?",
             "<command-name>/compact</command-name> always be brief",
