@@ -47,7 +47,7 @@ pub enum Command {
     Audit(AuditArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
-    /// A directory of memories: asked, consolidated, checked.
+    /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
     Tune(TuneArgs),
@@ -521,7 +521,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "too large".to_owned())
 }
 
-fn parse_share(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let share = text
         .parse::<f64>()
         .map_err(|_| "a share is a number from 0 to 1".to_owned())?;

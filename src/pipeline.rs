@@ -7,6 +7,7 @@
 use crate::cache::{self, Cache, ContentHash, PartKind};
 use crate::input::bytes::{Io, Limits, Log as OpenLog, Packing};
 use crate::input::discover::Found;
+use crate::input::messages::{Message, Reader, Wanted as WantedParts};
 use crate::input::walk::Walker;
 use crate::metrics::report::{SessionReport, Wanted, report};
 use crate::metrics::summary::{LogFacts, Summary};
@@ -444,6 +445,43 @@ fn summary_key(logs: &[Found], contents: &[Option<ContentHash>], options: &Optio
     Some(*blake3::hash(&named).as_bytes())
 }
 
+/// Messages of all logs, log by log in the order given, and what was wrong with them.
+pub fn read_messages(logs: &[Found], wanted: WantedParts, options: &Options<'_>) -> (Vec<Message>, Vec<Problem>) {
+    let read = logs.par_iter().map(|found| {
+        let path = found.path.display().to_string();
+        let mut reader = Reader::new(wanted, options.limits.max_line, options.progress);
+        let done = OpenLog::open(&found.path, found.packing, options.io)
+            .and_then(|open| open.read(&found.path, 0..u64::MAX, options.limits, &mut reader));
+        let mut problems = reader
+            .troubles
+            .iter()
+            .map(|trouble| Problem::line(&path, trouble))
+            .collect::<Vec<_>>();
+        if let Err(error) = done {
+            problems.push(Problem::file(&path, broken_kind(found.packing), error.to_string()));
+        }
+        let session = default_session(found);
+        for message in reader.messages.iter_mut().filter(|message| message.session.is_empty()) {
+            message.session.clone_from(&session);
+        }
+        (reader.messages, problems)
+    });
+    let (mut messages, mut problems) = (Vec::new(), Vec::new());
+    for (found, wrong) in read.collect::<Vec<_>>() {
+        messages.extend(found);
+        problems.extend(wrong);
+    }
+    (messages, problems)
+}
+
+/// What a log that cannot be read to its end is called.
+fn broken_kind(packing: Packing) -> Kind {
+    match packing {
+        Packing::Plain => Kind::Unreadable,
+        Packing::Gzip | Packing::Zstd => Kind::BrokenStream,
+    }
+}
+
 /// Records that name no session belong to the one that the log is named after.
 fn name_default_session(log: &mut Log, session: &str) {
     if log.scopes.iter().any(|scope| scope.session == 0) {
@@ -627,10 +665,7 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
         };
         walker.expect(part.end.min(found.stamp.size).saturating_sub(part.start));
         let done = open.read(&found.path, part.clone(), options.limits, &mut walker);
-        let kind = match found.packing {
-            Packing::Plain => Kind::Unreadable,
-            Packing::Gzip | Packing::Zstd => Kind::BrokenStream,
-        };
+        let kind = broken_kind(found.packing);
         let problem = done.err().map(|error| Problem::file(path, kind, error.to_string()));
         (walker.into_parts(), problem)
     };

@@ -1,5 +1,6 @@
 //! The command line of `memory`, as typed.
 
+use super::{InputArgs, parse_share};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -14,6 +15,8 @@ pub struct MemoryArgs {
 /// What `memory` does.
 #[derive(Debug, Subcommand)]
 pub enum MemoryWhat {
+    /// Finds what people said that will hold in later sessions, and keeps it.
+    Extract(ExtractArgs),
     /// Finds the memories that help with a query; none is a good answer.
     Recall(RecallArgs),
     /// Consolidates: merges what says the same, settles contradictions, retires what is old. Nothing is lost.
@@ -181,4 +184,68 @@ pub struct ListArgs {
     /// How the list is written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Shape,
+}
+
+/// Arguments of `memory extract`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Lasting instructions, preferences, corrections and confirmations, who somebody is, decisions with their reasons, where
+things are: said by a person, in English or Chinese. Pasted text, questions, tasks and what programs write in the user's
+name are no memories. Secrets are never kept or printed.
+
+Without --dry-run they are put into the memory directory: new ones as files, known ones get the new sources, a person's
+wording stays. A second run over the same logs changes nothing. `memory undo` takes a run back.
+
+Examples:
+  backcast memory extract logs/ --dir memory/                 into a directory
+  backcast memory extract logs/ --dry-run                     what would be kept
+  backcast memory extract logs/ --dry-run -f jsonl --rejected everything, and why the rest was turned down
+  backcast memory extract logs/ --dry-run --harvest           memory files that the agent itself wrote")]
+pub struct ExtractArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// Only print what would be kept.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Put project facts and pointers into the team's folder.
+    #[arg(long)]
+    pub team: bool,
+    /// How it is printed.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub format: MemoryFormat,
+    /// Print what was turned down too, and why.
+    #[arg(long, help_heading = "Output")]
+    pub rejected: bool,
+    /// Print the memory files that the agent itself wrote, as they last were, instead.
+    #[arg(long, conflicts_with = "rejected", help_heading = "Output")]
+    pub harvest: bool,
+    /// More rules (TOML, in the form of the built-in ones).
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub rules: Option<PathBuf>,
+    /// Confidence from which something counts, 0 to 1.
+    #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = parse_share, help_heading = "Selection")]
+    pub min_confidence: f64,
+}
+
+/// How memories are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum MemoryFormat {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON document
+    Json,
+    /// One JSON object a line
+    Jsonl,
 }

@@ -5,8 +5,9 @@ use super::Ending;
 use crate::cache::Cache;
 use crate::cli::InputArgs;
 use crate::input::bytes::Limits;
-use crate::input::discover::{Found, discover};
-use crate::pipeline::{Options, with_threads};
+use crate::input::discover::{Discovery, Found, discover};
+use crate::input::messages::{Message, Wanted};
+use crate::pipeline::{Options, read_messages, with_threads};
 use crate::problem::{Kind, Problem};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -38,8 +39,33 @@ impl Reading<'_> {
     }
 }
 
-/// Finds the logs that the arguments name, then runs `work` on them, on as many threads as are wanted.
-pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(Reading<'_>) -> R + Send) -> Result<R> {
+/// Reads the messages of the logs that the arguments name, in the order of the logs, then runs `work` on them.
+pub fn with_messages<R: Send>(
+    args: &InputArgs,
+    wanted: Wanted,
+    work: impl FnOnce(Vec<Message>, Vec<Problem>) -> R + Send,
+) -> Result<R> {
+    let (found, limits) = find(args)?;
+    let total = found.logs.iter().map(|log| log.stamp.size).sum();
+    let bar = progress_bar(total, args.quiet);
+    with_threads(args.threads.map(usize::from), || {
+        let options = Options {
+            io: args.io,
+            limits,
+            cache: None,
+            with_lines: false,
+            progress: &|bytes| bar.inc(bytes),
+        };
+        let (messages, mut problems) = read_messages(&found.logs, wanted, &options);
+        bar.finish_and_clear();
+        problems.extend(found.problems);
+        problems.sort();
+        work(messages, problems)
+    })
+}
+
+/// Finds the logs that the arguments name.
+fn find(args: &InputArgs) -> Result<(Discovery, Limits)> {
     let roots = roots(&args.paths)?;
     let found = discover(&roots, args.follow_links)?;
     if found.logs.is_empty() && found.problems.is_empty() {
@@ -53,7 +79,12 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
         );
     }
     let max_line = usize::try_from(args.max_line).context("--max-line is larger than this machine can address")?;
-    let limits = Limits::new(max_line);
+    Ok((found, Limits::new(max_line)))
+}
+
+/// Reads the logs that the arguments name, then runs `work` on them, all on the same threads.
+pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(Reading<'_>) -> R + Send) -> Result<R> {
+    let (found, limits) = find(args)?;
     let cache = cache_folder(args).map(|folder| Cache::open(&folder, limits.max_line));
     let total = found.logs.iter().map(|log| log.stamp.size).sum();
     let bar = progress_bar(total, args.quiet);

@@ -9,6 +9,7 @@
 pub mod bytes;
 pub mod discover;
 pub mod json;
+pub mod messages;
 pub mod record;
 pub mod repair;
 #[allow(unsafe_code, reason = "vector instructions; see the notes at the blocks")]

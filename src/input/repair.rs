@@ -71,6 +71,9 @@ const RECORD_STARTS: [&[u8]; 8] = [
 /// Starts tried on one line. A line of nothing but torn starts would else cost the square of its length.
 const MAX_STARTS: usize = 64;
 
+/// Takes a record and the tape it stands on.
+pub type Accept<'f> = dyn FnMut(&Record<'_>, Tape<'_, '_>) + 'f;
+
 /// Reused between lines.
 #[derive(Default)]
 pub struct Repairer {
@@ -81,6 +84,11 @@ pub struct Repairer {
 impl Repairer {
     /// Climbs the ladder. `accept` is called for each record, whole records only.
     pub fn read(&mut self, line: &[u8], accept: &mut dyn FnMut(&Record<'_>)) -> Outcome {
+        self.read_tapes(line, &mut |record, _| accept(record))
+    }
+
+    /// Climbs the ladder and hands over, beside each record, the tape it was read from: for those who need more of it.
+    pub fn read_tapes(&mut self, line: &[u8], accept: &mut Accept<'_>) -> Outcome {
         let blank = line.trim_ascii();
         if blank.is_empty() {
             return Outcome::Blank;
@@ -109,7 +117,7 @@ impl Repairer {
     }
 
     /// Several records on one line, some of them torn.
-    fn read_pieces(&mut self, line: &[u8], accept: &mut dyn FnMut(&Record<'_>)) -> Outcome {
+    fn read_pieces(&mut self, line: &[u8], accept: &mut Accept<'_>) -> Outcome {
         let mut found = 0usize;
         let mut rung = Rung::Split;
         let mut lost = false;
@@ -122,10 +130,10 @@ impl Repairer {
                 // of the log proper name their session.
                 let must_name_session = rung == Rung::Resynced;
                 let mut is_record = true;
-                let parsed = self.parse(&line[at..end], &mut |record| {
+                let parsed = self.parse(&line[at..end], &mut |record, tape| {
                     is_record = !must_name_session || record.session.is_some();
                     if is_record {
-                        accept(record);
+                        accept(record, tape);
                     }
                 });
                 if parsed && is_record {
@@ -155,7 +163,7 @@ impl Repairer {
     }
 
     /// One rung: simd-json on a copy, then the record.
-    fn parse(&mut self, body: &[u8], accept: &mut dyn FnMut(&Record<'_>)) -> bool {
+    fn parse(&mut self, body: &[u8], accept: &mut Accept<'_>) -> bool {
         self.scratch.clear();
         self.scratch.extend_from_slice(body);
         let Ok(tape) = simd_json::to_tape_with_buffers(&mut self.scratch, &mut self.buffers) else {
@@ -164,7 +172,7 @@ impl Repairer {
         let mut record = Record::default();
         let accepted = read(&mut Tape::new(&tape.0), &mut record).is_ok();
         if accepted {
-            accept(&record);
+            accept(&record, Tape::new(&tape.0));
         }
         accepted
     }

@@ -6,7 +6,10 @@
 
 pub mod change;
 pub mod check;
+pub mod dates;
 pub mod dream;
+pub mod extract;
+pub mod harvest;
 pub mod index;
 pub mod kinds;
 pub mod lock;
@@ -16,6 +19,9 @@ pub mod place;
 pub mod plan;
 pub mod prompt;
 pub mod recall;
+pub mod rules;
+pub mod secrets;
+pub mod sentences;
 pub mod similar;
 pub mod topic;
 pub mod when;

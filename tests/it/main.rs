@@ -18,6 +18,7 @@ mod hostile;
 mod live;
 mod memdir;
 mod memory;
+mod memory_extract;
 mod odd_sessions;
 mod policy;
 mod replay;

@@ -4,6 +4,7 @@ use super::{folder, now};
 use crate::cli::memory::{DreamArgs, UndoArgs};
 use crate::commands::{Ending, print};
 use crate::memory::change::{Action, Change, diff};
+use crate::memory::dates;
 use crate::memory::dream::{self, Rules};
 use crate::memory::lock;
 use crate::memory::memdir::Memdir;
@@ -55,7 +56,15 @@ fn sleep(memdir: &Memdir, rules: &Rules, now: Time) -> Result<dream::Dream> {
     for passed in &passed {
         eprintln!("{}: {}", passed.file, passed.why);
     }
-    Ok(dream::dream(&snapshot, rules, now, &|text, _| text.to_owned()))
+    Ok(dream::dream(&snapshot, rules, now, &absolute_dates))
+}
+
+/// Relative dates as seen from a time, in words that still hold later.
+fn absolute_dates(text: &str, time: Time) -> String {
+    match jiff::Timestamp::from_millisecond(time) {
+        Ok(time) => dates::absolute(text, time.to_zoned(jiff::tz::TimeZone::UTC).date()),
+        Err(_) => text.to_owned(),
+    }
 }
 
 /// Whether it is time, cheapest question first.
@@ -123,7 +132,7 @@ pub fn undo(args: &UndoArgs) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn tell(changes: &[Change], run: Option<&str>) {
+pub(super) fn tell(changes: &[Change], run: Option<&str>) {
     for change in changes.iter().filter(|change| change.action != Action::Index) {
         eprintln!("{} {}: {}", change.action.name(), change.file, change.reason);
     }

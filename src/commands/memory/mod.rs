@@ -1,6 +1,7 @@
 //! `backcast memory`: a directory of memories, read, consolidated, asked and checked.
 
 mod consolidate;
+mod extract;
 mod folder;
 mod prompt;
 mod recall;
@@ -9,7 +10,7 @@ use super::{Ending, print};
 use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
 use crate::memory::check::{self, Finding};
 use crate::memory::index::Limits;
-use crate::memory::when;
+use crate::memory::{secrets, when};
 use crate::session::log::Time;
 use anyhow::Result;
 use serde_json::json;
@@ -17,6 +18,7 @@ use serde_json::json;
 /// Runs it.
 pub fn run(args: &MemoryArgs) -> Result<Ending> {
     match &args.what {
+        MemoryWhat::Extract(args) => extract::run(args),
         MemoryWhat::Recall(args) => recall::run(args),
         MemoryWhat::Dream(args) => consolidate::dream(args),
         MemoryWhat::Undo(args) => consolidate::undo(args),
@@ -34,7 +36,7 @@ fn now() -> Time {
 fn run_check(args: &CheckArgs) -> Result<Ending> {
     let memdir = folder::existing(&args.dir)?;
     let (snapshot, passed) = memdir.read()?;
-    let findings = check::check(&snapshot, &passed, &Limits::default(), &|_| None);
+    let findings = check::check(&snapshot, &passed, &Limits::default(), &secret_in);
     let folder = args.dir.dir.as_deref().unwrap_or(memdir.root());
     let prefix = format!("{}/", folder.display());
     let text = match args.format {
@@ -60,6 +62,11 @@ fn run_check(args: &CheckArgs) -> Result<Ending> {
     } else {
         Ending::Found
     })
+}
+
+/// The rule that finds a secret in a text.
+fn secret_in(text: &str) -> Option<String> {
+    secrets::find(text).first().map(|secret| secret.rule.to_owned())
 }
 
 fn plain(finding: &Finding, prefix: &str) -> String {

@@ -1,0 +1,227 @@
+//! `backcast memory extract`: what past sessions leave for later ones.
+
+use super::consolidate::tell;
+use super::{folder, now};
+use crate::cli::memory::{ExtractArgs, MemoryFormat};
+use crate::commands::reading::{close, with_messages};
+use crate::commands::{Ending, print};
+use crate::input::messages::Wanted;
+use crate::memory::extract::{Extraction, Rejected, extract_above};
+use crate::memory::harvest::{self, Harvest, harvest};
+use crate::memory::kinds::{Candidate, Source};
+use crate::memory::memdir::Memdir;
+use crate::memory::plan::{Options, plan};
+use crate::memory::rules::Rules;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Version of the fields below, named in JSON documents.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Runs it.
+pub fn run(args: &ExtractArgs) -> Result<Ending> {
+    if args.harvest {
+        run_harvest(args)
+    } else {
+        run_extract(args)
+    }
+}
+
+/// Puts candidates into the directory; the time of the run is only in its journal, so that the same logs leave the same files.
+fn keep(args: &ExtractArgs, candidates: &[Candidate]) -> Result<()> {
+    let memdir = Memdir::create(&folder::path(&args.dir)?)?;
+    let now = now();
+    let Some(lock) = memdir.lock(now)? else {
+        bail!(
+            "another run is writing to {}\n  hint: try again when it is done",
+            memdir.root().display()
+        );
+    };
+    let (snapshot, passed) = memdir.read()?;
+    for passed in &passed {
+        eprintln!("{}: {}", passed.file, passed.why);
+    }
+    let options = Options {
+        team: args.team,
+        ..Options::default()
+    };
+    let planned = plan(&snapshot, candidates, &options);
+    for file in &planned.untouchable {
+        eprintln!("{file}: left alone, its frontmatter is not YAML");
+    }
+    let run = memdir.commit(&lock, "extract", now, &planned.changes)?;
+    if !args.input.quiet {
+        tell(&planned.changes, run.as_deref());
+        eprintln!(
+            "{} were there already, {} had been retired",
+            planned.unchanged, planned.retired
+        );
+    }
+    Ok(())
+}
+
+fn run_extract(args: &ExtractArgs) -> Result<Ending> {
+    let own = args.rules.as_deref().map(|path| {
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        Rules::read(&text).with_context(|| path.display().to_string())
+    });
+    let own = own.transpose()?;
+    let rules = own.as_ref().unwrap_or_else(|| Rules::built_in());
+    let (extraction, problems) = with_messages(&args.input, Wanted::default(), |messages, problems| {
+        (extract_above(args.min_confidence, &messages, rules), problems)
+    })?;
+    if !args.dry_run {
+        keep(args, &extraction.candidates)?;
+        return Ok(close(&args.input, &problems));
+    }
+    let text = match args.format {
+        MemoryFormat::Table => table(&extraction, args.rejected),
+        MemoryFormat::Json => document(&extraction, args.rejected),
+        MemoryFormat::Jsonl => lines(&extraction, args.rejected),
+    };
+    print(text.as_bytes())?;
+    if !args.input.quiet {
+        eprintln!(
+            "{} memories, {} turned down, {} dropped for a secret",
+            extraction.candidates.len(),
+            extraction.rejected.len(),
+            extraction.secrets_dropped
+        );
+    }
+    Ok(close(&args.input, &problems))
+}
+
+fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
+    let (found, problems) = with_messages(&args.input, harvest::WANTED, |messages, problems| {
+        (harvest(&messages), problems)
+    })?;
+    let files = found.files.iter().map(|file| {
+        json!({
+            "file": file.path,
+            "text": file.text,
+            "missed_edits": file.missed,
+            "sources": file.sources.iter().map(source).collect::<Vec<_>>(),
+        })
+    });
+    let text = match args.format {
+        MemoryFormat::Table => harvest_table(&found),
+        MemoryFormat::Json => {
+            let files = files.collect::<Vec<_>>();
+            format!(
+                "{:#}\n",
+                json!({"schema_version": SCHEMA_VERSION, "files": files, "unknown": found.unknown, "secrets_dropped": found.secrets_dropped})
+            )
+        }
+        MemoryFormat::Jsonl => files.map(|file| format!("{file}\n")).collect(),
+    };
+    print(text.as_bytes())?;
+    if !args.input.quiet {
+        eprintln!(
+            "{} memory files, {} edited but never written in these logs, {} dropped for a secret",
+            found.files.len(),
+            found.unknown.len(),
+            found.secrets_dropped
+        );
+    }
+    Ok(close(&args.input, &problems))
+}
+
+fn source(source: &Source) -> Value {
+    let time = source
+        .time
+        .and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
+    json!({
+        "session": source.session,
+        "uuid": source.uuid,
+        "time": time.map(|time| format!("{time:.3}")),
+    })
+}
+
+fn candidate(candidate: &Candidate) -> Value {
+    json!({
+        "type": candidate.kind.name(),
+        "title": candidate.title,
+        "hook": candidate.hook,
+        "body": candidate.body,
+        "confidence": candidate.confidence,
+        "sources": candidate.sources.iter().map(source).collect::<Vec<_>>(),
+    })
+}
+
+fn rejected(rejected: &Rejected) -> Value {
+    json!({
+        "rejected": rejected.reason,
+        "text": rejected.text,
+        "rule": rejected.rule,
+        "confidence": rejected.confidence,
+        "sources": [source(&rejected.source)],
+    })
+}
+
+fn lines(extraction: &Extraction, with_rejected: bool) -> String {
+    let turned = extraction.rejected.iter().filter(|_| with_rejected).map(rejected);
+    let all = extraction.candidates.iter().map(candidate).chain(turned);
+    all.map(|object| format!("{object}\n")).collect()
+}
+
+fn document(extraction: &Extraction, with_rejected: bool) -> String {
+    let mut document = json!({
+        "schema_version": SCHEMA_VERSION,
+        "memories": extraction.candidates.iter().map(candidate).collect::<Vec<_>>(),
+        "secrets_dropped": extraction.secrets_dropped,
+    });
+    if with_rejected {
+        document["rejected"] = extraction.rejected.iter().map(rejected).collect();
+    }
+    format!("{document:#}\n")
+}
+
+/// For people: a paragraph a memory.
+fn table(extraction: &Extraction, with_rejected: bool) -> String {
+    let mut text = String::new();
+    for candidate in &extraction.candidates {
+        let times = candidate.sources.len();
+        let said = if times > 1 {
+            format!(", said {times} times")
+        } else {
+            String::new()
+        };
+        let _ = writeln!(
+            text,
+            "{} ({}, {:.2}{said})",
+            candidate.title,
+            candidate.kind.name(),
+            candidate.confidence
+        );
+        let _ = writeln!(text, "  {}", candidate.hook);
+        for line in candidate.body.lines().filter(|line| !line.is_empty()) {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    if with_rejected && !extraction.rejected.is_empty() {
+        let _ = writeln!(text, "\nTurned down:");
+        for rejected in &extraction.rejected {
+            let one_line = rejected.text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let _ = writeln!(text, "  {}: {one_line}", rejected.reason);
+        }
+    }
+    text
+}
+
+fn harvest_table(found: &Harvest) -> String {
+    let mut text = String::new();
+    for file in &found.files {
+        let _ = writeln!(
+            text,
+            "{} ({} bytes, {} calls)",
+            file.path,
+            file.text.len(),
+            file.sources.len()
+        );
+    }
+    for path in &found.unknown {
+        let _ = writeln!(text, "{path} (edited, but never written in these logs)");
+    }
+    text
+}

@@ -1,0 +1,226 @@
+//! `backcast memory extract`: what it prints, that it is the same bytes however it is run, and that no secret gets out.
+
+use crate::fixture::Fixture;
+use serde_json::{Value, json};
+
+fn user(session: &str, at: u32, text: &str) -> String {
+    record("user", session, at, json!(text))
+}
+
+fn record(kind: &str, session: &str, at: u32, content: Value) -> String {
+    json!({
+        "parentUuid": null, "isSidechain": false, "userType": "external", "cwd": "/w", "sessionId": session,
+        "version": "2.1.50", "type": kind, "message": {"role": kind, "content": content},
+        "uuid": format!("{session}-{at}"), "timestamp": format!("2026-03-04T10:{at:02}:00.000Z"),
+    })
+    .to_string()
+        + "\n"
+}
+
+fn lines(bytes: &[u8]) -> Vec<Value> {
+    let text = std::str::from_utf8(bytes).expect("text");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("an object a line"))
+        .collect()
+}
+
+/// Two sessions in which two lasting things are said, one of them twice.
+fn write_sessions(fixture: &Fixture) {
+    let first = [
+        user("a", 1, "please fix the importer"),
+        user(
+            "a",
+            2,
+            "Never rewrite the history of shared branches, because others build on them.",
+        ),
+        user("a", 3, "don't push for now"),
+        "{\"type\":\"user\",\"message\":{\"content\":\"torn".to_owned() + "\n",
+    ];
+    let second = [
+        user("b", 1, "ok. Never rewrite the history of shared branches!"),
+        user("b", 2, "I'm a database engineer, new to this."),
+    ];
+    fixture.write("logs/a.jsonl", first.concat());
+    fixture.write("logs/deep/b.jsonl", second.concat());
+}
+
+#[test]
+fn one_object_a_candidate_with_its_sources() {
+    let fixture = Fixture::new();
+    write_sessions(&fixture);
+    let run = fixture
+        .run(["memory", "extract", "logs", "--dry-run", "--format", "jsonl"])
+        .success();
+    let found = lines(&run.stdout);
+    assert_eq!(found.len(), 2, "{found:?}");
+    let keys = found[0].as_object().expect("an object").keys().collect::<Vec<_>>();
+    assert_eq!(keys, ["body", "confidence", "hook", "sources", "title", "type"]);
+    assert_eq!(found[0]["type"], "feedback");
+    assert_eq!(found[0]["sources"].as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        found[0]["sources"][0],
+        json!({"session": "b", "uuid": "b-1", "time": "2026-03-04T10:01:00.000Z"})
+    );
+    assert!(
+        found[0]["body"]
+            .as_str()
+            .is_some_and(|body| body.contains("**Why:** because others build on them"))
+    );
+    assert_eq!(found[1]["type"], "user");
+    assert!(
+        run.stderr.contains("2 memories") && run.stderr.contains("malformed"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn what_was_turned_down_is_shown_with_its_reason() {
+    let fixture = Fixture::new();
+    write_sessions(&fixture);
+    fixture.write("logs/c.jsonl", user("c", 1, "<command-name>/clear</command-name>"));
+    let args = [
+        "memory",
+        "extract",
+        "logs",
+        "--dry-run",
+        "--format=json",
+        "--rejected",
+        "--quiet",
+    ];
+    let document = fixture.run(args).success().json();
+    let reasons = document["rejected"].as_array().expect("a list").iter();
+    let reasons = reasons
+        .map(|rejected| rejected["rejected"].as_str().unwrap_or_default())
+        .collect::<Vec<_>>();
+    assert!(reasons.contains(&"written by a program"), "{reasons:?}");
+    assert_eq!(document["memories"].as_array().map(Vec::len), Some(2));
+    assert_eq!(document["schema_version"], 1);
+}
+
+#[test]
+fn the_same_bytes_for_any_threads_and_order() {
+    let fixture = Fixture::new();
+    write_sessions(&fixture);
+    let run = |more: &[&str]| {
+        let args = [
+            "memory",
+            "extract",
+            "--dry-run",
+            "--format=jsonl",
+            "--rejected",
+            "--quiet",
+        ];
+        fixture.run(args.iter().chain(more)).success().stdout
+    };
+    let expected = run(&["logs"]);
+    assert_eq!(run(&["logs", "-j1"]), expected);
+    assert_eq!(run(&["logs", "-j7"]), expected);
+    assert_eq!(run(&["logs/deep/b.jsonl", "logs/a.jsonl"]), expected);
+    assert_eq!(run(&["logs/a.jsonl", "logs/deep/b.jsonl"]), expected);
+}
+
+#[test]
+fn rules_of_ones_own_are_added() {
+    let fixture = Fixture::new();
+    fixture.write("a.jsonl", user("a", 1, "the zeppelin flies at noon"));
+    let rule = "[[rule]]\nname = 'airship'\ntype = 'project'\nwhen = 'When flying'\nweight = 0.9\nkeys = ['zeppelin']\npattern = 'zeppelin'\n";
+    fixture.write("rules.toml", rule);
+    let args = [
+        "memory",
+        "extract",
+        "a.jsonl",
+        "--dry-run",
+        "-fjsonl",
+        "--rules",
+        "rules.toml",
+    ];
+    let found = lines(&fixture.run(args).success().stdout);
+    assert_eq!(found[0]["hook"], "When flying: The zeppelin flies at noon");
+    let args = [&args[..], &["--min-confidence", "0.95"]].concat();
+    assert_eq!(fixture.run(args).success().stdout, b"");
+    fixture.write("rules.toml", rule.replace("'zeppelin'\n", "'('\n"));
+    let run = fixture
+        .run(["memory", "extract", "a.jsonl", "--dry-run", "--rules", "rules.toml"])
+        .ended(2);
+    assert!(run.stderr.contains("airship"), "{}", run.stderr);
+}
+
+#[test]
+fn planted_secrets_are_in_no_output() {
+    // In halves, so that no scanner takes this file for a leak.
+    let canaries = [
+        format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"),
+        format!("AKIA{}", "QZ3NPT5VWX2YLMKD"),
+        format!("sk-ant-{}", "api03-Zx9Qw3Er7Ty1Ui5Op2As8Df4"),
+        format!("postgres://app:{}@db.internal/main", "s3cr3tpw99"),
+        format!(
+            "-----BEGIN {} KEY-----\nMIIEowIBAAKCAQEA7\n-----END {} KEY-----",
+            "RSA PRIVATE", "RSA PRIVATE"
+        ),
+        format!("password = {}", "hunter2hunter2"),
+    ];
+    let secrets = [
+        "a1B2c3D4e5",
+        "QZ3NPT5VWX",
+        "Zx9Qw3Er7T",
+        "s3cr3tpw99",
+        "MIIEowIBAAKCAQEA7",
+        "hunter2hunter2",
+    ];
+    let fixture = Fixture::new();
+    let mut log = String::new();
+    for (at, canary) in canaries.iter().enumerate() {
+        let at = at as u32 * 4;
+        log += &user(
+            "s",
+            at,
+            &format!("Remember that this is the key: {canary} and rotate it monthly"),
+        );
+        log += &user("s", at + 1, &format!("<command-name>{canary}</command-name>"));
+        log += &user("s", at + 2, &format!("I prefer {canary} maybe, or should I?"));
+        let path = format!("/h/.claude/projects/p/memory/{at}.md");
+        let call = json!([{"type": "tool_use", "id": at.to_string(), "name": "Write", "input": {"file_path": path, "content": canary}}]);
+        log += &record("assistant", "s", at + 3, call);
+    }
+    fixture.write("s.jsonl", log);
+    for more in [
+        &["--rejected", "-fjsonl"][..],
+        &["--rejected", "-fjson"],
+        &["--rejected"],
+        &["--harvest", "-fjson"],
+        &["--harvest"],
+    ] {
+        let args = [&["memory", "extract", "s.jsonl", "--dry-run"], more].concat();
+        let run = fixture.run(args).success();
+        let text = String::from_utf8_lossy(&run.stdout).into_owned() + &run.stderr;
+        for secret in secrets {
+            assert!(!text.contains(secret), "{secret} with {more:?}");
+        }
+    }
+}
+
+#[test]
+fn memory_files_of_the_agent_are_rebuilt() {
+    let fixture = Fixture::new();
+    let path = "/h/.claude/projects/p/memory/style.md";
+    let call = |at: u32, name: &str, mut input: Value| {
+        input["file_path"] = json!(path);
+        record(
+            "assistant",
+            "s",
+            at,
+            json!([{"type": "tool_use", "id": at.to_string(), "name": name, "input": input}]),
+        )
+    };
+    let text = "---\nname: style\n---\nTabs, \"always\".\n";
+    let log = call(1, "Write", json!({"content": text}))
+        + &call(2, "Edit", json!({"old_string": "Tabs", "new_string": "Spaces"}));
+    fixture.write("s.jsonl", log);
+    let run = fixture
+        .run(["memory", "extract", "s.jsonl", "--dry-run", "--harvest", "-fjsonl"])
+        .success();
+    let found = lines(&run.stdout);
+    assert_eq!((found[0]["file"].as_str(), found.len()), (Some(path), 1));
+    assert_eq!(found[0]["text"], text.replace("Tabs", "Spaces"));
+}
