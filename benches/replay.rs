@@ -1,6 +1,6 @@
 //! `cargo bench --bench replay [-- --bytes 1GiB] [--files 2000]`: what a replay costs. First the loop alone, on traces in
 //! memory and one thread: blocks a second under each preset. Then whole runs as processes, `replay` beside `stats` on the
-//! same logs, without a cache and with a warm one: the ratios are what to look at.
+//! same logs, without a cache and with a warm one, and a sweep of a thousand policies: the ratios are what to look at.
 
 mod logs;
 
@@ -35,6 +35,7 @@ fn main() {
     let folder = after("--corpus").map_or_else(|| generated(bytes, files), PathBuf::from);
     loop_alone(&folder);
     whole_runs(&folder);
+    sweep(&folder);
 }
 
 /// The loop on traces in memory.
@@ -142,6 +143,23 @@ fn whole_runs(folder: &Path) {
             println!("{way:<12} {name:<24} {seconds:>9.3} {:>8.2}x", seconds / best[0]);
         }
     }
+}
+
+/// A sweep of a thousand policies over cached traces, beside one `stats` without a cache.
+fn sweep(folder: &Path) {
+    let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("replay-cache");
+    let cache = cache.display().to_string();
+    let stats = timed(|| run(folder, &["stats"], &["--no-cache"]));
+    let tune = [
+        "tune",
+        "--vary=window.percent=50..99:1",
+        "--vary=compact.summary_tokens=1000..20000:1000",
+    ];
+    let seconds = timed(|| run(folder, &tune, &["--cache-dir", &cache]));
+    println!(
+        "\ntune, 1,000 policies, warm cache: {seconds:.1} s, {:.0}x one stats without a cache",
+        seconds / stats
+    );
 }
 
 fn run(folder: &Path, arguments: &[&str], more: &[&str]) {
