@@ -135,6 +135,17 @@ pub struct OutputArgs {
     pub force: bool,
 }
 
+impl OutputArgs {
+    /// To standard output.
+    pub fn printed(format: Format) -> OutputArgs {
+        OutputArgs {
+            format,
+            output: None,
+            force: false,
+        }
+    }
+}
+
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -279,11 +290,7 @@ pub struct TuneArgs {
 impl TuneArgs {
     /// Results are printed; files go to the folder.
     pub fn output(&self) -> OutputArgs {
-        OutputArgs {
-            format: self.format,
-            output: None,
-            force: false,
-        }
+        OutputArgs::printed(self.format)
     }
 }
 
@@ -386,11 +393,7 @@ impl ReplayArgs {
 
     /// Results are printed; files go to the folder.
     pub fn output(&self) -> OutputArgs {
-        OutputArgs {
-            format: self.format,
-            output: None,
-            force: false,
-        }
+        OutputArgs::printed(self.format)
     }
 }
 

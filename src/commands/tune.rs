@@ -20,7 +20,7 @@ use crate::tokens::ratios::RatioTable;
 use crate::tune::evidence::{Choice, Interval, Rigour, choose};
 use crate::tune::front::{Step, flips, pareto};
 use crate::tune::score::{Prepared, Score};
-use crate::tune::search::{Search, rounds, survivors};
+use crate::tune::search::{Search, rounds, shuffled, survivors};
 use crate::tune::settings::advice;
 use crate::tune::space::{self, Point};
 use anyhow::{Context, Result, bail};
@@ -138,7 +138,8 @@ impl Tuner<'_> {
             .into_iter()
             .filter(|session| !session.chains.is_empty())
             .collect::<Vec<_>>();
-        let key = self.key(&corpus, &sessions);
+        // Only a run that leaves something behind has to name what it depends on, which means reading all logs.
+        let key = self.folder.map(|_| self.key(&corpus, &sessions));
         let mut problems = corpus.problems;
         problems.extend(defects);
         problems.extend(reading.problems());
@@ -178,9 +179,9 @@ impl Tuner<'_> {
         *hasher.finalize().as_bytes()
     }
 
-    fn search(&self, sessions: &[Prepared], summary: Option<u64>, key: [u8; 32]) -> Result<Known> {
+    fn search(&self, sessions: &[Prepared], summary: Option<u64>, key: Option<[u8; 32]>) -> Result<Known> {
         let mut known = self.resume(sessions.len(), key);
-        let order = shuffled(sessions, self.args.seed);
+        let order = shuffled(sessions.iter().map(|session| session.id.as_str()), !self.args.seed);
         let mut alive = (0..self.points.len()).collect::<Vec<_>>();
         let sizes = rounds(self.args.search, alive.len(), sessions.len());
         let bar = progress(
@@ -190,6 +191,7 @@ impl Tuner<'_> {
         );
         for (round, &size) in sizes.iter().enumerate() {
             let chosen = &order[..size];
+            let mut totals = Vec::with_capacity(alive.len());
             for batch in alive.chunks(BATCH) {
                 let jobs = batch
                     .iter()
@@ -204,14 +206,11 @@ impl Tuner<'_> {
                     known[policy][session] = Some(score);
                 }
                 bar.inc(batch.len() as u64);
-                bar.set_message(self.best_so_far(&known, &alive, chosen));
+                totals.extend(batch.iter().map(|policy| total(&known[*policy], chosen)));
+                bar.set_message(self.best_so_far(&alive, &totals));
                 self.keep(&known, key)?;
             }
             if round + 1 < sizes.len() {
-                let totals = alive
-                    .iter()
-                    .map(|policy| total(&known[*policy], chosen))
-                    .collect::<Vec<_>>();
                 alive = survivors(&alive, &totals, self.args.miss_cost);
             }
         }
@@ -219,22 +218,22 @@ impl Tuner<'_> {
         Ok(known)
     }
 
-    fn best_so_far(&self, known: &Known, alive: &[usize], chosen: &[usize]) -> String {
-        let done = alive
-            .iter()
-            .filter(|policy| chosen.iter().all(|session| known[**policy][*session].is_some()));
-        let objective = |policy: &usize| total(&known[*policy], chosen).objective(self.args.miss_cost);
-        let best = done.min_by(|a, b| objective(a).total_cmp(&objective(b)));
-        best.map_or_else(String::new, |policy| format!("best: {}", self.points[*policy].name()))
+    /// The best of the policies whose totals are known: the first of those that are alive.
+    fn best_so_far(&self, alive: &[usize], totals: &[Score]) -> String {
+        let objectives = totals.iter().map(|total| total.objective(self.args.miss_cost));
+        let best = std::iter::zip(alive, objectives).min_by(|(_, a), (_, b)| a.total_cmp(b));
+        best.map_or_else(String::new, |(policy, _)| {
+            format!("best: {}", self.points[*policy].name())
+        })
     }
 
     /// What an earlier run over the same logs found out.
-    fn resume(&self, sessions: usize, key: [u8; 32]) -> Known {
+    fn resume(&self, sessions: usize, key: Option<[u8; 32]>) -> Known {
         let nothing = || vec![None; sessions];
         let kept = self.folder.and_then(|folder| std::fs::read(folder.join("scores")).ok());
         let kept = kept
             .and_then(|bytes| postcard::from_bytes::<Kept>(&bytes).ok())
-            .filter(|kept| kept.key == key);
+            .filter(|kept| Some(kept.key) == key);
         let mut scores = kept.map(|kept| kept.scores).unwrap_or_default();
         let known = self
             .points
@@ -243,8 +242,10 @@ impl Tuner<'_> {
         known.map(|known| known.unwrap_or_else(nothing)).collect()
     }
 
-    fn keep(&self, known: &Known, key: [u8; 32]) -> Result<()> {
-        let Some(folder) = self.folder else { return Ok(()) };
+    fn keep(&self, known: &Known, key: Option<[u8; 32]>) -> Result<()> {
+        let Some((folder, key)) = self.folder.zip(key) else {
+            return Ok(());
+        };
         let scores = std::iter::zip(self.points, known).map(|(point, scores)| (point.name(), scores.clone()));
         let kept = Kept {
             key,
@@ -268,18 +269,6 @@ fn oracle(session: &Prepared) -> (u128, u64) {
     let main = session.chains.iter().filter(|(trace, _)| !trace.is_sidechain);
     main.map(|(trace, uses)| bound(trace, uses))
         .fold((0, 0), |sum, bound| (sum.0 + bound.occupancy_sum, sum.1 + bound.calls))
-}
-
-/// Sessions in an order that depends on their names and the seed alone.
-fn shuffled(sessions: &[Prepared], seed: u64) -> Vec<usize> {
-    let mut order = (0..sessions.len()).collect::<Vec<_>>();
-    order.sort_by_key(|at| {
-        (
-            xxhash_rust::xxh3::xxh3_64_with_seed(sessions[*at].id.as_bytes(), !seed),
-            *at,
-        )
-    });
-    order
 }
 
 fn total(scores: &[Option<Score>], sessions: &[usize]) -> Score {

@@ -6,7 +6,7 @@
 
 use super::bytes::Lines;
 use super::json::{Kind, Raw, Source, Text};
-use super::repair::{Outcome, Refusal, Repairer, Rung};
+use super::repair::Repairer;
 use super::skim::{Declined, Portable, Scan};
 use crate::session::build::parse_time;
 use crate::session::log::{NO_TIME, Time, Trouble, TroubleKind};
@@ -148,23 +148,9 @@ impl<'p> Reader<'p> {
         for message in found {
             self.push(message);
         }
-        let kind = match outcome {
-            Outcome::Blank | Outcome::Read { rung: Rung::AsIs, .. } => return,
-            Outcome::Read {
-                rung: Rung::Stripped, ..
-            } => TroubleKind::Stripped,
-            Outcome::Read { rung: Rung::Mended, .. } => TroubleKind::Mended,
-            Outcome::Read { rung: Rung::Split, .. } => TroubleKind::Split,
-            Outcome::Read {
-                rung: Rung::Resynced, ..
-            } => TroubleKind::Resynced,
-            Outcome::Refused(_) if !is_complete => TroubleKind::TornTail,
-            Outcome::Refused(Refusal::Malformed) => TroubleKind::Malformed,
-            Outcome::Refused(Refusal::NotAnObject) => TroubleKind::NotAnObject,
-            Outcome::Refused(Refusal::TooDeep) => TroubleKind::TooDeep,
-            Outcome::Refused(Refusal::OnlyNul) => TroubleKind::OnlyNul,
-        };
-        self.trouble(kind, offset);
+        if let Some(kind) = outcome.trouble(is_complete) {
+            self.trouble(kind, offset);
+        }
     }
 
     fn push(&mut self, message: Option<Message>) {

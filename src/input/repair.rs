@@ -10,6 +10,7 @@
 use super::json::{MAX_DEPTH, Raw, Source, Tape};
 use super::record::{Record, read};
 use super::skim::Portable;
+use crate::session::log::TroubleKind;
 use std::borrow::Cow;
 
 /// How a line that the walker declined was read after all.
@@ -41,6 +42,32 @@ pub enum Outcome {
     },
     /// Nothing could be read.
     Refused(Refusal),
+}
+
+impl Outcome {
+    /// What is to be noted of the line, if anything. Of the last line of a log `is_complete` says whether it has an end.
+    pub fn trouble(self, is_complete: bool) -> Option<TroubleKind> {
+        let rung = match self {
+            Outcome::Blank => return None,
+            Outcome::Read { rung, .. } => rung,
+            Outcome::Refused(_) if !is_complete => return Some(TroubleKind::TornTail),
+            Outcome::Refused(refusal) => {
+                return Some(match refusal {
+                    Refusal::Malformed => TroubleKind::Malformed,
+                    Refusal::NotAnObject => TroubleKind::NotAnObject,
+                    Refusal::TooDeep => TroubleKind::TooDeep,
+                    Refusal::OnlyNul => TroubleKind::OnlyNul,
+                });
+            }
+        };
+        match rung {
+            Rung::AsIs => None,
+            Rung::Stripped => Some(TroubleKind::Stripped),
+            Rung::Mended => Some(TroubleKind::Mended),
+            Rung::Split => Some(TroubleKind::Split),
+            Rung::Resynced => Some(TroubleKind::Resynced),
+        }
+    }
 }
 
 /// Why a line was refused.

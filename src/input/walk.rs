@@ -6,7 +6,7 @@
 use super::bytes::Lines;
 use super::json::Raw;
 use super::record::{Record, read};
-use super::repair::{Outcome, Refusal, Repairer, Rung};
+use super::repair::Repairer;
 use super::skim::{Portable, Scan};
 use super::texts;
 use crate::session::build::Builder;
@@ -106,23 +106,9 @@ impl<'p> Walker<'p> {
         let outcome = self
             .repairer
             .read(line, &mut |record| builder.push(record, number, offset));
-        let trouble = match outcome {
-            Outcome::Blank | Outcome::Read { rung: Rung::AsIs, .. } => return,
-            Outcome::Read {
-                rung: Rung::Stripped, ..
-            } => TroubleKind::Stripped,
-            Outcome::Read { rung: Rung::Mended, .. } => TroubleKind::Mended,
-            Outcome::Read { rung: Rung::Split, .. } => TroubleKind::Split,
-            Outcome::Read {
-                rung: Rung::Resynced, ..
-            } => TroubleKind::Resynced,
-            Outcome::Refused(_) if !is_complete => TroubleKind::TornTail,
-            Outcome::Refused(Refusal::Malformed) => TroubleKind::Malformed,
-            Outcome::Refused(Refusal::NotAnObject) => TroubleKind::NotAnObject,
-            Outcome::Refused(Refusal::TooDeep) => TroubleKind::TooDeep,
-            Outcome::Refused(Refusal::OnlyNul) => TroubleKind::OnlyNul,
-        };
-        self.builder.trouble(trouble, number, offset);
+        if let Some(trouble) = outcome.trouble(is_complete) {
+            self.builder.trouble(trouble, number, offset);
+        }
     }
 
     /// A line too long to be held. Snapshots of files grow without bound and are of no use here: they are counted

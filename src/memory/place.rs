@@ -122,13 +122,13 @@ mod tests {
             own_settings: own,
             committed_settings: committed,
             home: Some(Path::new("/home/me/.claude")),
-            project: Path::new("/work/app"),
+            project: Path::new("/home/me/app"),
         })
     }
 
     #[test]
     fn the_first_that_applies() {
-        let usual = Place::At("/home/me/.claude/projects/-work-app/memory".into());
+        let usual = Place::At("/home/me/.claude/projects/-home-me-app/memory".into());
         assert_eq!(at(&[], &[], &[]), usual);
         assert_eq!(
             at(&[], &[json!({"autoMemoryDirectory": "/data/mem"})], &[]),
@@ -163,7 +163,7 @@ mod tests {
         ];
         assert_eq!(
             at(&remote, &[], &[]),
-            Place::At("/mnt/mem/projects/-work-app/memory".into())
+            Place::At("/mnt/mem/projects/-home-me-app/memory".into())
         );
         assert_eq!(
             at(&[], &[], &[json!({"autoMemoryEnabled": false})]),
@@ -175,12 +175,12 @@ mod tests {
 
     #[test]
     fn agents_have_their_own() {
-        let (home, project) = (Path::new("/home/me/.claude"), Path::new("/work/app"));
+        let (home, project) = (Path::new("/home/me/.claude"), Path::new("/home/me/app"));
         assert_eq!(
             agent_place(Scope::User, "a:b", home, project),
             Path::new("/home/me/.claude/agent-memory/a-b")
         );
-        assert!(agent_place(Scope::Project, "../../x", home, project).starts_with("/work/app/.claude/agent-memory"));
+        assert!(agent_place(Scope::Project, "../../x", home, project).starts_with("/home/me/app/.claude/agent-memory"));
         assert!(
             !agent_place(Scope::Local, "../../x", home, project)
                 .to_string_lossy()

@@ -287,8 +287,8 @@ mod tests {
             managed: Path::new("/etc/claude-code/CLAUDE.md"),
             client: Some(Path::new("/home/me/.claude")),
             home: Some(Path::new("/home/me")),
-            project: Path::new("/work/app"),
-            current: Path::new("/work/app"),
+            project: Path::new("/home/me/app"),
+            current: Path::new("/home/me/app"),
             touched: &touched,
         };
         let instructions = instructions(
@@ -307,16 +307,16 @@ mod tests {
     #[test]
     fn files_come_in_their_order_and_includes_before_them() {
         let files = [
-            ("/work/app/CLAUDE.local.md", "mine"),
-            ("/work/app/CLAUDE.md", "see @docs/style.md and `@not/this.md`"),
+            ("/home/me/app/CLAUDE.local.md", "mine"),
+            ("/home/me/app/CLAUDE.md", "see @docs/style.md and `@not/this.md`"),
             (
-                "/work/app/docs/style.md",
+                "/home/me/app/docs/style.md",
                 "back to @../CLAUDE.md, @~/own.md @/abs/x.txt @image.png",
             ),
-            ("/work/app/docs/image.png", "no"),
+            ("/home/me/app/docs/image.png", "no"),
             ("/home/me/own.md", "o"),
             ("/abs/x.txt", "x"),
-            ("/work/app/.claude/rules/a.md", "rule"),
+            ("/home/me/app/.claude/rules/a.md", "rule"),
             ("/home/me/.claude/CLAUDE.md", "user"),
             ("/etc/claude-code/CLAUDE.md", "managed"),
         ];
@@ -328,10 +328,10 @@ mod tests {
                 "/home/me/.claude/CLAUDE.md",
                 "/home/me/own.md",
                 "/abs/x.txt",
-                "/work/app/docs/style.md",
-                "/work/app/CLAUDE.md",
-                "/work/app/.claude/rules/a.md",
-                "/work/app/CLAUDE.local.md",
+                "/home/me/app/docs/style.md",
+                "/home/me/app/CLAUDE.md",
+                "/home/me/app/.claude/rules/a.md",
+                "/home/me/app/CLAUDE.local.md",
             ]
         );
     }
@@ -339,16 +339,16 @@ mod tests {
     #[test]
     fn a_touched_path_brings_what_lies_above_it_once() {
         let files = [
-            ("/work/app/a/CLAUDE.md", "a"),
-            ("/work/app/a/b/CLAUDE.md", "b"),
-            ("/work/app/c/CLAUDE.md", "c"),
+            ("/home/me/app/a/CLAUDE.md", "a"),
+            ("/home/me/app/a/b/CLAUDE.md", "b"),
+            ("/home/me/app/c/CLAUDE.md", "c"),
         ];
-        let names = found(&files, &["/work/app/a/b/x.rs", "/work/app/a/y.rs"]);
+        let names = found(&files, &["/home/me/app/a/b/x.rs", "/home/me/app/a/y.rs"]);
         assert_eq!(
             names,
             [
-                ("/work/app/a/CLAUDE.md".to_owned(), Origin::Nested),
-                ("/work/app/a/b/CLAUDE.md".to_owned(), Origin::Nested)
+                ("/home/me/app/a/CLAUDE.md".to_owned(), Origin::Nested),
+                ("/home/me/app/a/b/CLAUDE.md".to_owned(), Origin::Nested)
             ]
         );
     }

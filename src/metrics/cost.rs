@@ -197,6 +197,11 @@ impl Tariff {
     }
 }
 
+/// Tariffs of a list of prices; `None` where there is none.
+pub fn tariffs(prices: &[Option<&Price>]) -> Vec<Option<Tariff>> {
+    prices.iter().map(|price| price.map(Price::tariff)).collect()
+}
+
 fn is_date(text: &str) -> bool {
     text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,9 +1,9 @@
 //! What the events of a replay add up to: rows per call, per boundary and per session.
 
 use crate::input::record::Tokens;
-use crate::metrics::cost::{Pico, Price, Tariff, micro_usd};
+use crate::metrics::cost::{Pico, Price, Tariff, micro_usd, tariffs};
 use crate::metrics::working_set::UseCounts;
-use crate::output::{Column, InTable, Unit, Value, column};
+use crate::output::{Column, InTable, Unit, Value, column, time_text};
 use crate::session::log::{NO_TIME, Time};
 use crate::session::thread::{Node, Session};
 use crate::sim::event::{Boundary, CacheMiss, Called, Cause, Event, Kind, MicroKind, PARTS, Purpose, Sink};
@@ -841,7 +841,7 @@ impl<'a> Collector<'a> {
             trace,
             windows,
             replayed,
-            tariffs: prices.iter().map(|price| Some(price.as_ref()?.tariff())).collect(),
+            tariffs: tariffs(prices),
             detail,
             session_name: id.into(),
             agent: trace.agent.as_str().into(),
@@ -997,11 +997,6 @@ impl<'a> Collector<'a> {
             )
             .map(|(_, node)| *node)
     }
-}
-
-fn time_text(time: Time) -> Option<String> {
-    let time = jiff::Timestamp::from_millisecond(time).ok()?;
-    Some(time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
 }
 
 impl Sink for Collector<'_> {

@@ -72,6 +72,11 @@ impl UseCounts {
         ratio(&self.at_risk)
     }
 
+    /// Uses at risk that missed, files that came back not credited.
+    pub fn at_risk_misses(&self) -> u64 {
+        misses(&self.at_risk) + self.at_risk[Outcome::Restored as usize]
+    }
+
     /// Uses at risk.
     pub fn at_risk_uses(&self) -> u64 {
         self.at_risk.iter().sum()

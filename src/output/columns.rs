@@ -191,6 +191,11 @@ pub(super) fn timestamp(millis: i64) -> Option<Timestamp> {
     Timestamp::from_millisecond(millis).ok().filter(|_| millis >= YEAR_0)
 }
 
+/// A time as every output writes it. It has milliseconds always, so that times sort as text.
+pub fn time_text(millis: i64) -> Option<String> {
+    timestamp(millis).map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
+}
+
 /// The columns as a Markdown table, for the generated part of the documentation.
 pub fn docs<R>(columns: &[Column<R>]) -> String {
     let mut text = String::from("| column | unit | meaning |\n| --- | --- | --- |\n");

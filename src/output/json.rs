@@ -7,16 +7,14 @@ use std::io::{self, Write};
 use serde_json::{Map, Number, Value as Json};
 
 use crate::output::Sheet;
-use crate::output::columns::{Column, Unit, Value, timestamp};
+use crate::output::columns::{Column, Unit, Value, time_text};
 
 /// One cell; missing is `null`. Times have milliseconds always, so that they sort as text.
 pub(super) fn cell(unit: Unit, value: Value) -> Json {
     match value {
         Value::None => Json::Null,
         Value::Text(text) => Json::String(text),
-        Value::Int(millis) if unit == Unit::Time => timestamp(millis).map_or(Json::Null, |time| {
-            Json::String(time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
-        }),
+        Value::Int(millis) if unit == Unit::Time => time_text(millis).map_or(Json::Null, Json::String),
         Value::Int(number) => Json::Number(number.into()),
         Value::Float(number) => Number::from_f64(number).map_or(Json::Null, Json::Number),
         Value::Flag(flag) => Json::Bool(flag),

@@ -20,7 +20,7 @@ mod table;
 
 use std::io::{self, BufWriter, Write};
 
-pub use columns::{Column, InTable, Unit, Value, column, docs};
+pub use columns::{Column, InTable, Unit, Value, column, docs, time_text};
 pub use human::cell as for_people;
 pub use table::Look;
 

@@ -6,8 +6,8 @@ use crate::policy::value::{OutputCount, ReserveRule, Trail};
 use crate::session::thread::Session;
 use crate::sim::event::Count;
 use crate::sim::limits::Limits;
-use crate::sim::trace::{Call, Item, Trace, flag};
-use crate::tokens::ledger::Category;
+use crate::sim::micro::{estimate, is_in_trail};
+use crate::sim::trace::{Call, Trace};
 use std::fmt::Write;
 
 /// Explains the cases of a chain.
@@ -167,7 +167,7 @@ impl Teller<'_> {
             .trace
             .items(&items)
             .iter()
-            .filter(|item| is_estimated(self.policy, item))
+            .filter(|item| is_in_trail(self.policy, item))
         {
             let tool = &self.trace.tools[usize::from(item.tool)];
             let name = if tool.is_empty() {
@@ -175,11 +175,10 @@ impl Teller<'_> {
             } else {
                 format!(" of {tool}")
             };
-            let images = u64::from(item.images) * self.policy.image;
             let _ = writeln!(
                 text,
                 "     {:>8}  {}{name}",
-                u64::from(item.quarters) + images,
+                estimate(self.policy, item),
                 item.category.name().replace('_', " ")
             );
         }
@@ -233,13 +232,5 @@ impl Teller<'_> {
                 self.trace.tools[usize::from(found.tool)]
             );
         }
-    }
-}
-
-fn is_estimated(policy: &Policy, item: &Item) -> bool {
-    match item.category {
-        Category::Attachment => policy.trail == Trail::All && item.is(flag::HOOK),
-        Category::Summary => false,
-        _ => !item.is(flag::ARTEFACT),
     }
 }

@@ -5,7 +5,7 @@
 //! *undecidable*, with the reason, and counts neither way.
 
 use crate::input::record::Tokens;
-use crate::metrics::cost::{Pico, Price, Tariff};
+use crate::metrics::cost::{Pico, Price, Tariff, tariffs};
 use crate::policy::Policy;
 use crate::policy::presets::Version;
 use crate::session::log::Time;
@@ -217,10 +217,7 @@ pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], 
         key: 0,
     };
     let mut costs = Costs::default();
-    let tariffs = prices
-        .iter()
-        .map(|price| Some(price.as_ref()?.tariff()))
-        .collect::<Vec<_>>();
+    let tariffs = tariffs(prices);
     replay(trace, &setting, &mut |call: u32, event: &Event<'_>| {
         watch.event(call, event);
         if let Event::Called(called) = event {

@@ -1,9 +1,10 @@
 //! Micro-compaction: results that can be had again leave the window without a model call.
 
 use super::event::MicroKind;
-use super::trace::{Call, Item, NONE, Trace};
+use super::trace::{Call, Item, NONE, Trace, flag};
 use super::window::{State, Window};
 use crate::policy::Policy;
+use crate::policy::value::Trail;
 use crate::session::log::NO_TIME;
 use crate::tokens::ledger::Category;
 use std::collections::BTreeSet;
@@ -138,6 +139,15 @@ impl Results {
             clearing.items.push(at);
         }
         clearing
+    }
+}
+
+/// Whether the client estimates an item that came after the last response.
+pub fn is_in_trail(policy: &Policy, item: &Item) -> bool {
+    match item.category {
+        Category::Attachment => policy.trail == Trail::All && item.is(flag::HOOK),
+        Category::Summary => false,
+        _ => !item.is(flag::ARTEFACT),
     }
 }
 

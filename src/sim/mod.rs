@@ -31,7 +31,7 @@ pub mod working_set;
 mod properties;
 
 use crate::input::record::Tokens;
-use crate::metrics::cost::{Pico, Price, PriceTable, Tariff};
+use crate::metrics::cost::{Pico, Price, PriceTable, Tariff, tariffs};
 use crate::policy::Policy;
 use crate::policy::presets::{Policies, client};
 use crate::policy::value::{OutputCount, SummarySize, Trail, Variant};
@@ -148,11 +148,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             trace,
             setting,
             sink,
-            tariffs: setting
-                .prices
-                .iter()
-                .map(|price| Some(price.as_ref()?.tariff()))
-                .collect(),
+            tariffs: tariffs(&setting.prices),
             levels: levels(trace, setting),
             shows_switch: trace
                 .models
@@ -264,11 +260,8 @@ impl<'r, S: Sink> Replay<'r, S> {
 
     /// The client's estimate of input items.
     fn estimate(&self, policy: &Policy, items: Range<u32>) -> u64 {
-        let counted = self.trace.items(&items).iter().filter(|item| match item.category {
-            Category::Attachment => policy.trail == Trail::All && item.is(flag::HOOK),
-            Category::Summary => false,
-            _ => !item.is(flag::ARTEFACT),
-        });
+        let items = self.trace.items(&items).iter();
+        let counted = items.filter(|item| micro::is_in_trail(policy, item));
         counted.map(|item| micro::estimate(policy, item)).sum()
     }
 

@@ -1,6 +1,7 @@
 //! Whether a choice holds: on sessions it was not made on, and with an interval.
 
 use super::score::Score;
+use super::search::shuffled;
 
 /// A share of cost saved, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,10 +58,11 @@ pub fn choose(scores: &[Vec<Score>], sessions: &[String], rigour: &Rigour) -> Op
     let all = (0..sessions.len()).collect::<Vec<_>>();
     let best_on = |wanted: &[usize]| {
         let total = |policy: usize| wanted.iter().map(|session| objective(policy, *session)).sum::<f64>();
+        let totals = (0..scores.len()).map(total).collect::<Vec<_>>();
         // Of equals the first, and the present policy before all others.
         let policies = 0..scores.len();
         policies
-            .min_by(|a, b| total(*a).total_cmp(&total(*b)).then(a.cmp(b)))
+            .min_by(|a, b| totals[*a].total_cmp(&totals[*b]).then(a.cmp(b)))
             .unwrap_or(0)
     };
     let best = best_on(&all);
@@ -91,13 +93,7 @@ pub fn choose(scores: &[Vec<Score>], sessions: &[String], rigour: &Rigour) -> Op
 
 /// Numbers of folds, by a shuffle of the sessions that depends on their names and the seed alone.
 fn fold_numbers(sessions: &[String], folds: usize, seed: u64) -> Vec<usize> {
-    let mut order = (0..sessions.len()).collect::<Vec<_>>();
-    order.sort_by_key(|session| {
-        (
-            xxhash_rust::xxh3::xxh3_64_with_seed(sessions[*session].as_bytes(), seed),
-            *session,
-        )
-    });
+    let order = shuffled(sessions.iter().map(String::as_str), seed);
     let mut fold_of = vec![0; sessions.len()];
     for (place, session) in order.into_iter().enumerate() {
         fold_of[session] = place % folds;

@@ -88,8 +88,6 @@ pub struct Score {
 impl From<&SessionRow> for Score {
     fn from(row: &SessionRow) -> Score {
         let set = &row.working_set;
-        let at_risk = set.at_risk_uses();
-        let hits = set.at_risk_ratio().map_or(0.0, |(share, _)| share) * at_risk as f64;
         Score {
             cost: row.cost + row.side_costs.iter().sum::<Pico>(),
             calls: row.calls,
@@ -98,8 +96,8 @@ impl From<&SessionRow> for Score {
             uses: set.uses(),
             misses: set.misses(),
             misses_credited: set.misses_credited(),
-            at_risk,
-            at_risk_misses: at_risk - hits.round() as u64,
+            at_risk: set.at_risk_uses(),
+            at_risk_misses: set.at_risk_misses(),
             window_sum: row.window_sum,
             window_calls: row.window_calls,
             blocked: row.blocked_calls,

@@ -50,3 +50,11 @@ pub fn survivors(policies: &[usize], scores: &[Score], miss_cost: f64) -> Vec<us
     kept.dedup();
     kept
 }
+
+/// Numbers of sessions in an order that depends on their names and the seed alone.
+pub fn shuffled<'a>(names: impl Iterator<Item = &'a str>, seed: u64) -> Vec<usize> {
+    let hashes = names.map(|name| xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), seed));
+    let mut order = hashes.zip(0..).collect::<Vec<(u64, usize)>>();
+    order.sort_unstable();
+    order.into_iter().map(|(_, at)| at).collect()
+}
