@@ -5,7 +5,7 @@ pub mod memory;
 use crate::input::bytes::Io;
 use crate::metrics::usage::By;
 use crate::output::Format;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Sees what really happened in the session logs of coding agents: every token counted once, what it cost, what filled the
@@ -47,6 +47,8 @@ pub enum Command {
     Audit(AuditArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
+    /// One HTML page of what other commands wrote to a folder, or of logs themselves.
+    Report(ReportArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
@@ -65,7 +67,7 @@ pub enum Command {
 }
 
 /// Which logs, and how they are read.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct InputArgs {
     /// Logs, folders or glob patterns; `-` reads a list of paths, one a line, from standard input. Without any, the
     /// client's own projects folder. Logs may be packed (`.jsonl.gz`, `.jsonl.zst`).
@@ -116,6 +118,7 @@ pub struct InputArgs {
 
 /// How results are written.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("written").args(["output"]).multiple(true)))]
 pub struct OutputArgs {
     /// How rows are written.
     #[arg(
@@ -131,7 +134,7 @@ pub struct OutputArgs {
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
     /// Replace that file if it exists.
-    #[arg(long, requires = "output", help_heading = "Output")]
+    #[arg(long, requires = "written", help_heading = "Output")]
     pub force: bool,
 }
 
@@ -195,7 +198,7 @@ pub struct StatsArgs {
 }
 
 /// Which policy.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct PolicyArgs {
     /// Policy: the name of a preset, or a TOML file of differences from one. Without it, `backcast.toml` in the current
     /// folder, then `backcast/policy.toml` in the user's configuration folder, then `recorded`, which takes for every call
@@ -235,6 +238,7 @@ Examples:
   backcast tune --vary window.percent=40..100:10
   backcast tune logs/ --policy client-2.1.30 --vary window.percent=50..100:5 --vary micro.budget.on=true,false
   backcast tune logs/ --vary window.percent=30..100:1 --search halving --out reports/tune")]
+#[command(group(ArgGroup::new("files").args(["out", "html"]).multiple(true)))]
 pub struct TuneArgs {
     /// Which logs.
     #[command(flatten)]
@@ -269,8 +273,11 @@ pub struct TuneArgs {
     /// Folder for points.csv, front.csv and recommendation.json. A run that was broken off goes on there.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// Replace files of an earlier run there.
-    #[arg(long, requires = "out", help_heading = "Output")]
+    /// Write everything as one HTML page, too.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Replace files of an earlier run.
+    #[arg(long, requires = "files", help_heading = "Output")]
     pub force: bool,
     /// What is printed: a table for people, one JSON document, or a row a policy.
     #[arg(
@@ -333,7 +340,9 @@ Examples:
   backcast replay corpus                                    what the recorded policy does
   backcast replay logs/ --policy article --out reports/run  all rows, for other programs
   backcast replay logs/ --set window.percent=60             a lower threshold
-  backcast replay logs/ --compare never                     what compaction saves and loses")]
+  backcast replay logs/ --compare never                     what compaction saves and loses
+  backcast replay logs/ --html run.html                     every session drawn, on one page")]
+#[command(group(ArgGroup::new("files").args(["out", "html"]).multiple(true)))]
 pub struct ReplayArgs {
     /// Which logs.
     #[command(flatten)]
@@ -357,8 +366,11 @@ pub struct ReplayArgs {
     /// Folder for the files of the run; made if it is missing.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// Replace files of an earlier run there.
-    #[arg(long, requires = "out", help_heading = "Output")]
+    /// Write everything as one HTML page, too. Implies --working-set.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Replace files of an earlier run.
+    #[arg(long, requires = "files", help_heading = "Output")]
     pub force: bool,
     /// Format of the rounds.
     #[arg(
@@ -388,7 +400,7 @@ pub struct ReplayArgs {
 impl ReplayArgs {
     /// Whether hits and misses are wanted.
     pub fn wants_uses(&self) -> bool {
-        self.working_set || self.compare.is_some()
+        self.working_set || self.compare.is_some() || self.html.is_some()
     }
 
     /// Results are printed; files go to the folder.
@@ -422,9 +434,38 @@ pub struct AuditArgs {
     /// Most boundaries of the table, the most remarkable first; 0 for all. Other formats have all.
     #[arg(long, default_value_t = 6, value_name = "N", help_heading = "Output")]
     pub top: usize,
+    /// Write everything as one HTML page, too.
+    #[arg(long, value_name = "FILE", group = "written", help_heading = "Output")]
+    pub html: Option<PathBuf>,
     /// How results are written.
     #[command(flatten)]
     pub out: OutputArgs,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+A folder may hold what `replay --out`, `tune --out`, `notes --out` and `memory` wrote, and JSON documents of `stats`, `audit`,
+`replay --compare`, `tune` and `memory extract`, in any depth: the page shows whatever is there. Logs are replayed and audited
+for it. The page is one file that loads nothing: it can be mailed, archived and opened without a network.
+
+Examples:
+  backcast report                        your own sessions, to report.html
+  backcast report reports/run            what is in a folder, to reports/run/report.html
+  backcast report logs/ -o week.html     logs, to a file")]
+pub struct ReportArgs {
+    /// Folders that other commands wrote to, or logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which policy logs are replayed with.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Where the page goes [default: report.html in the folder that other commands wrote to; for logs, in the current one].
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
 }
 
 /// Arguments of `validate`.

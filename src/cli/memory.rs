@@ -184,6 +184,12 @@ pub struct ListArgs {
     /// How the list is written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Shape,
+    /// Write them as an HTML page, too.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, requires = "html")]
+    pub force: bool,
 }
 
 /// Arguments of `memory extract`.
@@ -227,6 +233,12 @@ pub struct ExtractArgs {
     /// Print what was turned down too, and why.
     #[arg(long, help_heading = "Output")]
     pub rejected: bool,
+    /// Write what was found, and what was turned down, as an HTML page, too.
+    #[arg(long, value_name = "FILE", conflicts_with = "harvest", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, requires = "html", help_heading = "Output")]
+    pub force: bool,
     /// Print the memory files that the agent itself wrote, as they last were, instead.
     #[arg(long, conflicts_with = "rejected", help_heading = "Output")]
     pub harvest: bool,

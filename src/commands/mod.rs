@@ -12,6 +12,7 @@ mod memory;
 mod policy;
 mod reading;
 mod replay;
+mod report;
 mod stats;
 mod synth;
 mod tune;
@@ -41,6 +42,7 @@ pub fn run(cli: Cli) -> Result<Ending> {
         Command::Stats(args) => stats::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Tune(args) => tune::run(&args),

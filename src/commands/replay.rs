@@ -5,7 +5,7 @@ use super::compare::{Chain, Compare, Compared};
 use super::policy::resolve;
 use super::reading::{Reading, close, problem_counts, with_logs};
 use super::words::{dollars, grouped, percent};
-use super::writing::{emit, load_prices};
+use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::ReplayArgs;
 use crate::metrics::compare::CompareRow;
 use crate::metrics::cost::{PriceTable, micro_usd};
@@ -18,13 +18,16 @@ use crate::output::stream::{Batch, Stream};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
 use crate::pipeline::Corpus;
 use crate::policy::presets::Policies;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, ProblemRow};
+use crate::report::rounds::{Round, SessionRounds};
+use crate::report::{self, Content};
 use crate::session::thread::{Part, Session, thread};
 use crate::sim::event::{Cause, Purpose};
 use crate::sim::trace::trace;
 use crate::sim::uses::uses;
 use crate::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
 use crate::sim::{Mode, Setting, by_number, replay, windows_of};
+use crate::tokens::ledger::{CATEGORIES, Category};
 use crate::tokens::ratios::RatioTable;
 use crate::tune::score::chain_key;
 use anyhow::{Context, Result, bail};
@@ -39,22 +42,54 @@ pub fn run(args: &ReplayArgs) -> Result<Ending> {
     let prices = load_prices(args.policy.prices.as_deref())?;
     let compare = Compare::new(args, &policies)?;
     let files = args.out.as_deref().map(|folder| Files::new(folder, args)).transpose()?;
+    check_free(args.html.as_deref(), args.force)?;
     let run = Run {
         args,
         policies: &policies,
         prices: &prices,
         compare: compare.as_ref(),
         files: files.as_ref(),
+        is_drawn: args.html.is_some(),
     };
-    let outcome = with_logs(&args.input, args.wants_uses(), |reading| run.replay(reading))??;
+    let mut outcome = with_logs(&args.input, args.wants_uses(), |reading| run.replay(reading))??;
     if let Some(files) = &files {
         files.finish(&outcome, &policies, compare.as_ref(), args)?;
+    }
+    if let Some(path) = &args.html {
+        let compared = compare.as_ref().map(|compare| outcome.compared(compare, args).document());
+        let drawn = outcome.draw(&policies, compared);
+        write_page(
+            path,
+            args.force,
+            args.input.quiet,
+            Content {
+                name: drawn.name.clone(),
+                runs: vec![drawn],
+                ..Content::default()
+            },
+        )?;
     }
     emit(&args.output(), |out, look| match &compare {
         Some(compare) => outcome.compared(compare, args).write(args.format, look, out),
         None => outcome.write(args, &policies, out, look),
     })?;
     Ok(close(&args.input, &outcome.problems))
+}
+
+/// A replay for a page that shows more than that.
+pub(super) fn drawn(args: &ReplayArgs) -> Result<(report::Run, Vec<Problem>)> {
+    let policies = resolve(&args.policy)?;
+    let prices = load_prices(args.policy.prices.as_deref())?;
+    let run = Run {
+        args,
+        policies: &policies,
+        prices: &prices,
+        compare: None,
+        files: None,
+        is_drawn: true,
+    };
+    let mut outcome = with_logs(&args.input, args.wants_uses(), |reading| run.replay(reading))??;
+    Ok((outcome.draw(&policies, None), outcome.problems))
 }
 
 /// Where the files of a run go.
@@ -71,7 +106,8 @@ impl Files {
         let rounds = folder.join(format!("rounds.{}", args.rounds.extension()));
         let mut names = vec!["sessions.csv", "boundaries.jsonl", "summary.json", "manifest.json"];
         names.extend(args.events.then_some("events.jsonl"));
-        names.extend(args.compare.is_some().then_some("compare.csv"));
+        names.extend(args.wants_uses().then_some("misses.jsonl"));
+        names.extend(args.compare.iter().flat_map(|_| ["compare.csv", "compare.json"]));
         let targets = names.iter().map(|name| folder.join(name)).chain([rounds.clone()]);
         if let Some(target) = targets.into_iter().find(|target| !args.force && target.exists()) {
             bail!("{} exists; use --force to replace it", target.display());
@@ -100,19 +136,21 @@ impl Files {
         atomic::write_with(&self.folder.join("sessions.csv"), self.force, |out| {
             sheet.write(Format::Csv, Look::default(), out)
         })?;
-        atomic::write_with(&self.folder.join("boundaries.jsonl"), self.force, |out| {
-            for boundary in &outcome.boundaries {
-                serde_json::to_writer(&mut *out, boundary)?;
-                out.write_all(b"\n")?;
-            }
-            Ok(())
-        })?;
+        self.write_lines("boundaries.jsonl", &outcome.boundaries)?;
+        if args.wants_uses() {
+            self.write_lines("misses.jsonl", &outcome.misses)?;
+        }
         if args.events {
             atomic::write(&self.folder.join("events.jsonl"), self.force, &outcome.events)?;
         }
         if let Some(compare) = compare {
             atomic::write_with(&self.folder.join("compare.csv"), self.force, |out| {
                 outcome.compared(compare, args).write(Format::Csv, Look::default(), out)
+            })?;
+            atomic::write_with(&self.folder.join("compare.json"), self.force, |out| {
+                outcome
+                    .compared(compare, args)
+                    .write(Format::Json, Look::default(), out)
             })?;
         }
         let documents = [
@@ -125,6 +163,18 @@ impl Files {
         }
         Ok(())
     }
+
+    /// An object a line.
+    fn write_lines(&self, name: &str, objects: &[Json]) -> Result<()> {
+        atomic::write_with(&self.folder.join(name), self.force, |out| {
+            for object in objects {
+                serde_json::to_writer(&mut *out, object)?;
+                out.write_all(b"\n")?;
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
 }
 
 struct Run<'a> {
@@ -133,6 +183,8 @@ struct Run<'a> {
     prices: &'a PriceTable,
     compare: Option<&'a Compare>,
     files: Option<&'a Files>,
+    /// Whether a page is wanted.
+    is_drawn: bool,
 }
 
 /// What one session gives, its rounds encoded.
@@ -140,6 +192,7 @@ struct Done {
     replayed: Replayed,
     compared: Option<CompareRow>,
     batch: io::Result<Batch<RoundRow>>,
+    drawn: Option<SessionRounds>,
     problems: Vec<Problem>,
 }
 
@@ -197,9 +250,10 @@ impl Run<'_> {
             let trace = trace(&session, chain, RatioTable::built_in());
             let (by_version, by_model) = by_number(self.policies, self.prices, &trace);
             let windows = windows_of(&trace, &by_version, &by_model);
+            let wants_rows = self.files.is_some() || self.is_drawn;
             let detail = Detail {
-                rounds: self.files.is_some(),
-                boundaries: self.files.is_some(),
+                rounds: wants_rows,
+                boundaries: wants_rows,
                 events: self.args.events,
             };
             let uses = self.args.wants_uses().then(|| uses(&session, &trace));
@@ -231,8 +285,16 @@ impl Run<'_> {
             let path = &parts[0].path;
             problems.push(Problem::file(path, Kind::Internal, format!("replay of session {id}")));
         }
-        let rounds = std::mem::take(&mut replayed.rounds);
+        let mut rounds = std::mem::take(&mut replayed.rounds);
+        let drawn = self.is_drawn.then(|| {
+            let calls = rounds.iter().map(|row| (row.agent.clone(), Round::from(row)));
+            SessionRounds::new(id, &calls.collect::<Vec<_>>())
+        });
+        if self.files.is_none() {
+            rounds.clear();
+        }
         Done {
+            drawn,
             batch: Batch::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, rounds),
             replayed,
             compared,
@@ -273,6 +335,9 @@ struct Outcome {
     total: SessionRow,
     compared: Vec<CompareRow>,
     boundaries: Vec<Json>,
+    misses: Vec<Json>,
+    ledger: BTreeMap<(Category, String), (u64, u64)>,
+    drawn: Vec<SessionRounds>,
     events: Vec<u8>,
     problems: Vec<Problem>,
     inputs: Vec<(String, u64, Option<[u8; 32]>)>,
@@ -286,6 +351,13 @@ impl Outcome {
         self.sessions.push(done.replayed.row);
         self.compared.extend(done.compared);
         self.boundaries.extend(done.replayed.boundaries);
+        self.misses.extend(done.replayed.misses);
+        self.drawn.extend(done.drawn);
+        for (of, (blocks, tokens)) in done.replayed.ledger {
+            let sum = self.ledger.entry(of).or_default();
+            sum.0 += blocks;
+            sum.1 += tokens;
+        }
         self.events.extend(done.replayed.events);
         self.problems.extend(done.problems);
         done.batch
@@ -298,6 +370,51 @@ impl Outcome {
             logs: self.logs,
             top: args.top,
         }
+    }
+
+    /// What a page shows of it.
+    fn draw(&mut self, policies: &Policies, compare: Option<Json>) -> report::Run {
+        let mut summary = self.summary(policies);
+        let listed = self.problems.iter().map(ProblemRow::from).collect::<Vec<_>>();
+        summary["problems"]["list"] = json!(listed);
+        let sessions = session_sheet(&self.sessions, None).to_json();
+        report::Run {
+            name: policies.name.clone(),
+            summary,
+            sessions: report::rows(sessions),
+            rounds: std::mem::take(&mut self.drawn),
+            boundaries: std::mem::take(&mut self.boundaries),
+            misses: std::mem::take(&mut self.misses),
+            compare,
+        }
+    }
+
+    /// What the blocks of all sessions are, in the form of the ledger of `stats`.
+    fn ledger_json(&self) -> Json {
+        let whole = self.ledger.values().map(|(_, tokens)| tokens).sum::<u64>();
+        let amount = |blocks: u64, tokens: u64| {
+            json!({"blocks": blocks, "tokens": tokens, "share": (whole > 0).then(|| tokens as f64 / whole as f64)})
+        };
+        let mut categories = serde_json::Map::new();
+        for category in CATEGORIES {
+            let of_category = self.ledger.iter().filter(|((of, _), _)| *of == category);
+            let (mut blocks, mut tokens) = (0, 0);
+            let mut named = serde_json::Map::new();
+            for ((_, name), (more_blocks, more_tokens)) in of_category {
+                blocks += more_blocks;
+                tokens += more_tokens;
+                if !name.is_empty() {
+                    named.insert(name.clone(), amount(*more_blocks, *more_tokens));
+                }
+            }
+            let mut entry = amount(blocks, tokens);
+            if !named.is_empty() {
+                entry["by_name"] = named.into();
+            }
+            categories.insert(category.name().to_owned(), entry);
+        }
+        let blocks = self.ledger.values().map(|(blocks, _)| blocks).sum();
+        json!({"total": amount(blocks, whole), "categories": categories})
     }
 
     fn summary(&self, policies: &Policies) -> Json {
@@ -360,6 +477,7 @@ impl Outcome {
                 "assumed_window_calls": total.assumed_windows,
                 "learned_summary_tokens": self.learned_summary,
             },
+            "ledger": (!self.ledger.is_empty()).then(|| self.ledger_json()),
             "working_set": total.has_working_set.then(|| working_set_json(&total.working_set, total.calls)),
             "results_without_calls": total.orphans,
             "defects": total.defects,
@@ -409,7 +527,8 @@ impl Outcome {
         };
         let rounds = rounds.file_name().unwrap_or_default().to_string_lossy();
         let mut files = vec!["sessions.csv", &*rounds, "boundaries.jsonl", "summary.json"];
-        files.extend(compare.map(|_| "compare.csv"));
+        files.extend(args.wants_uses().then_some("misses.jsonl"));
+        files.extend(compare.iter().flat_map(|_| ["compare.csv", "compare.json"]));
         json!({
             "schema_version": SCHEMA_VERSION,
             "backcast": env!("CARGO_PKG_VERSION"),

@@ -5,13 +5,14 @@ use super::policy::resolve;
 use super::reading::{Reading, close, progress, with_logs};
 use super::replay::learned_summary;
 use super::words::grouped;
-use super::writing::{emit, load_prices};
+use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::TuneArgs;
 use crate::metrics::cost::{PriceTable, micro_usd};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
 use crate::pipeline::{Corpus, side_by_side};
 use crate::policy::presets::Policies;
 use crate::problem::Problem;
+use crate::report::Content;
 use crate::session::thread::{Session, thread};
 use crate::sim::oracle::bound;
 use crate::sim::trace::trace;
@@ -58,9 +59,18 @@ pub fn run(args: &TuneArgs) -> Result<Ending> {
         prices: &prices,
         folder: folder.as_deref(),
     };
+    check_free(args.html.as_deref(), args.force)?;
     let result = with_logs(&args.input, true, |reading| tuner.tune(reading))??;
     if let Some(folder) = &folder {
         result.save(folder, args)?;
+    }
+    if let Some(path) = &args.html {
+        let content = Content {
+            name: format!("tune {}", args.vary.join(", ")),
+            tunes: vec![result.document(args)],
+            ..Content::default()
+        };
+        write_page(path, args.force, args.input.quiet, content)?;
     }
     emit(&args.output(), |out, look| result.write(args, out, look))?;
     Ok(close(&args.input, &result.problems))
@@ -545,13 +555,18 @@ impl Tuned {
         })
     }
 
+    /// The recommendation and every policy it was chosen from.
+    fn document(&self, args: &TuneArgs) -> Json {
+        let mut document = self.recommendation(args);
+        document["points"] = sheet(&self.rows).to_json();
+        document
+    }
+
     fn write(&self, args: &TuneArgs, out: &mut dyn Write, look: Look) -> io::Result<()> {
         match args.format {
             Format::Table => self.write_text(args, out, look),
             Format::Json => {
-                let mut document = self.recommendation(args);
-                document["points"] = sheet(&self.rows).to_json();
-                serde_json::to_writer_pretty(&mut *out, &document)?;
+                serde_json::to_writer_pretty(&mut *out, &self.document(args))?;
                 writeln!(out)
             }
             format => sheet(&self.rows).write(format, look, out),

@@ -9,10 +9,11 @@ use crate::session::thread::{Node, Session};
 use crate::sim::event::{Boundary, CacheMiss, Called, Cause, Event, Kind, MicroKind, PARTS, Purpose, Sink};
 use crate::sim::inference::Inferred;
 use crate::sim::tell;
-use crate::sim::trace::{Trace, flag, uuid};
+use crate::sim::trace::{Trace, Trigger, flag, uuid};
 use crate::sim::working_set::{FetchKind, Outcome};
 use crate::tokens::ledger::{CATEGORIES, Category};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Version of the files of a replay; see docs/outputs.md.
@@ -37,6 +38,10 @@ pub struct RoundRow {
     pub called: Called,
     /// What the log says was sent.
     pub recorded: Option<u64>,
+    /// Context window of its model.
+    pub window: Option<u64>,
+    /// The boundary that the log has before it.
+    pub boundary: Option<&'static str>,
     /// What happened before it.
     pub events: String,
 }
@@ -161,6 +166,14 @@ pub const ROUND_COLUMNS: &[Column<RoundRow>] = &[
         |row| row.called.threshold.into(),
     ),
     column(
+        "window",
+        "Window",
+        Unit::Tokens,
+        InTable::Never,
+        "Context window of the model, inferred.",
+        |row| row.window.into(),
+    ),
+    column(
         "level",
         "Level",
         Unit::Text,
@@ -199,6 +212,14 @@ pub const ROUND_COLUMNS: &[Column<RoundRow>] = &[
         InTable::Always,
         "Price of the call; empty without one.",
         |row| row.called.cost.map(micro_usd).into(),
+    ),
+    column(
+        "recorded_boundary",
+        "Boundary",
+        Unit::Text,
+        InTable::Never,
+        "The last boundary that the log has before the call: `auto`, `manual`, `unknown` (of an old client), `micro`.",
+        |row| row.boundary.into(),
     ),
     column(
         "events",
@@ -775,6 +796,10 @@ pub struct Replayed {
     pub rounds: Vec<RoundRow>,
     /// Its boundaries.
     pub boundaries: Vec<Json>,
+    /// Uses of what was no longer in the window, if uses were looked at.
+    pub misses: Vec<Json>,
+    /// What its blocks are, by category and tool: how many, and their tokens.
+    pub ledger: BTreeMap<(Category, String), (u64, u64)>,
     /// Its events as JSON lines, if they are wanted.
     pub events: Vec<u8>,
 }
@@ -784,7 +809,7 @@ pub struct Replayed {
 pub struct Detail {
     /// A row a call.
     pub rounds: bool,
-    /// An object a boundary.
+    /// An object a boundary and a miss, and the ledger.
     pub boundaries: bool,
     /// Every event.
     pub events: bool,
@@ -804,6 +829,7 @@ pub struct Collector<'a> {
     models: Vec<Arc<str>>,
     pending: String,
     calls_made: u64,
+    last_boundary: Option<u32>,
 }
 
 impl<'a> Collector<'a> {
@@ -832,6 +858,10 @@ impl<'a> Collector<'a> {
             }
         }
         row.assumed_windows += windows.iter().filter(|window| !window.grounds.is_sure()).count() as u64;
+        if detail.boundaries {
+            Collector::add_blocks(trace, &mut replayed.ledger);
+        }
+        let row = &mut replayed.row;
         if !trace.is_sidechain {
             row.turns += trace.calls.last().map_or(0, |call| u64::from(call.turn) + 1);
         }
@@ -848,6 +878,25 @@ impl<'a> Collector<'a> {
             models: trace.models.iter().map(|model| model.as_str().into()).collect(),
             pending: String::new(),
             calls_made: 0,
+            last_boundary: None,
+        }
+    }
+
+    /// Adds the blocks of the calls that this session owns to the ledger.
+    fn add_blocks(trace: &Trace, ledger: &mut BTreeMap<(Category, String), (u64, u64)>) {
+        let own = trace.calls.iter().filter(|call| !call.is_copied);
+        let ranges = own.flat_map(|call| [&call.inputs, &call.response]);
+        let tail = trace.calls.last().is_none_or(|call| !call.is_copied).then_some(&trace.tail);
+        let mut sums = BTreeMap::<(Category, u16), (u64, u64)>::new();
+        for item in ranges.chain(tail).flat_map(|range| trace.items(range)) {
+            let sum = sums.entry((item.category, item.tool)).or_default();
+            sum.0 += 1;
+            sum.1 += u64::from(item.tokens);
+        }
+        for ((category, tool), (blocks, tokens)) in sums {
+            let sum = ledger.entry((category, trace.tools[usize::from(tool)].clone())).or_default();
+            sum.0 += blocks;
+            sum.1 += tokens;
         }
     }
 
@@ -911,12 +960,28 @@ impl<'a> Collector<'a> {
                 model: self.models[usize::from(call.model)].clone(),
                 called: *called,
                 recorded: call.usage.map(|usage| usage.input_side()),
+                window: self.windows.get(at as usize).map(|window| window.tokens),
+                boundary: self.recorded_before(at),
                 events: std::mem::take(&mut self.pending),
             });
         }
     }
 
+    /// The last boundary that the log has before a call.
+    fn recorded_before(&self, at: u32) -> Option<&'static str> {
+        let recorded = &self.trace.recorded;
+        let after = recorded.partition_point(|boundary| boundary.call <= at);
+        let last = recorded[..after].last().filter(|boundary| boundary.call == at)?;
+        Some(match (last.is_micro, last.trigger) {
+            (true, _) => "micro",
+            (false, Trigger::Auto) => "auto",
+            (false, Trigger::Manual) => "manual",
+            (false, Trigger::Unknown) => "unknown",
+        })
+    }
+
     fn boundary(&mut self, at: u32, boundary: &Boundary) {
+        self.last_boundary = Some(at);
         let row = &mut self.replayed.row;
         row.boundaries[boundary.cause as usize] += 1;
         row.working_set.prompts += u64::from(boundary.prompts);
@@ -955,6 +1020,14 @@ impl<'a> Collector<'a> {
             })
         });
         let window = self.windows.get(at as usize).or(self.windows.last());
+        let parts = |tokens: &[u64; PARTS]| {
+            let named = std::iter::zip(CATEGORIES, tokens).filter(|(_, tokens)| **tokens > 0);
+            Json::Object(named.map(|(part, tokens)| (part.name().to_owned(), json!(tokens))).collect())
+        };
+        let restored_files = boundary
+            .restored_files
+            .iter()
+            .map(|(path, tokens)| json!({"path": self.trace.paths[*path as usize], "tokens": tokens}));
         json!({
             "schema_version": SCHEMA_VERSION,
             "session": self.id,
@@ -969,6 +1042,9 @@ impl<'a> Collector<'a> {
             "tokens_after": boundary.after,
             "summary_tokens": boundary.summary,
             "restored_tokens": boundary.restored,
+            "restored_files": restored_files.collect::<Vec<_>>(),
+            "dropped_tokens": parts(&boundary.dropped),
+            "kept_tokens": parts(&boundary.stayed),
             "messages_summarized": boundary.records,
             "prompts_summarized": boundary.prompts,
             "last_message": id(boundary.last_item),
@@ -1056,6 +1132,19 @@ impl Sink for Collector<'_> {
                 if !matches!(outcome, Outcome::Live | Outcome::Filled) {
                     let text = format!("{} {}", outcome.name(), self.trace.paths[one.path as usize]);
                     self.note(&text);
+                    if self.detail.boundaries {
+                        let miss = json!({
+                            "schema_version": SCHEMA_VERSION,
+                            "session": self.id,
+                            "agent": self.trace.agent,
+                            "call": at,
+                            "path": self.trace.paths[one.path as usize],
+                            "outcome": outcome.name(),
+                            "distance": one.distance,
+                            "boundary": self.last_boundary,
+                        });
+                        self.replayed.misses.push(miss);
+                    }
                 }
             }
             Event::Fetched { kind, tokens } => self.replayed.row.working_set.add_fetch(*kind, *tokens),

@@ -38,7 +38,7 @@ use crate::policy::value::{OutputCount, SummarySize, Trail, Variant};
 use crate::session::log::{NO_TIME, Time};
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::model_version;
-use event::{Boundary, CacheMiss, Called, Cause, Count, Event, Failure, Kind, Level, MicroKind, Purpose, Sink};
+use event::{Boundary, CacheMiss, Called, Cause, Count, Event, Failure, Kind, Level, MicroKind, PARTS, Purpose, Sink};
 use inference::{Grounds, Inferred};
 use limits::Limits;
 use micro::{Clearing, Results};
@@ -346,6 +346,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         let prompts = self.count_prompts(self.window.floor()..end);
         let policy = self.policy(at);
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &(end..end));
+        let dropped = self.window.parts();
         self.window.reset(end..end);
         self.in_step = true;
         let next = self.trace.calls.get(recorded.call as usize).and_then(|call| call.usage);
@@ -359,6 +360,9 @@ impl<'r, S: Sink> Replay<'r, S> {
             after,
             summary: u64::from(recorded.summary),
             restored: after.saturating_sub(base as u64 + u64::from(recorded.summary)),
+            restored_files: Vec::new(),
+            dropped,
+            stayed: [0; PARTS],
             records,
             prompts,
             last_item: end.checked_sub(1),
@@ -420,6 +424,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             Some(tokens) => self.cache.keep_prefix(tokens),
             None => self.cache.break_prefix(CacheMiss::Compaction),
         }
+        boundary.restored_files.clone_from(&self.restored_files);
         self.emit(at, &Event::Boundary(&boundary));
     }
 
@@ -760,7 +765,9 @@ impl<'r, S: Sink> Replay<'r, S> {
         let records = self.count_records(floor..kept.start) + self.count_records(kept.end..end);
         let prompts = self.count_prompts(floor..kept.start) + self.count_prompts(kept.end..end);
         let starts_alike = kept.start == floor && kept.end < end && !kept.is_empty();
+        let parts_before = self.window.parts();
         self.window.reset(kept.clone());
+        let stayed = self.window.parts();
         self.undelete();
         let prefix = starts_alike.then(|| self.window.total());
         self.window.add_extra(Category::Summary, summary + policy.wrap);
@@ -774,6 +781,9 @@ impl<'r, S: Sink> Replay<'r, S> {
             after: self.window.total(),
             summary,
             restored: restored.tokens(),
+            restored_files: Vec::new(),
+            dropped: std::array::from_fn(|part| parts_before[part].saturating_sub(stayed[part])),
+            stayed,
             records,
             prompts,
             last_item: end.checked_sub(1),

@@ -1,19 +1,22 @@
 //! `backcast memory extract`: what past sessions leave for later ones.
 
 use super::consolidate::tell;
+use super::drawn::{self, candidate, rejected, source};
 use super::{folder, now};
 use crate::cli::memory::{ExtractArgs, MemoryFormat};
 use crate::commands::reading::{close, with_messages};
+use crate::commands::writing::{check_free, write_page};
 use crate::commands::{Ending, print};
 use crate::input::messages::Wanted;
-use crate::memory::extract::{Extraction, Rejected, extract_above};
+use crate::memory::extract::{Extraction, extract_above};
 use crate::memory::harvest::{self, Harvest, harvest};
-use crate::memory::kinds::{Candidate, Source};
+use crate::memory::kinds::Candidate;
 use crate::memory::memdir::Memdir;
 use crate::memory::plan::{Options, plan};
 use crate::memory::rules::Rules;
+use crate::report::Content;
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fmt::Write;
 
 /// Version of the fields below, named in JSON documents.
@@ -62,6 +65,7 @@ fn keep(args: &ExtractArgs, candidates: &[Candidate]) -> Result<()> {
 }
 
 fn run_extract(args: &ExtractArgs) -> Result<Ending> {
+    check_free(args.html.as_deref(), args.force)?;
     let own = args.rules.as_deref().map(|path| {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         Rules::read(&text).with_context(|| path.display().to_string())
@@ -71,6 +75,14 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
     let (extraction, problems) = with_messages(&args.input, Wanted::default(), |messages, problems| {
         (extract_above(args.min_confidence, &messages, rules), problems)
     })?;
+    if let Some(path) = &args.html {
+        let content = Content {
+            name: "memories".to_owned(),
+            memories: vec![drawn::extraction(&extraction)],
+            ..Content::default()
+        };
+        write_page(path, args.force, args.input.quiet, content)?;
+    }
     if !args.dry_run {
         keep(args, &extraction.candidates)?;
         return Ok(close(&args.input, &problems));
@@ -125,38 +137,6 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
         );
     }
     Ok(close(&args.input, &problems))
-}
-
-fn source(source: &Source) -> Value {
-    let time = source
-        .time
-        .and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
-    json!({
-        "session": source.session,
-        "uuid": source.uuid,
-        "time": time.map(|time| format!("{time:.3}")),
-    })
-}
-
-fn candidate(candidate: &Candidate) -> Value {
-    json!({
-        "type": candidate.kind.name(),
-        "title": candidate.title,
-        "hook": candidate.hook,
-        "body": candidate.body,
-        "confidence": candidate.confidence,
-        "sources": candidate.sources.iter().map(source).collect::<Vec<_>>(),
-    })
-}
-
-fn rejected(rejected: &Rejected) -> Value {
-    json!({
-        "rejected": rejected.reason,
-        "text": rejected.text,
-        "rule": rejected.rule,
-        "confidence": rejected.confidence,
-        "sources": [source(&rejected.source)],
-    })
 }
 
 fn lines(extraction: &Extraction, with_rejected: bool) -> String {
