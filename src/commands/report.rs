@@ -76,7 +76,8 @@ fn gather(args: &ReportArgs, found: &Found) -> Result<(Content, Vec<Problem>)> {
         content.tunes.push(read::tune(folder)?);
     }
     for folder in &found.memdirs {
-        let memdir = Memdir::open(folder)?.with_context(|| format!("{}: no memories there", folder.display()))?;
+        let absolute = std::path::absolute(folder).with_context(|| folder.display().to_string())?;
+        let memdir = Memdir::open(&absolute)?.with_context(|| format!("{}: no memories there", folder.display()))?;
         let mut memories = drawn::directory(&memdir)?;
         memories["name"] = json!(short_name(&full(folder)));
         content.memories.push(memories);

@@ -4,6 +4,7 @@
 //! an empty environment. What the bundled logs must add up to stands in `corpus/*/expected.json`.
 
 mod audit;
+mod browser;
 mod cache;
 mod checker;
 mod cli;

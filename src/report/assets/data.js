@@ -13,6 +13,13 @@ class Rows {
     return name in this.columns;
   }
 
+  // Whether a column has any value.
+  tells(name) {
+    const column = this.columns[name];
+    if (column === undefined || this.count === 0) return false;
+    return Array.isArray(column) || (column.all !== null && column.all !== "");
+  }
+
   get(row, name) {
     const column = this.columns[name];
     if (column === undefined) return null;

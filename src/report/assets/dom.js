@@ -47,20 +47,23 @@ const clear = (element) => {
 };
 
 const grouping = new Intl.NumberFormat("en-US");
+// A minus is as wide as a plus.
+const minus = (text) => String(text).replace("-", "−");
+
 const known = (value) => value !== null && value !== undefined && !Number.isNaN(value);
 
 const say = {
   none: "–",
   text: (value) => (known(value) && value !== "" ? String(value) : say.none),
-  count: (value) => (known(value) ? grouping.format(Math.round(value)) : say.none),
+  count: (value) => (known(value) ? minus(grouping.format(Math.round(value))) : say.none),
   // Three digits are enough to compare by.
   tokens(value) {
     if (!known(value)) return say.none;
     const size = Math.abs(value);
-    if (size < 1000) return String(Math.round(value));
+    if (size < 1000) return minus(Math.round(value));
     const [unit, letter] = size < 999500 ? [1e3, "k"] : size < 999.5e6 ? [1e6, "M"] : [1e9, "G"];
     const scaled = value / unit;
-    return scaled.toFixed(Math.abs(scaled) < 9.995 ? 2 : Math.abs(scaled) < 99.95 ? 1 : 0) + letter;
+    return minus(scaled.toFixed(Math.abs(scaled) < 9.995 ? 2 : Math.abs(scaled) < 99.95 ? 1 : 0)) + letter;
   },
   money(micro) {
     if (!known(micro)) return say.none;
@@ -69,7 +72,9 @@ const say = {
     return (dollars < 0 ? "−$" : "$") +
       Math.abs(dollars).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   },
-  share: (value) => (known(value) ? (100 * value).toFixed(1) + " %" : say.none),
+  // Single calls cost cents: as many digits for all of them.
+  price: (micro) => (known(micro) ? "$" + (micro / 1e6).toFixed(3) : say.none),
+  share: (value) => (known(value) ? minus((100 * value).toFixed(1)) + " %" : say.none),
   signed: (value, how) => (known(value) ? (value > 0 ? "+" : "") + how(value) : say.none),
   time: (value) => (known(value) && value !== "" ? String(value).slice(0, 16).replace("T", " ") : say.none),
   second: (second) => (known(second) ? new Date(second * 1000).toISOString().slice(0, 19).replace("T", " ") : say.none),

@@ -27,14 +27,16 @@ function rowOf(row, columns) {
     : h("td", { class: columns[at][1] }, cell)));
 }
 
-// options: caption, count, columns [{title, about, kind, value(row), cell(row), wide}], sort {column, down}, search(row), empty, id
+// options: caption, count, columns [{title, about, kind, value(row), cell(row), wide}], sort {title, down}, size, search(row), empty, id(row), mark(row), best(row)
 class Table {
   constructor(options) {
     this.options = options;
     this.columns = options.columns.filter(Boolean);
     this.order = Array.from({ length: options.count }, (_, row) => row);
     this.page = 0;
-    this.sorted = options.sort || null;
+    this.size = options.size || ROWS_A_PAGE;
+    const wanted = options.sort ? this.columns.findIndex((column) => column.title === options.sort.title) : -1;
+    this.sorted = wanted < 0 ? null : { column: wanted, down: options.sort.down };
     this.marked = -1;
     this.words = "";
     this.element = h("div", { class: "paged" });
@@ -106,10 +108,10 @@ class Table {
   }
 
   show() {
-    const pages = Math.max(1, Math.ceil(this.order.length / ROWS_A_PAGE));
+    const pages = Math.max(1, Math.ceil(this.order.length / this.size));
     this.page = Math.max(0, Math.min(pages - 1, this.page));
-    const first = this.page * ROWS_A_PAGE;
-    const rows = this.order.slice(first, first + ROWS_A_PAGE);
+    const first = this.page * this.size;
+    const rows = this.order.slice(first, first + this.size);
     this.heads.forEach((head, at) => {
       const is = this.sorted && this.sorted.column === at;
       if (is) head.setAttribute("aria-sort", this.sorted.down ? "descending" : "ascending");
@@ -121,10 +123,10 @@ class Table {
       this.body.append(h("tr", {}, h("td", { colspan: this.columns.length, class: "empty" }, this.options.empty || "Nothing.")));
     }
     const all = this.order.length;
-    this.place.textContent = all > ROWS_A_PAGE ? say.count(first + 1) + "–" + say.count(first + rows.length) + " of " + say.count(all) : "";
+    this.place.textContent = all > this.size ? say.count(first + 1) + "–" + say.count(first + rows.length) + " of " + say.count(all) : "";
     this.steps[0].disabled = this.page === 0;
     this.steps[1].disabled = this.page === pages - 1;
-    const isPaged = all > ROWS_A_PAGE;
+    const isPaged = all > this.size;
     this.steps.forEach((step) => (step.hidden = !isPaged));
     this.pager.hidden = !isPaged && !this.pager.querySelector("input");
   }
@@ -134,8 +136,8 @@ class Table {
       const content = column.cell ? column.cell(row) : column.value(row);
       return h(at === 0 ? "th" : "td", { scope: at === 0 ? "row" : null, class: column.kind }, content);
     });
-    const { id, mark } = this.options;
-    const classes = [row === this.marked ? "marked" : "", mark && mark(row) ? "notable" : ""].filter(Boolean).join(" ");
+    const { id, mark, best } = this.options;
+    const classes = [row === this.marked ? "marked" : "", mark && mark(row) ? "notable" : "", best && best(row) ? "best" : ""].filter(Boolean).join(" ");
     return h("tr", { id: id ? id(row) : null, class: classes || null, "aria-current": row === this.marked ? "true" : null }, cells);
   }
 
@@ -151,7 +153,7 @@ class Table {
       at = this.order.indexOf(row);
     }
     if (at < 0) return;
-    this.page = Math.floor(at / ROWS_A_PAGE);
+    this.page = Math.floor(at / this.size);
     this.show();
     const shown = this.body.querySelector(".marked");
     if (shown && moves) shown.scrollIntoView({ block: "center" });
@@ -160,7 +162,7 @@ class Table {
 
 // Columns that rows have under the names of their outputs.
 const fieldColumn = (rows, name, title, how, about) =>
-  rows.has(name)
+  rows.tells(name)
     ? {
       title,
       about,
