@@ -56,7 +56,9 @@ pub fn run(args: &ReplayArgs) -> Result<Ending> {
         files.finish(&outcome, &policies, compare.as_ref(), args)?;
     }
     if let Some(path) = &args.html {
-        let compared = compare.as_ref().map(|compare| outcome.compared(compare, args).document());
+        let compared = compare
+            .as_ref()
+            .map(|compare| outcome.compared(compare, args).document());
         let drawn = outcome.draw(&policies, compared);
         write_page(
             path,
@@ -392,9 +394,7 @@ impl Outcome {
     /// What the blocks of all sessions are, in the form of the ledger of `stats`.
     fn ledger_json(&self) -> Json {
         let whole = self.ledger.values().map(|(_, tokens)| tokens).sum::<u64>();
-        let amount = |blocks: u64, tokens: u64| {
-            json!({"blocks": blocks, "tokens": tokens, "share": (whole > 0).then(|| tokens as f64 / whole as f64)})
-        };
+        let amount = |blocks: u64, tokens: u64| json!({"blocks": blocks, "tokens": tokens, "share": (whole > 0).then(|| tokens as f64 / whole as f64)});
         let mut categories = serde_json::Map::new();
         for category in CATEGORIES {
             let of_category = self.ledger.iter().filter(|((of, _), _)| *of == category);

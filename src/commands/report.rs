@@ -47,7 +47,11 @@ fn names(paths: &[PathBuf]) -> String {
 /// `.` and `..` have names, too.
 fn full(path: &Path) -> String {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let full = if path.is_dir() { path.canonicalize().unwrap_or(absolute) } else { absolute };
+    let full = if path.is_dir() {
+        path.canonicalize().unwrap_or(absolute)
+    } else {
+        absolute
+    };
     full.display().to_string()
 }
 
@@ -94,7 +98,10 @@ fn gather(args: &ReportArgs, found: &Found) -> Result<(Content, Vec<Problem>)> {
 /// Notes lie in a folder that is named after the session, at some depth.
 fn notes(file: &Path) -> Result<Notes> {
     let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
-    let folders = file.ancestors().skip(1).filter_map(|folder| folder.file_name()?.to_str());
+    let folders = file
+        .ancestors()
+        .skip(1)
+        .filter_map(|folder| folder.file_name()?.to_str());
     let plain = ["session-memory", "notes", "history"];
     let session = folders.into_iter().find(|name| !plain.contains(name));
     Ok(Notes {
@@ -108,7 +115,11 @@ fn notes(file: &Path) -> Result<Notes> {
 fn replay_logs(args: &ReportArgs, found: &Found, content: &mut Content) -> Result<Vec<Problem>> {
     // The same files serve all three; what was wrong with them is told once, and listed on the page.
     let input = InputArgs {
-        paths: if found.is_mixed() { found.logs.clone() } else { args.input.paths.clone() },
+        paths: if found.is_mixed() {
+            found.logs.clone()
+        } else {
+            args.input.paths.clone()
+        },
         problems: true,
         ..args.input.clone()
     };

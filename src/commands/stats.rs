@@ -43,8 +43,18 @@ pub(super) fn overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
     with_view(args, |view, problems| {
         let summary = &view.stats.summary;
         let by = [By::Day, By::Model, By::Project].map(|by| {
-            let grouped = rows(&summary.sessions, &summary.counted, by, false, &TimeZone::UTC, view.prices);
-            (by.name(), report::rows(usage_sheet(&columns(by, false), &grouped, None).to_json()))
+            let grouped = rows(
+                &summary.sessions,
+                &summary.counted,
+                by,
+                false,
+                &TimeZone::UTC,
+                view.prices,
+            );
+            (
+                by.name(),
+                report::rows(usage_sheet(&columns(by, false), &grouped, None).to_json()),
+            )
         });
         Ok((of_stats(&view.document(), &by), problems.to_vec()))
     })

@@ -886,7 +886,11 @@ impl<'a> Collector<'a> {
     fn add_blocks(trace: &Trace, ledger: &mut BTreeMap<(Category, String), (u64, u64)>) {
         let own = trace.calls.iter().filter(|call| !call.is_copied);
         let ranges = own.flat_map(|call| [&call.inputs, &call.response]);
-        let tail = trace.calls.last().is_none_or(|call| !call.is_copied).then_some(&trace.tail);
+        let tail = trace
+            .calls
+            .last()
+            .is_none_or(|call| !call.is_copied)
+            .then_some(&trace.tail);
         let mut sums = BTreeMap::<(Category, u16), (u64, u64)>::new();
         for item in ranges.chain(tail).flat_map(|range| trace.items(range)) {
             let sum = sums.entry((item.category, item.tool)).or_default();
@@ -894,7 +898,9 @@ impl<'a> Collector<'a> {
             sum.1 += u64::from(item.tokens);
         }
         for ((category, tool), (blocks, tokens)) in sums {
-            let sum = ledger.entry((category, trace.tools[usize::from(tool)].clone())).or_default();
+            let sum = ledger
+                .entry((category, trace.tools[usize::from(tool)].clone()))
+                .or_default();
             sum.0 += blocks;
             sum.1 += tokens;
         }
@@ -1022,7 +1028,11 @@ impl<'a> Collector<'a> {
         let window = self.windows.get(at as usize).or(self.windows.last());
         let parts = |tokens: &[u64; PARTS]| {
             let named = std::iter::zip(CATEGORIES, tokens).filter(|(_, tokens)| **tokens > 0);
-            Json::Object(named.map(|(part, tokens)| (part.name().to_owned(), json!(tokens))).collect())
+            Json::Object(
+                named
+                    .map(|(part, tokens)| (part.name().to_owned(), json!(tokens)))
+                    .collect(),
+            )
         };
         let restored_files = boundary
             .restored_files

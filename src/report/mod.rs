@@ -39,7 +39,16 @@ const SCRIPTS: [&str; 12] = [
 ];
 
 /// Texts under these keys are ids, hashes and packed numbers: they look like chance, and are no secrets.
-const NO_SECRETS: [&str; 8] = ["packed", "session", "uuid", "agent", "run", "day", "version", "first_time"];
+const NO_SECRETS: [&str; 8] = [
+    "packed",
+    "session",
+    "uuid",
+    "agent",
+    "run",
+    "day",
+    "version",
+    "first_time",
+];
 
 /// A replay: what `replay --out` writes.
 #[derive(Debug, Default)]
@@ -121,7 +130,10 @@ pub fn page(content: Content) -> String {
             };
             drawn.push(at);
             let data = embed(masked(rounds.chains.clone().into()));
-            let _ = writeln!(blocks, "<script type=\"application/json\" id=\"run{number}-{at}\">{data}</script>");
+            let _ = writeln!(
+                blocks,
+                "<script type=\"application/json\" id=\"run{number}-{at}\">{data}</script>"
+            );
         }
         const IN_BOUNDARIES: [&str; 3] = ["schema_version", "tools_known", "last_message"];
         runs.push(masked(json!({
@@ -200,7 +212,11 @@ fn masked(value: Json) -> Json {
         Json::Array(list) => list.into_iter().map(masked).collect(),
         Json::Object(fields) => {
             let one = |(key, value): (String, Json)| {
-                let value = if NO_SECRETS.contains(&key.as_str()) { value } else { masked(value) };
+                let value = if NO_SECRETS.contains(&key.as_str()) {
+                    value
+                } else {
+                    masked(value)
+                };
                 (key, value)
             };
             Json::Object(fields.into_iter().map(one).collect::<Map<_, _>>())
@@ -278,7 +294,13 @@ mod tests {
                 sessions: vec![json!({"session": HOSTILE, "project": HOSTILE})],
                 rounds: vec![SessionRounds::new(
                     HOSTILE,
-                    &[(HOSTILE, rounds::Round { events: HOSTILE.to_owned(), ..rounds::Round::default() })],
+                    &[(
+                        HOSTILE,
+                        rounds::Round {
+                            events: HOSTILE.to_owned(),
+                            ..rounds::Round::default()
+                        },
+                    )],
                 )],
                 ..Run::default()
             }],

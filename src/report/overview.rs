@@ -21,7 +21,15 @@ pub fn of_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json {
     };
     let lists = rows.iter().map(|(by, rows)| (format!("{by}s"), json!(named(by, rows))));
     let mut overview = Map::from_iter(lists);
-    for key in ["totals", "ledger", "input", "reads", "unknown_models", "prices", "rewound_tokens"] {
+    for key in [
+        "totals",
+        "ledger",
+        "input",
+        "reads",
+        "unknown_models",
+        "prices",
+        "rewound_tokens",
+    ] {
         overview.insert(key.to_owned(), document[key].clone());
     }
     overview.insert("basis".to_owned(), json!("recorded"));
@@ -33,7 +41,9 @@ pub fn of_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json {
 pub fn of_run(run: &Run, tally: &Tally) -> Json {
     let mut projects = BTreeMap::<&str, (u64, i64)>::new();
     for session in &run.sessions {
-        let sum = projects.entry(session["project"].as_str().unwrap_or_default()).or_default();
+        let sum = projects
+            .entry(session["project"].as_str().unwrap_or_default())
+            .or_default();
         sum.0 += session["calls"].as_u64().unwrap_or(0);
         sum.1 += session["cost_micro_usd"].as_i64().unwrap_or(0);
     }

@@ -124,7 +124,14 @@ pub fn column_names() -> Vec<&'static str> {
     ["call_shift", "turn", "second", "base"]
         .into_iter()
         .chain(parts)
-        .chain(["unexplained", "input_over", "recorded_over", "output", "threshold", "window"])
+        .chain([
+            "unexplained",
+            "input_over",
+            "recorded_over",
+            "output",
+            "threshold",
+            "window",
+        ])
         .chain(["cache_unread", "cache_write", "cost", "model", "miss", "boundary"])
         .collect()
 }
@@ -162,7 +169,9 @@ pub fn pack_chain(agent: &str, rounds: &[Round]) -> Json {
     put(&|_, round| round.threshold);
     put(&|_, round| round.window);
     put(&|at, round| {
-        let before = at.checked_sub(1).map_or(0, |before| rounds[before].cache_read + rounds[before].cache_write);
+        let before = at
+            .checked_sub(1)
+            .map_or(0, |before| rounds[before].cache_read + rounds[before].cache_write);
         Some(round.cache_read - before)
     });
     put(&|_, round| Some(round.cache_write));
@@ -297,7 +306,9 @@ mod tests {
 
     #[test]
     fn a_chain_that_grows_steadily_is_small() {
-        let rounds = (0..1000).map(|call| round(call, 10_000 + 50 * call)).collect::<Vec<_>>();
+        let rounds = (0..1000)
+            .map(|call| round(call, 10_000 + 50 * call))
+            .collect::<Vec<_>>();
         let packed = pack_chain("", &rounds);
         assert!(packed["packed"].as_str().unwrap().len() < 6_000);
         assert_eq!(packed["rounds"], 1000);
@@ -316,9 +327,16 @@ mod tests {
 
     #[test]
     fn a_row_of_the_file_is_the_row_of_the_run() {
-        let cells = BTreeMap::from([("call", "3"), ("time", "2026-01-02T03:04:05.678Z"), ("tool_results", "7")]);
+        let cells = BTreeMap::from([
+            ("call", "3"),
+            ("time", "2026-01-02T03:04:05.678Z"),
+            ("tool_results", "7"),
+        ]);
         let round = Round::read(|name| cells.get(name).copied());
-        assert_eq!((round.call, round.time, round.parts[4]), (3, Some(1_767_323_045_678), 7));
+        assert_eq!(
+            (round.call, round.time, round.parts[4]),
+            (3, Some(1_767_323_045_678), 7)
+        );
         assert_eq!(round.recorded, None);
     }
 }

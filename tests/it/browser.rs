@@ -104,8 +104,14 @@ impl Browser {
     /// One request to the driver, one connection.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("the driver listens");
-        stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a limit");
-        let body = if method == "POST" { body.to_string() } else { String::new() };
+        stream
+            .set_read_timeout(Some(Duration::from_secs(120)))
+            .expect("a limit");
+        let body = if method == "POST" {
+            body.to_string()
+        } else {
+            String::new()
+        };
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             self.port,
@@ -167,7 +173,10 @@ impl Browser {
 
     fn text(&self, script: &str) -> String {
         let value = self.js(script);
-        value.as_str().unwrap_or_else(|| panic!("{script} gives {value}")).to_owned()
+        value
+            .as_str()
+            .unwrap_or_else(|| panic!("{script} gives {value}"))
+            .to_owned()
     }
 
     fn go(&self, place: &str) {
@@ -177,9 +186,12 @@ impl Browser {
 
     /// Presses keys on what has the focus.
     fn press(&self, keys: &str) {
-        let strokes = keys
-            .chars()
-            .flat_map(|key| [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})]);
+        let strokes = keys.chars().flat_map(|key| {
+            [
+                json!({"type": "keyDown", "value": key}),
+                json!({"type": "keyUp", "value": key}),
+            ]
+        });
         let actions = json!({"actions": [{"type": "key", "id": "keys", "actions": strokes.collect::<Vec<_>>()}]});
         self.post("/actions", &actions);
     }
@@ -225,10 +237,15 @@ impl Browser {
         for entry in log.as_array().expect("a log") {
             let message = serde_json::from_str::<Value>(entry["message"].as_str().expect("a message")).expect("JSON");
             let message = &message["message"];
-            if message["method"] == "Network.requestWillBeSent" {
+            // The browser's own first tab asks for this and that; what our page asks for has our page as its document.
+            let document = message["params"]["documentURL"].as_str().unwrap_or_default();
+            if message["method"] == "Network.requestWillBeSent" && !document.starts_with("chrome") {
                 let url = message["params"]["request"]["url"].as_str().unwrap_or_default();
                 let url = url.split('#').next().unwrap_or_default();
-                assert!(url == own || url.starts_with("data:") || url == "about:blank", "asked for {url}");
+                assert!(
+                    url == own || url.starts_with("data:") || url == "about:blank",
+                    "asked for {url}"
+                );
                 asked += usize::from(url == own);
             }
         }
@@ -262,7 +279,13 @@ fn port_of(driver: &mut Child) -> u16 {
 /// A page of some logs.
 fn page_of(fixture: &Fixture, logs: &Path) -> PathBuf {
     let page = fixture.path("page.html");
-    let args = [OsStr::new("report"), logs.as_os_str(), OsStr::new("-q"), OsStr::new("-o"), page.as_os_str()];
+    let args = [
+        OsStr::new("report"),
+        logs.as_os_str(),
+        OsStr::new("-q"),
+        OsStr::new("-o"),
+        page.as_os_str(),
+    ];
     fixture.run(args).success();
     page
 }
@@ -277,8 +300,25 @@ fn folder_of_everything(fixture: &Fixture) -> PathBuf {
         fixture.run(args.iter().copied().chain(["-q"])).success();
     };
     run(&["replay", &logs, "--compare", "never", "--out", &at("run")]);
-    run(&["replay", &logs, "--set", "window.percent=50", "--working-set", "--rounds=parquet", "--out", &at("half")]);
-    run(&["tune", &logs, "--vary", "window.percent=50..90:20", "--resamples=50", "--out", &at("tune")]);
+    run(&[
+        "replay",
+        &logs,
+        "--set",
+        "window.percent=50",
+        "--working-set",
+        "--rounds=parquet",
+        "--out",
+        &at("half"),
+    ]);
+    run(&[
+        "tune",
+        &logs,
+        "--vary",
+        "window.percent=50..90:20",
+        "--resamples=50",
+        "--out",
+        &at("tune"),
+    ]);
     run(&["audit", &logs, "-f", "json", "-o", &at("audit.json")]);
     run(&["stats", &logs, "--by=day", "-f", "json", "-o", &at("stats.json")]);
     fixture.write(
@@ -287,7 +327,10 @@ fn folder_of_everything(fixture: &Fixture) -> PathBuf {
     );
     let talk = fixture.path("talk.jsonl").display().to_string();
     run(&["memory", "extract", &talk, "--dir", &at("memory")]);
-    fixture.write("all/notes/s1/session-memory/summary.md", "# Session Title\nLinting\n\n# Current State\n- done\n");
+    fixture.write(
+        "all/notes/s1/session-memory/summary.md",
+        "# Session Title\nLinting\n\n# Current State\n- done\n",
+    );
     folder
 }
 
@@ -301,18 +344,31 @@ fn the_page_shows_what_the_outputs_hold() {
     let logs = case("boundary-auto");
     let page = page_of(&fixture, &logs);
     let out = fixture.path("run");
-    let args = [OsStr::new("replay"), logs.as_os_str(), OsStr::new("-q"), OsStr::new("--out"), out.as_os_str()];
+    let args = [
+        OsStr::new("replay"),
+        logs.as_os_str(),
+        OsStr::new("-q"),
+        OsStr::new("--out"),
+        out.as_os_str(),
+    ];
     fixture.run(args).success();
     let mut rounds = csv::Reader::from_path(out.join("rounds.csv")).expect("rounds");
     let header = rounds.headers().expect("a header").clone();
     let column = |name: &str| header.iter().position(|known| known == name).expect("a column");
     let rows = rounds.records().map(|row| row.expect("a row")).collect::<Vec<_>>();
-    let main = rows.iter().filter(|row| row[column("agent")].is_empty()).collect::<Vec<_>>();
-    let sum = |name: &str| main.iter().map(|row| row[column(name)].parse::<f64>().unwrap_or(0.0)).sum::<f64>();
-
     browser.open(&page, "#sessions");
     browser.js("document.querySelector('tbody a').click()");
     browser.wait("return !!document.querySelector('.sawtooth .layer')");
+    let session = browser.text("return opened.view.session");
+    let main = rows
+        .iter()
+        .filter(|row| row[column("agent")].is_empty() && row[column("session")] == *session);
+    let main = main.collect::<Vec<_>>();
+    let sum = |name: &str| {
+        main.iter()
+            .map(|row| row[column(name)].parse::<f64>().unwrap_or(0.0))
+            .sum::<f64>()
+    };
     for (name, script) in [
         ("input", "opened.view.chain.input"),
         ("recorded_input", "opened.view.chain.recorded"),
@@ -324,13 +380,19 @@ fn the_page_shows_what_the_outputs_hold() {
         let shown = browser.number(&format!("return {script}.reduce((a, b) => a + b, 0)"));
         assert_eq!(shown, sum(name), "{name}");
     }
-    assert_eq!(browser.number("return document.querySelectorAll('#calls tbody tr').length"), main.len().min(50) as f64);
+    assert_eq!(
+        browser.number("return document.querySelectorAll('#calls tbody tr').length"),
+        main.len().min(50) as f64
+    );
     // What is drawn reaches up to the largest window.
     let top = browser.number(
         "const boxes = [...document.querySelectorAll('.layer')].map((one) => one.getBBox()); return Math.max(...boxes.map((box) => box.y + box.height)) - Math.min(...boxes.map((box) => box.y))",
     );
     assert!(top > 100.0, "layers are {top} high");
-    assert!(browser.number("return document.querySelectorAll('.m-made').length") >= 2.0, "marks and their legend");
+    assert!(
+        browser.number("return document.querySelectorAll('.m-made').length") >= 2.0,
+        "marks and their legend"
+    );
     browser.go("#overview");
     let cost = browser.text("return [...document.querySelectorAll('.figures dt')].find((e) => e.textContent === 'Cost').nextSibling.textContent");
     assert!(cost.starts_with('$'), "{cost}");
@@ -352,7 +414,14 @@ fn plots_zoom_and_tables_link_to_them() {
     // With the mouse: what is dragged over fills the plot, a double click shows all again.
     let [left, top, width, height] = browser.place(".sawtooth svg");
     let middle = top + height / 2.0;
-    browser.mouse(&[(left + width * 0.4, middle), (left + width * 0.5, middle), (left + width * 0.6, middle)], true);
+    browser.mouse(
+        &[
+            (left + width * 0.4, middle),
+            (left + width * 0.5, middle),
+            (left + width * 0.6, middle),
+        ],
+        true,
+    );
     assert!(seen() < count * 0.4, "{} of {count}", seen());
     assert!(browser.text("return location.hash").contains("from="));
     browser.js("document.querySelector('.sawtooth svg').dispatchEvent(new MouseEvent('dblclick', {bubbles: true}))");
@@ -367,7 +436,12 @@ fn plots_zoom_and_tables_link_to_them() {
     let address = browser.text("return location.hash");
     browser.open(&page, &address);
     assert_eq!(browser.number("return opened.view.plot.cursor"), 3.0);
-    assert!(browser.js("return document.querySelector('#calls tr.marked a').textContent === '3'").as_bool().unwrap());
+    assert!(
+        browser
+            .js("return document.querySelector('#calls tr.marked a').textContent === '3'")
+            .as_bool()
+            .unwrap()
+    );
     // A mark on the plot opens its boundary.
     if browser.number("return document.querySelectorAll('.mark[tabindex]').length") > 0.0 {
         browser.js("document.querySelector('.mark[tabindex]').dispatchEvent(new MouseEvent('click', {bubbles: true}))");
@@ -401,14 +475,20 @@ fn the_keyboard_is_enough() {
     browser.press("++");
     assert!(browser.number("return opened.view.plot.to - opened.view.plot.from") < count / 2.0);
     browser.press("0");
-    assert_eq!(browser.number("return opened.view.plot.to - opened.view.plot.from"), count);
+    assert_eq!(
+        browser.number("return opened.view.plot.to - opened.view.plot.from"),
+        count
+    );
     // Enter goes to the row of the chosen call.
     browser.press(&ENTER.to_string());
     assert_eq!(browser.text("return document.activeElement.textContent"), "2");
     // Columns sort by key, and say so.
     browser.js("document.querySelector('#calls thead th:nth-child(5) button').focus()");
     browser.press(&ENTER.to_string());
-    assert_eq!(browser.text("return document.querySelector('#calls thead th:nth-child(5)').getAttribute('aria-sort')"), "descending");
+    assert_eq!(
+        browser.text("return document.querySelector('#calls thead th:nth-child(5)').getAttribute('aria-sort')"),
+        "descending"
+    );
     browser.check_quiet(&page);
 }
 
@@ -420,7 +500,8 @@ fn every_view_of_a_folder_is_drawn() {
     fixture.run(["report", &folder.display().to_string(), "-q"]).success();
     let page = folder.join("report.html");
     browser.open(&page, "");
-    let views = browser.text("return [...document.querySelectorAll('#top nav a')].map((e) => e.getAttribute('href')).join(' ')");
+    let views = browser
+        .text("return [...document.querySelectorAll('#top nav a')].map((e) => e.getAttribute('href')).join(' ')");
     assert_eq!(views, "#overview #sessions #audit #tune #compare #memories #notes");
     for (view, holds) in [
         ("#overview", "What filled the window"),
@@ -434,11 +515,26 @@ fn every_view_of_a_folder_is_drawn() {
         browser.go(view);
         let text = browser.text("return document.getElementById('main').textContent");
         assert!(text.contains(holds), "{view}");
-        assert!(!text.contains("undefined") && !text.contains("NaN") && !text.contains("[object"), "{view}: {text}");
+        assert!(
+            !text.contains("undefined") && !text.contains("NaN") && !text.contains("[object"),
+            "{view}: {text}"
+        );
         // Headings lead through the page, every plot and table has a name, and nothing is wider than the window.
-        assert_eq!(browser.number("return [...document.querySelectorAll('.plot svg')].filter((e) => !e.getAttribute('aria-label')).length"), 0.0);
-        assert_eq!(browser.number("return [...document.querySelectorAll('table')].filter((e) => !e.caption).length"), 0.0);
-        assert_eq!(browser.number("return document.documentElement.scrollWidth - innerWidth"), 0.0, "{view}");
+        assert_eq!(
+            browser.number(
+                "return [...document.querySelectorAll('.plot svg')].filter((e) => !e.getAttribute('aria-label')).length"
+            ),
+            0.0
+        );
+        assert_eq!(
+            browser.number("return [...document.querySelectorAll('table')].filter((e) => !e.caption).length"),
+            0.0
+        );
+        assert_eq!(
+            browser.number("return document.documentElement.scrollWidth - innerWidth"),
+            0.0,
+            "{view}"
+        );
         let ids = browser.js("const ids = [...document.querySelectorAll('[id]')].map((e) => e.id); return ids.filter((id, at) => ids.indexOf(id) !== at)");
         assert_eq!(ids, json!([]), "{view}");
     }
@@ -451,13 +547,24 @@ fn every_view_of_a_folder_is_drawn() {
     }
     // A point of a sweep has an address.
     browser.go("#tune?point=0.1");
-    assert!(browser.js("return !!document.querySelector('tr.marked')").as_bool().unwrap());
+    assert!(
+        browser
+            .js("return !!document.querySelector('tr.marked')")
+            .as_bool()
+            .unwrap()
+    );
     // On paper all views follow each other.
     browser.go("#overview");
     browser.js("dispatchEvent(new Event('beforeprint'))");
-    assert_eq!(browser.number("return document.querySelectorAll('.printed').length"), 7.0);
+    assert_eq!(
+        browser.number("return document.querySelectorAll('.printed').length"),
+        7.0
+    );
     browser.js("dispatchEvent(new Event('afterprint'))");
-    assert_eq!(browser.number("return document.querySelectorAll('.printed').length"), 0.0);
+    assert_eq!(
+        browser.number("return document.querySelectorAll('.printed').length"),
+        0.0
+    );
     browser.check_quiet(&page);
 }
 
@@ -467,12 +574,26 @@ fn hostile_content_runs_nothing() {
     let fixture = Fixture::new();
     let page = hostile_page(&fixture);
     browser.open(&page, "");
-    let places = ["#overview", "#sessions", "#audit", "#memories", "#notes", "#compare", "#tune", "#session/0/%3Cimg%20src%3Dx%20onerror%3D%22window.ran%3D1%22%3E"];
+    let places = [
+        "#overview",
+        "#sessions",
+        "#audit",
+        "#memories",
+        "#notes",
+        "#compare",
+        "#tune",
+        "#session/0/%3Cimg%20src%3Dx%20onerror%3D%22window.ran%3D1%22%3E",
+    ];
     for place in places {
         browser.go(place);
         browser.js("for (const details of document.querySelectorAll('details')) details.open = true");
         assert_eq!(browser.js("return window.ran === undefined"), json!(true), "{place}");
-        assert_eq!(browser.number("return document.querySelectorAll('#main img, #main iframe, #main script, #main object').length"), 0.0);
+        assert_eq!(
+            browser.number(
+                "return document.querySelectorAll('#main img, #main iframe, #main script, #main object').length"
+            ),
+            0.0
+        );
         let links = browser.js("return [...document.querySelectorAll('a')].map((e) => e.getAttribute('href')).filter((href) => !href.startsWith('#'))");
         assert_eq!(links, json!([]), "{place}");
         let handlers = browser.js("return [...document.querySelectorAll('#main *')].flatMap((e) => [...e.attributes]).filter((a) => a.name.startsWith('on')).length");
@@ -514,7 +635,8 @@ fn hostile_page(fixture: &Fixture) -> PathBuf {
         "usage": {"input_tokens": 5000, "output_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}});
     text += &line(answer);
     let mut result = base("user", "u2", json!("a1"), "2026-01-02T03:04:10.000Z");
-    result["message"] = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": EVIL}]});
+    result["message"] =
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": EVIL}]});
     text += &line(result);
     text += &format!("{{\"type\":\"user\",{EVIL}\n");
     let mut last = base("assistant", "a2", json!("u2"), "2026-01-02T05:04:12.000Z");
@@ -541,8 +663,25 @@ fn hostile_page(fixture: &Fixture) -> PathBuf {
     fixture.write("all/tune.json", tune.to_string());
     let page = fixture.path("page.html");
     let all = fixture.path("all").display().to_string();
-    fixture.run(["report", &all, "-q", "-o", &page.display().to_string()]).success();
+    fixture
+        .run(["report", &all, "-q", "-o", &page.display().to_string()])
+        .success();
     page
+}
+
+#[test]
+fn the_checks_can_fail() {
+    let Some(browser) = Browser::start(DESK) else { return };
+    let fixture = Fixture::new();
+    let asks = "<html data-ready=1><img src=\"http://127.0.0.1:9/x.png\">";
+    let throws = "<html data-ready=1><script>throw new Error('on purpose')</script>";
+    for (name, page) in [("asks.html", asks), ("throws.html", throws)] {
+        let page = fixture.write(name, page);
+        browser.open(&page, "");
+        std::thread::sleep(Duration::from_millis(300));
+        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| browser.check_quiet(&page)));
+        assert!(checked.is_err(), "{name}");
+    }
 }
 
 #[test]
@@ -560,12 +699,19 @@ fn it_fits_a_phone_and_both_colours() {
     let dark = ground();
     for view in ["#overview", "#sessions", "#audit"] {
         browser.go(view);
-        assert_eq!(browser.number("return document.documentElement.scrollWidth - innerWidth"), 0.0, "{view}");
+        assert_eq!(
+            browser.number("return document.documentElement.scrollWidth - innerWidth"),
+            0.0,
+            "{view}"
+        );
     }
     browser.go("#sessions");
     browser.js("document.querySelector('tbody a').click()");
     browser.wait("return !!document.querySelector('.sawtooth svg')");
-    assert_eq!(browser.number("return document.documentElement.scrollWidth - innerWidth"), 0.0);
+    assert_eq!(
+        browser.number("return document.documentElement.scrollWidth - innerWidth"),
+        0.0
+    );
     assert!(browser.number("return document.querySelector('.sawtooth svg').clientWidth") > 300.0);
     // The button goes from automatic to light to dark.
     browser.js("document.querySelector('.theme').click()");

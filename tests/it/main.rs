@@ -23,6 +23,7 @@ mod memory_extract;
 mod odd_sessions;
 mod policy;
 mod replay;
+mod report;
 mod samples;
 mod traced;
 mod truncation;

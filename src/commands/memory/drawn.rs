@@ -36,7 +36,9 @@ pub fn directory(memdir: &Memdir) -> Result<Value> {
             })
         })
     });
-    let passed = passed.iter().map(|passed| json!({"file": passed.file, "reason": passed.why}));
+    let passed = passed
+        .iter()
+        .map(|passed| json!({"file": passed.file, "reason": passed.why}));
     Ok(json!({
         "name": memdir.root().display().to_string(),
         "memories": snapshot.topics.iter().map(memory).collect::<Vec<_>>(),

@@ -67,7 +67,11 @@ impl Found {
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(|error| anyhow::anyhow!("{}: {error}", folder.display()))? {
             let entry = entry?;
-            entries.push((entry.file_name().to_string_lossy().into_owned(), entry.file_type()?, entry.path()));
+            entries.push((
+                entry.file_name().to_string_lossy().into_owned(),
+                entry.file_type()?,
+                entry.path(),
+            ));
         }
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         let has = |name: &str| entries.iter().any(|(known, kind, _)| known == name && kind.is_file());
@@ -78,7 +82,10 @@ impl Found {
         let is_run = has("sessions.csv") && has("boundaries.jsonl");
         let is_tune = has("recommendation.json") && has("points.csv");
         if is_run && !has("manifest.json") {
-            bail!("{}: a replay that was broken off (no manifest.json); run it again", folder.display());
+            bail!(
+                "{}: a replay that was broken off (no manifest.json); run it again",
+                folder.display()
+            );
         }
         self.runs.extend(is_run.then(|| folder.to_path_buf()));
         self.tunes.extend(is_tune.then(|| folder.to_path_buf()));

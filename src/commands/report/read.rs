@@ -92,7 +92,10 @@ fn sheet<R>(path: &Path, columns: &[Column<R>]) -> Result<Vec<Json>> {
     let mut rows = Vec::new();
     csv_rows(path, |header, cells| {
         let object = header.iter().zip(cells).map(|(name, cell)| {
-            let unit = columns.iter().find(|column| column.name == name).map(|column| column.unit);
+            let unit = columns
+                .iter()
+                .find(|column| column.name == name)
+                .map(|column| column.unit);
             (name.clone(), typed(unit, cell))
         });
         rows.push(Json::Object(object.collect()));
@@ -122,7 +125,10 @@ fn csv_rows(path: &Path, mut take: impl FnMut(&[String], &csv::StringRecord)) ->
     let header = reader.headers().with_context(|| path.display().to_string())?;
     let header = header.iter().map(str::to_owned).collect::<Vec<_>>();
     let mut record = csv::StringRecord::new();
-    while reader.read_record(&mut record).with_context(|| path.display().to_string())? {
+    while reader
+        .read_record(&mut record)
+        .with_context(|| path.display().to_string())?
+    {
         take(&header, &record);
     }
     Ok(())
@@ -143,17 +149,30 @@ fn rounds(folder: &Path) -> Result<Vec<SessionRounds>> {
                 let cell = cells.get(*places.get(name)?)?;
                 Some(unguarded(cell)).filter(|cell| !cell.is_empty())
             };
-            sessions.take(cell("session").unwrap_or_default(), cell("agent").unwrap_or_default(), Round::read(cell));
+            sessions.take(
+                cell("session").unwrap_or_default(),
+                cell("agent").unwrap_or_default(),
+                Round::read(cell),
+            );
         })?;
     } else if parquet.is_file() {
         let file = File::open(&parquet).with_context(|| format!("reading {}", parquet.display()))?;
         let reader = SerializedFileReader::new(file).with_context(|| parquet.display().to_string())?;
-        for row in reader.get_row_iter(None).with_context(|| parquet.display().to_string())? {
+        for row in reader
+            .get_row_iter(None)
+            .with_context(|| parquet.display().to_string())?
+        {
             let row = row.with_context(|| parquet.display().to_string())?;
-            let cells = row.get_column_iter().filter_map(|(name, field)| Some((name.as_str(), text(field)?)));
+            let cells = row
+                .get_column_iter()
+                .filter_map(|(name, field)| Some((name.as_str(), text(field)?)));
             let cells = cells.collect::<BTreeMap<_, _>>();
             let cell = |name: &str| cells.get(name).map(String::as_str);
-            sessions.take(cell("session").unwrap_or_default(), cell("agent").unwrap_or_default(), Round::read(cell));
+            sessions.take(
+                cell("session").unwrap_or_default(),
+                cell("agent").unwrap_or_default(),
+                Round::read(cell),
+            );
         }
     } else {
         bail!("{}: neither rounds.csv nor rounds.parquet", folder.display());
@@ -211,7 +230,13 @@ mod tests {
 
     #[test]
     fn guards_are_taken_off() {
-        for (cell, text) in [("'=1", "=1"), ("''=1", "'=1"), ("'quoted'", "'quoted'"), ("-5", "-5"), ("", "")] {
+        for (cell, text) in [
+            ("'=1", "=1"),
+            ("''=1", "'=1"),
+            ("'quoted'", "'quoted'"),
+            ("-5", "-5"),
+            ("", ""),
+        ] {
             assert_eq!(unguarded(cell), text);
         }
     }
