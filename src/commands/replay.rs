@@ -59,7 +59,7 @@ pub fn run(args: &ReplayArgs) -> Result<Ending> {
         let compared = compare
             .as_ref()
             .map(|compare| outcome.compared(compare, args).document());
-        let drawn = outcome.draw(&policies, compared);
+        let drawn = outcome.draw(args, &policies, compared);
         write_page(
             path,
             args.force,
@@ -91,7 +91,7 @@ pub(super) fn drawn(args: &ReplayArgs) -> Result<(report::Run, Vec<Problem>)> {
         is_drawn: true,
     };
     let mut outcome = with_logs(&args.input, args.wants_uses(), |reading| run.replay(reading))??;
-    Ok((outcome.draw(&policies, None), outcome.problems))
+    Ok((outcome.draw(args, &policies, None), outcome.problems))
 }
 
 /// Where the files of a run go.
@@ -375,13 +375,15 @@ impl Outcome {
     }
 
     /// What a page shows of it.
-    fn draw(&mut self, policies: &Policies, compare: Option<Json>) -> report::Run {
+    fn draw(&mut self, args: &ReplayArgs, policies: &Policies, compare: Option<Json>) -> report::Run {
         let mut summary = self.summary(policies);
         let listed = self.problems.iter().map(ProblemRow::from).collect::<Vec<_>>();
         summary["problems"]["list"] = json!(listed);
         let sessions = session_sheet(&self.sessions, None).to_json();
         report::Run {
-            name: policies.name.clone(),
+            name: [std::slice::from_ref(&policies.name), &args.policy.set]
+                .concat()
+                .join(" "),
             summary,
             sessions: report::rows(sessions),
             rounds: std::mem::take(&mut self.drawn),

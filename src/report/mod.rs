@@ -9,6 +9,7 @@ pub mod pack;
 pub mod rounds;
 
 use crate::memory::secrets;
+use crate::memory::topic::one_line;
 use crate::tokens::ledger::CATEGORIES;
 use rounds::{SessionRounds, Tally};
 use serde_json::{Map, Value as Json, json};
@@ -113,7 +114,7 @@ impl Content {
 
 /// The page.
 pub fn page(content: Content) -> String {
-    let name = secrets::mask(&content.name);
+    let name = one_line(&secrets::mask(&content.name));
     let mut blocks = String::new();
     let mut runs = Vec::new();
     for (number, run) in content.runs.into_iter().enumerate() {

@@ -19,9 +19,12 @@ use std::path::Path;
 pub fn run(folder: &Path) -> Result<Run> {
     let compare = folder.join("compare.json");
     let manifest = json_file(&folder.join("manifest.json"))?;
-    let policy = manifest["policy"]["name"].as_str().unwrap_or("replay");
     Ok(Run {
-        name: format!("{policy} ({})", short_name(&folder.display().to_string())),
+        name: format!(
+            "{} ({})",
+            policy_name(&manifest["policy"]),
+            short_name(&folder.display().to_string())
+        ),
         summary: json_file(&folder.join("summary.json"))?,
         sessions: sheet(&folder.join("sessions.csv"), SESSION_COLUMNS)?,
         rounds: rounds(folder)?,
@@ -29,6 +32,19 @@ pub fn run(folder: &Path) -> Result<Run> {
         misses: lines(&folder.join("misses.jsonl"))?,
         compare: compare.is_file().then(|| json_file(&compare)).transpose()?,
     })
+}
+
+/// The policy of a manifest, with what was set on the command line.
+fn policy_name(policy: &Json) -> String {
+    let mut name = policy["name"].as_str().unwrap_or("replay").to_owned();
+    let origins = policy["origins"].as_object().into_iter().flatten();
+    for (key, _) in origins.filter(|(_, origin)| origin.as_str().is_some_and(|origin| origin.starts_with("--"))) {
+        let place = key
+            .split('.')
+            .fold(&policy["ranges"][0]["values"], |at, part| &at[part]);
+        name.push_str(&format!(" {key}={place}"));
+    }
+    name
 }
 
 /// What `tune --out` wrote.
@@ -239,6 +255,16 @@ mod tests {
         ] {
             assert_eq!(unguarded(cell), text);
         }
+    }
+
+    #[test]
+    fn a_policy_is_named_with_what_was_set() {
+        let policy = json!({
+            "name": "recorded",
+            "origins": {"window.percent": "--set", "notes.on": "preset recorded"},
+            "ranges": [{"values": {"window": {"percent": 50.0}}}],
+        });
+        assert_eq!(policy_name(&policy), "recorded window.percent=50.0");
     }
 
     #[test]

@@ -84,7 +84,7 @@ function intervalPlot(choice) {
   return drawing(label, 84, (svg, width, tall) => {
     const [left, right] = [118, width - 14];
     const x = scale(low - (high - low) * 0.04, high * 1.04, left, right);
-    axes(svg, { x, y: () => 0, xTicks: ticks(low, high, width < 500 ? 3 : 6), yTicks: [], xText: (value) => (100 * value).toFixed(high - low < 0.05 ? 1 : 0) + " %", yText: String, left, right, top: 0, bottom: tall - 22 });
+    axes(svg, { x, y: () => 0, xTicks: ticks(low, high, width < 500 ? 3 : 6), yTicks: [], xText: (value) => minus((100 * value).toFixed(high - low < 0.05 ? 1 : 0)) + " %", yText: String, left, right, top: 0, bottom: tall - 22 });
     svg.append(s("line", { class: "zero", x1: x(0), x2: x(0), y1: 4, y2: tall - 22 }));
     rows.forEach(([name, one], at) => {
       const y = 16 + at * 24;
