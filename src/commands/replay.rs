@@ -639,6 +639,17 @@ impl Outcome {
                 100.0 * high
             )?;
         }
+        let by_tool = counts
+            .by_tool()
+            .map(|(tool, uses, (most, least))| format!("{tool} {least} to {most} of {}", grouped(uses)))
+            .collect::<Vec<_>>();
+        writeln!(out, "  Misses by tool: {}.", by_tool.join(", "))?;
+        let (most, least) = counts.reference_misses();
+        writeln!(
+            out,
+            "Files named: {}; nothing of the file in the window: {least} to {most}.",
+            grouped(counts.references.iter().sum())
+        )?;
         writeln!(
             out,
             "Reads of what had been dropped: {} ({} tokens); prompts summarised: {}.",
@@ -715,6 +726,10 @@ fn working_set_json(counts: &UseCounts, calls: u64) -> Json {
         let value = json!({"count": counts.fetches[at], "tokens": counts.fetch_tokens[at]});
         (kind.name().to_owned(), value)
     });
+    let by_tool = counts.by_tool().map(|(tool, uses, (misses, misses_credited))| {
+        let value = json!({"uses": uses, "misses": misses, "misses_credited": misses_credited});
+        (tool.to_owned(), value)
+    });
     let per_hundred = |misses: u64| (calls > 0).then(|| 100.0 * misses as f64 / calls as f64);
     json!({
         "uses": counts.uses(),
@@ -728,6 +743,12 @@ fn working_set_json(counts: &UseCounts, calls: u64) -> Json {
         "hit_share": pair(counts.hit_ratio()),
         "at_risk_uses": counts.at_risk_uses(),
         "at_risk_hit_share": pair(counts.at_risk_ratio()),
+        "by_tool": serde_json::Map::from_iter(by_tool),
+        "references": {
+            "named": counts.references.iter().sum::<u64>(),
+            "misses": counts.reference_misses().0,
+            "misses_credited": counts.reference_misses().1,
+        },
         "reads": serde_json::Map::from_iter(fetches),
         "prompts_summarized": counts.prompts,
     })

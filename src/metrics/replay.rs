@@ -14,6 +14,7 @@ use crate::sim::working_set::{FetchKind, Outcome};
 use crate::tokens::ledger::{CATEGORIES, Category};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 /// Version of the files of a replay; see docs/outputs.md.
@@ -778,6 +779,30 @@ pub const SESSION_COLUMNS: &[Column<SessionRow>] = &[
         |row| wanted(row, row.working_set.fetches[FetchKind::Redundant as usize]),
     ),
     column(
+        "references",
+        "Named",
+        Unit::Count,
+        InTable::Never,
+        "Known files named in a prompt, a response or a command, each once a call.",
+        |row| wanted(row, row.working_set.references.iter().sum()),
+    ),
+    column(
+        "reference_misses",
+        "Named, gone",
+        Unit::Count,
+        InTable::Never,
+        "Of these, with nothing of the file in the window, files that came back not credited.",
+        |row| wanted(row, row.working_set.reference_misses().0),
+    ),
+    column(
+        "reference_misses_credited",
+        "Named, gone",
+        Unit::Count,
+        InTable::Never,
+        "The same, these credited.",
+        |row| wanted(row, row.working_set.reference_misses().1),
+    ),
+    column(
         "prompts_summarized",
         "Prompts",
         Unit::Count,
@@ -912,12 +937,12 @@ impl<'a> Collector<'a> {
         self.replayed.row.blocked_calls += own - self.calls_made;
     }
 
-    fn note(&mut self, text: &str) {
+    fn note(&mut self, text: fmt::Arguments<'_>) {
         if self.detail.rounds {
             if !self.pending.is_empty() {
                 self.pending.push_str("; ");
             }
-            self.pending.push_str(text);
+            let _ = self.pending.write_fmt(text);
         }
     }
 
@@ -995,8 +1020,11 @@ impl<'a> Collector<'a> {
         row.again += u64::from(boundary.is_again);
         row.as_recorded += u64::from(boundary.is_recorded);
         row.freed += boundary.before.saturating_sub(boundary.after);
-        let text = format!("boundary {} {}", boundary.cause.name(), boundary.kind.name());
-        self.note(&text);
+        self.note(format_args!(
+            "boundary {} {}",
+            boundary.cause.name(),
+            boundary.kind.name()
+        ));
         if self.detail.boundaries {
             let told = self.tell_boundary(at, boundary);
             self.replayed.boundaries.push(told);
@@ -1107,28 +1135,25 @@ impl Sink for Collector<'_> {
                 row.micro[*kind as usize] += 1;
                 row.cleared += cleared.len() as u64;
                 row.saved += saved;
-                let text = format!("micro {} {}", kind.name(), cleared.len());
-                self.note(&text);
+                self.note(format_args!("micro {} {}", kind.name(), cleared.len()));
             }
             Event::Failed { failure, .. } => {
                 self.replayed.row.failures += 1;
-                let text = format!("failed {}", failure.name());
-                self.note(&text);
+                self.note(format_args!("failed {}", failure.name()));
             }
             Event::TooLong { .. } => {
                 self.replayed.row.too_long += 1;
-                self.note("prompt-too-long");
+                self.note(format_args!("prompt-too-long"));
             }
-            Event::BreakerOpen => self.note("breaker-open"),
-            Event::Blocked => self.note("blocked"),
+            Event::BreakerOpen => self.note(format_args!("breaker-open")),
+            Event::Blocked => self.note(format_args!("blocked")),
             Event::Notes { tokens } => {
                 self.replayed.row.notes += 1;
-                let text = format!("notes {tokens}");
-                self.note(&text);
+                self.note(format_args!("notes {tokens}"));
             }
             Event::Extract => {
                 self.replayed.row.extractions += 1;
-                self.note("extract");
+                self.note(format_args!("extract"));
             }
             Event::Side { purpose, tokens, cost } => {
                 let row = &mut self.replayed.row;
@@ -1140,8 +1165,11 @@ impl Sink for Collector<'_> {
             Event::Used { one, outcome } => {
                 self.replayed.row.working_set.add(one, *outcome);
                 if !matches!(outcome, Outcome::Live | Outcome::Filled) {
-                    let text = format!("{} {}", outcome.name(), self.trace.paths[one.path as usize]);
-                    self.note(&text);
+                    self.note(format_args!(
+                        "{} {}",
+                        outcome.name(),
+                        self.trace.paths[one.path as usize]
+                    ));
                     if self.detail.boundaries {
                         let miss = json!({
                             "schema_version": SCHEMA_VERSION,
@@ -1157,6 +1185,7 @@ impl Sink for Collector<'_> {
                     }
                 }
             }
+            Event::Referred { outcome, .. } => self.replayed.row.working_set.add_reference(*outcome),
             Event::Fetched { kind, tokens } => self.replayed.row.working_set.add_fetch(*kind, *tokens),
             Event::Orphans(count) => self.replayed.row.orphans += u64::from(*count),
             Event::Defect { .. } => self.replayed.row.defects += 1,

@@ -369,6 +369,13 @@ pub enum Event<'a> {
         /// How it came out.
         outcome: Outcome,
     },
+    /// A known file was named: whether any of it is in the window.
+    Referred {
+        /// The file.
+        path: u32,
+        /// How it came out.
+        outcome: Outcome,
+    },
     /// A read, and what it was for.
     Fetched {
         /// What for.

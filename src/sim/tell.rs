@@ -53,6 +53,10 @@ pub fn line(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
                 "path": trace.paths[one.path as usize], "outcome": outcome.name(), "distance": one.distance,
             }),
         ),
+        Event::Referred { path, outcome } => (
+            "referred",
+            json!({"path": trace.paths[*path as usize], "outcome": outcome.name()}),
+        ),
         Event::Fetched { kind, tokens } => ("fetched", json!({"kind": kind.name(), "tokens": tokens})),
         Event::TooLong { tokens, limit } => ("prompt-too-long", json!({"tokens": tokens, "limit": limit})),
         Event::Blocked => ("blocked", json!({})),
