@@ -38,5 +38,6 @@ pub mod recorded;
 pub mod session;
 pub mod sim;
 pub mod synth;
+pub mod text;
 pub mod tokens;
 pub mod tune;
