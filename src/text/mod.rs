@@ -6,6 +6,7 @@
 //! ([`SummaryAsk`], [`NotesAsk`]), how a prompt that was too long is tried again ([`retry`]), and how large a text is
 //! ([`size`]). Pure: no files, no clock, no threads. `commands/notes.rs` joins it to the world.
 
+pub mod anthropic;
 pub mod material;
 pub mod retry;
 pub mod size;
@@ -79,6 +80,9 @@ pub enum TextError {
     /// A budget of money, calls or tokens is used up.
     #[error("{0}")]
     Budget(String),
+    /// It was put down for a batch, or only counted: there is no text in this pass.
+    #[error("not there yet")]
+    Pending,
     /// Anything else.
     #[error("{0}")]
     Failed(String),

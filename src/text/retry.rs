@@ -46,11 +46,11 @@ impl Breaker {
         self.in_a_row
     }
 
-    /// Takes in how a try ended. That a budget is used up is no failure of the backend.
+    /// Takes in how a try ended. That a budget is used up, or a text not there yet, is no failure of the backend.
     pub fn note<T>(&mut self, outcome: &Result<T, TextError>) {
         match outcome {
             Ok(_) => self.in_a_row = 0,
-            Err(TextError::Budget(_)) => {}
+            Err(TextError::Budget(_) | TextError::Pending) => {}
             Err(_) => self.in_a_row += 1,
         }
     }
