@@ -1,5 +1,6 @@
 //! The command line, as typed. What it means is worked out by the commands.
 
+pub mod backend;
 pub mod memory;
 
 use crate::input::bytes::Io;
@@ -26,11 +27,22 @@ Environment:
   CLAUDE_CONFIG_DIR  the client's home; its folder `projects` is read when no path is given
   BACKCAST_POLICY    policy to use when --policy is not given
   BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
+  BACKCAST_OFFLINE   as --offline
+  ANTHROPIC_API_KEY  key for --backend anthropic (or ANTHROPIC_AUTH_TOKEN); ANTHROPIC_BASE_URL is its server
   NO_COLOR           no colours, ever
 
 Data goes to standard output, everything else to standard error."
 )]
 pub struct Cli {
+    /// Forbid all network: a command that would need it ends before it begins.
+    #[arg(
+        long,
+        global = true,
+        env = "BACKCAST_OFFLINE",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        hide_env_values = true
+    )]
+    pub offline: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -62,6 +74,16 @@ pub enum Command {
     },
     /// Prints the manual page (roff).
     Man,
+}
+
+impl Command {
+    /// The text backend of a command that has one.
+    pub fn backend(&self) -> Option<backend::BackendName> {
+        match self {
+            Command::Memory(args) => args.backend(),
+            _ => None,
+        }
+    }
 }
 
 /// Which logs, and how they are read.

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
 mod audit;
+mod backend;
 mod compare;
 mod config;
 #[cfg(test)]
@@ -19,8 +20,9 @@ mod validate;
 mod words;
 mod writing;
 
+use crate::cli::backend::BackendName;
 use crate::cli::{Cli, Command};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::CommandFactory;
 use std::io::{self, Write};
 
@@ -37,6 +39,10 @@ pub enum Ending {
 
 /// Runs a command.
 pub fn run(cli: Cli) -> Result<Ending> {
+    // The one guard before everything else: what needs the network is not even opened.
+    if cli.offline && cli.command.backend() == Some(BackendName::Anthropic) {
+        bail!("--offline forbids all network, and --backend anthropic needs it\n  hint: leave one of them out");
+    }
     match cli.command {
         Command::Stats(args) => stats::run(&args),
         Command::Audit(args) => audit::run(&args),

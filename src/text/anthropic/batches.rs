@@ -266,7 +266,10 @@ impl Batches<'_> {
         };
         let result = &value["result"];
         let outcome = match result["type"].as_str().unwrap_or_default() {
-            "succeeded" => whole(&result["message"], max_text(u64::MAX)).map_err(Failure::Answer),
+            "succeeded" => {
+                let answer = whole(&result["message"], max_text(u64::MAX));
+                answer.map(|answer| self.client.kept(answer)).map_err(Failure::Answer)
+            }
             "errored" => {
                 // The error is wrapped as an answer of the API would be, or stands by itself.
                 let error = &result["error"];

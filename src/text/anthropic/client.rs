@@ -334,7 +334,7 @@ impl Client {
                 .map_err(|fault| self.scrubbed_fault(fault))?;
             watch.tell(Event::Received(assembler.received()));
         }
-        Ok(assembler.finish()?)
+        Ok(self.kept(assembler.finish()?))
     }
 
     /// Sends a request whose answer is one JSON value.
@@ -405,6 +405,16 @@ impl Client {
             },
             fault => fault,
         }
+    }
+
+    /// An answer, fit to be kept: without the key and without secrets.
+    pub fn kept(&self, mut answer: Answer) -> Answer {
+        let key = self.key.as_ref().map(Key::text).filter(|key| !key.is_empty());
+        if let Some(key) = key {
+            answer.text = answer.text.replace(key, "[key]");
+        }
+        answer.text = secrets::mask(&answer.text);
+        answer
     }
 
     /// What a server said, fit to be shown: without the key, without secrets, without control characters, not too long.

@@ -10,6 +10,7 @@ use crate::memory::dream::Found;
 use crate::memory::kinds::Kind;
 use crate::memory::names::TEAM;
 use crate::memory::plan::Snapshot;
+use crate::memory::secrets::mask;
 use crate::memory::topic::{Topic, one_line};
 use crate::memory::when;
 use serde::Deserialize;
@@ -80,10 +81,10 @@ pub fn questions(backend: &Anthropic, snapshot: &Snapshot) -> Vec<Question> {
 fn question(backend: &Anthropic, topics: &[&Topic]) -> Question {
     let shown = |topic: &&Topic| {
         let mut text = String::new();
-        let _ = writeln!(text, "name: {}", one_line(&topic.name()));
-        let _ = writeln!(text, "about: {}", one_line(&topic.description()));
+        let _ = writeln!(text, "name: {}", mask(&one_line(&topic.name())));
+        let _ = writeln!(text, "about: {}", mask(&one_line(&topic.description())));
         let _ = writeln!(text, "said: {}", when::date(topic.last_said()));
-        let _ = writeln!(text, "{}", cut(topic.body().trim(), MAX_BODY));
+        let _ = writeln!(text, "{}", cut(mask(topic.body()).trim(), MAX_BODY));
         text
     };
     let texts = topics.iter().map(shown).collect::<Vec<_>>();

@@ -2,6 +2,7 @@
 
 use super::fence;
 use crate::input::messages::{Message, Part, Role};
+use crate::memory::secrets::mask;
 use crate::memory::when;
 use crate::text::template::substitute;
 use serde::de::DeserializeOwned;
@@ -87,18 +88,26 @@ pub fn conversation(label: &str, marker: Option<&str>, messages: &[&Message]) ->
     fence::fenced(label, &text, &code)
 }
 
-/// What a message says, calls and answers.
+/// What a message says, calls and answers. Secrets are masked piece by piece: a key without an end would otherwise hide what
+/// comes after it, the end of the material among it.
 fn said(message: &Message) -> String {
     let mut text = String::new();
     for part in &message.parts {
         let _ = match part {
-            Part::Text(said) => writeln!(text, "{said}"),
-            Part::Call { name, input, .. } => writeln!(text, "[calls {name}] {}", cut(&input.to_string(), MAX_PART)),
+            Part::Text(said) => writeln!(text, "{}", mask(said)),
+            Part::Call { name, input, .. } => {
+                writeln!(
+                    text,
+                    "[calls {}] {}",
+                    mask(name),
+                    cut(&mask(&input.to_string()), MAX_PART)
+                )
+            }
             Part::Result {
                 text: said, is_error, ..
             } => {
                 let what = if *is_error { "error" } else { "result" };
-                writeln!(text, "[{what}] {}", cut(said, MAX_PART))
+                writeln!(text, "[{what}] {}", cut(&mask(said), MAX_PART))
             }
         };
     }

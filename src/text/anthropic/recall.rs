@@ -5,6 +5,7 @@ use super::request::{Request, Task};
 use super::{Anthropic, fence};
 use crate::memory::kinds::Kind;
 use crate::memory::recall::{Hit, Memory};
+use crate::memory::secrets::mask;
 use crate::memory::topic::one_line;
 use crate::memory::when;
 use crate::text::template::substitute;
@@ -53,9 +54,9 @@ impl List {
                 "{}. [{}] {} ({}): {}",
                 at + 1,
                 memory.kind.map_or("untyped", Kind::name),
-                one_line(&memory.name),
+                mask(&one_line(&memory.name)),
                 when::date(memory.modified),
-                cut(&one_line(&memory.description), MAX_DESCRIPTION)
+                cut(&mask(&one_line(&memory.description)), MAX_DESCRIPTION)
             );
         }
         let code = fence::code(&[&text]);
@@ -74,7 +75,7 @@ impl List {
     /// What is asked. The list comes again with every query, so it is shared.
     pub fn question(&self, backend: &Anthropic, query: &str) -> Request {
         let prompt = substitute(PROMPT, &[("most", &self.most.to_string())]);
-        let query = cut(query, MAX_QUERY);
+        let query = cut(&mask(query), MAX_QUERY);
         backend
             .request(Task::Recall, MAX_OUTPUT, &instructions(&prompt))
             .shared(&self.text)

@@ -224,7 +224,8 @@ fn notes_request(backend: &Anthropic, ask: &NotesAsk<'_>, warning: &str) -> Requ
         Some(own) => format!("Task: bring the notes of a session up to date.\n\n{own}\n\nThe sections:\n\n{sections}"),
         None => substitute(NOTES, &variables),
     };
-    let current = fence::fenced("the notes as they stand", ask.current, &fence::code(&[ask.current]));
+    let current = secrets::mask(ask.current);
+    let current = fence::fenced("the notes as they stand", &current, &fence::code(&[&current]));
     let material = conversation("what happened since", ask.material.marker(), &ask.material.messages);
     backend
         .request(
