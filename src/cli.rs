@@ -1,6 +1,7 @@
 //! The command line, as typed. What it means is worked out by the commands.
 
 pub mod memory;
+pub mod notes;
 
 use crate::input::bytes::Io;
 use crate::metrics::usage::By;
@@ -47,6 +48,8 @@ pub enum Command {
     Audit(AuditArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
+    /// Writes notes of every session as they would stand at its end, and what a compaction would leave of it.
+    Notes(notes::NotesArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.

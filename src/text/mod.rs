@@ -6,7 +6,10 @@
 //! ([`SummaryAsk`], [`NotesAsk`]), how a prompt that was too long is tried again ([`retry`]), and how large a text is
 //! ([`size`]). Pure: no files, no clock, no threads. `commands/notes.rs` joins it to the world.
 
+pub mod continued;
+pub mod conversation;
 pub mod material;
+pub mod offline;
 pub mod retry;
 pub mod size;
 pub mod template;
