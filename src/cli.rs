@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub mod memory;
+pub mod notes;
 
 use crate::input::bytes::Io;
 use crate::metrics::usage::By;
@@ -59,6 +60,8 @@ pub enum Command {
     Audit(AuditArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
+    /// Writes notes of every session as they would stand at its end, and what a compaction would leave of it.
+    Notes(notes::NotesArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.

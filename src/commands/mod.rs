@@ -10,6 +10,7 @@ mod config;
 #[cfg(test)]
 mod documented;
 mod memory;
+mod notes;
 mod policy;
 mod reading;
 mod replay;
@@ -48,6 +49,7 @@ pub fn run(cli: Cli) -> Result<Ending> {
         Command::Audit(args) => audit::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Notes(args) => notes::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Config(args) => config::run(&args),

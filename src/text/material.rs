@@ -9,6 +9,8 @@ pub const CUT_MARKER: &str = "[Earlier parts of this conversation were left out 
 /// Messages of one part of one conversation: its main chain, without rewound branches, sub-agents and copies.
 #[derive(Debug, Clone, Default)]
 pub struct Material<'m> {
+    /// The working directory, which paths are shown against; empty if it is not known.
+    pub root: &'m str,
     /// The messages, oldest first. A recorded summary (`is_summary`) stands for all that came before it.
     pub messages: Vec<&'m Message>,
     /// By message: the API call that it belongs to, by which messages are grouped when some must go.
@@ -30,6 +32,7 @@ impl<'m> Material<'m> {
             rounds.push(round);
         }
         Material {
+            root: "",
             messages,
             rounds,
             dropped: 0,
@@ -39,6 +42,7 @@ impl<'m> Material<'m> {
     /// A part of it.
     pub fn part(&self, range: Range<usize>) -> Material<'m> {
         Material {
+            root: self.root,
             messages: self.messages[range.clone()].to_vec(),
             rounds: self.rounds[range].to_vec(),
             dropped: 0,

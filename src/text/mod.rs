@@ -7,7 +7,10 @@
 //! ([`size`]). Pure: no files, no clock, no threads. `commands/notes.rs` joins it to the world.
 
 pub mod anthropic;
+pub mod continued;
+pub mod conversation;
 pub mod material;
+pub mod offline;
 pub mod retry;
 pub mod size;
 pub mod template;

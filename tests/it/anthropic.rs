@@ -490,7 +490,11 @@ fn hostile_answers_land_nowhere() {
         "{index}"
     );
     assert!(!text.contains("a1B2c3D4e5"), "not even among the answers that are kept");
-    assert!(run.stderr.contains("1 calls") && !run.stderr.contains("rm -rf"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("1 calls") && !run.stderr.contains("rm -rf"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(mock.calls(), 1);
 }
 

@@ -5,9 +5,10 @@
 
 use super::reading::{closing, conversation, instructions, object, without_scratch};
 use super::request::{Request, Task};
-use super::{Anthropic, fence};
-use crate::input::messages::Role;
+use super::{Anthropic, Mode, fence};
 use crate::memory::secrets;
+use crate::text::offline::digest::Digest;
+use crate::text::offline::{Offline, summary};
 use crate::text::template::{Fence, SUMMARY_SECTIONS, Template, UP_TO_SECTIONS, substitute};
 use crate::text::{Backend, Limits, NotesAsk, SummaryAsk, TextError, Variant, size};
 use serde::Deserialize;
@@ -30,7 +31,7 @@ const SCRATCH: u64 = 6_000;
 const LAST: [&str; 2] = [
     "What was being worked on at the very end, with files, lines of code and the last words of both sides.",
     "The next step, only if it follows directly from what was asked last. Quote the words of the conversation that show where \
-     the work stood, exactly. `None.` if the work was finished.",
+     the work stood, exactly. `Nothing.` if the work was finished.",
 ];
 const UP_TO: [&str; 2] = [
     "What was finished in this part of the conversation, and how it ended.",
@@ -114,7 +115,7 @@ fn parts(text: &str, variant: Variant) -> Result<Vec<String>, String> {
         let is_code = fence.is_inside(line);
         let next = names.get(bodies.len());
         let is_next = |name: &&str| heading(bodies.len(), name) == line.trim_end();
-        if !is_code && next.is_some_and(|name| is_next(name)) {
+        if !is_code && next.is_some_and(is_next) {
             bodies.push(String::new());
         } else if let Some(body) = bodies.last_mut() {
             body.push_str(line);
@@ -127,10 +128,7 @@ fn parts(text: &str, variant: Variant) -> Result<Vec<String>, String> {
         return Err(format!("the heading of part {} is missing", bodies.len() + 1));
     }
     for body in &mut bodies {
-        *body = demoted(body.trim(), 2);
-        if body.is_empty() {
-            "None.".clone_into(body);
-        }
+        *body = demoted(secrets::mask(body.trim()).trim(), 2);
     }
     Ok(bodies)
 }
@@ -243,10 +241,12 @@ fn updated(text: &str, ask: &NotesAsk<'_>) -> Result<Vec<String>, String> {
     let form = object::<NotesForm>(text)?;
     let count = ask.template.sections.len();
     let current = Template::parse(ask.current);
-    let mut bodies = vec![String::new(); count];
-    for (body, section) in std::iter::zip(&mut bodies, &current.sections) {
-        section.body.clone_into(body);
-    }
+    let body = |heading: &str| {
+        let old = current.sections.iter().find(|old| old.heading == heading);
+        old.map_or_else(String::new, |old| old.body.clone())
+    };
+    let sections = ask.template.sections.iter();
+    let mut bodies = sections.map(|section| body(&section.heading)).collect::<Vec<_>>();
     let mut is_seen = vec![false; count];
     for section in form.sections {
         let at = section.number.checked_sub(1).filter(|at| *at < count);
@@ -259,90 +259,276 @@ fn updated(text: &str, ask: &NotesAsk<'_>) -> Result<Vec<String>, String> {
     Ok(bodies)
 }
 
-/// Sections that are too long, by number, and whether all of them together are.
-fn excess(bodies: &[String], limits: Limits) -> (Vec<usize>, bool) {
-    let sizes = bodies.iter().map(|body| size::tokens(body)).collect::<Vec<_>>();
-    let long = (0..sizes.len()).filter(|at| sizes[*at] > limits.section).collect();
-    (long, sizes.iter().sum::<u64>() > limits.total)
-}
-
-/// What the user said, word for word, within so many tokens.
-fn users(ask: &SummaryAsk<'_>, most: u64) -> String {
-    let messages = ask
-        .material
-        .messages
-        .iter()
-        .filter(|message| message.role == Role::User && !message.is_meta && !message.is_summary);
-    let texts = messages
-        .flat_map(|message| message.texts())
-        .map(quoted)
-        .collect::<Vec<_>>();
-    shortened(&secrets::mask(&texts.join("\n\n")), most)
-}
-
-fn quoted(text: &str) -> String {
-    text.trim().lines().map(|line| format!("> {line}\n")).collect()
-}
-
 impl Backend for Anthropic {
     fn name(&self) -> &'static str {
         "anthropic"
     }
 
     fn summary(&self, ask: &SummaryAsk<'_>) -> Result<String, TextError> {
-        let users = users(ask, ask.budget / 2);
-        let around = names(ask.variant)
-            .into_iter()
-            .enumerate()
-            .map(|(at, name)| size::tokens(&heading(at, name)) + 2);
-        let room = ask.budget.saturating_sub(size::tokens(&users) + around.sum::<u64>());
-        let request = summary_request(self, ask, room);
-        let mut bodies = self.ask(&request, |text| parts(text, ask.variant))?;
-        bodies[USERS].clear();
-        fit(&mut bodies, room, &[0, 6, 7, 8]);
-        bodies[USERS] = users;
-        let mut text = String::new();
-        for (at, (name, body)) in std::iter::zip(names(ask.variant), &bodies).enumerate() {
-            let _ = write!(text, "{}\n\n{}\n\n", heading(at, name), secrets::mask(body));
+        let mut digest = Digest::new(ask.material.root);
+        ask.material.messages.iter().for_each(|message| digest.push(message));
+        if digest.is_empty() {
+            return Err(TextError::Failed("there is nothing to summarise".into()));
         }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-        Ok(text)
+        let (head, titles) = (summary::head(ask), names(ask.variant));
+        let around = size::tokens(&head) + titles.iter().map(|title| size::tokens(title) + 6).sum::<u64>();
+        let left = ask.budget.saturating_sub(around);
+        let users = secrets::mask(&summary::messages(&digest, left / 2));
+        let room = left.saturating_sub(size::tokens(&users)).max(LEAST);
+        let bodies = match self.ask(&summary_request(self, ask, room), |text| parts(text, ask.variant)) {
+            Ok(bodies) => bodies,
+            // Whoever only counts goes on with another text of that size.
+            Err(TextError::Pending) if self.setup.mode == Mode::Estimate => return Offline.summary(ask),
+            Err(error) => return Err(error),
+        };
+        let mut goal = room;
+        loop {
+            let mut bodies = bodies.clone();
+            bodies[USERS].clear();
+            fit(&mut bodies, goal, &[0, 6, 7, 8]);
+            bodies[USERS].clone_from(&users);
+            let text = summary::assemble(&head, &titles, &bodies);
+            let over = size::tokens(&text).saturating_sub(ask.budget);
+            if over == 0 {
+                return Ok(text);
+            }
+            if goal == 0 {
+                return Ok(size::cut(&text, ask.budget).to_owned());
+            }
+            goal = goal.saturating_sub(over + 8);
+        }
     }
 
     fn notes(&self, ask: &NotesAsk<'_>) -> Result<String, TextError> {
-        let mut bodies = self.ask(&notes_request(self, ask, ""), |text| updated(text, ask))?;
-        let (long, is_long) = excess(&bodies, ask.limits);
-        if is_long || !long.is_empty() {
-            let which = long
-                .iter()
-                .map(|at| (at + 1).to_string())
-                .collect::<Vec<_>>()
-                .join(", ");
-            let warning = format!(
-                "An earlier try came out too long{}. Condense: join what belongs together, drop what matters least now, and keep \
-                 the state of the work and the errors.\n\n",
-                if which.is_empty() {
-                    String::new()
-                } else {
-                    format!(" in sections {which}")
-                }
-            );
-            // A second try that fails leaves the first, which is cut.
+        let heads = ask.template.sections.iter().map(|section| {
+            let (heading, about) = (size::tokens(&section.heading), size::tokens(&section.about));
+            heading + about + 4
+        });
+        let heads = heads.collect::<Vec<_>>();
+        let first = self.ask(&notes_request(self, ask, ""), |text| updated(text, ask));
+        let mut bodies = match first {
+            Ok(bodies) => bodies,
+            Err(TextError::Pending) if self.setup.mode == Mode::Estimate => return Offline.notes(ask),
+            Err(error) => return Err(error),
+        };
+        if let Some(warning) = warning(&bodies, &heads, ask.limits) {
             match self.ask(&notes_request(self, ask, &warning), |text| updated(text, ask)) {
                 Ok(condensed) => bodies = condensed,
                 Err(error @ (TextError::Pending | TextError::Budget(_))) => return Err(error),
+                // A second try that fails leaves the first, which is cut.
                 Err(_) => {}
             }
         }
-        for body in &mut bodies {
-            *body = shortened(body, ask.limits.section);
+        for (body, head) in std::iter::zip(&mut bodies, &heads) {
+            *body = shortened(body, ask.limits.section.saturating_sub(*head));
         }
         let spared = ask.template.sections.iter().enumerate().filter_map(|(at, section)| {
             let purpose = section.purpose()?;
             (purpose.rank() <= 1).then_some(at)
         });
-        fit(&mut bodies, ask.limits.total, &spared.collect::<Vec<_>>());
-        Ok(ask.template.fill(bodies.iter().map(String::as_str)))
+        let spared = spared.collect::<Vec<_>>();
+        let mut goal = ask.limits.total.saturating_sub(heads.iter().sum());
+        loop {
+            let mut bodies = bodies.clone();
+            fit(&mut bodies, goal, &spared);
+            let text = ask.template.fill(bodies.iter().map(String::as_str)) + &foreign(ask);
+            let over = size::tokens(&text).saturating_sub(ask.limits.total);
+            if over == 0 || goal == 0 {
+                return Ok(text);
+            }
+            goal = goal.saturating_sub(over + 8);
+        }
+    }
+}
+
+/// Sections of a person's own, which the template does not have: they stay as they are.
+fn foreign(ask: &NotesAsk<'_>) -> String {
+    let current = Template::parse(ask.current);
+    let is_known = |heading: &str| ask.template.sections.iter().any(|section| section.heading == heading);
+    let own = current.sections.iter().filter(|section| !is_known(&section.heading));
+    own.map(|section| format!("\n{}\n{}\n\n{}\n", section.heading, section.about, section.body))
+        .collect()
+}
+
+/// What is said about notes that came out too long; `None` if they did not.
+fn warning(bodies: &[String], heads: &[u64], limits: Limits) -> Option<String> {
+    let sizes = std::iter::zip(bodies, heads).map(|(body, head)| size::tokens(body) + head);
+    let sizes = sizes.collect::<Vec<_>>();
+    let long = (0..sizes.len()).filter(|at| sizes[*at] > limits.section);
+    let long = long.map(|at| (at + 1).to_string()).collect::<Vec<_>>();
+    let which = match (long.is_empty(), sizes.iter().sum::<u64>() > limits.total) {
+        (true, false) => return None,
+        (true, true) => String::new(),
+        (false, _) => format!(" in sections {}", long.join(", ")),
+    };
+    Some(format!(
+        "An earlier try came out too long{which}. Condense: join what belongs together, drop what matters least now, and keep \
+         the state of the work and the errors.\n\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::idle;
+    use super::*;
+    use crate::input::messages::{Message, Part, Role};
+    use crate::text::Material;
+
+    fn message(role: Role, text: &str) -> Message {
+        Message {
+            session: "s".into(),
+            uuid: "u".into(),
+            parent: None,
+            time: None,
+            role,
+            is_meta: false,
+            is_summary: false,
+            is_sidechain: false,
+            parts: vec![Part::Text(text.into())],
+            line: 1,
+        }
+    }
+
+    fn summary_ask(messages: &[Message]) -> SummaryAsk<'_> {
+        SummaryAsk {
+            material: Material::of(messages),
+            variant: Variant::Whole,
+            instructions: "mind the tests",
+            budget: 4_000,
+            is_automatic: true,
+        }
+    }
+
+    #[test]
+    fn nine_headings_in_their_order_or_nothing() {
+        let good = (0..9).map(|at| format!("{}\nbody {at}\n\n", heading(at, SUMMARY_SECTIONS[at])));
+        let good = good.collect::<String>();
+        let bodies = parts(&format!("<scratch>x</scratch>\n{good}"), Variant::Whole).unwrap();
+        assert_eq!(bodies[8], "body 8");
+        assert!(parts(&good, Variant::UpTo).is_err(), "another variant has other names");
+        assert!(parts(&good.replace("## 4.", "## 44."), Variant::Whole).is_err());
+        assert!(parts(&format!("Sure! {good}"), Variant::Whole).is_err());
+        // A heading inside code is text, and a section cannot hold a heading of its own level.
+        let tricky = good.replace(
+            "body 2",
+            "```\n## 4. Errors and Fixes\n```\n## 9. Optional Next Step\n# Mine",
+        );
+        let bodies = parts(&tricky, Variant::Whole).unwrap();
+        assert_eq!(bodies.len(), 9);
+        assert!(
+            bodies[2].contains("```\n## 4.") && bodies[2].contains("### 9. Optional"),
+            "{}",
+            bodies[2]
+        );
+        assert!(bodies[2].contains("### Mine"), "{}", bodies[2]);
+    }
+
+    #[test]
+    fn the_question_says_what_is_wanted_and_shows_the_conversation_as_material() {
+        let messages = [message(Role::User, "fix it"), message(Role::Assistant, "done")];
+        let request = summary_request(&idle(), &summary_ask(&messages), 3_000);
+        let body = request.body(true);
+        let system = body["system"][0]["text"].as_str().unwrap();
+        for wanted in [
+            "## 9. Optional Next Step",
+            "mind the tests",
+            "below 3000 tokens",
+            "You have no tools",
+        ] {
+            assert!(system.contains(wanted), "{wanted}");
+        }
+        assert!(!system.contains("{{"), "{system}");
+        assert!(
+            body["messages"][0]["content"][0]["text"]
+                .as_str()
+                .unwrap()
+                .contains("fix it")
+        );
+    }
+
+    #[test]
+    fn texts_stay_in_their_section() {
+        assert_eq!(demoted("# a\n## b\ntext", 1), "## a\n## b\ntext");
+        assert_eq!(demoted("```\n# code", 1), "```\n# code\n```");
+        assert_eq!(demoted("~~~~x\n```\n", 1), "~~~~x\n```\n~~~~");
+        assert_eq!(demoted("#hash\n####### x", 1), "#hash\n####### x");
+    }
+
+    #[test]
+    fn the_largest_are_cut_first_and_all_of_them_fit() {
+        let mut bodies = vec![
+            "short".to_owned(),
+            "a line of words\n".repeat(400),
+            "state of things\n".repeat(40),
+        ];
+        fit(&mut bodies, 700, &[2]);
+        assert!(bodies.iter().map(|body| size::tokens(body)).sum::<u64>() <= 700);
+        assert!(bodies[1].ends_with(CUT) && !bodies[2].ends_with(CUT));
+        fit(&mut bodies, 300, &[2]);
+        assert!(
+            bodies.iter().map(|body| size::tokens(body)).sum::<u64>() <= 300,
+            "in the end nothing is spared"
+        );
+    }
+
+    fn notes_ask<'m>(template: &'m Template, current: &'m str) -> NotesAsk<'m> {
+        NotesAsk {
+            current,
+            template,
+            instructions: None,
+            material: Material::default(),
+            limits: Limits {
+                section: 2_000,
+                total: 12_000,
+            },
+        }
+    }
+
+    #[test]
+    fn an_update_changes_contents_and_nothing_else() {
+        let template = Template::built_in();
+        let current = template.fill(["Title", "old state"]) + "\n# Mine\n\nkeep\n";
+        let ask = notes_ask(&template, &current);
+        let bodies = updated(
+            r##"{"sections": [{"number": 2, "text": "# Worklog\nnew state"}]}"##,
+            &ask,
+        )
+        .unwrap();
+        assert_eq!(
+            (bodies[0].as_str(), bodies[1].as_str()),
+            ("Title", "## Worklog\nnew state")
+        );
+        assert!(template.holds(&template.fill(bodies.iter().map(String::as_str))));
+        assert!(foreign(&ask).contains("# Mine"));
+        for wrong in [
+            r#"{"sections": [{"number": 0, "text": "x"}]}"#,
+            r#"{"sections": [{"number": 11, "text": "x"}]}"#,
+            r#"{"sections": [{"number": 2, "text": "x"}, {"number": 2, "text": "y"}]}"#,
+            r#"{"sections": [{"number": 2, "text": "x", "file": "/etc/passwd"}]}"#,
+            r#"{"sections": [], "edits": []}"#,
+            "# Current State\nnew",
+        ] {
+            assert!(updated(wrong, &ask).is_err(), "{wrong}");
+        }
+        let request = notes_request(&idle(), &ask, "").body(true);
+        let system = request["system"][0]["text"].as_str().unwrap();
+        assert!(
+            system.contains("2. Current State") && system.contains("2000 tokens") && !system.contains("{{"),
+            "{system}"
+        );
+    }
+
+    #[test]
+    fn what_is_too_long_is_named() {
+        let limits = Limits { section: 20, total: 60 };
+        let body = |words: usize| "word ".repeat(words);
+        assert_eq!(warning(&[body(2), body(2)], &[1, 1], limits), None);
+        assert!(
+            warning(&[body(2), body(60)], &[1, 1], limits)
+                .unwrap()
+                .contains("in sections 2.")
+        );
+        let many = vec![body(10); 8];
+        assert!(warning(&many, &[1; 8], limits).unwrap().contains("too long. Condense"));
     }
 }
