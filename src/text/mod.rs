@@ -6,6 +6,7 @@
 //! ([`SummaryAsk`], [`NotesAsk`]), how a prompt that was too long is tried again ([`retry`]), and how large a text is
 //! ([`size`]). Pure: no files, no clock, no threads. `commands/notes.rs` joins it to the world.
 
+pub mod carried;
 pub mod continued;
 pub mod conversation;
 pub mod material;

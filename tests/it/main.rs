@@ -19,6 +19,7 @@ mod live;
 mod memdir;
 mod memory;
 mod memory_extract;
+mod notes;
 mod odd_sessions;
 mod policy;
 mod replay;
