@@ -358,7 +358,8 @@ Examples:
   backcast replay corpus                                    what the recorded policy does
   backcast replay logs/ --policy article --out reports/run  all rows, for other programs
   backcast replay logs/ --set window.percent=60             a lower threshold
-  backcast replay logs/ --compare never                     what compaction saves and loses")]
+  backcast replay logs/ --compare never                     what compaction saves and loses
+  backcast replay logs/ --policy article --with-text        what real notes and summaries would carry over")]
 pub struct ReplayArgs {
     /// Which logs.
     #[command(flatten)]
@@ -376,6 +377,10 @@ pub struct ReplayArgs {
     /// Look whether what was used again was still in the window: hits, misses, reads of what had been dropped.
     #[arg(long, help_heading = "Output")]
     pub working_set: bool,
+    /// Put real texts into the boundaries: the notes as they stand there, or an offline summary. Sizes are theirs, and what
+    /// the rest of the session needed and they do not carry is counted. Sub-agents keep assumed sizes.
+    #[arg(long, conflicts_with = "compare", help_heading = "Output")]
+    pub with_text: bool,
     /// Write every event to events.jsonl, too.
     #[arg(long, requires = "out", help_heading = "Output")]
     pub events: bool,

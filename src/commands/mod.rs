@@ -14,6 +14,7 @@ mod notes;
 mod policy;
 mod reading;
 mod replay;
+mod replay_texts;
 mod stats;
 mod synth;
 mod tune;

@@ -296,7 +296,11 @@ impl Run<'_> {
                 self.root.display()
             )));
         }
-        atomic::write(&path, true, text.as_bytes()).map_err(io::Error::other)
+        let written = match path.symlink_metadata() {
+            Ok(_) => atomic::write(&path, true, text.as_bytes()),
+            Err(_) => atomic::write_fresh(&path, text.as_bytes()),
+        };
+        written.map_err(io::Error::other)
     }
 
     fn session(&self, corpus: &Corpus, id: &str, parts: &[Part]) -> Option<Done> {
@@ -355,6 +359,7 @@ impl Run<'_> {
             summary: None,
             mode: Mode::Follow,
             uses: None,
+            texts: None,
             key: 0,
         };
         let mut gates = Vec::new();

@@ -2,8 +2,10 @@
 
 use super::Ending;
 use super::compare::{Chain, Compare, Compared};
+use super::notes::read_conversation;
 use super::policy::resolve;
 use super::reading::{Reading, close, problem_counts, with_logs};
+use super::replay_texts::{Losses, Written};
 use super::words::{dollars, grouped, percent};
 use super::writing::{emit, load_prices};
 use crate::cli::ReplayArgs;
@@ -20,11 +22,11 @@ use crate::pipeline::Corpus;
 use crate::policy::presets::Policies;
 use crate::problem::{Kind, Problem};
 use crate::session::thread::{Part, Session, thread};
-use crate::sim::event::{Cause, Purpose};
+use crate::sim::event::{Cause, Event, Purpose, Sink};
 use crate::sim::trace::trace;
 use crate::sim::uses::uses;
 use crate::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
-use crate::sim::{Mode, Setting, by_number, replay, windows_of};
+use crate::sim::{Mode, Setting, Texts, by_number, replay, windows_of};
 use crate::tokens::ratios::RatioTable;
 use crate::tune::score::chain_key;
 use anyhow::{Context, Result, bail};
@@ -139,6 +141,7 @@ struct Run<'a> {
 struct Done {
     replayed: Replayed,
     compared: Option<CompareRow>,
+    losses: Option<Losses>,
     batch: io::Result<Batch<RoundRow>>,
     problems: Vec<Problem>,
 }
@@ -154,7 +157,7 @@ impl Run<'_> {
         };
         let defects = match self.files {
             None => corpus.stream_sessions(
-                |id, parts| self.session(id, parts, summary),
+                |id, parts| self.session(&corpus, id, parts, summary),
                 |done| outcome.take(done).map(|_| ()),
             )?,
             Some(files) => {
@@ -163,7 +166,7 @@ impl Run<'_> {
                 atomic::write_with(&files.rounds, files.force, |out| {
                     let mut stream = Stream::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, out)?;
                     defects = corpus.stream_sessions(
-                        |id, parts| self.session(id, parts, summary),
+                        |id, parts| self.session(&corpus, id, parts, summary),
                         |done| {
                             let batch = outcome.take(done)?;
                             stream.push(batch, out)
@@ -181,7 +184,7 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    fn session(&self, id: &str, parts: &[Part], summary: Option<u64>) -> Done {
+    fn session(&self, corpus: &Corpus, id: &str, parts: &[Part], summary: Option<u64>) -> Done {
         let session = Session::new(id, parts);
         let mut threaded = thread(&session);
         let mut replayed = Replayed::default();
@@ -193,6 +196,8 @@ impl Run<'_> {
             project: replayed.row.project.clone(),
             ..CompareRow::default()
         });
+        let mut losses = self.args.with_text.then(Losses::default);
+        let mut unread = Vec::new();
         for (number, chain) in threaded.chains.iter().enumerate() {
             let trace = trace(&session, chain, RatioTable::built_in());
             let (by_version, by_model) = by_number(self.policies, self.prices, &trace);
@@ -203,6 +208,15 @@ impl Run<'_> {
                 events: self.args.events,
             };
             let uses = self.args.wants_uses().then(|| uses(&session, &trace));
+            let conversation = (self.args.with_text && !chain.is_sidechain).then(|| {
+                let (conversation, problems) = read_conversation(corpus, &session, chain);
+                unread.extend(problems);
+                conversation
+            });
+            let policy = by_version.last().copied();
+            let written = conversation.as_ref().zip(policy);
+            let written = written.map(|(conversation, policy)| Written::new(conversation, &trace, policy));
+            let first_boundary = replayed.boundaries.len();
             let mut collector = Collector::new(id, Some(&session), &trace, &windows, &by_model, &mut replayed, detail);
             let setting = Setting {
                 policies: by_version,
@@ -211,10 +225,19 @@ impl Run<'_> {
                 summary,
                 mode: Mode::Free,
                 uses: uses.as_ref(),
+                texts: written.as_ref().map(|written| written as &dyn Texts),
                 key: chain_key(id, number),
             };
-            replay(&trace, &setting, &mut collector);
+            replay(&trace, &setting, &mut |at: u32, event: &Event<'_>| {
+                if let Some(written) = &written {
+                    written.event(at, event);
+                }
+                collector.event(at, event);
+            });
             collector.finish();
+            if let (Some(written), Some(losses)) = (&written, &mut losses) {
+                losses.add(written.losses(&mut replayed.boundaries[first_boundary..]));
+            }
             if let (Some(compare), Some(uses), Some(row)) = (self.compare, &uses, &mut compared) {
                 let chain = Chain {
                     session: &session,
@@ -227,6 +250,7 @@ impl Run<'_> {
             }
         }
         let mut problems = std::mem::take(&mut threaded.problems);
+        problems.extend(unread);
         if replayed.row.defects > 0 {
             let path = &parts[0].path;
             problems.push(Problem::file(path, Kind::Internal, format!("replay of session {id}")));
@@ -236,6 +260,7 @@ impl Run<'_> {
             batch: Batch::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, rounds),
             replayed,
             compared,
+            losses,
             problems,
         }
     }
@@ -272,6 +297,7 @@ struct Outcome {
     sessions: Vec<SessionRow>,
     total: SessionRow,
     compared: Vec<CompareRow>,
+    losses: Option<Losses>,
     boundaries: Vec<Json>,
     events: Vec<u8>,
     problems: Vec<Problem>,
@@ -285,6 +311,9 @@ impl Outcome {
         self.total.merge(&done.replayed.row);
         self.sessions.push(done.replayed.row);
         self.compared.extend(done.compared);
+        if let Some(losses) = done.losses {
+            self.losses.get_or_insert_default().add(losses);
+        }
         self.boundaries.extend(done.replayed.boundaries);
         self.events.extend(done.replayed.events);
         self.problems.extend(done.problems);
@@ -361,6 +390,7 @@ impl Outcome {
                 "learned_summary_tokens": self.learned_summary,
             },
             "working_set": total.has_working_set.then(|| working_set_json(&total.working_set, total.calls)),
+            "texts": self.losses.as_ref().map(Losses::to_json),
             "results_without_calls": total.orphans,
             "defects": total.defects,
             "problems": {"total": self.problems.len(), "by_kind": problem_counts(&self.problems)},

@@ -7,6 +7,7 @@
 //! ([`size`]). Pure: no files, no clock, no threads. `commands/notes.rs` joins it to the world.
 
 pub mod anthropic;
+pub mod carried;
 pub mod continued;
 pub mod conversation;
 pub mod material;

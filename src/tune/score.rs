@@ -42,6 +42,7 @@ impl Prepared {
                 summary,
                 mode: Mode::Free,
                 uses: Some(uses),
+                texts: None,
                 key: chain_key(&self.id, number),
             };
             replay(trace, &setting, &mut collector);

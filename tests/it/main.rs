@@ -21,6 +21,7 @@ mod memdir;
 mod memory;
 mod memory_extract;
 mod mock;
+mod notes;
 mod odd_sessions;
 mod policy;
 mod replay;

@@ -167,7 +167,7 @@ const DATA: usize = 300;
 pub fn plain(text: &str) -> Cow<'_, str> {
     let is_odd = |byte: &u8| *byte < 0x20 && !matches!(byte, b'\n' | b'\t');
     let has_codes = text.bytes().any(|byte| is_odd(&byte) || byte == 0x7f);
-    let has_data = longest_run(text) > DATA;
+    let has_data = has_long_run(text.as_bytes());
     if !has_codes && !has_data {
         return Cow::Borrowed(text);
     }
@@ -217,13 +217,21 @@ fn is_data(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
-fn longest_run(text: &str) -> usize {
-    let (mut longest, mut run) = (0, 0);
-    for byte in text.bytes() {
-        run = if is_data(byte) { run + 1 } else { 0 };
-        longest = longest.max(run);
+/// Whether there is a run of data longer than [`DATA`]. Such a run covers one of any so many neighbouring places.
+fn has_long_run(text: &[u8]) -> bool {
+    let mut at = DATA;
+    while at < text.len() {
+        if is_data(text[at]) {
+            let before = text[..at].iter().rev().take_while(|byte| is_data(**byte)).count();
+            let after = text[at..].iter().take_while(|byte| is_data(**byte)).count();
+            if before + after > DATA {
+                return true;
+            }
+            at += after;
+        }
+        at += DATA;
     }
-    longest
+    false
 }
 
 fn without_data(text: &str) -> String {
@@ -316,12 +324,75 @@ fn push<'t>(found: &mut Vec<&'t str>, sentence: &'t str) {
     }
 }
 
+/// A sentence about what somebody is about to do, as what was done: without "now let me".
+pub fn deed(sentence: &str) -> String {
+    const STARTS: [&str; 22] = [
+        "now let me ",
+        "now i'll ",
+        "now i will ",
+        "now i need to ",
+        "now, let me ",
+        "let me now ",
+        "let me also ",
+        "let me ",
+        "let's ",
+        "i'll now ",
+        "i'll also ",
+        "i'll ",
+        "i will ",
+        "i need to ",
+        "i'm going to ",
+        "next, i'll ",
+        "next, let me ",
+        "first, let me ",
+        "first, i'll ",
+        "good, now ",
+        "now ",
+        "also ",
+    ];
+    let mut text = sentence.trim();
+    for opening in [
+        "Good. ",
+        "Good, ",
+        "Great. ",
+        "Perfect. ",
+        "Great! ",
+        "Good! ",
+        "Perfect! ",
+        "OK, ",
+        "Okay, ",
+    ] {
+        text = text.strip_prefix(opening).unwrap_or(text);
+    }
+    let low = text.to_lowercase().replace('\u{2019}', "'");
+    // Lower case may have another length; then the sentence stays as it is.
+    if low.len() == text.len()
+        && let Some(start) = STARTS.iter().find(|start| low.starts_with(**start))
+    {
+        text = &text[start.len()..];
+    }
+    let mut signs = text.trim_end_matches([':', '：', '.']).chars();
+    signs
+        .next()
+        .map(|first| first.to_uppercase().chain(signs).collect())
+        .unwrap_or_default()
+}
+
+/// The first sentence of an answer that says something.
+pub fn opening(text: &str) -> Option<&str> {
+    let all = sentences(text);
+    all.iter()
+        .find(|sentence| sentence.chars().count() >= 25 && !sentence.ends_with([':', '：']))
+        .or(all.first())
+        .copied()
+}
+
 /// Whether a line can stand in Markdown as it is and mean the same.
 pub fn is_tame(text: &str) -> bool {
-    !text.contains(['\n', '<', '`'])
-        && !text.starts_with(['#', '-', '*', '+', '>', '|', '=', '~', '_', '!', '['])
-        && !text.starts_with(|sign: char| sign.is_ascii_digit())
-        && !text.starts_with("    ")
+    !text.contains(['\n', '<'])
+        && text.matches('`').count().is_multiple_of(2)
+        && !text.contains("``")
+        && !text.starts_with(['#', '-', '*', '+', '>', '|', '=', '~', '_', '!', '[', ' '])
 }
 
 /// A line of prose that holds no markup of its own: for words of others inside our lists.
@@ -392,6 +463,17 @@ mod tests {
         assert_eq!(
             sentences(text),
             ["Done", "I changed `a.rs` e.g. the parser.", "It works!", "item one"]
+        );
+    }
+
+    #[test]
+    fn intentions_become_deeds() {
+        assert_eq!(deed("Now let me update the parser:"), "Update the parser");
+        assert_eq!(deed("Good. I'll run the tests."), "Run the tests");
+        assert_eq!(deed("The parser is wrong"), "The parser is wrong");
+        assert_eq!(
+            opening("Done. The parser reads both forms now."),
+            Some("The parser reads both forms now.")
         );
     }
 

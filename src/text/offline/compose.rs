@@ -51,8 +51,7 @@ pub fn compose(items: &[Item], room: &[u64], total: u64) -> Composed {
         }
     }
     let mut bodies = vec![String::new(); room.len()];
-    for (at, item) in items.iter().enumerate().filter(|(at, _)| is_chosen[*at]) {
-        let _ = at;
+    for (_, item) in items.iter().enumerate().filter(|(at, _)| is_chosen[*at]) {
         let body = &mut bodies[item.section];
         if !body.is_empty() {
             body.push('\n');
@@ -104,7 +103,10 @@ fn push_quoted(out: &mut String, line: &str) {
     out.push('>');
     if !line.is_empty() {
         out.push(' ');
-        out.push_str(&clean::tame(line));
+        match line.trim_start().starts_with("```") {
+            true => out.push_str(line),
+            false => out.push_str(&clean::tame(line)),
+        }
     }
 }
 

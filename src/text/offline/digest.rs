@@ -9,9 +9,12 @@ use crate::input::messages::{Message, Part, Role};
 use crate::memory::extract::extract;
 use crate::memory::kinds::Kind as MemoryKind;
 use crate::memory::rules::Rules;
+use crate::session::build::IdMap;
 use crate::session::log::Time;
+use aho_corasick::AhoCorasick;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// How a person spoke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -263,7 +266,7 @@ pub struct Digest {
     by_path: HashMap<String, usize>,
     by_command: HashMap<String, usize>,
     pending: HashMap<String, Pending>,
-    uses: HashMap<String, Use>,
+    uses: IdMap<String, Use>,
     /// What the model said last, for the reasons of what it does next.
     why: String,
     last_answer: String,
@@ -417,7 +420,7 @@ impl Digest {
         }
         let is_telling = |sentence: &&&str| sentence.len() > 15;
         if let Some(why) = sentences.iter().rev().find(is_telling).or(sentences.last()) {
-            self.why = clean::line(why.trim_end_matches([':', '：']), 220);
+            self.why = clean::line(&clean::deed(why), 220);
         }
         self.note_names(&text, 1.0);
         for word in text.split(|sign: char| sign.is_whitespace() || matches!(sign, '(' | ')' | '<' | '>' | '"' | '`')) {
@@ -501,6 +504,7 @@ impl Digest {
                         }
                     }
                 }
+                symbols.retain(|symbol: &String| symbol.len() > 3);
                 symbols.truncate(8);
                 Kind::Change {
                     path: path.to_owned(),
@@ -801,10 +805,34 @@ impl Digest {
             self.failed(&what, Some(command), text, step);
             return;
         }
+        self.follow_moves(command);
         for at in 0..self.failures.len() {
             if self.failures[at].command == Some(command) && self.failures[at].fixed.is_none() {
                 self.fix(at, step);
             }
+        }
+    }
+
+    /// Files that were given another name keep their history.
+    fn follow_moves(&mut self, command: usize) {
+        let text = self.commands[command].text.clone();
+        for one in text.split("&&").map(str::trim) {
+            let Some(given) = one.strip_prefix("git mv ").or_else(|| one.strip_prefix("mv ")) else {
+                continue;
+            };
+            let given = given.split_whitespace().collect::<Vec<_>>();
+            let [old, new] = given[..] else { continue };
+            let is_it = |file: &File| names::relative(&file.path, &self.root) == old || file.path == old;
+            let Some(at) = self.files.iter().position(is_it) else {
+                continue;
+            };
+            let path = match self.files[at].path.strip_suffix(old) {
+                Some(folder) if !new.starts_with('/') => format!("{folder}{new}"),
+                _ => new.to_owned(),
+            };
+            let known = self.by_path.remove(&self.files[at].path);
+            self.files[at].path.clone_from(&path);
+            self.by_path.insert(path, known.unwrap_or(at));
         }
     }
 
@@ -946,9 +974,9 @@ fn looks_failed(text: &str) -> bool {
     })
 }
 
-/// How telling a line of output is.
-fn telling(line: &str) -> u32 {
-    const STRONG: [&str; 12] = [
+/// Words of errors, and words of tallies.
+const TELLING: [&[&str]; 2] = [
+    &[
         "error",
         "panic",
         "fail",
@@ -961,13 +989,27 @@ fn telling(line: &str) -> u32 {
         "denied",
         "traceback",
         "assert",
-    ];
-    let low = line.to_ascii_lowercase();
-    let strong = STRONG.iter().filter(|word| low.contains(**word)).count() as u32;
-    let tally = ["passed", "failed", " ok", "warning", "0 issues", "passing"]
-        .iter()
-        .any(|word| low.contains(word));
-    strong * 2 + u32::from(tally && line.chars().any(|sign| sign.is_ascii_digit()))
+    ],
+    &["passed", " ok", "warning", "0 issues", "passing"],
+];
+
+static TELLING_FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| finder(TELLING.into_iter().flatten().copied()));
+
+/// How telling a line of output is: two for every word of an error, one for a tally.
+fn telling(line: &str) -> u32 {
+    let Some(finder) = TELLING_FINDER.as_ref() else {
+        return 0;
+    };
+    let (mut seen, mut tally) = (0_u32, false);
+    for found in finder.find_overlapping_iter(line) {
+        match found.pattern().as_usize() {
+            word if word < TELLING[0].len() => seen |= 1 << word,
+            _ => tally = true,
+        }
+    }
+    // What failed is counted, too.
+    tally |= seen & (1 << 2) != 0;
+    seen.count_ones() * 2 + u32::from(tally && line.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
 /// The lines of an error that say what is wrong: at most three, in their order.
@@ -1061,6 +1103,20 @@ fn is_correction(text: &str) -> bool {
         "unnecessary",
         "no need",
     ];
+    const STRONG: [&str; 12] = [
+        "why did you",
+        "i meant",
+        "i said",
+        "i asked",
+        "you forgot",
+        "you missed",
+        "not what i",
+        "that's wrong",
+        "instead of",
+        "doesn't work",
+        "still not",
+        "still fail",
+    ];
     const CHINESE: [&str; 14] = [
         "不对",
         "不是",
@@ -1079,99 +1135,138 @@ fn is_correction(text: &str) -> bool {
     ];
     let low = clean::line(text, 1_200).to_lowercase();
     let low = low.replace('’', "'");
+    // A long text that holds such words somewhere is pasted, and a question asks.
+    let is_short = low.chars().count() <= 700;
+    let is_question = low.ends_with(['?', '？']);
     STARTS.iter().any(|cue| low.starts_with(cue))
-        || WITHIN.iter().any(|cue| low.contains(cue))
-        || CHINESE.iter().any(|cue| low.contains(cue))
+        || is_short
+            && !is_question
+            && (WITHIN.iter().any(|cue| low.contains(cue)) || CHINESE.iter().any(|cue| low.contains(cue)))
+        || is_short && STRONG.iter().any(|cue| low.contains(cue))
 }
+
+/// Turns of phrase of the model, by what a sentence with them is good for; the last are those of a mere intention.
+const CUES: [(&[&str], Option<Sense>); 3] = [
+    (
+        &[
+            "root cause",
+            "the issue is",
+            "the problem is",
+            "the bug is",
+            "the reason",
+            "because ",
+            "turns out",
+            "was caused",
+            "the fix",
+            "this happens",
+            "this means",
+            "caused by",
+            "the error is",
+            "i see the issue",
+            "found the issue",
+            "was missing",
+            "the culprit",
+            "the cause",
+            "原因",
+            "问题是",
+            "因为",
+            "导致",
+            "根本",
+            "修复",
+        ],
+        Some(Sense::Cause),
+    ),
+    (
+        &[
+            "i'll go with",
+            "decided",
+            "the approach",
+            "we agreed",
+            "better to ",
+            "instead of",
+            "rather than",
+            "trade-off",
+            "tradeoff",
+            "the plan",
+            "design:",
+            "i chose",
+            "simplest",
+            "决定",
+            "方案",
+            "采用",
+        ],
+        Some(Sense::Decision),
+    ),
+    (
+        &[
+            " is responsible",
+            " handles ",
+            " stores ",
+            " contains ",
+            " returns ",
+            " is called ",
+            " calls ",
+            " uses ",
+            " is defined",
+            " lives in",
+            " is used ",
+            " writes ",
+            " reads ",
+            " implements ",
+            " is stored",
+            " are stored",
+            " depends on",
+            " is the ",
+            " creates ",
+            "负责",
+            "用于",
+            "实现",
+        ],
+        Some(Sense::System),
+    ),
+];
+
+/// Finds words whatever their case, all at once.
+fn finder(words: impl Iterator<Item = &'static str>) -> Option<AhoCorasick> {
+    let words = words.collect::<Vec<_>>();
+    AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()
+}
+
+static CUE_FINDER: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| finder(CUES.iter().flat_map(|(cues, _)| cues.iter().copied())));
 
 /// What a sentence of the model is good for, if it says more than what it does next.
 fn sense(sentence: &str) -> Option<Sense> {
-    const CAUSE: [&str; 26] = [
-        "root cause",
-        "the issue is",
-        "the problem is",
-        "the bug is",
-        "the reason",
-        "because ",
-        "turns out",
-        "was caused",
-        "the fix",
-        "fails because",
-        "failing because",
-        "this happens",
-        "this means",
-        "caused by",
-        "the error is",
-        "i see the issue",
-        "found the issue",
-        "was missing",
-        "the culprit",
-        "原因",
-        "问题是",
-        "因为",
-        "导致",
-        "根本",
-        "修复",
-        "the cause",
-    ];
-    const DECISION: [&str; 16] = [
-        "i'll go with",
-        "decided",
-        "the approach",
-        "we agreed",
-        "better to ",
-        "instead of",
-        "rather than",
-        "trade-off",
-        "tradeoff",
-        "the plan",
-        "design:",
-        "i chose",
-        "simplest",
-        "决定",
-        "方案",
-        "采用",
-    ];
-    const SYSTEM: [&str; 22] = [
-        " is responsible",
-        " handles ",
-        " stores ",
-        " contains ",
-        " returns ",
-        " is called ",
-        " calls ",
-        " uses ",
-        " is defined",
-        " lives in",
-        " is used ",
-        " writes ",
-        " reads ",
-        " implements ",
-        " is stored",
-        " are stored",
-        " depends on",
-        " is the ",
-        " creates ",
-        "负责",
-        "用于",
-        "实现",
-    ];
     let length = sentence.chars().count();
     if !(20..=400).contains(&length) || sentence.ends_with(['?', '？', ':', '：']) {
         return None;
     }
-    let low = sentence.to_lowercase();
-    let has = |cues: &[&str]| cues.iter().any(|cue| low.contains(cue));
-    let is_intent = ["let me", "i'll ", "i will", "now i", "now let"]
-        .iter()
-        .any(|start| low.starts_with(start));
-    if has(&CAUSE) && !is_intent {
-        return Some(Sense::Cause);
+    let mut best = CUES.len();
+    for found in CUE_FINDER.as_ref()?.find_overlapping_iter(sentence) {
+        let mut cue = found.pattern().as_usize();
+        let group = CUES.iter().position(|(cues, _)| {
+            let is_here = cue < cues.len();
+            cue = cue.wrapping_sub(cues.len());
+            is_here
+        });
+        best = best.min(group.unwrap_or(best));
     }
-    if has(&DECISION) {
-        return Some(Sense::Decision);
-    }
-    let mut code = sentence.matches('`').count() / 2;
-    names::identifiers(sentence, |_| code += 1);
-    (has(&SYSTEM) && code > 0 && !is_intent).then_some(Sense::System)
+    let sense = CUES.get(best)?.1?;
+    let is_intent = || {
+        let start = sentence.chars().take(10).collect::<String>().to_lowercase();
+        ["let me", "i'll ", "i will", "now i", "now let"]
+            .iter()
+            .any(|known| start.starts_with(known))
+    };
+    let has_code = || {
+        let mut code = sentence.matches('`').count() / 2;
+        names::identifiers(sentence, |_| code += 1);
+        code > 0
+    };
+    let is_good = match sense {
+        Sense::Cause => !is_intent(),
+        Sense::Decision => true,
+        Sense::System => !is_intent() && has_code(),
+    };
+    is_good.then_some(sense)
 }

@@ -1,6 +1,7 @@
 //! A recorded summary as material: its numbered sections, as far as it has them.
 
 use super::clean;
+use crate::text::template::{Purpose, Template};
 
 /// What an earlier summary says, by the number of its section; number 0 is what stands before the first.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ impl Earlier {
             }
             section.push_str(line.trim_end());
         }
-        if now == 0 {
+        if now == 0 && !take_notes(text, &mut sections) {
             sections.swap(0, 1);
         }
         for section in &mut sections {
@@ -70,6 +71,32 @@ impl Earlier {
         }
         points
     }
+}
+
+/// Takes notes for a summary, where they stand in for the history: what each section is nearest to. Whether they are notes.
+fn take_notes(text: &str, sections: &mut [String]) -> bool {
+    let notes = Template::parse(text);
+    if notes.sections.len() < 5 {
+        return false;
+    }
+    for section in &notes.sections {
+        let number = match section.purpose() {
+            Some(Purpose::Task) => 1,
+            Some(Purpose::System) => 2,
+            Some(Purpose::Files) => 3,
+            Some(Purpose::Errors) => 4,
+            Some(Purpose::Learnings | Purpose::Workflow) => 5,
+            Some(Purpose::State) => 8,
+            Some(Purpose::Title | Purpose::Results | Purpose::Worklog) | None => continue,
+        };
+        let target = &mut sections[number];
+        if !target.is_empty() {
+            target.push('\n');
+        }
+        target.push_str(&section.body);
+    }
+    sections[0].clear();
+    true
 }
 
 /// The summary itself, without the scratch before it and what tells the model to go on.

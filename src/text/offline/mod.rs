@@ -107,7 +107,7 @@ pub fn write_notes(digest: &Digest, current: &str, template: &Template, limits: 
         .map(|section| cost(&section.heading) + cost(&section.about) + 2);
     let heads = heads.collect::<Vec<_>>();
     let mut total = limits.total.saturating_sub(heads.iter().sum::<u64>());
-    let room = heads
+    let mut room = heads
         .iter()
         .map(|head| limits.section.saturating_sub(*head))
         .collect::<Vec<_>>();
@@ -137,6 +137,23 @@ pub fn write_notes(digest: &Digest, current: &str, template: &Template, limits: 
             .map(|item| if item.weight >= ALWAYS { cost(&item.text) } else { 0 })
             .sum::<u64>()
             >= total;
+        // The size of a whole is not quite the sum of its lines.
+        let mut is_tight = false;
+        for (number, section) in template.sections.iter().enumerate() {
+            let whole = format!("{}\n{}\n\n{}", section.heading, section.about, bodies[number]);
+            let over = size::tokens(&whole).saturating_sub(limits.section);
+            let own = items
+                .iter()
+                .filter(|item| item.section == number && item.weight >= ALWAYS);
+            let own = own.map(|item| cost(&item.text)).sum::<u64>();
+            if over > 0 && room[number] > own {
+                room[number] = room[number].saturating_sub(over + 2).max(own);
+                is_tight = true;
+            }
+        }
+        if is_tight {
+            continue;
+        }
         if over == 0 || is_own_only || total == 0 {
             let sizes = bodies
                 .iter()

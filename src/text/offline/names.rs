@@ -3,10 +3,20 @@
 /// Calls `each` with every word of a text that looks like a name in code: joined by `_`, or with capitals inside, or both
 /// letters and digits. Plain words of prose are none.
 pub fn identifiers<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
-    for word in text.split(|sign: char| !(sign.is_ascii_alphanumeric() || sign == '_')) {
+    let bytes = text.as_bytes();
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let mut at = 0;
+    while at < bytes.len() {
+        if !is_part(bytes[at]) {
+            at += 1;
+            continue;
+        }
+        let length = bytes[at..].iter().take_while(|byte| is_part(**byte)).count();
+        let word = &text[at..at + length];
         if is_identifier(word) {
             each(word);
         }
+        at += length;
     }
 }
 
@@ -22,8 +32,11 @@ pub fn is_identifier(word: &str) -> bool {
     }
     let inner_joint = bytes[1..bytes.len() - 1].contains(&b'_');
     let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
-    let humps = bytes.windows(2).filter(|pair| is_hump(pair)).count();
-    inner_joint && letters >= 4 || humps > 0 && !is_hash(bytes)
+    // A word after an abbreviation: the `Server` of `HTTPServer`.
+    let is_word =
+        |run: &[u8]| run[..2].iter().all(u8::is_ascii_uppercase) && run[2..].iter().all(u8::is_ascii_lowercase);
+    let has_humps = || bytes.windows(2).any(is_hump) || bytes.windows(4).any(is_word);
+    inner_joint && letters >= 4 || has_humps() && !is_hash(bytes)
 }
 
 /// Ids that are no names: many changes between kinds of signs.

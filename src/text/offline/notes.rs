@@ -257,8 +257,8 @@ impl Gather<'_> {
         }
         for (folder, files, changed) in folders(digest).into_iter().take(12) {
             let text = match changed {
-                0 => format!("- {}: {files} files read", code(&folder)),
-                _ => format!("- {}: {files} files in play, {changed} changed", code(&folder)),
+                0 => format!("- {}: {} read", code(&folder), counted(files)),
+                _ => format!("- {}: {} in play, {changed} changed", code(&folder), counted(files)),
             };
             self.add(6.0, text);
         }
@@ -364,10 +364,13 @@ impl Gather<'_> {
                 done.push(format!("ran {}", checks.join(", ")));
             }
             if !turn.failures.is_empty() {
-                done.push(format!("{} failures", turn.failures.len()));
+                done.push(match turn.failures.len() {
+                    1 => "1 failure".to_owned(),
+                    count => format!("{count} failures"),
+                });
             }
             if turn.is_answered
-                && let Some(first) = clean::sentences(&turn.answer).first()
+                && let Some(first) = clean::opening(&turn.answer)
             {
                 done.push(format!("answered {}", said(first, 140)));
             }
@@ -660,6 +663,14 @@ pub fn folders(digest: &Digest) -> Vec<(String, usize, usize)> {
         .collect::<Vec<_>>();
     folders.sort_by_key(|(_, files, changed)| (std::cmp::Reverse(*changed), std::cmp::Reverse(*files)));
     folders
+}
+
+fn counted(files: usize) -> String {
+    if files == 1 {
+        "1 file".into()
+    } else {
+        format!("{files} files")
+    }
 }
 
 /// A time at the head of a line.

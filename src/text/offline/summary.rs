@@ -11,6 +11,8 @@ use crate::text::{SummaryAsk, Variant, size};
 
 /// Most of the budget that the messages of the user take before long ones are cut.
 const MESSAGES_SHARE: f64 = 0.5;
+/// Tokens that are enough for all the rest: above that the messages may have more than their share.
+const OTHERS: u64 = 6_000;
 /// Lengths to which long messages are cut in turn, in characters.
 const CUTS: [usize; 8] = [8_000, 4_000, 2_000, 1_000, 600, 350, 200, 100];
 
@@ -23,10 +25,12 @@ pub fn write(digest: &Digest, ask: &SummaryAsk<'_>) -> String {
     let head = head(ask);
     let fixed = cost(&head) + titles.iter().map(|title| cost(title) + 6).sum::<u64>();
     let left = ask.budget.saturating_sub(fixed);
-    let mut messages = messages(digest, (left as f64 * MESSAGES_SHARE) as u64);
+    let items = items(digest, ask);
+    let others = items.iter().map(|item| cost(&item.text)).sum::<u64>().min(OTHERS);
+    let share = (left as f64 * MESSAGES_SHARE) as u64;
+    let mut messages = messages(digest, share.max(left.saturating_sub(others)));
     let mut room = left.saturating_sub(cost(&messages));
     loop {
-        let items = items(digest, ask);
         let composed = compose(&items, &[room; 9], room);
         let mut bodies = composed.bodies;
         bodies[5].clone_from(&messages);
@@ -151,7 +155,8 @@ pub fn messages(digest: &Digest, room: u64) -> String {
 fn entry(prompt: &Prompt, most: usize) -> String {
     let label = match prompt.way {
         Way::Refusal => "(when refusing a tool call) ",
-        _ => "",
+        Way::Shell => "(ran in the shell) ",
+        Way::Message | Way::Command => "",
     };
     let count = prompt.text.chars().count();
     let text = if count > most {
@@ -275,7 +280,7 @@ fn concepts(gather: &mut Gather<'_>) {
     }
     gather.sentences(1, Sense::System, 20, 4.5);
     let all = digest.names();
-    for (at, names) in all.chunks(NAMES_A_LINE).take(16).enumerate() {
+    for (at, names) in all.chunks(NAMES_A_LINE).take(8).enumerate() {
         let list = names.iter().map(|name| code(name)).collect::<Vec<_>>().join(", ");
         let label = if at == 0 { "- Names most in use: " } else { "- Also: " };
         gather.add(1, 8.5 - at as f64 * 0.35, format!("{label}{list}"));
