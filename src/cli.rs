@@ -1,6 +1,8 @@
 //! The command line, as typed. What it means is worked out by the commands.
 
+pub mod backend;
 pub mod memory;
+pub mod notes;
 
 use crate::input::bytes::Io;
 use crate::metrics::usage::By;
@@ -26,11 +28,22 @@ Environment:
   CLAUDE_CONFIG_DIR  the client's home; its folder `projects` is read when no path is given
   BACKCAST_POLICY    policy to use when --policy is not given
   BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
+  BACKCAST_OFFLINE   as --offline
+  ANTHROPIC_API_KEY  key for --backend anthropic (or ANTHROPIC_AUTH_TOKEN); ANTHROPIC_BASE_URL is its server
   NO_COLOR           no colours, ever
 
 Data goes to standard output, everything else to standard error."
 )]
 pub struct Cli {
+    /// Forbid all network: a command that would need it ends before it begins.
+    #[arg(
+        long,
+        global = true,
+        env = "BACKCAST_OFFLINE",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        hide_env_values = true
+    )]
+    pub offline: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -49,6 +62,8 @@ pub enum Command {
     Validate(ValidateArgs),
     /// One HTML page of what other commands wrote to a folder, or of logs themselves.
     Report(ReportArgs),
+    /// Writes notes of every session as they would stand at its end, and what a compaction would leave of it.
+    Notes(notes::NotesArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
@@ -64,6 +79,16 @@ pub enum Command {
     },
     /// Prints the manual page (roff).
     Man,
+}
+
+impl Command {
+    /// The text backend of a command that has one.
+    pub fn backend(&self) -> Option<backend::BackendName> {
+        match self {
+            Command::Memory(args) => args.backend(),
+            _ => None,
+        }
+    }
 }
 
 /// Which logs, and how they are read.
@@ -341,7 +366,8 @@ Examples:
   backcast replay logs/ --policy article --out reports/run  all rows, for other programs
   backcast replay logs/ --set window.percent=60             a lower threshold
   backcast replay logs/ --compare never                     what compaction saves and loses
-  backcast replay logs/ --html run.html                     every session drawn, on one page")]
+  backcast replay logs/ --html run.html                     every session drawn, on one page
+  backcast replay logs/ --policy article --with-text        what real notes and summaries would carry over")]
 #[command(group(ArgGroup::new("files").args(["out", "html"]).multiple(true)))]
 pub struct ReplayArgs {
     /// Which logs.
@@ -360,6 +386,10 @@ pub struct ReplayArgs {
     /// Look whether what was used again was still in the window: hits, misses, reads of what had been dropped.
     #[arg(long, help_heading = "Output")]
     pub working_set: bool,
+    /// Put real texts into the boundaries: the notes as they stand there, or an offline summary. Sizes are theirs, and what
+    /// the rest of the session needed and they do not carry is counted. Sub-agents keep assumed sizes.
+    #[arg(long, conflicts_with = "compare", help_heading = "Output")]
+    pub with_text: bool,
     /// Write every event to events.jsonl, too.
     #[arg(long, requires = "out", help_heading = "Output")]
     pub events: bool,

@@ -273,6 +273,22 @@ impl Corpus {
         Ok(problems)
     }
 
+    /// Messages of some lines of a log, by number and ascending: the words that the small form does not hold.
+    pub fn messages(&self, path: &str, lines: Vec<u64>, wanted: WantedParts) -> (Vec<Message>, Option<Problem>) {
+        let Some(at) = self.outlines.iter().position(|outline| outline.path == path) else {
+            return (Vec::new(), None);
+        };
+        let found = &self.found[at];
+        let mut reader = Reader::new(wanted, self.limits.max_line, &|_| ()).only(lines);
+        let done = OpenLog::open(&found.path, found.packing, self.io)
+            .and_then(|open| open.read(&found.path, 0..u64::MAX, self.limits, &mut reader));
+        // What is wrong with a line was reported when the log was read the first time.
+        let problem = done
+            .err()
+            .map(|error| Problem::file(path, broken_kind(found.packing), error.to_string()));
+        (reader.messages, problem)
+    }
+
     /// Hash of each log's content, in the order of the logs; `None` for one that could not be read.
     pub fn hash_logs(&self) -> Vec<(String, u64, Option<ContentHash>)> {
         let hashed = self.found.par_iter().zip(&self.contents).map(|(found, known)| {

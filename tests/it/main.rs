@@ -3,6 +3,7 @@
 //! One test binary. [`fixture`] keeps every run away from the machine it runs on: a home of its own, a cache of its own,
 //! an empty environment. What the bundled logs must add up to stands in `corpus/*/expected.json`.
 
+mod anthropic;
 mod audit;
 mod browser;
 mod cache;
@@ -20,6 +21,8 @@ mod live;
 mod memdir;
 mod memory;
 mod memory_extract;
+mod mock;
+mod notes;
 mod odd_sessions;
 mod policy;
 mod replay;
