@@ -1,5 +1,6 @@
 //! The command line, as typed. What it means is worked out by the commands.
 
+pub mod check;
 pub mod memory;
 
 use crate::input::bytes::Io;
@@ -27,18 +28,22 @@ Environment:
   BACKCAST_POLICY    policy to use when --policy is not given
   BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
   NO_COLOR           no colours, ever
+  CLICOLOR_FORCE     colours also where no terminal is (anything but 0)
+  CI                 no progress bars
 
 Data goes to standard output, everything else to standard error."
 )]
 pub struct Cli {
-    /// What to do.
+    /// What to do; without anything, an overview of your sessions.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// A first look: what was spent, what fills the window, when sessions compact, what to try next.
+    Overview(OverviewArgs),
     /// Tokens and cost by session, project, model, day, branch or tool, and what filled the window.
     Stats(StatsArgs),
     /// Runs sessions through a policy: where the window would be compacted, what that costs, what fills it.
@@ -47,6 +52,8 @@ pub enum Command {
     Audit(AuditArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
+    /// Holds sessions against limits, for CI: cost, compactions, wasted reads; status 1 if one is exceeded.
+    Check(check::CheckArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
@@ -106,12 +113,32 @@ pub struct InputArgs {
     /// List every problem with file, line and byte offset, not only how many there were.
     #[arg(long, help_heading = "Problems")]
     pub problems: bool,
+    /// List every problem as an annotation that GitHub shows beside a run.
+    #[arg(long, conflicts_with = "quiet", help_heading = "Problems")]
+    pub annotate: bool,
     /// End with status 3 if any input was lost or skipped.
     #[arg(long, help_heading = "Problems")]
     pub strict: bool,
     /// No progress bar and no summary on standard error.
     #[arg(long, short, help_heading = "Problems")]
     pub quiet: bool,
+}
+
+/// Which times count.
+#[derive(Debug, Args)]
+pub struct TimeArgs {
+    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub since: Option<String>,
+    /// Only what was written before the end of this date, or before this time.
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub until: Option<String>,
+    /// Only the last days that the logs tell of: the day of the newest record, and those before it.
+    #[arg(long, value_name = "DAYS", conflicts_with_all = ["since", "until"], value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Selection")]
+    pub last: Option<u32>,
+    /// Time zone of days and dates, e.g. `Europe/Zurich`.
+    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
+    pub timezone: String,
 }
 
 /// How results are written.
@@ -146,6 +173,36 @@ impl OutputArgs {
     }
 }
 
+/// Arguments of `overview`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+`backcast` alone is the same, for your own sessions. Days count back from the newest record of the logs, not from today.
+
+Examples:
+  backcast                     your own sessions
+  backcast overview corpus     those of a folder")]
+pub struct OverviewArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Time zone of days.
+    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
+    pub timezone: String,
+    /// Price table to use instead of the built-in one (JSON).
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub prices: Option<PathBuf>,
+    /// How it is written.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub format: memory::Shape,
+}
+
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -159,6 +216,7 @@ difference between two recorded windows, or estimated; the shares are shown.
 Examples:
   backcast stats                              your own sessions
   backcast stats --by day --since 2026-11-01  cost by day
+  backcast stats --by project --last 30       the last 30 days by project
   backcast stats corpus --by tool             which tools fill the window
   backcast stats logs/ -f json -o usage.json  everything, for other programs")]
 pub struct StatsArgs {
@@ -168,15 +226,9 @@ pub struct StatsArgs {
     /// What rows are grouped by.
     #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = "Selection")]
     pub by: By,
-    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
-    #[arg(long, value_name = "TIME", help_heading = "Selection")]
-    pub since: Option<String>,
-    /// Only what was written before the end of this date, or before this time.
-    #[arg(long, value_name = "TIME", help_heading = "Selection")]
-    pub until: Option<String>,
-    /// Time zone of days and dates, e.g. `Europe/Zurich`.
-    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
-    pub timezone: String,
+    /// Which times.
+    #[command(flatten)]
+    pub times: TimeArgs,
     /// Show sub-agents in rows of their own.
     #[arg(long, help_heading = "Selection")]
     pub subagents: bool,

@@ -60,6 +60,8 @@ pub enum CheckShape {
     Json,
     /// Annotations for GitHub
     Github,
+    /// JUnit XML, a test a file
+    Junit,
 }
 
 /// Arguments of `memory recall`.

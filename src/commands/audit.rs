@@ -78,16 +78,16 @@ pub fn run(args: &AuditArgs) -> Result<Ending> {
 }
 
 /// What a user set that bears on the threshold.
-struct Chosen {
+pub(super) struct Chosen {
     /// Policies with it.
-    policies: Policies,
+    pub policies: Policies,
     /// Key, value, and where it comes from.
-    given: Vec<(&'static str, String, String)>,
+    pub given: Vec<(&'static str, String, String)>,
 }
 
 /// Parts what the client would do by itself from what the user set: only held against the former does the record show
 /// whether the latter took effect.
-fn part(policies: Policies) -> Result<(Policies, Option<Chosen>)> {
+pub(super) fn part(policies: Policies) -> Result<(Policies, Option<Chosen>)> {
     const KEYS: [&str; 4] = ["window.percent", "window.override", "switch.auto", "switch.compaction"];
     let default = Policy::default();
     let mut usual = policies.clone();

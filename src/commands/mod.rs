@@ -4,16 +4,19 @@
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
 mod audit;
+mod check;
 mod compare;
 mod config;
 #[cfg(test)]
 mod documented;
 mod memory;
+mod overview;
 mod policy;
 mod reading;
 mod replay;
 mod stats;
 mod synth;
+mod times;
 mod tune;
 mod validate;
 mod words;
@@ -37,7 +40,12 @@ pub enum Ending {
 
 /// Runs a command.
 pub fn run(cli: Cli) -> Result<Ending> {
-    match cli.command {
+    let Some(command) = cli.command else {
+        return overview::first_screen();
+    };
+    match command {
+        Command::Overview(args) => overview::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Replay(args) => replay::run(&args),

@@ -7,6 +7,7 @@ use crate::cli::InputArgs;
 use crate::input::bytes::Limits;
 use crate::input::discover::{Discovery, Found, discover};
 use crate::input::messages::{Message, Wanted};
+use crate::output::findings::annotations;
 use crate::pipeline::{Options, read_messages, with_threads};
 use crate::problem::{Kind, Problem};
 use anyhow::{Context, Result, bail};
@@ -192,7 +193,9 @@ pub fn problem_counts(problems: &[Problem]) -> BTreeMap<&'static str, u64> {
 
 /// Says on standard error what was wrong, and decides how the run ends.
 pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
-    if args.problems {
+    if args.annotate {
+        eprint!("{}", annotations(&problems.iter().map(Problem::told).collect::<Vec<_>>()));
+    } else if args.problems {
         for problem in problems {
             eprintln!("{problem}");
         }

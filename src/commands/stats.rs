@@ -2,26 +2,23 @@
 
 use super::Ending;
 use super::reading::{Reading, close, problem_counts, with_logs};
+use super::times::Times;
 use super::words::{dollars, grouped, percent, size_text};
 use super::writing::{emit, load_prices};
 use crate::cli::StatsArgs;
 use crate::metrics::cost::{PriceBook, PriceTable};
 use crate::metrics::quality::{self, Quality, quality};
-use crate::metrics::report::{Filter, Wanted};
+use crate::metrics::report::Wanted;
 use crate::metrics::summary::Summary;
 use crate::metrics::usage::{By, Counted, Row, Sums, columns, rows};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
 use crate::pipeline::summarise;
 use crate::problem::{Problem, ProblemRow};
-use crate::session::log::Time;
 use crate::tokens::calibrate::Origin;
 use crate::tokens::ledger::{Amount, CATEGORIES, Category, Ledger};
 use crate::tokens::ratios::RatioTable;
 use crate::tokens::reads::Reads;
-use anyhow::{Context, Result, anyhow, bail};
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
+use anyhow::Result;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -31,37 +28,16 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
 pub fn run(args: &StatsArgs) -> Result<Ending> {
-    let zone = match args.timezone.as_str() {
-        // Looking it up would mean listing all zones of the system.
-        "UTC" => TimeZone::UTC,
-        name => TimeZone::get(name).with_context(|| format!("--timezone {name}"))?,
-    };
-    let filter = Filter {
-        since: args
-            .since
-            .as_deref()
-            .map(|text| parse_moment(text, &zone, false))
-            .transpose()
-            .context("--since")?,
-        until: args
-            .until
-            .as_deref()
-            .map(|text| parse_moment(text, &zone, true))
-            .transpose()
-            .context("--until")?,
-    };
-    if let (Some(since), Some(until)) = (filter.since, filter.until)
-        && since >= until
-    {
-        bail!("--since must lie before --until");
-    }
+    let times = Times::new(&args.times)?;
     let prices = load_prices(args.prices.as_deref())?;
     let table = RatioTable::built_in();
-    let wanted = Wanted {
-        filter,
-        predictions: args.quality,
-    };
-    let stats = with_logs(&args.input, args.quality, |reading| Stats::new(reading, &wanted, table))?;
+    let stats = with_logs(&args.input, args.quality, |reading| {
+        let wanted = Wanted {
+            filter: times.filter(&reading),
+            predictions: args.quality,
+        };
+        Stats::new(reading, &wanted, table)
+    })?;
     let summary = &stats.summary;
     let view = View {
         stats: &stats,
@@ -70,7 +46,7 @@ pub fn run(args: &StatsArgs) -> Result<Ending> {
             &summary.counted,
             args.by,
             args.subagents,
-            &zone,
+            &times.zone,
             &prices,
         ),
         totals: stats.totals(&prices, false),
@@ -82,18 +58,6 @@ pub fn run(args: &StatsArgs) -> Result<Ending> {
     };
     emit(&args.out, |out, look| view.write(out, look))?;
     Ok(close(&args.input, &stats.problems))
-}
-
-/// A date or a time; as an end, a date means the end of its day.
-fn parse_moment(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
-    if let Ok(timestamp) = text.parse::<Timestamp>() {
-        return Ok(timestamp.as_millisecond());
-    }
-    let date = text
-        .parse::<Date>()
-        .map_err(|_| anyhow!("`{text}` is neither a date (2026-11-01) nor a time (2026-11-01T12:00:00Z)"))?;
-    let date = if is_end { date.checked_add(1.day())? } else { date };
-    Ok(date.to_zoned(zone.clone())?.timestamp().as_millisecond())
 }
 
 /// Everything that was found out.
@@ -646,21 +610,3 @@ pub(super) const TOOL_COLUMNS: &[Column<ToolRow>] = &[
         },
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments() {
-        let zone = TimeZone::get("Europe/Zurich").unwrap();
-        let check = |text: &str, is_end: bool, expected: &str| {
-            let moment = parse_moment(text, &zone, is_end).unwrap();
-            assert_eq!(Timestamp::from_millisecond(moment).unwrap().to_string(), expected);
-        };
-        check("2026-11-01", false, "2026-10-31T23:00:00Z");
-        check("2026-11-01", true, "2026-11-01T23:00:00Z");
-        check("2026-11-01T12:00:00Z", true, "2026-11-01T12:00:00Z");
-        assert!(parse_moment("yesterday", &zone, false).is_err());
-    }
-}

@@ -37,9 +37,27 @@ pub fn size_text(bytes: u64) -> String {
     }
 }
 
+/// A word as a shell takes it.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:@%+=~".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_for_a_shell() {
+        assert_eq!(shell_word("logs/a.jsonl"), "logs/a.jsonl");
+        assert_eq!(shell_word("my logs"), "'my logs'");
+        assert_eq!(shell_word("it's $(x)"), "'it'\\''s $(x)'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn numbers_for_people() {

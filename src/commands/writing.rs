@@ -26,18 +26,57 @@ pub fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Resul
     if args.format.is_binary() && is_terminal {
         bail!("{:?} is binary: name a file with --output", args.format);
     }
+    write(&mut out, look(is_terminal))?;
+    Ok(out.flush()?)
+}
+
+/// How standard output wants its tables.
+pub fn look(is_terminal: bool) -> Look {
     let width = if is_terminal {
         comfy_table::Table::new().width().map_or(80, usize::from)
     } else {
         80
     };
-    let colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    write(
-        &mut out,
-        Look {
-            width: width.clamp(40, 200),
-            colour,
-        },
-    )?;
-    Ok(out.flush()?)
+    Look {
+        width: width.clamp(40, 200),
+        colour: wants_colour(is_terminal, |name| std::env::var(name).ok()),
+    }
+}
+
+/// Whether to colour, by what terminals and people usually say: `NO_COLOR` has the last word, `CLICOLOR_FORCE` the one
+/// before; else only a terminal that can, and where `CLICOLOR` is not 0.
+fn wants_colour(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    if set("NO_COLOR").is_some() {
+        return false;
+    }
+    if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+        return true;
+    }
+    let is_able = set("TERM").is_none_or(|term| term != "dumb");
+    is_terminal && is_able && set("CLICOLOR").is_none_or(|value| value != "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_where_they_are_wanted() {
+        let check = |is_terminal: bool, set: &[(&str, &str)]| {
+            wants_colour(is_terminal, |name| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(check(true, &[]));
+        assert!(!check(false, &[]));
+        assert!(!check(true, &[("NO_COLOR", "1")]));
+        assert!(check(true, &[("NO_COLOR", "")]));
+        assert!(check(false, &[("CLICOLOR_FORCE", "1")]));
+        assert!(!check(false, &[("CLICOLOR_FORCE", "0")]));
+        assert!(!check(true, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+        assert!(!check(true, &[("CLICOLOR", "0")]));
+        assert!(!check(true, &[("TERM", "dumb")]));
+    }
 }

@@ -309,6 +309,20 @@ pub fn rows(
     rows
 }
 
+/// The windows of each session's main agent, call by call in the order of time; those on rewound branches are left out.
+pub fn courses(counted: &[Counted]) -> BTreeMap<u32, Vec<u64>> {
+    let mut timed = BTreeMap::<u32, Vec<(Time, u64)>>::new();
+    let is_main = |call: &Call| !call.is_progress && !call.is_sidechain && !call.is_rewound && !call.is_copied;
+    for Counted { session, call } in counted.iter().filter(|counted| is_main(&counted.call)) {
+        timed.entry(*session).or_default().push((call.time, call.window));
+    }
+    let course = |mut calls: Vec<(Time, u64)>| {
+        calls.sort_by_key(|(time, _)| *time);
+        calls.into_iter().map(|(_, window)| window).collect()
+    };
+    timed.into_iter().map(|(session, calls)| (session, course(calls))).collect()
+}
+
 /// What decides where a call goes and what it costs, in numbers of its session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Group {
@@ -380,7 +394,8 @@ fn project_of(session: &SessionReport, call: &Call) -> String {
     }
 }
 
-fn day_of(time: Time, zone: &TimeZone) -> String {
+/// The day of a time.
+pub fn day_of(time: Time, zone: &TimeZone) -> String {
     match Timestamp::from_millisecond(time) {
         Ok(timestamp) if time != NO_TIME => timestamp.to_zoned(zone.clone()).date().to_string(),
         _ => "(undated)".into(),

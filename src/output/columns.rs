@@ -6,6 +6,8 @@ use jiff::Timestamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Text,
+    /// Words that judge: coloured on a terminal that wants colours, see [`crate::output::Tone`].
+    Verdict,
     Count,
     Tokens,
     /// Millionths of a US dollar: money stays an integer until a person reads it.
@@ -24,7 +26,7 @@ impl Unit {
     /// The unit in words, for the documentation.
     pub fn label(self) -> &'static str {
         match self {
-            Unit::Text => "text",
+            Unit::Text | Unit::Verdict => "text",
             Unit::Count => "count",
             Unit::Tokens => "tokens",
             Unit::MicroUsd => "millionths of a US dollar",
@@ -38,7 +40,7 @@ impl Unit {
 
     pub(super) fn kind(self) -> Kind {
         match self {
-            Unit::Text => Kind::Text,
+            Unit::Text | Unit::Verdict => Kind::Text,
             Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Millis | Unit::Time => Kind::Int,
             Unit::Share | Unit::Ratio => Kind::Float,
             Unit::Flag => Kind::Flag,

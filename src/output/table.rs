@@ -9,16 +9,27 @@ use std::io::{self, Write};
 use comfy_table::{Attribute, Cell, CellAlignment, Table};
 
 use crate::output::columns::{Column, InTable, Unit};
-use crate::output::{Sheet, human};
+use crate::output::{Sheet, Tone, human};
 
 /// How the table is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     /// Terminal columns that no line exceeds.
     pub width: usize,
-    /// Bold header and dim rules. Whether the terminal and `NO_COLOR` want that is for the caller to find out;
-    /// nothing is coloured unless asked for here.
+    /// Bold header, dim rules, verdicts in the colour of what they say. Whether the terminal and `NO_COLOR` want that is
+    /// for the caller to find out; nothing is coloured unless asked for here.
     pub colour: bool,
+}
+
+impl Look {
+    /// Text in the colour of what it means, or as it is.
+    pub fn paint(self, tone: Tone, text: &str) -> String {
+        if self.colour {
+            format!("{}{text}\u{1b}[0m", tone.code())
+        } else {
+            text.to_owned()
+        }
+    }
 }
 
 impl Default for Look {
@@ -121,7 +132,7 @@ impl Lane {
     /// Numbers end where their digits compare; everything else begins where the eye does.
     fn alignment(&self) -> CellAlignment {
         match self.unit {
-            Unit::Text | Unit::Time | Unit::Flag => CellAlignment::Left,
+            Unit::Text | Unit::Verdict | Unit::Time | Unit::Flag => CellAlignment::Left,
             Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Share | Unit::Ratio | Unit::Millis => {
                 CellAlignment::Right
             }
@@ -171,9 +182,14 @@ fn draw(shown: &[(&Lane, usize)], rows: usize, colour: bool) -> String {
 
     let styled = |cell: Cell, attribute| if colour { cell.add_attribute(attribute) } else { cell };
     let line = |place: usize| {
-        shown
-            .iter()
-            .map(move |(lane, width)| Cell::new(shortened(&lane.cells[place], *width)))
+        shown.iter().map(move |(lane, width)| {
+            let text = &lane.cells[place];
+            let cell = Cell::new(shortened(text, *width));
+            match Tone::of(text).filter(|_| colour && place > 0 && lane.unit == Unit::Verdict) {
+                Some(tone) => cell.fg(tone.colour()),
+                None => cell,
+            }
+        })
     };
     let rule = || {
         shown
