@@ -58,7 +58,7 @@ pub enum Command {
     Memory(memory::MemoryArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
     Tune(TuneArgs),
-    /// Shows the policy in force.
+    /// Shows the policy in force, and the prices.
     Config(ConfigArgs),
     /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
     Synth(SynthArgs),
@@ -125,7 +125,7 @@ pub struct InputArgs {
 }
 
 /// Which times count.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct TimeArgs {
     /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
     #[arg(long, value_name = "TIME", help_heading = "Selection")]
@@ -284,7 +284,7 @@ A miss is an edit of lines that are no longer in the window. What one is worth o
 of prices at which the choice flips.
 
 Examples:
-  backcast tune --vary window.percent=40..100:10
+  backcast tune                                  thresholds from 40 to 100 % on your own sessions
   backcast tune logs/ --policy client-2.1.30 --vary window.percent=50..100:5 --vary micro.budget.on=true,false
   backcast tune logs/ --vary window.percent=30..100:1 --search halving --out reports/tune")]
 pub struct TuneArgs {
@@ -295,13 +295,18 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub policy: PolicyArgs,
     /// Values of a key to try: `key=a,b,c` or `key=lo..hi:step`; several are combined.
-    #[arg(long, required = true, value_name = "KEY=VALUES", help_heading = "Search")]
+    #[arg(
+        long,
+        default_value = "window.percent=40..100:10",
+        value_name = "KEY=VALUES",
+        help_heading = "Search"
+    )]
     pub vary: Vec<String>,
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
     pub search: crate::tune::search::Search,
     /// Policies of a random search.
-    #[arg(long, default_value_t = 100, value_name = "N", help_heading = "Search")]
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
     pub points: u64,
     /// Most policies of other searches.
     #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
@@ -313,7 +318,7 @@ pub struct TuneArgs {
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Search")]
     pub seed: u64,
     /// Parts that sessions are split into, to choose on some and test on others.
-    #[arg(long, default_value_t = 5, value_name = "N", help_heading = "Search")]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
     pub folds: usize,
     /// Resamples for intervals.
     #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Search")]
@@ -357,6 +362,8 @@ pub struct ConfigArgs {
 /// What `config` does.
 #[derive(Debug, Subcommand)]
 pub enum ConfigWhat {
+    /// Prints the built-in price table, to be completed and given to --prices.
+    Prices,
     /// Prints the policy that the options come to, as TOML that --policy reads.
     Show {
         /// Which policy.
@@ -489,8 +496,9 @@ neither way.
 
 Examples:
   backcast validate logs/                      how well the recorded client is modelled
-  backcast validate logs/ --explain 0cf3db51   the boundaries of one session, step by step
-  backcast validate logs/ -f json              everything, for other programs")]
+  backcast validate logs/ --explain 7ff477a9   the boundaries of one session, step by step
+  backcast validate logs/ -f json              everything, for other programs
+  backcast validate logs/ -f junit -o v.xml    a test a boundary, for CI systems")]
 pub struct ValidateArgs {
     /// Which logs.
     #[command(flatten)]
@@ -511,7 +519,7 @@ pub struct ValidateArgs {
     pub explain: Option<String>,
     /// How results are written.
     #[command(flatten)]
-    pub out: OutputArgs,
+    pub out: check::CheckOutputArgs,
 }
 
 /// Arguments of `synth`.

@@ -172,6 +172,11 @@ impl Corpus {
         (self.stored.iter().map(size).sum(), has_lines.then_some(lines))
     }
 
+    /// How many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.plan.sessions.len()
+    }
+
     /// All sessions together.
     pub fn summary(&self, table: &RatioTable, wanted: &Wanted, cache: Option<&Cache>) -> Summary {
         let (sessions, defects) = self.reports(table, wanted, cache);

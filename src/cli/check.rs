@@ -68,7 +68,8 @@ impl CheckOutputArgs {
     /// Where it goes.
     pub fn place(&self) -> OutputArgs {
         OutputArgs {
-            format: self.format.of_rows().unwrap_or_default(),
+            // What CI systems read is text as it is, like JSON.
+            format: self.format.of_rows().unwrap_or(Format::Json),
             output: self.output.clone(),
             force: self.force,
         }
@@ -167,7 +168,9 @@ pub fn parse_limits(text: &str) -> Result<Vec<(&'static Limit, f64)>, String> {
                 .iter()
                 .max_by(|a, b| strsim::jaro_winkler(name, a.name).total_cmp(&strsim::jaro_winkler(name, b.name)));
             let near = near.map_or("", |limit| limit.name);
-            return Err(format!("no limit is called `{name}`\n  hint: the nearest is `{near}`; `backcast check --all` shows all"));
+            return Err(format!(
+                "no limit is called `{name}`\n  hint: the nearest is `{near}`; `backcast check --all` shows all"
+            ));
         };
         let number = match value {
             toml::Value::Integer(number) => *number as f64,
@@ -187,7 +190,10 @@ mod tests {
     #[test]
     fn limits_of_a_file() {
         let found = parse_limits("max-cost = 5\nmin-cache-share = 0.8 # of all input\n").unwrap();
-        let found = found.into_iter().map(|(limit, value)| (limit.name, value)).collect::<Vec<_>>();
+        let found = found
+            .into_iter()
+            .map(|(limit, value)| (limit.name, value))
+            .collect::<Vec<_>>();
         assert_eq!(found, [("max-cost", 5.0), ("min-cache-share", 0.8)]);
         for (wrong, why) in [
             ("max-costs = 5", "the nearest is `max-cost`"),

@@ -5,7 +5,7 @@ mod rows;
 use super::Ending;
 use super::policy::resolve;
 use super::reading::{close, problem_counts, with_logs};
-use super::words::grouped;
+use super::words::{count, count_of, grouped};
 use super::writing::{emit, load_prices};
 use crate::cli::AuditArgs;
 use crate::output::{Column, Format, Look, Sheet, Unit, Value, for_people};
@@ -37,7 +37,9 @@ pub fn run(args: &AuditArgs) -> Result<Ending> {
     let table = RatioTable::built_in();
     let (sessions, problems) = with_logs(&args.input, false, |reading| {
         let corpus = Corpus::read(reading.logs, &reading.options);
+        let bar = reading.work_bar(&corpus);
         let (sessions, defects) = corpus.map_sessions(|id, parts| {
+            bar.inc(1);
             let session = Session::new(id, parts);
             let mut audited = Audited::default();
             for chain in &thread(&session).chains {
@@ -518,12 +520,4 @@ fn thousands(tokens: impl Into<Value>) -> String {
 
 fn duration(millis: u64) -> String {
     for_people(Unit::Millis, &millis.into())
-}
-
-fn count(number: u64, noun: &str) -> String {
-    count_of(number, noun, &format!("{noun}s"))
-}
-
-fn count_of(number: u64, one: &str, several: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { several })
 }

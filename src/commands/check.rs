@@ -44,7 +44,11 @@ pub fn run(args: &CheckArgs) -> Result<Ending> {
     let wanted = wanted(args, &limits, setting.is_some())?;
     let prices = load_prices(args.policy.prices.as_deref())?;
     let look_for = LookFor {
-        needs: wanted.iter().map(|(limit, _)| limit.needs).max().unwrap_or(Needs::Usage),
+        needs: wanted
+            .iter()
+            .map(|(limit, _)| limit.needs)
+            .max()
+            .unwrap_or(Needs::Usage),
         usual: &usual,
         setting: setting.as_ref(),
         prices: &prices,
@@ -103,8 +107,15 @@ fn wanted(args: &CheckArgs, limits: &budget::Set, has_setting: bool) -> Result<S
     if !args.all {
         return Ok(limits.iter().map(|&(limit, value)| (limit, Some(value))).collect());
     }
-    let value = |name: &str| limits.iter().find(|(limit, _)| limit.name == name).map(|(_, value)| *value);
-    let shown = LIMITS.iter().filter(|limit| has_setting || limit.needs != Needs::Setting);
+    let value = |name: &str| {
+        limits
+            .iter()
+            .find(|(limit, _)| limit.name == name)
+            .map(|(_, value)| *value)
+    };
+    let shown = LIMITS
+        .iter()
+        .filter(|limit| has_setting || limit.needs != Needs::Setting);
     Ok(shown.map(|limit| (limit, value(limit.name))).collect())
 }
 
@@ -130,7 +141,11 @@ impl LookFor<'_> {
         } else {
             let corpus = Corpus::read(reading.logs, &reading.options);
             // A session that cannot be worked on is named by the summary already.
-            (deep, _) = corpus.map_sessions(|id, parts| self.session(id, parts, filter));
+            let bar = reading.work_bar(&corpus);
+            (deep, _) = corpus.map_sessions(|id, parts| {
+                bar.inc(1);
+                self.session(id, parts, filter)
+            });
             corpus.summary(table, &wanted, reading.options.cache)
         };
         let mut problems = std::mem::take(&mut summary.problems);
@@ -139,12 +154,17 @@ impl LookFor<'_> {
         let mut facts = self.usage(&summary);
         for found in deep {
             facts.boundaries.extend(found.boundaries);
-            facts.without_effect.extend(found.is_without_effect.then(|| found.id.clone()));
+            facts
+                .without_effect
+                .extend(found.is_without_effect.then(|| found.id.clone()));
             if found.cache_misses > 0 {
                 facts.cache_misses.push((found.id, found.cache_misses));
             }
         }
-        facts.problems = problems.iter().map(|problem| (problem.kind.is_loss(), place(problem))).collect();
+        facts.problems = problems
+            .iter()
+            .map(|problem| (problem.kind.is_loss(), place(problem)))
+            .collect();
         (facts, problems)
     }
 

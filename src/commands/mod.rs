@@ -25,6 +25,7 @@ mod writing;
 use crate::cli::{Cli, Command};
 use anyhow::Result;
 use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue};
 use std::io::{self, Write};
 
 /// How a command ended, if nothing went wrong.
@@ -73,6 +74,20 @@ fn print(bytes: &[u8]) -> Result<Ending> {
     out.write_all(bytes)?;
     out.flush()?;
     Ok(Ending::Done)
+}
+
+/// The next step after a command line that makes no sense, where one is plain.
+pub fn hint(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let is_path = std::path::Path::new(word).exists();
+    is_path.then(|| {
+        format!(
+            "  hint: {word} is a path: backcast overview {}",
+            words::shell_word(word)
+        )
+    })
 }
 
 /// Whether an error only means that nobody reads the output any more.

@@ -4,17 +4,15 @@
 use super::Ending;
 use super::reading::{close, problem_counts, with_logs};
 use super::times::{days_before, zone};
-use super::words::{grouped, percent, shell_word, size_text};
+use super::words::{count, grouped, percent, shell_word, size_text};
 use super::writing::{emit, load_prices};
 use crate::cli::memory::Shape;
 use crate::cli::{Cli, Command, OutputArgs, OverviewArgs};
 use crate::metrics::cost::{PriceTable, micro_usd};
-use crate::metrics::report::Wanted;
+use crate::metrics::report::{Boundaries, SessionReport, Wanted};
 use crate::metrics::summary::Summary;
 use crate::metrics::usage::{self, By, Counted, Row, Sums, courses};
-use crate::output::{
-    Column, Format, InTable, Look, Sheet, Tone, Unit, bar, column, for_people, sparkline, time_text,
-};
+use crate::output::{Column, Format, InTable, Look, Sheet, Tone, Unit, bar, column, for_people, sparkline, time_text};
 use crate::pipeline::summarise;
 use crate::problem::Problem;
 use crate::session::log::{NO_TIME, Time};
@@ -79,25 +77,47 @@ struct Period {
 
 /// Cells that no format but the table has need no meaning.
 const PERIODS: &[Column<Period>] = &[
-    column("period", "Spent", Unit::Text, InTable::Always, "Stretch of time.", |row| {
-        row.name.as_str().into()
-    }),
-    column("sessions", "Sessions", Unit::Count, InTable::Always, "Sessions with calls.", |row| {
-        row.sessions.into()
-    }),
+    column(
+        "period",
+        "Spent",
+        Unit::Text,
+        InTable::Always,
+        "Stretch of time.",
+        |row| row.name.as_str().into(),
+    ),
+    column(
+        "sessions",
+        "Sessions",
+        Unit::Count,
+        InTable::Always,
+        "Sessions with calls.",
+        |row| row.sessions.into(),
+    ),
     column("calls", "Calls", Unit::Count, InTable::Always, "API calls.", |row| {
         row.sums.responses.into()
     }),
     column("input", "Sent", Unit::Tokens, InTable::Always, "Input tokens.", |row| {
         sent(&row.sums).into()
     }),
-    column("cached", "Cached", Unit::Share, InTable::Always, "Read from the cache.", |row| {
-        let sent = sent(&row.sums);
-        (sent > 0).then(|| row.sums.cache_read as f64 / sent as f64).into()
-    }),
-    column("output", "Output", Unit::Tokens, InTable::Always, "Output tokens.", |row| {
-        row.sums.output.into()
-    }),
+    column(
+        "cached",
+        "Cached",
+        Unit::Share,
+        InTable::Always,
+        "Read from the cache.",
+        |row| {
+            let sent = sent(&row.sums);
+            (sent > 0).then(|| row.sums.cache_read as f64 / sent as f64).into()
+        },
+    ),
+    column(
+        "output",
+        "Output",
+        Unit::Tokens,
+        InTable::Always,
+        "Output tokens.",
+        |row| row.sums.output.into(),
+    ),
     column("cost", "Cost", Unit::MicroUsd, InTable::Always, "Cost.", |row| {
         row.sums.cost_micro_usd().into()
     }),
@@ -123,15 +143,25 @@ const FILLED: &[Column<Filled>] = &[
         "Category.",
         |row| row.name.as_str().into(),
     ),
-    column("share", "Share", Unit::Share, InTable::Always, "Share of all tokens.", |row| {
-        row.share.into()
-    }),
+    column(
+        "share",
+        "Share",
+        Unit::Share,
+        InTable::Always,
+        "Share of all tokens.",
+        |row| row.share.into(),
+    ),
     column("bar", "", Unit::Text, InTable::Always, "The share, drawn.", |row| {
         bar(row.share, 20).into()
     }),
-    column("most", "Most of it", Unit::Text, InTable::IfRoom, "Tools or kinds.", |row| {
-        row.most.as_str().into()
-    }),
+    column(
+        "most",
+        "Most of it",
+        Unit::Text,
+        InTable::IfRoom,
+        "Tools or kinds.",
+        |row| row.most.as_str().into(),
+    ),
 ];
 
 /// A session.
@@ -145,18 +175,44 @@ struct Costly {
 }
 
 const COSTLY: &[Column<Costly>] = &[
-    column("session", "Costliest", Unit::Text, InTable::Always, "Session id.", |row| {
-        row.session.chars().take(8).collect::<String>().into()
+    column(
+        "session",
+        "Costliest",
+        Unit::Text,
+        InTable::Always,
+        "Session id.",
+        |row| row.session.chars().take(8).collect::<String>().into(),
+    ),
+    column(
+        "project",
+        "Project",
+        Unit::Text,
+        InTable::IfRoom,
+        "Working directory.",
+        |row| row.project.as_str().into(),
+    ),
+    column("calls", "Calls", Unit::Count, InTable::Always, "API calls.", |row| {
+        row.calls.into()
     }),
-    column("project", "Project", Unit::Text, InTable::IfRoom, "Working directory.", |row| {
-        row.project.as_str().into()
+    column(
+        "peak",
+        "Peak",
+        Unit::Tokens,
+        InTable::Always,
+        "Largest window.",
+        |row| row.peak.into(),
+    ),
+    column("cost", "Cost", Unit::MicroUsd, InTable::Always, "Cost.", |row| {
+        row.cost.into()
     }),
-    column("calls", "Calls", Unit::Count, InTable::Always, "API calls.", |row| row.calls.into()),
-    column("peak", "Peak", Unit::Tokens, InTable::Always, "Largest window.", |row| row.peak.into()),
-    column("cost", "Cost", Unit::MicroUsd, InTable::Always, "Cost.", |row| row.cost.into()),
-    column("window", "Window, call by call", Unit::Text, InTable::Always, "Its course.", |row| {
-        sparkline(&row.course, 20).into()
-    }),
+    column(
+        "window",
+        "Window, call by call",
+        Unit::Text,
+        InTable::Always,
+        "Its course.",
+        |row| sparkline(&row.course, 20).into(),
+    ),
 ];
 
 /// What is shown.
@@ -183,7 +239,10 @@ impl<'a> Overview<'a> {
         prices: &PriceTable,
     ) -> Overview<'a> {
         let calls = summary.counted.iter().filter(|counted| !counted.call.is_progress);
-        let newest = calls.map(|counted| counted.call.time).filter(|time| *time != NO_TIME).max();
+        let newest = calls
+            .map(|counted| counted.call.time)
+            .filter(|time| *time != NO_TIME)
+            .max();
         let sessions = usage::rows(&summary.sessions, &summary.counted, By::Session, false, zone, prices);
         let by_day = usage::rows(&summary.sessions, &summary.counted, By::Day, false, zone, prices);
         Overview {
@@ -226,19 +285,25 @@ impl<'a> Overview<'a> {
         self.write_doubts(out, look)?;
         writeln!(out, "\n{}", look.paint(Tone::Strong, "Next"))?;
         let next = self.next();
-        let widest = next.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
+        let widest = next
+            .iter()
+            .map(|(command, _)| command.chars().count())
+            .max()
+            .unwrap_or(0);
+        let has_room = next.iter().all(|(_, about)| widest + about.len() + 4 <= look.width);
         for (command, about) in next {
-            // A long path pushes the explanation to a line of its own.
-            if widest + about.len() + 4 <= 80 {
-                writeln!(out, "  {command:<widest$}  {}", look.paint(Tone::Faint, about))?;
+            let about = look.paint(Tone::Faint, about);
+            // Long paths push the explanations to lines of their own.
+            if has_room {
+                writeln!(out, "  {command:<widest$}  {about}")?;
             } else {
-                writeln!(out, "  {command}\n      {}", look.paint(Tone::Faint, about))?;
+                writeln!(out, "  {command}\n      {about}")?;
             }
         }
         Ok(())
     }
 
-    fn active(&self) -> impl Iterator<Item = &crate::metrics::report::SessionReport> {
+    fn active(&self) -> impl Iterator<Item = &SessionReport> {
         self.summary.sessions.iter().filter(|session| session.times.is_some())
     }
 
@@ -272,13 +337,10 @@ impl<'a> Overview<'a> {
 
     fn write_compactions(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
         writeln!(out, "{}", look.paint(Tone::Strong, "When sessions compact"))?;
-        let count = |of: fn(&crate::metrics::report::Boundaries) -> u64| {
-            self.active().map(|session| of(&session.boundaries)).sum::<u64>()
-        };
         let (auto, manual, micro) = (
-            count(|it| it.auto),
-            count(|it| it.manual),
-            count(|it| it.micro),
+            self.boundaries(|it| it.auto),
+            self.boundaries(|it| it.manual),
+            self.boundaries(|it| it.micro),
         );
         let compacted = self
             .active()
@@ -287,40 +349,43 @@ impl<'a> Overview<'a> {
         let sessions = self.active().count() as u64;
         if compacted == 0 {
             let peak = self.active().map(|session| session.occupancy.peak).max().unwrap_or(0);
-            return writeln!(
-                out,
-                "None of them did; the largest window was {} tokens.",
-                tokens(peak)
-            );
+            return writeln!(out, "None of them did; the largest window was {} tokens.", tokens(peak));
         }
-        let cleared = if micro > 0 {
-            format!(", {} times old results were cleared", grouped(micro))
-        } else {
-            String::new()
-        };
         writeln!(
             out,
-            "{} of {} sessions ({}): {} times by themselves, {} by hand{cleared}.",
+            "{} of {} ({}): {} automatic, {} by hand{}.",
             grouped(compacted),
-            grouped(sessions),
+            count(sessions, "session"),
             percent(compacted, sessions),
             grouped(auto),
-            grouped(manual)
+            grouped(manual),
+            if micro > 0 {
+                format!("; old results cleared {}", count(micro, "time"))
+            } else {
+                String::new()
+            }
         )?;
         if let Some(peak) = self.median_peak() {
             writeln!(
                 out,
-                "Those that did so by themselves had a window of {} at its peak, in the median.",
+                "Where it was automatic, the window had reached {} in the median.",
                 tokens(peak)
             )?;
         }
         Ok(())
     }
 
+    fn boundaries(&self, of: fn(&Boundaries) -> u64) -> u64 {
+        self.active().map(|session| of(&session.boundaries)).sum()
+    }
+
     /// Of the sessions that were compacted automatically.
     fn median_peak(&self) -> Option<u64> {
         let compacted = self.active().filter(|session| session.boundaries.auto > 0);
-        let mut peaks = compacted.map(|session| session.occupancy.peak).filter(|peak| *peak > 0).collect::<Vec<_>>();
+        let mut peaks = compacted
+            .map(|session| session.occupancy.peak)
+            .filter(|peak| *peak > 0)
+            .collect::<Vec<_>>();
         peaks.sort_unstable();
         peaks.get(peaks.len() / 2).copied()
     }
@@ -329,13 +394,17 @@ impl<'a> Overview<'a> {
     fn write_doubts(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
         let all = self.periods.last().map_or(0, |period| period.sums.unpriced);
         if all > 0 {
-            let text = format!("No price is known for {} calls, so their cost is missing.", grouped(all));
+            let text = format!(
+                "No price is known for {}: `backcast stats --by model` names them.",
+                count(all, "call")
+            );
             writeln!(out, "\n{}", look.paint(Tone::Doubtful, &text))?;
         }
         let lost = self.problems.iter().filter(|problem| problem.kind.is_loss()).count() as u64;
         if lost > 0 {
-            let text = format!("{} lines or files could not be read; --problems lists them.", grouped(lost));
-            writeln!(out, "{}{}", if all > 0 { "" } else { "\n" }, look.paint(Tone::Doubtful, &text))?;
+            let text = format!("Input was lost in {}; --problems lists them.", count(lost, "place"));
+            let gap = if all > 0 { "" } else { "\n" };
+            writeln!(out, "{gap}{}", look.paint(Tone::Doubtful, &text))?;
         }
         Ok(())
     }
@@ -351,14 +420,14 @@ impl<'a> Overview<'a> {
         let first = if compacts {
             (format!("backcast audit{paths}"), "when and why sessions compact")
         } else {
-            (format!("backcast stats{paths} --by tool"), "which tools fill the window")
+            (
+                format!("backcast stats{paths} --by tool"),
+                "which tools fill the window",
+            )
         };
         [
             first,
-            (
-                format!("backcast tune{paths} --vary window.percent=40..100:10"),
-                "which threshold to set",
-            ),
+            (format!("backcast tune{paths}"), "which threshold to set, with evidence"),
             (
                 format!("backcast memory extract{paths} --dry-run"),
                 "what to remember for later sessions",
@@ -372,9 +441,6 @@ impl<'a> Overview<'a> {
             sums.insert("period".into(), period.name.as_str().into());
             sums.insert("sessions".into(), period.sessions.into());
             sums
-        };
-        let boundaries = |of: fn(&crate::metrics::report::Boundaries) -> u64| {
-            self.active().map(|session| of(&session.boundaries)).sum::<u64>()
         };
         let document = json!({
             "schema_version": SCHEMA_VERSION,
@@ -390,9 +456,9 @@ impl<'a> Overview<'a> {
             "window_shares": self.filled.iter().map(|row| (row.name.replace(' ', "_"), json!(row.share))).collect::<serde_json::Map<_, _>>(),
             "compactions": {
                 "sessions": self.active().filter(|session| session.boundaries.auto + session.boundaries.manual > 0).count(),
-                "automatic": boundaries(|it| it.auto),
-                "manual": boundaries(|it| it.manual),
-                "micro": boundaries(|it| it.micro),
+                "automatic": self.boundaries(|it| it.auto),
+                "manual": self.boundaries(|it| it.manual),
+                "micro": self.boundaries(|it| it.micro),
                 "median_peak": self.median_peak(),
             },
             "costliest": self.costly.iter().map(|row| json!({
@@ -427,7 +493,9 @@ fn sheet<'a, R>(columns: &'a [Column<R>], rows: &'a [R]) -> Sheet<'a, R> {
 fn periods(by_day: &[Row], newest: Option<Time>, zone: &TimeZone) -> Vec<Period> {
     let all = [("last 7 days", Some(7)), ("last 30 days", Some(30)), ("all", None)];
     let period = |(name, days): (&str, Option<u32>)| {
-        let first = days.and_then(|days| days_before(newest?, days, zone)).map(|time| usage::day_of(time, zone));
+        let first = days
+            .and_then(|days| days_before(newest?, days, zone))
+            .map(|time| usage::day_of(time, zone));
         // Days are written so that they sort; what has no day belongs to everything alone.
         let rows = by_day.iter().filter(|row| match (&first, days) {
             (_, None) => true,
@@ -470,7 +538,8 @@ fn filled(summary: &Summary) -> Vec<Filled> {
             .map(|((_, name), amount)| (amount.tokens(), name))
             .collect::<Vec<_>>();
         named.sort_by_key(|(tokens, name)| (Reverse(*tokens), *name));
-        let texts = named.iter().take(2).map(|(tokens, name)| format!("{name} {:.0} %", 100.0 * share(*tokens)));
+        let shown = named.iter().filter(|(tokens, _)| share(*tokens) >= 0.01).take(2);
+        let texts = shown.map(|(tokens, name)| format!("{name} {:.0} %", 100.0 * share(*tokens)));
         texts.collect::<Vec<_>>().join(", ")
     };
     let mut rows = CATEGORIES

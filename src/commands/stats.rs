@@ -3,14 +3,14 @@
 use super::Ending;
 use super::reading::{Reading, close, problem_counts, with_logs};
 use super::times::Times;
-use super::words::{dollars, grouped, percent, size_text};
+use super::words::{count, dollars, grouped, percent, size_text};
 use super::writing::{emit, load_prices};
 use crate::cli::StatsArgs;
 use crate::metrics::cost::{PriceBook, PriceTable};
 use crate::metrics::quality::{self, Quality, quality};
 use crate::metrics::report::Wanted;
 use crate::metrics::summary::Summary;
-use crate::metrics::usage::{By, Counted, Row, Sums, columns, rows};
+use crate::metrics::usage::{By, Counted, Row, Sums, columns, courses, on_screen, rows};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
 use crate::pipeline::summarise;
 use crate::problem::{Problem, ProblemRow};
@@ -216,7 +216,7 @@ impl View<'_> {
 
     /// The table of rows, cut to the costliest.
     fn write_usage(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
-        let columns = columns(self.args.by, self.args.subagents);
+        let columns = on_screen(self.args.by, self.args.subagents);
         let total = Row::total(&self.rows);
         let top = if self.args.top == 0 {
             self.rows.len()
@@ -228,7 +228,18 @@ impl View<'_> {
         order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
         order.truncate(top);
         order.sort_unstable();
-        let shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
+        let mut shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
+        if self.args.by == By::Session {
+            let mut courses = courses(&self.stats.summary.counted);
+            // Sub-agents that are shown apart have windows of their own.
+            for row in shown
+                .iter_mut()
+                .filter(|row| row.agent.as_ref().is_none_or(String::is_empty))
+            {
+                let course = row.sessions.first().and_then(|session| courses.remove(session));
+                row.course = course.unwrap_or_default();
+            }
+        }
         usage_sheet(&columns, &shown, Some(&total)).write(Format::Table, look, out)?;
         if shown.len() < self.rows.len() {
             writeln!(
@@ -291,8 +302,8 @@ impl View<'_> {
             let models = self.unknown.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
             writeln!(
                 out,
-                "No price is known for {models}\n  (calls: {}; --prices FILE takes a table that has one).",
-                self.totals.unpriced
+                "No price is known for {models} ({}).\n  `backcast config prices` prints the table; --prices takes one that has more.",
+                count(self.totals.unpriced, "call")
             )?;
         }
         Ok(())

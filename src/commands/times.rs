@@ -25,9 +25,7 @@ impl Times {
         let zone = zone(&args.timezone)?;
         let moment = |text: &Option<String>, is_end: bool| {
             let moment = text.as_deref().map(|text| parse_moment(text, &zone, is_end));
-            moment
-                .transpose()
-                .context(if is_end { "--until" } else { "--since" })
+            moment.transpose().context(if is_end { "--until" } else { "--since" })
         };
         let range = Filter {
             since: moment(&args.since, false)?,
@@ -55,7 +53,11 @@ impl Times {
             RatioTable::built_in(),
             &Wanted::default(),
         );
-        let newest = summary.sessions.iter().filter_map(|session| session.times).map(|times| times.1);
+        let newest = summary
+            .sessions
+            .iter()
+            .filter_map(|session| session.times)
+            .map(|times| times.1);
         Filter {
             since: newest.max().and_then(|newest| days_before(newest, days, &self.zone)),
             until: None,
@@ -68,8 +70,8 @@ pub fn zone(name: &str) -> Result<TimeZone> {
     match name {
         // Looking it up would mean listing all zones of the system.
         "UTC" => Ok(TimeZone::UTC),
-        name => TimeZone::get(name).with_context(|| {
-            format!("--timezone {name}\n  hint: names are like `Europe/Zurich` or `America/New_York`")
+        name => TimeZone::get(name).map_err(|cause| {
+            anyhow!("--timezone {name}: {cause}\n  hint: names are like `Europe/Zurich` or `America/New_York`")
         }),
     }
 }

@@ -13,6 +13,16 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A number of things.
+pub fn count(number: u64, noun: &str) -> String {
+    count_of(number, noun, &format!("{noun}s"))
+}
+
+/// A number of things whose plural is not made with an s.
+pub fn count_of(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { several })
+}
+
 /// A share of a whole.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {

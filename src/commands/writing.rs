@@ -2,7 +2,7 @@
 
 use crate::cli::OutputArgs;
 use crate::metrics::cost::PriceTable;
-use crate::output::{Look, atomic};
+use crate::output::{Format, Look, atomic, folded};
 use anyhow::{Context, Result, bail};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -18,20 +18,36 @@ pub fn load_prices(path: Option<&Path>) -> Result<PriceTable> {
 
 /// Writes to the file or to standard output.
 pub fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Result<()>) -> Result<()> {
+    let fitted = |out: &mut dyn Write, look: Look| {
+        if args.format != Format::Table {
+            return write(out, look);
+        }
+        // Tables fit as they are; sentences between them may not.
+        let mut text = Vec::new();
+        write(&mut text, look)?;
+        out.write_all(folded(&String::from_utf8_lossy(&text), look.width).as_bytes())
+    };
     if let Some(path) = &args.output {
-        return Ok(atomic::write_with(path, args.force, |out| write(out, Look::default()))?);
+        return Ok(atomic::write_with(path, args.force, |out| {
+            fitted(out, Look::default())
+        })?);
     }
     let mut out = io::stdout().lock();
     let is_terminal = out.is_terminal();
     if args.format.is_binary() && is_terminal {
         bail!("{:?} is binary: name a file with --output", args.format);
     }
-    write(&mut out, look(is_terminal))?;
+    fitted(&mut out, look(is_terminal))?;
     Ok(out.flush()?)
 }
 
+/// Text for standard output, folded to its width.
+pub fn for_people(text: &str) -> String {
+    folded(text, look(io::stdout().is_terminal()).width)
+}
+
 /// How standard output wants its tables.
-pub fn look(is_terminal: bool) -> Look {
+fn look(is_terminal: bool) -> Look {
     let width = if is_terminal {
         comfy_table::Table::new().width().map_or(80, usize::from)
     } else {

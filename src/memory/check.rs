@@ -225,7 +225,8 @@ pub fn cases(snapshot: &Snapshot, findings: &[Finding]) -> Vec<output::Case> {
         .collect::<BTreeSet<_>>();
     let case = |file: &str| {
         let faults = findings.iter().filter(|finding| finding.file == file);
-        let lines = faults.map(|finding| format!("line {}: {}: {}", finding.line, finding.fault.name(), finding.message));
+        let lines =
+            faults.map(|finding| format!("line {}: {}: {}", finding.line, finding.fault.name(), finding.message));
         let lines = lines.collect::<Vec<_>>();
         output::Case {
             name: file.to_owned(),

@@ -210,7 +210,10 @@ pub const LIMITS: &[Limit] = &[
         Needs::Usage,
         "Cost of the costliest session, its sub-agents included.",
         |facts| {
-            let worst = facts.sessions.iter().max_by_key(|session| (session.cost, Reverse(&session.id)));
+            let worst = facts
+                .sessions
+                .iter()
+                .max_by_key(|session| (session.cost, Reverse(&session.id)));
             worst.map_or((None, None), |worst| {
                 (Some(dollars(worst.cost)), Some(Place::named(&worst.id)))
             })
@@ -264,7 +267,10 @@ pub const LIMITS: &[Limit] = &[
         Needs::Usage,
         "Largest window of any session's main chain.",
         |facts| {
-            let worst = facts.sessions.iter().max_by_key(|session| (session.peak, Reverse(&session.id)));
+            let worst = facts
+                .sessions
+                .iter()
+                .max_by_key(|session| (session.peak, Reverse(&session.id)));
             worst.map_or((None, None), |worst| {
                 (Some(worst.peak as f64), Some(Place::named(&worst.id)))
             })
@@ -324,7 +330,10 @@ pub const LIMITS: &[Limit] = &[
         Needs::Boundaries,
         "Calls that missed the prompt cache for no reason that the log shows.",
         |facts| {
-            let worst = facts.cache_misses.iter().max_by_key(|(id, count)| (*count, Reverse(id)));
+            let worst = facts
+                .cache_misses
+                .iter()
+                .max_by_key(|(id, count)| (*count, Reverse(id)));
             let total = facts.cache_misses.iter().map(|(_, count)| count).sum::<u64>();
             (Some(total as f64), worst.map(|(id, _)| Place::named(id)))
         },
@@ -390,7 +399,12 @@ pub type Set = Vec<(&'static Limit, f64)>;
 
 /// Puts limits in order. A limited cost is only known if every call has a price.
 pub fn complete(given: &[(&'static Limit, f64)]) -> Set {
-    let value = |name: &str| given.iter().find(|(limit, _)| limit.name == name).map(|(_, value)| *value);
+    let value = |name: &str| {
+        given
+            .iter()
+            .find(|(limit, _)| limit.name == name)
+            .map(|(_, value)| *value)
+    };
     let limits_cost = given.iter().any(|(limit, _)| limit.measure == Measure::Usd);
     let set = |limit: &'static Limit| {
         let implied = (limit.name == UNPRICED && limits_cost).then_some(0.0);
@@ -467,23 +481,32 @@ impl Row {
             Measure::Count => format!(", for instance in {}", place.name),
             _ => format!(", in {}", place.name),
         });
-        let about = self.limit.about.split_once(['.', ':']).map_or(self.limit.about, |(first, _)| first);
+        let about = self
+            .limit
+            .about
+            .split_once(['.', ':'])
+            .map_or(self.limit.about, |(first, _)| first);
         let bound = match self.limit.bound {
             Bound::Most => "at most",
             Bound::Least => "at least",
         };
-        let allowed = self
-            .allowed
-            .map_or(String::new(), |allowed| format!(", allowed {bound} {}", self.limit.measure.text(allowed)));
+        let allowed = self.allowed.map_or(String::new(), |allowed| {
+            format!(", allowed {bound} {}", self.limit.measure.text(allowed))
+        });
         format!("{about}: {}{place}{allowed}", text(self.measured))
     }
 }
 
 /// Columns for other programs.
 pub const COLUMNS: &[Column<Row>] = &[
-    column("limit", "Limit", Unit::Text, InTable::Always, "Name of the limit.", |row| {
-        row.limit.name.into()
-    }),
+    column(
+        "limit",
+        "Limit",
+        Unit::Text,
+        InTable::Always,
+        "Name of the limit.",
+        |row| row.limit.name.into(),
+    ),
     column(
         "unit",
         "Unit",
@@ -524,39 +547,76 @@ pub const COLUMNS: &[Column<Row>] = &[
         "Session, day or file where it is worst, or the first one that counts.",
         |row| place(row).map(|place| place.name.clone()).into(),
     ),
-    column("path", "Path", Unit::Text, InTable::Never, "Log that it is in.", |row| {
-        place(row).and_then(|place| Some(place.line.as_ref()?.0.clone())).into()
-    }),
+    column(
+        "path",
+        "Path",
+        Unit::Text,
+        InTable::Never,
+        "Log that it is in.",
+        |row| place(row).and_then(|place| Some(place.line.as_ref()?.0.clone())).into(),
+    ),
     column("line", "Line", Unit::Count, InTable::Never, "Line of the log.", |row| {
         place(row).and_then(|place| Some(place.line.as_ref()?.1)).into()
     }),
-    column("about", "Meaning", Unit::Text, InTable::Never, "What is measured.", |row| {
-        row.limit.about.into()
-    }),
+    column(
+        "about",
+        "Meaning",
+        Unit::Text,
+        InTable::Never,
+        "What is measured.",
+        |row| row.limit.about.into(),
+    ),
 ];
 
 /// Columns for a screen.
 pub const ON_SCREEN: &[Column<Row>] = &[
-    column("limit", "Limit", Unit::Text, InTable::Always, "Name of the limit.", |row| {
-        row.limit.name.into()
-    }),
-    column("allowed", "Allowed", Unit::Text, InTable::Always, "What is allowed.", |row| {
-        row.allowed.map(|value| row.limit.measure.text(value)).into()
-    }),
-    column("measured", "Measured", Unit::Text, InTable::Always, "What was measured.", |row| {
-        row.measured.map(|value| row.limit.measure.text(value)).into()
-    }),
-    column("verdict", "Verdict", Unit::Verdict, InTable::Always, "How it came out.", |row| {
-        row.verdict().name().into()
-    }),
-    column("worst", "Worst, or first", Unit::Text, InTable::IfRoom, "Where.", |row| {
-        place(row).map(|place| place.name.clone()).into()
-    }),
+    column(
+        "limit",
+        "Limit",
+        Unit::Text,
+        InTable::Always,
+        "Name of the limit.",
+        |row| row.limit.name.into(),
+    ),
+    column(
+        "allowed",
+        "Allowed",
+        Unit::Text,
+        InTable::Always,
+        "What is allowed.",
+        |row| row.allowed.map(|value| row.limit.measure.text(value)).into(),
+    ),
+    column(
+        "measured",
+        "Measured",
+        Unit::Text,
+        InTable::Always,
+        "What was measured.",
+        |row| row.measured.map(|value| row.limit.measure.text(value)).into(),
+    ),
+    column(
+        "verdict",
+        "Verdict",
+        Unit::Verdict,
+        InTable::Always,
+        "How it came out.",
+        |row| row.verdict().name().into(),
+    ),
+    column(
+        "worst",
+        "Worst, or first",
+        Unit::Text,
+        InTable::IfRoom,
+        "Where.",
+        |row| place(row).map(|place| place.name.clone()).into(),
+    ),
 ];
 
 /// Where something is; nothing is nowhere.
 fn place(row: &Row) -> Option<&Place> {
-    row.place.as_ref().filter(|_| row.measured.is_some_and(|value| value > 0.0))
+    row.place
+        .as_ref()
+        .filter(|_| row.measured.is_some_and(|value| value > 0.0))
 }
 
 #[cfg(test)]

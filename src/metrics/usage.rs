@@ -191,6 +191,8 @@ pub struct Row {
     pub window: Option<WindowFacts>,
     /// Sessions in the row.
     pub sessions: BTreeSet<u32>,
+    /// Windows of a session, call by call, where they are drawn.
+    pub course: Vec<u64>,
 }
 
 /// The window of a session.
@@ -320,7 +322,10 @@ pub fn courses(counted: &[Counted]) -> BTreeMap<u32, Vec<u64>> {
         calls.sort_by_key(|(time, _)| *time);
         calls.into_iter().map(|(_, window)| window).collect()
     };
-    timed.into_iter().map(|(session, calls)| (session, course(calls))).collect()
+    timed
+        .into_iter()
+        .map(|(session, calls)| (session, course(calls)))
+        .collect()
 }
 
 /// What decides where a call goes and what it costs, in numbers of its session.
@@ -457,6 +462,35 @@ macro_rules! column {
             get: $get,
         }
     };
+}
+
+/// Columns for a screen. A row a session has the beginning of its id and the course of its window; cache writes of both
+/// kinds are in one column.
+pub fn on_screen(by: By, apart: bool) -> Vec<Column<Row>> {
+    let all = columns(by, apart);
+    if by != By::Session {
+        return all;
+    }
+    let changed = |column: Column<Row>| match column.name {
+        "session" => Column {
+            get: |row: &Row| row.key.chars().take(8).collect::<String>().into(),
+            ..column
+        },
+        "cache_write_5m_tokens" => Column {
+            title: "Written",
+            get: |row: &Row| (row.sums.write_5m + row.sums.write_1h).into(),
+            ..column
+        },
+        "cache_write_1h_tokens" => Column {
+            in_table: InTable::Never,
+            ..column
+        },
+        _ => column,
+    };
+    let course = column!("window", "Window", Text, Always, "Its course.", |row: &Row| {
+        crate::output::sparkline(&row.course, 12).into()
+    });
+    all.into_iter().map(changed).chain([course]).collect()
 }
 
 fn short_models(row: &Row) -> Value {

@@ -145,6 +145,14 @@ pub struct Column<R> {
     pub get: fn(&R) -> Value,
 }
 
+impl<R> Clone for Column<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Column<R> {}
+
 /// Declares a column on one line.
 pub const fn column<R>(
     name: &'static str,

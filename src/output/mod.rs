@@ -26,7 +26,7 @@ use std::io::{self, BufWriter, Write};
 pub use columns::{Column, InTable, Unit, Value, column, docs, time_text};
 pub use human::cell as for_people;
 pub use spark::{bar, sparkline};
-pub use table::Look;
+pub use table::{Look, folded};
 pub use tone::Tone;
 
 /// How rows are written.

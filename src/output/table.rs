@@ -273,6 +273,53 @@ fn width(text: &str) -> usize {
         .map_or(0, |width| usize::from(*width) - 1)
 }
 
+/// Text whose lines are no wider than `room`: longer ones are broken between words, and go on a little further in. A word
+/// that is wider than that (a path) stays whole. Colours take no room.
+pub fn folded(text: &str, room: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        if line.len() <= room || seen_width(line) <= room {
+            out.push_str(line);
+        } else {
+            fold(line, room, &mut out);
+        }
+        out.push_str(end);
+    }
+    out
+}
+
+fn fold(line: &str, room: usize, out: &mut String) {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    out.push_str(&line[..indent]);
+    let mut used = indent;
+    for (number, word) in line[indent..].split(' ').enumerate() {
+        let size = seen_width(word);
+        if number > 0 && used + 1 + size > room {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent + 2));
+            used = indent + 2;
+        } else if number > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += size;
+    }
+}
+
+/// Terminal columns of a text that may be coloured.
+fn seen_width(text: &str) -> usize {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, code)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        rest = code.split_once('m').map_or("", |(_, after)| after);
+    }
+    plain.push_str(rest);
+    width(&plain)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -384,6 +431,19 @@ Not shown at this width: Started
         .unwrap();
         assert!(String::from_utf8(out).unwrap().contains("\u{1b}["));
         assert!(!table(&sample::sheet(&rows), 80).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        assert_eq!(folded("short\n", 10), "short\n");
+        assert_eq!(folded("one two three four", 10), "one two\n  three\n  four");
+        assert_eq!(folded("  one two three\nx\n", 11), "  one two\n    three\nx\n");
+        assert_eq!(
+            folded("a /very/long/path/indeed b", 10),
+            "a\n  /very/long/path/indeed\n  b"
+        );
+        assert_eq!(folded("会话 会话 会话", 10), "会话 会话\n  会话");
+        assert_eq!(folded("\u{1b}[31mone two\u{1b}[0m", 7), "\u{1b}[31mone two\u{1b}[0m");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::consolidate::tell;
 use super::{folder, now};
 use crate::cli::memory::{ExtractArgs, MemoryFormat};
 use crate::commands::reading::{close, with_messages};
+use crate::commands::writing::for_people;
 use crate::commands::{Ending, print};
 use crate::input::messages::Wanted;
 use crate::memory::extract::{Extraction, Rejected, extract_above};
@@ -76,7 +77,7 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
         return Ok(close(&args.input, &problems));
     }
     let text = match args.format {
-        MemoryFormat::Table => table(&extraction, args.rejected),
+        MemoryFormat::Table => for_people(&table(&extraction, args.rejected)),
         MemoryFormat::Json => document(&extraction, args.rejected),
         MemoryFormat::Jsonl => lines(&extraction, args.rejected),
     };
@@ -105,7 +106,7 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
         })
     });
     let text = match args.format {
-        MemoryFormat::Table => harvest_table(&found),
+        MemoryFormat::Table => for_people(&harvest_table(&found)),
         MemoryFormat::Json => {
             let files = files.collect::<Vec<_>>();
             format!(
