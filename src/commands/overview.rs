@@ -151,7 +151,7 @@ const FILLED: &[Column<Filled>] = &[
         "Share of all tokens.",
         |row| row.share.into(),
     ),
-    column("bar", "", Unit::Text, InTable::Always, "The share, drawn.", |row| {
+    column("bar", "", Unit::Drawing, InTable::Always, "The share, drawn.", |row| {
         bar(row.share, 20).into()
     }),
     column(
@@ -208,7 +208,7 @@ const COSTLY: &[Column<Costly>] = &[
     column(
         "window",
         "Window, call by call",
-        Unit::Text,
+        Unit::Drawing,
         InTable::Always,
         "Its course.",
         |row| sparkline(&row.course, 20).into(),
@@ -427,7 +427,7 @@ impl<'a> Overview<'a> {
         };
         [
             first,
-            (format!("backcast tune{paths}"), "which threshold to set, with evidence"),
+            (format!("backcast tune{paths}"), "which threshold to set, and why"),
             (
                 format!("backcast memory extract{paths} --dry-run"),
                 "what to remember for later sessions",

@@ -636,7 +636,7 @@ fn on_screen() -> Vec<Column<SessionRow>> {
     let course = column(
         "window",
         "Window",
-        Unit::Text,
+        Unit::Drawing,
         InTable::Always,
         "Its course.",
         |row: &SessionRow| sparkline(&row.course, 8).into(),

@@ -487,8 +487,8 @@ pub fn on_screen(by: By, apart: bool) -> Vec<Column<Row>> {
         },
         _ => column,
     };
-    let course = column!("window", "Window", Text, Always, "Its course.", |row: &Row| {
-        crate::output::sparkline(&row.course, 12).into()
+    let course = column!("window", "Window", Drawing, Always, "Its course.", |row: &Row| {
+        crate::output::sparkline(&row.course, 10).into()
     });
     all.into_iter().map(changed).chain([course]).collect()
 }
