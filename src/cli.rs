@@ -1,6 +1,7 @@
 //! The command line, as typed. What it means is worked out by the commands.
 
 pub mod backend;
+pub mod check;
 pub mod memory;
 pub mod notes;
 
@@ -31,6 +32,8 @@ Environment:
   BACKCAST_OFFLINE   as --offline
   ANTHROPIC_API_KEY  key for --backend anthropic (or ANTHROPIC_AUTH_TOKEN); ANTHROPIC_BASE_URL is its server
   NO_COLOR           no colours, ever
+  CLICOLOR_FORCE     colours also where no terminal is (anything but 0)
+  CI                 no progress bars
 
 Data goes to standard output, everything else to standard error."
 )]
@@ -44,14 +47,16 @@ pub struct Cli {
         hide_env_values = true
     )]
     pub offline: bool,
-    /// What to do.
+    /// What to do; without anything, an overview of your sessions.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// A first look: what was spent, what fills the window, when sessions compact, what to try next.
+    Overview(OverviewArgs),
     /// Tokens and cost by session, project, model, day, branch or tool, and what filled the window.
     Stats(StatsArgs),
     /// Runs sessions through a policy: where the window would be compacted, what that costs, what fills it.
@@ -64,11 +69,13 @@ pub enum Command {
     Report(ReportArgs),
     /// Writes notes of every session as they would stand at its end, and what a compaction would leave of it.
     Notes(notes::NotesArgs),
+    /// Holds sessions against limits, for CI: cost, compactions, wasted reads; status 1 if one is exceeded.
+    Check(check::CheckArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
     Tune(TuneArgs),
-    /// Shows the policy in force.
+    /// Shows the policy in force, and the prices.
     Config(ConfigArgs),
     /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
     Synth(SynthArgs),
@@ -133,12 +140,32 @@ pub struct InputArgs {
     /// List every problem with file, line and byte offset, not only how many there were.
     #[arg(long, help_heading = "Problems")]
     pub problems: bool,
+    /// List every problem as an annotation that GitHub shows beside a run.
+    #[arg(long, conflicts_with = "quiet", help_heading = "Problems")]
+    pub annotate: bool,
     /// End with status 3 if any input was lost or skipped.
     #[arg(long, help_heading = "Problems")]
     pub strict: bool,
     /// No progress bar and no summary on standard error.
     #[arg(long, short, help_heading = "Problems")]
     pub quiet: bool,
+}
+
+/// Which times count.
+#[derive(Debug, Clone, Args)]
+pub struct TimeArgs {
+    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub since: Option<String>,
+    /// Only what was written before the end of this date, or before this time.
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub until: Option<String>,
+    /// Only the last days that the logs tell of: the day of the newest record, and those before it.
+    #[arg(long, value_name = "DAYS", conflicts_with_all = ["since", "until"], value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Selection")]
+    pub last: Option<u32>,
+    /// Time zone of days and dates, e.g. `Europe/Zurich`.
+    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
+    pub timezone: String,
 }
 
 /// How results are written.
@@ -174,6 +201,36 @@ impl OutputArgs {
     }
 }
 
+/// Arguments of `overview`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+`backcast` alone is the same, for your own sessions. Days count back from the newest record of the logs, not from today.
+
+Examples:
+  backcast                     your own sessions
+  backcast overview corpus     those of a folder")]
+pub struct OverviewArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Time zone of days.
+    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
+    pub timezone: String,
+    /// Price table to use instead of the built-in one (JSON).
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub prices: Option<PathBuf>,
+    /// How it is written.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub format: memory::Shape,
+}
+
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -187,6 +244,7 @@ difference between two recorded windows, or estimated; the shares are shown.
 Examples:
   backcast stats                              your own sessions
   backcast stats --by day --since 2026-11-01  cost by day
+  backcast stats --by project --last 30       the last 30 days by project
   backcast stats corpus --by tool             which tools fill the window
   backcast stats logs/ -f json -o usage.json  everything, for other programs")]
 pub struct StatsArgs {
@@ -196,15 +254,9 @@ pub struct StatsArgs {
     /// What rows are grouped by.
     #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = "Selection")]
     pub by: By,
-    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
-    #[arg(long, value_name = "TIME", help_heading = "Selection")]
-    pub since: Option<String>,
-    /// Only what was written before the end of this date, or before this time.
-    #[arg(long, value_name = "TIME", help_heading = "Selection")]
-    pub until: Option<String>,
-    /// Time zone of days and dates, e.g. `Europe/Zurich`.
-    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
-    pub timezone: String,
+    /// Which times.
+    #[command(flatten)]
+    pub times: TimeArgs,
     /// Show sub-agents in rows of their own.
     #[arg(long, help_heading = "Selection")]
     pub subagents: bool,
@@ -260,7 +312,7 @@ A miss is an edit of lines that are no longer in the window. What one is worth o
 of prices at which the choice flips.
 
 Examples:
-  backcast tune --vary window.percent=40..100:10
+  backcast tune                                  thresholds from 40 to 100 % on your own sessions
   backcast tune logs/ --policy client-2.1.30 --vary window.percent=50..100:5 --vary micro.budget.on=true,false
   backcast tune logs/ --vary window.percent=30..100:1 --search halving --out reports/tune")]
 #[command(group(ArgGroup::new("files").args(["out", "html"]).multiple(true)))]
@@ -272,13 +324,18 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub policy: PolicyArgs,
     /// Values of a key to try: `key=a,b,c` or `key=lo..hi:step`; several are combined.
-    #[arg(long, required = true, value_name = "KEY=VALUES", help_heading = "Search")]
+    #[arg(
+        long,
+        default_value = "window.percent=40..100:10",
+        value_name = "KEY=VALUES",
+        help_heading = "Search"
+    )]
     pub vary: Vec<String>,
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
     pub search: crate::tune::search::Search,
     /// Policies of a random search.
-    #[arg(long, default_value_t = 100, value_name = "N", help_heading = "Search")]
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
     pub points: u64,
     /// Most policies of other searches.
     #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
@@ -290,7 +347,7 @@ pub struct TuneArgs {
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Search")]
     pub seed: u64,
     /// Parts that sessions are split into, to choose on some and test on others.
-    #[arg(long, default_value_t = 5, value_name = "N", help_heading = "Search")]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
     pub folds: usize,
     /// Resamples for intervals.
     #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Search")]
@@ -337,6 +394,8 @@ pub struct ConfigArgs {
 /// What `config` does.
 #[derive(Debug, Subcommand)]
 pub enum ConfigWhat {
+    /// Prints the built-in price table, to be completed and given to --prices.
+    Prices,
     /// Prints the policy that the options come to, as TOML that --policy reads.
     Show {
         /// Which policy.
@@ -508,8 +567,9 @@ neither way.
 
 Examples:
   backcast validate logs/                      how well the recorded client is modelled
-  backcast validate logs/ --explain 0cf3db51   the boundaries of one session, step by step
-  backcast validate logs/ -f json              everything, for other programs")]
+  backcast validate logs/ --explain 7ff477a9   the boundaries of one session, step by step
+  backcast validate logs/ -f json              everything, for other programs
+  backcast validate logs/ -f junit -o v.xml    a test a boundary, for CI systems")]
 pub struct ValidateArgs {
     /// Which logs.
     #[command(flatten)]
@@ -530,7 +590,7 @@ pub struct ValidateArgs {
     pub explain: Option<String>,
     /// How results are written.
     #[command(flatten)]
-    pub out: OutputArgs,
+    pub out: check::CheckOutputArgs,
 }
 
 /// Arguments of `synth`.

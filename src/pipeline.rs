@@ -172,6 +172,23 @@ impl Corpus {
         (self.stored.iter().map(size).sum(), has_lines.then_some(lines))
     }
 
+    /// How many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.plan.sessions.len()
+    }
+
+    /// All sessions together.
+    pub fn summary(&self, table: &RatioTable, wanted: &Wanted, cache: Option<&Cache>) -> Summary {
+        let (sessions, defects) = self.reports(table, wanted, cache);
+        let facts = LogFacts {
+            kinds: self.kinds.clone(),
+            lines: self.lines,
+            bytes: self.bytes,
+        };
+        let problems = self.problems.iter().cloned().chain(defects).collect();
+        Summary::new(facts, sessions, problems)
+    }
+
     /// Reports on every session, from the cache where it knows them.
     pub fn reports(
         &self,

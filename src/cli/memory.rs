@@ -73,6 +73,8 @@ pub enum CheckShape {
     Json,
     /// Annotations for GitHub
     Github,
+    /// JUnit XML, a test a file
+    Junit,
 }
 
 /// Arguments of `memory recall`.
@@ -226,10 +228,10 @@ Without --dry-run they are put into the memory directory: new ones as files, kno
 wording stays. A second run over the same logs changes nothing. `memory undo` takes a run back.
 
 Examples:
-  backcast memory extract logs/ --dir memory/                 into a directory
-  backcast memory extract logs/ --dry-run                     what would be kept
-  backcast memory extract logs/ --dry-run -f jsonl --rejected everything, and why the rest was turned down
-  backcast memory extract logs/ --dry-run --harvest           memory files that the agent itself wrote
+  backcast memory extract logs/ --dir memory/                   into a directory
+  backcast memory extract logs/ --dry-run                       what would be kept
+  backcast memory extract logs/ --dry-run -f jsonl --rejected   everything, and why the rest was turned down
+  backcast memory extract logs/ --dry-run --harvest             memory files that the agent itself wrote
   backcast memory extract logs/ --backend anthropic --estimate  what asking a model would cost")]
 pub struct ExtractArgs {
     /// Which logs.

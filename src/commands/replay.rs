@@ -17,7 +17,7 @@ use crate::metrics::replay::{
 };
 use crate::metrics::working_set::UseCounts;
 use crate::output::stream::{Batch, Stream};
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column, sparkline};
 use crate::pipeline::Corpus;
 use crate::policy::presets::Policies;
 use crate::problem::{Kind, Problem, ProblemRow};
@@ -205,6 +205,7 @@ impl Run<'_> {
     fn replay(&self, reading: Reading<'_>) -> Result<Outcome> {
         let corpus = Corpus::read(reading.logs, &reading.options);
         let summary = learned_summary(&corpus);
+        let bar = reading.work_bar(&corpus);
         let mut outcome = Outcome {
             logs: reading.logs.len(),
             learned_summary: summary,
@@ -213,7 +214,10 @@ impl Run<'_> {
         let defects = match self.files {
             None => corpus.stream_sessions(
                 |id, parts| self.session(&corpus, id, parts, summary),
-                |done| outcome.take(done).map(|_| ()),
+                |done| {
+                    bar.inc(1);
+                    outcome.take(done).map(|_| ())
+                },
             )?,
             Some(files) => {
                 outcome.inputs = corpus.hash_logs();
@@ -223,6 +227,7 @@ impl Run<'_> {
                     defects = corpus.stream_sessions(
                         |id, parts| self.session(&corpus, id, parts, summary),
                         |done| {
+                            bar.inc(1);
                             let batch = outcome.take(done)?;
                             stream.push(batch, out)
                         },
@@ -610,7 +615,12 @@ impl Outcome {
             session: "all".to_owned(),
             ..total.clone()
         };
-        session_sheet(&shown, Some(&all)).write(Format::Table, look, out)?;
+        let on_screen = on_screen();
+        let sheet = Sheet {
+            columns: &on_screen,
+            ..session_sheet(&shown, Some(&all))
+        };
+        sheet.write(Format::Table, look, out)?;
         if shown.len() < with_calls {
             writeln!(
                 out,
@@ -791,6 +801,20 @@ fn session_sheet<'a>(rows: &'a [SessionRow], total: Option<&'a SessionRow>) -> S
         rows,
         total,
     }
+}
+
+/// Columns for a screen: the course of the window says more than its mean.
+fn on_screen() -> Vec<Column<SessionRow>> {
+    let course = column(
+        "window",
+        "Window",
+        Unit::Drawing,
+        InTable::Always,
+        "Its course.",
+        |row: &SessionRow| sparkline(&row.course, 8).into(),
+    );
+    let kept = SESSION_COLUMNS.iter().filter(|column| column.name != "mean").copied();
+    kept.chain([course]).collect()
 }
 
 /// A part of the window.

@@ -7,7 +7,7 @@ use super::memory::drawn;
 use super::reading::{client_home, close};
 use super::writing::{check_free, write_page};
 use super::{Ending, audit, replay, stats};
-use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs};
+use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs, TimeArgs};
 use crate::memory::memdir::Memdir;
 use crate::metrics::usage::By;
 use crate::output::Format;
@@ -126,9 +126,12 @@ fn replay_logs(args: &ReportArgs, found: &Found, content: &mut Content) -> Resul
     let stats = StatsArgs {
         input: input.clone(),
         by: By::Model,
-        since: None,
-        until: None,
-        timezone: "UTC".to_owned(),
+        times: TimeArgs {
+            since: None,
+            until: None,
+            last: None,
+            timezone: "UTC".to_owned(),
+        },
         subagents: false,
         top: 0,
         prices: args.policy.prices.clone(),
@@ -143,6 +146,7 @@ fn replay_logs(args: &ReportArgs, found: &Found, content: &mut Content) -> Resul
         compare: None,
         compare_set: Vec::new(),
         working_set: true,
+        with_text: false,
         events: false,
         out: None,
         html: None,

@@ -5,7 +5,7 @@ use super::drawn::{self, candidate, rejected, source};
 use super::{folder, now};
 use crate::cli::memory::{ExtractArgs, MemoryFormat};
 use crate::commands::reading::{close, with_messages};
-use crate::commands::writing::{check_free, write_page};
+use crate::commands::writing::{check_free, for_people, write_page};
 use crate::commands::{Ending, backend, print};
 use crate::input::messages::{Message, Wanted};
 use crate::memory::extract::{Extraction, Rejected, accept, extract_above, nowhere, said};
@@ -131,7 +131,7 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
         return complete.map(|()| ending);
     }
     let text = match args.format {
-        MemoryFormat::Table => table(&extraction, args.rejected),
+        MemoryFormat::Table => for_people(&table(&extraction, args.rejected)),
         MemoryFormat::Json => document(&extraction, args.rejected),
         MemoryFormat::Jsonl => lines(&extraction, args.rejected),
     };
@@ -161,7 +161,7 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
         })
     });
     let text = match args.format {
-        MemoryFormat::Table => harvest_table(&found),
+        MemoryFormat::Table => for_people(&harvest_table(&found)),
         MemoryFormat::Json => {
             let files = files.collect::<Vec<_>>();
             format!(

@@ -13,6 +13,7 @@ use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat
 use crate::memory::check::{self, Finding};
 use crate::memory::index::Limits;
 use crate::memory::{secrets, when};
+use crate::output::findings::{annotations, junit};
 use crate::report::Content;
 use crate::session::log::Time;
 use anyhow::Result;
@@ -43,7 +44,8 @@ fn run_check(args: &CheckArgs) -> Result<Ending> {
     let folder = args.dir.dir.as_deref().unwrap_or(memdir.root());
     let prefix = format!("{}/", folder.display());
     let text = match args.format {
-        CheckShape::Github => check::github(&findings, &prefix),
+        CheckShape::Github => annotations(&findings.iter().map(|finding| finding.told(&prefix)).collect::<Vec<_>>()),
+        CheckShape::Junit => junit("backcast memory check", &check::cases(&snapshot, &findings)),
         CheckShape::Text => findings.iter().map(|finding| plain(finding, &prefix)).collect(),
         CheckShape::Json => {
             let object = |finding: &Finding| {

@@ -31,7 +31,13 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
     // No directory is one without memories: nothing fits.
     let (memories, passed) = match Memdir::open(&path)? {
         Some(memdir) => memdir.memories(most)?,
-        None => Default::default(),
+        None => {
+            eprintln!(
+                "{}: no memories there; `backcast memory extract` makes them from past sessions",
+                path.display()
+            );
+            Default::default()
+        }
     };
     for passed in &passed {
         eprintln!("{}: {}", passed.file, passed.why);
