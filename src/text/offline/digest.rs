@@ -4,6 +4,7 @@
 //! where it stands: a prompt, an edit, a failing command and the same command succeeding later, an item on a task list.
 
 use super::clean::{self, Typed};
+use super::earlier::Earlier;
 use super::names;
 use crate::input::messages::{Message, Part, Role};
 use crate::memory::extract::extract;
@@ -251,8 +252,10 @@ pub struct Digest {
     pub said: Vec<Said>,
     /// Questions and choices.
     pub choices: Vec<Choice>,
-    /// Recorded summaries of what came before.
-    pub earlier: Vec<String>,
+    /// A recorded summary of what came before the first message.
+    pub earlier: Option<Earlier>,
+    /// The last recorded summary of what is known from its messages, too: what it explains.
+    pub meanwhile: Option<Earlier>,
     /// Work that was given to sub-agents, and the start of what they answered.
     pub agents: Vec<(String, String)>,
     /// Addresses of what was made: pull requests, commits.
@@ -289,8 +292,15 @@ impl Digest {
             return;
         }
         if message.is_summary {
-            self.earlier
-                .extend(message.texts().map(|text| clean::plain(text).into_owned()));
+            let is_first = self.prompts.is_empty() && self.turns.is_empty();
+            for text in message.texts() {
+                let text = Earlier::parse(&clean::plain(text));
+                // A later one tells again what the earlier one told.
+                match is_first {
+                    true => self.earlier = Some(text),
+                    false => self.meanwhile = Some(text),
+                }
+            }
             return;
         }
         match message.role {
@@ -346,7 +356,7 @@ impl Digest {
 
     /// Whether there is nothing to write about.
     pub fn is_empty(&self) -> bool {
-        self.prompts.is_empty() && self.turns.is_empty() && self.earlier.is_empty()
+        self.prompts.is_empty() && self.turns.is_empty() && self.earlier.is_none()
     }
 
     /// What a message says about how to work, by the rules of memories.
@@ -450,6 +460,9 @@ impl Digest {
         seen.sort_unstable();
         seen.dedup();
         for name in seen {
+            if name.starts_with("__") {
+                continue;
+            }
             if !self.uses.contains_key(name) {
                 self.uses.insert(name.to_owned(), Use { score: 0.0, step });
             }
@@ -458,6 +471,12 @@ impl Digest {
                 used.step = step;
             }
         }
+    }
+
+    /// What recorded summaries explain, whatever else is known of that time: points of one of their sections.
+    pub fn explained(&self, section: usize) -> Vec<String> {
+        let last = self.meanwhile.as_ref().or(self.earlier.as_ref());
+        last.map(|earlier| earlier.points(section)).unwrap_or_default()
     }
 
     /// Names in use, most in use first.
@@ -920,11 +939,13 @@ fn changes_of<'v>(tool: &str, input: &'v Value) -> Vec<(&'v str, &'v str)> {
 pub fn normal_command(text: &str) -> String {
     let text = clean::plain(text);
     let mut text = text.trim();
-    if let Some(rest) = text.strip_prefix("cd ")
-        && let Some((folder, rest)) = rest.split_once("&&")
-        && !folder.contains('\n')
-    {
-        text = rest.trim();
+    while let Some(rest) = text.strip_prefix("cd ") {
+        let Some(end) = rest.find(['&', ';', '\n']) else { break };
+        let rest = rest[end..].trim_start_matches(['&', ';', '\n', ' ']);
+        if rest.is_empty() {
+            break;
+        }
+        text = rest;
     }
     // What a here-document holds is no part of the command.
     let here = text.find("<<").map_or(text, |at| text[..at].trim_end());
