@@ -433,8 +433,9 @@ impl Digest {
             self.why = clean::line(&clean::deed(why), 220);
         }
         self.note_names(&text, 1.0);
-        for word in text.split(|sign: char| sign.is_whitespace() || matches!(sign, '(' | ')' | '<' | '>' | '"' | '`')) {
-            self.link(word);
+        if text.contains("https://") {
+            let is_edge = |sign: char| sign.is_whitespace() || matches!(sign, '(' | ')' | '<' | '>' | '"' | '`');
+            text.split(is_edge).for_each(|word| self.link(word));
         }
         self.last_answer.clone_from(&text);
         let turn = self.turn();
@@ -1016,10 +1017,10 @@ const TELLING: [&[&str]; 2] = [
 
 static TELLING_FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| finder(TELLING.into_iter().flatten().copied()));
 
-/// How telling a line of output is: two for every word of an error, one for a tally.
-fn telling(line: &str) -> u32 {
+/// How telling a line of output is: how many words of errors it has, and whether it counts what passed.
+fn telling(line: &str) -> (u32, bool) {
     let Some(finder) = TELLING_FINDER.as_ref() else {
-        return 0;
+        return (0, false);
     };
     let (mut seen, mut tally) = (0_u32, false);
     for found in finder.find_overlapping_iter(line) {
@@ -1028,9 +1029,10 @@ fn telling(line: &str) -> u32 {
             _ => tally = true,
         }
     }
-    // What failed is counted, too.
-    tally |= seen & (1 << 2) != 0;
-    seen.count_ones() * 2 + u32::from(tally && line.bytes().any(|byte| byte.is_ascii_digit()))
+    (
+        seen.count_ones(),
+        tally && line.bytes().any(|byte| byte.is_ascii_digit()),
+    )
 }
 
 /// The lines of an error that say what is wrong: at most three, in their order.
@@ -1040,10 +1042,11 @@ fn telling_lines(text: &str) -> String {
         .map(str::trim)
         .filter(|line| line.len() > 3 && !line.starts_with("Exit code"));
     let lines = lines.collect::<Vec<_>>();
+    let scores = lines.iter().map(|line| telling(line).0.min(3)).collect::<Vec<_>>();
     let mut best = (0..lines.len()).collect::<Vec<_>>();
-    best.sort_by_key(|at| (std::cmp::Reverse(telling(lines[*at]).min(6)), *at));
+    best.sort_by_key(|at| (std::cmp::Reverse(scores[*at]), *at));
     best.truncate(3);
-    if best.iter().all(|at| telling(lines[*at]) == 0) {
+    if best.iter().all(|at| scores[*at] == 0) {
         // Nothing stands out: programs say it at the end.
         best = (lines.len().saturating_sub(2)..lines.len()).collect();
     }
@@ -1062,8 +1065,8 @@ fn telling_line(text: &str, failed: bool) -> String {
         .map(str::trim)
         .filter(|line| line.len() > 3 && !line.starts_with("Exit code"));
     let found = lines.rev().take(40).find(|line| match failed {
-        true => telling(line) >= 2,
-        false => telling(line) == 1,
+        true => telling(line).0 > 0,
+        false => telling(line).1,
     });
     found.map(|line| clean::line(line, 160)).unwrap_or_default()
 }
