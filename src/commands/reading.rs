@@ -130,7 +130,7 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
 }
 
 /// The paths that were named, or the client's own folder.
-fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+pub fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if paths.is_empty() {
         let home = client_home();
         let folder = home

@@ -4,7 +4,7 @@ mod found;
 mod read;
 
 use super::memory::drawn;
-use super::reading::{client_home, close};
+use super::reading::{client_home, close, roots};
 use super::writing::{check_free, write_page};
 use super::{Ending, audit, replay, stats};
 use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs, TimeArgs};
@@ -20,17 +20,22 @@ use std::path::{Path, PathBuf};
 
 /// Runs it.
 pub fn run(args: &ReportArgs) -> Result<Ending> {
-    let found = look(&args.input.paths)?;
-    let target = target(args, &found);
+    // A list on standard input can be read once only, and logs are read for every part of the page.
+    let paths = match args.input.paths.as_slice() {
+        [] => Vec::new(),
+        named => roots(named)?,
+    };
+    let found = look(&paths)?;
+    let target = target(args, &paths, &found);
     check_free(Some(&target), args.force)?;
-    let (mut content, problems) = gather(args, &found)?;
+    let (mut content, problems) = gather(args, &paths, &found)?;
     if content.is_empty() {
         bail!(
             "nothing to show in {}\n  hint: name a folder that `replay --out`, `tune --out` or `memory extract` wrote to, or logs",
-            names(&args.input.paths)
+            names(&paths)
         );
     }
-    content.name = match args.input.paths.as_slice() {
+    content.name = match paths.as_slice() {
         [one] => short_name(&full(one)).into_owned(),
         [] => "all sessions".to_owned(),
         several => format!("{} and {} more", short_name(&full(&several[0])), several.len() - 1),
@@ -56,9 +61,9 @@ fn full(path: &Path) -> String {
 }
 
 /// Beside what it is about, where that is ours to write to; never among logs.
-fn target(args: &ReportArgs, found: &Found) -> PathBuf {
+fn target(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> PathBuf {
     let name = "report.html";
-    match (&args.output, args.input.paths.as_slice()) {
+    match (&args.output, paths) {
         (Some(path), _) => path.clone(),
         (None, [folder]) if folder.is_dir() && found.logs.is_empty() => folder.join(name),
         _ => PathBuf::from(name),
@@ -66,12 +71,12 @@ fn target(args: &ReportArgs, found: &Found) -> PathBuf {
 }
 
 /// Everything that was found, read.
-fn gather(args: &ReportArgs, found: &Found) -> Result<(Content, Vec<Problem>)> {
+fn gather(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> Result<(Content, Vec<Problem>)> {
     let mut content = Content::default();
     let mut problems = Vec::new();
     let reads_logs = !found.logs.is_empty() || found.is_empty();
     if reads_logs {
-        problems = replay_logs(args, found, &mut content)?;
+        problems = replay_logs(args, paths, found, &mut content)?;
     }
     for folder in &found.runs {
         content.runs.push(read::run(folder)?);
@@ -112,13 +117,13 @@ fn notes(file: &Path) -> Result<Notes> {
 }
 
 /// Usage as recorded, a replay, an audit.
-fn replay_logs(args: &ReportArgs, found: &Found, content: &mut Content) -> Result<Vec<Problem>> {
+fn replay_logs(args: &ReportArgs, paths: &[PathBuf], found: &Found, content: &mut Content) -> Result<Vec<Problem>> {
     // The same files serve all three; what was wrong with them is told once, and listed on the page.
     let input = InputArgs {
         paths: if found.is_mixed() {
             found.logs.clone()
         } else {
-            args.input.paths.clone()
+            paths.to_vec()
         },
         problems: true,
         ..args.input.clone()
@@ -165,7 +170,7 @@ fn replay_logs(args: &ReportArgs, found: &Found, content: &mut Content) -> Resul
         out: OutputArgs::printed(Format::Json),
     };
     content.audits.push(audit::document(&audit)?);
-    if args.input.paths.is_empty()
+    if paths.is_empty()
         && let Some(home) = client_home()
     {
         for memdir in look(&[home.join("projects")])?.memdirs {

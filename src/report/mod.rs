@@ -6,6 +6,8 @@
 
 pub mod overview;
 pub mod pack;
+#[cfg(test)]
+mod palette;
 pub mod rounds;
 
 use crate::memory::secrets;
@@ -24,13 +26,14 @@ const PAGE: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/style.css");
 
 /// How it works, in the order in which it is put together.
-const SCRIPTS: [&str; 12] = [
+const SCRIPTS: [&str; 13] = [
     include_str!("assets/dom.js"),
     include_str!("assets/data.js"),
     include_str!("assets/table.js"),
     include_str!("assets/plot.js"),
     include_str!("assets/overview.js"),
     include_str!("assets/sessions.js"),
+    include_str!("assets/sawtooth.js"),
     include_str!("assets/session.js"),
     include_str!("assets/audit.js"),
     include_str!("assets/tune.js"),

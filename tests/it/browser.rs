@@ -526,6 +526,10 @@ fn every_view_of_a_folder_is_drawn() {
             ),
             0.0
         );
+        assert!(
+            browser.number("return document.querySelectorAll('main h1').length") >= 1.0,
+            "{view}"
+        );
         assert_eq!(
             browser.number("return [...document.querySelectorAll('table')].filter((e) => !e.caption).length"),
             0.0

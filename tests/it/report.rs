@@ -140,6 +140,18 @@ fn every_command_with_a_page_writes_one() {
 }
 
 #[test]
+fn a_list_on_standard_input_is_read_once() {
+    let fixture = Fixture::new();
+    let list = fixture.write("list", text(case("boundary-auto")));
+    let mut command = fixture.command(["report", "-", "-q"]);
+    command.stdin(std::fs::File::open(list).expect("a list"));
+    crate::fixture::Run::of(command).success();
+    let data = data_of(&fixture.path("report.html"));
+    assert!(data["runs"][0]["sessions"]["rows"].as_u64() > Some(0));
+    assert_eq!(data["audits"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
 fn what_cannot_be_shown_is_said() {
     let fixture = Fixture::new();
     std::fs::create_dir(fixture.path("empty")).expect("a folder");

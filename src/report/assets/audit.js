@@ -106,7 +106,7 @@ function boundarySection(rows, id) {
 
 // A line a boundary, from the window before down to the window after, in the order of time.
 function dropPlot(rows, order) {
-  const high = Math.max(...order.map((row) => Math.max(rows.get(row, "window_before"), rows.get(row, "window_after"))), 1);
+  const high = largest(order.map((row) => Math.max(rows.get(row, "window_before"), rows.get(row, "window_after"))), 1);
   const label = "Windows before and after " + say.several(order.length, "recorded boundary", "recorded boundaries") + ", in the order of time. The table below has the numbers.";
   const readout = h("p", { class: "readout", "aria-live": "polite" }, "A line a boundary, in the order of time: from the window before (top) to the window after (dot).");
   const tell = (row) => {

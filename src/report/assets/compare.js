@@ -46,7 +46,7 @@ function differencePlot(rows) {
   if (!all.length) return h("p", {}, "No session differs.");
   const cost = (row) => (rows.get(row, "cost_difference_micro_usd") || 0) / 1e6;
   const misses = (row) => rows.get(row, "misses_difference") || 0;
-  const reach = (values) => [Math.min(0, ...values), Math.max(0, ...values)];
+  const reach = (values) => [-largest(values.map((value) => -value), 0), largest(values, 0)];
   const [left0, right0] = reach(all.map(cost));
   const [low, high] = reach(all.map(misses));
   const label = "What B changes against A in " + say.several(all.length, "session") + " that differ: cost across, misses up. The table below has the numbers.";

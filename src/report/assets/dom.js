@@ -97,6 +97,13 @@ function pathText(path) {
   return h("span", { title: text, class: "path" }, short);
 }
 
+// Of lists of any length: spreading them over arguments has a limit.
+function largest(values, least) {
+  let most = least === undefined ? -Infinity : least;
+  for (const value of values) if (value > most) most = value;
+  return most;
+}
+
 // Told to people who cannot see it change.
 function announce(text) {
   document.getElementById("said").textContent = text;

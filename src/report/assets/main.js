@@ -62,6 +62,7 @@ function openSession(run, session, query, moves) {
 
 function show(key, title, element, moves) {
   opened = { key };
+  if (!element.querySelector("h1")) element.prepend(h("h1", { class: "unseen" }, title));
   clear(main).append(element);
   document.title = title + " · " + data.name;
   for (const link of document.querySelectorAll("#top nav a")) {

@@ -7,10 +7,13 @@ function viewOverview() {
   const isRecorded = told.basis === "recorded";
   const parts = [overviewFigures(told, run)];
   if (told.ledger) parts.push(ledgerSection(told.ledger));
-  if (told.days && told.days.length) parts.push(daysSection(told.days, isRecorded));
-  const groups = [["models", "model"], ["projects", "project"], ["branchs", "branch"]].filter(([key]) => (told[key] || []).length);
+  // What recorded usage is not known by, the replay may know.
+  const list = (key) => ((told[key] || []).length ? [told[key], isRecorded] : [(run && run.overview[key]) || [], false]);
+  const [days, areRecorded] = list("days");
+  if (days.length) parts.push(daysSection(days, areRecorded));
+  const groups = [["models", "model"], ["projects", "project"], ["branchs", "branch"]].map(([key, name]) => [name, ...list(key)]).filter(([, rows]) => rows.length);
   if (groups.length) {
-    parts.push(h("div", { class: "two" }, groups.map(([key, name]) => groupSection(told[key], name, isRecorded))));
+    parts.push(h("div", { class: "two" }, groups.map(([name, rows, recorded]) => groupSection(rows, name, recorded))));
   }
   if (run) parts.push(h("div", { class: "two" }, fullnessSection(run), compactionsSection(run)));
   if (told.problems) parts.push(problemsSection(told.problems));
@@ -67,7 +70,7 @@ function ledgerSection(ledger) {
   const origin = known(total.recorded) ? "Sizes: " + say.share(total.recorded / whole) + " recorded, " + say.share(total.calibrated / whole) +
     " calibrated, " + say.share(total.estimated / whole) + " estimated." : null;
   const tools = toolRows(ledger);
-  const topTool = Math.max(...tools.map((tool) => tool.calls + tool.results), 1);
+  const topTool = largest(tools.map((tool) => tool.calls + tool.results), 1);
   const toolTable = new Table({
     caption: "Tokens by tool",
     count: tools.length,
@@ -107,7 +110,7 @@ function daysSection(days, isRecorded) {
   }
   const total = dated.reduce((sum, day) => sum + (day.cost_micro_usd || 0), 0);
   const label = "Cost by day, " + dated[0].name + " to " + dated[dated.length - 1].name + ": " + say.money(total) + " on " + say.several(dated.length, "day");
-  const high = Math.max(...bars.map((one) => one.value));
+  const high = largest(bars.map((one) => one.value), 0);
   const how = (dollars) => "$" + (high < 5 ? dollars.toFixed(2) : grouping.format(Math.round(dollars)));
   const table = new Table({
     caption: "Cost by day",
@@ -127,7 +130,7 @@ function daysSection(days, isRecorded) {
 
 function groupSection(rows, name, isRecorded) {
   const calls = (row) => (known(rows[row].responses) ? rows[row].responses : rows[row].calls);
-  const top = Math.max(...rows.map((row) => row.cost_micro_usd || 0), 1);
+  const top = largest(rows.map((row) => row.cost_micro_usd || 0), 1);
   const title = "By " + name;
   const show = (row) => (name === "project" ? pathText(rows[row].name) : say.text(rows[row].name));
   const table = new Table({

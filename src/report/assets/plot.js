@@ -73,14 +73,14 @@ function columnPlot(label, bars, { how, height, every, marks }) {
     if (place) place(chosen);
   };
   const box = drawing(label, height || 180, (svg, width, tall) => {
-    const high = Math.max(...bars.map((one) => one.value), 1e-9);
+    const high = largest(bars.map((one) => one.value), 1e-9);
     const yTicks = ticks(0, high, 3);
     const left = widest(yTicks.map(how));
     const [right, top, bottom] = [width - 4, 14, tall - 24];
     const y = scale(0, high * 1.04, bottom, top);
-    const step = (right - left) / bars.length;
+    const step = Math.min(64, (right - left) / bars.length);
     const x = (at) => left + (at + 0.5) * step;
-    const labels = Math.max(1, Math.ceil((bars.length * (every || 62)) / (right - left)));
+    const labels = Math.max(1, Math.ceil((every || 62) / step));
     const shown = bars.map((_, at) => at).filter((at) => at % labels === 0);
     axes(svg, { x, y, xTicks: shown, yTicks, xText: (at) => bars[at].name, yText: how, left, right, top, bottom });
     const group = s("g", {});
@@ -124,7 +124,7 @@ function columnPlot(label, bars, { how, height, every, marks }) {
 function spark(values, width, height, marks) {
   const count = values.length;
   if (!count) return h("span", {});
-  const high = Math.max(...values) || 1;
+  const high = largest(values, 0) || 1;
   const x = (at) => (count > 1 ? (at / (count - 1)) * (width - 2) + 1 : 1);
   let path = "";
   const step = Math.max(1, Math.floor(count / width));

@@ -142,8 +142,8 @@ function tunePlot({ tune, rows, chosen, table, number }, kind) {
   const all = Array.from({ length: rows.count }, (_, row) => row);
   const xs = [...all.map(across), ...frame.map((one) => one.at)];
   const ys = [...all.map((row) => rows.get(row, "misses") || 0), ...frame.map((one) => one.misses || 0)];
-  const [low, high] = [Math.min(...xs), Math.max(...xs)];
-  const top = Math.max(...ys, 1);
+  const [low, high] = [-largest(xs.map((value) => -value)), largest(xs)];
+  const top = largest(ys, 1);
   const title = isCost ? "Misses and cost" : "Misses and mean window";
   const label = title + " of " + say.several(rows.count, "policy", "policies") + ". The table below has the numbers.";
   const readout = h("p", { class: "readout", "aria-live": "polite" }, title + ". Left and low is better.");
