@@ -1362,37 +1362,92 @@ fn notes_and_summaries_by_a_model() {
     );
 }
 
+/// A session whose window grows by so much a call that notes are due after each.
+fn write_growing(fixture: &Fixture, rounds: u64) {
+    let mut log = String::new();
+    let mut parent = Value::Null;
+    let mut add = |kind: &str, at: u64, message: Value| {
+        let uuid = format!(
+            "00000000-0000-4000-8000-{:012}",
+            2 * at + u64::from(kind == "assistant")
+        );
+        let record = json!({"parentUuid": parent, "isSidechain": false, "cwd": "/w/shop", "sessionId": "growing", "version": "2.1.50",
+            "type": kind, "uuid": uuid, "timestamp": format!("2026-03-04T10:{at:02}:{:02}.000Z", u64::from(kind == "assistant")),
+            "requestId": format!("req_{at}"), "message": message});
+        parent = json!(uuid);
+        log.push_str(&format!("{record}\n"));
+    };
+    for at in 0..rounds {
+        add(
+            "user",
+            at,
+            json!({"role": "user", "content": format!("step {at}: {}", "please go on with the work ".repeat(20))}),
+        );
+        let usage = json!({"input_tokens": 10, "cache_read_input_tokens": 12_000 + 6_000 * at, "cache_creation_input_tokens": 0, "output_tokens": 50});
+        add(
+            "assistant",
+            at,
+            json!({"id": format!("msg_{at}"), "role": "assistant", "model": "claude-opus-4-7",
+            "content": [{"type": "text", "text": format!("Step {at} is done.")}], "usage": usage, "stop_reason": "end_turn"}),
+        );
+    }
+    fixture.write("logs/growing.jsonl", log);
+}
+
 #[test]
 fn a_prompt_that_is_too_long_loses_its_oldest_part() {
     let fixture = Fixture::new();
-    let whole = std::sync::atomic::AtomicUsize::new(0);
-    let mock = Mock::new(move |at, request| {
-        let text = request.text();
-        let is_notes = text.contains("Task: bring the notes");
-        let first = whole
-            .fetch_max(text.len(), std::sync::atomic::Ordering::SeqCst)
-            .max(text.len());
-        if !is_notes && text.len() + 1_000 > first && !text.contains("were left out because it was too long") {
-            return Reply::error(
-                400,
-                "invalid_request_error",
-                "prompt is too long: 200300 tokens > 200000 maximum",
-                &[],
-            );
-        }
-        writer(at, request)
+    write_growing(&fixture, 6);
+    let mock = Mock::new(|at, request| match at {
+        0 => Reply::error(
+            400,
+            "invalid_request_error",
+            "prompt is too long: 200200 tokens > 200000 maximum",
+            &[],
+        ),
+        1 => Reply::error(413, "request_too_large", "no more than 32 MB", &[]),
+        _ => writer(at, request),
     });
-    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/boundary-auto");
-    let verb = ["notes", log, "--out", "notes", "--summary"];
-    let run = run(&fixture, &mock, &verb, &[]).success();
-    let summaries = mock
-        .requests()
-        .into_iter()
-        .filter(|request| request.text().contains("takes the place of the conversation"))
-        .count();
-    assert!(summaries >= 2, "{summaries} {}", run.stderr);
+    let verb = [
+        "notes",
+        "logs",
+        "--out",
+        "notes",
+        "--summary",
+        "--set",
+        "notes.first=9000000",
+    ];
+    run(&fixture, &mock, &verb, &[]).success();
+    let texts = mock.requests().iter().map(Recorded::text).collect::<Vec<_>>();
+    assert_eq!(texts.len(), 3);
+    assert!(texts[0].contains("step 0:") && texts[0].contains("step 5:"));
+    assert!(!texts[1].contains("step 0:") && texts[1].contains("step 5:"));
+    assert!(texts[2].len() < texts[1].len() && texts[2].contains("step 5:"));
+    assert!(
+        texts[1].contains("Earlier parts of this conversation were left out"),
+        "{}",
+        texts[1]
+    );
     let summary = one_file(&fixture, "compact.md");
     assert!(summary.contains("Its oldest part was too long"), "{summary}");
+    // Tries come to an end, and the run says so.
+    let fixture = Fixture::new();
+    write_growing(&fixture, 6);
+    let mock = Mock::new(|_, _| {
+        Reply::error(
+            400,
+            "invalid_request_error",
+            "prompt is too long: 200200 tokens > 200000 maximum",
+            &[],
+        )
+    });
+    let run = run(&fixture, &mock, &verb, &[]).ended(2);
+    assert!(
+        (2..=4).contains(&mock.calls()) && run.stderr.contains("too long to summarise"),
+        "{} {}",
+        mock.calls(),
+        run.stderr
+    );
 }
 
 #[test]
@@ -1426,28 +1481,28 @@ fn notes_that_are_too_long_are_condensed_then_cut() {
 #[test]
 fn notes_in_batches_go_from_update_to_update() {
     let fixture = Fixture::new();
-    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/boundary-auto");
-    let verb = [
-        "notes",
-        log,
-        "--out",
-        "notes",
-        "--to-end",
-        "--history",
-        "--set",
-        "notes.first=1000",
-        "--set",
-        "notes.growth=1000",
-    ];
+    write_growing(&fixture, 5);
+    let verb = ["notes", "logs", "--out", "notes", "--history"];
     // What is said at once, and what is said in batches, is the same.
-    let count = |request: &str| request.matches("update").count();
-    let direct = Mock::new(move |_, request| Reply::says(&notes_answer(&request.text())));
+    let direct = Mock::new(|_, request| Reply::says(&notes_answer(&request.text())));
     run(&fixture, &direct, &verb, &[]).success();
     let calls = direct.calls();
-    assert!(calls >= 2, "{calls} updates, {}", count("update"));
+    assert!((4..=5).contains(&calls), "{calls}");
     let wanted = one_file(&fixture, "session-memory/summary.md");
+    let updates = wanted.matches("update of the notes").count();
+    assert_eq!(updates, calls, "each goes on from the one before: {wanted}");
+    assert!(
+        fixture
+            .path("notes/-w-shop/growing/session-memory/history/0001.md")
+            .exists()
+    );
+    // Where nobody looks at every update, one does for all.
+    let once = Mock::new(|_, request| Reply::says(&notes_answer(&request.text())));
+    run(&fixture, &once, &["notes", "logs", "--out", "other"], &[]).success();
+    assert_eq!(once.calls(), 1);
 
     let fixture = Fixture::new();
+    write_growing(&fixture, 5);
     let requests = std::sync::Mutex::new(Vec::<Value>::new());
     let mock = Mock::new(
         move |_, request| match (request.method.as_str(), request.path.as_str()) {
