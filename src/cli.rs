@@ -93,6 +93,7 @@ impl Command {
     pub fn backend(&self) -> Option<backend::BackendName> {
         match self {
             Command::Memory(args) => args.backend(),
+            Command::Notes(args) => Some(args.model.backend),
             _ => None,
         }
     }

@@ -1,5 +1,6 @@
 //! Arguments of `notes`.
 
+use super::backend::BackendArgs;
 use super::{InputArgs, OutputArgs, PolicyArgs};
 use crate::output::Format;
 use clap::Args;
@@ -17,6 +18,9 @@ the log, secrets masked. Sub-agents and rewound branches stay out.
 A file that is there already is continued: what somebody wrote into it stays, what they deleted stays away. --force writes
 it anew.
 
+With --backend anthropic a model writes them, update after update, from what the one before left; headings, limits and the
+messages of the user are kept by the program all the same. Without --history one update stands for several where they fit.
+
 With --summary there is compact.md beside it: the nine sections that would stand in for the history after a compaction, with
 every message of the user in full.
 
@@ -24,6 +28,7 @@ Examples:
   backcast notes --out notes/                             your own sessions
   backcast notes logs/ --out notes/ --history             also how the notes stood after every update
   backcast notes log.jsonl --out notes/ --summary         also what a compaction now would leave
+  backcast notes logs/ --out notes/ --summary --backend anthropic --estimate    what a model would cost
   backcast notes log.jsonl --out notes/ --up-to 0c97beba-bfcb-4f84-9950-e0354bfc808b")]
 pub struct NotesArgs {
     /// Which logs.
@@ -65,6 +70,9 @@ pub struct NotesArgs {
     /// Which policy.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// Which backend.
+    #[command(flatten)]
+    pub model: BackendArgs,
     /// How the list of what was written is printed.
     #[arg(
         long,

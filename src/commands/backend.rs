@@ -200,21 +200,29 @@ impl Model {
     }
 
     /// Runs a command that asks questions, as often as it takes: with batches, a pass finds out what to ask, and the next
-    /// one finds the answers. `None` if it was only to be estimated, and was.
-    pub fn passes<T>(&self, mut pass: impl FnMut(&Model) -> Result<T>) -> Result<Option<T>> {
-        loop {
-            let result = pass(self);
-            match self.mode {
-                Mode::Estimate => {
-                    // What a pass could not do without answers is no failure of the estimate.
-                    result?;
-                    self.print_estimate()?;
-                    return Ok(None);
-                }
-                Mode::Batch if self.backend.fill().context("the batch")? => {}
-                Mode::Now | Mode::Batch => return result.map(Some),
+    /// one finds the answers. A pass is told whether it is the last, the one whose results count. `None` if it was only to
+    /// be estimated, and was.
+    pub fn passes<T>(&self, mut pass: impl FnMut(&Model, bool) -> Result<T>) -> Result<Option<T>> {
+        match self.mode {
+            Mode::Now => {}
+            Mode::Estimate => {
+                pass(self, false)?;
+                self.print_estimate()?;
+                return Ok(None);
             }
+            Mode::Batch => loop {
+                pass(self, false)?;
+                if !self.backend.fill().context("the batch")? {
+                    break;
+                }
+            },
         }
+        pass(self, true).map(Some)
+    }
+
+    /// Whether nothing is asked, only counted.
+    pub fn is_estimate(&self) -> bool {
+        self.mode == Mode::Estimate
     }
 
     /// Says what it came to.

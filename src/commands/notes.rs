@@ -1,6 +1,7 @@
 //! `backcast notes`: the notes of every session as they would stand at its end, and the summary of a compaction.
 
 use super::Ending;
+use super::backend::{self, Model};
 use super::policy::resolve;
 use super::reading::{Reading, close, with_logs};
 use super::words::grouped;
@@ -22,9 +23,12 @@ use crate::text::conversation::{self, Conversation};
 use crate::text::offline::digest::Digest;
 use crate::text::offline::{Offline, Written, write_notes};
 use crate::text::template::{Template, substitute};
-use crate::text::{Breaker, Limits, Retries, SummaryAsk, Variant, size, summarise};
+use crate::text::{
+    Backend, Breaker, Limits, Material, NotesAsk, Retries, SummaryAsk, TextError, Variant, size, summarise,
+};
 use crate::tokens::ratios::RatioTable;
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -177,32 +181,49 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
             "the template has no section\n  hint: a section begins with a heading, `# Name`, and a description in italics below"
         );
     }
-    if let Some(path) = &args.prompt {
-        read(path)?;
+    let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
+    let model = backend::open(&args.model, cache, remembers, args.input.quiet)?;
+    let prompt = args.prompt.as_deref().map(read).transpose()?;
+    if let Some(path) = args.prompt.as_deref().filter(|_| model.is_none()) {
         eprintln!(
             "{}: has an effect only with a backend that asks a model",
             path.display()
         );
     }
-    std::fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
+    let here = std::path::absolute(&args.out).with_context(|| args.out.display().to_string())?;
+    let is_estimate = model.as_ref().is_some_and(Model::is_estimate);
+    if !is_estimate {
+        std::fs::create_dir_all(&here).with_context(|| format!("making {}", args.out.display()))?;
+    }
     let run = Run {
         args,
         policies: &policies,
         prices: &prices,
         template: template.as_deref(),
-        root: args
-            .out
-            .canonicalize()
-            .with_context(|| args.out.display().to_string())?,
+        model: model.as_ref(),
+        prompt: prompt.as_deref(),
+        root: here.canonicalize().unwrap_or(here),
     };
-    let outcome = with_logs(&args.input, false, |reading| run.write(reading))??;
+    let write = |is_last| with_logs(&args.input, false, |reading| run.write(reading, is_last))?;
+    let outcome = match &model {
+        None => write(true)?,
+        Some(model) => {
+            let outcome = model.passes(|_, is_last| write(is_last));
+            model.close();
+            match outcome? {
+                Some(outcome) => outcome,
+                None => return Ok(Ending::Done),
+            }
+        }
+    };
     if let Some(uuid) = args.from.as_ref().or(args.up_to.as_ref())
         && outcome.rows.is_empty()
     {
         bail!("no session has the message {uuid}");
     }
     emit(&args.output(), |out, look| outcome.print(args, out, look))?;
-    Ok(close(&args.input, &outcome.problems))
+    let ending = close(&args.input, &outcome.problems);
+    outcome.complete().map(|()| ending)
 }
 
 /// Everything that was written.
@@ -210,9 +231,23 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
 struct Outcome {
     rows: Vec<Row>,
     problems: Vec<Problem>,
+    /// Texts that a model owes, by why.
+    owed: BTreeMap<String, u64>,
 }
 
 impl Outcome {
+    /// Fails if a model owes a text: everything else is there.
+    fn complete(&self) -> Result<()> {
+        if self.owed.is_empty() {
+            return Ok(());
+        }
+        let reasons = self.owed.iter().map(|(why, count)| format!("{count} x {why}"));
+        let reasons = reasons.collect::<Vec<_>>().join("\n  ");
+        bail!(
+            "some texts were not written\n  {reasons}\n  hint: what was answered is kept; the same command asks only for the rest"
+        )
+    }
+
     fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: Look) -> io::Result<()> {
         let shown = match (args.format, args.top) {
             (Format::Table, top) if top > 0 => &self.rows[..self.rows.len().min(top)],
@@ -249,6 +284,10 @@ struct Run<'a> {
     policies: &'a Policies,
     prices: &'a PriceTable,
     template: Option<&'a str>,
+    /// The model that writes them, if one does.
+    model: Option<&'a Model>,
+    /// What it is told instead of the usual.
+    prompt: Option<&'a str>,
     /// The folder, resolved.
     root: PathBuf,
 }
@@ -259,17 +298,29 @@ struct Done {
     /// Files below the session's folder.
     files: Vec<(String, String)>,
     problems: Vec<Problem>,
+    /// Why texts are missing.
+    missing: Vec<TextError>,
 }
 
+/// Tokens of conversation that a model is shown for one update, where nobody wants to see every update.
+const STEP: u64 = 60_000;
+
 impl Run<'_> {
-    fn write(&self, reading: Reading<'_>) -> Result<Outcome> {
+    /// Works on all sessions; only the last pass writes.
+    fn write(&self, reading: Reading<'_>, is_last: bool) -> Result<Outcome> {
         let corpus = Corpus::read(reading.logs, &reading.options);
         let mut outcome = Outcome::default();
         let defects = corpus.stream_sessions(
             |id, parts| self.session(&corpus, id, parts),
             |done| {
                 let Some(done) = done else { return Ok(()) };
+                if !is_last {
+                    return Ok(());
+                }
                 outcome.problems.extend(done.problems);
+                for error in done.missing.iter().filter(|_| self.model.is_some()) {
+                    *outcome.owed.entry(error.to_string()).or_insert(0) += 1;
+                }
                 for (name, text) in &done.files {
                     self.put(&format!("{}/{name}", done.row.file), text)?;
                 }
@@ -331,8 +382,9 @@ impl Run<'_> {
             },
             files: Vec::new(),
             problems: Vec::new(),
+            missing: Vec::new(),
         };
-        self.notes(&conversation, &gates, policy, &mut done);
+        self.notes(&conversation, &gates, policy, &mut done, parts);
         if self.args.wants_summary() {
             self.summaries(&conversation, pivot, policy, &mut done, parts);
         }
@@ -371,7 +423,7 @@ impl Run<'_> {
         gates
     }
 
-    fn notes(&self, conversation: &Conversation, gates: &[u32], policy: &Policy, done: &mut Done) {
+    fn notes(&self, conversation: &Conversation, gates: &[u32], policy: &Policy, done: &mut Done, parts: &[Part]) {
         let limits = Limits {
             section: policy.notes_section,
             total: policy.notes_total,
@@ -408,7 +460,7 @@ impl Run<'_> {
         for (number, gate) in gates.iter().enumerate() {
             push_to(&mut digest, conversation.after_call(*gate));
             let is_last = number + 1 == gates.len();
-            if self.args.history || is_last {
+            if self.model.is_none() && (self.args.history || is_last) {
                 let written = write_notes(&digest, &continued.own_words, &template, limits);
                 if self.args.history {
                     let name = format!("session-memory/history/{:04}.md", number + 1);
@@ -419,7 +471,19 @@ impl Run<'_> {
         }
         push_to(&mut digest, conversation.messages.len());
         done.row.prompts = digest.prompts.len() as u64;
-        if self.args.to_end {
+        if let Some(model) = self.model {
+            let asked = Asked {
+                conversation,
+                template: &template,
+                limits,
+            };
+            let ends = gates.iter().map(|gate| conversation.after_call(*gate));
+            let ends = ends.chain(self.args.to_end.then_some(conversation.messages.len()));
+            match self.model_notes(model, &asked, &ends.collect::<Vec<_>>(), &continued.own_words, done) {
+                Ok(written) => last = written,
+                Err(error) => return self.owe(error, done, parts),
+            }
+        } else if self.args.to_end {
             last = Some(write_notes(&digest, &continued.own_words, &template, limits));
         }
         let Some(Written {
@@ -474,12 +538,95 @@ impl Run<'_> {
                     }
                     done.files.push((name, text));
                 }
-                Err(error) => {
-                    let path = &parts[0].path;
-                    let detail = format!("session {}: {error}", done.row.session);
-                    done.problems.push(Problem::file(path, Kind::NoText, detail));
-                }
+                Err(error) => self.owe(error, done, parts),
             }
+        }
+    }
+
+    /// Notes that a text is missing.
+    fn owe(&self, error: TextError, done: &mut Done, parts: &[Part]) {
+        let detail = format!("session {}: {error}", done.row.session);
+        done.problems.push(Problem::file(&parts[0].path, Kind::NoText, detail));
+        done.missing.push(error);
+    }
+
+    /// The notes by a model: update after update, each from what the one before left. Where nobody wants to see every
+    /// update, one stands for as many as can be shown at once.
+    fn model_notes(
+        &self,
+        model: &Model,
+        asked: &Asked<'_>,
+        ends: &[usize],
+        own_words: &str,
+        done: &mut Done,
+    ) -> Result<Option<Written>, TextError> {
+        // The same file whether it is written for the first time or goes on: the same questions have the same answers.
+        let own = Template::parse(own_words);
+        let body = |heading: &str| own.sections.iter().find(|section| section.heading == heading);
+        let bodies = asked.template.sections.iter().map(|section| body(&section.heading));
+        let bodies = bodies.map(|section| section.map_or("", |section| section.body.as_str()));
+        let mut current = asked.template.fill(bodies);
+        let is_known = |heading: &str| asked.template.sections.iter().any(|known| known.heading == heading);
+        for section in own.sections.iter().filter(|section| !is_known(&section.heading)) {
+            current.push_str(&format!(
+                "\n{}\n{}\n\n{}\n",
+                section.heading, section.about, section.body
+            ));
+        }
+        let messages = &asked.conversation.messages;
+        let tokens = |range: Range<usize>| messages[range].iter().map(Material::units).sum::<u64>() / 4;
+        let (mut from, mut is_written) = (0, false);
+        for (number, end) in ends.iter().enumerate() {
+            let next = ends.get(number + 1);
+            let is_due = next.is_none_or(|next| tokens(from..*next) > STEP);
+            if !self.args.history && !is_due || *end <= from {
+                continue;
+            }
+            current = self.update(model, asked, from..*end, &current, &done.row)?;
+            if self.args.history {
+                let name = format!("session-memory/history/{:04}.md", number + 1);
+                done.files.push((name, current.clone()));
+            }
+            (from, is_written) = (*end, true);
+        }
+        Ok(is_written.then_some(Written {
+            text: current,
+            condensed: Vec::new(),
+            too_long: Vec::new(),
+        }))
+    }
+
+    /// One update; in two steps if it is too long for one.
+    fn update(
+        &self,
+        model: &Model,
+        asked: &Asked<'_>,
+        range: Range<usize>,
+        current: &str,
+        row: &Row,
+    ) -> Result<String, TextError> {
+        let path = format!("{}/{NOTES}", row.file);
+        let variables = [
+            ("session", row.session.as_str()),
+            ("project", row.project.as_str()),
+            ("notes_path", path.as_str()),
+            ("current_notes", current),
+        ];
+        let instructions = self.prompt.map(|prompt| substitute(prompt, &variables));
+        let ask = NotesAsk {
+            current,
+            template: asked.template,
+            instructions: instructions.as_deref(),
+            material: asked.conversation.material(range.clone()),
+            limits: asked.limits,
+        };
+        match model.backend.notes(&ask) {
+            Err(TextError::PromptTooLong { .. }) if range.len() > 1 => {
+                let middle = range.start + range.len() / 2;
+                let first = self.update(model, asked, range.start..middle, current, row)?;
+                self.update(model, asked, middle..range.end, &first, row)
+            }
+            other => other,
         }
     }
 
@@ -490,7 +637,7 @@ impl Run<'_> {
         variant: Variant,
         policy: &Policy,
         breaker: &mut Breaker,
-    ) -> Result<String, crate::text::TextError> {
+    ) -> Result<String, TextError> {
         let ask = SummaryAsk {
             material: conversation.material(range),
             variant,
@@ -498,8 +645,19 @@ impl Run<'_> {
             budget: policy.max_output,
             is_automatic: false,
         };
-        summarise(&Offline, &ask, Retries::of(policy), breaker).map(|summarised| summarised.text)
+        let backend: &dyn Backend = match self.model {
+            Some(model) => &model.backend,
+            None => &Offline,
+        };
+        summarise(backend, &ask, Retries::of(policy), breaker).map(|summarised| summarised.text)
     }
+}
+
+/// What an update of notes is asked about.
+struct Asked<'a> {
+    conversation: &'a Conversation,
+    template: &'a Template,
+    limits: Limits,
 }
 
 /// The words of a chain, and what could not be read again.

@@ -82,7 +82,7 @@ fn sleep(memdir: &Memdir, rules: &Rules, now: Time, model: Option<&Model>) -> Re
 /// What a model finds. All of its answers are wanted: half a consolidation would be another one.
 fn ask(model: &Model, snapshot: &Snapshot) -> Result<Option<Found>> {
     let questions = anthropic::questions(&model.backend, snapshot);
-    let asked = model.passes(|model| {
+    let asked = model.passes(|model, _| {
         model.ask(&questions, |backend, question| {
             backend.ask(&question.request, |text| question.read(text))
         })

@@ -80,7 +80,7 @@ fn find(args: &ExtractArgs, messages: &[Message], rules: &Rules) -> Result<Optio
     let known = memdir.map(|memdir| memdir.read()).transpose()?;
     let known = known.map(|(snapshot, _)| snapshot).unwrap_or_default();
     let questions = anthropic::questions(&model.backend, &said(messages, rules), &known, rules);
-    let asked = model.passes(|model| {
+    let asked = model.passes(|model, _| {
         model.ask(&questions, |backend, question| {
             backend.ask(&question.request, |text| question.read(text))
         })

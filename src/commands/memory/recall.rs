@@ -102,7 +102,7 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
 /// What a model chooses for each query; `None` if it was only to be estimated.
 fn choose(model: &Model, queries: &[Query], memories: &[Memory], limits: &Limits) -> Result<Option<Vec<Vec<Hit>>>> {
     let list = List::new(memories, limits.most, |memory| is_news(memory, limits));
-    let asked = model.passes(|model| {
+    let asked = model.passes(|model, _| {
         model.ask(queries, |backend, query| {
             if list.is_empty() || !is_worth_asking(&query.text) {
                 return Ok(Vec::new());
