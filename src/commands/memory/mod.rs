@@ -6,6 +6,7 @@ mod folder;
 mod prompt;
 mod recall;
 
+use super::writing::for_people;
 use super::{Ending, print};
 use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
 use crate::memory::check::{self, Finding};
@@ -101,7 +102,7 @@ fn list(args: &ListArgs) -> Result<Ending> {
                     topic.description()
                 )
             };
-            snapshot.topics.iter().map(line).collect()
+            for_people(&snapshot.topics.iter().map(line).collect::<String>())
         }
         Shape::Json => {
             let object = |topic: &crate::memory::topic::Topic| {
