@@ -29,9 +29,10 @@ impl Tone {
 
     pub(super) fn colour(self) -> comfy_table::Color {
         match self {
-            Tone::Bad => comfy_table::Color::Red,
-            Tone::Doubtful => comfy_table::Color::Yellow,
-            Tone::Good => comfy_table::Color::Green,
+            // The dark ones can be read on light and on dark ground.
+            Tone::Bad => comfy_table::Color::DarkRed,
+            Tone::Doubtful => comfy_table::Color::DarkYellow,
+            Tone::Good => comfy_table::Color::DarkGreen,
             Tone::Strong | Tone::Faint => comfy_table::Color::Reset,
         }
     }

@@ -3,6 +3,7 @@
 use super::{folder, now};
 use crate::cli::memory::{DreamArgs, UndoArgs};
 use crate::commands::backend::{self, Model};
+use crate::commands::writing::for_people;
 use crate::commands::{Ending, print};
 use crate::memory::change::{Action, Change, diff};
 use crate::memory::dates;
@@ -152,7 +153,7 @@ pub fn undo(args: &UndoArgs) -> Result<Ending> {
                 out.push_str(&format!("  {} {}: {}\n", entry.action, entry.file, entry.reason));
             }
         }
-        return print(out.as_bytes());
+        return print(for_people(&out).as_bytes());
     }
     let now = now();
     let Some(lock) = memdir.lock(now)? else {

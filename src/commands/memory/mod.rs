@@ -7,7 +7,7 @@ mod folder;
 mod prompt;
 mod recall;
 
-use super::writing::{check_free, write_page};
+use super::writing::{check_free, for_people, write_page};
 use super::{Ending, print};
 use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
 use crate::memory::check::{self, Finding};
@@ -113,7 +113,7 @@ fn list(args: &ListArgs) -> Result<Ending> {
                     topic.description()
                 )
             };
-            snapshot.topics.iter().map(line).collect()
+            for_people(&snapshot.topics.iter().map(line).collect::<String>())
         }
         Shape::Json => {
             let object = |topic: &crate::memory::topic::Topic| {
