@@ -1,6 +1,7 @@
 //! The command line, as typed. What it means is worked out by the commands.
 
 pub mod memory;
+pub mod search;
 
 use crate::input::bytes::Io;
 use crate::metrics::usage::By;
@@ -49,6 +50,8 @@ pub enum Command {
     Validate(ValidateArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
+    /// Looks for words in memories first, in past sessions second.
+    Search(search::SearchArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
     Tune(TuneArgs),
     /// Shows the policy in force.

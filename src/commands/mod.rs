@@ -12,6 +12,7 @@ mod memory;
 mod policy;
 mod reading;
 mod replay;
+mod search;
 mod stats;
 mod synth;
 mod tune;
@@ -43,6 +44,7 @@ pub fn run(cli: Cli) -> Result<Ending> {
         Command::Replay(args) => replay::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Memory(args) => memory::run(&args),
+        Command::Search(args) => search::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Synth(args) => synth::run(&args),

@@ -99,6 +99,9 @@ pub struct Reader<'p> {
     needles: [Finder<'static>; 3],
     lines: u64,
     progress: &'p (dyn Fn(u64) + Sync),
+    filter: Option<&'p (dyn Fn(&[u8]) -> bool + Sync)>,
+    /// Lines with a message that the filter passed over.
+    pub passed_over: u64,
     /// What was read so far.
     pub messages: Vec<Message>,
     /// Lines that could not be used as they are.
@@ -119,8 +122,18 @@ impl<'p> Reader<'p> {
             ],
             lines: 0,
             progress,
+            filter: None,
+            passed_over: 0,
             messages: Vec::new(),
             troubles: Vec::new(),
+        }
+    }
+
+    /// Passes over lines that `filter` turns down, unread: for who looks for something and can tell from the bytes.
+    pub fn with_filter(self, filter: &'p (dyn Fn(&[u8]) -> bool + Sync)) -> Reader<'p> {
+        Reader {
+            filter: Some(filter),
+            ..self
         }
     }
 
@@ -177,7 +190,11 @@ impl<'p> Reader<'p> {
             let end = newline.map_or(bytes.len(), |found| at + found);
             self.lines += 1;
             if self.may_hold_message(&bytes[at..end]) {
-                self.line::<S>(&bytes[at..end], offset + at as u64, newline.is_some());
+                if self.filter.is_some_and(|filter| !filter(&bytes[at..end])) {
+                    self.passed_over += 1;
+                } else {
+                    self.line::<S>(&bytes[at..end], offset + at as u64, newline.is_some());
+                }
             }
             at = end + 1;
         }

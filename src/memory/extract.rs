@@ -580,13 +580,7 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         extraction.rejected.extend(turned);
         return;
     }
-    let mut sources = group
-        .findings
-        .iter()
-        .map(|finding| finding.source.clone())
-        .collect::<Vec<_>>();
-    sources.sort_by(|one, other| (one.time, &one.session, &one.uuid).cmp(&(other.time, &other.session, &other.uuid)));
-    sources.dedup();
+    let sources = sources_of(group, best);
     let day = best
         .source
         .time
@@ -627,6 +621,18 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         return;
     }
     extraction.candidates.push(candidate);
+}
+
+/// Where it was said: first in each session, and where it is told with a reason. Who says it again in the same session mostly
+/// refers to what they said.
+fn sources_of(group: &Group<'_>, best: &Finding<'_>) -> Vec<Source> {
+    let mut sources = group.findings.iter().map(|finding| finding.source.clone()).collect::<Vec<_>>();
+    sources.sort_by(|one, other| (one.time, &one.session, &one.uuid).cmp(&(other.time, &other.session, &other.uuid)));
+    sources.dedup();
+    let mut seen = BTreeSet::new();
+    let is_fuller = best.why.is_some() || best.how.is_some();
+    sources.retain(|source| seen.insert(source.session.clone()) || is_fuller && *source == best.source);
+    sources
 }
 
 /// A few words.

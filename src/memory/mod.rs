@@ -20,6 +20,7 @@ pub mod plan;
 pub mod prompt;
 pub mod recall;
 pub mod rules;
+pub mod search;
 pub mod secrets;
 pub mod sentences;
 pub mod similar;

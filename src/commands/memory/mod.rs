@@ -2,7 +2,7 @@
 
 mod consolidate;
 mod extract;
-mod folder;
+pub(super) mod folder;
 mod prompt;
 mod recall;
 
