@@ -117,6 +117,27 @@ pub struct InputArgs {
     pub quiet: bool,
 }
 
+/// Longest line that is read where nothing else is said.
+const MAX_LINE: u64 = 32 << 20;
+
+impl InputArgs {
+    /// These paths, read as usual.
+    pub fn of(paths: &[PathBuf]) -> InputArgs {
+        InputArgs {
+            paths: paths.to_vec(),
+            threads: None,
+            io: Io::default(),
+            max_line: MAX_LINE,
+            follow_links: false,
+            no_cache: true,
+            cache_dir: None,
+            problems: false,
+            strict: false,
+            quiet: false,
+        }
+    }
+}
+
 /// How results are written.
 #[derive(Debug, Args)]
 pub struct OutputArgs {

@@ -491,7 +491,9 @@ pub fn look_through<T: Send>(
         let done = OpenLog::open(&found.path, found.packing, options.io)
             .and_then(|open| open.read(&found.path, 0..u64::MAX, options.limits, &mut looker));
         let troubles = looker.reader.troubles.iter();
-        let mut problems = troubles.map(|trouble| Problem::line(&path, trouble)).collect::<Vec<_>>();
+        let mut problems = troubles
+            .map(|trouble| Problem::line(&path, trouble))
+            .collect::<Vec<_>>();
         if let Err(error) = done {
             problems.push(Problem::file(&path, broken_kind(found.packing), error.to_string()));
         }

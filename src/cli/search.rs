@@ -32,7 +32,13 @@ pub struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Selection")]
     pub memories: usize,
     /// Most messages in the answer.
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 10, help_heading = "Selection")]
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        default_value_t = 10,
+        help_heading = "Selection"
+    )]
     pub most: usize,
     /// Look in what tools answered, too.
     #[arg(long, help_heading = "Selection")]

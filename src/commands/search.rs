@@ -84,7 +84,9 @@ pub fn run(args: &SearchArgs) -> Result<Ending> {
         MemoryFormat::Jsonl => {
             let memories = memories.iter().map(serde_json::to_string);
             let lines = memories.chain(messages.iter().map(serde_json::to_string));
-            lines.map(|line| line.map(|line| line + "\n")).collect::<Result<String, _>>()?
+            lines
+                .map(|line| line.map(|line| line + "\n"))
+                .collect::<Result<String, _>>()?
         }
     };
     print(text.as_bytes())?;
@@ -159,7 +161,9 @@ fn messages(
     };
     let weigh = |log: usize, message: Message| {
         // What the client put in is no conversation; a summary says again what was said.
-        if message.is_meta || message.is_summary {
+        let is_command =
+            texts(&message).any(|text| text.starts_with("<local-command-") || text.starts_with("<command-"));
+        if message.is_meta || message.is_summary || is_command {
             return None;
         }
         let mut weighed = terms.weigh(texts(&message))?;
@@ -207,10 +211,14 @@ fn read_again(
         lines.insert(ranked.weighed.line, place);
     }
     let (numbers, lines) = by_log.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
-    let again = numbers.iter().map(|number| logs[*number as usize].clone()).collect::<Vec<_>>();
+    let again = numbers
+        .iter()
+        .map(|number| logs[*number as usize].clone())
+        .collect::<Vec<_>>();
     let take = |log: usize, message: Message| {
         let place = *lines[log].get(&message.line)?;
-        let best = texts(&message).max_by_key(|text| terms.weigh(std::iter::once(*text)).map_or(0, |found| found.distinct()));
+        let best =
+            texts(&message).max_by_key(|text| terms.weigh(std::iter::once(*text)).map_or(0, |found| found.distinct()));
         let (snippet, words) = terms.snippet(&secrets::mask(best.unwrap_or_default()));
         let hit = MessageHit {
             found: "transcript",

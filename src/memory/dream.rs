@@ -132,6 +132,8 @@ pub fn dream(snapshot: &Snapshot, rules: &Rules, now: Time, dates: ResolveDates)
             after: None,
             reason: reason.clone(),
             marks: old.marks(),
+            made: None,
+            taken_back: None,
         });
     }
     changes.extend(index_changes(snapshot, &after, &rules.index));

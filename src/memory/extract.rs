@@ -531,18 +531,22 @@ fn together(findings: &[Finding<'_>]) -> f64 {
     (1.0 - (1.0 - best) * DOUBT_LEFT.powi(again)).min(0.99)
 }
 
+/// Whether words that take something back mean a statement: they hold at least half of it, and two words.
+pub fn is_taken_back(statement: &[String], words: &[String]) -> bool {
+    let shared = statement.iter().filter(|word| words.contains(word)).count();
+    shared >= 2 && shared * 2 >= statement.len()
+}
+
 /// Takes out what was taken back later.
 fn forget(groups: &mut Vec<Group<'_>>, extraction: &mut Extraction) {
     for forgotten in &extraction.forgotten {
         let words = content_words(&forgotten.text);
         let is_meant = |group: &Group<'_>| {
-            let known = &group.findings[0].words;
-            let shared = known.iter().filter(|word| words.contains(word)).count();
             let is_later = group
                 .findings
                 .iter()
                 .all(|finding| finding.source.time <= forgotten.source.time);
-            is_later && shared >= 2 && shared * 2 >= known.len()
+            is_later && is_taken_back(&group.findings[0].words, &words)
         };
         groups.retain(|group| {
             let is_gone = is_meant(group);
@@ -580,7 +584,13 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         extraction.rejected.extend(turned);
         return;
     }
-    let sources = sources_of(group, best);
+    let mut sources = group
+        .findings
+        .iter()
+        .map(|finding| finding.source.clone())
+        .collect::<Vec<_>>();
+    sources.sort_by(|one, other| (one.time, &one.session, &one.uuid).cmp(&(other.time, &other.session, &other.uuid)));
+    sources.dedup();
     let day = best
         .source
         .time
@@ -621,18 +631,6 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         return;
     }
     extraction.candidates.push(candidate);
-}
-
-/// Where it was said: first in each session, and where it is told with a reason. Who says it again in the same session mostly
-/// refers to what they said.
-fn sources_of(group: &Group<'_>, best: &Finding<'_>) -> Vec<Source> {
-    let mut sources = group.findings.iter().map(|finding| finding.source.clone()).collect::<Vec<_>>();
-    sources.sort_by(|one, other| (one.time, &one.session, &one.uuid).cmp(&(other.time, &other.session, &other.uuid)));
-    sources.dedup();
-    let mut seen = BTreeSet::new();
-    let is_fuller = best.why.is_some() || best.how.is_some();
-    sources.retain(|source| seen.insert(source.session.clone()) || is_fuller && *source == best.source);
-    sources
 }
 
 /// A few words.

@@ -6,6 +6,7 @@
 
 pub mod change;
 pub mod check;
+pub mod daily;
 pub mod dates;
 pub mod dream;
 pub mod extract;

@@ -193,8 +193,12 @@ impl Terms {
             }
         }
         let worth = |from: usize| {
-            let inside = found[from..].iter().take_while(|(_, end, _)| *end <= found[from].0 + SNIPPET);
-            let terms = inside.map(|(_, _, term)| *term).collect::<std::collections::BTreeSet<_>>();
+            let inside = found[from..]
+                .iter()
+                .take_while(|(_, end, _)| *end <= found[from].0 + SNIPPET);
+            let terms = inside
+                .map(|(_, _, term)| *term)
+                .collect::<std::collections::BTreeSet<_>>();
             terms.iter().map(|term| self.weights[*term]).sum::<f64>()
         };
         // Of stretches that hold as much, the first.
@@ -210,7 +214,9 @@ impl Terms {
         let end = if end == text.len() {
             end
         } else {
-            text[start..end].rfind(char::is_whitespace).map_or(end, |space| start + space)
+            text[start..end]
+                .rfind(char::is_whitespace)
+                .map_or(end, |space| start + space)
         };
         let mut line = text[start..end].split_whitespace().collect::<Vec<_>>().join(" ");
         if start > 0 {
@@ -233,7 +239,9 @@ impl Terms {
 /// Words of a text with where they start: runs of letters, digits and apostrophes; Chinese by pairs, as it is searched.
 fn places(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_part = |sign: char| sign.is_alphanumeric() || matches!(sign, '\'' | '\u{2019}');
-    let runs = text.split(move |sign: char| !is_part(sign)).filter(|run| !run.is_empty());
+    let runs = text
+        .split(move |sign: char| !is_part(sign))
+        .filter(|run| !run.is_empty());
     runs.flat_map(move |run| {
         let start = run.as_ptr() as usize - text.as_ptr() as usize;
         let is_spaced = run.is_ascii() || !run.chars().any(|sign| sign >= '\u{2e80}');
@@ -262,7 +270,11 @@ fn filter(stems: &[String]) -> Option<Regex> {
     if heads.is_empty() {
         return None;
     }
-    RegexBuilder::new(&heads.join("|")).case_insensitive(true).unicode(false).build().ok()
+    RegexBuilder::new(&heads.join("|"))
+        .case_insensitive(true)
+        .unicode(false)
+        .build()
+        .ok()
 }
 
 #[cfg(test)]
@@ -301,7 +313,10 @@ mod tests {
 
     #[test]
     fn endings_and_irregular_forms_are_found() {
-        assert_eq!(order("deploying went wrong", &["we deploy on Friday", "it goes on"]), [0, 1]);
+        assert_eq!(
+            order("deploying went wrong", &["we deploy on Friday", "it goes on"]),
+            [0, 1]
+        );
         assert_eq!(order("数据库连接", &["数据库的连接池", "nothing"]), [0]);
     }
 
@@ -323,10 +338,17 @@ mod tests {
 
     #[test]
     fn a_snippet_shows_the_match() {
-        let text = format!("{} the nightly import of invoices fails {}", "x ".repeat(400), "y ".repeat(400));
+        let text = format!(
+            "{} the nightly import of invoices fails {}",
+            "x ".repeat(400),
+            "y ".repeat(400)
+        );
         let (line, words) = Terms::read("why does the invoice import fail").snippet(&text);
         assert!(line.contains("import of invoices fails"), "{line}");
-        assert!(line.starts_with('…') && line.ends_with('…') && line.len() < 260, "{line}");
+        assert!(
+            line.starts_with('…') && line.ends_with('…') && line.len() < 260,
+            "{line}"
+        );
         assert_eq!(words, ["import", "invoices", "fails"]);
         assert_eq!(Terms::read("绿色").snippet("按钮是绿色的").1, ["绿色"]);
     }

@@ -163,7 +163,12 @@ pub fn related(stem_of: &str) -> &'static [String] {
 pub fn members(stem_of: &str) -> &'static [String] {
     static GROUPS: OnceLock<HashMap<String, Vec<String>>> = OnceLock::new();
     let groups = GROUPS.get_or_init(|| {
-        let stems = |words: &str| words.split_whitespace().map(|word| stem(base(word)).into_owned()).collect::<Vec<_>>();
+        let stems = |words: &str| {
+            words
+                .split_whitespace()
+                .map(|word| stem(base(word)).into_owned())
+                .collect::<Vec<_>>()
+        };
         let mut groups = HashMap::<String, Vec<String>>::new();
         for (kinds, things) in lines(KINDS).filter_map(|line| line.split_once(':')) {
             let things = stems(things);

@@ -31,6 +31,7 @@ pub mod working_set;
 mod properties;
 
 use crate::input::record::Tokens;
+use crate::memory::harvest::is_memory;
 use crate::metrics::cost::{Pico, Price, PriceTable, Tariff, tariffs};
 use crate::policy::Policy;
 use crate::policy::presets::{Policies, client};
@@ -138,6 +139,8 @@ struct Replay<'r, S> {
     last_boundary: Option<(usize, u32)>,
     restored_files: Vec<(u32, u64)>,
     turns_since_extraction: u64,
+    /// Whether the main agent wrote a memory itself since extraction last looked.
+    wrote_memory: bool,
     /// When the recorded boundary was written that is being met: what follows it may have come much later.
     met: Option<Time>,
 }
@@ -169,6 +172,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             last_boundary: None,
             restored_files: Vec::new(),
             turns_since_extraction: 0,
+            wrote_memory: false,
             met: None,
         }
     }
@@ -911,8 +915,11 @@ impl<'r, S: Sink> Replay<'r, S> {
             let bill = self.cache.bill_side(true, window, policy.notes_prompt, tokens);
             self.tell_side(at, Purpose::Notes, bill);
         }
+        self.wrote_memory |= writes_memory(self.trace, call);
         let ends_turn = call.calls == 0 && !self.trace.is_sidechain;
-        if ends_turn && policy.extract_on {
+        // Who wrote their memories themself needs nobody to do it: what was said up to here counts as seen.
+        let is_served = ends_turn && std::mem::take(&mut self.wrote_memory);
+        if ends_turn && policy.extract_on && !is_served {
             self.turns_since_extraction += 1;
             if self.turns_since_extraction >= policy.extract_turns {
                 self.turns_since_extraction = 0;
@@ -936,6 +943,16 @@ impl<'r, S: Sink> Replay<'r, S> {
             self.emit(end - 1, &Event::Defect { running, counted });
         }
     }
+}
+
+/// Whether a response writes into a memory directory.
+fn writes_memory(trace: &Trace, call: &trace::Call) -> bool {
+    let items = &trace.items[call.response.start as usize..call.response.end as usize];
+    let is_write = |item: &trace::Item| {
+        let tool = trace.tools[usize::from(item.tool)].as_str();
+        item.path != 0 && matches!(tool, "Write" | "Edit" | "MultiEdit") && is_memory(&trace.paths[item.path as usize])
+    };
+    items.iter().any(is_write)
 }
 
 /// Levels of the window at every call. Neighbours mostly have the same.

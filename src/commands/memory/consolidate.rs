@@ -2,12 +2,15 @@
 
 use super::{folder, now};
 use crate::cli::memory::{DreamArgs, UndoArgs};
+use crate::commands::policy::of_memories;
 use crate::commands::{Ending, print};
 use crate::memory::change::{Action, Change, diff};
-use crate::memory::dates;
 use crate::memory::dream::{self, Rules};
-use crate::memory::lock;
+use crate::memory::index::Limits;
+use crate::memory::kinds::Candidate;
 use crate::memory::memdir::Memdir;
+use crate::memory::plan::{Options, Snapshot, applied, plan};
+use crate::memory::{daily, dates, lock, secrets};
 use crate::session::log::Time;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -16,16 +19,21 @@ use std::path::Path;
 pub fn dream(args: &DreamArgs) -> Result<Ending> {
     let memdir = folder::existing(&args.dir)?;
     let now = now();
+    let policy = of_memories(&args.dir.set)?;
     let rules = Rules {
-        hours: args.hours,
-        sessions: args.sessions,
+        hours: args.hours.unwrap_or(i64::try_from(policy.dream_hours)?),
+        sessions: args.sessions.unwrap_or(usize::try_from(policy.dream_sessions)?),
+        scan_minutes: i64::try_from(policy.dream_scan_minutes)?,
         prune_days: args.prune_days,
-        ..Rules::default()
+        index: Limits::of(&policy),
     };
     if args.dry_run {
-        let dreamt = sleep(&memdir, &rules, now)?;
+        let snapshot = read(&memdir)?;
+        let mut changes = distil(&memdir, &snapshot, &rules);
+        let dreamt = dream::dream(&applied(&snapshot, &changes), &rules, now, &absolute_dates);
         tell_proposals(&dreamt.proposals);
-        return print(diff(&dreamt.changes).as_bytes());
+        changes.extend(dreamt.changes);
+        return print(diff(&changes).as_bytes());
     }
     if !args.force {
         let transcripts = args.transcripts.as_deref().or_else(|| memdir.root().parent());
@@ -42,7 +50,11 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
         eprintln!("not now: another consolidation is running");
         return Ok(Ending::Done);
     };
-    let dreamt = sleep(&memdir, &rules, now)?;
+    let distilled = distil(&memdir, &read(&memdir)?, &rules);
+    if let Some(run) = memdir.commit(&lock, "distil", now, &distilled)? {
+        tell(&distilled, Some(&run));
+    }
+    let dreamt = dream::dream(&read(&memdir)?, &rules, now, &absolute_dates);
     let run = memdir.commit(&lock, "dream", now, &dreamt.changes)?;
     consolidation.done(now).context("the consolidation lock")?;
     tell_proposals(&dreamt.proposals);
@@ -50,13 +62,28 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// What would change.
-fn sleep(memdir: &Memdir, rules: &Rules, now: Time) -> Result<dream::Dream> {
+/// The directory as it is.
+fn read(memdir: &Memdir) -> Result<Snapshot> {
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
         eprintln!("{}: {}", passed.file, passed.why);
     }
-    Ok(dream::dream(&snapshot, rules, now, &absolute_dates))
+    Ok(snapshot)
+}
+
+/// What the daily logs say that is no memory yet. A secret that somebody put there stays there.
+fn distil(memdir: &Memdir, snapshot: &Snapshot, rules: &Rules) -> Vec<Change> {
+    let noted = memdir.daily_logs().into_iter().flat_map(|text| daily::read(&text));
+    let is_open = |candidate: &Candidate| {
+        let texts = [&candidate.title, &candidate.hook, &candidate.body];
+        texts.iter().all(|text| secrets::find(text).is_empty())
+    };
+    let noted = noted.filter(is_open).collect::<Vec<_>>();
+    let options = Options {
+        index: rules.index,
+        ..Options::default()
+    };
+    plan(snapshot, &noted, &options).changes
 }
 
 /// Relative dates as seen from a time, in words that still hold later.

@@ -2,18 +2,25 @@
 
 use super::consolidate::tell;
 use super::{folder, now};
-use crate::cli::memory::{ExtractArgs, MemoryFormat};
+use crate::cli::InputArgs;
+use crate::cli::memory::{CheckArgs, ExtractArgs, MemoryFormat};
+use crate::commands::policy::of_memories;
 use crate::commands::reading::{close, with_messages};
 use crate::commands::{Ending, print};
 use crate::input::messages::Wanted;
-use crate::memory::extract::{Extraction, Rejected, extract_above};
+use crate::memory::check::{self, Finding};
+use crate::memory::daily;
+use crate::memory::extract::{Extraction, Rejected, extract, extract_above};
 use crate::memory::harvest::{self, Harvest, harvest};
+use crate::memory::index::Limits;
 use crate::memory::kinds::{Candidate, Source};
+use crate::memory::lock::Lock;
 use crate::memory::memdir::Memdir;
-use crate::memory::plan::{Options, plan};
+use crate::memory::plan::{Options, Snapshot, plan_with};
 use crate::memory::rules::Rules;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Version of the fields below, named in JSON documents.
@@ -29,7 +36,7 @@ pub fn run(args: &ExtractArgs) -> Result<Ending> {
 }
 
 /// Puts candidates into the directory; the time of the run is only in its journal, so that the same logs leave the same files.
-fn keep(args: &ExtractArgs, candidates: &[Candidate]) -> Result<()> {
+fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
     let memdir = Memdir::create(&folder::path(&args.dir)?)?;
     let now = now();
     let Some(lock) = memdir.lock(now)? else {
@@ -38,15 +45,18 @@ fn keep(args: &ExtractArgs, candidates: &[Candidate]) -> Result<()> {
             memdir.root().display()
         );
     };
+    if args.daily {
+        return note(args, &memdir, &lock, &extraction.candidates);
+    }
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
         eprintln!("{}: {}", passed.file, passed.why);
     }
     let options = Options {
         team: args.team,
-        ..Options::default()
+        index: Limits::of(&of_memories(&args.dir.set)?),
     };
-    let planned = plan(&snapshot, candidates, &options);
+    let planned = plan_with(&snapshot, &extraction.candidates, &extraction.forgotten, &options);
     for file in &planned.untouchable {
         eprintln!("{file}: left alone, its frontmatter is not YAML");
     }
@@ -54,11 +64,43 @@ fn keep(args: &ExtractArgs, candidates: &[Candidate]) -> Result<()> {
     if !args.input.quiet {
         tell(&planned.changes, run.as_deref());
         eprintln!(
-            "{} were there already, {} had been retired",
-            planned.unchanged, planned.retired
+            "{} were there already, {} had been retired, {} had been deleted",
+            planned.unchanged, planned.retired, planned.deleted
         );
     }
     Ok(())
+}
+
+/// Notes candidates in the logs of the days they were said on.
+fn note(args: &ExtractArgs, memdir: &Memdir, lock: &Lock, candidates: &[Candidate]) -> Result<()> {
+    let mut days = BTreeMap::<String, Vec<String>>::new();
+    for (date, line) in candidates.iter().flat_map(daily::lines) {
+        days.entry(date).or_default().push(line);
+    }
+    let mut added = 0;
+    for (date, lines) in &mut days {
+        lines.sort();
+        added += memdir.append_log(lock, date, lines)?;
+    }
+    if !args.input.quiet {
+        eprintln!("{added} lines noted; `backcast memory dream` distils them");
+    }
+    Ok(())
+}
+
+/// What logs say that a directory does not.
+pub(super) fn out_of_date(args: &CheckArgs, snapshot: &Snapshot) -> Result<Vec<Finding>> {
+    let input = InputArgs::of(&args.logs);
+    let (extraction, problems) = with_messages(&input, Wanted::default(), |messages, problems| {
+        (extract(&messages, Rules::built_in()), problems)
+    })?;
+    close(&input, &problems);
+    let options = Options {
+        team: args.team,
+        index: Limits::of(&of_memories(&args.dir.set)?),
+    };
+    let planned = plan_with(snapshot, &extraction.candidates, &extraction.forgotten, &options);
+    Ok(check::against_logs(snapshot, &planned.changes))
 }
 
 fn run_extract(args: &ExtractArgs) -> Result<Ending> {
@@ -72,7 +114,7 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
         (extract_above(args.min_confidence, &messages, rules), problems)
     })?;
     if !args.dry_run {
-        keep(args, &extraction.candidates)?;
+        keep(args, &extraction)?;
         return Ok(close(&args.input, &problems));
     }
     let text = match args.format {

@@ -202,7 +202,8 @@ impl Index {
                 .total_cmp(&one.score)
                 .then(one.document.cmp(&other.document))
         });
-        let is_fitting = fits(&scored, &sharpness, weights) && !self.is_missing(&scored, &question, &counts, &sharpness);
+        let is_fitting =
+            fits(&scored, &sharpness, weights) && !self.is_missing(&scored, &question, &counts, &sharpness);
         if weights.fit > 0.0 && !is_fitting {
             return Vec::new();
         }
@@ -237,7 +238,9 @@ impl Index {
             }
         };
         for (at, term) in question.terms.iter().enumerate() {
-            mark(&mut places, &term.stem, &mut |number, places| places.own[number] = at as u8 + 1);
+            mark(&mut places, &term.stem, &mut |number, places| {
+                places.own[number] = at as u8 + 1
+            });
             if !places.own.contains(&(at as u8 + 1)) {
                 for number in self.slips(&term.word) {
                     places.own[number] = at as u8 + 1;
@@ -245,11 +248,15 @@ impl Index {
             }
             if term.weight >= 1.0 {
                 for other in related(&term.stem) {
-                    mark(&mut places, other, &mut |number, places| places.related[number] |= 1 << at);
+                    mark(&mut places, other, &mut |number, places| {
+                        places.related[number] |= 1 << at
+                    });
                 }
             }
             for other in members(&term.stem) {
-                mark(&mut places, other, &mut |number, places| places.members[number] |= 1 << at);
+                mark(&mut places, other, &mut |number, places| {
+                    places.members[number] |= 1 << at
+                });
             }
         }
         places
@@ -261,7 +268,9 @@ impl Index {
         let numbers = word.chars().next().filter(|_| is_plain);
         let numbers = numbers.and_then(|letter| self.by_letter.get(&letter));
         let numbers = numbers.into_iter().flatten().map(|&number| number as usize);
-        numbers.filter(|&number| is_slip(word, &self.vocabulary[number])).collect()
+        numbers
+            .filter(|&number| is_slip(word, &self.vocabulary[number]))
+            .collect()
     }
 
     /// Whether much of the question is nowhere, and nothing stands out without it. Where few words were ever seen a missing one
@@ -275,7 +284,10 @@ impl Index {
         let is_nowhere = |at: usize| {
             let bit = 1_u64 << at;
             let is_own = question.terms[at].weight >= 1.0;
-            is_own && counts.iter().all(|count| (count.own | count.related | count.members) & bit == 0)
+            is_own
+                && counts
+                    .iter()
+                    .all(|count| (count.own | count.related | count.members) & bit == 0)
         };
         let missing = (0..question.terms.len()).filter(|&at| is_nowhere(at));
         let missing = missing.map(|at| sharpness.own[at]).sum::<f64>();
@@ -292,9 +304,15 @@ impl Index {
         }
         let parts = self.vocabulary.iter().map(|word| time::part(word)).collect::<Vec<_>>();
         let closeness = |document: &Document| {
-            let words = document.words.iter().map(|&word| if word == LINE_END { None } else { parts[word as usize] });
+            let words = document
+                .words
+                .iter()
+                .map(|&word| if word == LINE_END { None } else { parts[word as usize] });
             let dates = time::spans(&words.collect::<Vec<_>>());
-            let all = question.spans.iter().flat_map(|span| dates.iter().map(|date| span.closeness(*date)));
+            let all = question
+                .spans
+                .iter()
+                .flat_map(|span| dates.iter().map(|date| span.closeness(*date)));
             all.fold(0.0, f64::max)
         };
         let close = self.documents.iter().map(closeness).collect::<Vec<_>>();
@@ -379,7 +397,8 @@ impl Index {
         for (at, share) in share.iter_mut().enumerate() {
             let worth = sharpness.own[at];
             if count.own & (1 << at) != 0 {
-                let others = f64::from(found.related[at]) * weights.related + f64::from(found.members[at]) * weights.members;
+                let others =
+                    f64::from(found.related[at]) * weights.related + f64::from(found.members[at]) * weights.members;
                 score += worth * gain(f64::from(found.own[at]) + weights.also * others, drag);
                 *share = worth;
             } else if count.related & (1 << at) != 0 {
@@ -442,7 +461,11 @@ fn is_slip(one: &str, other: &str) -> bool {
     }
     let head = one.iter().zip(other).take_while(|(left, right)| left == right).count();
     let tail = |one: &[u8], other: &[u8]| {
-        one.iter().rev().zip(other.iter().rev()).take_while(|(left, right)| left == right).count()
+        one.iter()
+            .rev()
+            .zip(other.iter().rev())
+            .take_while(|(left, right)| left == right)
+            .count()
     };
     let (left, right) = (&one[head..], &other[head..]);
     let same = tail(left, right);
@@ -481,14 +504,24 @@ impl Question {
         each_word(query, |word| {
             parts.push(time::part(word));
             let stem = stem(base(word)).into_owned();
-            let weight = if is_filler(word) { weights.filler } else if names.contains(word) { weights.name } else { 1.0 };
+            let weight = if is_filler(word) {
+                weights.filler
+            } else if names.contains(word) {
+                weights.name
+            } else {
+                1.0
+            };
             let known = terms.iter().position(|term| term.stem == stem);
             if let Some(at) = known {
                 terms[at].weight = terms[at].weight.max(weight);
                 order.push(at as u8);
             } else if terms.len() < MOST_TERMS {
                 order.push(terms.len() as u8);
-                terms.push(Term { word: base(word).to_owned(), stem, weight });
+                terms.push(Term {
+                    word: base(word).to_owned(),
+                    stem,
+                    weight,
+                });
             }
         });
         let neighbours = order.windows(2).map(|pair| (pair[0], pair[1])).collect::<BTreeSet<_>>();
@@ -729,6 +762,65 @@ mod tests {
             },
         );
         assert_eq!(hits.first().map(|hit| hit.document), Some(4));
+    }
+
+    #[test]
+    fn things_are_found_by_their_kind_and_words_by_a_slip() {
+        let mut index = index();
+        index.add("Music at lunch", "Kim plays the guitar on Fridays.");
+        let first = |query: &str| index.ask(query, &Weights::default()).first().map(|hit| hit.document);
+        assert_eq!(first("which instrument does somebody play"), Some(4));
+        assert_eq!(first("should tests mock the databse"), Some(1));
+    }
+
+    #[test]
+    fn a_time_in_the_query_finds_what_is_dated_in_it() {
+        let mut index = Index::default();
+        index.add("", "The review went well.\n12 April, 2023");
+        index.add("", "The review went well.\n8 May, 2023");
+        index.add("", "The review went well.\n2023-06-02");
+        let first = |query: &str| index.ask(query, &Weights::default()).first().map(|hit| hit.document);
+        assert_eq!(first("how did the review go on May 3, 2023?"), Some(1));
+        assert_eq!(first("how did the review go in June 2023?"), Some(2));
+        assert_eq!(first("how did the review go?"), Some(0));
+    }
+
+    #[test]
+    fn what_is_nowhere_in_a_big_directory_has_no_answer() {
+        let mut index = Index::default();
+        for number in 0..100 {
+            index.add(
+                "",
+                &format!("The build server runs all tests at night, in room {}.", number % 10),
+            );
+        }
+        let query = "which build server feeds the hamster";
+        assert_eq!(index.ask(query, &Weights::default()), []);
+        let always = Weights {
+            fit: 0.0,
+            ..Weights::default()
+        };
+        assert!(!index.ask(query, &always).is_empty());
+        assert!(
+            !index
+                .ask("which build server runs tests", &Weights::default())
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_slip_is_one_letter() {
+        for (one, other) in [
+            ("festival", "fesetival"),
+            ("form", "from"),
+            ("color", "colour"),
+            ("cat", "cut"),
+        ] {
+            assert!(is_slip(one, other) && is_slip(other, one), "{one} {other}");
+        }
+        for (one, other) in [("same", "same"), ("house", "mouth"), ("abcd", "badc"), ("a", "abc")] {
+            assert!(!is_slip(one, other), "{one} {other}");
+        }
     }
 
     #[test]

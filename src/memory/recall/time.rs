@@ -20,7 +20,17 @@ pub enum Part {
 /// What a word can be in a date, if anything.
 pub fn part(word: &str) -> Option<Part> {
     const MONTHS: [&str; 12] = [
-        "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
         "december",
     ];
     if let Some(month) = MONTHS.iter().position(|month| *month == word) {
@@ -90,4 +100,40 @@ pub fn spans(parts: &[Option<Part>]) -> Vec<Span> {
         spans.extend(span);
     }
     spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<Span> {
+        spans(&text.split(' ').map(part).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn dates_are_read_in_the_usual_forms() {
+        let day = Span::of(2023, 5, Some(8));
+        for text in [
+            "8 may 2023",
+            "may 8 2023",
+            "may 8th 2023",
+            "2023 05 08",
+            "1 56 pm 8 may 2023",
+        ] {
+            assert_eq!(of(text).first().copied(), day, "{text}");
+        }
+        assert_eq!(of("in may 2023").first().copied(), Span::of(2023, 5, None));
+        for text in ["may i", "8 may", "2023", "31 february 2023", "99999 may 12345"] {
+            assert!(of(text).is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_soon_after_is_close() {
+        let at = |day: i8| Span::of(2023, 5, Some(day)).expect("a day");
+        assert_eq!(at(3).closeness(at(3)), 1.0);
+        assert!(at(3).closeness(at(5)) > at(3).closeness(at(10)));
+        assert_eq!((at(3).closeness(at(2)), at(3).closeness(at(28))), (0.0, 0.0));
+        assert_eq!(Span::of(2023, 5, None).expect("a month").closeness(at(20)), 1.0);
+    }
 }
