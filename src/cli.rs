@@ -1,6 +1,9 @@
 //! The command line, as typed. What it means is worked out by the commands.
 
+pub mod backend;
+pub mod check;
 pub mod memory;
+pub mod notes;
 
 use crate::input::bytes::Io;
 use crate::metrics::usage::By;
@@ -26,19 +29,34 @@ Environment:
   CLAUDE_CONFIG_DIR  the client's home; its folder `projects` is read when no path is given
   BACKCAST_POLICY    policy to use when --policy is not given
   BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
+  BACKCAST_OFFLINE   as --offline
+  ANTHROPIC_API_KEY  key for --backend anthropic (or ANTHROPIC_AUTH_TOKEN); ANTHROPIC_BASE_URL is its server
   NO_COLOR           no colours, ever
+  CLICOLOR_FORCE     colours also where no terminal is (anything but 0)
+  CI                 no progress bars
 
 Data goes to standard output, everything else to standard error."
 )]
 pub struct Cli {
-    /// What to do.
+    /// Forbid all network: a command that would need it ends before it begins.
+    #[arg(
+        long,
+        global = true,
+        env = "BACKCAST_OFFLINE",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        hide_env_values = true
+    )]
+    pub offline: bool,
+    /// What to do; without anything, an overview of your sessions.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// A first look: what was spent, what fills the window, when sessions compact, what to try next.
+    Overview(OverviewArgs),
     /// Tokens and cost by session, project, model, day, branch or tool, and what filled the window.
     Stats(StatsArgs),
     /// Runs sessions through a policy: where the window would be compacted, what that costs, what fills it.
@@ -49,11 +67,15 @@ pub enum Command {
     Validate(ValidateArgs),
     /// One HTML page of what other commands wrote to a folder, or of logs themselves.
     Report(ReportArgs),
+    /// Writes notes of every session as they would stand at its end, and what a compaction would leave of it.
+    Notes(notes::NotesArgs),
+    /// Holds sessions against limits, for CI: cost, compactions, wasted reads; status 1 if one is exceeded.
+    Check(check::CheckArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
     Tune(TuneArgs),
-    /// Shows the policy in force.
+    /// Shows the policy in force, and the prices.
     Config(ConfigArgs),
     /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
     Synth(SynthArgs),
@@ -64,6 +86,17 @@ pub enum Command {
     },
     /// Prints the manual page (roff).
     Man,
+}
+
+impl Command {
+    /// The text backend of a command that has one.
+    pub fn backend(&self) -> Option<backend::BackendName> {
+        match self {
+            Command::Memory(args) => args.backend(),
+            Command::Notes(args) => Some(args.model.backend),
+            _ => None,
+        }
+    }
 }
 
 /// Which logs, and how they are read.
@@ -108,12 +141,32 @@ pub struct InputArgs {
     /// List every problem with file, line and byte offset, not only how many there were.
     #[arg(long, help_heading = "Problems")]
     pub problems: bool,
+    /// List every problem as an annotation that GitHub shows beside a run.
+    #[arg(long, conflicts_with = "quiet", help_heading = "Problems")]
+    pub annotate: bool,
     /// End with status 3 if any input was lost or skipped.
     #[arg(long, help_heading = "Problems")]
     pub strict: bool,
     /// No progress bar and no summary on standard error.
     #[arg(long, short, help_heading = "Problems")]
     pub quiet: bool,
+}
+
+/// Which times count.
+#[derive(Debug, Clone, Args)]
+pub struct TimeArgs {
+    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub since: Option<String>,
+    /// Only what was written before the end of this date, or before this time.
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub until: Option<String>,
+    /// Only the last days that the logs tell of: the day of the newest record, and those before it.
+    #[arg(long, value_name = "DAYS", conflicts_with_all = ["since", "until"], value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Selection")]
+    pub last: Option<u32>,
+    /// Time zone of days and dates, e.g. `Europe/Zurich`.
+    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
+    pub timezone: String,
 }
 
 /// How results are written.
@@ -149,6 +202,36 @@ impl OutputArgs {
     }
 }
 
+/// Arguments of `overview`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+`backcast` alone is the same, for your own sessions. Days count back from the newest record of the logs, not from today.
+
+Examples:
+  backcast                     your own sessions
+  backcast overview corpus     those of a folder")]
+pub struct OverviewArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Time zone of days.
+    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
+    pub timezone: String,
+    /// Price table to use instead of the built-in one (JSON).
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub prices: Option<PathBuf>,
+    /// How it is written.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub format: memory::Shape,
+}
+
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -162,6 +245,7 @@ difference between two recorded windows, or estimated; the shares are shown.
 Examples:
   backcast stats                              your own sessions
   backcast stats --by day --since 2026-11-01  cost by day
+  backcast stats --by project --last 30       the last 30 days by project
   backcast stats corpus --by tool             which tools fill the window
   backcast stats logs/ -f json -o usage.json  everything, for other programs")]
 pub struct StatsArgs {
@@ -171,15 +255,9 @@ pub struct StatsArgs {
     /// What rows are grouped by.
     #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = "Selection")]
     pub by: By,
-    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
-    #[arg(long, value_name = "TIME", help_heading = "Selection")]
-    pub since: Option<String>,
-    /// Only what was written before the end of this date, or before this time.
-    #[arg(long, value_name = "TIME", help_heading = "Selection")]
-    pub until: Option<String>,
-    /// Time zone of days and dates, e.g. `Europe/Zurich`.
-    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
-    pub timezone: String,
+    /// Which times.
+    #[command(flatten)]
+    pub times: TimeArgs,
     /// Show sub-agents in rows of their own.
     #[arg(long, help_heading = "Selection")]
     pub subagents: bool,
@@ -235,7 +313,7 @@ A miss is an edit of lines that are no longer in the window. What one is worth o
 of prices at which the choice flips.
 
 Examples:
-  backcast tune --vary window.percent=40..100:10
+  backcast tune                                  thresholds from 40 to 100 % on your own sessions
   backcast tune logs/ --policy client-2.1.30 --vary window.percent=50..100:5 --vary micro.budget.on=true,false
   backcast tune logs/ --vary window.percent=30..100:1 --search halving --out reports/tune")]
 #[command(group(ArgGroup::new("files").args(["out", "html"]).multiple(true)))]
@@ -247,13 +325,18 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub policy: PolicyArgs,
     /// Values of a key to try: `key=a,b,c` or `key=lo..hi:step`; several are combined.
-    #[arg(long, required = true, value_name = "KEY=VALUES", help_heading = "Search")]
+    #[arg(
+        long,
+        default_value = "window.percent=40..100:10",
+        value_name = "KEY=VALUES",
+        help_heading = "Search"
+    )]
     pub vary: Vec<String>,
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
     pub search: crate::tune::search::Search,
     /// Policies of a random search.
-    #[arg(long, default_value_t = 100, value_name = "N", help_heading = "Search")]
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
     pub points: u64,
     /// Most policies of other searches.
     #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
@@ -265,7 +348,7 @@ pub struct TuneArgs {
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Search")]
     pub seed: u64,
     /// Parts that sessions are split into, to choose on some and test on others.
-    #[arg(long, default_value_t = 5, value_name = "N", help_heading = "Search")]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
     pub folds: usize,
     /// Resamples for intervals.
     #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Search")]
@@ -312,6 +395,8 @@ pub struct ConfigArgs {
 /// What `config` does.
 #[derive(Debug, Subcommand)]
 pub enum ConfigWhat {
+    /// Prints the built-in price table, to be completed and given to --prices.
+    Prices,
     /// Prints the policy that the options come to, as TOML that --policy reads.
     Show {
         /// Which policy.
@@ -341,7 +426,8 @@ Examples:
   backcast replay logs/ --policy article --out reports/run  all rows, for other programs
   backcast replay logs/ --set window.percent=60             a lower threshold
   backcast replay logs/ --compare never                     what compaction saves and loses
-  backcast replay logs/ --html run.html                     every session drawn, on one page")]
+  backcast replay logs/ --html run.html                     every session drawn, on one page
+  backcast replay logs/ --policy article --with-text        what real notes and summaries would carry over")]
 #[command(group(ArgGroup::new("files").args(["out", "html"]).multiple(true)))]
 pub struct ReplayArgs {
     /// Which logs.
@@ -360,6 +446,10 @@ pub struct ReplayArgs {
     /// Look whether what was used again was still in the window: hits, misses, reads of what had been dropped.
     #[arg(long, help_heading = "Output")]
     pub working_set: bool,
+    /// Put real texts into the boundaries: the notes as they stand there, or an offline summary. Sizes are theirs, and what
+    /// the rest of the session needed and they do not carry is counted. Sub-agents keep assumed sizes.
+    #[arg(long, conflicts_with = "compare", help_heading = "Output")]
+    pub with_text: bool,
     /// Write every event to events.jsonl, too.
     #[arg(long, requires = "out", help_heading = "Output")]
     pub events: bool,
@@ -478,8 +568,9 @@ neither way.
 
 Examples:
   backcast validate logs/                      how well the recorded client is modelled
-  backcast validate logs/ --explain 0cf3db51   the boundaries of one session, step by step
-  backcast validate logs/ -f json              everything, for other programs")]
+  backcast validate logs/ --explain 7ff477a9   the boundaries of one session, step by step
+  backcast validate logs/ -f json              everything, for other programs
+  backcast validate logs/ -f junit -o v.xml    a test a boundary, for CI systems")]
 pub struct ValidateArgs {
     /// Which logs.
     #[command(flatten)]
@@ -500,7 +591,7 @@ pub struct ValidateArgs {
     pub explain: Option<String>,
     /// How results are written.
     #[command(flatten)]
-    pub out: OutputArgs,
+    pub out: check::CheckOutputArgs,
 }
 
 /// Arguments of `synth`.

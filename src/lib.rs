@@ -39,5 +39,6 @@ pub mod report;
 pub mod session;
 pub mod sim;
 pub mod synth;
+pub mod text;
 pub mod tokens;
 pub mod tune;

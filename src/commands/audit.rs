@@ -5,7 +5,7 @@ mod rows;
 use super::Ending;
 use super::policy::resolve;
 use super::reading::{close, problem_counts, with_logs};
-use super::words::grouped;
+use super::words::{count, count_of, grouped};
 use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::AuditArgs;
 use crate::output::{Column, Format, Look, Sheet, Unit, Value, for_people};
@@ -60,7 +60,9 @@ fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Re
     let table = RatioTable::built_in();
     let (sessions, problems) = with_logs(&args.input, false, |reading| {
         let corpus = Corpus::read(reading.logs, &reading.options);
+        let bar = reading.work_bar(&corpus);
         let (sessions, defects) = corpus.map_sessions(|id, parts| {
+            bar.inc(1);
             let session = Session::new(id, parts);
             let mut audited = Audited::default();
             for chain in &thread(&session).chains {
@@ -100,16 +102,16 @@ fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Re
 }
 
 /// What a user set that bears on the threshold.
-struct Chosen {
+pub(super) struct Chosen {
     /// Policies with it.
-    policies: Policies,
+    pub policies: Policies,
     /// Key, value, and where it comes from.
-    given: Vec<(&'static str, String, String)>,
+    pub given: Vec<(&'static str, String, String)>,
 }
 
 /// Parts what the client would do by itself from what the user set: only held against the former does the record show
 /// whether the latter took effect.
-fn part(policies: Policies) -> Result<(Policies, Option<Chosen>)> {
+pub(super) fn part(policies: Policies) -> Result<(Policies, Option<Chosen>)> {
     const KEYS: [&str; 4] = ["window.percent", "window.override", "switch.auto", "switch.compaction"];
     let default = Policy::default();
     let mut usual = policies.clone();
@@ -541,12 +543,4 @@ fn thousands(tokens: impl Into<Value>) -> String {
 
 fn duration(millis: u64) -> String {
     for_people(Unit::Millis, &millis.into())
-}
-
-fn count(number: u64, noun: &str) -> String {
-    count_of(number, noun, &format!("{noun}s"))
-}
-
-fn count_of(number: u64, one: &str, several: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { several })
 }

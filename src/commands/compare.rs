@@ -95,6 +95,7 @@ impl Compare {
                 summary: chain.summary,
                 mode: Mode::Free,
                 uses: Some(chain.uses),
+                texts: None,
                 key: chain.key,
             };
             replay(trace, &setting, &mut watch);

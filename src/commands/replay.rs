@@ -2,8 +2,10 @@
 
 use super::Ending;
 use super::compare::{Chain, Compare, Compared};
+use super::notes::read_conversation;
 use super::policy::resolve;
 use super::reading::{Reading, close, problem_counts, with_logs};
+use super::replay_texts::{Losses, Written};
 use super::words::{dollars, grouped, percent};
 use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::ReplayArgs;
@@ -15,18 +17,18 @@ use crate::metrics::replay::{
 };
 use crate::metrics::working_set::UseCounts;
 use crate::output::stream::{Batch, Stream};
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column, sparkline};
 use crate::pipeline::Corpus;
 use crate::policy::presets::Policies;
 use crate::problem::{Kind, Problem, ProblemRow};
 use crate::report::rounds::{Round, SessionRounds};
 use crate::report::{self, Content};
 use crate::session::thread::{Part, Session, thread};
-use crate::sim::event::{Cause, Purpose};
+use crate::sim::event::{Cause, Event, Purpose, Sink};
 use crate::sim::trace::trace;
 use crate::sim::uses::uses;
 use crate::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
-use crate::sim::{Mode, Setting, by_number, replay, windows_of};
+use crate::sim::{Mode, Setting, Texts, by_number, replay, windows_of};
 use crate::tokens::ledger::{CATEGORIES, Category};
 use crate::tokens::ratios::RatioTable;
 use crate::tune::score::chain_key;
@@ -193,6 +195,7 @@ struct Run<'a> {
 struct Done {
     replayed: Replayed,
     compared: Option<CompareRow>,
+    losses: Option<Losses>,
     batch: io::Result<Batch<RoundRow>>,
     drawn: Option<SessionRounds>,
     problems: Vec<Problem>,
@@ -202,6 +205,7 @@ impl Run<'_> {
     fn replay(&self, reading: Reading<'_>) -> Result<Outcome> {
         let corpus = Corpus::read(reading.logs, &reading.options);
         let summary = learned_summary(&corpus);
+        let bar = reading.work_bar(&corpus);
         let mut outcome = Outcome {
             logs: reading.logs.len(),
             learned_summary: summary,
@@ -209,8 +213,11 @@ impl Run<'_> {
         };
         let defects = match self.files {
             None => corpus.stream_sessions(
-                |id, parts| self.session(id, parts, summary),
-                |done| outcome.take(done).map(|_| ()),
+                |id, parts| self.session(&corpus, id, parts, summary),
+                |done| {
+                    bar.inc(1);
+                    outcome.take(done).map(|_| ())
+                },
             )?,
             Some(files) => {
                 outcome.inputs = corpus.hash_logs();
@@ -218,8 +225,9 @@ impl Run<'_> {
                 atomic::write_with(&files.rounds, files.force, |out| {
                     let mut stream = Stream::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, out)?;
                     defects = corpus.stream_sessions(
-                        |id, parts| self.session(id, parts, summary),
+                        |id, parts| self.session(&corpus, id, parts, summary),
                         |done| {
+                            bar.inc(1);
                             let batch = outcome.take(done)?;
                             stream.push(batch, out)
                         },
@@ -236,7 +244,7 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    fn session(&self, id: &str, parts: &[Part], summary: Option<u64>) -> Done {
+    fn session(&self, corpus: &Corpus, id: &str, parts: &[Part], summary: Option<u64>) -> Done {
         let session = Session::new(id, parts);
         let mut threaded = thread(&session);
         let mut replayed = Replayed::default();
@@ -248,6 +256,8 @@ impl Run<'_> {
             project: replayed.row.project.clone(),
             ..CompareRow::default()
         });
+        let mut losses = self.args.with_text.then(Losses::default);
+        let mut unread = Vec::new();
         for (number, chain) in threaded.chains.iter().enumerate() {
             let trace = trace(&session, chain, RatioTable::built_in());
             let (by_version, by_model) = by_number(self.policies, self.prices, &trace);
@@ -259,6 +269,15 @@ impl Run<'_> {
                 events: self.args.events,
             };
             let uses = self.args.wants_uses().then(|| uses(&session, &trace));
+            let conversation = (self.args.with_text && !chain.is_sidechain).then(|| {
+                let (conversation, problems) = read_conversation(corpus, &session, chain);
+                unread.extend(problems);
+                conversation
+            });
+            let policy = by_version.last().copied();
+            let written = conversation.as_ref().zip(policy);
+            let written = written.map(|(conversation, policy)| Written::new(conversation, &trace, policy));
+            let first_boundary = replayed.boundaries.len();
             let mut collector = Collector::new(id, Some(&session), &trace, &windows, &by_model, &mut replayed, detail);
             let setting = Setting {
                 policies: by_version,
@@ -267,10 +286,19 @@ impl Run<'_> {
                 summary,
                 mode: Mode::Free,
                 uses: uses.as_ref(),
+                texts: written.as_ref().map(|written| written as &dyn Texts),
                 key: chain_key(id, number),
             };
-            replay(&trace, &setting, &mut collector);
+            replay(&trace, &setting, &mut |at: u32, event: &Event<'_>| {
+                if let Some(written) = &written {
+                    written.event(at, event);
+                }
+                collector.event(at, event);
+            });
             collector.finish();
+            if let (Some(written), Some(losses)) = (&written, &mut losses) {
+                losses.add(written.losses(&mut replayed.boundaries[first_boundary..]));
+            }
             if let (Some(compare), Some(uses), Some(row)) = (self.compare, &uses, &mut compared) {
                 let chain = Chain {
                     session: &session,
@@ -283,6 +311,7 @@ impl Run<'_> {
             }
         }
         let mut problems = std::mem::take(&mut threaded.problems);
+        problems.extend(unread);
         if replayed.row.defects > 0 {
             let path = &parts[0].path;
             problems.push(Problem::file(path, Kind::Internal, format!("replay of session {id}")));
@@ -300,6 +329,7 @@ impl Run<'_> {
             batch: Batch::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, rounds),
             replayed,
             compared,
+            losses,
             problems,
         }
     }
@@ -336,6 +366,7 @@ struct Outcome {
     sessions: Vec<SessionRow>,
     total: SessionRow,
     compared: Vec<CompareRow>,
+    losses: Option<Losses>,
     boundaries: Vec<Json>,
     misses: Vec<Json>,
     ledger: BTreeMap<(Category, String), (u64, u64)>,
@@ -352,6 +383,9 @@ impl Outcome {
         self.total.merge(&done.replayed.row);
         self.sessions.push(done.replayed.row);
         self.compared.extend(done.compared);
+        if let Some(losses) = done.losses {
+            self.losses.get_or_insert_default().add(losses);
+        }
         self.boundaries.extend(done.replayed.boundaries);
         self.misses.extend(done.replayed.misses);
         self.drawn.extend(done.drawn);
@@ -481,6 +515,7 @@ impl Outcome {
             },
             "ledger": (!self.ledger.is_empty()).then(|| self.ledger_json()),
             "working_set": total.has_working_set.then(|| working_set_json(&total.working_set, total.calls)),
+            "texts": self.losses.as_ref().map(Losses::to_json),
             "results_without_calls": total.orphans,
             "defects": total.defects,
             "problems": {"total": self.problems.len(), "by_kind": problem_counts(&self.problems)},
@@ -580,7 +615,12 @@ impl Outcome {
             session: "all".to_owned(),
             ..total.clone()
         };
-        session_sheet(&shown, Some(&all)).write(Format::Table, look, out)?;
+        let on_screen = on_screen();
+        let sheet = Sheet {
+            columns: &on_screen,
+            ..session_sheet(&shown, Some(&all))
+        };
+        sheet.write(Format::Table, look, out)?;
         if shown.len() < with_calls {
             writeln!(
                 out,
@@ -761,6 +801,20 @@ fn session_sheet<'a>(rows: &'a [SessionRow], total: Option<&'a SessionRow>) -> S
         rows,
         total,
     }
+}
+
+/// Columns for a screen: the course of the window says more than its mean.
+fn on_screen() -> Vec<Column<SessionRow>> {
+    let course = column(
+        "window",
+        "Window",
+        Unit::Drawing,
+        InTable::Always,
+        "Its course.",
+        |row: &SessionRow| sparkline(&row.course, 8).into(),
+    );
+    let kept = SESSION_COLUMNS.iter().filter(|column| column.name != "mean").copied();
+    kept.chain([course]).collect()
 }
 
 /// A part of the window.

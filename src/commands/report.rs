@@ -7,7 +7,7 @@ use super::memory::drawn;
 use super::reading::{client_home, close, roots};
 use super::writing::{check_free, write_page};
 use super::{Ending, audit, replay, stats};
-use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs};
+use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs, TimeArgs};
 use crate::memory::memdir::Memdir;
 use crate::metrics::usage::By;
 use crate::output::Format;
@@ -131,9 +131,12 @@ fn replay_logs(args: &ReportArgs, paths: &[PathBuf], found: &Found, content: &mu
     let stats = StatsArgs {
         input: input.clone(),
         by: By::Model,
-        since: None,
-        until: None,
-        timezone: "UTC".to_owned(),
+        times: TimeArgs {
+            since: None,
+            until: None,
+            last: None,
+            timezone: "UTC".to_owned(),
+        },
         subagents: false,
         top: 0,
         prices: args.policy.prices.clone(),
@@ -148,6 +151,7 @@ fn replay_logs(args: &ReportArgs, paths: &[PathBuf], found: &Found, content: &mu
         compare: None,
         compare_set: Vec::new(),
         working_set: true,
+        with_text: false,
         events: false,
         out: None,
         html: None,

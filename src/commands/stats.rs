@@ -2,27 +2,25 @@
 
 use super::Ending;
 use super::reading::{Reading, close, problem_counts, with_logs};
-use super::words::{dollars, grouped, percent, size_text};
+use super::times::Times;
+use super::words::{count, dollars, grouped, percent, size_text};
 use super::writing::{emit, load_prices};
 use crate::cli::StatsArgs;
 use crate::metrics::cost::{PriceBook, PriceTable};
 use crate::metrics::quality::{self, Quality, quality};
-use crate::metrics::report::{Filter, Wanted};
+use crate::metrics::report::Wanted;
 use crate::metrics::summary::Summary;
-use crate::metrics::usage::{By, Counted, Row, Sums, columns, rows};
+use crate::metrics::usage::{By, Counted, Row, Sums, columns, courses, on_screen, rows};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
 use crate::pipeline::summarise;
 use crate::problem::{Problem, ProblemRow};
 use crate::report::{self, overview::of_stats};
-use crate::session::log::Time;
 use crate::tokens::calibrate::Origin;
 use crate::tokens::ledger::{Amount, CATEGORIES, Category, Ledger};
 use crate::tokens::ratios::RatioTable;
 use crate::tokens::reads::Reads;
-use anyhow::{Context, Result, anyhow, bail};
-use jiff::civil::Date;
+use anyhow::Result;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -62,37 +60,16 @@ pub(super) fn overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
 
 /// Reads the logs, and hands on what is shown of them.
 fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Result<R>) -> Result<R> {
-    let zone = match args.timezone.as_str() {
-        // Looking it up would mean listing all zones of the system.
-        "UTC" => TimeZone::UTC,
-        name => TimeZone::get(name).with_context(|| format!("--timezone {name}"))?,
-    };
-    let filter = Filter {
-        since: args
-            .since
-            .as_deref()
-            .map(|text| parse_moment(text, &zone, false))
-            .transpose()
-            .context("--since")?,
-        until: args
-            .until
-            .as_deref()
-            .map(|text| parse_moment(text, &zone, true))
-            .transpose()
-            .context("--until")?,
-    };
-    if let (Some(since), Some(until)) = (filter.since, filter.until)
-        && since >= until
-    {
-        bail!("--since must lie before --until");
-    }
+    let times = Times::new(&args.times)?;
     let prices = load_prices(args.prices.as_deref())?;
     let table = RatioTable::built_in();
-    let wanted = Wanted {
-        filter,
-        predictions: args.quality,
-    };
-    let stats = with_logs(&args.input, args.quality, |reading| Stats::new(reading, &wanted, table))?;
+    let stats = with_logs(&args.input, args.quality, |reading| {
+        let wanted = Wanted {
+            filter: times.filter(&reading),
+            predictions: args.quality,
+        };
+        Stats::new(reading, &wanted, table)
+    })?;
     let summary = &stats.summary;
     let view = View {
         stats: &stats,
@@ -101,7 +78,7 @@ fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Re
             &summary.counted,
             args.by,
             args.subagents,
-            &zone,
+            &times.zone,
             &prices,
         ),
         totals: stats.totals(&prices, false),
@@ -112,18 +89,6 @@ fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Re
         args,
     };
     work(&view, &stats.problems)
-}
-
-/// A date or a time; as an end, a date means the end of its day.
-fn parse_moment(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
-    if let Ok(timestamp) = text.parse::<Timestamp>() {
-        return Ok(timestamp.as_millisecond());
-    }
-    let date = text
-        .parse::<Date>()
-        .map_err(|_| anyhow!("`{text}` is neither a date (2026-11-01) nor a time (2026-11-01T12:00:00Z)"))?;
-    let date = if is_end { date.checked_add(1.day())? } else { date };
-    Ok(date.to_zoned(zone.clone())?.timestamp().as_millisecond())
 }
 
 /// Everything that was found out.
@@ -282,7 +247,7 @@ impl View<'_> {
 
     /// The table of rows, cut to the costliest.
     fn write_usage(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
-        let columns = columns(self.args.by, self.args.subagents);
+        let columns = on_screen(self.args.by, self.args.subagents);
         let total = Row::total(&self.rows);
         let top = if self.args.top == 0 {
             self.rows.len()
@@ -294,7 +259,18 @@ impl View<'_> {
         order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
         order.truncate(top);
         order.sort_unstable();
-        let shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
+        let mut shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
+        if self.args.by == By::Session {
+            let mut courses = courses(&self.stats.summary.counted);
+            // Sub-agents that are shown apart have windows of their own.
+            for row in shown
+                .iter_mut()
+                .filter(|row| row.agent.as_ref().is_none_or(String::is_empty))
+            {
+                let course = row.sessions.first().and_then(|session| courses.remove(session));
+                row.course = course.unwrap_or_default();
+            }
+        }
         usage_sheet(&columns, &shown, Some(&total)).write(Format::Table, look, out)?;
         if shown.len() < self.rows.len() {
             writeln!(
@@ -357,8 +333,8 @@ impl View<'_> {
             let models = self.unknown.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
             writeln!(
                 out,
-                "No price is known for {models}\n  (calls: {}; --prices FILE takes a table that has one).",
-                self.totals.unpriced
+                "No price is known for {models} ({}).\n  `backcast config prices` prints the table; --prices takes one that has more.",
+                count(self.totals.unpriced, "call")
             )?;
         }
         Ok(())
@@ -676,21 +652,3 @@ pub(super) const TOOL_COLUMNS: &[Column<ToolRow>] = &[
         },
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments() {
-        let zone = TimeZone::get("Europe/Zurich").unwrap();
-        let check = |text: &str, is_end: bool, expected: &str| {
-            let moment = parse_moment(text, &zone, is_end).unwrap();
-            assert_eq!(Timestamp::from_millisecond(moment).unwrap().to_string(), expected);
-        };
-        check("2026-11-01", false, "2026-10-31T23:00:00Z");
-        check("2026-11-01", true, "2026-11-01T23:00:00Z");
-        check("2026-11-01T12:00:00Z", true, "2026-11-01T12:00:00Z");
-        assert!(parse_moment("yesterday", &zone, false).is_err());
-    }
-}

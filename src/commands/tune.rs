@@ -119,7 +119,9 @@ impl Tuner<'_> {
     fn tune(&self, reading: Reading<'_>) -> Result<Tuned> {
         let corpus = Corpus::read(reading.logs, &reading.options);
         let summary = learned_summary(&corpus);
+        let bar = reading.work_bar(&corpus);
         let (prepared, defects) = corpus.map_sessions(|id, parts| {
+            bar.inc(1);
             let session = Session::new(id, parts);
             let chains = thread(&session).chains;
             let traces = chains
@@ -147,7 +149,9 @@ impl Tuner<'_> {
         problems.extend(reading.problems());
         problems.sort();
         if sessions.is_empty() {
-            bail!("no session with a call in these logs");
+            bail!(
+                "no session with a call in these logs\n  hint: `backcast stats` with the same paths shows what is in them"
+            );
         }
         let known = self.search(&sessions, summary, key)?;
         let never = Policies::preset("never")?;

@@ -13,6 +13,16 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A number of things.
+pub fn count(number: u64, noun: &str) -> String {
+    count_of(number, noun, &format!("{noun}s"))
+}
+
+/// A number of things whose plural is not made with an s.
+pub fn count_of(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { several })
+}
+
 /// A share of a whole.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
@@ -37,9 +47,27 @@ pub fn size_text(bytes: u64) -> String {
     }
 }
 
+/// A word as a shell takes it.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:@%+=~".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_for_a_shell() {
+        assert_eq!(shell_word("logs/a.jsonl"), "logs/a.jsonl");
+        assert_eq!(shell_word("my logs"), "'my logs'");
+        assert_eq!(shell_word("it's $(x)"), "'it'\\''s $(x)'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn numbers_for_people() {

@@ -285,6 +285,8 @@ pub struct SessionRow {
     pub window_sum: u128,
     /// Main calls, for the mean.
     pub window_calls: u64,
+    /// Windows of the main chain, call by call.
+    pub course: Vec<u64>,
     /// Tokens times calls by category, base and unexplained last.
     pub parts_sum: [u128; PARTS + 2],
     /// Calls whose window is the recorded one.
@@ -964,6 +966,7 @@ impl<'a> Collector<'a> {
             row.peak = row.peak.max(window);
             row.window_sum += u128::from(window);
             row.window_calls += 1;
+            row.course.push(window);
             for (sum, part) in std::iter::zip(&mut row.parts_sum, called.parts) {
                 *sum += u128::from(part);
             }

@@ -73,8 +73,22 @@ pub struct Setting<'a> {
     pub mode: Mode,
     /// What was used again, if hits and misses are wanted.
     pub uses: Option<&'a Uses>,
+    /// Texts that stand in for history, where real ones are wanted instead of sizes.
+    pub texts: Option<&'a dyn Texts>,
     /// Names the chain, so that injected failures differ between chains and not between runs.
     pub key: u64,
+}
+
+/// Writes the texts that a replay puts into its boundaries. Sizes are in tokens of the window.
+pub trait Texts {
+    /// Brings the notes up to date, so that they cover everything before an item. Their size.
+    fn update_notes(&self, end: u32) -> u64;
+
+    /// History gives way to the notes that cover everything before an item.
+    fn use_notes(&self, covered: u32);
+
+    /// Writes a summary of some items. Its size; `None` if there is nothing to say.
+    fn summarise(&self, items: Range<u32>, cause: Cause) -> Option<u64>;
 }
 
 /// Policies and prices of a trace, by number of version and model.
@@ -333,7 +347,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         };
         let takes_record = self.setting.mode == Mode::Follow
             || boundary.is_copied
-            || (policy.summary == SummarySize::Recorded && policy.variant == Variant::Whole && !policy.notes_compact);
+            || (self.setting.texts.is_none()
+                && policy.summary == SummarySize::Recorded
+                && policy.variant == Variant::Whole
+                && !policy.notes_compact);
         if takes_record {
             self.take_record(at, boundary, cause, context);
         } else {
@@ -653,6 +670,9 @@ impl<'r, S: Sink> Replay<'r, S> {
         if after >= self.limits.threshold || after >= self.window.total() {
             return false;
         }
+        if let Some(texts) = self.setting.texts {
+            texts.use_notes(covered);
+        }
         self.replace(at, cause, Kind::SessionMemory, kept, tokens, restored, 0);
         true
     }
@@ -681,7 +701,13 @@ impl<'r, S: Sink> Replay<'r, S> {
         if is_injected(policy, self.setting.key, at) {
             return Err(Failure::Injected);
         }
-        let summary = self.summary_size(policy, at);
+        let summary = match self.setting.texts {
+            Some(texts) => texts
+                .summarise(summarised, cause)
+                .ok_or(Failure::Nothing)?
+                .min(policy.max_output),
+            None => self.summary_size(policy, at),
+        };
         self.side_call(at, summary, sent.saturating_sub(dropped), dropped == 0);
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
         // Nothing is won by it, and the next check would be due again. What the user asked for is done all the same.
@@ -928,7 +954,9 @@ impl<'r, S: Sink> Replay<'r, S> {
         let call = &self.trace.calls[at];
         let policy = self.policy;
         let (window, conversation) = (self.window.total(), self.window.conversation());
-        if let Some(tokens) = self.notes.after_response(policy, call, window, conversation) {
+        let texts = self.setting.texts;
+        let written = || texts.map(|texts| texts.update_notes(call.response.end));
+        if let Some(tokens) = self.notes.after_response(policy, call, window, conversation, &written) {
             self.emit(at, &Event::Notes { tokens });
             // The response that they follow has just been sent.
             let bill = self.cache.bill_side(true, window, policy.notes_prompt, tokens);

@@ -364,6 +364,7 @@ fn run(
         summary: None,
         mode,
         uses: None,
+        texts: None,
         key: 3,
     };
     let lines = RefCell::new(Vec::new());
@@ -621,6 +622,7 @@ fn a_trace_without_calls_gives_no_events() {
         summary: None,
         mode: Mode::Free,
         uses: None,
+        texts: None,
         key: 0,
     };
     replay(&Trace::default(), &setting, &mut |_: u32, event: &Event<'_>| {

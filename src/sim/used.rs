@@ -115,6 +115,7 @@ impl Story {
             summary: None,
             mode: Mode::Free,
             uses: Some(&uses),
+            texts: None,
             key: 0,
         };
         let mut told = Vec::new();

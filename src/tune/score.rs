@@ -64,6 +64,7 @@ impl Prepared<'_> {
                 summary,
                 mode: Mode::Free,
                 uses: Some(&chain.uses),
+                texts: None,
                 key: chain_key(&self.id, number),
             };
             let mut scorer = Scorer {

@@ -342,7 +342,7 @@ pub const ON_SCREEN: &[Column<Row>] = &[
     column("took", "Took", Unit::Millis, InTable::Always, "", |row| {
         row.found.took.map(|(took, _)| took).into()
     }),
-    column("remarks", "Remarks", Unit::Text, InTable::Always, "", |row| {
+    column("remarks", "Remarks", Unit::Verdict, InTable::Always, "", |row| {
         row.remarks(REMARKS_ON_SCREEN).into()
     }),
     column("place", "Place", Unit::Text, InTable::Always, "", |row| {
@@ -532,7 +532,7 @@ pub const THRESHOLDS_ON_SCREEN: &[Column<ThresholdRow>] = &[
     column("unfired", "Not at", Unit::Count, InTable::Always, "", |row| {
         row.seen.unfired.into()
     }),
-    column("verdict", "Verdict", Unit::Text, InTable::Always, "", |row| {
+    column("verdict", "Verdict", Unit::Verdict, InTable::Always, "", |row| {
         row.seen.verdict().name().into()
     }),
     column("median", "Median", Unit::Count, InTable::Always, "", |row| {

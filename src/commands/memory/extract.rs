@@ -5,16 +5,18 @@ use super::drawn::{self, candidate, rejected, source};
 use super::{folder, now};
 use crate::cli::memory::{ExtractArgs, MemoryFormat};
 use crate::commands::reading::{close, with_messages};
-use crate::commands::writing::{check_free, write_page};
-use crate::commands::{Ending, print};
-use crate::input::messages::Wanted;
-use crate::memory::extract::{Extraction, extract_above};
+use crate::commands::writing::{check_free, for_people, write_page};
+use crate::commands::{Ending, backend, print};
+use crate::input::messages::{Message, Wanted};
+use crate::memory::extract::{Extraction, Rejected, accept, extract_above, nowhere, said};
 use crate::memory::harvest::{self, Harvest, harvest};
 use crate::memory::kinds::Candidate;
 use crate::memory::memdir::Memdir;
 use crate::memory::plan::{Options, plan};
 use crate::memory::rules::Rules;
+use crate::memory::secrets;
 use crate::report::Content;
+use crate::text::anthropic::extract as anthropic;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::fmt::Write;
@@ -64,6 +66,43 @@ fn keep(args: &ExtractArgs, candidates: &[Candidate]) -> Result<()> {
     Ok(())
 }
 
+/// Finds memories by rules, or asks a model; `None` if it was only to be estimated.
+fn find(args: &ExtractArgs, messages: &[Message], rules: &Rules) -> Result<Option<(Extraction, Result<()>)>> {
+    let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
+    let Some(model) = backend::open(&args.model, cache, remembers, args.input.quiet)? else {
+        let extraction = extract_above(args.min_confidence, messages, rules);
+        return Ok(Some((extraction, Ok(()))));
+    };
+    // What is known helps the model to say less; a directory that is not there yet knows nothing.
+    let memdir = folder::path(&args.dir)
+        .ok()
+        .and_then(|path| Memdir::open(&path).ok().flatten());
+    let known = memdir.map(|memdir| memdir.read()).transpose()?;
+    let known = known.map(|(snapshot, _)| snapshot).unwrap_or_default();
+    let questions = anthropic::questions(&model.backend, &said(messages, rules), &known, rules);
+    let asked = model.passes(|model, _| {
+        model.ask(&questions, |backend, question| {
+            backend.ask(&question.request, |text| question.read(text))
+        })
+    });
+    model.close();
+    let Some(asked) = asked? else { return Ok(None) };
+    let mut extraction = Extraction::default();
+    for found in asked.answers.iter().flatten().flatten() {
+        match found {
+            Ok(candidate) => accept(candidate.clone(), args.min_confidence, rules, &mut extraction),
+            Err(unfit) => extraction.rejected.push(Rejected {
+                text: secrets::mask(&unfit.text),
+                reason: unfit.reason.to_owned(),
+                rule: None,
+                confidence: None,
+                source: nowhere(),
+            }),
+        }
+    }
+    Ok(Some((extraction, asked.complete())))
+}
+
 fn run_extract(args: &ExtractArgs) -> Result<Ending> {
     check_free(args.html.as_deref(), args.force)?;
     let own = args.rules.as_deref().map(|path| {
@@ -72,9 +111,12 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
     });
     let own = own.transpose()?;
     let rules = own.as_ref().unwrap_or_else(|| Rules::built_in());
-    let (extraction, problems) = with_messages(&args.input, Wanted::default(), |messages, problems| {
-        (extract_above(args.min_confidence, &messages, rules), problems)
+    let (found, problems) = with_messages(&args.input, Wanted::default(), |messages, problems| {
+        (find(args, &messages, rules), problems)
     })?;
+    let Some((extraction, complete)) = found? else {
+        return Ok(close(&args.input, &problems));
+    };
     if let Some(path) = &args.html {
         let content = Content {
             name: "memories".to_owned(),
@@ -85,10 +127,11 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
     }
     if !args.dry_run {
         keep(args, &extraction.candidates)?;
-        return Ok(close(&args.input, &problems));
+        let ending = close(&args.input, &problems);
+        return complete.map(|()| ending);
     }
     let text = match args.format {
-        MemoryFormat::Table => table(&extraction, args.rejected),
+        MemoryFormat::Table => for_people(&table(&extraction, args.rejected)),
         MemoryFormat::Json => document(&extraction, args.rejected),
         MemoryFormat::Jsonl => lines(&extraction, args.rejected),
     };
@@ -101,7 +144,8 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
             extraction.secrets_dropped
         );
     }
-    Ok(close(&args.input, &problems))
+    let ending = close(&args.input, &problems);
+    complete.map(|()| ending)
 }
 
 fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
@@ -117,7 +161,7 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
         })
     });
     let text = match args.format {
-        MemoryFormat::Table => harvest_table(&found),
+        MemoryFormat::Table => for_people(&harvest_table(&found)),
         MemoryFormat::Json => {
             let files = files.collect::<Vec<_>>();
             format!(

@@ -7,12 +7,13 @@ mod folder;
 mod prompt;
 mod recall;
 
-use super::writing::{check_free, write_page};
+use super::writing::{check_free, for_people, write_page};
 use super::{Ending, print};
 use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
 use crate::memory::check::{self, Finding};
 use crate::memory::index::Limits;
 use crate::memory::{secrets, when};
+use crate::output::findings::{annotations, junit};
 use crate::report::Content;
 use crate::session::log::Time;
 use anyhow::Result;
@@ -43,7 +44,8 @@ fn run_check(args: &CheckArgs) -> Result<Ending> {
     let folder = args.dir.dir.as_deref().unwrap_or(memdir.root());
     let prefix = format!("{}/", folder.display());
     let text = match args.format {
-        CheckShape::Github => check::github(&findings, &prefix),
+        CheckShape::Github => annotations(&findings.iter().map(|finding| finding.told(&prefix)).collect::<Vec<_>>()),
+        CheckShape::Junit => junit("backcast memory check", &check::cases(&snapshot, &findings)),
         CheckShape::Text => findings.iter().map(|finding| plain(finding, &prefix)).collect(),
         CheckShape::Json => {
             let object = |finding: &Finding| {
@@ -111,7 +113,7 @@ fn list(args: &ListArgs) -> Result<Ending> {
                     topic.description()
                 )
             };
-            snapshot.topics.iter().map(line).collect()
+            for_people(&snapshot.topics.iter().map(line).collect::<String>())
         }
         Shape::Json => {
             let object = |topic: &crate::memory::topic::Topic| {
