@@ -1,12 +1,14 @@
 //! The command line, as typed. What it means is worked out by the commands.
 
+pub mod backend;
 pub mod check;
 pub mod memory;
+pub mod notes;
 
 use crate::input::bytes::Io;
 use crate::metrics::usage::By;
 use crate::output::Format;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Sees what really happened in the session logs of coding agents: every token counted once, what it cost, what filled the
@@ -27,6 +29,8 @@ Environment:
   CLAUDE_CONFIG_DIR  the client's home; its folder `projects` is read when no path is given
   BACKCAST_POLICY    policy to use when --policy is not given
   BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
+  BACKCAST_OFFLINE   as --offline
+  ANTHROPIC_API_KEY  key for --backend anthropic (or ANTHROPIC_AUTH_TOKEN); ANTHROPIC_BASE_URL is its server
   NO_COLOR           no colours, ever
   CLICOLOR_FORCE     colours also where no terminal is (anything but 0)
   CI                 no progress bars
@@ -34,6 +38,15 @@ Environment:
 Data goes to standard output, everything else to standard error."
 )]
 pub struct Cli {
+    /// Forbid all network: a command that would need it ends before it begins.
+    #[arg(
+        long,
+        global = true,
+        env = "BACKCAST_OFFLINE",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        hide_env_values = true
+    )]
+    pub offline: bool,
     /// What to do; without anything, an overview of your sessions.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -52,6 +65,10 @@ pub enum Command {
     Audit(AuditArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
+    /// One HTML page of what other commands wrote to a folder, or of logs themselves.
+    Report(ReportArgs),
+    /// Writes notes of every session as they would stand at its end, and what a compaction would leave of it.
+    Notes(notes::NotesArgs),
     /// Holds sessions against limits, for CI: cost, compactions, wasted reads; status 1 if one is exceeded.
     Check(check::CheckArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
@@ -71,8 +88,19 @@ pub enum Command {
     Man,
 }
 
+impl Command {
+    /// The text backend of a command that has one.
+    pub fn backend(&self) -> Option<backend::BackendName> {
+        match self {
+            Command::Memory(args) => args.backend(),
+            Command::Notes(args) => Some(args.model.backend),
+            _ => None,
+        }
+    }
+}
+
 /// Which logs, and how they are read.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct InputArgs {
     /// Logs, folders or glob patterns; `-` reads a list of paths, one a line, from standard input. Without any, the
     /// client's own projects folder. Logs may be packed (`.jsonl.gz`, `.jsonl.zst`).
@@ -143,6 +171,7 @@ pub struct TimeArgs {
 
 /// How results are written.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("written").args(["output"]).multiple(true)))]
 pub struct OutputArgs {
     /// How rows are written.
     #[arg(
@@ -158,7 +187,7 @@ pub struct OutputArgs {
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
     /// Replace that file if it exists.
-    #[arg(long, requires = "output", help_heading = "Output")]
+    #[arg(long, requires = "written", help_heading = "Output")]
     pub force: bool,
 }
 
@@ -247,7 +276,7 @@ pub struct StatsArgs {
 }
 
 /// Which policy.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct PolicyArgs {
     /// Policy: the name of a preset, or a TOML file of differences from one. Without it, `backcast.toml` in the current
     /// folder, then `backcast/policy.toml` in the user's configuration folder, then `recorded`, which takes for every call
@@ -287,6 +316,7 @@ Examples:
   backcast tune                                  thresholds from 40 to 100 % on your own sessions
   backcast tune logs/ --policy client-2.1.30 --vary window.percent=50..100:5 --vary micro.budget.on=true,false
   backcast tune logs/ --vary window.percent=30..100:1 --search halving --out reports/tune")]
+#[command(group(ArgGroup::new("files").args(["out", "html"]).multiple(true)))]
 pub struct TuneArgs {
     /// Which logs.
     #[command(flatten)]
@@ -326,8 +356,11 @@ pub struct TuneArgs {
     /// Folder for points.csv, front.csv and recommendation.json. A run that was broken off goes on there.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// Replace files of an earlier run there.
-    #[arg(long, requires = "out", help_heading = "Output")]
+    /// Write everything as one HTML page, too.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Replace files of an earlier run.
+    #[arg(long, requires = "files", help_heading = "Output")]
     pub force: bool,
     /// What is printed: a table for people, one JSON document, or a row a policy.
     #[arg(
@@ -392,7 +425,10 @@ Examples:
   backcast replay corpus                                    what the recorded policy does
   backcast replay logs/ --policy article --out reports/run  all rows, for other programs
   backcast replay logs/ --set window.percent=60             a lower threshold
-  backcast replay logs/ --compare never                     what compaction saves and loses")]
+  backcast replay logs/ --compare never                     what compaction saves and loses
+  backcast replay logs/ --html run.html                     every session drawn, on one page
+  backcast replay logs/ --policy article --with-text        what real notes and summaries would carry over")]
+#[command(group(ArgGroup::new("files").args(["out", "html"]).multiple(true)))]
 pub struct ReplayArgs {
     /// Which logs.
     #[command(flatten)]
@@ -410,14 +446,21 @@ pub struct ReplayArgs {
     /// Look whether what was used again was still in the window: hits, misses, reads of what had been dropped.
     #[arg(long, help_heading = "Output")]
     pub working_set: bool,
+    /// Put real texts into the boundaries: the notes as they stand there, or an offline summary. Sizes are theirs, and what
+    /// the rest of the session needed and they do not carry is counted. Sub-agents keep assumed sizes.
+    #[arg(long, conflicts_with = "compare", help_heading = "Output")]
+    pub with_text: bool,
     /// Write every event to events.jsonl, too.
     #[arg(long, requires = "out", help_heading = "Output")]
     pub events: bool,
     /// Folder for the files of the run; made if it is missing.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// Replace files of an earlier run there.
-    #[arg(long, requires = "out", help_heading = "Output")]
+    /// Write everything as one HTML page, too. Implies --working-set.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Replace files of an earlier run.
+    #[arg(long, requires = "files", help_heading = "Output")]
     pub force: bool,
     /// Format of the rounds.
     #[arg(
@@ -447,7 +490,7 @@ pub struct ReplayArgs {
 impl ReplayArgs {
     /// Whether hits and misses are wanted.
     pub fn wants_uses(&self) -> bool {
-        self.working_set || self.compare.is_some()
+        self.working_set || self.compare.is_some() || self.html.is_some()
     }
 
     /// Results are printed; files go to the folder.
@@ -481,9 +524,38 @@ pub struct AuditArgs {
     /// Most boundaries of the table, the most remarkable first; 0 for all. Other formats have all.
     #[arg(long, default_value_t = 6, value_name = "N", help_heading = "Output")]
     pub top: usize,
+    /// Write everything as one HTML page, too.
+    #[arg(long, value_name = "FILE", group = "written", help_heading = "Output")]
+    pub html: Option<PathBuf>,
     /// How results are written.
     #[command(flatten)]
     pub out: OutputArgs,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+A folder may hold what `replay --out`, `tune --out`, `notes --out` and `memory` wrote, and JSON documents of `stats`, `audit`,
+`replay --compare`, `tune` and `memory extract`, in any depth: the page shows whatever is there. Logs are replayed and audited
+for it. The page is one file that loads nothing: it can be mailed, archived and opened without a network.
+
+Examples:
+  backcast report                        your own sessions, to report.html
+  backcast report reports/run            what is in a folder, to reports/run/report.html
+  backcast report logs/ -o week.html     logs, to a file")]
+pub struct ReportArgs {
+    /// Folders that other commands wrote to, or logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which policy logs are replayed with.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Where the page goes [default: report.html in the folder that other commands wrote to; for logs, in the current one].
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
 }
 
 /// Arguments of `validate`.

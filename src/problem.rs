@@ -32,6 +32,8 @@ pub enum Kind {
     BoundaryWithoutLeaf,
     /// A cache entry that was damaged or foreign and was made again.
     CacheRebuilt,
+    /// A text about a session was not written.
+    NoText,
     /// A session could not be worked on because of a defect of this program.
     Internal,
 }
@@ -50,6 +52,7 @@ impl Kind {
             Kind::CallWithoutResult,
             Kind::BoundaryWithoutLeaf,
             Kind::CacheRebuilt,
+            Kind::NoText,
             Kind::Internal,
         ];
         TROUBLE_KINDS.into_iter().map(Kind::Line).chain(others)
@@ -81,6 +84,7 @@ impl Kind {
             Kind::CallWithoutResult => "call-without-result",
             Kind::BoundaryWithoutLeaf => "boundary-without-leaf",
             Kind::CacheRebuilt => "cache-rebuilt",
+            Kind::NoText => "no-text",
             Kind::Internal => "internal-error",
         }
     }
@@ -115,6 +119,7 @@ impl Kind {
                 "a boundary whose last message is not in the log; joined to the record before it"
             }
             Kind::CacheRebuilt => "a cache entry was damaged, foreign or outdated; it was made again",
+            Kind::NoText => "a summary or notes could not be written; the reason stands beside it",
             Kind::Internal => "a defect of backcast: the session was left out; please report it",
         }
     }

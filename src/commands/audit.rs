@@ -6,7 +6,7 @@ use super::Ending;
 use super::policy::resolve;
 use super::reading::{close, problem_counts, with_logs};
 use super::words::{count, count_of, grouped};
-use super::writing::{emit, load_prices};
+use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::AuditArgs;
 use crate::output::{Column, Format, Look, Sheet, Unit, Value, for_people};
 use crate::pipeline::Corpus;
@@ -15,6 +15,7 @@ use crate::policy::{self, Policy};
 use crate::problem::{Problem, ProblemRow};
 use crate::recorded::audit::{InForce, Kind, Totals, boundaries};
 use crate::recorded::thresholds::{Checked, EFFECTS, Effect, Evidence, Group, Verdict, check, evidence};
+use crate::report::Content;
 use crate::session::thread::{Session, thread};
 use crate::sim::by_number;
 use crate::sim::inference::infer;
@@ -32,6 +33,28 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
 pub fn run(args: &AuditArgs) -> Result<Ending> {
+    check_free(args.html.as_deref(), args.out.force)?;
+    with_view(args, |view, problems| {
+        emit(&args.out, |out, look| view.write(out, look))?;
+        if let Some(path) = &args.html {
+            let content = Content {
+                name: "audit".to_owned(),
+                audits: vec![view.document()],
+                ..Content::default()
+            };
+            write_page(path, args.out.force, args.input.quiet, content)?;
+        }
+        Ok(close(&args.input, problems))
+    })
+}
+
+/// The document of an audit, for a page that shows more than that.
+pub(super) fn document(args: &AuditArgs) -> Result<Json> {
+    with_view(args, |view, _| Ok(view.document()))
+}
+
+/// Reads the logs, and hands on what is shown of them.
+fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Result<R>) -> Result<R> {
     let (usual, setting) = part(resolve(&args.policy)?)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
     let table = RatioTable::built_in();
@@ -75,8 +98,7 @@ pub fn run(args: &AuditArgs) -> Result<Ending> {
         (sessions, problems)
     })?;
     let view = View::new(args, sessions, setting.map(|setting| setting.given), &problems);
-    emit(&args.out, |out, look| view.write(out, look))?;
-    Ok(close(&args.input, &problems))
+    work(&view, &problems)
 }
 
 /// What a user set that bears on the threshold.
@@ -200,7 +222,10 @@ impl<'a> View<'a> {
     fn write(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
         match self.args.out.format {
             Format::Table => self.write_text(out, look),
-            Format::Json => self.write_json(out),
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut *out, &self.document())?;
+                writeln!(out)
+            }
             format => sheet(COLUMNS, &self.rows).write(format, look, out),
         }
     }
@@ -446,7 +471,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn document(&self) -> Json {
         let mut problems = json!({
             "total": self.problems.len(),
             "by_kind": problem_counts(self.problems),
@@ -454,16 +479,14 @@ impl<'a> View<'a> {
         if self.args.input.problems {
             problems["list"] = json!(self.problems.iter().map(ProblemRow::from).collect::<Vec<_>>());
         }
-        let document = json!({
+        json!({
             "schema_version": SCHEMA_VERSION,
             "totals": self.totals_json(),
             "thresholds": sheet(THRESHOLDS, &self.thresholds).to_json(),
             "setting": self.setting_json(),
             "boundaries": sheet(COLUMNS, &self.rows).to_json(),
             "problems": problems,
-        });
-        serde_json::to_writer_pretty(&mut *out, &document)?;
-        writeln!(out)
+        })
     }
 
     fn totals_json(&self) -> Json {

@@ -229,6 +229,7 @@ impl LookFor<'_> {
                 summary: None,
                 mode: Mode::Follow,
                 uses: None,
+                texts: None,
                 key: 0,
             };
             replay(&trace, &setting, &mut |call: u32, event: &Event<'_>| {

@@ -1,6 +1,6 @@
 //! The tables of docs/outputs.md and docs/policy.md come from the code. `BACKCAST_UPDATE_DOCS=1 cargo test` writes them.
 
-use super::{audit, stats, tune, validate};
+use super::{audit, notes, stats, tune, validate};
 use crate::cli::Cli;
 use crate::metrics::usage::{By, columns};
 use crate::metrics::{budget, compare, quality, replay};
@@ -27,6 +27,7 @@ fn the_documented_columns_are_the_real_ones() {
             ("<!-- columns: audit-setting -->", docs(audit::CHECKED)),
             ("<!-- columns: tune-point -->", docs(tune::POINT_COLUMNS)),
             ("<!-- columns: check -->", docs(budget::COLUMNS)),
+            ("<!-- columns: notes -->", docs(notes::COLUMNS)),
             ("<!-- problems -->", problem_docs()),
         ],
     );

@@ -4,16 +4,20 @@
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
 mod audit;
+mod backend;
 mod check;
 mod compare;
 mod config;
 #[cfg(test)]
 mod documented;
 mod memory;
+mod notes;
 mod overview;
 mod policy;
 mod reading;
 mod replay;
+mod replay_texts;
+mod report;
 mod stats;
 mod synth;
 mod times;
@@ -22,8 +26,9 @@ mod validate;
 mod words;
 mod writing;
 
+use crate::cli::backend::BackendName;
 use crate::cli::{Cli, Command};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue};
 use std::io::{self, Write};
@@ -44,13 +49,19 @@ pub fn run(cli: Cli) -> Result<Ending> {
     let Some(command) = cli.command else {
         return overview::first_screen();
     };
+    // The one guard before everything else: what needs the network is not even opened.
+    if cli.offline && command.backend() == Some(BackendName::Anthropic) {
+        bail!("--offline forbids all network, and --backend anthropic needs it\n  hint: leave one of them out");
+    }
     match command {
         Command::Overview(args) => overview::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Notes(args) => notes::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Config(args) => config::run(&args),

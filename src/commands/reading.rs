@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Logs that were found and how they are to be read.
 pub struct Reading<'a> {
@@ -130,7 +130,7 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
 }
 
 /// The paths that were named, or the client's own folder.
-fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+pub fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if paths.is_empty() {
         let home = client_home();
         let folder = home
@@ -176,15 +176,24 @@ fn cache_folder(args: &InputArgs) -> Option<PathBuf> {
     if args.no_cache {
         return None;
     }
-    let user = || {
-        let named = std::env::var_os("XDG_CACHE_HOME")
+    cache_place(args.cache_dir.as_deref())
+}
+
+/// Where the cache lies: the folder that was named, or the user's.
+pub fn cache_place(named: Option<&Path>) -> Option<PathBuf> {
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
             .map(PathBuf::from)
-            .filter(|folder| folder.is_absolute());
-        named
+    };
+    let user = || {
+        variable("XDG_CACHE_HOME")
+            .filter(|folder| folder.is_absolute())
             .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
             .map(|folder| folder.join("backcast"))
     };
-    args.cache_dir.clone().or_else(user)
+    let named = named.map(Path::to_path_buf);
+    named.or_else(|| variable("BACKCAST_CACHE")).or_else(user)
 }
 
 /// A bar with bytes, rate and time left.

@@ -14,11 +14,13 @@ use crate::metrics::usage::{By, Counted, Row, Sums, columns, courses, on_screen,
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
 use crate::pipeline::summarise;
 use crate::problem::{Problem, ProblemRow};
+use crate::report::{self, overview::of_stats};
 use crate::tokens::calibrate::Origin;
 use crate::tokens::ledger::{Amount, CATEGORIES, Category, Ledger};
 use crate::tokens::ratios::RatioTable;
 use crate::tokens::reads::Reads;
 use anyhow::Result;
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -28,6 +30,36 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
 pub fn run(args: &StatsArgs) -> Result<Ending> {
+    with_view(args, |view, problems| {
+        emit(&args.out, |out, look| view.write(out, look))?;
+        Ok(close(&args.input, problems))
+    })
+}
+
+/// What a page shows of recorded usage, and what was wrong with the logs.
+pub(super) fn overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
+    with_view(args, |view, problems| {
+        let summary = &view.stats.summary;
+        let by = [By::Day, By::Model, By::Project].map(|by| {
+            let grouped = rows(
+                &summary.sessions,
+                &summary.counted,
+                by,
+                false,
+                &TimeZone::UTC,
+                view.prices,
+            );
+            (
+                by.name(),
+                report::rows(usage_sheet(&columns(by, false), &grouped, None).to_json()),
+            )
+        });
+        Ok((of_stats(&view.document(), &by), problems.to_vec()))
+    })
+}
+
+/// Reads the logs, and hands on what is shown of them.
+fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Result<R>) -> Result<R> {
     let times = Times::new(&args.times)?;
     let prices = load_prices(args.prices.as_deref())?;
     let table = RatioTable::built_in();
@@ -56,8 +88,7 @@ pub fn run(args: &StatsArgs) -> Result<Ending> {
         quality: args.quality.then(|| quality(&summary.sessions, table)),
         args,
     };
-    emit(&args.out, |out, look| view.write(out, look))?;
-    Ok(close(&args.input, &stats.problems))
+    work(&view, &stats.problems)
 }
 
 /// Everything that was found out.
@@ -156,7 +187,7 @@ impl View<'_> {
         match format {
             Format::Table => self.write_text(out, look),
             Format::Json => self.write_json(out),
-            _ if self.args.quality => self.quality_sheet(|sheet| sheet.write(format, look, out)),
+            _ if self.args.quality => self.quality_sheet().write(format, look, out),
             _ if self.args.by == By::Tool => {
                 let rows = tool_rows(&self.stats.summary.ledger);
                 tool_sheet(&rows, None).write(format, look, out)
@@ -195,7 +226,7 @@ impl View<'_> {
         self.write_facts(out)?;
         if self.args.quality {
             writeln!(out, "\nEvery round predicted from the one before:\n")?;
-            self.quality_sheet(|sheet| sheet.write(Format::Table, look, out))?;
+            self.quality_sheet().write(Format::Table, look, out)?;
             let share = |bytes: u64| {
                 format!(
                     "{:.2} %",
@@ -309,17 +340,21 @@ impl View<'_> {
         Ok(())
     }
 
-    fn quality_sheet(&self, write: impl FnOnce(Sheet<'_, quality::QualityRow>) -> io::Result<()>) -> io::Result<()> {
-        let rows = self.quality.as_ref().map_or(&[][..], |quality| &quality.rows);
-        write(Sheet {
+    fn quality_sheet(&self) -> Sheet<'_, quality::QualityRow> {
+        Sheet {
             schema_version: SCHEMA_VERSION,
             columns: quality::COLUMNS,
-            rows,
+            rows: self.quality.as_ref().map_or(&[][..], |quality| &quality.rows),
             total: None,
-        })
+        }
     }
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, &self.document())?;
+        writeln!(out)
+    }
+
+    fn document(&self) -> Json {
         let stats = self.stats;
         let row_columns = columns(self.args.by, self.args.subagents);
         let rows = match self.args.by {
@@ -355,19 +390,15 @@ impl View<'_> {
             "problems": problems,
         });
         if let Some(quality) = &self.quality {
-            self.quality_sheet(|sheet| {
-                let (trace, lines) = stats.trace_bytes;
-                document["quality"] = json!({
-                    "families": sheet.to_json(),
-                    "not_predicted": quality.unfit,
-                    "trace_bytes": trace,
-                    "line_hash_bytes": lines,
-                });
-                Ok(())
-            })?;
+            let (trace, lines) = stats.trace_bytes;
+            document["quality"] = json!({
+                "families": self.quality_sheet().to_json(),
+                "not_predicted": quality.unfit,
+                "trace_bytes": trace,
+                "line_hash_bytes": lines,
+            });
         }
-        serde_json::to_writer_pretty(&mut *out, &document)?;
-        writeln!(out)
+        document
     }
 }
 

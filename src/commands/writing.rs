@@ -1,8 +1,10 @@
 //! What every command that writes results does: the price table they are priced by, and where they go.
 
+use super::words::size_text;
 use crate::cli::OutputArgs;
 use crate::metrics::cost::PriceTable;
 use crate::output::{Format, Look, atomic, folded};
+use crate::report::{Content, page};
 use anyhow::{Context, Result, bail};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -14,6 +16,24 @@ pub fn load_prices(path: Option<&Path>) -> Result<PriceTable> {
     };
     let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     PriceTable::parse(&text).with_context(|| path.display().to_string())
+}
+
+/// Refuses a file that is there already, before the work begins.
+pub fn check_free(path: Option<&Path>, force: bool) -> Result<()> {
+    if let Some(path) = path.filter(|path| !force && path.exists()) {
+        bail!("{} exists; use --force to replace it", path.display());
+    }
+    Ok(())
+}
+
+/// Writes a page and says where it is.
+pub fn write_page(path: &Path, force: bool, is_quiet: bool, content: Content) -> Result<()> {
+    let text = page(content);
+    atomic::write(path, force, text.as_bytes())?;
+    if !is_quiet {
+        eprintln!("{}: a page of {}", path.display(), size_text(text.len() as u64));
+    }
+    Ok(())
 }
 
 /// Writes to the file or to standard output.

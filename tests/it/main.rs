@@ -4,7 +4,9 @@
 //! an empty environment. What the bundled logs must add up to stands in `corpus/*/expected.json`.
 
 mod action;
+mod anthropic;
 mod audit;
+mod browser;
 mod cache;
 mod check;
 mod checker;
@@ -22,10 +24,13 @@ mod live;
 mod memdir;
 mod memory;
 mod memory_extract;
+mod mock;
+mod notes;
 mod odd_sessions;
 mod overview;
 mod policy;
 mod replay;
+mod report;
 mod samples;
 mod traced;
 mod truncation;

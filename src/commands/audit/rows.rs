@@ -298,6 +298,14 @@ pub const COLUMNS: &[Column<Row>] = &[
         "Line of the log, from 1.",
         |row| row.line.into(),
     ),
+    column(
+        "call",
+        "Call",
+        Unit::Count,
+        InTable::Never,
+        "Number of the call before which it stands, from 0.",
+        |row| row.found.call.into(),
+    ),
 ];
 
 /// Remarks that the screen has room for, the gravest.

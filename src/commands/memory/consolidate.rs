@@ -2,14 +2,17 @@
 
 use super::{folder, now};
 use crate::cli::memory::{DreamArgs, UndoArgs};
+use crate::commands::backend::{self, Model};
 use crate::commands::writing::for_people;
 use crate::commands::{Ending, print};
 use crate::memory::change::{Action, Change, diff};
 use crate::memory::dates;
-use crate::memory::dream::{self, Rules};
+use crate::memory::dream::{self, Found, Rules};
 use crate::memory::lock;
 use crate::memory::memdir::Memdir;
+use crate::memory::plan::Snapshot;
 use crate::session::log::Time;
+use crate::text::anthropic::dream as anthropic;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
@@ -23,8 +26,11 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
         prune_days: args.prune_days,
         ..Rules::default()
     };
-    if args.dry_run {
-        let dreamt = sleep(&memdir, &rules, now)?;
+    let model = backend::open(&args.model, None, true, false)?;
+    if args.dry_run || args.model.estimate.is_some() {
+        let Some(dreamt) = sleep(&memdir, &rules, now, model.as_ref())? else {
+            return Ok(Ending::Done);
+        };
         tell_proposals(&dreamt.proposals);
         return print(diff(&dreamt.changes).as_bytes());
     }
@@ -35,6 +41,11 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
             return Ok(Ending::Done);
         }
     }
+    if let Some(model) = &model {
+        // A model takes its time: it is asked before the locks are taken, and its answers are there when they are.
+        let (snapshot, _) = memdir.read()?;
+        ask(model, &snapshot)?;
+    }
     let Some(lock) = memdir.lock(now)? else {
         eprintln!("not now: another run is writing there");
         return Ok(Ending::Done);
@@ -43,7 +54,7 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
         eprintln!("not now: another consolidation is running");
         return Ok(Ending::Done);
     };
-    let dreamt = sleep(&memdir, &rules, now)?;
+    let dreamt = sleep(&memdir, &rules, now, model.as_ref())?.unwrap_or_default();
     let run = memdir.commit(&lock, "dream", now, &dreamt.changes)?;
     consolidation.done(now).context("the consolidation lock")?;
     tell_proposals(&dreamt.proposals);
@@ -51,13 +62,40 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// What would change.
-fn sleep(memdir: &Memdir, rules: &Rules, now: Time) -> Result<dream::Dream> {
+/// What would change; `None` if it was only to be estimated what asking a model costs.
+fn sleep(memdir: &Memdir, rules: &Rules, now: Time, model: Option<&Model>) -> Result<Option<dream::Dream>> {
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
         eprintln!("{}: {}", passed.file, passed.why);
     }
-    Ok(dream::dream(&snapshot, rules, now, &absolute_dates))
+    let found = match model {
+        Some(model) => {
+            let found = ask(model, &snapshot);
+            model.close();
+            let Some(found) = found? else { return Ok(None) };
+            found
+        }
+        None => Found::default(),
+    };
+    Ok(Some(dream::dream_with(&snapshot, rules, now, &absolute_dates, &found)))
+}
+
+/// What a model finds. All of its answers are wanted: half a consolidation would be another one.
+fn ask(model: &Model, snapshot: &Snapshot) -> Result<Option<Found>> {
+    let questions = anthropic::questions(&model.backend, snapshot);
+    let asked = model.passes(|model, _| {
+        model.ask(&questions, |backend, question| {
+            backend.ask(&question.request, |text| question.read(text))
+        })
+    })?;
+    let Some(asked) = asked else { return Ok(None) };
+    asked.complete()?;
+    let mut all = Found::default();
+    for found in asked.answers.into_iter().flatten() {
+        all.same.extend(found.same);
+        all.contradicting.extend(found.contradicting);
+    }
+    Ok(Some(all))
 }
 
 /// Relative dates as seen from a time, in words that still hold later.

@@ -1,18 +1,20 @@
 //! `backcast memory`: a directory of memories, read, consolidated, asked and checked.
 
 mod consolidate;
+pub(super) mod drawn;
 mod extract;
 mod folder;
 mod prompt;
 mod recall;
 
-use super::writing::for_people;
+use super::writing::{check_free, for_people, write_page};
 use super::{Ending, print};
 use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
 use crate::memory::check::{self, Finding};
 use crate::memory::index::Limits;
 use crate::memory::{secrets, when};
 use crate::output::findings::{annotations, junit};
+use crate::report::Content;
 use crate::session::log::Time;
 use anyhow::Result;
 use serde_json::json;
@@ -83,7 +85,16 @@ fn plain(finding: &Finding, prefix: &str) -> String {
 }
 
 fn list(args: &ListArgs) -> Result<Ending> {
+    check_free(args.html.as_deref(), args.force)?;
     let memdir = folder::existing(&args.dir)?;
+    if let Some(path) = &args.html {
+        let content = Content {
+            name: "memories".to_owned(),
+            memories: vec![drawn::directory(&memdir)?],
+            ..Content::default()
+        };
+        write_page(path, args.force, false, content)?;
+    }
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
         eprintln!("{}: {}", passed.file, passed.why);
