@@ -252,6 +252,19 @@ pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
             eprintln!("{count:>8}  {kind}");
         }
     }
+    ending(args, problems)
+}
+
+/// Decides how the run ends, and says what was wrong only to somebody who asked.
+pub fn close_softly(args: &InputArgs, problems: &[Problem]) -> Ending {
+    if args.problems || args.annotate {
+        close(args, problems)
+    } else {
+        ending(args, problems)
+    }
+}
+
+fn ending(args: &InputArgs, problems: &[Problem]) -> Ending {
     let lost = problems.iter().any(|problem| problem.kind.is_loss());
     if args.strict && lost {
         Ending::InputLost
