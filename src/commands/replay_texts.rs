@@ -222,10 +222,9 @@ impl<'a> Written<'a> {
                 losses.prompts_in_part += 1;
             }
         }
-        let needed = Needed::new(
-            &messages[placed.replaced.clone()],
-            &messages[placed.end..until.max(placed.end)],
-        );
+        // What an earlier boundary replaced may be needed again, too.
+        let before = &messages[..placed.replaced.end];
+        let needed = Needed::new(before, &messages[placed.end..until.max(placed.end)]);
         let mut texts = vec![placed.text.as_str()];
         for message in &messages[placed.kept.clone()] {
             texts.extend(message.parts.iter().filter_map(|part| match part {
