@@ -390,7 +390,7 @@ impl Outcome {
                 "learned_summary_tokens": self.learned_summary,
             },
             "working_set": total.has_working_set.then(|| working_set_json(&total.working_set, total.calls)),
-            "texts": self.losses.as_ref().map(Losses::to_json),
+            "texts": self.losses.as_ref().map(Losses::json),
             "results_without_calls": total.orphans,
             "defects": total.defects,
             "problems": {"total": self.problems.len(), "by_kind": problem_counts(&self.problems)},
