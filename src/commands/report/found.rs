@@ -64,15 +64,20 @@ pub fn look(paths: &[PathBuf]) -> Result<Found> {
 
 impl Found {
     fn folder(&mut self, folder: &Path, depth: usize) -> Result<()> {
-        let mut entries = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(|error| anyhow::anyhow!("{}: {error}", folder.display()))? {
-            let entry = entry?;
-            entries.push((
-                entry.file_name().to_string_lossy().into_owned(),
-                entry.file_type()?,
-                entry.path(),
-            ));
-        }
+        let listed = std::fs::read_dir(folder).and_then(|list| list.collect::<Result<Vec<_>, _>>());
+        let listed = match listed {
+            Ok(listed) => listed,
+            Err(error) if depth == 0 => bail!("{}: {error}", folder.display()),
+            Err(error) => {
+                eprintln!("{}: {error}; passed over", folder.display());
+                return Ok(());
+            }
+        };
+        let entry = |entry: std::fs::DirEntry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            Some((name, entry.file_type().ok()?, entry.path()))
+        };
+        let mut entries = listed.into_iter().filter_map(entry).collect::<Vec<_>>();
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         let has = |name: &str| entries.iter().any(|(known, kind, _)| known == name && kind.is_file());
         if has("MEMORY.md") {
