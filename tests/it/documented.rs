@@ -5,7 +5,7 @@
 //! one wrote. Lines of other blocks that start `backcast` (pipelines of CI systems) are run too, and a block that begins with
 //! the name of a file is written there. A line may say `status 1` in its comment. `cargo run -- ...` is the program itself; other uses of cargo are held against what the package has.
 
-use crate::fixture::{Fixture, Run, corpus, files_below};
+use crate::fixture::{Fixture, Run, corpus, files_below, only_log};
 use backcast::cli::Cli;
 use clap::{Command, CommandFactory};
 use std::collections::BTreeSet;
@@ -114,6 +114,14 @@ fn place() -> Fixture {
             }
         }
     }
+    // The message that examples name is the second prompt of that log.
+    let log = String::from_utf8(only_log("plain")).expect("text");
+    let log = log.replace(
+        "d312c197-93ae-4484-8201-bc55808819e7",
+        "0c97beba-bfcb-4f84-9950-e0354bfc808b",
+    );
+    assert!(log.contains("0c97beba"), "the bundled log has other messages now");
+    fixture.write("log.jsonl", log);
     fixture.write("limits.toml", "max-cost = 500\n");
     fixture.write("prompts.jsonl", "{\"id\": 1, \"text\": \"how do we run the tests\"}\n");
     std::os::unix::fs::symlink(corpus(), fixture.path("corpus")).expect("a link");
@@ -195,6 +203,7 @@ fn leaves(command: &Command, above: &[String], all: &mut Vec<(Vec<String>, BTree
         .collect::<Vec<_>>();
     let options = command
         .get_arguments()
+        .filter(|arg| !arg.is_hide_set())
         .filter_map(|arg| arg.get_long())
         .map(str::to_owned);
     if parts.is_empty() {
