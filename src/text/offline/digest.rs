@@ -992,7 +992,8 @@ fn looks_failed(text: &str) -> bool {
     ];
     text.lines().rev().take(60).any(|line| {
         let line = line.trim_start();
-        STARTS.iter().any(|start| line.starts_with(start)) || line.contains("test result: FAILED")
+        let may_be = line.starts_with(['F', '-', 'e', 'E', 'f', 'p', 'T', 'n', 'S', 'm']);
+        may_be && STARTS.iter().any(|start| line.starts_with(start)) || line.starts_with("test result: FAILED")
     })
 }
 

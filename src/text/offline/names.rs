@@ -84,8 +84,9 @@ pub fn definitions(code: &str) -> Vec<&str> {
             .split(|sign: char| !(sign.is_alphanumeric() || sign == '_'))
             .filter(|word| !word.is_empty());
         let mut before = "";
-        for (position, word) in words.enumerate() {
-            if DEFINES.contains(&before) && position <= 4 {
+        // What is defined stands near the start of its line.
+        for word in words.take(6) {
+            if DEFINES.contains(&before) {
                 let name = receiver_method(line, before).unwrap_or(word);
                 let is_name = name.len() > 2
                     && !DEFINES.contains(&name)
