@@ -11,6 +11,8 @@ pub fn identifiers<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
             at += 1;
             continue;
         }
+        // The letter after a backslash is an escape, not the start of a name.
+        at += usize::from(at > 0 && bytes[at - 1] == b'\\');
         let length = bytes[at..].iter().take_while(|byte| is_part(**byte)).count();
         let word = &text[at..at + length];
         if is_identifier(word) {
