@@ -25,6 +25,7 @@ use crate::text::template::{Template, substitute};
 use crate::text::{Breaker, Limits, Retries, SummaryAsk, Variant, size, summarise};
 use crate::tokens::ratios::RatioTable;
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -202,6 +203,9 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
         bail!("no session has the message {uuid}");
     }
     emit(&args.output(), |out, look| outcome.print(args, out, look))?;
+    if !args.input.quiet {
+        outcome.warn();
+    }
     Ok(close(&args.input, &outcome.problems))
 }
 
@@ -213,6 +217,23 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// Names the sections that the limits bear on.
+    fn warn(&self) {
+        let tell = |what: &str, of: fn(&Row) -> &[String]| {
+            let mut counts = BTreeMap::<&str, u64>::new();
+            for section in self.rows.iter().flat_map(of) {
+                *counts.entry(section).or_insert(0) += 1;
+            }
+            let counted = counts.iter().map(|(section, count)| format!("{section} ({count})"));
+            let counted = counted.collect::<Vec<_>>();
+            if !counted.is_empty() {
+                eprintln!("{what}: {}", counted.join(", "));
+            }
+        };
+        tell("condensed to stay within the limits, by sessions", |row| &row.condensed);
+        tell("longer than the limit by somebody's own words", |row| &row.too_long);
+    }
+
     fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: Look) -> io::Result<()> {
         let shown = match (args.format, args.top) {
             (Format::Table, top) if top > 0 => &self.rows[..self.rows.len().min(top)],
