@@ -222,6 +222,9 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
         bail!("no session has the message {uuid}");
     }
     emit(&args.output(), |out, look| outcome.print(args, out, look))?;
+    if !args.input.quiet {
+        outcome.warn();
+    }
     let ending = close(&args.input, &outcome.problems);
     outcome.complete().map(|()| ending)
 }
@@ -246,6 +249,23 @@ impl Outcome {
         bail!(
             "some texts were not written\n  {reasons}\n  hint: what was answered is kept; the same command asks only for the rest"
         )
+    }
+
+    /// Names the sections that the limits bear on.
+    fn warn(&self) {
+        let tell = |what: &str, of: fn(&Row) -> &[String]| {
+            let mut counts = BTreeMap::<&str, u64>::new();
+            for section in self.rows.iter().flat_map(of) {
+                *counts.entry(section).or_insert(0) += 1;
+            }
+            let counted = counts.iter().map(|(section, count)| format!("{section} ({count})"));
+            let counted = counted.collect::<Vec<_>>();
+            if !counted.is_empty() {
+                eprintln!("{what}: {}", counted.join(", "));
+            }
+        };
+        tell("condensed to stay within the limits, by sessions", |row| &row.condensed);
+        tell("longer than the limit by somebody's own words", |row| &row.too_long);
     }
 
     fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: Look) -> io::Result<()> {
