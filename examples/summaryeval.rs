@@ -51,7 +51,7 @@ fn main() -> Result<()> {
         };
         let read = lines(&session, chain)
             .into_iter()
-            .map(|(path, lines)| (path.clone(), corpus.messages(&path, lines, WANTED).0));
+            .map(|wanted| (wanted.part, corpus.messages(&wanted.path, wanted.lines, WANTED).0));
         let conversation = Conversation::new(&session, chain, read.collect());
         score(id, &conversation)
     });

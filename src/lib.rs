@@ -35,6 +35,7 @@ pub mod pipeline;
 pub mod policy;
 pub mod problem;
 pub mod recorded;
+pub mod report;
 pub mod session;
 pub mod sim;
 pub mod synth;

@@ -5,7 +5,7 @@
 //! Results come back in a fixed order, so output never depends on the number of threads.
 
 use crate::cache::{self, Cache, ContentHash, PartKind};
-use crate::input::bytes::{Io, Limits, Log as OpenLog, Packing};
+use crate::input::bytes::{Io, Limits, Lines, Log as OpenLog, Packing};
 use crate::input::discover::Found;
 use crate::input::messages::{Message, Reader, Wanted as WantedParts};
 use crate::input::walk::Walker;
@@ -21,11 +21,11 @@ use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
 use crate::tokens::ratios::RatioTable;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// A part of a big file that one thread reads at a time.
 const PART: u64 = 8 << 20;
@@ -67,6 +67,8 @@ pub struct Corpus {
     lines_of: Vec<Vec<u8>>,
     /// Which logs hold a compaction.
     compacted: Vec<bool>,
+    /// Numbers of the logs by their paths, once they are asked for.
+    by_path: OnceLock<HashMap<String, usize>>,
     /// Lines by record type, over all logs.
     pub kinds: BTreeMap<String, u64>,
     /// Lines of all logs.
@@ -126,6 +128,7 @@ impl Corpus {
             contents: Vec::with_capacity(read.len()),
             lines_of: Vec::new(),
             compacted: Vec::with_capacity(read.len()),
+            by_path: OnceLock::new(),
             plan: Plan::default(),
             kinds: BTreeMap::new(),
             lines: 0,
@@ -170,6 +173,23 @@ impl Corpus {
         let lines = self.lines_of.iter().map(|lines| lines.len() as u64).sum();
         let has_lines = !self.lines_of.is_empty();
         (self.stored.iter().map(size).sum(), has_lines.then_some(lines))
+    }
+
+    /// How many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.plan.sessions.len()
+    }
+
+    /// All sessions together.
+    pub fn summary(&self, table: &RatioTable, wanted: &Wanted, cache: Option<&Cache>) -> Summary {
+        let (sessions, defects) = self.reports(table, wanted, cache);
+        let facts = LogFacts {
+            kinds: self.kinds.clone(),
+            lines: self.lines,
+            bytes: self.bytes,
+        };
+        let problems = self.problems.iter().cloned().chain(defects).collect();
+        Summary::new(facts, sessions, problems)
     }
 
     /// Reports on every session, from the cache where it knows them.
@@ -275,10 +295,13 @@ impl Corpus {
 
     /// Messages of some lines of a log, by number and ascending: the words that the small form does not hold.
     pub fn messages(&self, path: &str, lines: Vec<u64>, wanted: WantedParts) -> (Vec<Message>, Option<Problem>) {
-        let Some(at) = self.outlines.iter().position(|outline| outline.path == path) else {
+        let by_path = self.by_path.get_or_init(|| {
+            let paths = self.outlines.iter().map(|outline| outline.path.clone());
+            paths.zip(0..).collect()
+        });
+        let Some(found) = by_path.get(path).map(|at: &usize| &self.found[*at]) else {
             return (Vec::new(), None);
         };
-        let found = &self.found[at];
         let mut reader = Reader::new(wanted, self.limits.max_line, &|_| ()).only(lines);
         let done = OpenLog::open(&found.path, found.packing, self.io)
             .and_then(|open| open.read(&found.path, 0..u64::MAX, self.limits, &mut reader));
@@ -463,31 +486,86 @@ fn summary_key(logs: &[Found], contents: &[Option<ContentHash>], options: &Optio
 
 /// Messages of all logs, log by log in the order given, and what was wrong with them.
 pub fn read_messages(logs: &[Found], wanted: WantedParts, options: &Options<'_>) -> (Vec<Message>, Vec<Problem>) {
-    let read = logs.par_iter().map(|found| {
+    let looking = Looking {
+        wanted,
+        filter: &|_| true,
+        take: &|_, message| Some(message),
+    };
+    let (messages, _, problems) = look_through(logs, &looking, options);
+    (messages, problems)
+}
+
+/// What is looked for in the messages of logs.
+pub struct Looking<'l, T> {
+    /// What is read beside the texts.
+    pub wanted: WantedParts,
+    /// Whether a line may hold it.
+    pub filter: &'l (dyn Fn(&[u8]) -> bool + Sync),
+    /// Takes what it needs of a message; the number is that of the log.
+    pub take: &'l (dyn Fn(usize, Message) -> Option<T> + Sync),
+}
+
+/// What was found in the messages of all logs, log by log in the order given; messages are let go as soon as they were looked
+/// at, so that memory holds only what was taken. Also how many messages there were, and what was wrong with the logs.
+pub fn look_through<T: Send>(
+    logs: &[Found],
+    looking: &Looking<'_, T>,
+    options: &Options<'_>,
+) -> (Vec<T>, u64, Vec<Problem>) {
+    let read = logs.par_iter().enumerate().map(|(number, found)| {
         let path = found.path.display().to_string();
-        let mut reader = Reader::new(wanted, options.limits.max_line, options.progress);
+        let session = default_session(found);
+        let reader = Reader::new(looking.wanted, options.limits.max_line, options.progress);
+        let mut looker = Looker {
+            reader: reader.with_filter(looking.filter),
+            take: &|mut message: Message| {
+                if message.session.is_empty() {
+                    message.session.clone_from(&session);
+                }
+                (looking.take)(number, message)
+            },
+            taken: Vec::new(),
+            read: 0,
+        };
         let done = OpenLog::open(&found.path, found.packing, options.io)
-            .and_then(|open| open.read(&found.path, 0..u64::MAX, options.limits, &mut reader));
-        let mut problems = reader
-            .troubles
-            .iter()
+            .and_then(|open| open.read(&found.path, 0..u64::MAX, options.limits, &mut looker));
+        let troubles = looker.reader.troubles.iter();
+        let mut problems = troubles
             .map(|trouble| Problem::line(&path, trouble))
             .collect::<Vec<_>>();
         if let Err(error) = done {
             problems.push(Problem::file(&path, broken_kind(found.packing), error.to_string()));
         }
-        let session = default_session(found);
-        for message in reader.messages.iter_mut().filter(|message| message.session.is_empty()) {
-            message.session.clone_from(&session);
-        }
-        (reader.messages, problems)
+        (looker.taken, looker.read + looker.reader.passed_over, problems)
     });
-    let (mut messages, mut problems) = (Vec::new(), Vec::new());
-    for (found, wrong) in read.collect::<Vec<_>>() {
-        messages.extend(found);
+    let (mut taken, mut count, mut problems) = (Vec::new(), 0, Vec::new());
+    for (found, read, wrong) in read.collect::<Vec<_>>() {
+        taken.extend(found);
+        count += read;
         problems.extend(wrong);
     }
-    (messages, problems)
+    (taken, count, problems)
+}
+
+/// Hands on messages as they are read.
+struct Looker<'l, T> {
+    reader: Reader<'l>,
+    take: &'l dyn Fn(Message) -> Option<T>,
+    taken: Vec<T>,
+    read: u64,
+}
+
+impl<T> Lines for Looker<'_, T> {
+    fn lines(&mut self, bytes: &[u8], offset: u64) {
+        self.reader.lines(bytes, offset);
+        self.read += self.reader.messages.len() as u64;
+        let messages = self.reader.messages.drain(..);
+        self.taken.extend(messages.filter_map(|message| (self.take)(message)));
+    }
+
+    fn too_long(&mut self, offset: u64, length: u64, head: &[u8]) {
+        self.reader.too_long(offset, length, head);
+    }
 }
 
 /// What a log that cannot be read to its end is called.

@@ -3,6 +3,7 @@
 //! Bad input is data here. Every stage adds to a list of [`Problem`]s; the run goes on, and the list is summed at the
 //! end, printed with `--problems`, and changes the exit status only with `--strict`.
 
+use crate::output::findings::{Finding, Level};
 use crate::session::log::{TROUBLE_KINDS, Trouble, TroubleKind};
 use serde::{Deserialize, Serialize};
 
@@ -31,10 +32,10 @@ pub enum Kind {
     BoundaryWithoutLeaf,
     /// A cache entry that was damaged or foreign and was made again.
     CacheRebuilt,
-    /// A text about a session was not written.
-    NoText,
     /// A session could not be worked on because of a defect of this program.
     Internal,
+    /// A text about a session was not written.
+    NoText,
 }
 
 impl Kind {
@@ -176,6 +177,27 @@ impl Problem {
             offset: Some(trouble.offset),
             kind: Kind::Line(trouble.kind),
             detail: String::new(),
+        }
+    }
+}
+
+impl Problem {
+    /// In the form of all checks.
+    pub fn told(&self) -> Finding {
+        let detail = if self.detail.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", self.detail)
+        };
+        Finding {
+            level: if self.kind.is_loss() {
+                Level::Warning
+            } else {
+                Level::Notice
+            },
+            title: self.kind.name().to_owned(),
+            message: format!("{}{detail}", self.kind.about()),
+            place: Some((self.path.clone(), self.line)),
         }
     }
 }

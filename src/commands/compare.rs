@@ -159,7 +159,8 @@ impl Compared<'_> {
         self.count(|row| row.sides[at].seen.reached > 0)
     }
 
-    fn document(&self) -> Json {
+    /// Everything as one document.
+    pub fn document(&self) -> Json {
         let total = self.total();
         let [first, second, never] = &total.sides;
         let measured = &first.row.measured;

@@ -665,10 +665,10 @@ struct Asked<'a> {
 pub(super) fn read_conversation(corpus: &Corpus, session: &Session<'_>, chain: &Chain) -> (Conversation, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut read = Vec::new();
-    for (path, lines) in conversation::lines(session, chain) {
-        let (messages, problem) = corpus.messages(&path, lines, conversation::WANTED);
+    for wanted in conversation::lines(session, chain) {
+        let (messages, problem) = corpus.messages(&wanted.path, wanted.lines, conversation::WANTED);
         problems.extend(problem);
-        read.push((path, messages));
+        read.push((wanted.part, messages));
     }
     (Conversation::new(session, chain, read), problems)
 }

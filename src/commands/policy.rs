@@ -1,6 +1,7 @@
 //! The policy that the arguments of a command come to, and where each value comes from.
 
 use crate::cli::PolicyArgs;
+use crate::policy::Policy;
 use crate::policy::presets::{Policies, RECORDED, client_switches};
 use anyhow::{Context, Result, anyhow};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,15 @@ pub fn resolve(args: &PolicyArgs) -> Result<Policies> {
     Ok(policies)
 }
 
+/// The policy that memories are kept by: the usual one of the newest client, and what was set by hand.
+pub fn of_memories(set: &[String]) -> Result<Policy> {
+    let mut policies = named(&usual())?;
+    for assignment in set {
+        policies.assign(assignment, "--set")?;
+    }
+    Ok(policies.of(None).clone())
+}
+
 /// The policy of the project, else of the user, else the recorded client's.
 fn usual() -> String {
     let project = PathBuf::from("backcast.toml");
@@ -43,7 +53,9 @@ pub fn named(name: &str) -> Result<Policies> {
     if !is_path {
         return Ok(Policies::preset(name)?);
     }
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading the policy {name}"))?;
+    let text = std::fs::read_to_string(path).map_err(|cause| {
+        anyhow!("reading the policy {name}: {cause}\n  hint: `backcast config show > {name}` writes one to start from")
+    })?;
     Policies::from_toml(name, &text).with_context(|| name.to_owned())
 }
 

@@ -1,11 +1,13 @@
 //! What is wrong with a memory directory: for CI, and for people. Pure.
 
+use super::change::{Action, Change};
 use super::index::{self, Limits, entries, is_elsewhere};
 use super::memdir::Passed;
 use super::names::{INDEX, TEAM};
-use super::plan::Snapshot;
+use super::plan::{Snapshot, applied};
 use super::similar::{Gist, Relation, comparable};
 use super::topic::{FRONT_LINES, Topic};
+use crate::output::findings as output;
 use std::collections::BTreeSet;
 
 /// The kind of secret in a text, if there is any.
@@ -32,6 +34,8 @@ pub enum Fault {
     Secret,
     /// A file that is not read.
     PassedOver,
+    /// The logs say more, or otherwise.
+    OutOfDate,
 }
 
 impl Fault {
@@ -47,6 +51,7 @@ impl Fault {
             Fault::Contradiction => "contradiction",
             Fault::Secret => "secret",
             Fault::PassedOver => "passed-over",
+            Fault::OutOfDate => "out-of-date",
         }
     }
 }
@@ -93,6 +98,53 @@ pub fn check(snapshot: &Snapshot, passed: &[Passed], limits: &Limits, secrets: F
     }
     check_pairs(&snapshot.topics, &mut found);
     findings.sort();
+    findings
+}
+
+/// What the directory lacks of what logs say: `planned` is what taking them in would change.
+pub fn against_logs(snapshot: &Snapshot, planned: &[Change]) -> Vec<Finding> {
+    let finding = |file: &str, message: String| Finding {
+        file: file.to_owned(),
+        line: 1,
+        fault: Fault::OutOfDate,
+        message,
+    };
+    let mut findings = Vec::new();
+    for change in planned {
+        let topic = change.after.as_ref().map(|text| Topic::read(&change.file, 0, text));
+        match (change.action, topic) {
+            (Action::New, Some(topic)) => {
+                findings.push(finding(
+                    INDEX,
+                    format!("said in a session and not here: {}", topic.name()),
+                ));
+            }
+            (Action::Update, _) => findings.push(finding(&change.file, "said again since".to_owned())),
+            (Action::Retire, _) => findings.push(finding(&change.file, change.reason.clone())),
+            _ => {}
+        }
+    }
+    let after = applied(snapshot, planned);
+    let mut known = BTreeSet::new();
+    check_pairs(&snapshot.topics, &mut |file, _, _, message| {
+        known.insert((file.to_owned(), message));
+    });
+    check_pairs(&after.topics, &mut |file, _, fault, message| {
+        if fault == Fault::Contradiction && !known.contains(&(file.to_owned(), message.clone())) {
+            findings.push(finding(file, format!("with what was said since: {message}")));
+        }
+    });
+    // What is not there yet has no line to point to.
+    let is_new = |file: &str| {
+        planned
+            .iter()
+            .any(|change| change.action == Action::New && change.file == file)
+    };
+    for finding in findings.iter_mut().filter(|finding| is_new(&finding.file)) {
+        finding.file = INDEX.to_owned();
+    }
+    findings.sort();
+    findings.dedup();
     findings
 }
 
@@ -216,26 +268,39 @@ fn check_pairs(topics: &[Topic], found: Report) {
     }
 }
 
-/// Findings as annotations of a CI run on GitHub.
-pub fn github(findings: &[Finding], folder: &str) -> String {
-    let escape = |text: &str, more: bool| {
-        let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-        if more {
-            text.replace(':', "%3A").replace(',', "%2C")
-        } else {
-            text
+/// A test a file: every memory, and whatever else has a finding.
+pub fn cases(snapshot: &Snapshot, findings: &[Finding]) -> Vec<output::Case> {
+    let memories = snapshot.topics.iter().map(|topic| topic.file.as_str());
+    let files = memories
+        .chain(findings.iter().map(|finding| finding.file.as_str()))
+        .collect::<BTreeSet<_>>();
+    let case = |file: &str| {
+        let faults = findings.iter().filter(|finding| finding.file == file);
+        let lines =
+            faults.map(|finding| format!("line {}: {}: {}", finding.line, finding.fault.name(), finding.message));
+        let lines = lines.collect::<Vec<_>>();
+        output::Case {
+            name: file.to_owned(),
+            outcome: if lines.is_empty() {
+                output::Outcome::Passed
+            } else {
+                output::Outcome::Failed(lines.join("\n"))
+            },
         }
     };
-    let line = |finding: &Finding| {
-        format!(
-            "::error file={},line={},title={}::{}\n",
-            escape(&format!("{folder}{}", finding.file), true),
-            finding.line,
-            finding.fault.name(),
-            escape(&finding.message, false)
-        )
-    };
-    findings.iter().map(line).collect()
+    files.into_iter().map(case).collect()
+}
+
+impl Finding {
+    /// In the form of all checks; `folder` stands before the file.
+    pub fn told(&self, folder: &str) -> output::Finding {
+        output::Finding {
+            level: output::Level::Error,
+            title: self.fault.name().to_owned(),
+            message: self.message.clone(),
+            place: Some((format!("{folder}{}", self.file), Some(self.line as u64))),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -309,7 +374,7 @@ mod tests {
             message: "x\n::error::y".into(),
         };
         assert_eq!(
-            github(&[finding], "mem/"),
+            output::annotation(&finding.told("mem/")),
             "::error file=mem/a%2Cb.md,line=3,title=secret::x%0A::error::y\n"
         );
     }

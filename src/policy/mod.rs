@@ -158,6 +158,14 @@ policy! {
     "extract.output" extract_output: u64 = 500, "Tokens that it answers (assumed).";
     "dream.hours" dream_hours: u64 = 24, "Hours between two consolidations of a project's memories.";
     "dream.sessions" dream_sessions: u64 = 5, "Sessions since the last one.";
+    "dream.scan_minutes" dream_scan_minutes: u64 = 10, "Minutes between two looks at the transcripts.";
+    "memory.index_lines" index_lines: u64 = 200, "Lines of an index of memories that are loaded.";
+    "memory.index_bytes" index_bytes: u64 = 25_000, "Bytes of it.";
+    "recall.files" recall_files: u64 = 200, "Memory files that recall looks at, the newest first; 0 for all.";
+    "recall.most" recall_most: u64 = 5, "Memories in an answer.";
+    "recall.lines" recall_lines: u64 = 200, "Lines of a memory that are shown.";
+    "recall.bytes" recall_bytes: u64 = 4_096, "Bytes of it.";
+    "recall.session_bytes" recall_session_bytes: u64 = 60_000, "Bytes of memories in a session.";
 }
 
 /// Why a policy cannot be used.
@@ -167,7 +175,7 @@ pub enum PolicyError {
     #[error("not TOML: {0}")]
     Syntax(#[from] toml::de::Error),
     /// A key that is not declared.
-    #[error("unknown policy value `{key}`{}", .nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default())]
+    #[error("unknown policy value `{key}`{}", .nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_else(|| "\n  hint: `backcast config show` lists them all".to_owned()))]
     UnknownKey {
         /// The key.
         key: String,
@@ -191,7 +199,7 @@ pub enum PolicyError {
         nearest: Option<&'static str>,
     },
     /// `--set` without a value.
-    #[error("`{0}` is not of the form key=value")]
+    #[error("`{0}` is not of the form key=value, such as window.percent=70")]
     NotAnAssignment(String),
 }
 
@@ -348,8 +356,11 @@ mod tests {
             message("summary_token=1"),
             "unknown policy value `summary_token`; did you mean `compact.summary_tokens`?"
         );
-        assert_eq!(message("zzz=1"), "unknown policy value `zzz`");
-        assert_eq!(message("zzz"), "`zzz` is not of the form key=value");
+        assert!(message("zzz=1").starts_with("unknown policy value `zzz`\n  hint:"));
+        assert_eq!(
+            message("zzz"),
+            "`zzz` is not of the form key=value, such as window.percent=70"
+        );
     }
 
     #[test]

@@ -456,8 +456,8 @@ impl Seen<'_, '_> {
     }
 
     fn check_window(&self) -> Result<(), TestCaseError> {
-        prop_assert!(self.window.is_paired(), "a result without its call at {}", self.at);
-        let (running, counted) = self.window.count();
+        let (running, counted, is_paired) = self.window.count();
+        prop_assert!(is_paired, "a result without its call at {}", self.at);
         prop_assert_eq!(running, counted, "totals at {}", self.at);
         for told in self.told {
             if let Told::Called { sum, sent } = told {

@@ -7,6 +7,7 @@ use super::Material;
 use crate::input::messages::{Message, Role, Wanted};
 use crate::session::log::{Id, RecordKind};
 use crate::session::thread::{Chain, Node, Session};
+use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -53,34 +54,44 @@ fn records<'c>(chain: &'c Chain) -> impl Iterator<Item = (Node, u32)> + 'c {
     rounds.chain(tail)
 }
 
-/// Which lines of which logs of the session a chain is made of, ascending.
-pub fn lines(session: &Session<'_>, chain: &Chain) -> Vec<(String, Vec<u64>)> {
-    let mut lines = HashMap::<u32, Vec<u64>>::new();
+/// Lines of one log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lines {
+    /// Number of the log in the session.
+    pub part: u32,
+    /// Where it lies.
+    pub path: String,
+    /// The lines, ascending.
+    pub lines: Vec<u64>,
+}
+
+/// Which lines of which logs of the session a chain is made of.
+pub fn lines(session: &Session<'_>, chain: &Chain) -> Vec<Lines> {
+    let mut wanted = Vec::<(u32, u64)>::new();
     for (node, _) in records(chain) {
         let kinds = [RecordKind::User, RecordKind::Assistant, RecordKind::Attachment];
         if kinds.contains(&session.kind(node)) {
-            let line = u64::from(session.record(node).line);
-            lines.entry(session.part_number(node)).or_default().push(line);
+            wanted.push((session.part_number(node), u64::from(session.record(node).line)));
         }
     }
-    let mut lines = lines.into_iter().collect::<Vec<_>>();
-    lines.sort_unstable_by_key(|(part, _)| *part);
-    let mut named = Vec::new();
-    for (part, mut lines) in lines {
-        lines.sort_unstable();
-        lines.dedup();
-        named.push((session.path(part).to_owned(), lines));
-    }
-    named
+    wanted.sort_unstable();
+    wanted.dedup();
+    let parts = wanted.chunk_by(|a, b| a.0 == b.0);
+    let of_part = |part: &[(u32, u64)]| Lines {
+        part: part[0].0,
+        path: session.path(part[0].0).to_owned(),
+        lines: part.iter().map(|(_, line)| *line).collect(),
+    };
+    parts.map(of_part).collect()
 }
 
 impl Conversation {
-    /// Puts messages, log by log as [`lines`] asked for them, into the order of a chain.
-    pub fn new(session: &Session<'_>, chain: &Chain, read: Vec<(String, Vec<Message>)>) -> Conversation {
-        let mut found = HashMap::<(String, u64), Vec<Message>>::new();
-        for (path, messages) in read {
+    /// Puts messages, by number of their log as [`lines`] asked for them, into the order of a chain.
+    pub fn new(session: &Session<'_>, chain: &Chain, read: Vec<(u32, Vec<Message>)>) -> Conversation {
+        let mut found = HashMap::<(u32, u64), SmallVec<[Message; 1]>>::new();
+        for (part, messages) in read {
             for message in messages {
-                found.entry((path.clone(), message.line)).or_default().push(message);
+                found.entry((part, message.line)).or_default().push(message);
             }
         }
         let mut conversation = Conversation::default();
@@ -97,10 +108,7 @@ impl Conversation {
                     node,
                 });
             }
-            let place = (
-                session.path(session.part_number(node)).to_owned(),
-                u64::from(record.line),
-            );
+            let place = (session.part_number(node), u64::from(record.line));
             let Some(candidates) = found.get_mut(&place) else {
                 continue;
             };

@@ -306,7 +306,6 @@ fn a_file_is_continued_and_a_persons_words_in_it_stay() {
         .to_owned();
     let edited = text
         .replace(&format!("{gone}\n"), "")
-        .replace("# Learnings\n", "# Learnings\n")
         .replace("- The user wants:", "- Ada owns the receipts.\n- The user wants:");
     assert_ne!(edited, text);
     std::fs::write(&path, &edited).expect("written");
@@ -498,7 +497,7 @@ fn a_replay_puts_real_texts_into_boundaries_and_counts_what_they_lack() {
         assert_eq!(first["kind"], kind, "{first:#}");
         let text = &first["text"];
         assert_eq!(text["tokens"], first["summary_tokens"], "{first:#}");
-        assert_eq!(text["prompts"], json!(3), "{first:#}");
+        assert_eq!(text["prompts"], first["prompts_summarized"], "{first:#}");
         assert_eq!(text["prompts_lost"], json!(0), "{first:#}");
         let summary = std::fs::read_to_string(fixture.path(&out).join("summary.json")).expect("summary");
         let summary = serde_json::from_str::<Value>(&summary).expect("JSON");
@@ -521,22 +520,34 @@ fn real_sessions_keep_limits_shape_and_every_message() {
         return;
     };
     let fixture = Fixture::new();
-    let logs = logs.to_str().expect("a path").to_owned();
-    let run = fixture
-        .run([
-            "notes",
-            &logs,
-            "--out",
-            "notes",
-            "--summary",
-            "--to-end",
-            "-f",
-            "jsonl",
-            "--quiet",
-        ])
-        .success();
+    let mut files = Vec::new();
+    let mut folders = vec![logs];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.to_string_lossy().contains(".jsonl") {
+                files.push(path.to_string_lossy().into_owned());
+            }
+        }
+    }
+    files.sort();
+    // All of them take minutes in a debug build; `examples/summaryeval.rs` looks at all.
+    let files = files.iter().map(String::as_str).step_by(6);
+    let args = [
+        "notes",
+        "--out",
+        "notes",
+        "--summary",
+        "--to-end",
+        "-f",
+        "jsonl",
+        "--quiet",
+    ];
+    let run = fixture.run(args.into_iter().chain(files)).success();
     let rows = String::from_utf8(run.stdout).expect("text");
-    assert!(rows.lines().count() > 100);
+    assert!(rows.lines().count() > 15);
     for (path, text) in notes_of(&fixture, "notes") {
         let name = path.display();
         assert!(
@@ -548,14 +559,10 @@ fn real_sessions_keep_limits_shape_and_every_message() {
         }
         if path.ends_with("compact.md") {
             assert!(size::tokens(&text) <= 20_000, "{name}");
-            assert_eq!(
-                text.lines()
-                    .filter(|line| line.starts_with("## ") && line[3..].starts_with(|sign: char| sign.is_ascii_digit()))
-                    .count()
-                    >= 9,
-                true,
-                "{name}"
-            );
+            let titles = (1..=9)
+                .filter(|number| text.contains(&format!("\n## {number}. ")))
+                .count();
+            assert_eq!(titles, 9, "{name}");
         } else if path.ends_with("summary.md") {
             assert!(Template::built_in().holds(&text), "{name}");
             assert!(size::tokens(&text) <= 12_000, "{name}");

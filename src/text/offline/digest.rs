@@ -4,6 +4,7 @@
 //! where it stands: a prompt, an edit, a failing command and the same command succeeding later, an item on a task list.
 
 use super::clean::{self, Typed};
+use super::earlier::Earlier;
 use super::names;
 use crate::input::messages::{Message, Part, Role};
 use crate::memory::extract::extract;
@@ -251,8 +252,10 @@ pub struct Digest {
     pub said: Vec<Said>,
     /// Questions and choices.
     pub choices: Vec<Choice>,
-    /// Recorded summaries of what came before.
-    pub earlier: Vec<String>,
+    /// A recorded summary of what came before the first message.
+    pub earlier: Option<Earlier>,
+    /// The last recorded summary of what is known from its messages, too: what it explains.
+    pub meanwhile: Option<Earlier>,
     /// Work that was given to sub-agents, and the start of what they answered.
     pub agents: Vec<(String, String)>,
     /// Addresses of what was made: pull requests, commits.
@@ -289,8 +292,15 @@ impl Digest {
             return;
         }
         if message.is_summary {
-            self.earlier
-                .extend(message.texts().map(|text| clean::plain(text).into_owned()));
+            let is_first = self.prompts.is_empty() && self.turns.is_empty();
+            for text in message.texts() {
+                let text = Earlier::parse(&clean::plain(text));
+                // A later one tells again what the earlier one told.
+                match is_first {
+                    true => self.earlier = Some(text),
+                    false => self.meanwhile = Some(text),
+                }
+            }
             return;
         }
         match message.role {
@@ -346,7 +356,7 @@ impl Digest {
 
     /// Whether there is nothing to write about.
     pub fn is_empty(&self) -> bool {
-        self.prompts.is_empty() && self.turns.is_empty() && self.earlier.is_empty()
+        self.prompts.is_empty() && self.turns.is_empty() && self.earlier.is_none()
     }
 
     /// What a message says about how to work, by the rules of memories.
@@ -423,8 +433,9 @@ impl Digest {
             self.why = clean::line(&clean::deed(why), 220);
         }
         self.note_names(&text, 1.0);
-        for word in text.split(|sign: char| sign.is_whitespace() || matches!(sign, '(' | ')' | '<' | '>' | '"' | '`')) {
-            self.link(word);
+        if text.contains("https://") {
+            let is_edge = |sign: char| sign.is_whitespace() || matches!(sign, '(' | ')' | '<' | '>' | '"' | '`');
+            text.split(is_edge).for_each(|word| self.link(word));
         }
         self.last_answer.clone_from(&text);
         let turn = self.turn();
@@ -450,6 +461,9 @@ impl Digest {
         seen.sort_unstable();
         seen.dedup();
         for name in seen {
+            if name.starts_with("__") {
+                continue;
+            }
             if !self.uses.contains_key(name) {
                 self.uses.insert(name.to_owned(), Use { score: 0.0, step });
             }
@@ -458,6 +472,12 @@ impl Digest {
                 used.step = step;
             }
         }
+    }
+
+    /// What recorded summaries explain, whatever else is known of that time: points of one of their sections.
+    pub fn explained(&self, section: usize) -> Vec<String> {
+        let last = self.meanwhile.as_ref().or(self.earlier.as_ref());
+        last.map(|earlier| earlier.points(section)).unwrap_or_default()
     }
 
     /// Names in use, most in use first.
@@ -920,11 +940,13 @@ fn changes_of<'v>(tool: &str, input: &'v Value) -> Vec<(&'v str, &'v str)> {
 pub fn normal_command(text: &str) -> String {
     let text = clean::plain(text);
     let mut text = text.trim();
-    if let Some(rest) = text.strip_prefix("cd ")
-        && let Some((folder, rest)) = rest.split_once("&&")
-        && !folder.contains('\n')
-    {
-        text = rest.trim();
+    while let Some(rest) = text.strip_prefix("cd ") {
+        let Some(end) = rest.find(['&', ';', '\n']) else { break };
+        let rest = rest[end..].trim_start_matches(['&', ';', '\n', ' ']);
+        if rest.is_empty() {
+            break;
+        }
+        text = rest;
     }
     // What a here-document holds is no part of the command.
     let here = text.find("<<").map_or(text, |at| text[..at].trim_end());
@@ -995,10 +1017,10 @@ const TELLING: [&[&str]; 2] = [
 
 static TELLING_FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| finder(TELLING.into_iter().flatten().copied()));
 
-/// How telling a line of output is: two for every word of an error, one for a tally.
-fn telling(line: &str) -> u32 {
+/// How telling a line of output is: how many words of errors it has, and whether it counts what passed.
+fn telling(line: &str) -> (u32, bool) {
     let Some(finder) = TELLING_FINDER.as_ref() else {
-        return 0;
+        return (0, false);
     };
     let (mut seen, mut tally) = (0_u32, false);
     for found in finder.find_overlapping_iter(line) {
@@ -1007,9 +1029,10 @@ fn telling(line: &str) -> u32 {
             _ => tally = true,
         }
     }
-    // What failed is counted, too.
-    tally |= seen & (1 << 2) != 0;
-    seen.count_ones() * 2 + u32::from(tally && line.bytes().any(|byte| byte.is_ascii_digit()))
+    (
+        seen.count_ones(),
+        tally && line.bytes().any(|byte| byte.is_ascii_digit()),
+    )
 }
 
 /// The lines of an error that say what is wrong: at most three, in their order.
@@ -1019,10 +1042,11 @@ fn telling_lines(text: &str) -> String {
         .map(str::trim)
         .filter(|line| line.len() > 3 && !line.starts_with("Exit code"));
     let lines = lines.collect::<Vec<_>>();
+    let scores = lines.iter().map(|line| telling(line).0.min(3)).collect::<Vec<_>>();
     let mut best = (0..lines.len()).collect::<Vec<_>>();
-    best.sort_by_key(|at| (std::cmp::Reverse(telling(lines[*at]).min(6)), *at));
+    best.sort_by_key(|at| (std::cmp::Reverse(scores[*at]), *at));
     best.truncate(3);
-    if best.iter().all(|at| telling(lines[*at]) == 0) {
+    if best.iter().all(|at| scores[*at] == 0) {
         // Nothing stands out: programs say it at the end.
         best = (lines.len().saturating_sub(2)..lines.len()).collect();
     }
@@ -1041,8 +1065,8 @@ fn telling_line(text: &str, failed: bool) -> String {
         .map(str::trim)
         .filter(|line| line.len() > 3 && !line.starts_with("Exit code"));
     let found = lines.rev().take(40).find(|line| match failed {
-        true => telling(line) >= 2,
-        false => telling(line) == 1,
+        true => telling(line).0 > 0,
+        false => telling(line).1,
     });
     found.map(|line| clean::line(line, 160)).unwrap_or_default()
 }
@@ -1264,7 +1288,8 @@ fn sense(sentence: &str) -> Option<Sense> {
         code > 0
     };
     let is_good = match sense {
-        Sense::Cause => !is_intent(),
+        // Short ones say that there is a cause and not which.
+        Sense::Cause => !is_intent() && (length >= 60 || has_code()),
         Sense::Decision => true,
         Sense::System => !is_intent() && has_code(),
     };

@@ -101,7 +101,8 @@ fn take_notes(text: &str, sections: &mut [String]) -> bool {
 
 /// The summary itself, without the scratch before it and what tells the model to go on.
 fn body(text: &str) -> &str {
-    let text = clean::element(text, "summary").unwrap_or(text);
+    let is_tagged = text.lines().any(|line| line.trim() == "<summary>");
+    let text = clean::element(text, "summary").filter(|_| is_tagged).unwrap_or(text);
     let text = match text.split_once("\nSummary:\n") {
         Some((_, summary)) => summary,
         None => text,

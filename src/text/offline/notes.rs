@@ -3,7 +3,6 @@
 use super::clean::{self, code, tame};
 use super::compose::{ALWAYS, Item, quote, said};
 use super::digest::{Choice, Digest, Failure, File, Prompt, Sense, TaskState, Way};
-use super::earlier::Earlier;
 use super::names;
 use crate::session::log::Time;
 use crate::text::template::Purpose;
@@ -139,17 +138,16 @@ impl Gather<'_> {
 
     fn task(&mut self) {
         let digest = self.digest;
-        for (at, text) in digest.earlier.iter().enumerate() {
-            let earlier = Earlier::parse(text);
-            if !earlier.section(1).trim().is_empty() {
-                self.add(
-                    9.0 + late(at, digest.earlier.len()) / 10.0,
-                    format!(
-                        "- Before that, by an earlier summary:\n{}",
-                        quote(earlier.section(1), 1_600)
-                    ),
-                );
-            }
+        if let Some(earlier) = digest
+            .earlier
+            .as_ref()
+            .filter(|earlier| !earlier.section(1).trim().is_empty())
+        {
+            let text = format!(
+                "- Before that, by an earlier summary:\n{}",
+                quote(earlier.section(1), 1_600)
+            );
+            self.add(9.0, text);
         }
         let requests = digest
             .prompts
@@ -241,7 +239,7 @@ impl Gather<'_> {
         }
         let count = digest.failures.len();
         for (at, failure) in digest.failures.iter().enumerate() {
-            let is_trivial = failure.fixed.is_none() && !is_open(digest, failure);
+            let is_trivial = failure.fixed.is_none() && !is_open(digest, failure) || is_look(&failure.what);
             let weight =
                 late(at, count) - if is_trivial { 4.0 } else { 0.0 } + if is_open(digest, failure) { 5.0 } else { 0.0 };
             self.add(weight, failure_line(digest, failure));
@@ -250,10 +248,8 @@ impl Gather<'_> {
 
     fn system(&mut self) {
         let digest = self.digest;
-        for text in &digest.earlier {
-            for point in Earlier::parse(text).points(2).into_iter().take(25) {
-                self.add(4.0, format!("- {}", tame(&clean::line(&point, 300))));
-            }
+        for point in digest.explained(2).into_iter().take(25) {
+            self.add(4.0, format!("- {}", tame(&clean::line(&point, 300))));
         }
         for (folder, files, changed) in folders(digest).into_iter().take(12) {
             let text = match changed {
@@ -272,6 +268,9 @@ impl Gather<'_> {
                 late(at, digest.rules.len()) + 4.0,
                 format!("- The user wants: {}", tame(&clean::line(rule, 300))),
             );
+        }
+        for point in digest.explained(5).into_iter().take(15) {
+            self.add(5.0, format!("- {}", tame(&clean::line(&point, 300))));
         }
         self.sentences(Sense::Cause, "- ", 25);
         if digest.slips > 1 {
@@ -397,10 +396,9 @@ pub fn title(digest: &Digest) -> String {
         is_request(prompt) && (prompt.text.split_whitespace().count() >= 3 || !prompt.text.is_ascii())
     };
     let Some(prompt) = digest.prompts.iter().find(is_telling).or(digest.prompts.first()) else {
-        return digest
-            .earlier
-            .first()
-            .map(|text| first_words(Earlier::parse(text).section(1), &[]))
+        let earlier = digest.earlier.as_ref();
+        return earlier
+            .map(|earlier| first_words(earlier.section(1), &[]))
             .unwrap_or_default();
     };
     let title = first_words(&prompt.text, &POLITE);
@@ -416,6 +414,12 @@ pub fn title(digest: &Digest) -> String {
     }
 }
 
+/// Words that nothing ends with.
+const LOOSE: [&str; 18] = [
+    "in", "the", "of", "to", "and", "a", "an", "on", "at", "for", "with", "is", "are", "that", "this", "from", "or",
+    "by",
+];
+
 fn first_words(text: &str, skipped: &[&str]) -> String {
     let is_prose = |line: &&str| line.chars().filter(|sign| sign.is_alphabetic()).count() >= 4;
     let line = text
@@ -424,15 +428,32 @@ fn first_words(text: &str, skipped: &[&str]) -> String {
         .find(is_prose)
         .unwrap_or(text);
     let line = line.replace(['`', '"', '*'], "");
+    let short = |word| {
+        if str::len(word) > 30 && word.contains('/') {
+            names::file_name(word.trim_end_matches('/'))
+        } else {
+            word
+        }
+    };
     let is_skipped =
         |word: &&str| skipped.contains(&word.to_lowercase().trim_matches(|sign: char| !sign.is_alphanumeric()));
-    let words = line
-        .split_whitespace()
-        .skip_while(is_skipped)
-        .take(10)
-        .collect::<Vec<_>>()
-        .join(" ");
-    let words = clean::line(&words, 80);
+    let mut words = Vec::new();
+    for word in line.split_whitespace().skip_while(is_skipped).map(short).take(10) {
+        words.push(word);
+        // The first sentence is enough, if it says something.
+        if words.len() >= 5 && word.ends_with(['.', '?', '!', '。']) {
+            break;
+        }
+    }
+    // A title does not end in the middle of a phrase.
+    while words.len() > 3
+        && words
+            .last()
+            .is_some_and(|word| LOOSE.contains(&word.to_lowercase().as_str()))
+    {
+        words.pop();
+    }
+    let words = clean::line(&words.join(" "), 80);
     let mut signs = words.trim_end_matches(['.', ',', ':', ';', '?', '!', '…']).chars();
     signs
         .next()
@@ -509,7 +530,13 @@ pub fn is_open(digest: &Digest, failure: &Failure) -> bool {
     let fails = failure
         .command
         .is_some_and(|command| digest.commands[command].fails_now);
-    failure.fixed.is_none() && fails && is_check(&failure.what)
+    let since = digest
+        .turns
+        .len()
+        .checked_sub(3)
+        .and_then(|at| digest.turns.get(at)?.prompt);
+    let is_recent = since.is_none_or(|prompt| failure.step >= digest.prompts[prompt].step);
+    failure.fixed.is_none() && fails && is_recent && is_check(&failure.what)
 }
 
 /// Commands that check, build or publish: what a workflow is made of.
@@ -519,19 +546,28 @@ pub fn is_check(command: &str) -> bool {
         "vitest", "cargo", "make", "mise", "npm", "pnpm", "yarn", "bun", "gradle", "mvn", "docker", "deploy", "commit",
         "push", "pr", "migrate", "install", "run", "uv", "ruff", "mypy", "tox", "bench", "flutter",
     ];
-    let mut words = command.split(|sign: char| !sign.is_ascii_alphanumeric());
-    words.by_ref().take(12).any(|word| WORDS.contains(&word))
+    let words = command.split_whitespace().filter(|word| !word.contains('='));
+    let words = words
+        .take(3)
+        .flat_map(|word| word.split(|sign: char| !sign.is_ascii_alphanumeric()));
+    words.into_iter().any(|word| WORDS.contains(&word)) && !is_look(command)
+}
+
+/// Commands that only look at something.
+pub fn is_look(command: &str) -> bool {
+    const LOOKS: [&str; 16] = [
+        "ls", "cat", "head", "tail", "grep", "rg", "find", "sed", "echo", "wc", "pwd", "which", "cd", "for", "awk",
+        "jq",
+    ];
+    LOOKS.contains(&command.split_whitespace().next().unwrap_or_default())
 }
 
 /// The commands that are worth knowing, in the order they were first run: those run again, and those that check something.
 pub fn workflow(digest: &Digest) -> Vec<usize> {
     let is_shown = |at: &usize| {
         let command = &digest.commands[*at];
-        let is_look = [
-            "ls", "cat", "head", "tail", "grep", "rg", "find", "sed", "echo", "wc", "pwd", "which",
-        ];
-        let first = command.text.split_whitespace().next().unwrap_or_default();
-        !is_look.contains(&first) && (command.runs > 1 || is_check(&command.text)) && command.text.chars().count() < 200
+        let length = command.text.chars().count();
+        !is_look(&command.text) && length < 160 && (command.runs > 1 || is_check(&command.text) && length < 100)
     };
     (0..digest.commands.len()).filter(is_shown).collect()
 }

@@ -3,7 +3,6 @@
 use super::clean::{self, code, tame};
 use super::compose::{Item, compose, cost, quote, said};
 use super::digest::{Digest, Prompt, Sense, TaskState, Way};
-use super::earlier::Earlier;
 use super::names;
 use super::notes;
 use crate::text::template::{SUMMARY_SECTIONS, UP_TO_SECTIONS, fence_for};
@@ -93,23 +92,20 @@ pub fn messages(digest: &Digest, room: u64) -> String {
         .iter()
         .filter(|prompt| prompt.way != Way::Shell)
         .collect::<Vec<_>>();
-    let mut entries = Vec::new();
-    for text in &digest.earlier {
-        let earlier = Earlier::parse(text);
+    let mut entries = Vec::<(String, Option<&Prompt>)>::new();
+    if let Some(earlier) = &digest.earlier {
         let points = earlier.points(6);
         if !points.is_empty() {
             entries.push((String::from("Before that, by an earlier summary:"), None));
-        }
-        entries.extend(
-            points
-                .into_iter()
-                .map(|point| (format!("- {}", tame(&clean::line(&point, 1_000))), None)),
-        );
-        if !prompts.is_empty() && !entries.is_empty() {
-            entries.push((String::from("Since then:"), None));
+            let points = points
+                .iter()
+                .map(|point| format!("- {}", tame(&clean::line(point, 1_000))));
+            entries.extend(points.map(|point| (point, None)));
+            if !prompts.is_empty() {
+                entries.push((String::from("Since then:"), None));
+            }
         }
     }
-    let mut entries = entries;
     entries.extend(prompts.iter().map(|prompt| (entry(prompt, usize::MAX), Some(*prompt))));
     let mut costs = entries.iter().map(|(text, _)| cost(text)).collect::<Vec<_>>();
     let mut total = costs.iter().sum::<u64>();
@@ -217,18 +213,16 @@ fn items(digest: &Digest, ask: &SummaryAsk<'_>) -> Vec<Item> {
 
 fn request(gather: &mut Gather<'_>) {
     let digest = gather.digest;
-    for text in &digest.earlier {
-        let earlier = Earlier::parse(text);
-        if !earlier.section(1).trim().is_empty() {
-            gather.add(
-                0,
-                9.5,
-                format!(
-                    "Before that, by an earlier summary:\n{}",
-                    quote(earlier.section(1), 1_200)
-                ),
-            );
-        }
+    if let Some(earlier) = digest
+        .earlier
+        .as_ref()
+        .filter(|earlier| !earlier.section(1).trim().is_empty())
+    {
+        let text = format!(
+            "Before that, by an earlier summary:\n{}",
+            quote(earlier.section(1), 1_200)
+        );
+        gather.add(0, 9.5, text);
     }
     let requests = digest
         .prompts
@@ -263,6 +257,8 @@ fn gist(text: &str) -> String {
     let sentences = clean::sentences(text);
     match (sentences.first(), sentences.last()) {
         (Some(first), Some(last)) if sentences.len() > 1 && notes::asks(last) => format!("{first} … {last}"),
+        // What follows a colon is what is meant.
+        (Some(first), _) if sentences.len() > 1 && first.ends_with([':', '：']) => format!("{first} {}", sentences[1]),
         (Some(first), _) => (*first).to_owned(),
         _ => text.to_owned(),
     }
@@ -273,10 +269,8 @@ const NAMES_A_LINE: usize = 12;
 
 fn concepts(gather: &mut Gather<'_>) {
     let digest = gather.digest;
-    for text in &digest.earlier {
-        for point in Earlier::parse(text).points(2).into_iter().take(20) {
-            gather.add(1, 4.0, format!("- {}", tame(&clean::line(&point, 200))));
-        }
+    for point in digest.explained(2).into_iter().take(20) {
+        gather.add(1, 4.0, format!("- {}", tame(&clean::line(&point, 200))));
     }
     gather.sentences(1, Sense::System, 20, 4.5);
     let all = digest.names();
@@ -307,13 +301,16 @@ fn files(gather: &mut Gather<'_>) {
             gather.add(2, 4.5 - rank as f64 * 0.6, snippet(&file.last_text));
         }
     }
-    for text in &digest.earlier {
-        for point in Earlier::parse(text).points(3) {
-            let mut has_path = false;
-            names::paths(&point, |_| has_path = true);
-            if has_path {
-                gather.add(2, 5.0, format!("- Earlier: {}", tame(&clean::line(&point, 260))));
-            }
+    for point in digest
+        .earlier
+        .as_ref()
+        .map(|earlier| earlier.points(3))
+        .unwrap_or_default()
+    {
+        let mut has_path = false;
+        names::paths(&point, |_| has_path = true);
+        if has_path {
+            gather.add(2, 5.0, format!("- Earlier: {}", tame(&clean::line(&point, 260))));
         }
     }
 }
@@ -352,19 +349,24 @@ fn errors(gather: &mut Gather<'_>) {
     }
     let count = digest.failures.len();
     for (at, failure) in digest.failures.iter().enumerate() {
-        let open = if notes::is_open(digest, failure) { 3.0 } else { 0.0 };
+        let open = match (notes::is_open(digest, failure), notes::is_look(&failure.what)) {
+            (true, _) => 3.0,
+            (false, true) => -3.0,
+            (false, false) => 0.0,
+        };
         let weight = 2.0 + open + 4.0 * (at + 1) as f64 / count as f64;
         gather.add(3, weight, notes::failure_line(digest, failure));
     }
-    for text in &digest.earlier {
-        for point in Earlier::parse(text).points(4).into_iter().take(12) {
-            gather.add(3, 3.5, format!("- Earlier: {}", tame(&clean::line(&point, 240))));
-        }
+    for point in digest.explained(4).into_iter().take(12) {
+        gather.add(3, 3.5, format!("- Earlier: {}", tame(&clean::line(&point, 240))));
     }
 }
 
 fn solving(gather: &mut Gather<'_>) {
     let digest = gather.digest;
+    for point in digest.explained(5).into_iter().take(10) {
+        gather.add(4, 3.8, format!("- Earlier: {}", tame(&clean::line(&point, 240))));
+    }
     gather.sentences(4, Sense::Cause, 20, 5.5);
     gather.sentences(4, Sense::Decision, 12, 5.0);
     let answers = digest
@@ -430,14 +432,18 @@ fn pending(gather: &mut Gather<'_>) {
         gather.add(6, 9.0, format!("- Still failing: {}", code(&failure.what)));
     }
     let is_quiet = digest.turns.is_empty() || digest.tasks.is_empty();
-    for text in digest.earlier.iter().filter(|_| is_quiet) {
-        for point in Earlier::parse(text).points(7).into_iter().take(10) {
-            gather.add(
-                6,
-                6.0,
-                format!("- By an earlier summary: {}", tame(&clean::line(&point, 240))),
-            );
-        }
+    let earlier = digest.earlier.as_ref().filter(|_| is_quiet);
+    for point in earlier
+        .map(|earlier| earlier.points(7))
+        .unwrap_or_default()
+        .into_iter()
+        .take(10)
+    {
+        gather.add(
+            6,
+            6.0,
+            format!("- By an earlier summary: {}", tame(&clean::line(&point, 240))),
+        );
     }
 }
 
@@ -472,8 +478,9 @@ fn current(gather: &mut Gather<'_>) {
         }
     }
     if digest.turns.is_empty() {
-        for text in digest.earlier.iter().rev().take(1) {
-            gather.add(7, 8.0, quote(Earlier::parse(text).section(8), 1_200));
+        let work = digest.earlier.as_ref().map_or("", |earlier| earlier.section(8));
+        if !work.is_empty() {
+            gather.add(7, 8.0, quote(work, 1_200));
         }
     }
 }
@@ -524,8 +531,9 @@ fn next(gather: &mut Gather<'_>, variant: Variant) {
         gather.add(8, 10.1, format!("- Next: {step}"));
     }
     if digest.prompts.is_empty() {
-        for text in digest.earlier.iter().rev().take(1) {
-            gather.add(8, 8.0, quote(Earlier::parse(text).section(9), 1_200));
+        let step = digest.earlier.as_ref().map_or("", |earlier| earlier.section(9));
+        if !step.is_empty() {
+            gather.add(8, 8.0, quote(step, 1_200));
         }
     }
 }
