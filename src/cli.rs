@@ -45,7 +45,8 @@ pub struct Cli {
         global = true,
         env = "BACKCAST_OFFLINE",
         value_parser = clap::builder::BoolishValueParser::new(),
-        hide_env_values = true
+        hide_env_values = true,
+        help_heading = "Network"
     )]
     pub offline: bool,
     /// What to do; without anything, an overview of your sessions.

@@ -108,7 +108,7 @@ its sharpest word, the answer is empty (--fit). Queries of one word are not answ
 Examples:
   backcast memory recall \"how do we run the integration tests\"
   backcast memory recall --queries prompts.jsonl    an answer a line, {\"id\", \"query\", \"selected\"}
-  backcast memory recall \"...\" --backend anthropic --estimate  what it costs that a model chooses by the descriptions")]
+  backcast memory recall \"how to run the tests\" --backend anthropic --estimate    what a model would cost")]
 pub struct RecallArgs {
     /// What it is about.
     #[arg(required_unless_present = "queries", value_name = "QUERY")]

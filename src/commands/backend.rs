@@ -1,7 +1,7 @@
 //! The model as commands use it: opened from the command line, asked in as many passes as it takes, and its bill at the end.
 
 use super::reading::{cache_place, progress};
-use super::words::grouped;
+use super::words::{grouped, size_text};
 use super::writing::load_prices;
 use crate::cli::backend::{BackendArgs, BackendName};
 use crate::cli::memory::Shape;
@@ -13,7 +13,7 @@ use crate::text::anthropic::client::{Client, Key, Timeouts, checked_base};
 use crate::text::anthropic::ledger::{Caps, Rate, at, micro, money};
 use crate::text::anthropic::{Anthropic, Estimate, Event, Mode, Patience, Setup, Watch};
 use anyhow::{Context, Result, bail};
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -112,7 +112,7 @@ pub fn open(args: &BackendArgs, cache: Option<&Path>, remembers: bool, quiet: bo
         },
         folder: folder.map(|folder| folder.join("model")),
     };
-    let bar = progress(0, quiet, "{msg}");
+    let bar = spinner(quiet);
     Ok(Some(Model {
         backend: Anthropic::new(setup, server.as_str(), client, watch(args.verbose, quiet, bar.clone())),
         mode,
@@ -122,6 +122,13 @@ pub fn open(args: &BackendArgs, cache: Option<&Path>, remembers: bool, quiet: bo
         quiet,
         bar,
     }))
+}
+
+/// What goes on, in one line; silent where nobody watches.
+fn spinner(quiet: bool) -> ProgressBar {
+    let bar = progress(0, quiet, "{msg}");
+    bar.set_style(ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar
 }
 
 /// A model without a price cannot be held to an amount of money, so it needs another cap.
@@ -152,8 +159,10 @@ fn key() -> Option<Key> {
 
 /// Shows what goes on.
 fn watch(detail: u8, quiet: bool, bar: ProgressBar) -> Watch {
-    let say = move |text: &str| bar.suspend(|| eprintln!("{text}"));
+    let shown = bar.clone();
+    let say = move |text: &str| shown.suspend(|| eprintln!("{text}"));
     let tell = move |event: Event<'_>| match event {
+        Event::Received(bytes) => bar.set_message(format!("an answer is coming in: {}", size_text(bytes as u64))),
         Event::Trace(_, text) => say(text),
         Event::Sent(task, at_try) if detail > 0 => say(&format!("{}: asked, try {at_try}", task.name())),
         Event::Answered(task, tokens) if detail > 0 => say(&format!(
@@ -165,6 +174,7 @@ fn watch(detail: u8, quiet: bool, bar: ProgressBar) -> Watch {
         Event::Waiting(time, why) if !quiet => say(&format!("{why}; trying again in {:.1} s", time.as_secs_f64())),
         Event::Batch(id, what) if !quiet => say(&format!("batch {id} {what}")),
         Event::Trouble(what) => say(what),
+        Event::Sent(task, _) => bar.set_message(format!("asking: {}", task.name())),
         _ => {}
     };
     Watch {

@@ -338,7 +338,8 @@ impl Run<'_> {
                     return Ok(());
                 }
                 outcome.problems.extend(done.problems);
-                for error in done.missing.iter().filter(|_| self.model.is_some()) {
+                let is_owed = |error: &&TextError| self.model.is_some() && **error != TextError::Nothing;
+                for error in done.missing.iter().filter(is_owed) {
                     *outcome.owed.entry(error.to_string()).or_insert(0) += 1;
                 }
                 for (name, text) in &done.files {

@@ -118,6 +118,9 @@ impl Wanted {
 /// What stands where the middle of a long text was left out.
 pub const LEFT_OUT: &str = "\n[...]\n";
 
+/// Which lines may matter.
+type Filter<'p> = &'p (dyn Fn(&[u8]) -> bool + Sync);
+
 /// Reads lines into messages.
 pub struct Reader<'p> {
     wanted: Wanted,
@@ -128,7 +131,7 @@ pub struct Reader<'p> {
     only: Option<std::vec::IntoIter<u64>>,
     lines: u64,
     progress: &'p (dyn Fn(u64) + Sync),
-    filter: Option<&'p (dyn Fn(&[u8]) -> bool + Sync)>,
+    filter: Option<Filter<'p>>,
     /// Lines with a message that the filter passed over.
     pub passed_over: u64,
     /// What was read so far.

@@ -87,6 +87,9 @@ pub enum TextError {
     /// It was put down for a batch, or only counted: there is no text in this pass.
     #[error("not there yet")]
     Pending,
+    /// The conversation says nothing.
+    #[error("there is nothing to summarise")]
+    Nothing,
     /// Anything else.
     #[error("{0}")]
     Failed(String),

@@ -33,6 +33,15 @@ pub struct Waits {
     pub most: Duration,
 }
 
+/// A request for a batch.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// It.
+    pub request: Request,
+    /// Most tokens that it has.
+    pub bound: u64,
+}
+
 /// A batch that was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
@@ -72,7 +81,7 @@ pub struct Outcome {
 
 impl Batches<'_> {
     /// Has requests answered: fetches what is on its way already, sends the rest, and waits.
-    pub fn run(&self, wanted: &BTreeMap<Name, Request>) -> Result<Outcome, TextError> {
+    pub fn run(&self, wanted: &BTreeMap<Name, Wanted>) -> Result<Outcome, TextError> {
         let mut outcome = Outcome::default();
         let mut left = wanted.keys().cloned().collect::<BTreeSet<_>>();
         for (path, note) in self.notes() {
@@ -110,11 +119,11 @@ impl Batches<'_> {
     }
 
     /// Sends one batch and waits for it.
-    fn send(&self, chunk: &[(&Name, &Request)], outcome: &mut Outcome) -> Result<(), TextError> {
+    fn send(&self, chunk: &[(&Name, &Wanted)], outcome: &mut Outcome) -> Result<(), TextError> {
         let mut holds = BTreeMap::new();
         let mut refusal: Option<Refusal> = None;
-        for (name, request) in chunk {
-            let worst = self.ledger.worst(request.bound(), request.max_output());
+        for (name, wanted) in chunk {
+            let worst = self.ledger.worst(wanted.bound, wanted.request.max_output());
             match self.ledger.hold_at_once(worst, Rate::Half) {
                 Ok(hold) => {
                     holds.insert((*name).clone(), hold);
@@ -131,7 +140,8 @@ impl Batches<'_> {
             return refusal.map_or(Ok(()), |refusal| Err(TextError::Budget(refusal.to_string())));
         }
         let entries = chunk.iter().filter(|(name, _)| holds.contains_key(*name));
-        let entries = entries.map(|(name, request)| json!({"custom_id": name.as_str(), "params": request.body(false)}));
+        let entries =
+            entries.map(|(name, wanted)| json!({"custom_id": name.as_str(), "params": wanted.request.body(false)}));
         let body = json!({"requests": entries.collect::<Vec<_>>()});
         let created = match self.create(&body) {
             Ok(created) => created,
@@ -366,11 +376,11 @@ fn is_id(id: &str) -> bool {
 }
 
 /// Requests in batches that are not too large.
-fn chunks<'r>(requests: Vec<(&'r Name, &'r Request)>) -> Vec<Vec<(&'r Name, &'r Request)>> {
-    let mut chunks: Vec<Vec<(&Name, &Request)>> = Vec::new();
+fn chunks<'r>(requests: Vec<(&'r Name, &'r Wanted)>) -> Vec<Vec<(&'r Name, &'r Wanted)>> {
+    let mut chunks: Vec<Vec<(&Name, &Wanted)>> = Vec::new();
     let mut bytes = 0;
-    for (name, request) in requests {
-        let size = request.body(false).to_string().len() + 200;
+    for (name, wanted) in requests {
+        let size = wanted.request.body(false).to_string().len() + 200;
         bytes += size;
         let is_full = chunks.last().is_none_or(|chunk| chunk.len() >= MAX_REQUESTS) || bytes > MAX_BYTES;
         if is_full {
@@ -378,7 +388,7 @@ fn chunks<'r>(requests: Vec<(&'r Name, &'r Request)>) -> Vec<Vec<(&'r Name, &'r 
             bytes = size;
         }
         if let Some(chunk) = chunks.last_mut() {
-            chunk.push((name, request));
+            chunk.push((name, wanted));
         }
     }
     chunks
@@ -399,11 +409,14 @@ mod tests {
 
     #[test]
     fn requests_are_split_by_number() {
-        let request = Request::new(Task::Extract, "m", 1, "x");
+        let wanted = Wanted {
+            request: Request::new(Task::Extract, "m", 1, "x"),
+            bound: 1,
+        };
         let names = (0..MAX_REQUESTS + 1)
             .map(|at| Name::read(&format!("{at:064x}")).unwrap())
             .collect::<Vec<_>>();
-        let parts = chunks(names.iter().map(|name| (name, &request)).collect());
+        let parts = chunks(names.iter().map(|name| (name, &wanted)).collect());
         assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [MAX_REQUESTS, 1]);
     }
 }

@@ -409,11 +409,7 @@ impl Client {
 
     /// An answer, fit to be kept: without the key and without secrets.
     pub fn kept(&self, mut answer: Answer) -> Answer {
-        let key = self.key.as_ref().map(Key::text).filter(|key| !key.is_empty());
-        if let Some(key) = key {
-            answer.text = answer.text.replace(key, "[key]");
-        }
-        answer.text = secrets::mask(&answer.text);
+        answer.text = secrets::mask(&without_key(&answer.text, self.key.as_ref().map(Key::text)));
         answer
     }
 
@@ -428,12 +424,19 @@ fn shown(text: &str, key: Option<&str>) -> String {
     shown_within(text, key, MAX_MESSAGE)
 }
 
-fn shown_within(text: &str, key: Option<&str>, most: usize) -> String {
-    let text = match key.filter(|key| !key.is_empty()) {
+/// Shortest text that can be a key; what is shorter, such as a stand-in for a server that wants none, is part of many words.
+const SHORTEST_KEY: usize = 8;
+
+/// Text without the key.
+fn without_key(text: &str, key: Option<&str>) -> String {
+    match key.filter(|key| key.len() >= SHORTEST_KEY) {
         Some(key) => text.replace(key, "[key]"),
         None => text.to_owned(),
-    };
-    let text = secrets::mask(&text);
+    }
+}
+
+fn shown_within(text: &str, key: Option<&str>, most: usize) -> String {
+    let text = secrets::mask(&without_key(text, key));
     let plain = text.chars().map(|sign| if sign.is_control() { ' ' } else { sign });
     plain.take(most).collect()
 }

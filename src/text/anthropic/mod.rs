@@ -24,7 +24,7 @@ use super::TextError;
 use crate::input::record::Tokens;
 use crate::metrics::cost::{Pico, Price};
 use answers::Answers;
-use batches::{Batches, Waits};
+use batches::{Batches, Waits, Wanted};
 use client::{Client, Failure};
 use ledger::{Caps, Ledger, Rate, Spent};
 use request::{Name, Request, Task};
@@ -233,7 +233,7 @@ pub struct Anthropic {
 #[derive(Default)]
 struct State {
     /// Questions for the next batch.
-    pending: BTreeMap<Name, Request>,
+    pending: BTreeMap<Name, Wanted>,
     /// Questions that have no answer in this run.
     failed: BTreeMap<Name, TextError>,
     counted: BTreeMap<Name, Counted>,
@@ -334,14 +334,22 @@ impl Anthropic {
                 }
             }
         }
-        let mut state = self.state();
+        let state = self.state();
         if let Some(error) = state.stopped.as_ref().or_else(|| state.failed.get(&name)) {
             return Err(error.clone());
         }
         match self.setup.mode {
             Mode::Now => drop(state),
             Mode::Batch => {
-                state.pending.insert(name, request.clone());
+                let is_new = !state.pending.contains_key(&name);
+                drop(state);
+                if is_new {
+                    let wanted = Wanted {
+                        bound: self.size(request)?.1,
+                        request: request.clone(),
+                    };
+                    self.state().pending.insert(name, wanted);
+                }
                 return Err(TextError::Pending);
             }
             Mode::Estimate => {

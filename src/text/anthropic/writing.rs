@@ -268,7 +268,7 @@ impl Backend for Anthropic {
         let mut digest = Digest::new(ask.material.root);
         ask.material.messages.iter().for_each(|message| digest.push(message));
         if digest.is_empty() {
-            return Err(TextError::Failed("there is nothing to summarise".into()));
+            return Err(TextError::Nothing);
         }
         let (head, titles) = (summary::head(ask), names(ask.variant));
         let around = size::tokens(&head) + titles.iter().map(|title| size::tokens(title) + 6).sum::<u64>();

@@ -43,7 +43,7 @@ impl Backend for Offline {
             digest.push(message);
         }
         if digest.is_empty() {
-            return Err(TextError::Failed("there is nothing to summarise".into()));
+            return Err(TextError::Nothing);
         }
         Ok(write_summary(&digest, ask))
     }
