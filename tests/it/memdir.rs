@@ -459,6 +459,8 @@ proptest! {
             after: Some("x".into()),
             reason: String::new(),
             marks: Vec::new(),
+            made: None,
+            taken_back: None,
         };
         let _ = memdir.commit(&lock, "extract", NOW, &[change]);
         prop_assert_eq!(std::fs::read_dir(fixture.path("deep")).unwrap().count(), 1);
