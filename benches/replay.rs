@@ -74,6 +74,7 @@ fn loop_alone(folder: &Path) {
                             summary: None,
                             mode: Mode::Free,
                             uses: None,
+                            texts: None,
                             key: 0,
                         };
                         replay(trace, &setting, &mut |_: u32, event: &Event<'_>| {

@@ -1,12 +1,15 @@
 //! The command line, as typed. What it means is worked out by the commands.
 
+pub mod backend;
+pub mod check;
 pub mod memory;
+pub mod notes;
 pub mod search;
 
 use crate::input::bytes::Io;
 use crate::metrics::usage::By;
 use crate::output::Format;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Sees what really happened in the session logs of coding agents: every token counted once, what it cost, what filled the
@@ -27,19 +30,34 @@ Environment:
   CLAUDE_CONFIG_DIR  the client's home; its folder `projects` is read when no path is given
   BACKCAST_POLICY    policy to use when --policy is not given
   BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
+  BACKCAST_OFFLINE   as --offline
+  ANTHROPIC_API_KEY  key for --backend anthropic (or ANTHROPIC_AUTH_TOKEN); ANTHROPIC_BASE_URL is its server
   NO_COLOR           no colours, ever
+  CLICOLOR_FORCE     colours also where no terminal is (anything but 0)
+  CI                 no progress bars
 
 Data goes to standard output, everything else to standard error."
 )]
 pub struct Cli {
-    /// What to do.
+    /// Forbid all network: a command that would need it ends before it begins.
+    #[arg(
+        long,
+        global = true,
+        env = "BACKCAST_OFFLINE",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        hide_env_values = true
+    )]
+    pub offline: bool,
+    /// What to do; without anything, an overview of your sessions.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// A first look: what was spent, what fills the window, when sessions compact, what to try next.
+    Overview(OverviewArgs),
     /// Tokens and cost by session, project, model, day, branch or tool, and what filled the window.
     Stats(StatsArgs),
     /// Runs sessions through a policy: where the window would be compacted, what that costs, what fills it.
@@ -48,13 +66,19 @@ pub enum Command {
     Audit(AuditArgs),
     /// Holds what a policy predicts against the compactions that were recorded.
     Validate(ValidateArgs),
+    /// One HTML page of what other commands wrote to a folder, or of logs themselves.
+    Report(ReportArgs),
+    /// Writes notes of every session as they would stand at its end, and what a compaction would leave of it.
+    Notes(notes::NotesArgs),
+    /// Holds sessions against limits, for CI: cost, compactions, wasted reads; status 1 if one is exceeded.
+    Check(check::CheckArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
     /// Looks for words in memories first, in past sessions second.
     Search(search::SearchArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
     Tune(TuneArgs),
-    /// Shows the policy in force.
+    /// Shows the policy in force, and the prices.
     Config(ConfigArgs),
     /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
     Synth(SynthArgs),
@@ -67,8 +91,19 @@ pub enum Command {
     Man,
 }
 
+impl Command {
+    /// The text backend of a command that has one.
+    pub fn backend(&self) -> Option<backend::BackendName> {
+        match self {
+            Command::Memory(args) => args.backend(),
+            Command::Notes(args) => Some(args.model.backend),
+            _ => None,
+        }
+    }
+}
+
 /// Which logs, and how they are read.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct InputArgs {
     /// Logs, folders or glob patterns; `-` reads a list of paths, one a line, from standard input. Without any, the
     /// client's own projects folder. Logs may be packed (`.jsonl.gz`, `.jsonl.zst`).
@@ -109,12 +144,32 @@ pub struct InputArgs {
     /// List every problem with file, line and byte offset, not only how many there were.
     #[arg(long, help_heading = "Problems")]
     pub problems: bool,
+    /// List every problem as an annotation that GitHub shows beside a run.
+    #[arg(long, conflicts_with = "quiet", help_heading = "Problems")]
+    pub annotate: bool,
     /// End with status 3 if any input was lost or skipped.
     #[arg(long, help_heading = "Problems")]
     pub strict: bool,
     /// No progress bar and no summary on standard error.
     #[arg(long, short, help_heading = "Problems")]
     pub quiet: bool,
+}
+
+/// Which times count.
+#[derive(Debug, Clone, Args)]
+pub struct TimeArgs {
+    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub since: Option<String>,
+    /// Only what was written before the end of this date, or before this time.
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub until: Option<String>,
+    /// Only the last days that the logs tell of: the day of the newest record, and those before it.
+    #[arg(long, value_name = "DAYS", conflicts_with_all = ["since", "until"], value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Selection")]
+    pub last: Option<u32>,
+    /// Time zone of days and dates, e.g. `Europe/Zurich`.
+    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
+    pub timezone: String,
 }
 
 /// Longest line that is read where nothing else is said.
@@ -131,6 +186,7 @@ impl InputArgs {
             follow_links: false,
             no_cache: true,
             cache_dir: None,
+            annotate: false,
             problems: false,
             strict: false,
             quiet: false,
@@ -140,6 +196,7 @@ impl InputArgs {
 
 /// How results are written.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("written").args(["output"]).multiple(true)))]
 pub struct OutputArgs {
     /// How rows are written.
     #[arg(
@@ -155,7 +212,7 @@ pub struct OutputArgs {
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
     /// Replace that file if it exists.
-    #[arg(long, requires = "output", help_heading = "Output")]
+    #[arg(long, requires = "written", help_heading = "Output")]
     pub force: bool,
 }
 
@@ -168,6 +225,36 @@ impl OutputArgs {
             force: false,
         }
     }
+}
+
+/// Arguments of `overview`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+`backcast` alone is the same, for your own sessions. Days count back from the newest record of the logs, not from today.
+
+Examples:
+  backcast                     your own sessions
+  backcast overview corpus     those of a folder")]
+pub struct OverviewArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Time zone of days.
+    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
+    pub timezone: String,
+    /// Price table to use instead of the built-in one (JSON).
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub prices: Option<PathBuf>,
+    /// How it is written.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub format: memory::Shape,
 }
 
 /// Arguments of `stats`.
@@ -183,6 +270,7 @@ difference between two recorded windows, or estimated; the shares are shown.
 Examples:
   backcast stats                              your own sessions
   backcast stats --by day --since 2026-11-01  cost by day
+  backcast stats --by project --last 30       the last 30 days by project
   backcast stats corpus --by tool             which tools fill the window
   backcast stats logs/ -f json -o usage.json  everything, for other programs")]
 pub struct StatsArgs {
@@ -192,15 +280,9 @@ pub struct StatsArgs {
     /// What rows are grouped by.
     #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = "Selection")]
     pub by: By,
-    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
-    #[arg(long, value_name = "TIME", help_heading = "Selection")]
-    pub since: Option<String>,
-    /// Only what was written before the end of this date, or before this time.
-    #[arg(long, value_name = "TIME", help_heading = "Selection")]
-    pub until: Option<String>,
-    /// Time zone of days and dates, e.g. `Europe/Zurich`.
-    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
-    pub timezone: String,
+    /// Which times.
+    #[command(flatten)]
+    pub times: TimeArgs,
     /// Show sub-agents in rows of their own.
     #[arg(long, help_heading = "Selection")]
     pub subagents: bool,
@@ -219,7 +301,7 @@ pub struct StatsArgs {
 }
 
 /// Which policy.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct PolicyArgs {
     /// Policy: the name of a preset, or a TOML file of differences from one. Without it, `backcast.toml` in the current
     /// folder, then `backcast/policy.toml` in the user's configuration folder, then `recorded`, which takes for every call
@@ -256,9 +338,10 @@ A miss is an edit of lines that are no longer in the window. What one is worth o
 of prices at which the choice flips.
 
 Examples:
-  backcast tune --vary window.percent=40..100:10
+  backcast tune                                  thresholds from 40 to 100 % on your own sessions
   backcast tune logs/ --policy client-2.1.30 --vary window.percent=50..100:5 --vary micro.budget.on=true,false
   backcast tune logs/ --vary window.percent=30..100:1 --search halving --out reports/tune")]
+#[command(group(ArgGroup::new("files").args(["out", "html"]).multiple(true)))]
 pub struct TuneArgs {
     /// Which logs.
     #[command(flatten)]
@@ -267,13 +350,18 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub policy: PolicyArgs,
     /// Values of a key to try: `key=a,b,c` or `key=lo..hi:step`; several are combined.
-    #[arg(long, required = true, value_name = "KEY=VALUES", help_heading = "Search")]
+    #[arg(
+        long,
+        default_value = "window.percent=40..100:10",
+        value_name = "KEY=VALUES",
+        help_heading = "Search"
+    )]
     pub vary: Vec<String>,
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
     pub search: crate::tune::search::Search,
     /// Policies of a random search.
-    #[arg(long, default_value_t = 100, value_name = "N", help_heading = "Search")]
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
     pub points: u64,
     /// Most policies of other searches.
     #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
@@ -285,7 +373,7 @@ pub struct TuneArgs {
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Search")]
     pub seed: u64,
     /// Parts that sessions are split into, to choose on some and test on others.
-    #[arg(long, default_value_t = 5, value_name = "N", help_heading = "Search")]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
     pub folds: usize,
     /// Resamples for intervals.
     #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Search")]
@@ -293,8 +381,11 @@ pub struct TuneArgs {
     /// Folder for points.csv, front.csv and recommendation.json. A run that was broken off goes on there.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// Replace files of an earlier run there.
-    #[arg(long, requires = "out", help_heading = "Output")]
+    /// Write everything as one HTML page, too.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Replace files of an earlier run.
+    #[arg(long, requires = "files", help_heading = "Output")]
     pub force: bool,
     /// What is printed: a table for people, one JSON document, or a row a policy.
     #[arg(
@@ -329,6 +420,8 @@ pub struct ConfigArgs {
 /// What `config` does.
 #[derive(Debug, Subcommand)]
 pub enum ConfigWhat {
+    /// Prints the built-in price table, to be completed and given to --prices.
+    Prices,
     /// Prints the policy that the options come to, as TOML that --policy reads.
     Show {
         /// Which policy.
@@ -357,7 +450,10 @@ Examples:
   backcast replay corpus                                    what the recorded policy does
   backcast replay logs/ --policy article --out reports/run  all rows, for other programs
   backcast replay logs/ --set window.percent=60             a lower threshold
-  backcast replay logs/ --compare never                     what compaction saves and loses")]
+  backcast replay logs/ --compare never                     what compaction saves and loses
+  backcast replay logs/ --html run.html                     every session drawn, on one page
+  backcast replay logs/ --policy article --with-text        what real notes and summaries would carry over")]
+#[command(group(ArgGroup::new("files").args(["out", "html"]).multiple(true)))]
 pub struct ReplayArgs {
     /// Which logs.
     #[command(flatten)]
@@ -375,14 +471,21 @@ pub struct ReplayArgs {
     /// Look whether what was used again was still in the window: hits, misses, reads of what had been dropped.
     #[arg(long, help_heading = "Output")]
     pub working_set: bool,
+    /// Put real texts into the boundaries: the notes as they stand there, or an offline summary. Sizes are theirs, and what
+    /// the rest of the session needed and they do not carry is counted. Sub-agents keep assumed sizes.
+    #[arg(long, conflicts_with = "compare", help_heading = "Output")]
+    pub with_text: bool,
     /// Write every event to events.jsonl, too.
     #[arg(long, requires = "out", help_heading = "Output")]
     pub events: bool,
     /// Folder for the files of the run; made if it is missing.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// Replace files of an earlier run there.
-    #[arg(long, requires = "out", help_heading = "Output")]
+    /// Write everything as one HTML page, too. Implies --working-set.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Replace files of an earlier run.
+    #[arg(long, requires = "files", help_heading = "Output")]
     pub force: bool,
     /// Format of the rounds.
     #[arg(
@@ -412,7 +515,7 @@ pub struct ReplayArgs {
 impl ReplayArgs {
     /// Whether hits and misses are wanted.
     pub fn wants_uses(&self) -> bool {
-        self.working_set || self.compare.is_some()
+        self.working_set || self.compare.is_some() || self.html.is_some()
     }
 
     /// Results are printed; files go to the folder.
@@ -446,9 +549,38 @@ pub struct AuditArgs {
     /// Most boundaries of the table, the most remarkable first; 0 for all. Other formats have all.
     #[arg(long, default_value_t = 6, value_name = "N", help_heading = "Output")]
     pub top: usize,
+    /// Write everything as one HTML page, too.
+    #[arg(long, value_name = "FILE", group = "written", help_heading = "Output")]
+    pub html: Option<PathBuf>,
     /// How results are written.
     #[command(flatten)]
     pub out: OutputArgs,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+A folder may hold what `replay --out`, `tune --out`, `notes --out` and `memory` wrote, and JSON documents of `stats`, `audit`,
+`replay --compare`, `tune` and `memory extract`, in any depth: the page shows whatever is there. Logs are replayed and audited
+for it. The page is one file that loads nothing: it can be mailed, archived and opened without a network.
+
+Examples:
+  backcast report                        your own sessions, to report.html
+  backcast report reports/run            what is in a folder, to reports/run/report.html
+  backcast report logs/ -o week.html     logs, to a file")]
+pub struct ReportArgs {
+    /// Folders that other commands wrote to, or logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which policy logs are replayed with.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Where the page goes [default: report.html in the folder that other commands wrote to; for logs, in the current one].
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
 }
 
 /// Arguments of `validate`.
@@ -461,8 +593,9 @@ neither way.
 
 Examples:
   backcast validate logs/                      how well the recorded client is modelled
-  backcast validate logs/ --explain 0cf3db51   the boundaries of one session, step by step
-  backcast validate logs/ -f json              everything, for other programs")]
+  backcast validate logs/ --explain 7ff477a9   the boundaries of one session, step by step
+  backcast validate logs/ -f json              everything, for other programs
+  backcast validate logs/ -f junit -o v.xml    a test a boundary, for CI systems")]
 pub struct ValidateArgs {
     /// Which logs.
     #[command(flatten)]
@@ -483,7 +616,7 @@ pub struct ValidateArgs {
     pub explain: Option<String>,
     /// How results are written.
     #[command(flatten)]
-    pub out: OutputArgs,
+    pub out: check::CheckOutputArgs,
 }
 
 /// Arguments of `synth`.

@@ -6,7 +6,16 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            if let Some(hint) = commands::hint(&error) {
+                eprintln!("\n{hint}");
+            }
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
     match commands::run(cli) {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::Found) => ExitCode::from(1),

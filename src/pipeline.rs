@@ -21,11 +21,11 @@ use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
 use crate::tokens::ratios::RatioTable;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// A part of a big file that one thread reads at a time.
 const PART: u64 = 8 << 20;
@@ -67,6 +67,8 @@ pub struct Corpus {
     lines_of: Vec<Vec<u8>>,
     /// Which logs hold a compaction.
     compacted: Vec<bool>,
+    /// Numbers of the logs by their paths, once they are asked for.
+    by_path: OnceLock<HashMap<String, usize>>,
     /// Lines by record type, over all logs.
     pub kinds: BTreeMap<String, u64>,
     /// Lines of all logs.
@@ -126,6 +128,7 @@ impl Corpus {
             contents: Vec::with_capacity(read.len()),
             lines_of: Vec::new(),
             compacted: Vec::with_capacity(read.len()),
+            by_path: OnceLock::new(),
             plan: Plan::default(),
             kinds: BTreeMap::new(),
             lines: 0,
@@ -170,6 +173,23 @@ impl Corpus {
         let lines = self.lines_of.iter().map(|lines| lines.len() as u64).sum();
         let has_lines = !self.lines_of.is_empty();
         (self.stored.iter().map(size).sum(), has_lines.then_some(lines))
+    }
+
+    /// How many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.plan.sessions.len()
+    }
+
+    /// All sessions together.
+    pub fn summary(&self, table: &RatioTable, wanted: &Wanted, cache: Option<&Cache>) -> Summary {
+        let (sessions, defects) = self.reports(table, wanted, cache);
+        let facts = LogFacts {
+            kinds: self.kinds.clone(),
+            lines: self.lines,
+            bytes: self.bytes,
+        };
+        let problems = self.problems.iter().cloned().chain(defects).collect();
+        Summary::new(facts, sessions, problems)
     }
 
     /// Reports on every session, from the cache where it knows them.
@@ -271,6 +291,25 @@ impl Corpus {
             }
         }
         Ok(problems)
+    }
+
+    /// Messages of some lines of a log, by number and ascending: the words that the small form does not hold.
+    pub fn messages(&self, path: &str, lines: Vec<u64>, wanted: WantedParts) -> (Vec<Message>, Option<Problem>) {
+        let by_path = self.by_path.get_or_init(|| {
+            let paths = self.outlines.iter().map(|outline| outline.path.clone());
+            paths.zip(0..).collect()
+        });
+        let Some(found) = by_path.get(path).map(|at: &usize| &self.found[*at]) else {
+            return (Vec::new(), None);
+        };
+        let mut reader = Reader::new(wanted, self.limits.max_line, &|_| ()).only(lines);
+        let done = OpenLog::open(&found.path, found.packing, self.io)
+            .and_then(|open| open.read(&found.path, 0..u64::MAX, self.limits, &mut reader));
+        // What is wrong with a line was reported when the log was read the first time.
+        let problem = done
+            .err()
+            .map(|error| Problem::file(path, broken_kind(found.packing), error.to_string()));
+        (reader.messages, problem)
     }
 
     /// Hash of each log's content, in the order of the logs; `None` for one that could not be read.

@@ -3,6 +3,7 @@
 //! Bad input is data here. Every stage adds to a list of [`Problem`]s; the run goes on, and the list is summed at the
 //! end, printed with `--problems`, and changes the exit status only with `--strict`.
 
+use crate::output::findings::{Finding, Level};
 use crate::session::log::{TROUBLE_KINDS, Trouble, TroubleKind};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,8 @@ pub enum Kind {
     CacheRebuilt,
     /// A session could not be worked on because of a defect of this program.
     Internal,
+    /// A text about a session was not written.
+    NoText,
 }
 
 impl Kind {
@@ -49,6 +52,7 @@ impl Kind {
             Kind::CallWithoutResult,
             Kind::BoundaryWithoutLeaf,
             Kind::CacheRebuilt,
+            Kind::NoText,
             Kind::Internal,
         ];
         TROUBLE_KINDS.into_iter().map(Kind::Line).chain(others)
@@ -80,6 +84,7 @@ impl Kind {
             Kind::CallWithoutResult => "call-without-result",
             Kind::BoundaryWithoutLeaf => "boundary-without-leaf",
             Kind::CacheRebuilt => "cache-rebuilt",
+            Kind::NoText => "no-text",
             Kind::Internal => "internal-error",
         }
     }
@@ -114,6 +119,7 @@ impl Kind {
                 "a boundary whose last message is not in the log; joined to the record before it"
             }
             Kind::CacheRebuilt => "a cache entry was damaged, foreign or outdated; it was made again",
+            Kind::NoText => "a summary or notes could not be written; the reason stands beside it",
             Kind::Internal => "a defect of backcast: the session was left out; please report it",
         }
     }
@@ -171,6 +177,27 @@ impl Problem {
             offset: Some(trouble.offset),
             kind: Kind::Line(trouble.kind),
             detail: String::new(),
+        }
+    }
+}
+
+impl Problem {
+    /// In the form of all checks.
+    pub fn told(&self) -> Finding {
+        let detail = if self.detail.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", self.detail)
+        };
+        Finding {
+            level: if self.kind.is_loss() {
+                Level::Warning
+            } else {
+                Level::Notice
+            },
+            title: self.kind.name().to_owned(),
+            message: format!("{}{detail}", self.kind.about()),
+            place: Some((self.path.clone(), self.line)),
         }
     }
 }

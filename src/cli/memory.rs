@@ -1,5 +1,6 @@
 //! The command line of `memory`, as typed.
 
+use super::backend::{BackendArgs, BackendName};
 use super::{InputArgs, parse_share};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -10,6 +11,18 @@ pub struct MemoryArgs {
     /// What to do.
     #[command(subcommand)]
     pub what: MemoryWhat,
+}
+
+impl MemoryArgs {
+    /// The text backend of what has one.
+    pub fn backend(&self) -> Option<BackendName> {
+        match &self.what {
+            MemoryWhat::Extract(args) => Some(args.model.backend),
+            MemoryWhat::Recall(args) => Some(args.model.backend),
+            MemoryWhat::Dream(args) => Some(args.model.backend),
+            _ => None,
+        }
+    }
 }
 
 /// What `memory` does.
@@ -81,6 +94,8 @@ pub enum CheckShape {
     Json,
     /// Annotations for GitHub
     Github,
+    /// JUnit XML, a test a file
+    Junit,
 }
 
 /// Arguments of `memory recall`.
@@ -92,7 +107,8 @@ its sharpest word, the answer is empty (--fit). Queries of one word are not answ
 
 Examples:
   backcast memory recall \"how do we run the integration tests\"
-  backcast memory recall --queries prompts.jsonl    an answer a line, {\"id\", \"query\", \"selected\"}")]
+  backcast memory recall --queries prompts.jsonl    an answer a line, {\"id\", \"query\", \"selected\"}
+  backcast memory recall \"...\" --backend anthropic  a model chooses by the descriptions")]
 pub struct RecallArgs {
     /// What it is about.
     #[arg(required_unless_present = "queries", value_name = "QUERY")]
@@ -124,13 +140,19 @@ pub struct RecallArgs {
     /// How the answer is written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Shape,
+    /// Which backend.
+    #[command(flatten)]
+    pub model: BackendArgs,
 }
 
 /// Arguments of `memory dream`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Runs when a day has gone by since the last one and five sessions have newer transcripts; otherwise it says why not and ends
-with status 0. What leaves the directory goes to `.archive` with the reason; `memory undo` brings it back.")]
+with status 0. What leaves the directory goes to `.archive` with the reason; `memory undo` brings it back.
+
+With --backend anthropic a model names further pairs that say the same or contradict each other; what is done about them is
+decided by the same rules.")]
 pub struct DreamArgs {
     /// Which directory.
     #[command(flatten)]
@@ -153,6 +175,9 @@ pub struct DreamArgs {
     /// Days after which a project fact that was said once leaves.
     #[arg(long, value_name = "DAYS", default_value_t = 180, value_parser = clap::value_parser!(i64).range(1..=100_000))]
     pub prune_days: i64,
+    /// Which backend.
+    #[command(flatten)]
+    pub model: BackendArgs,
 }
 
 /// Arguments of `memory undo`.
@@ -218,6 +243,12 @@ pub struct ListArgs {
     /// How the list is written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Shape,
+    /// Write them as an HTML page, too.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, requires = "html")]
+    pub force: bool,
 }
 
 /// Arguments of `memory extract`.
@@ -231,10 +262,11 @@ Without --dry-run they are put into the memory directory: new ones as files, kno
 wording stays. A second run over the same logs changes nothing. `memory undo` takes a run back.
 
 Examples:
-  backcast memory extract logs/ --dir memory/                 into a directory
-  backcast memory extract logs/ --dry-run                     what would be kept
-  backcast memory extract logs/ --dry-run -f jsonl --rejected everything, and why the rest was turned down
-  backcast memory extract logs/ --dry-run --harvest           memory files that the agent itself wrote")]
+  backcast memory extract logs/ --dir memory/                   into a directory
+  backcast memory extract logs/ --dry-run                       what would be kept
+  backcast memory extract logs/ --dry-run -f jsonl --rejected   everything, and why the rest was turned down
+  backcast memory extract logs/ --dry-run --harvest             memory files that the agent itself wrote
+  backcast memory extract logs/ --backend anthropic --estimate  what asking a model would cost")]
 pub struct ExtractArgs {
     /// Which logs.
     #[command(flatten)]
@@ -264,6 +296,12 @@ pub struct ExtractArgs {
     /// Print what was turned down too, and why.
     #[arg(long, help_heading = "Output")]
     pub rejected: bool,
+    /// Write what was found, and what was turned down, as an HTML page, too.
+    #[arg(long, value_name = "FILE", conflicts_with = "harvest", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, requires = "html", help_heading = "Output")]
+    pub force: bool,
     /// Print the memory files that the agent itself wrote, as they last were, instead.
     #[arg(long, conflicts_with = "rejected", help_heading = "Output")]
     pub harvest: bool,
@@ -273,6 +311,9 @@ pub struct ExtractArgs {
     /// Confidence from which something counts, 0 to 1.
     #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = parse_share, help_heading = "Selection")]
     pub min_confidence: f64,
+    /// Which backend.
+    #[command(flatten)]
+    pub model: BackendArgs,
 }
 
 /// How memories are printed.

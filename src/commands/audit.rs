@@ -5,8 +5,8 @@ mod rows;
 use super::Ending;
 use super::policy::resolve;
 use super::reading::{close, problem_counts, with_logs};
-use super::words::grouped;
-use super::writing::{emit, load_prices};
+use super::words::{count, count_of, grouped};
+use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::AuditArgs;
 use crate::output::{Column, Format, Look, Sheet, Unit, Value, for_people};
 use crate::pipeline::Corpus;
@@ -15,6 +15,7 @@ use crate::policy::{self, Policy};
 use crate::problem::{Problem, ProblemRow};
 use crate::recorded::audit::{InForce, Kind, Totals, boundaries};
 use crate::recorded::thresholds::{Checked, EFFECTS, Effect, Evidence, Group, Verdict, check, evidence};
+use crate::report::Content;
 use crate::session::thread::{Session, thread};
 use crate::sim::by_number;
 use crate::sim::inference::infer;
@@ -32,12 +33,36 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
 pub fn run(args: &AuditArgs) -> Result<Ending> {
+    check_free(args.html.as_deref(), args.out.force)?;
+    with_view(args, |view, problems| {
+        emit(&args.out, |out, look| view.write(out, look))?;
+        if let Some(path) = &args.html {
+            let content = Content {
+                name: "audit".to_owned(),
+                audits: vec![view.document()],
+                ..Content::default()
+            };
+            write_page(path, args.out.force, args.input.quiet, content)?;
+        }
+        Ok(close(&args.input, problems))
+    })
+}
+
+/// The document of an audit, for a page that shows more than that.
+pub(super) fn document(args: &AuditArgs) -> Result<Json> {
+    with_view(args, |view, _| Ok(view.document()))
+}
+
+/// Reads the logs, and hands on what is shown of them.
+fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Result<R>) -> Result<R> {
     let (usual, setting) = part(resolve(&args.policy)?)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
     let table = RatioTable::built_in();
     let (sessions, problems) = with_logs(&args.input, false, |reading| {
         let corpus = Corpus::read(reading.logs, &reading.options);
+        let bar = reading.work_bar(&corpus);
         let (sessions, defects) = corpus.map_sessions(|id, parts| {
+            bar.inc(1);
             let session = Session::new(id, parts);
             let mut audited = Audited::default();
             for chain in &thread(&session).chains {
@@ -73,21 +98,20 @@ pub fn run(args: &AuditArgs) -> Result<Ending> {
         (sessions, problems)
     })?;
     let view = View::new(args, sessions, setting.map(|setting| setting.given), &problems);
-    emit(&args.out, |out, look| view.write(out, look))?;
-    Ok(close(&args.input, &problems))
+    work(&view, &problems)
 }
 
 /// What a user set that bears on the threshold.
-struct Chosen {
+pub(super) struct Chosen {
     /// Policies with it.
-    policies: Policies,
+    pub policies: Policies,
     /// Key, value, and where it comes from.
-    given: Vec<(&'static str, String, String)>,
+    pub given: Vec<(&'static str, String, String)>,
 }
 
 /// Parts what the client would do by itself from what the user set: only held against the former does the record show
 /// whether the latter took effect.
-fn part(policies: Policies) -> Result<(Policies, Option<Chosen>)> {
+pub(super) fn part(policies: Policies) -> Result<(Policies, Option<Chosen>)> {
     const KEYS: [&str; 4] = ["window.percent", "window.override", "switch.auto", "switch.compaction"];
     let default = Policy::default();
     let mut usual = policies.clone();
@@ -198,7 +222,10 @@ impl<'a> View<'a> {
     fn write(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
         match self.args.out.format {
             Format::Table => self.write_text(out, look),
-            Format::Json => self.write_json(out),
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut *out, &self.document())?;
+                writeln!(out)
+            }
             format => sheet(COLUMNS, &self.rows).write(format, look, out),
         }
     }
@@ -444,7 +471,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn document(&self) -> Json {
         let mut problems = json!({
             "total": self.problems.len(),
             "by_kind": problem_counts(self.problems),
@@ -452,16 +479,14 @@ impl<'a> View<'a> {
         if self.args.input.problems {
             problems["list"] = json!(self.problems.iter().map(ProblemRow::from).collect::<Vec<_>>());
         }
-        let document = json!({
+        json!({
             "schema_version": SCHEMA_VERSION,
             "totals": self.totals_json(),
             "thresholds": sheet(THRESHOLDS, &self.thresholds).to_json(),
             "setting": self.setting_json(),
             "boundaries": sheet(COLUMNS, &self.rows).to_json(),
             "problems": problems,
-        });
-        serde_json::to_writer_pretty(&mut *out, &document)?;
-        writeln!(out)
+        })
     }
 
     fn totals_json(&self) -> Json {
@@ -518,12 +543,4 @@ fn thousands(tokens: impl Into<Value>) -> String {
 
 fn duration(millis: u64) -> String {
     for_people(Unit::Millis, &millis.into())
-}
-
-fn count(number: u64, noun: &str) -> String {
-    count_of(number, noun, &format!("{noun}s"))
-}
-
-fn count_of(number: u64, one: &str, several: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { several })
 }

@@ -95,6 +95,7 @@ impl Compare {
                 summary: chain.summary,
                 mode: Mode::Free,
                 uses: Some(chain.uses),
+                texts: None,
                 key: chain.key,
             };
             replay(trace, &setting, &mut watch);
@@ -158,7 +159,8 @@ impl Compared<'_> {
         self.count(|row| row.sides[at].seen.reached > 0)
     }
 
-    fn document(&self) -> Json {
+    /// Everything as one document.
+    pub fn document(&self) -> Json {
         let total = self.total();
         let [first, second, never] = &total.sides;
         let measured = &first.row.measured;

@@ -1,8 +1,10 @@
-//! `backcast config show`: the policy in force, and where each value comes from.
+//! `backcast config`: the policy in force and where each value comes from; the price table.
 
 use super::policy::resolve;
+use super::writing::for_people;
 use super::{Ending, print};
 use crate::cli::{ConfigArgs, ConfigWhat};
+use crate::metrics::cost::PriceTable;
 use crate::policy::presets::{self, Policies, RECORDED};
 use crate::policy::{KEYS, Key, Policy};
 use anyhow::Result;
@@ -10,14 +12,10 @@ use std::fmt::Write;
 
 /// Runs it.
 pub fn run(args: &ConfigArgs) -> Result<Ending> {
-    let ConfigWhat::Show {
-        policy,
-        origin,
-        presets,
-    } = &args.what;
-    let text = match presets {
-        true => list_presets(),
-        false => show(&resolve(policy)?, *origin),
+    let text = match &args.what {
+        ConfigWhat::Prices => PriceTable::built_in_text().to_owned(),
+        ConfigWhat::Show { presets: true, .. } => for_people(&list_presets()),
+        ConfigWhat::Show { policy, origin, .. } => show(&resolve(policy)?, *origin),
     };
     print(text.as_bytes())
 }

@@ -1,11 +1,13 @@
 //! The tables of docs/outputs.md and docs/policy.md come from the code. `BACKCAST_UPDATE_DOCS=1 cargo test` writes them.
 
-use super::{audit, stats, tune, validate};
+use super::{audit, notes, stats, tune, validate};
+use crate::cli::Cli;
 use crate::metrics::usage::{By, columns};
-use crate::metrics::{compare, quality, replay};
+use crate::metrics::{budget, compare, quality, replay};
 use crate::output::docs;
 use crate::policy::{KEYS, Policy, presets};
 use crate::problem::Kind;
+use clap::{Arg, Command, CommandFactory};
 
 #[test]
 fn the_documented_columns_are_the_real_ones() {
@@ -24,6 +26,8 @@ fn the_documented_columns_are_the_real_ones() {
             ("<!-- columns: audit-threshold -->", docs(audit::THRESHOLDS)),
             ("<!-- columns: audit-setting -->", docs(audit::CHECKED)),
             ("<!-- columns: tune-point -->", docs(tune::POINT_COLUMNS)),
+            ("<!-- columns: check -->", docs(budget::COLUMNS)),
+            ("<!-- columns: notes -->", docs(notes::COLUMNS)),
             ("<!-- problems -->", problem_docs()),
         ],
     );
@@ -35,6 +39,191 @@ fn the_documented_policy_is_the_real_one() {
         "docs/policy.md",
         &[("<!-- presets -->", preset_docs()), ("<!-- values -->", value_docs())],
     );
+}
+
+#[test]
+fn the_documented_command_line_is_the_real_one() {
+    let mut root = Cli::command();
+    root.build();
+    let mut all = Vec::new();
+    gather(&root, "", &mut all);
+    check(
+        "docs/cli.md",
+        &[
+            ("<!-- verbs -->", verb_docs(&all)),
+            ("<!-- shared -->", shared_docs(&all)),
+            (
+                "<!-- commands -->",
+                all.iter().map(|one| command_docs(one, &all)).collect(),
+            ),
+        ],
+    );
+    check("docs/ci.md", &[("<!-- limits -->", limit_docs())]);
+}
+
+fn limit_docs() -> String {
+    let mut table = String::from("| limit | unit | meaning |\n| --- | --- | --- |\n");
+    for limit in budget::LIMITS {
+        table.push_str(&format!(
+            "| `{}` | {} | {} |\n",
+            limit.name,
+            limit.measure.name(),
+            limit.about
+        ));
+    }
+    table
+}
+
+/// A command by its full name.
+type Named<'a> = (String, &'a Command);
+
+fn gather<'a>(command: &'a Command, above: &str, all: &mut Vec<Named<'a>>) {
+    let name = format!("{above}{}", command.get_name());
+    let below = format!("{name} ");
+    all.push((name, command));
+    for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
+        gather(part, &below, all);
+    }
+}
+
+/// Options and arguments that the help shows, but for those of every command.
+fn options(command: &Command) -> impl Iterator<Item = &Arg> {
+    let is_shown = |arg: &&Arg| !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version");
+    command.get_arguments().filter(is_shown)
+}
+
+/// Whether an option is documented once for all commands that have it.
+fn is_shared(arg: &Arg, all: &[Named<'_>]) -> bool {
+    let same = |other: &Arg| other.get_id() == arg.get_id() && option_docs(other) == option_docs(arg);
+    let owners = all.iter().filter(|(_, command)| options(command).any(same));
+    arg.get_help_heading().is_some() && owners.count() >= 4
+}
+
+fn option_docs(arg: &Arg) -> String {
+    let values = arg
+        .get_value_names()
+        .unwrap_or_default()
+        .iter()
+        .map(|name| name.as_str());
+    let values = values.collect::<Vec<_>>().join(" ");
+    let takes = arg.get_action().takes_values();
+    let name = match (arg.get_long(), arg.get_short()) {
+        (Some(long), Some(short)) if takes => format!("`-{short}`, `--{long} {values}`"),
+        (Some(long), Some(short)) => format!("`-{short}`, `--{long}`"),
+        (Some(long), None) if takes => format!("`--{long} {values}`"),
+        (Some(long), None) => format!("`--{long}`"),
+        _ => format!("`{values}`"),
+    };
+    let about = arg
+        .get_long_help()
+        .or(arg.get_help())
+        .map(|text| text.to_string())
+        .unwrap_or_default();
+    let mut about = about.replace('\n', " ").replace('|', "\\|");
+    if !about.ends_with('.') {
+        about.push('.');
+    }
+    let possible = arg.get_possible_values();
+    if takes && !possible.is_empty() && !about.contains(&format!("`{}`", possible[0].get_name())) {
+        let names = possible.iter().map(|value| format!("`{}`", value.get_name()));
+        about.push_str(&format!(" One of {}.", names.collect::<Vec<_>>().join(", ")));
+    }
+    let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
+    let defaults = defaults.collect::<Vec<_>>().join(" ");
+    if takes && !defaults.is_empty() {
+        about.push_str(&format!(" Default: `{defaults}`."));
+    }
+    format!("| {name} | {about} |\n")
+}
+
+fn verb_docs(all: &[Named<'_>]) -> String {
+    let mut table = String::from("| command | does |\n| --- | --- |\n");
+    for (name, command) in all.iter().skip(1) {
+        let about = command.get_about().map(|about| about.to_string()).unwrap_or_default();
+        let anchor = name.replace(' ', "-");
+        table.push_str(&format!("| [`{name}`](#{anchor}) | {about} |\n"));
+    }
+    table
+}
+
+fn shared_docs(all: &[Named<'_>]) -> String {
+    let mut sections = Vec::<(String, Vec<String>)>::new();
+    for arg in all
+        .iter()
+        .flat_map(|(_, command)| options(command))
+        .filter(|arg| is_shared(arg, all))
+    {
+        let heading = arg.get_help_heading().unwrap_or_default();
+        let line = option_docs(arg);
+        match sections.iter_mut().find(|(known, _)| known == heading) {
+            Some((_, lines)) if lines.contains(&line) => {}
+            Some((_, lines)) => lines.push(line),
+            None => sections.push((heading.to_owned(), vec![line])),
+        }
+    }
+    let section = |(heading, lines): &(String, Vec<String>)| {
+        format!(
+            "### {heading}\n\n| option | meaning |\n| --- | --- |\n{}\n",
+            lines.concat()
+        )
+    };
+    sections.iter().map(section).collect()
+}
+
+fn command_docs((name, command): &Named<'_>, all: &[Named<'_>]) -> String {
+    let mut text = format!("## `{name}`\n\n");
+    if let Some(about) = command.get_long_about().or(command.get_about()) {
+        text.push_str(&format!("{about}\n\n"));
+    }
+    let (shared, own) = options(command).partition::<Vec<_>, _>(|arg| is_shared(arg, all));
+    if !own.is_empty() {
+        text.push_str("| option | meaning |\n| --- | --- |\n");
+        text.extend(own.into_iter().map(option_docs));
+        text.push('\n');
+    }
+    let mut headings = Vec::new();
+    for heading in shared.iter().filter_map(|arg| arg.get_help_heading()) {
+        let link = format!("[{heading}](#{})", heading.to_lowercase());
+        if !headings.contains(&link) {
+            headings.push(link);
+        }
+    }
+    if !headings.is_empty() {
+        let names = shared
+            .iter()
+            .filter_map(|arg| arg.get_long())
+            .map(|long| format!("`--{long}`"));
+        let names = names.collect::<Vec<_>>().join(", ");
+        text.push_str(&format!("Shared options ({}): {names}.\n\n", headings.join(", ")));
+    }
+    if let Some(after) = command.get_after_long_help() {
+        text.push_str(&after_docs(&after.to_string()));
+    }
+    text
+}
+
+/// What stands below the help: examples are commands, lists are text.
+fn after_docs(after: &str) -> String {
+    let mut text = String::new();
+    for part in after.split("\n\n") {
+        match part.split_once(":\n") {
+            Some(("Examples", lines)) => {
+                let command = |line: &str| match line.trim().split_once("  ") {
+                    Some((command, about)) => format!("{command}  # {}\n", about.trim()),
+                    None => format!("{}\n", line.trim()),
+                };
+                text.push_str(&format!(
+                    "```sh\n{}```\n\n",
+                    lines.lines().map(command).collect::<String>()
+                ));
+            }
+            Some((title, lines)) if lines.starts_with("  ") => {
+                text.push_str(&format!("{title}:\n\n```text\n{lines}\n```\n\n"));
+            }
+            _ => text.push_str(&format!("{part}\n\n")),
+        }
+    }
+    text
 }
 
 /// Holds a document against the tables that belong into it.

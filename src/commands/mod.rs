@@ -4,25 +4,34 @@
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
 mod audit;
+mod backend;
+mod check;
 mod compare;
 mod config;
 #[cfg(test)]
 mod documented;
 mod memory;
+mod notes;
+mod overview;
 mod policy;
 mod reading;
 mod replay;
+mod replay_texts;
+mod report;
 mod search;
 mod stats;
 mod synth;
+mod times;
 mod tune;
 mod validate;
 mod words;
 mod writing;
 
+use crate::cli::backend::BackendName;
 use crate::cli::{Cli, Command};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue};
 use std::io::{self, Write};
 
 /// How a command ended, if nothing went wrong.
@@ -38,11 +47,22 @@ pub enum Ending {
 
 /// Runs a command.
 pub fn run(cli: Cli) -> Result<Ending> {
-    match cli.command {
+    let Some(command) = cli.command else {
+        return overview::first_screen();
+    };
+    // The one guard before everything else: what needs the network is not even opened.
+    if cli.offline && command.backend() == Some(BackendName::Anthropic) {
+        bail!("--offline forbids all network, and --backend anthropic needs it\n  hint: leave one of them out");
+    }
+    match command {
+        Command::Overview(args) => overview::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Notes(args) => notes::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Tune(args) => tune::run(&args),
@@ -67,6 +87,20 @@ fn print(bytes: &[u8]) -> Result<Ending> {
     out.write_all(bytes)?;
     out.flush()?;
     Ok(Ending::Done)
+}
+
+/// The next step after a command line that makes no sense, where one is plain.
+pub fn hint(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let is_path = std::path::Path::new(word).exists();
+    is_path.then(|| {
+        format!(
+            "  hint: {word} is a path: backcast overview {}",
+            words::shell_word(word)
+        )
+    })
 }
 
 /// Whether an error only means that nobody reads the output any more.

@@ -53,7 +53,9 @@ pub fn named(name: &str) -> Result<Policies> {
     if !is_path {
         return Ok(Policies::preset(name)?);
     }
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading the policy {name}"))?;
+    let text = std::fs::read_to_string(path).map_err(|cause| {
+        anyhow!("reading the policy {name}: {cause}\n  hint: `backcast config show > {name}` writes one to start from")
+    })?;
     Policies::from_toml(name, &text).with_context(|| name.to_owned())
 }
 

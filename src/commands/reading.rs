@@ -7,13 +7,14 @@ use crate::cli::InputArgs;
 use crate::input::bytes::Limits;
 use crate::input::discover::{Discovery, Found, discover};
 use crate::input::messages::{Message, Wanted};
-use crate::pipeline::{Options, read_messages, with_threads};
+use crate::output::findings::annotations;
+use crate::pipeline::{Corpus, Options, read_messages, with_threads};
 use crate::problem::{Kind, Problem};
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Logs that were found and how they are to be read.
 pub struct Reading<'a> {
@@ -23,9 +24,20 @@ pub struct Reading<'a> {
     pub options: Options<'a>,
     problems: Vec<Problem>,
     bar: &'a ProgressBar,
+    quiet: bool,
 }
 
 impl Reading<'_> {
+    /// A bar for the work on sessions, once all logs are read. It goes when it is dropped.
+    pub fn work_bar(&self, corpus: &Corpus) -> ProgressBar {
+        self.bar.finish_and_clear();
+        progress(
+            corpus.session_count() as u64,
+            self.quiet,
+            "{pos} of {len} sessions, {eta} left",
+        )
+    }
+
     /// What stood in the way of finding the logs, and what was wrong with the cache. Asked for once they are read.
     pub fn problems(self) -> Vec<Problem> {
         self.bar.finish_and_clear();
@@ -77,6 +89,11 @@ pub fn with_found<R: Send>(
     })
 }
 
+/// What somebody can do who has no logs where they usually are.
+const NO_LOGS: &str =
+    "  hint: name logs or folders (backcast overview PATH), or set CLAUDE_CONFIG_DIR to the client's home
+  hint: to try it on made-up sessions: backcast synth bulk --out demo --bytes 4MiB && backcast overview demo";
+
 /// Finds the logs that the arguments name.
 fn find(args: &InputArgs) -> Result<(Discovery, Limits)> {
     let roots = roots(&args.paths)?;
@@ -87,9 +104,12 @@ fn find(args: &InputArgs) -> Result<(Discovery, Limits)> {
             .map(|root| root.display().to_string())
             .collect::<Vec<_>>()
             .join(", ");
-        bail!(
-            "no logs in {places}\n  hint: logs are files ending in .jsonl, .jsonl.gz or .jsonl.zst; name a file, a folder or a pattern"
-        );
+        let why = if args.paths.is_empty() {
+            NO_LOGS
+        } else {
+            "  hint: logs are files ending in .jsonl, .jsonl.gz or .jsonl.zst; name a file, a folder or a pattern"
+        };
+        bail!("no logs in {places}\n{why}");
     }
     let max_line = usize::try_from(args.max_line).context("--max-line is larger than this machine can address")?;
     Ok((found, Limits::new(max_line)))
@@ -113,6 +133,7 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
             },
             problems: found.problems,
             bar: &bar,
+            quiet: args.quiet,
         })
     });
     if let Some(cache) = cache {
@@ -122,7 +143,7 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
 }
 
 /// The paths that were named, or the client's own folder.
-fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+pub fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if paths.is_empty() {
         let home = client_home();
         let folder = home
@@ -130,7 +151,7 @@ fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             .context("no path given, and no home folder to look for sessions in")?;
         if !folder.is_dir() {
             bail!(
-                "no path given, and {} does not exist\n  hint: name logs or folders to read, or set CLAUDE_CONFIG_DIR",
+                "no path given, and {} does not exist, where Claude Code keeps its session logs\n{NO_LOGS}",
                 folder.display()
             );
         }
@@ -168,15 +189,24 @@ fn cache_folder(args: &InputArgs) -> Option<PathBuf> {
     if args.no_cache {
         return None;
     }
-    let user = || {
-        let named = std::env::var_os("XDG_CACHE_HOME")
+    cache_place(args.cache_dir.as_deref())
+}
+
+/// Where the cache lies: the folder that was named, or the user's.
+pub fn cache_place(named: Option<&Path>) -> Option<PathBuf> {
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
             .map(PathBuf::from)
-            .filter(|folder| folder.is_absolute());
-        named
+    };
+    let user = || {
+        variable("XDG_CACHE_HOME")
+            .filter(|folder| folder.is_absolute())
             .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
             .map(|folder| folder.join("backcast"))
     };
-    args.cache_dir.clone().or_else(user)
+    let named = named.map(Path::to_path_buf);
+    named.or_else(|| variable("BACKCAST_CACHE")).or_else(user)
 }
 
 /// A bar with bytes, rate and time left.
@@ -191,7 +221,9 @@ pub fn progress(total: u64, quiet: bool, words: &str) -> ProgressBar {
     }
     let style =
         ProgressStyle::with_template(&format!("{{bar:30}} {words}")).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(total).with_style(style)
+    ProgressBar::new(total)
+        .with_style(style)
+        .with_finish(ProgressFinish::AndClear)
 }
 
 /// Counts problems by kind.
@@ -205,7 +237,12 @@ pub fn problem_counts(problems: &[Problem]) -> BTreeMap<&'static str, u64> {
 
 /// Says on standard error what was wrong, and decides how the run ends.
 pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
-    if args.problems {
+    if args.annotate {
+        eprint!(
+            "{}",
+            annotations(&problems.iter().map(Problem::told).collect::<Vec<_>>())
+        );
+    } else if args.problems {
         for problem in problems {
             eprintln!("{problem}");
         }
@@ -215,6 +252,19 @@ pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
             eprintln!("{count:>8}  {kind}");
         }
     }
+    ending(args, problems)
+}
+
+/// Decides how the run ends, and says what was wrong only to somebody who asked.
+pub fn close_softly(args: &InputArgs, problems: &[Problem]) -> Ending {
+    if args.problems || args.annotate {
+        close(args, problems)
+    } else {
+        ending(args, problems)
+    }
+}
+
+fn ending(args: &InputArgs, problems: &[Problem]) -> Ending {
     let lost = problems.iter().any(|problem| problem.kind.is_loss());
     if args.strict && lost {
         Ending::InputLost

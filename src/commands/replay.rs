@@ -2,10 +2,12 @@
 
 use super::Ending;
 use super::compare::{Chain, Compare, Compared};
+use super::notes::read_conversation;
 use super::policy::resolve;
 use super::reading::{Reading, close, problem_counts, with_logs};
+use super::replay_texts::{Losses, Written};
 use super::words::{dollars, grouped, percent};
-use super::writing::{emit, load_prices};
+use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::ReplayArgs;
 use crate::metrics::compare::CompareRow;
 use crate::metrics::cost::{PriceTable, micro_usd};
@@ -15,16 +17,19 @@ use crate::metrics::replay::{
 };
 use crate::metrics::working_set::UseCounts;
 use crate::output::stream::{Batch, Stream};
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column, sparkline};
 use crate::pipeline::Corpus;
 use crate::policy::presets::Policies;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, ProblemRow};
+use crate::report::rounds::{Round, SessionRounds};
+use crate::report::{self, Content};
 use crate::session::thread::{Part, Session, thread};
-use crate::sim::event::{Cause, Purpose};
+use crate::sim::event::{Cause, Event, Purpose, Sink};
 use crate::sim::trace::trace;
 use crate::sim::uses::uses;
 use crate::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
-use crate::sim::{Mode, Setting, by_number, replay, windows_of};
+use crate::sim::{Mode, Setting, Texts, by_number, replay, windows_of};
+use crate::tokens::ledger::{CATEGORIES, Category};
 use crate::tokens::ratios::RatioTable;
 use crate::tune::score::chain_key;
 use anyhow::{Context, Result, bail};
@@ -39,22 +44,56 @@ pub fn run(args: &ReplayArgs) -> Result<Ending> {
     let prices = load_prices(args.policy.prices.as_deref())?;
     let compare = Compare::new(args, &policies)?;
     let files = args.out.as_deref().map(|folder| Files::new(folder, args)).transpose()?;
+    check_free(args.html.as_deref(), args.force)?;
     let run = Run {
         args,
         policies: &policies,
         prices: &prices,
         compare: compare.as_ref(),
         files: files.as_ref(),
+        is_drawn: args.html.is_some(),
     };
-    let outcome = with_logs(&args.input, args.wants_uses(), |reading| run.replay(reading))??;
+    let mut outcome = with_logs(&args.input, args.wants_uses(), |reading| run.replay(reading))??;
     if let Some(files) = &files {
         files.finish(&outcome, &policies, compare.as_ref(), args)?;
+    }
+    if let Some(path) = &args.html {
+        let compared = compare
+            .as_ref()
+            .map(|compare| outcome.compared(compare, args).document());
+        let drawn = outcome.draw(args, &policies, compared);
+        write_page(
+            path,
+            args.force,
+            args.input.quiet,
+            Content {
+                name: drawn.name.clone(),
+                runs: vec![drawn],
+                ..Content::default()
+            },
+        )?;
     }
     emit(&args.output(), |out, look| match &compare {
         Some(compare) => outcome.compared(compare, args).write(args.format, look, out),
         None => outcome.write(args, &policies, out, look),
     })?;
     Ok(close(&args.input, &outcome.problems))
+}
+
+/// A replay for a page that shows more than that.
+pub(super) fn drawn(args: &ReplayArgs) -> Result<(report::Run, Vec<Problem>)> {
+    let policies = resolve(&args.policy)?;
+    let prices = load_prices(args.policy.prices.as_deref())?;
+    let run = Run {
+        args,
+        policies: &policies,
+        prices: &prices,
+        compare: None,
+        files: None,
+        is_drawn: true,
+    };
+    let mut outcome = with_logs(&args.input, args.wants_uses(), |reading| run.replay(reading))??;
+    Ok((outcome.draw(args, &policies, None), outcome.problems))
 }
 
 /// Where the files of a run go.
@@ -71,7 +110,8 @@ impl Files {
         let rounds = folder.join(format!("rounds.{}", args.rounds.extension()));
         let mut names = vec!["sessions.csv", "boundaries.jsonl", "summary.json", "manifest.json"];
         names.extend(args.events.then_some("events.jsonl"));
-        names.extend(args.compare.is_some().then_some("compare.csv"));
+        names.extend(args.wants_uses().then_some("misses.jsonl"));
+        names.extend(args.compare.iter().flat_map(|_| ["compare.csv", "compare.json"]));
         let targets = names.iter().map(|name| folder.join(name)).chain([rounds.clone()]);
         if let Some(target) = targets.into_iter().find(|target| !args.force && target.exists()) {
             bail!("{} exists; use --force to replace it", target.display());
@@ -100,19 +140,21 @@ impl Files {
         atomic::write_with(&self.folder.join("sessions.csv"), self.force, |out| {
             sheet.write(Format::Csv, Look::default(), out)
         })?;
-        atomic::write_with(&self.folder.join("boundaries.jsonl"), self.force, |out| {
-            for boundary in &outcome.boundaries {
-                serde_json::to_writer(&mut *out, boundary)?;
-                out.write_all(b"\n")?;
-            }
-            Ok(())
-        })?;
+        self.write_lines("boundaries.jsonl", &outcome.boundaries)?;
+        if args.wants_uses() {
+            self.write_lines("misses.jsonl", &outcome.misses)?;
+        }
         if args.events {
             atomic::write(&self.folder.join("events.jsonl"), self.force, &outcome.events)?;
         }
         if let Some(compare) = compare {
             atomic::write_with(&self.folder.join("compare.csv"), self.force, |out| {
                 outcome.compared(compare, args).write(Format::Csv, Look::default(), out)
+            })?;
+            atomic::write_with(&self.folder.join("compare.json"), self.force, |out| {
+                outcome
+                    .compared(compare, args)
+                    .write(Format::Json, Look::default(), out)
             })?;
         }
         let documents = [
@@ -125,6 +167,18 @@ impl Files {
         }
         Ok(())
     }
+
+    /// An object a line.
+    fn write_lines(&self, name: &str, objects: &[Json]) -> Result<()> {
+        atomic::write_with(&self.folder.join(name), self.force, |out| {
+            for object in objects {
+                serde_json::to_writer(&mut *out, object)?;
+                out.write_all(b"\n")?;
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
 }
 
 struct Run<'a> {
@@ -133,13 +187,17 @@ struct Run<'a> {
     prices: &'a PriceTable,
     compare: Option<&'a Compare>,
     files: Option<&'a Files>,
+    /// Whether a page is wanted.
+    is_drawn: bool,
 }
 
 /// What one session gives, its rounds encoded.
 struct Done {
     replayed: Replayed,
     compared: Option<CompareRow>,
+    losses: Option<Losses>,
     batch: io::Result<Batch<RoundRow>>,
+    drawn: Option<SessionRounds>,
     problems: Vec<Problem>,
 }
 
@@ -147,6 +205,7 @@ impl Run<'_> {
     fn replay(&self, reading: Reading<'_>) -> Result<Outcome> {
         let corpus = Corpus::read(reading.logs, &reading.options);
         let summary = learned_summary(&corpus);
+        let bar = reading.work_bar(&corpus);
         let mut outcome = Outcome {
             logs: reading.logs.len(),
             learned_summary: summary,
@@ -154,8 +213,11 @@ impl Run<'_> {
         };
         let defects = match self.files {
             None => corpus.stream_sessions(
-                |id, parts| self.session(id, parts, summary),
-                |done| outcome.take(done).map(|_| ()),
+                |id, parts| self.session(&corpus, id, parts, summary),
+                |done| {
+                    bar.inc(1);
+                    outcome.take(done).map(|_| ())
+                },
             )?,
             Some(files) => {
                 outcome.inputs = corpus.hash_logs();
@@ -163,8 +225,9 @@ impl Run<'_> {
                 atomic::write_with(&files.rounds, files.force, |out| {
                     let mut stream = Stream::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, out)?;
                     defects = corpus.stream_sessions(
-                        |id, parts| self.session(id, parts, summary),
+                        |id, parts| self.session(&corpus, id, parts, summary),
                         |done| {
+                            bar.inc(1);
                             let batch = outcome.take(done)?;
                             stream.push(batch, out)
                         },
@@ -181,7 +244,7 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    fn session(&self, id: &str, parts: &[Part], summary: Option<u64>) -> Done {
+    fn session(&self, corpus: &Corpus, id: &str, parts: &[Part], summary: Option<u64>) -> Done {
         let session = Session::new(id, parts);
         let mut threaded = thread(&session);
         let mut replayed = Replayed::default();
@@ -193,16 +256,28 @@ impl Run<'_> {
             project: replayed.row.project.clone(),
             ..CompareRow::default()
         });
+        let mut losses = self.args.with_text.then(Losses::default);
+        let mut unread = Vec::new();
         for (number, chain) in threaded.chains.iter().enumerate() {
             let trace = trace(&session, chain, RatioTable::built_in());
             let (by_version, by_model) = by_number(self.policies, self.prices, &trace);
             let windows = windows_of(&trace, &by_version, &by_model);
+            let wants_rows = self.files.is_some() || self.is_drawn;
             let detail = Detail {
-                rounds: self.files.is_some(),
-                boundaries: self.files.is_some(),
+                rounds: wants_rows,
+                boundaries: wants_rows,
                 events: self.args.events,
             };
             let uses = self.args.wants_uses().then(|| uses(&session, &trace));
+            let conversation = (self.args.with_text && !chain.is_sidechain).then(|| {
+                let (conversation, problems) = read_conversation(corpus, &session, chain);
+                unread.extend(problems);
+                conversation
+            });
+            let policy = by_version.last().copied();
+            let written = conversation.as_ref().zip(policy);
+            let written = written.map(|(conversation, policy)| Written::new(conversation, &trace, policy));
+            let first_boundary = replayed.boundaries.len();
             let mut collector = Collector::new(id, Some(&session), &trace, &windows, &by_model, &mut replayed, detail);
             let setting = Setting {
                 policies: by_version,
@@ -211,10 +286,19 @@ impl Run<'_> {
                 summary,
                 mode: Mode::Free,
                 uses: uses.as_ref(),
+                texts: written.as_ref().map(|written| written as &dyn Texts),
                 key: chain_key(id, number),
             };
-            replay(&trace, &setting, &mut collector);
+            replay(&trace, &setting, &mut |at: u32, event: &Event<'_>| {
+                if let Some(written) = &written {
+                    written.event(at, event);
+                }
+                collector.event(at, event);
+            });
             collector.finish();
+            if let (Some(written), Some(losses)) = (&written, &mut losses) {
+                losses.add(written.losses(&mut replayed.boundaries[first_boundary..]));
+            }
             if let (Some(compare), Some(uses), Some(row)) = (self.compare, &uses, &mut compared) {
                 let chain = Chain {
                     session: &session,
@@ -227,15 +311,25 @@ impl Run<'_> {
             }
         }
         let mut problems = std::mem::take(&mut threaded.problems);
+        problems.extend(unread);
         if replayed.row.defects > 0 {
             let path = &parts[0].path;
             problems.push(Problem::file(path, Kind::Internal, format!("replay of session {id}")));
         }
-        let rounds = std::mem::take(&mut replayed.rounds);
+        let mut rounds = std::mem::take(&mut replayed.rounds);
+        let drawn = self.is_drawn.then(|| {
+            let calls = rounds.iter().map(|row| (row.agent.clone(), Round::from(row)));
+            SessionRounds::new(id, &calls.collect::<Vec<_>>())
+        });
+        if self.files.is_none() {
+            rounds.clear();
+        }
         Done {
+            drawn,
             batch: Batch::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, rounds),
             replayed,
             compared,
+            losses,
             problems,
         }
     }
@@ -272,7 +366,11 @@ struct Outcome {
     sessions: Vec<SessionRow>,
     total: SessionRow,
     compared: Vec<CompareRow>,
+    losses: Option<Losses>,
     boundaries: Vec<Json>,
+    misses: Vec<Json>,
+    ledger: BTreeMap<(Category, String), (u64, u64)>,
+    drawn: Vec<SessionRounds>,
     events: Vec<u8>,
     problems: Vec<Problem>,
     inputs: Vec<(String, u64, Option<[u8; 32]>)>,
@@ -285,7 +383,17 @@ impl Outcome {
         self.total.merge(&done.replayed.row);
         self.sessions.push(done.replayed.row);
         self.compared.extend(done.compared);
+        if let Some(losses) = done.losses {
+            self.losses.get_or_insert_default().add(losses);
+        }
         self.boundaries.extend(done.replayed.boundaries);
+        self.misses.extend(done.replayed.misses);
+        self.drawn.extend(done.drawn);
+        for (of, (blocks, tokens)) in done.replayed.ledger {
+            let sum = self.ledger.entry(of).or_default();
+            sum.0 += blocks;
+            sum.1 += tokens;
+        }
         self.events.extend(done.replayed.events);
         self.problems.extend(done.problems);
         done.batch
@@ -298,6 +406,51 @@ impl Outcome {
             logs: self.logs,
             top: args.top,
         }
+    }
+
+    /// What a page shows of it.
+    fn draw(&mut self, args: &ReplayArgs, policies: &Policies, compare: Option<Json>) -> report::Run {
+        let mut summary = self.summary(policies);
+        let listed = self.problems.iter().map(ProblemRow::from).collect::<Vec<_>>();
+        summary["problems"]["list"] = json!(listed);
+        let sessions = session_sheet(&self.sessions, None).to_json();
+        report::Run {
+            name: [std::slice::from_ref(&policies.name), &args.policy.set]
+                .concat()
+                .join(" "),
+            summary,
+            sessions: report::rows(sessions),
+            rounds: std::mem::take(&mut self.drawn),
+            boundaries: std::mem::take(&mut self.boundaries),
+            misses: std::mem::take(&mut self.misses),
+            compare,
+        }
+    }
+
+    /// What the blocks of all sessions are, in the form of the ledger of `stats`.
+    fn ledger_json(&self) -> Json {
+        let whole = self.ledger.values().map(|(_, tokens)| tokens).sum::<u64>();
+        let amount = |blocks: u64, tokens: u64| json!({"blocks": blocks, "tokens": tokens, "share": (whole > 0).then(|| tokens as f64 / whole as f64)});
+        let mut categories = serde_json::Map::new();
+        for category in CATEGORIES {
+            let of_category = self.ledger.iter().filter(|((of, _), _)| *of == category);
+            let (mut blocks, mut tokens) = (0, 0);
+            let mut named = serde_json::Map::new();
+            for ((_, name), (more_blocks, more_tokens)) in of_category {
+                blocks += more_blocks;
+                tokens += more_tokens;
+                if !name.is_empty() {
+                    named.insert(name.clone(), amount(*more_blocks, *more_tokens));
+                }
+            }
+            let mut entry = amount(blocks, tokens);
+            if !named.is_empty() {
+                entry["by_name"] = named.into();
+            }
+            categories.insert(category.name().to_owned(), entry);
+        }
+        let blocks = self.ledger.values().map(|(blocks, _)| blocks).sum();
+        json!({"total": amount(blocks, whole), "categories": categories})
     }
 
     fn summary(&self, policies: &Policies) -> Json {
@@ -360,7 +513,9 @@ impl Outcome {
                 "assumed_window_calls": total.assumed_windows,
                 "learned_summary_tokens": self.learned_summary,
             },
+            "ledger": (!self.ledger.is_empty()).then(|| self.ledger_json()),
             "working_set": total.has_working_set.then(|| working_set_json(&total.working_set, total.calls)),
+            "texts": self.losses.as_ref().map(Losses::json),
             "results_without_calls": total.orphans,
             "defects": total.defects,
             "problems": {"total": self.problems.len(), "by_kind": problem_counts(&self.problems)},
@@ -409,7 +564,8 @@ impl Outcome {
         };
         let rounds = rounds.file_name().unwrap_or_default().to_string_lossy();
         let mut files = vec!["sessions.csv", &*rounds, "boundaries.jsonl", "summary.json"];
-        files.extend(compare.map(|_| "compare.csv"));
+        files.extend(args.wants_uses().then_some("misses.jsonl"));
+        files.extend(compare.iter().flat_map(|_| ["compare.csv", "compare.json"]));
         json!({
             "schema_version": SCHEMA_VERSION,
             "backcast": env!("CARGO_PKG_VERSION"),
@@ -459,7 +615,12 @@ impl Outcome {
             session: "all".to_owned(),
             ..total.clone()
         };
-        session_sheet(&shown, Some(&all)).write(Format::Table, look, out)?;
+        let on_screen = on_screen();
+        let sheet = Sheet {
+            columns: &on_screen,
+            ..session_sheet(&shown, Some(&all))
+        };
+        sheet.write(Format::Table, look, out)?;
         if shown.len() < with_calls {
             writeln!(
                 out,
@@ -518,6 +679,17 @@ impl Outcome {
                 100.0 * high
             )?;
         }
+        let by_tool = counts
+            .by_tool()
+            .map(|(tool, uses, (most, least))| format!("{tool} {least} to {most} of {}", grouped(uses)))
+            .collect::<Vec<_>>();
+        writeln!(out, "  Misses by tool: {}.", by_tool.join(", "))?;
+        let (most, least) = counts.reference_misses();
+        writeln!(
+            out,
+            "Files named: {}; nothing of the file in the window: {least} to {most}.",
+            grouped(counts.references.iter().sum())
+        )?;
         writeln!(
             out,
             "Reads of what had been dropped: {} ({} tokens); prompts summarised: {}.",
@@ -594,6 +766,10 @@ fn working_set_json(counts: &UseCounts, calls: u64) -> Json {
         let value = json!({"count": counts.fetches[at], "tokens": counts.fetch_tokens[at]});
         (kind.name().to_owned(), value)
     });
+    let by_tool = counts.by_tool().map(|(tool, uses, (misses, misses_credited))| {
+        let value = json!({"uses": uses, "misses": misses, "misses_credited": misses_credited});
+        (tool.to_owned(), value)
+    });
     let per_hundred = |misses: u64| (calls > 0).then(|| 100.0 * misses as f64 / calls as f64);
     json!({
         "uses": counts.uses(),
@@ -607,6 +783,12 @@ fn working_set_json(counts: &UseCounts, calls: u64) -> Json {
         "hit_share": pair(counts.hit_ratio()),
         "at_risk_uses": counts.at_risk_uses(),
         "at_risk_hit_share": pair(counts.at_risk_ratio()),
+        "by_tool": serde_json::Map::from_iter(by_tool),
+        "references": {
+            "named": counts.references.iter().sum::<u64>(),
+            "misses": counts.reference_misses().0,
+            "misses_credited": counts.reference_misses().1,
+        },
         "reads": serde_json::Map::from_iter(fetches),
         "prompts_summarized": counts.prompts,
     })
@@ -619,6 +801,20 @@ fn session_sheet<'a>(rows: &'a [SessionRow], total: Option<&'a SessionRow>) -> S
         rows,
         total,
     }
+}
+
+/// Columns for a screen: the course of the window says more than its mean.
+fn on_screen() -> Vec<Column<SessionRow>> {
+    let course = column(
+        "window",
+        "Window",
+        Unit::Drawing,
+        InTable::Always,
+        "Its course.",
+        |row: &SessionRow| sparkline(&row.course, 8).into(),
+    );
+    let kept = SESSION_COLUMNS.iter().filter(|column| column.name != "mean").copied();
+    kept.chain([course]).collect()
 }
 
 /// A part of the window.

@@ -2,26 +2,25 @@
 
 use super::Ending;
 use super::reading::{Reading, close, problem_counts, with_logs};
-use super::words::{dollars, grouped, percent, size_text};
+use super::times::Times;
+use super::words::{count, dollars, grouped, percent, size_text};
 use super::writing::{emit, load_prices};
 use crate::cli::StatsArgs;
 use crate::metrics::cost::{PriceBook, PriceTable};
 use crate::metrics::quality::{self, Quality, quality};
-use crate::metrics::report::{Filter, Wanted};
+use crate::metrics::report::Wanted;
 use crate::metrics::summary::Summary;
-use crate::metrics::usage::{By, Counted, Row, Sums, columns, rows};
+use crate::metrics::usage::{By, Counted, Row, Sums, columns, courses, on_screen, rows};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
 use crate::pipeline::summarise;
 use crate::problem::{Problem, ProblemRow};
-use crate::session::log::Time;
+use crate::report::{self, overview::of_stats};
 use crate::tokens::calibrate::Origin;
 use crate::tokens::ledger::{Amount, CATEGORIES, Category, Ledger};
 use crate::tokens::ratios::RatioTable;
 use crate::tokens::reads::Reads;
-use anyhow::{Context, Result, anyhow, bail};
-use jiff::civil::Date;
+use anyhow::Result;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -31,37 +30,46 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
 pub fn run(args: &StatsArgs) -> Result<Ending> {
-    let zone = match args.timezone.as_str() {
-        // Looking it up would mean listing all zones of the system.
-        "UTC" => TimeZone::UTC,
-        name => TimeZone::get(name).with_context(|| format!("--timezone {name}"))?,
-    };
-    let filter = Filter {
-        since: args
-            .since
-            .as_deref()
-            .map(|text| parse_moment(text, &zone, false))
-            .transpose()
-            .context("--since")?,
-        until: args
-            .until
-            .as_deref()
-            .map(|text| parse_moment(text, &zone, true))
-            .transpose()
-            .context("--until")?,
-    };
-    if let (Some(since), Some(until)) = (filter.since, filter.until)
-        && since >= until
-    {
-        bail!("--since must lie before --until");
-    }
+    with_view(args, |view, problems| {
+        emit(&args.out, |out, look| view.write(out, look))?;
+        Ok(close(&args.input, problems))
+    })
+}
+
+/// What a page shows of recorded usage, and what was wrong with the logs.
+pub(super) fn overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
+    with_view(args, |view, problems| {
+        let summary = &view.stats.summary;
+        let by = [By::Day, By::Model, By::Project].map(|by| {
+            let grouped = rows(
+                &summary.sessions,
+                &summary.counted,
+                by,
+                false,
+                &TimeZone::UTC,
+                view.prices,
+            );
+            (
+                by.name(),
+                report::rows(usage_sheet(&columns(by, false), &grouped, None).to_json()),
+            )
+        });
+        Ok((of_stats(&view.document(), &by), problems.to_vec()))
+    })
+}
+
+/// Reads the logs, and hands on what is shown of them.
+fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Result<R>) -> Result<R> {
+    let times = Times::new(&args.times)?;
     let prices = load_prices(args.prices.as_deref())?;
     let table = RatioTable::built_in();
-    let wanted = Wanted {
-        filter,
-        predictions: args.quality,
-    };
-    let stats = with_logs(&args.input, args.quality, |reading| Stats::new(reading, &wanted, table))?;
+    let stats = with_logs(&args.input, args.quality, |reading| {
+        let wanted = Wanted {
+            filter: times.filter(&reading),
+            predictions: args.quality,
+        };
+        Stats::new(reading, &wanted, table)
+    })?;
     let summary = &stats.summary;
     let view = View {
         stats: &stats,
@@ -70,7 +78,7 @@ pub fn run(args: &StatsArgs) -> Result<Ending> {
             &summary.counted,
             args.by,
             args.subagents,
-            &zone,
+            &times.zone,
             &prices,
         ),
         totals: stats.totals(&prices, false),
@@ -80,20 +88,7 @@ pub fn run(args: &StatsArgs) -> Result<Ending> {
         quality: args.quality.then(|| quality(&summary.sessions, table)),
         args,
     };
-    emit(&args.out, |out, look| view.write(out, look))?;
-    Ok(close(&args.input, &stats.problems))
-}
-
-/// A date or a time; as an end, a date means the end of its day.
-fn parse_moment(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
-    if let Ok(timestamp) = text.parse::<Timestamp>() {
-        return Ok(timestamp.as_millisecond());
-    }
-    let date = text
-        .parse::<Date>()
-        .map_err(|_| anyhow!("`{text}` is neither a date (2026-11-01) nor a time (2026-11-01T12:00:00Z)"))?;
-    let date = if is_end { date.checked_add(1.day())? } else { date };
-    Ok(date.to_zoned(zone.clone())?.timestamp().as_millisecond())
+    work(&view, &stats.problems)
 }
 
 /// Everything that was found out.
@@ -192,7 +187,7 @@ impl View<'_> {
         match format {
             Format::Table => self.write_text(out, look),
             Format::Json => self.write_json(out),
-            _ if self.args.quality => self.quality_sheet(|sheet| sheet.write(format, look, out)),
+            _ if self.args.quality => self.quality_sheet().write(format, look, out),
             _ if self.args.by == By::Tool => {
                 let rows = tool_rows(&self.stats.summary.ledger);
                 tool_sheet(&rows, None).write(format, look, out)
@@ -231,7 +226,7 @@ impl View<'_> {
         self.write_facts(out)?;
         if self.args.quality {
             writeln!(out, "\nEvery round predicted from the one before:\n")?;
-            self.quality_sheet(|sheet| sheet.write(Format::Table, look, out))?;
+            self.quality_sheet().write(Format::Table, look, out)?;
             let share = |bytes: u64| {
                 format!(
                     "{:.2} %",
@@ -252,7 +247,7 @@ impl View<'_> {
 
     /// The table of rows, cut to the costliest.
     fn write_usage(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
-        let columns = columns(self.args.by, self.args.subagents);
+        let columns = on_screen(self.args.by, self.args.subagents);
         let total = Row::total(&self.rows);
         let top = if self.args.top == 0 {
             self.rows.len()
@@ -264,7 +259,18 @@ impl View<'_> {
         order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
         order.truncate(top);
         order.sort_unstable();
-        let shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
+        let mut shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
+        if self.args.by == By::Session {
+            let mut courses = courses(&self.stats.summary.counted);
+            // Sub-agents that are shown apart have windows of their own.
+            for row in shown
+                .iter_mut()
+                .filter(|row| row.agent.as_ref().is_none_or(String::is_empty))
+            {
+                let course = row.sessions.first().and_then(|session| courses.remove(session));
+                row.course = course.unwrap_or_default();
+            }
+        }
         usage_sheet(&columns, &shown, Some(&total)).write(Format::Table, look, out)?;
         if shown.len() < self.rows.len() {
             writeln!(
@@ -327,24 +333,28 @@ impl View<'_> {
             let models = self.unknown.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
             writeln!(
                 out,
-                "No price is known for {models}\n  (calls: {}; --prices FILE takes a table that has one).",
-                self.totals.unpriced
+                "No price is known for {models} ({}).\n  `backcast config prices` prints the table; --prices takes one that has more.",
+                count(self.totals.unpriced, "call")
             )?;
         }
         Ok(())
     }
 
-    fn quality_sheet(&self, write: impl FnOnce(Sheet<'_, quality::QualityRow>) -> io::Result<()>) -> io::Result<()> {
-        let rows = self.quality.as_ref().map_or(&[][..], |quality| &quality.rows);
-        write(Sheet {
+    fn quality_sheet(&self) -> Sheet<'_, quality::QualityRow> {
+        Sheet {
             schema_version: SCHEMA_VERSION,
             columns: quality::COLUMNS,
-            rows,
+            rows: self.quality.as_ref().map_or(&[][..], |quality| &quality.rows),
             total: None,
-        })
+        }
     }
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, &self.document())?;
+        writeln!(out)
+    }
+
+    fn document(&self) -> Json {
         let stats = self.stats;
         let row_columns = columns(self.args.by, self.args.subagents);
         let rows = match self.args.by {
@@ -380,19 +390,15 @@ impl View<'_> {
             "problems": problems,
         });
         if let Some(quality) = &self.quality {
-            self.quality_sheet(|sheet| {
-                let (trace, lines) = stats.trace_bytes;
-                document["quality"] = json!({
-                    "families": sheet.to_json(),
-                    "not_predicted": quality.unfit,
-                    "trace_bytes": trace,
-                    "line_hash_bytes": lines,
-                });
-                Ok(())
-            })?;
+            let (trace, lines) = stats.trace_bytes;
+            document["quality"] = json!({
+                "families": self.quality_sheet().to_json(),
+                "not_predicted": quality.unfit,
+                "trace_bytes": trace,
+                "line_hash_bytes": lines,
+            });
         }
-        serde_json::to_writer_pretty(&mut *out, &document)?;
-        writeln!(out)
+        document
     }
 }
 
@@ -646,21 +652,3 @@ pub(super) const TOOL_COLUMNS: &[Column<ToolRow>] = &[
         },
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments() {
-        let zone = TimeZone::get("Europe/Zurich").unwrap();
-        let check = |text: &str, is_end: bool, expected: &str| {
-            let moment = parse_moment(text, &zone, is_end).unwrap();
-            assert_eq!(Timestamp::from_millisecond(moment).unwrap().to_string(), expected);
-        };
-        check("2026-11-01", false, "2026-10-31T23:00:00Z");
-        check("2026-11-01", true, "2026-11-01T23:00:00Z");
-        check("2026-11-01T12:00:00Z", true, "2026-11-01T12:00:00Z");
-        assert!(parse_moment("yesterday", &zone, false).is_err());
-    }
-}

@@ -1,32 +1,34 @@
 //! `backcast tune`: many policies over one corpus, and what to set.
 
+mod kept;
+
 use super::Ending;
 use super::policy::resolve;
 use super::reading::{Reading, close, progress, with_logs};
 use super::replay::learned_summary;
 use super::words::grouped;
-use super::writing::{emit, load_prices};
+use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::TuneArgs;
 use crate::metrics::cost::{PriceTable, micro_usd};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
 use crate::pipeline::{Corpus, side_by_side};
 use crate::policy::presets::Policies;
 use crate::problem::Problem;
+use crate::report::Content;
 use crate::session::thread::{Session, thread};
 use crate::sim::oracle::bound;
 use crate::sim::trace::trace;
 use crate::sim::uses::uses;
 use crate::tokens::ratios::RatioTable;
 use crate::tune::evidence::{Choice, Interval, Rigour, choose};
-use crate::tune::front::{Step, flips, pareto};
-use crate::tune::score::{Prepared, Score};
+use crate::tune::front::{Step, flips, pareto, saved_per_miss};
+use crate::tune::score::{Prepared, Ready, Score};
 use crate::tune::search::{Search, rounds, shuffled, survivors};
 use crate::tune::settings::advice;
 use crate::tune::space::{self, Point};
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
+use kept::{Kept, Scores};
 use serde_json::{Value as Json, json};
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -58,9 +60,18 @@ pub fn run(args: &TuneArgs) -> Result<Ending> {
         prices: &prices,
         folder: folder.as_deref(),
     };
+    check_free(args.html.as_deref(), args.force)?;
     let result = with_logs(&args.input, true, |reading| tuner.tune(reading))??;
     if let Some(folder) = &folder {
         result.save(folder, args)?;
+    }
+    if let Some(path) = &args.html {
+        let content = Content {
+            name: format!("tune {}", args.vary.join(", ")),
+            tunes: vec![result.document(args)],
+            ..Content::default()
+        };
+        write_page(path, args.force, args.input.quiet, content)?;
     }
     emit(&args.output(), |out, look| result.write(args, out, look))?;
     Ok(close(&args.input, &result.problems))
@@ -102,36 +113,29 @@ struct Tuner<'a> {
 }
 
 /// Scores by policy and session, as far as they are known.
-type Known = Vec<Vec<Option<Score>>>;
-
-/// What is kept of a run that was broken off.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    /// Names the logs, the policy and the prices.
-    key: [u8; 32],
-    /// Scores by the name of a point.
-    scores: BTreeMap<String, Vec<Option<Score>>>,
-}
+type Known = Vec<Scores>;
 
 impl Tuner<'_> {
     fn tune(&self, reading: Reading<'_>) -> Result<Tuned> {
         let corpus = Corpus::read(reading.logs, &reading.options);
         let summary = learned_summary(&corpus);
+        let bar = reading.work_bar(&corpus);
         let (prepared, defects) = corpus.map_sessions(|id, parts| {
+            bar.inc(1);
             let session = Session::new(id, parts);
             let chains = thread(&session).chains;
             let traces = chains
                 .iter()
                 .map(|chain| trace(&session, chain, RatioTable::built_in()));
-            let with_uses = traces.map(|trace| {
-                let uses = uses(&session, &trace);
-                (trace, uses)
-            });
+            let ready = traces
+                .filter(|trace| trace.calls.iter().any(|call| !call.is_copied))
+                .map(|trace| {
+                    let uses = uses(&session, &trace);
+                    Ready::new(trace, uses, self.prices)
+                });
             Prepared {
                 id: id.to_owned(),
-                chains: with_uses
-                    .filter(|(trace, _)| trace.calls.iter().any(|call| !call.is_copied))
-                    .collect(),
+                chains: ready.collect(),
             }
         });
         let sessions = prepared
@@ -145,13 +149,13 @@ impl Tuner<'_> {
         problems.extend(reading.problems());
         problems.sort();
         if sessions.is_empty() {
-            bail!("no session with a call in these logs");
+            bail!(
+                "no session with a call in these logs\n  hint: `backcast stats` with the same paths shows what is in them"
+            );
         }
         let known = self.search(&sessions, summary, key)?;
         let never = Policies::preset("never")?;
-        let bound = side_by_side(&sessions, |session| {
-            Score::from(&session.replay(&never, self.prices, summary))
-        });
+        let bound = side_by_side(&sessions, |session| session.replay(&never, summary));
         let bounds = Bounds {
             never: Score::sum(&bound),
             oracle: side_by_side(&sessions, oracle)
@@ -162,7 +166,7 @@ impl Tuner<'_> {
     }
 
     /// What results depend on, beside the points themselves.
-    fn key(&self, corpus: &Corpus, sessions: &[Prepared]) -> [u8; 32] {
+    fn key(&self, corpus: &Corpus, sessions: &[Prepared<'_>]) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         hasher.update(format!("{:?}", self.base.ranges()).as_bytes());
         hasher.update(format!("{:?}", self.prices).as_bytes());
@@ -179,8 +183,8 @@ impl Tuner<'_> {
         *hasher.finalize().as_bytes()
     }
 
-    fn search(&self, sessions: &[Prepared], summary: Option<u64>, key: Option<[u8; 32]>) -> Result<Known> {
-        let mut known = self.resume(sessions.len(), key);
+    fn search(&self, sessions: &[Prepared<'_>], summary: Option<u64>, key: Option<[u8; 32]>) -> Result<Known> {
+        let (mut known, mut kept) = self.resume(sessions.len(), key)?;
         let order = shuffled(sessions.iter().map(|session| session.id.as_str()), !self.args.seed);
         let mut alive = (0..self.points.len()).collect::<Vec<_>>();
         let sizes = rounds(self.args.search, alive.len(), sessions.len());
@@ -200,7 +204,7 @@ impl Tuner<'_> {
                     .filter(|(policy, session)| known[*policy][*session].is_none())
                     .collect::<Vec<_>>();
                 let scores = side_by_side(&open, |(policy, session)| {
-                    Score::from(&sessions[*session].replay(&self.policies[*policy], self.prices, summary))
+                    sessions[*session].replay(&self.policies[*policy], summary)
                 });
                 for ((policy, session), score) in std::iter::zip(open, scores) {
                     known[policy][session] = Some(score);
@@ -208,7 +212,12 @@ impl Tuner<'_> {
                 bar.inc(batch.len() as u64);
                 totals.extend(batch.iter().map(|policy| total(&known[*policy], chosen)));
                 bar.set_message(self.best_so_far(&alive, &totals));
-                self.keep(&known, key)?;
+                if let Some(kept) = &mut kept {
+                    let batch = batch
+                        .iter()
+                        .map(|policy| (self.points[*policy].name(), &known[*policy]));
+                    kept.add(&batch.collect::<Vec<_>>())?;
+                }
             }
             if round + 1 < sizes.len() {
                 alive = survivors(&alive, &totals, self.args.miss_cost);
@@ -227,32 +236,19 @@ impl Tuner<'_> {
         })
     }
 
-    /// What an earlier run over the same logs found out.
-    fn resume(&self, sessions: usize, key: Option<[u8; 32]>) -> Known {
-        let nothing = || vec![None; sessions];
-        let kept = self.folder.and_then(|folder| std::fs::read(folder.join("scores")).ok());
-        let kept = kept
-            .and_then(|bytes| postcard::from_bytes::<Kept>(&bytes).ok())
-            .filter(|kept| Some(kept.key) == key);
-        let mut scores = kept.map(|kept| kept.scores).unwrap_or_default();
+    /// What an earlier run over the same logs found out, and the file that holds it.
+    fn resume(&self, sessions: usize, key: Option<[u8; 32]>) -> Result<(Known, Option<Kept>)> {
+        let place = self.folder.zip(key);
+        let opened = place
+            .map(|(folder, key)| Kept::open(&folder.join("scores"), &key))
+            .transpose()?;
+        let (kept, mut scores) = opened.map_or_else(Default::default, |(kept, scores)| (Some(kept), scores));
         let known = self
             .points
             .iter()
             .map(|point| scores.remove(&point.name()).filter(|list| list.len() == sessions));
-        known.map(|known| known.unwrap_or_else(nothing)).collect()
-    }
-
-    fn keep(&self, known: &Known, key: Option<[u8; 32]>) -> Result<()> {
-        let Some((folder, key)) = self.folder.zip(key) else {
-            return Ok(());
-        };
-        let scores = std::iter::zip(self.points, known).map(|(point, scores)| (point.name(), scores.clone()));
-        let kept = Kept {
-            key,
-            scores: scores.collect(),
-        };
-        let bytes = postcard::to_allocvec(&kept).context("writing down what was found out")?;
-        Ok(atomic::write(&folder.join("scores"), true, &bytes)?)
+        let known = known.map(|known| known.unwrap_or_else(|| vec![None; sessions]));
+        Ok((known.collect(), kept))
     }
 }
 
@@ -265,9 +261,9 @@ struct Bounds {
 }
 
 /// Windows and calls of a session if only what is used again were kept.
-fn oracle(session: &Prepared) -> (u128, u64) {
-    let main = session.chains.iter().filter(|(trace, _)| !trace.is_sidechain);
-    main.map(|(trace, uses)| bound(trace, uses))
+fn oracle(session: &Prepared<'_>) -> (u128, u64) {
+    let main = session.chains.iter().filter(|chain| !chain.trace.is_sidechain);
+    main.map(|chain| bound(&chain.trace, &chain.uses))
         .fold((0, 0), |sum, bound| (sum.0 + bound.occupancy_sum, sum.1 + bound.calls))
 }
 
@@ -285,6 +281,8 @@ pub(super) struct PointRow {
     sessions: usize,
     objective: f64,
     on_front: bool,
+    /// In micro-dollars.
+    saved_per_miss: Option<u64>,
 }
 
 pub(super) const POINT_COLUMNS: &[Column<PointRow>] = &[
@@ -412,6 +410,14 @@ pub(super) const POINT_COLUMNS: &[Column<PointRow>] = &[
         "Whether no other policy beats it in everything.",
         |row| row.on_front.into(),
     ),
+    column(
+        "saved_per_extra_miss_micro_usd",
+        "Per extra miss",
+        Unit::MicroUsd,
+        InTable::Never,
+        "On the front: what it saves, for each miss more, against the next dearer policy there that misses less.",
+        |row| row.saved_per_miss.into(),
+    ),
 ];
 
 /// Everything that was found out.
@@ -430,7 +436,13 @@ struct Tuned {
 }
 
 impl Tuned {
-    fn new(tuner: &Tuner<'_>, sessions: &[Prepared], known: Known, bounds: Bounds, problems: Vec<Problem>) -> Tuned {
+    fn new(
+        tuner: &Tuner<'_>,
+        sessions: &[Prepared<'_>],
+        known: Known,
+        bounds: Bounds,
+        problems: Vec<Problem>,
+    ) -> Tuned {
         let whole = (0..known.len())
             .filter(|policy| known[*policy].iter().all(Option::is_some))
             .collect::<Vec<_>>();
@@ -449,6 +461,7 @@ impl Tuned {
             sessions: sessions.len(),
             objective: totals[at].objective(miss_cost),
             on_front: front.contains(&at),
+            saved_per_miss: saved_per_miss(&totals, &front, at),
         });
         let rows = rows.collect::<Vec<_>>();
         let names = sessions.iter().map(|session| session.id.clone()).collect::<Vec<_>>();
@@ -545,13 +558,18 @@ impl Tuned {
         })
     }
 
+    /// The recommendation and every policy it was chosen from.
+    fn document(&self, args: &TuneArgs) -> Json {
+        let mut document = self.recommendation(args);
+        document["points"] = sheet(&self.rows).to_json();
+        document
+    }
+
     fn write(&self, args: &TuneArgs, out: &mut dyn Write, look: Look) -> io::Result<()> {
         match args.format {
             Format::Table => self.write_text(args, out, look),
             Format::Json => {
-                let mut document = self.recommendation(args);
-                document["points"] = sheet(&self.rows).to_json();
-                serde_json::to_writer_pretty(&mut *out, &document)?;
+                serde_json::to_writer_pretty(&mut *out, &self.document(args))?;
                 writeln!(out)
             }
             format => sheet(&self.rows).write(format, look, out),

@@ -3,10 +3,12 @@
 use super::Ending;
 use super::policy::resolve;
 use super::reading::{close, problem_counts, with_logs};
-use super::words::{dollars, grouped, percent};
+use super::words::{count, dollars, grouped, percent};
 use super::writing::{emit, load_prices};
 use crate::cli::ValidateArgs;
+use crate::cli::check::CheckFormat;
 use crate::metrics::cost::{PriceTable, micro_usd};
+use crate::output::findings::{self, Finding, Level, Outcome, annotations, junit};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit, column};
 use crate::pipeline::Corpus;
 use crate::policy::presets::{Policies, Version};
@@ -34,7 +36,9 @@ pub fn run(args: &ValidateArgs) -> Result<Ending> {
     let prices = load_prices(args.policy.prices.as_deref())?;
     let (sessions, problems) = with_logs(&args.input, args.working_set, |reading| {
         let corpus = Corpus::read(reading.logs, &reading.options);
+        let bar = reading.work_bar(&corpus);
         let (sessions, defects) = corpus.map_sessions(|id, parts| {
+            bar.inc(1);
             Validated::new(id, parts, &policies, &prices, args.explain.as_deref(), args.working_set)
         });
         let mut problems = corpus.problems;
@@ -50,7 +54,7 @@ pub fn run(args: &ValidateArgs) -> Result<Ending> {
         return Ok(close(&args.input, &problems));
     }
     let report = Report::new(&sessions, &policies, &problems, args.within);
-    emit(&args.out, |out, look| report.write(args.out.format, look, out))?;
+    emit(&args.out.place(), |out, look| report.write(args.out.format, look, out))?;
     Ok(close(&args.input, &problems))
 }
 
@@ -60,8 +64,10 @@ fn explain_session(args: &ValidateArgs, sessions: &[Validated], wanted: &str) ->
         .filter(|session| session.id.starts_with(wanted))
         .collect::<Vec<_>>();
     match found.as_slice() {
-        [] => bail!("no session starts with `{wanted}`"),
-        [session] => emit(&args.out, |out, _| out.write_all(session.explained.as_bytes())),
+        [] => bail!(
+            "no session starts with `{wanted}`\n  hint: `backcast stats -f csv` with the same paths lists the ids of all sessions"
+        ),
+        [session] => emit(&args.out.place(), |out, _| out.write_all(session.explained.as_bytes())),
         several => {
             let ids = several.iter().map(|session| session.id.as_str()).collect::<Vec<_>>();
             bail!("several sessions start with `{wanted}`: {}", ids.join(", "))
@@ -159,6 +165,30 @@ pub(super) struct CaseRow {
 }
 
 impl CaseRow {
+    /// Whether the prediction is right, give or take some calls; what cannot be judged is no fault.
+    fn outcome(&self, within: u64) -> Outcome {
+        let case = &self.case;
+        let told = |tokens: Option<u64>| tokens.map_or("nothing".to_owned(), grouped);
+        let numbers = format!(
+            "{} tokens recorded, {} predicted",
+            told(case.recorded),
+            told(case.predicted)
+        );
+        match case.verdict {
+            Verdict::Exact => Outcome::Passed,
+            Verdict::Early | Verdict::Late if case.distance.unsigned_abs() <= within => Outcome::Passed,
+            Verdict::Early | Verdict::Late => Outcome::Failed(format!(
+                "{} by {}: {numbers}",
+                case.verdict.name(),
+                count(case.distance.unsigned_abs(), "call")
+            )),
+            Verdict::Missed | Verdict::Spurious => Outcome::Failed(format!("{}: {numbers}", case.verdict.name())),
+            Verdict::Undecidable | Verdict::Unrecorded => {
+                Outcome::Skipped(case.reason.map_or(case.verdict.name(), Reason::about).to_owned())
+            }
+        }
+    }
+
     /// The row with the beginning of the session's id.
     fn short(&self) -> CaseRow {
         CaseRow {
@@ -196,7 +226,7 @@ pub(super) const CASE_COLUMNS: &[Column<CaseRow>] = &[
     column(
         "verdict",
         "Verdict",
-        Unit::Text,
+        Unit::Verdict,
         InTable::Always,
         "How the prediction came out.",
         |row| row.case.verdict.name().into(),
@@ -566,15 +596,45 @@ impl<'a> Report<'a> {
         report
     }
 
-    fn write(&self, format: Format, look: Look, out: &mut dyn Write) -> io::Result<()> {
-        match format {
-            Format::Table => self.write_text(look, out),
-            Format::Json => {
+    fn write(&self, format: CheckFormat, look: Look, out: &mut dyn Write) -> io::Result<()> {
+        match format.of_rows() {
+            Some(Format::Table) => self.write_text(look, out),
+            Some(Format::Json) => {
                 serde_json::to_writer_pretty(&mut *out, &self.document())?;
                 writeln!(out)
             }
-            _ => sheet(CASE_COLUMNS, &self.rows(), None).write(format, look, out),
+            Some(format) => sheet(CASE_COLUMNS, &self.rows(), None).write(format, look, out),
+            None if format == CheckFormat::Github => out.write_all(self.annotations().as_bytes()),
+            None => out.write_all(self.junit().as_bytes()),
         }
+    }
+
+    /// Automatic and micro-compactions: what was asked for needs no prediction.
+    fn judged(&self) -> impl Iterator<Item = (&CaseRow, Outcome)> {
+        let rows = self.sessions.iter().flat_map(|session| &session.rows);
+        let judged = rows.filter(|row| row.case.mechanism != Mechanism::Manual);
+        judged.map(|row| (row, row.outcome(self.within)))
+    }
+
+    fn annotations(&self) -> String {
+        let told = |(row, outcome): (&CaseRow, Outcome)| match outcome {
+            Outcome::Failed(message) => Some(Finding {
+                level: Level::Warning,
+                title: format!("{} compaction {}", row.case.mechanism.name(), row.case.verdict.name()),
+                message,
+                place: Some((row.path.clone(), Some(u64::from(row.line)))),
+            }),
+            _ => None,
+        };
+        annotations(&self.judged().filter_map(told).collect::<Vec<_>>())
+    }
+
+    fn junit(&self) -> String {
+        let case = |(row, outcome): (&CaseRow, Outcome)| findings::Case {
+            name: format!("{} {} line {}", row.session, row.case.mechanism.name(), row.line),
+            outcome,
+        };
+        junit("backcast validate", &self.judged().map(case).collect::<Vec<_>>())
     }
 
     fn document(&self) -> Json {

@@ -13,6 +13,16 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A number of things.
+pub fn count(number: u64, noun: &str) -> String {
+    count_of(number, noun, &format!("{noun}s"))
+}
+
+/// A number of things whose plural is not made with an s.
+pub fn count_of(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { several })
+}
+
 /// A share of a whole.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
@@ -24,7 +34,11 @@ pub fn percent(part: u64, whole: u64) -> String {
 
 /// Money.
 pub fn dollars(micro: Option<i64>) -> String {
-    micro.map_or("no price".into(), |micro| format!("${:.2}", micro as f64 / 1e6))
+    micro.map_or("no price".into(), |micro| {
+        let cents = (micro.unsigned_abs() + 5_000) / 10_000;
+        let sign = if micro < 0 { "-" } else { "" };
+        format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
+    })
 }
 
 /// A number of bytes.
@@ -37,9 +51,27 @@ pub fn size_text(bytes: u64) -> String {
     }
 }
 
+/// A word as a shell takes it.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:@%+=~".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_for_a_shell() {
+        assert_eq!(shell_word("logs/a.jsonl"), "logs/a.jsonl");
+        assert_eq!(shell_word("my logs"), "'my logs'");
+        assert_eq!(shell_word("it's $(x)"), "'it'\\''s $(x)'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn numbers_for_people() {
@@ -47,5 +79,8 @@ mod tests {
         assert_eq!(grouped(12), "12");
         assert_eq!(size_text(1_500_000), "1.5 MB");
         assert_eq!(percent(1, 3), "33.3 %");
+        assert_eq!(dollars(Some(1_134_184_999)), "$1,134.18");
+        assert_eq!(dollars(Some(-55_000)), "-$0.06");
+        assert_eq!(dollars(None), "no price");
     }
 }

@@ -1,8 +1,10 @@
 //! What every command that writes results does: the price table they are priced by, and where they go.
 
+use super::words::size_text;
 use crate::cli::OutputArgs;
 use crate::metrics::cost::PriceTable;
-use crate::output::{Look, atomic};
+use crate::output::{Format, Look, atomic, folded};
+use crate::report::{Content, page};
 use anyhow::{Context, Result, bail};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -16,28 +18,101 @@ pub fn load_prices(path: Option<&Path>) -> Result<PriceTable> {
     PriceTable::parse(&text).with_context(|| path.display().to_string())
 }
 
+/// Refuses a file that is there already, before the work begins.
+pub fn check_free(path: Option<&Path>, force: bool) -> Result<()> {
+    if let Some(path) = path.filter(|path| !force && path.exists()) {
+        bail!("{} exists; use --force to replace it", path.display());
+    }
+    Ok(())
+}
+
+/// Writes a page and says where it is.
+pub fn write_page(path: &Path, force: bool, is_quiet: bool, content: Content) -> Result<()> {
+    let text = page(content);
+    atomic::write(path, force, text.as_bytes())?;
+    if !is_quiet {
+        eprintln!("{}: a page of {}", path.display(), size_text(text.len() as u64));
+    }
+    Ok(())
+}
+
 /// Writes to the file or to standard output.
 pub fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Result<()>) -> Result<()> {
+    let fitted = |out: &mut dyn Write, look: Look| {
+        if args.format != Format::Table {
+            return write(out, look);
+        }
+        // Tables fit as they are; sentences between them may not.
+        let mut text = Vec::new();
+        write(&mut text, look)?;
+        out.write_all(folded(&String::from_utf8_lossy(&text), look.width).as_bytes())
+    };
     if let Some(path) = &args.output {
-        return Ok(atomic::write_with(path, args.force, |out| write(out, Look::default()))?);
+        return Ok(atomic::write_with(path, args.force, |out| {
+            fitted(out, Look::default())
+        })?);
     }
     let mut out = io::stdout().lock();
     let is_terminal = out.is_terminal();
     if args.format.is_binary() && is_terminal {
         bail!("{:?} is binary: name a file with --output", args.format);
     }
+    fitted(&mut out, look(is_terminal))?;
+    Ok(out.flush()?)
+}
+
+/// Text for standard output, folded to its width.
+pub fn for_people(text: &str) -> String {
+    folded(text, look(io::stdout().is_terminal()).width)
+}
+
+/// How standard output wants its tables.
+fn look(is_terminal: bool) -> Look {
     let width = if is_terminal {
         comfy_table::Table::new().width().map_or(80, usize::from)
     } else {
         80
     };
-    let colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    write(
-        &mut out,
-        Look {
-            width: width.clamp(40, 200),
-            colour,
-        },
-    )?;
-    Ok(out.flush()?)
+    Look {
+        width: width.clamp(40, 200),
+        colour: wants_colour(is_terminal, |name| std::env::var(name).ok()),
+    }
+}
+
+/// Whether to colour, by what terminals and people usually say: `NO_COLOR` has the last word, `CLICOLOR_FORCE` the one
+/// before; else only a terminal that can, and where `CLICOLOR` is not 0.
+fn wants_colour(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    if set("NO_COLOR").is_some() {
+        return false;
+    }
+    if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+        return true;
+    }
+    let is_able = set("TERM").is_none_or(|term| term != "dumb");
+    is_terminal && is_able && set("CLICOLOR").is_none_or(|value| value != "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_where_they_are_wanted() {
+        let check = |is_terminal: bool, set: &[(&str, &str)]| {
+            wants_colour(is_terminal, |name| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(check(true, &[]));
+        assert!(!check(false, &[]));
+        assert!(!check(true, &[("NO_COLOR", "1")]));
+        assert!(check(true, &[("NO_COLOR", "")]));
+        assert!(check(false, &[("CLICOLOR_FORCE", "1")]));
+        assert!(!check(false, &[("CLICOLOR_FORCE", "0")]));
+        assert!(!check(true, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+        assert!(!check(true, &[("CLICOLOR", "0")]));
+        assert!(!check(true, &[("TERM", "dumb")]));
+    }
 }

@@ -77,7 +77,9 @@ pub struct Discovery {
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// Nothing is there.
-    #[error("{0}: no such file or folder")]
+    #[error(
+        "{0}: no such file or folder\n  hint: a pattern such as 'logs/**/*.jsonl' needs quotes, so that the shell leaves it alone"
+    )]
     Missing(String),
     /// A pattern that is none.
     #[error("{pattern}: not a pattern: {reason}")]

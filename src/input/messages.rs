@@ -87,16 +87,45 @@ impl Message {
 pub struct Wanted {
     /// Calls of these tools.
     pub calls: &'static [&'static str],
+    /// Calls of all tools.
+    pub every_call: bool,
     /// Results of tools.
     pub results: bool,
+    /// What a person typed while the model was at work, which newer clients attach to the conversation.
+    pub queued: bool,
+    /// Longest text of a result or in the input of a call, in bytes; of a longer one its beginning and end are kept.
+    pub longest: Option<usize>,
 }
+
+impl Wanted {
+    fn has_call(&self, name: &str) -> bool {
+        self.every_call || self.calls.contains(&name)
+    }
+
+    /// Cuts a text that is too long.
+    fn shorten(&self, text: String) -> String {
+        match self.longest {
+            Some(longest) if text.len() > longest => {
+                let head = &text[..text.floor_char_boundary(longest / 2)];
+                let tail = &text[text.ceil_char_boundary(text.len() - longest / 2)..];
+                format!("{head}{LEFT_OUT}{tail}")
+            }
+            _ => text,
+        }
+    }
+}
+
+/// What stands where the middle of a long text was left out.
+pub const LEFT_OUT: &str = "\n[...]\n";
 
 /// Reads lines into messages.
 pub struct Reader<'p> {
     wanted: Wanted,
     max_line: usize,
     repairer: Repairer,
-    needles: [Finder<'static>; 3],
+    needles: [Finder<'static>; 4],
+    /// Lines that are read, ascending; `None` for all.
+    only: Option<std::vec::IntoIter<u64>>,
     lines: u64,
     progress: &'p (dyn Fn(u64) + Sync),
     filter: Option<&'p (dyn Fn(&[u8]) -> bool + Sync)>,
@@ -119,7 +148,9 @@ impl<'p> Reader<'p> {
                 Finder::new(b"\"message\""),
                 Finder::new(b"\"user\""),
                 Finder::new(b"\"assistant\""),
+                Finder::new(QUEUED),
             ],
+            only: None,
             lines: 0,
             progress,
             filter: None,
@@ -127,6 +158,22 @@ impl<'p> Reader<'p> {
             messages: Vec::new(),
             troubles: Vec::new(),
         }
+    }
+
+    /// Reads these lines alone, by number, ascending.
+    pub fn only(mut self, lines: Vec<u64>) -> Reader<'p> {
+        self.only = Some(lines.into_iter());
+        self
+    }
+
+    /// Whether a line is one of those that are read.
+    fn is_asked_for(&mut self) -> bool {
+        let Some(only) = &mut self.only else { return true };
+        let passed = only.as_slice().iter().take_while(|line| **line < self.lines).count();
+        if passed > 0 {
+            only.nth(passed - 1);
+        }
+        only.as_slice().first() == Some(&self.lines)
     }
 
     /// Passes over lines that `filter` turns down, unread: for who looks for something and can tell from the bytes.
@@ -139,8 +186,9 @@ impl<'p> Reader<'p> {
 
     /// Whether a line may hold a message: cheaper to know than to parse it.
     fn may_hold_message(&self, line: &[u8]) -> bool {
-        let [message, user, assistant] = &self.needles;
-        message.find(line).is_some() && (user.find(line).is_some() || assistant.find(line).is_some())
+        let [message, user, assistant, queued] = &self.needles;
+        let is_message = message.find(line).is_some() && (user.find(line).is_some() || assistant.find(line).is_some());
+        is_message || self.wanted.queued && queued.find(line).is_some()
     }
 
     fn line<S: Scan>(&mut self, line: &[u8], offset: u64, is_complete: bool) {
@@ -189,7 +237,7 @@ impl<'p> Reader<'p> {
             let newline = memchr::memchr(b'\n', &bytes[at..]);
             let end = newline.map_or(bytes.len(), |found| at + found);
             self.lines += 1;
-            if self.may_hold_message(&bytes[at..end]) {
+            if self.is_asked_for() && self.may_hold_message(&bytes[at..end]) {
                 if self.filter.is_some_and(|filter| !filter(&bytes[at..end])) {
                     self.passed_over += 1;
                 } else {
@@ -215,7 +263,9 @@ impl Lines for Reader<'_> {
 
     fn too_long(&mut self, offset: u64, length: u64, _head: &[u8]) {
         self.lines += 1;
-        self.trouble(TroubleKind::TooLong, offset);
+        if self.is_asked_for() {
+            self.trouble(TroubleKind::TooLong, offset);
+        }
         (self.progress)(length);
     }
 }
@@ -252,6 +302,7 @@ fn read<'a, S: Source<'a>>(source: &mut S, wanted: Wanted) -> Result<Option<Mess
             b"isMeta" => message.is_meta = source.flag()?,
             b"isCompactSummary" => message.is_summary = source.flag()?,
             b"isSidechain" => message.is_sidechain = source.flag()?,
+            b"attachment" if wanted.queued => read_queued(source, &mut message.parts)?,
             b"message" => {
                 message.parts.clear();
                 read_content(source, wanted, &mut message.parts)?;
@@ -260,11 +311,35 @@ fn read<'a, S: Source<'a>>(source: &mut S, wanted: Wanted) -> Result<Option<Mess
         }
     }
     message.role = match kind.as_slice() {
-        b"user" => Role::User,
+        b"user" | b"attachment" => Role::User,
         b"assistant" => Role::Assistant,
         _ => return Ok(None),
     };
     Ok((!message.parts.is_empty()).then_some(message))
+}
+
+/// How the client names a prompt that waited until the model was ready for it.
+const QUEUED: &[u8] = b"\"queued_command\"";
+
+/// What a person typed meanwhile; other attachments, and what programs put into the queue, are no messages.
+fn read_queued<'a, S: Source<'a>>(source: &mut S, parts: &mut Vec<Part>) -> Result<(), Declined> {
+    if source.peek()? != Kind::Object {
+        return source.skip();
+    }
+    let [mut kind, mut mode, mut prompt] = [const { String::new() }; 3];
+    let mut frame = source.open_object()?;
+    while let Some(key) = source.key(&mut frame)? {
+        match key {
+            b"type" => kind = source.text()?.map(owned).unwrap_or_default(),
+            b"commandMode" => mode = source.text()?.map(owned).unwrap_or_default(),
+            b"prompt" => shown(source, &mut prompt)?,
+            _ => source.skip()?,
+        }
+    }
+    if kind == "queued_command" && mode == "prompt" && !prompt.is_empty() {
+        parts.push(Part::Text(prompt));
+    }
+    Ok(())
 }
 
 /// As [`read`], for a record that was accepted already.
@@ -310,7 +385,7 @@ fn read_block<'a, S: Source<'a>>(source: &mut S, wanted: Wanted, parts: &mut Vec
             b"id" | b"tool_use_id" => id = source.text()?.map(owned).unwrap_or_default(),
             b"name" => name = source.text()?.map(owned).unwrap_or_default(),
             // The name stands before the input in all clients; where it does not, the input is read for nothing.
-            b"input" if name.is_empty() || wanted.calls.contains(&name.as_str()) => input = value(source)?,
+            b"input" if name.is_empty() || wanted.has_call(&name) => input = value(source, wanted)?,
             b"content" if wanted.results => shown(source, &mut text)?,
             b"is_error" => is_error = source.flag()?,
             _ => source.skip()?,
@@ -318,10 +393,10 @@ fn read_block<'a, S: Source<'a>>(source: &mut S, wanted: Wanted, parts: &mut Vec
     }
     match kind.as_str() {
         "text" => parts.push(Part::Text(text)),
-        "tool_use" if wanted.calls.contains(&name.as_str()) => parts.push(Part::Call { id, name, input }),
+        "tool_use" if wanted.has_call(&name) => parts.push(Part::Call { id, name, input }),
         "tool_result" if wanted.results => parts.push(Part::Result {
             call: id,
-            text,
+            text: wanted.shorten(text),
             is_error,
         }),
         _ => {}
@@ -359,15 +434,15 @@ fn shown<'a, S: Source<'a>>(source: &mut S, text: &mut String) -> Result<(), Dec
 }
 
 /// Any value.
-fn value<'a, S: Source<'a>>(source: &mut S) -> Result<Value, Declined> {
+fn value<'a, S: Source<'a>>(source: &mut S, wanted: Wanted) -> Result<Value, Declined> {
     Ok(match source.peek()? {
-        Kind::String => Value::String(owned(source.string()?)),
+        Kind::String => Value::String(wanted.shorten(owned(source.string()?))),
         Kind::Number => source.count()?.map_or(Value::Null, Value::from),
         Kind::Literal => source.literal()?.map_or(Value::Null, Value::Bool),
         Kind::Array => {
             let (mut items, mut frame) = (Vec::new(), source.open_array()?);
             while source.item(&mut frame)? {
-                items.push(value(source)?);
+                items.push(value(source, wanted)?);
             }
             Value::Array(items)
         }
@@ -375,7 +450,7 @@ fn value<'a, S: Source<'a>>(source: &mut S) -> Result<Value, Declined> {
             let (mut members, mut frame) = (serde_json::Map::new(), source.open_object()?);
             while let Some(key) = source.key(&mut frame)? {
                 let key = String::from_utf8_lossy(key).into_owned();
-                members.insert(key, value(source)?);
+                members.insert(key, value(source, wanted)?);
             }
             Value::Object(members)
         }
@@ -394,6 +469,7 @@ mod tests {
         let wanted = Wanted {
             calls: &["Write"],
             results: true,
+            ..Wanted::default()
         };
         let mut reader = Reader::new(wanted, 1 << 20, &|_| ());
         reader.lines(log.as_bytes(), 0);
@@ -433,6 +509,39 @@ mod tests {
                 call: "t".into(),
                 text: "one\ntwo".into(),
                 is_error: true
+            }]
+        );
+    }
+
+    #[test]
+    fn reads_the_lines_asked_for_what_was_queued_and_long_results_in_part() {
+        let log = concat!(
+            r#"{"type":"user","uuid":"a","sessionId":"s","message":{"content":"one"}}"#,
+            "\n",
+            r#"{"type":"attachment","uuid":"b","sessionId":"s","attachment":{"type":"queued_command","prompt":"two","commandMode":"prompt"}}"#,
+            "\n",
+            r#"{"type":"attachment","uuid":"c","sessionId":"s","attachment":{"type":"queued_command","prompt":"three","commandMode":"task-notification"}}"#,
+            "\n",
+            r#"{"type":"user","uuid":"d","sessionId":"s","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"0123456789abcdef"}]}}"#,
+            "\n",
+        );
+        let wanted = Wanted {
+            every_call: true,
+            results: true,
+            queued: true,
+            longest: Some(8),
+            ..Wanted::default()
+        };
+        let mut reader = Reader::new(wanted, 1 << 20, &|_| ()).only(vec![2, 3, 4]);
+        reader.lines(log.as_bytes(), 0);
+        assert_eq!(reader.messages.len(), 2);
+        assert_eq!(reader.messages[0].texts().collect::<Vec<_>>(), ["two"]);
+        assert_eq!(
+            reader.messages[1].parts,
+            [Part::Result {
+                call: "t".into(),
+                text: format!("0123{LEFT_OUT}cdef"),
+                is_error: false
             }]
         );
     }

@@ -29,7 +29,7 @@ pub fn read<'a, S: Source<'a>>(source: &mut S, take: &mut dyn FnMut(u32, Role, T
 
 fn read_content<'a, S: Source<'a>>(source: &mut S, take: &mut dyn FnMut(u32, Role, Text<'a>)) -> Result<(), Declined> {
     if source.peek()? != Kind::Array {
-        return shown(source, 0, take);
+        return said(source, 0, take);
     }
     let mut block = 0;
     let mut frame = source.open_array()?;
@@ -41,7 +41,8 @@ fn read_content<'a, S: Source<'a>>(source: &mut S, take: &mut dyn FnMut(u32, Rol
         let mut inner = source.open_object()?;
         while let Some(key) = source.key(&mut inner)? {
             match key {
-                b"text" | b"thinking" | b"content" => shown(source, block, take)?,
+                b"text" | b"thinking" => said(source, block, take)?,
+                b"content" => shown(source, block, take)?,
                 b"input" => read_input(source, block, take)?,
                 _ => source.skip()?,
             }
@@ -70,8 +71,12 @@ fn read_input<'a, S: Source<'a>>(
                     }
                     _ => Role::Shown,
                 };
+                let is_command = key == b"command";
                 if let Some(text) = source.text()? {
                     take(block, role, text);
+                    if is_command {
+                        take(block, Role::Named, text);
+                    }
                 }
             }
             Ok(())
@@ -85,6 +90,21 @@ fn read_input<'a, S: Source<'a>>(
         }
         _ => source.skip(),
     }
+}
+
+/// Somebody's own words: shown, and looked through for files that they name.
+fn said<'a, S: Source<'a>>(
+    source: &mut S,
+    block: u32,
+    take: &mut dyn FnMut(u32, Role, Text<'a>),
+) -> Result<(), Declined> {
+    if source.peek()? != Kind::String {
+        return shown(source, block, take);
+    }
+    let text = source.string()?;
+    take(block, Role::Shown, text);
+    take(block, Role::Named, text);
+    Ok(())
 }
 
 /// All texts inside a value.

@@ -7,6 +7,7 @@ use super::names::{INDEX, TEAM};
 use super::plan::{Snapshot, applied};
 use super::similar::{Gist, Relation, comparable};
 use super::topic::{FRONT_LINES, Topic};
+use crate::output::findings as output;
 use std::collections::BTreeSet;
 
 /// The kind of secret in a text, if there is any.
@@ -267,26 +268,39 @@ fn check_pairs(topics: &[Topic], found: Report) {
     }
 }
 
-/// Findings as annotations of a CI run on GitHub.
-pub fn github(findings: &[Finding], folder: &str) -> String {
-    let escape = |text: &str, more: bool| {
-        let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-        if more {
-            text.replace(':', "%3A").replace(',', "%2C")
-        } else {
-            text
+/// A test a file: every memory, and whatever else has a finding.
+pub fn cases(snapshot: &Snapshot, findings: &[Finding]) -> Vec<output::Case> {
+    let memories = snapshot.topics.iter().map(|topic| topic.file.as_str());
+    let files = memories
+        .chain(findings.iter().map(|finding| finding.file.as_str()))
+        .collect::<BTreeSet<_>>();
+    let case = |file: &str| {
+        let faults = findings.iter().filter(|finding| finding.file == file);
+        let lines =
+            faults.map(|finding| format!("line {}: {}: {}", finding.line, finding.fault.name(), finding.message));
+        let lines = lines.collect::<Vec<_>>();
+        output::Case {
+            name: file.to_owned(),
+            outcome: if lines.is_empty() {
+                output::Outcome::Passed
+            } else {
+                output::Outcome::Failed(lines.join("\n"))
+            },
         }
     };
-    let line = |finding: &Finding| {
-        format!(
-            "::error file={},line={},title={}::{}\n",
-            escape(&format!("{folder}{}", finding.file), true),
-            finding.line,
-            finding.fault.name(),
-            escape(&finding.message, false)
-        )
-    };
-    findings.iter().map(line).collect()
+    files.into_iter().map(case).collect()
+}
+
+impl Finding {
+    /// In the form of all checks; `folder` stands before the file.
+    pub fn told(&self, folder: &str) -> output::Finding {
+        output::Finding {
+            level: output::Level::Error,
+            title: self.fault.name().to_owned(),
+            message: self.message.clone(),
+            place: Some((format!("{folder}{}", self.file), Some(self.line as u64))),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -360,7 +374,7 @@ mod tests {
             message: "x\n::error::y".into(),
         };
         assert_eq!(
-            github(&[finding], "mem/"),
+            output::annotation(&finding.told("mem/")),
             "::error file=mem/a%2Cb.md,line=3,title=secret::x%0A::error::y\n"
         );
     }

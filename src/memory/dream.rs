@@ -101,14 +101,29 @@ pub struct Dream {
     pub proposals: Vec<Proposal>,
 }
 
+/// Memories, by file, that somebody who read them says should not all stay.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// One that stays, and one that says the same.
+    pub same: Vec<(String, String)>,
+    /// Two that cannot both be true.
+    pub contradicting: Vec<(String, String)>,
+}
+
 /// Works out what changes.
 pub fn dream(snapshot: &Snapshot, rules: &Rules, now: Time, dates: ResolveDates) -> Dream {
+    dream_with(snapshot, rules, now, dates, &Found::default())
+}
+
+/// Works out what changes, with what somebody found beside what the words show.
+pub fn dream_with(snapshot: &Snapshot, rules: &Rules, now: Time, dates: ResolveDates, found: &Found) -> Dream {
     let mut night = Night {
         topics: snapshot.topics.clone(),
         ..Night::default()
     };
     night.make_dates_absolute(dates);
     night.compare_all();
+    night.apply(found);
     night.prune(rules, now);
     let kept = |topic: &&Topic| !night.left.iter().any(|(file, _)| *file == topic.file);
     let after = night.topics.iter().filter(kept).cloned().collect::<Vec<_>>();
@@ -177,10 +192,7 @@ impl Night {
         let gists = self.topics.iter().map(Gist::of).collect::<Vec<_>>();
         for one in 0..gists.len() {
             for other in one + 1..gists.len() {
-                let pair = [&self.topics[one], &self.topics[other]];
-                let is_gone = |topic: &Topic| self.left.iter().any(|(file, _)| *file == topic.file);
-                let is_apart = team_of(pair[0]) != team_of(pair[1]) || !comparable(pair[0].kind(), pair[1].kind());
-                if is_apart || pair.iter().any(|topic| is_gone(topic) || topic.is_broken()) {
+                if !self.may_touch(one, other) {
                     continue;
                 }
                 match gists[one].relation(&gists[other]) {
@@ -193,6 +205,38 @@ impl Night {
                     ),
                     Relation::Apart => {}
                 }
+            }
+        }
+    }
+
+    /// Whether two memories may be held against each other: both there and whole, of one kind, both private or both the
+    /// team's.
+    fn may_touch(&self, one: usize, other: usize) -> bool {
+        let pair = [&self.topics[one], &self.topics[other]];
+        let is_gone = |topic: &Topic| self.left.iter().any(|(file, _)| *file == topic.file);
+        let is_apart = team_of(pair[0]) != team_of(pair[1]) || !comparable(pair[0].kind(), pair[1].kind());
+        one != other && !is_apart && !pair.iter().any(|topic| is_gone(topic) || topic.is_broken())
+    }
+
+    /// What somebody found, where it is allowed. What only one of two says is taken over: nothing is merged away.
+    fn apply(&mut self, found: &Found) {
+        let place = |topics: &[Topic], file: &str| topics.iter().position(|topic| topic.file == file);
+        for (keeper, leaver) in &found.same {
+            let places = place(&self.topics, keeper).zip(place(&self.topics, leaver));
+            let Some((one, other)) = places.filter(|(one, other)| self.may_touch(*one, *other)) else {
+                continue;
+            };
+            let extra = paragraphs_missing(self.topics[one].body(), self.topics[other].body());
+            if !extra.is_empty() {
+                let body = format!("{}\n\n{}\n", self.topics[one].body().trim_end(), extra.join("\n\n"));
+                self.topics[one].set_body(body);
+            }
+            self.join(one, other);
+        }
+        for (one, other) in &found.contradicting {
+            let places = place(&self.topics, one).zip(place(&self.topics, other));
+            if let Some((one, other)) = places.filter(|(one, other)| self.may_touch(*one, *other)) {
+                self.supersede(one, other);
             }
         }
     }
@@ -210,12 +254,17 @@ impl Night {
         } else {
             (other, one)
         };
-        let lost = self.topics[leaver].clone();
-        let extra = paragraphs_missing(self.topics[keeper].body(), lost.body());
+        let extra = paragraphs_missing(self.topics[keeper].body(), self.topics[leaver].body());
         if !extra.is_empty() {
             // Nothing is merged away that only one of them says.
             return self.propose(one, other, "they say the same, but one says more");
         }
+        self.join(keeper, leaver);
+    }
+
+    /// One takes the sources of another, which leaves.
+    fn join(&mut self, keeper: usize, leaver: usize) {
+        let lost = self.topics[leaver].clone();
         let topic = &mut self.topics[keeper];
         topic.add_sources(&lost.sources());
         topic.add_marks(&lost.marks());
@@ -493,6 +542,60 @@ mod tests {
                 .filter(|change| change.action == Action::Retire)
                 .count(),
             1
+        );
+    }
+
+    #[test]
+    fn what_somebody_found_is_done_only_where_it_is_allowed() {
+        let snapshot = Snapshot {
+            topics: vec![
+                topic("a.md", Kind::Feedback, "Tabs", "Indent with tabs.", MARCH),
+                topic(
+                    "b.md",
+                    Kind::Feedback,
+                    "Wide indentation",
+                    "No spaces at the start of lines.\n\nBecause of screen readers.",
+                    MARCH + 1,
+                ),
+                topic("c.md", Kind::Project, "Launch in May", "The launch is in May.", MARCH),
+                topic(
+                    "d.md",
+                    Kind::Project,
+                    "Release after summer",
+                    "We ship in September.",
+                    MARCH + when::DAY,
+                ),
+                topic("team/e.md", Kind::Project, "Ship date", "Shipping in September.", MARCH),
+            ],
+            ..Snapshot::default()
+        };
+        let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
+        let found = Found {
+            same: vec![
+                pair("a.md", "b.md"),
+                pair("a.md", "c.md"),
+                pair("d.md", "team/e.md"),
+                pair("a.md", "../../x"),
+                pair("a.md", "a.md"),
+            ],
+            contradicting: vec![pair("c.md", "d.md"), pair("d.md", "gone.md")],
+        };
+        let same_words = |text: &str, _: Time| text.to_owned();
+        let dreamt = dream_with(&snapshot, &Rules::default(), MARCH + when::DAY, &same_words, &found);
+        let left = dreamt.changes.iter().filter(|change| change.action == Action::Retire);
+        assert_eq!(
+            left.map(|change| change.file.as_str()).collect::<Vec<_>>(),
+            ["b.md", "c.md"]
+        );
+        let after = applied(&snapshot, &dreamt.changes);
+        assert!(
+            after.topics[0].body().contains("screen readers"),
+            "what only one said is kept"
+        );
+        assert_eq!(after.topics[0].marks(), ["mark-a.md", "mark-b.md"]);
+        assert!(
+            after.topics[1].body().contains("Launch in May"),
+            "the newer tells of the older"
         );
     }
 

@@ -29,9 +29,9 @@ const ALIKE: f64 = 0.7;
 /// What is left of the doubt when something is said again.
 const DOUBT_LEFT: f64 = 0.75;
 /// Longest hook, as the index advises.
-const HOOK: usize = 130;
+pub(crate) const HOOK: usize = 130;
 /// Longest title.
-const TITLE: usize = 60;
+pub(crate) const TITLE: usize = 60;
 
 /// What came of the messages.
 #[derive(Debug, Default, PartialEq)]
@@ -152,7 +152,8 @@ impl<'m> Answers<'m> {
     }
 }
 
-fn source_of(message: &Message) -> Source {
+/// Where a message is.
+pub fn source_of(message: &Message) -> Source {
     Source {
         session: message.session.clone(),
         uuid: message.uuid.clone(),
@@ -622,15 +623,82 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         confidence: rounded(group.confidence),
         sources,
     };
+    take(
+        candidate,
+        || rejected(best, group.confidence, "holds a secret"),
+        extraction,
+    );
+}
+
+/// Takes a candidate in, unless it holds a secret.
+fn take(candidate: Candidate, turned_down: impl FnOnce() -> Rejected, extraction: &mut Extraction) {
     let found = [&candidate.title, &candidate.hook, &candidate.body];
-    if found.iter().any(|text| !secrets::find(text).is_empty()) {
+    // A secret that was masked on the way is one too: what is left of the memory says nothing.
+    let has_secret = |text: &&String| text.contains(secrets::MASK) || !secrets::find(text).is_empty();
+    if found.iter().any(has_secret) {
         extraction.secrets_dropped += 1;
-        extraction
-            .rejected
-            .push(rejected(best, group.confidence, "holds a secret"));
+        extraction.rejected.push(turned_down());
         return;
     }
     extraction.candidates.push(candidate);
+}
+
+/// Takes in a candidate that no rule found: what must never be kept is turned down all the same.
+pub fn accept(candidate: Candidate, min_confidence: f64, rules: &Rules, extraction: &mut Extraction) {
+    let sentences = split(&format!("{}.\n{}", candidate.title, candidate.body), rules);
+    let excluded = sentences.iter().find_map(|sentence| {
+        let due = rules.due(&sentence.text);
+        let mut refuse = due.refuse.iter().map(|at| &rules.refuse[*at]);
+        refuse.find(|refuse| refuse.pattern.is_match(&sentence.text))
+    });
+    let turned_down = |reason: &str| Rejected {
+        text: secrets::mask(&cut(&candidate.body, 300)),
+        reason: reason.to_owned(),
+        rule: None,
+        confidence: Some(candidate.confidence),
+        source: candidate.sources.first().cloned().unwrap_or_else(nowhere),
+    };
+    if let Some(refuse) = excluded {
+        extraction.rejected.push(turned_down(&refuse.name));
+    } else if candidate.confidence < min_confidence {
+        extraction.rejected.push(turned_down("too weak, and not said again"));
+    } else {
+        let secret = turned_down("holds a secret");
+        take(candidate, || secret, extraction);
+    }
+}
+
+/// The source of what has none.
+pub(crate) fn nowhere() -> Source {
+    Source {
+        session: String::new(),
+        uuid: String::new(),
+        time: None,
+    }
+}
+
+/// What a person wrote themself.
+#[derive(Debug, Clone, Copy)]
+pub struct Said<'m> {
+    /// The message.
+    pub message: &'m Message,
+    /// What it was said in reply to.
+    pub answering: Option<&'m str>,
+}
+
+/// The messages that people wrote themselves, by time, each once.
+pub fn said<'m>(messages: &'m [Message], rules: &Rules) -> Vec<Said<'m>> {
+    let answers = Answers::new(messages);
+    let is_own = |message: &&Message| {
+        let is_put_in = message.is_meta || message.is_summary || message.is_sidechain;
+        !is_put_in && message.texts().any(|text| !is_machine(text, rules))
+    };
+    let own = in_order(messages).into_iter().filter(is_own);
+    own.map(|message| Said {
+        message,
+        answering: answers.before(message),
+    })
+    .collect()
 }
 
 /// A few words.
@@ -664,7 +732,7 @@ fn hook(finding: &Finding<'_>, statement: &str, rules: &Rules) -> String {
 }
 
 /// The first letters of a text, whole words where there are words.
-fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(most) else {
         return text.to_owned();
     };
@@ -677,7 +745,7 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// Two digits: more would say more than is known.
-fn rounded(confidence: f64) -> f64 {
+pub(crate) fn rounded(confidence: f64) -> f64 {
     (confidence * 100.0).round() / 100.0
 }
 

@@ -12,7 +12,10 @@ use std::collections::{BTreeMap, HashSet};
 /// The tools that change files, and their failures: what to read for this.
 pub const WANTED: Wanted = Wanted {
     calls: &["Write", "Edit", "MultiEdit"],
+    every_call: false,
     results: true,
+    queued: false,
+    longest: None,
 };
 
 /// A memory file as it last was.

@@ -19,7 +19,7 @@ pub struct Secret {
 }
 
 /// What a secret is replaced by.
-const MASK: &str = "[secret]";
+pub(crate) const MASK: &str = "[secret]";
 
 /// One form of secret. What is secret is the group `s`, or all of it.
 struct Rule {

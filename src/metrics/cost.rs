@@ -71,7 +71,7 @@ pub enum PriceError {
 
 static BUILT_IN: LazyLock<PriceTable> = LazyLock::new(|| {
     // A unit test reads the same file, so this cannot fail in a released binary.
-    PriceTable::parse(include_str!("prices.json")).unwrap_or_else(|error| unreachable!("prices.json: {error}"))
+    PriceTable::parse(PriceTable::built_in_text()).unwrap_or_else(|error| unreachable!("prices.json: {error}"))
 });
 
 /// Millionths of a micro-dollar: the unit in which costs are summed.
@@ -86,6 +86,11 @@ impl PriceTable {
     /// The table that comes with the program.
     pub fn built_in() -> &'static PriceTable {
         &BUILT_IN
+    }
+
+    /// That table as it is written.
+    pub fn built_in_text() -> &'static str {
+        include_str!("prices.json")
     }
 
     /// Reads a table.

@@ -1,5 +1,6 @@
 //! What sessions add up to: calls and costs, the window, the quality of estimates.
 
+pub mod budget;
 pub mod compare;
 pub mod cost;
 pub mod quality;

@@ -9,10 +9,12 @@ use crate::session::thread::{Node, Session};
 use crate::sim::event::{Boundary, CacheMiss, Called, Cause, Event, Kind, MicroKind, PARTS, Purpose, Sink};
 use crate::sim::inference::Inferred;
 use crate::sim::tell;
-use crate::sim::trace::{Trace, flag, uuid};
+use crate::sim::trace::{Trace, Trigger, flag, uuid};
 use crate::sim::working_set::{FetchKind, Outcome};
 use crate::tokens::ledger::{CATEGORIES, Category};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 /// Version of the files of a replay; see docs/outputs.md.
@@ -37,6 +39,10 @@ pub struct RoundRow {
     pub called: Called,
     /// What the log says was sent.
     pub recorded: Option<u64>,
+    /// Context window of its model.
+    pub window: Option<u64>,
+    /// The boundary that the log has before it.
+    pub boundary: Option<&'static str>,
     /// What happened before it.
     pub events: String,
 }
@@ -161,6 +167,14 @@ pub const ROUND_COLUMNS: &[Column<RoundRow>] = &[
         |row| row.called.threshold.into(),
     ),
     column(
+        "window",
+        "Window",
+        Unit::Tokens,
+        InTable::Never,
+        "Context window of the model, inferred.",
+        |row| row.window.into(),
+    ),
+    column(
         "level",
         "Level",
         Unit::Text,
@@ -199,6 +213,14 @@ pub const ROUND_COLUMNS: &[Column<RoundRow>] = &[
         InTable::Always,
         "Price of the call; empty without one.",
         |row| row.called.cost.map(micro_usd).into(),
+    ),
+    column(
+        "recorded_boundary",
+        "Boundary",
+        Unit::Text,
+        InTable::Never,
+        "The last boundary that the log has before the call: `auto`, `manual`, `unknown` (of an old client), `micro`.",
+        |row| row.boundary.into(),
     ),
     column(
         "events",
@@ -263,6 +285,8 @@ pub struct SessionRow {
     pub window_sum: u128,
     /// Main calls, for the mean.
     pub window_calls: u64,
+    /// Windows of the main chain, call by call.
+    pub course: Vec<u64>,
     /// Tokens times calls by category, base and unexplained last.
     pub parts_sum: [u128; PARTS + 2],
     /// Calls whose window is the recorded one.
@@ -757,6 +781,30 @@ pub const SESSION_COLUMNS: &[Column<SessionRow>] = &[
         |row| wanted(row, row.working_set.fetches[FetchKind::Redundant as usize]),
     ),
     column(
+        "references",
+        "Named",
+        Unit::Count,
+        InTable::Never,
+        "Known files named in a prompt, a response or a command, each once a call.",
+        |row| wanted(row, row.working_set.references.iter().sum()),
+    ),
+    column(
+        "reference_misses",
+        "Named, gone",
+        Unit::Count,
+        InTable::Never,
+        "Of these, with nothing of the file in the window, files that came back not credited.",
+        |row| wanted(row, row.working_set.reference_misses().0),
+    ),
+    column(
+        "reference_misses_credited",
+        "Named, gone",
+        Unit::Count,
+        InTable::Never,
+        "The same, these credited.",
+        |row| wanted(row, row.working_set.reference_misses().1),
+    ),
+    column(
         "prompts_summarized",
         "Prompts",
         Unit::Count,
@@ -775,6 +823,10 @@ pub struct Replayed {
     pub rounds: Vec<RoundRow>,
     /// Its boundaries.
     pub boundaries: Vec<Json>,
+    /// Uses of what was no longer in the window, if uses were looked at.
+    pub misses: Vec<Json>,
+    /// What its blocks are, by category and tool: how many, and their tokens.
+    pub ledger: BTreeMap<(Category, String), (u64, u64)>,
     /// Its events as JSON lines, if they are wanted.
     pub events: Vec<u8>,
 }
@@ -784,7 +836,7 @@ pub struct Replayed {
 pub struct Detail {
     /// A row a call.
     pub rounds: bool,
-    /// An object a boundary.
+    /// An object a boundary and a miss, and the ledger.
     pub boundaries: bool,
     /// Every event.
     pub events: bool,
@@ -804,6 +856,7 @@ pub struct Collector<'a> {
     models: Vec<Arc<str>>,
     pending: String,
     calls_made: u64,
+    last_boundary: Option<u32>,
 }
 
 impl<'a> Collector<'a> {
@@ -832,6 +885,10 @@ impl<'a> Collector<'a> {
             }
         }
         row.assumed_windows += windows.iter().filter(|window| !window.grounds.is_sure()).count() as u64;
+        if detail.boundaries {
+            Collector::add_blocks(trace, &mut replayed.ledger);
+        }
+        let row = &mut replayed.row;
         if !trace.is_sidechain {
             row.turns += trace.calls.last().map_or(0, |call| u64::from(call.turn) + 1);
         }
@@ -848,6 +905,31 @@ impl<'a> Collector<'a> {
             models: trace.models.iter().map(|model| model.as_str().into()).collect(),
             pending: String::new(),
             calls_made: 0,
+            last_boundary: None,
+        }
+    }
+
+    /// Adds the blocks of the calls that this session owns to the ledger.
+    fn add_blocks(trace: &Trace, ledger: &mut BTreeMap<(Category, String), (u64, u64)>) {
+        let own = trace.calls.iter().filter(|call| !call.is_copied);
+        let ranges = own.flat_map(|call| [&call.inputs, &call.response]);
+        let tail = trace
+            .calls
+            .last()
+            .is_none_or(|call| !call.is_copied)
+            .then_some(&trace.tail);
+        let mut sums = BTreeMap::<(Category, u16), (u64, u64)>::new();
+        for item in ranges.chain(tail).flat_map(|range| trace.items(range)) {
+            let sum = sums.entry((item.category, item.tool)).or_default();
+            sum.0 += 1;
+            sum.1 += u64::from(item.tokens);
+        }
+        for ((category, tool), (blocks, tokens)) in sums {
+            let sum = ledger
+                .entry((category, trace.tools[usize::from(tool)].clone()))
+                .or_default();
+            sum.0 += blocks;
+            sum.1 += tokens;
         }
     }
 
@@ -857,12 +939,12 @@ impl<'a> Collector<'a> {
         self.replayed.row.blocked_calls += own - self.calls_made;
     }
 
-    fn note(&mut self, text: &str) {
+    fn note(&mut self, text: fmt::Arguments<'_>) {
         if self.detail.rounds {
             if !self.pending.is_empty() {
                 self.pending.push_str("; ");
             }
-            self.pending.push_str(text);
+            let _ = self.pending.write_fmt(text);
         }
     }
 
@@ -884,6 +966,7 @@ impl<'a> Collector<'a> {
             row.peak = row.peak.max(window);
             row.window_sum += u128::from(window);
             row.window_calls += 1;
+            row.course.push(window);
             for (sum, part) in std::iter::zip(&mut row.parts_sum, called.parts) {
                 *sum += u128::from(part);
             }
@@ -911,12 +994,28 @@ impl<'a> Collector<'a> {
                 model: self.models[usize::from(call.model)].clone(),
                 called: *called,
                 recorded: call.usage.map(|usage| usage.input_side()),
+                window: self.windows.get(at as usize).map(|window| window.tokens),
+                boundary: self.recorded_before(at),
                 events: std::mem::take(&mut self.pending),
             });
         }
     }
 
+    /// The last boundary that the log has before a call.
+    fn recorded_before(&self, at: u32) -> Option<&'static str> {
+        let recorded = &self.trace.recorded;
+        let after = recorded.partition_point(|boundary| boundary.call <= at);
+        let last = recorded[..after].last().filter(|boundary| boundary.call == at)?;
+        Some(match (last.is_micro, last.trigger) {
+            (true, _) => "micro",
+            (false, Trigger::Auto) => "auto",
+            (false, Trigger::Manual) => "manual",
+            (false, Trigger::Unknown) => "unknown",
+        })
+    }
+
     fn boundary(&mut self, at: u32, boundary: &Boundary) {
+        self.last_boundary = Some(at);
         let row = &mut self.replayed.row;
         row.boundaries[boundary.cause as usize] += 1;
         row.working_set.prompts += u64::from(boundary.prompts);
@@ -924,8 +1023,11 @@ impl<'a> Collector<'a> {
         row.again += u64::from(boundary.is_again);
         row.as_recorded += u64::from(boundary.is_recorded);
         row.freed += boundary.before.saturating_sub(boundary.after);
-        let text = format!("boundary {} {}", boundary.cause.name(), boundary.kind.name());
-        self.note(&text);
+        self.note(format_args!(
+            "boundary {} {}",
+            boundary.cause.name(),
+            boundary.kind.name()
+        ));
         if self.detail.boundaries {
             let told = self.tell_boundary(at, boundary);
             self.replayed.boundaries.push(told);
@@ -955,6 +1057,18 @@ impl<'a> Collector<'a> {
             })
         });
         let window = self.windows.get(at as usize).or(self.windows.last());
+        let parts = |tokens: &[u64; PARTS]| {
+            let named = std::iter::zip(CATEGORIES, tokens).filter(|(_, tokens)| **tokens > 0);
+            Json::Object(
+                named
+                    .map(|(part, tokens)| (part.name().to_owned(), json!(tokens)))
+                    .collect(),
+            )
+        };
+        let restored_files = boundary
+            .restored_files
+            .iter()
+            .map(|(path, tokens)| json!({"path": self.trace.paths[*path as usize], "tokens": tokens}));
         json!({
             "schema_version": SCHEMA_VERSION,
             "session": self.id,
@@ -969,6 +1083,9 @@ impl<'a> Collector<'a> {
             "tokens_after": boundary.after,
             "summary_tokens": boundary.summary,
             "restored_tokens": boundary.restored,
+            "restored_files": restored_files.collect::<Vec<_>>(),
+            "dropped_tokens": parts(&boundary.dropped),
+            "kept_tokens": parts(&boundary.stayed),
             "messages_summarized": boundary.records,
             "prompts_summarized": boundary.prompts,
             "last_message": id(boundary.last_item),
@@ -1021,28 +1138,25 @@ impl Sink for Collector<'_> {
                 row.micro[*kind as usize] += 1;
                 row.cleared += cleared.len() as u64;
                 row.saved += saved;
-                let text = format!("micro {} {}", kind.name(), cleared.len());
-                self.note(&text);
+                self.note(format_args!("micro {} {}", kind.name(), cleared.len()));
             }
             Event::Failed { failure, .. } => {
                 self.replayed.row.failures += 1;
-                let text = format!("failed {}", failure.name());
-                self.note(&text);
+                self.note(format_args!("failed {}", failure.name()));
             }
             Event::TooLong { .. } => {
                 self.replayed.row.too_long += 1;
-                self.note("prompt-too-long");
+                self.note(format_args!("prompt-too-long"));
             }
-            Event::BreakerOpen => self.note("breaker-open"),
-            Event::Blocked => self.note("blocked"),
+            Event::BreakerOpen => self.note(format_args!("breaker-open")),
+            Event::Blocked => self.note(format_args!("blocked")),
             Event::Notes { tokens } => {
                 self.replayed.row.notes += 1;
-                let text = format!("notes {tokens}");
-                self.note(&text);
+                self.note(format_args!("notes {tokens}"));
             }
             Event::Extract => {
                 self.replayed.row.extractions += 1;
-                self.note("extract");
+                self.note(format_args!("extract"));
             }
             Event::Side { purpose, tokens, cost } => {
                 let row = &mut self.replayed.row;
@@ -1054,10 +1168,27 @@ impl Sink for Collector<'_> {
             Event::Used { one, outcome } => {
                 self.replayed.row.working_set.add(one, *outcome);
                 if !matches!(outcome, Outcome::Live | Outcome::Filled) {
-                    let text = format!("{} {}", outcome.name(), self.trace.paths[one.path as usize]);
-                    self.note(&text);
+                    self.note(format_args!(
+                        "{} {}",
+                        outcome.name(),
+                        self.trace.paths[one.path as usize]
+                    ));
+                    if self.detail.boundaries {
+                        let miss = json!({
+                            "schema_version": SCHEMA_VERSION,
+                            "session": self.id,
+                            "agent": self.trace.agent,
+                            "call": at,
+                            "path": self.trace.paths[one.path as usize],
+                            "outcome": outcome.name(),
+                            "distance": one.distance,
+                            "boundary": self.last_boundary,
+                        });
+                        self.replayed.misses.push(miss);
+                    }
                 }
             }
+            Event::Referred { outcome, .. } => self.replayed.row.working_set.add_reference(*outcome),
             Event::Fetched { kind, tokens } => self.replayed.row.working_set.add_fetch(*kind, *tokens),
             Event::Orphans(count) => self.replayed.row.orphans += u64::from(*count),
             Event::Defect { .. } => self.replayed.row.defects += 1,

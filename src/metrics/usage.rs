@@ -191,6 +191,8 @@ pub struct Row {
     pub window: Option<WindowFacts>,
     /// Sessions in the row.
     pub sessions: BTreeSet<u32>,
+    /// Windows of a session, call by call, where they are drawn.
+    pub course: Vec<u64>,
 }
 
 /// The window of a session.
@@ -309,6 +311,23 @@ pub fn rows(
     rows
 }
 
+/// The windows of each session's main agent, call by call in the order of time; those on rewound branches are left out.
+pub fn courses(counted: &[Counted]) -> BTreeMap<u32, Vec<u64>> {
+    let mut timed = BTreeMap::<u32, Vec<(Time, u64)>>::new();
+    let is_main = |call: &Call| !call.is_progress && !call.is_sidechain && !call.is_rewound && !call.is_copied;
+    for Counted { session, call } in counted.iter().filter(|counted| is_main(&counted.call)) {
+        timed.entry(*session).or_default().push((call.time, call.window));
+    }
+    let course = |mut calls: Vec<(Time, u64)>| {
+        calls.sort_by_key(|(time, _)| *time);
+        calls.into_iter().map(|(_, window)| window).collect()
+    };
+    timed
+        .into_iter()
+        .map(|(session, calls)| (session, course(calls)))
+        .collect()
+}
+
 /// What decides where a call goes and what it costs, in numbers of its session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Group {
@@ -380,7 +399,8 @@ fn project_of(session: &SessionReport, call: &Call) -> String {
     }
 }
 
-fn day_of(time: Time, zone: &TimeZone) -> String {
+/// The day of a time.
+pub fn day_of(time: Time, zone: &TimeZone) -> String {
     match Timestamp::from_millisecond(time) {
         Ok(timestamp) if time != NO_TIME => timestamp.to_zoned(zone.clone()).date().to_string(),
         _ => "(undated)".into(),
@@ -442,6 +462,35 @@ macro_rules! column {
             get: $get,
         }
     };
+}
+
+/// Columns for a screen. A row a session has the beginning of its id and the course of its window; cache writes of both
+/// kinds are in one column.
+pub fn on_screen(by: By, apart: bool) -> Vec<Column<Row>> {
+    let all = columns(by, apart);
+    if by != By::Session {
+        return all;
+    }
+    let changed = |column: Column<Row>| match column.name {
+        "session" => Column {
+            get: |row: &Row| row.key.chars().take(8).collect::<String>().into(),
+            ..column
+        },
+        "cache_write_5m_tokens" => Column {
+            title: "Written",
+            get: |row: &Row| (row.sums.write_5m + row.sums.write_1h).into(),
+            ..column
+        },
+        "cache_write_1h_tokens" => Column {
+            in_table: InTable::Never,
+            ..column
+        },
+        _ => column,
+    };
+    let course = column!("window", "Window", Drawing, Always, "Its course.", |row: &Row| {
+        crate::output::sparkline(&row.course, 10).into()
+    });
+    all.into_iter().map(changed).chain([course]).collect()
 }
 
 fn short_models(row: &Row) -> Value {

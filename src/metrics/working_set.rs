@@ -1,6 +1,6 @@
 //! Hits and misses added up: what a policy loses.
 
-use crate::sim::uses::Use;
+use crate::sim::uses::{USE_TOOLS, Use};
 use crate::sim::working_set::{AT_RISK, FetchKind, Outcome};
 
 /// Uses and reads of a session, or of many.
@@ -10,6 +10,10 @@ pub struct UseCounts {
     pub outcomes: [u64; 5],
     /// Of these, the ones far away from what they need.
     pub at_risk: [u64; 5],
+    /// All of them by tool.
+    pub tools: [[u64; 5]; USE_TOOLS.len()],
+    /// Files that were named, by outcome.
+    pub references: [u64; 5],
     /// Reads by kind.
     pub fetches: [u64; 5],
     /// Their tokens.
@@ -23,6 +27,12 @@ impl UseCounts {
     pub fn add(&mut self, one: &Use, outcome: Outcome) {
         self.outcomes[outcome as usize] += 1;
         self.at_risk[outcome as usize] += u64::from(one.distance >= AT_RISK);
+        self.tools[usize::from(one.tool)][outcome as usize] += 1;
+    }
+
+    /// Counts a file that was named.
+    pub fn add_reference(&mut self, outcome: Outcome) {
+        self.references[outcome as usize] += 1;
     }
 
     /// Counts a read.
@@ -38,8 +48,10 @@ impl UseCounts {
             (&mut self.at_risk, other.at_risk),
             (&mut self.fetches, other.fetches),
             (&mut self.fetch_tokens, other.fetch_tokens),
+            (&mut self.references, other.references),
         ];
-        for (sums, parts) in pairs {
+        let tools = std::iter::zip(&mut self.tools, other.tools);
+        for (sums, parts) in pairs.into_iter().chain(tools) {
             for (sum, part) in std::iter::zip(sums, parts) {
                 *sum += part;
             }
@@ -62,6 +74,19 @@ impl UseCounts {
         misses(&self.outcomes) + self.outcomes[Outcome::Restored as usize]
     }
 
+    /// References that missed, files that came back not credited and credited.
+    pub fn reference_misses(&self) -> (u64, u64) {
+        missed(&self.references)
+    }
+
+    /// Tools with uses: name, uses, and misses, files that came back not credited and credited.
+    pub fn by_tool(&self) -> impl Iterator<Item = (&'static str, u64, (u64, u64))> {
+        let tools = std::iter::zip(USE_TOOLS, &self.tools);
+        tools
+            .map(|(tool, outcomes)| (tool, outcomes.iter().sum(), missed(outcomes)))
+            .filter(|(_, uses, _)| *uses > 0)
+    }
+
     /// Share of hits, files that came back not credited and credited.
     pub fn hit_ratio(&self) -> Option<(f64, f64)> {
         ratio(&self.outcomes)
@@ -81,6 +106,11 @@ impl UseCounts {
     pub fn at_risk_uses(&self) -> u64 {
         self.at_risk.iter().sum()
     }
+}
+
+fn missed(outcomes: &[u64; 5]) -> (u64, u64) {
+    let credited = misses(outcomes);
+    (credited + outcomes[Outcome::Restored as usize], credited)
 }
 
 fn misses(outcomes: &[u64; 5]) -> u64 {

@@ -6,6 +6,10 @@ use jiff::Timestamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Text,
+    /// Words that judge: coloured on a terminal that wants colours, see [`crate::output::Tone`].
+    Verdict,
+    /// A sparkline or a bar: text that cannot be shortened.
+    Drawing,
     Count,
     Tokens,
     /// Millionths of a US dollar: money stays an integer until a person reads it.
@@ -24,7 +28,7 @@ impl Unit {
     /// The unit in words, for the documentation.
     pub fn label(self) -> &'static str {
         match self {
-            Unit::Text => "text",
+            Unit::Text | Unit::Verdict | Unit::Drawing => "text",
             Unit::Count => "count",
             Unit::Tokens => "tokens",
             Unit::MicroUsd => "millionths of a US dollar",
@@ -38,7 +42,7 @@ impl Unit {
 
     pub(super) fn kind(self) -> Kind {
         match self {
-            Unit::Text => Kind::Text,
+            Unit::Text | Unit::Verdict | Unit::Drawing => Kind::Text,
             Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Millis | Unit::Time => Kind::Int,
             Unit::Share | Unit::Ratio => Kind::Float,
             Unit::Flag => Kind::Flag,
@@ -142,6 +146,14 @@ pub struct Column<R> {
     pub in_table: InTable,
     pub get: fn(&R) -> Value,
 }
+
+impl<R> Clone for Column<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Column<R> {}
 
 /// Declares a column on one line.
 pub const fn column<R>(

@@ -12,17 +12,22 @@
 pub mod atomic;
 pub mod columns;
 mod csv;
+pub mod findings;
 mod human;
 mod json;
 mod parquet;
+mod spark;
 pub mod stream;
 mod table;
+mod tone;
 
 use std::io::{self, BufWriter, Write};
 
 pub use columns::{Column, InTable, Unit, Value, column, docs, time_text};
 pub use human::cell as for_people;
-pub use table::Look;
+pub use spark::{bar, sparkline};
+pub use table::{Look, folded};
+pub use tone::Tone;
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

@@ -9,16 +9,27 @@ use std::io::{self, Write};
 use comfy_table::{Attribute, Cell, CellAlignment, Table};
 
 use crate::output::columns::{Column, InTable, Unit};
-use crate::output::{Sheet, human};
+use crate::output::{Sheet, Tone, human};
 
 /// How the table is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     /// Terminal columns that no line exceeds.
     pub width: usize,
-    /// Bold header and dim rules. Whether the terminal and `NO_COLOR` want that is for the caller to find out;
-    /// nothing is coloured unless asked for here.
+    /// Bold header, dim rules, verdicts in the colour of what they say. Whether the terminal and `NO_COLOR` want that is
+    /// for the caller to find out; nothing is coloured unless asked for here.
     pub colour: bool,
+}
+
+impl Look {
+    /// Text in the colour of what it means, or as it is.
+    pub fn paint(self, tone: Tone, text: &str) -> String {
+        if self.colour {
+            format!("{}{text}\u{1b}[0m", tone.code())
+        } else {
+            text.to_owned()
+        }
+    }
 }
 
 impl Default for Look {
@@ -121,7 +132,7 @@ impl Lane {
     /// Numbers end where their digits compare; everything else begins where the eye does.
     fn alignment(&self) -> CellAlignment {
         match self.unit {
-            Unit::Text | Unit::Time | Unit::Flag => CellAlignment::Left,
+            Unit::Text | Unit::Verdict | Unit::Drawing | Unit::Time | Unit::Flag => CellAlignment::Left,
             Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Share | Unit::Ratio | Unit::Millis => {
                 CellAlignment::Right
             }
@@ -171,9 +182,14 @@ fn draw(shown: &[(&Lane, usize)], rows: usize, colour: bool) -> String {
 
     let styled = |cell: Cell, attribute| if colour { cell.add_attribute(attribute) } else { cell };
     let line = |place: usize| {
-        shown
-            .iter()
-            .map(move |(lane, width)| Cell::new(shortened(&lane.cells[place], *width)))
+        shown.iter().map(move |(lane, width)| {
+            let text = &lane.cells[place];
+            let cell = Cell::new(shortened(text, *width));
+            match Tone::of(text).filter(|_| colour && place > 0 && lane.unit == Unit::Verdict) {
+                Some(tone) => cell.fg(tone.colour()),
+                None => cell,
+            }
+        })
     };
     let rule = || {
         shown
@@ -255,6 +271,53 @@ fn width(text: &str) -> usize {
         .column_max_content_widths()
         .first()
         .map_or(0, |width| usize::from(*width) - 1)
+}
+
+/// Text whose lines are no wider than `room`: longer ones are broken between words, and go on a little further in. A word
+/// that is wider than that (a path) stays whole. Colours take no room.
+pub fn folded(text: &str, room: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        if line.len() <= room || seen_width(line) <= room {
+            out.push_str(line);
+        } else {
+            fold(line, room, &mut out);
+        }
+        out.push_str(end);
+    }
+    out
+}
+
+fn fold(line: &str, room: usize, out: &mut String) {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    out.push_str(&line[..indent]);
+    let mut used = indent;
+    for (number, word) in line[indent..].split(' ').enumerate() {
+        let size = seen_width(word);
+        if number > 0 && used + 1 + size > room {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent + 2));
+            used = indent + 2;
+        } else if number > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += size;
+    }
+}
+
+/// Terminal columns of a text that may be coloured.
+fn seen_width(text: &str) -> usize {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, code)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        rest = code.split_once('m').map_or("", |(_, after)| after);
+    }
+    plain.push_str(rest);
+    width(&plain)
 }
 
 #[cfg(test)]
@@ -368,6 +431,19 @@ Not shown at this width: Started
         .unwrap();
         assert!(String::from_utf8(out).unwrap().contains("\u{1b}["));
         assert!(!table(&sample::sheet(&rows), 80).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        assert_eq!(folded("short\n", 10), "short\n");
+        assert_eq!(folded("one two three four", 10), "one two\n  three\n  four");
+        assert_eq!(folded("  one two three\nx\n", 11), "  one two\n    three\nx\n");
+        assert_eq!(
+            folded("a /very/long/path/indeed b", 10),
+            "a\n  /very/long/path/indeed\n  b"
+        );
+        assert_eq!(folded("会话 会话 会话", 10), "会话 会话\n  会话");
+        assert_eq!(folded("\u{1b}[31mone two\u{1b}[0m", 7), "\u{1b}[31mone two\u{1b}[0m");
     }
 
     #[test]

@@ -175,7 +175,7 @@ pub enum PolicyError {
     #[error("not TOML: {0}")]
     Syntax(#[from] toml::de::Error),
     /// A key that is not declared.
-    #[error("unknown policy value `{key}`{}", .nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default())]
+    #[error("unknown policy value `{key}`{}", .nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_else(|| "\n  hint: `backcast config show` lists them all".to_owned()))]
     UnknownKey {
         /// The key.
         key: String,
@@ -199,7 +199,7 @@ pub enum PolicyError {
         nearest: Option<&'static str>,
     },
     /// `--set` without a value.
-    #[error("`{0}` is not of the form key=value")]
+    #[error("`{0}` is not of the form key=value, such as window.percent=70")]
     NotAnAssignment(String),
 }
 
@@ -356,8 +356,11 @@ mod tests {
             message("summary_token=1"),
             "unknown policy value `summary_token`; did you mean `compact.summary_tokens`?"
         );
-        assert_eq!(message("zzz=1"), "unknown policy value `zzz`");
-        assert_eq!(message("zzz"), "`zzz` is not of the form key=value");
+        assert!(message("zzz=1").starts_with("unknown policy value `zzz`\n  hint:"));
+        assert_eq!(
+            message("zzz"),
+            "`zzz` is not of the form key=value, such as window.percent=70"
+        );
     }
 
     #[test]

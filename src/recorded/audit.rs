@@ -82,6 +82,7 @@ impl InForce<'_> {
             summary: None,
             mode: Mode::Follow,
             uses: None,
+            texts: None,
             key: 0,
         };
         let mut contexts = Vec::new();

@@ -214,6 +214,7 @@ pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], 
         summary: None,
         mode: Mode::Follow,
         uses: None,
+        texts: None,
         key: 0,
     };
     let mut costs = Costs::default();

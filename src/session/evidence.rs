@@ -17,6 +17,8 @@ pub enum Role {
     Replaced = 1,
     /// An edit or a write puts it there.
     Written = 2,
+    /// Somebody's own words or a command, looked through for files that it names.
+    Named = 3,
 }
 
 /// Lines of one text.
@@ -26,7 +28,7 @@ pub struct LineSet {
     pub block: u32,
     /// What the text means.
     pub role: Role,
-    /// Hashes of its lines, in order, neighbours that are alike once.
+    /// Hashes of its lines, in order, neighbours that are alike once; of [`Role::Named`], of the paths in it.
     pub lines: Vec<u32>,
 }
 
@@ -64,6 +66,37 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Hash of the name of a file, or of the end of its path.
+pub fn name_hash(name: &str) -> u32 {
+    xxhash_rust::xxh3::xxh3_64(name.as_bytes()) as u32
+}
+
+/// What in a text looks like the name of a file or the end of its path.
+pub fn names(text: &str) -> impl Iterator<Item = &str> {
+    let is_between = |letter: char| letter.is_whitespace() || "\"'`()[]{}<>|,;=*&\u{201c}\u{201d}".contains(letter);
+    text.split(is_between).filter_map(name)
+}
+
+/// Longer words are no names.
+const LONGEST_NAME: usize = 300;
+
+fn name(word: &str) -> Option<&str> {
+    if word.len() > LONGEST_NAME || !word.contains(['.', '/']) || word.contains("://") {
+        return None;
+    }
+    let word = word.trim_start_matches('@').trim_end_matches(['.', ':', '!', '?']);
+    // A place in the file: `:12`, `:12:5`, `#L12`.
+    let word = word.split_once("#L").map_or(word, |(path, _)| path);
+    let word = word.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == ':');
+    let word = word.strip_prefix("./").unwrap_or(word);
+    let (_, last) = word.rsplit_once('/').unwrap_or(("", word));
+    let (stem, ending) = last.rsplit_once('.')?;
+    let is_ending = (1..=8).contains(&ending.len())
+        && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && ending.bytes().any(|byte| byte.is_ascii_alphabetic());
+    (is_ending && (!stem.is_empty() || word.len() > last.len())).then_some(word)
+}
+
 /// Gathers the lines of texts.
 #[derive(Debug, Default)]
 pub struct Evidence {
@@ -74,7 +107,10 @@ pub struct Evidence {
 impl Evidence {
     /// Takes one text of a block. Several texts of one role in one block are one set.
     pub fn add(&mut self, block: u32, role: Role, text: &str) {
-        let mut lines = text.lines().filter_map(line_hash).collect::<Vec<_>>();
+        let mut lines = match role {
+            Role::Named => names(text).map(name_hash).collect::<Vec<_>>(),
+            Role::Shown | Role::Replaced | Role::Written => text.lines().filter_map(line_hash).collect(),
+        };
         lines.dedup();
         if lines.is_empty() {
             return;
@@ -132,7 +168,7 @@ impl Evidence {
                 0 => Role::Shown,
                 1 => Role::Replaced,
                 2 => Role::Written,
-                _ => return Err(Damaged),
+                _ => Role::Named,
             };
             let length = usize::try_from(input.number()?)
                 .ok()
@@ -151,7 +187,7 @@ impl Evidence {
     }
 }
 
-const MAGIC: &[u8; 8] = b"bclines\x01";
+const MAGIC: &[u8; 8] = b"bclines\x02";
 
 #[cfg(test)]
 mod tests {
@@ -175,15 +211,35 @@ mod tests {
     }
 
     #[test]
+    fn names_of_files_are_told_from_other_words() {
+        let text = "Look at src/lib.rs:12, `./app/main.ts` and (README.md). See https://a.example/b.html, e.g. v1.2 or 3.5; \
+                    @docs/plan.md#L4-L9 and /srv/app/.env.local? No: and/or, a.b.";
+        let found = names(text).collect::<Vec<_>>();
+        assert_eq!(
+            found,
+            [
+                "src/lib.rs",
+                "app/main.ts",
+                "README.md",
+                "e.g",
+                "docs/plan.md",
+                "/srv/app/.env.local",
+                "a.b"
+            ]
+        );
+    }
+
+    #[test]
     fn packed_and_unpacked() {
         let mut evidence = Evidence::default();
         evidence.add(0, Role::Shown, "first line\nfirst line\nsecond line\n{\n");
         evidence.add(3, Role::Replaced, "first line");
         evidence.add(3, Role::Written, "another line");
         evidence.add(3, Role::Written, "and one more");
+        evidence.add(4, Role::Named, "see a/b.rs");
         assert_eq!(
             evidence.sets.iter().map(|set| set.lines.len()).collect::<Vec<_>>(),
-            [2, 1, 2]
+            [2, 1, 2, 1]
         );
         let packed = evidence.pack();
         assert_eq!(Evidence::unpack(&packed).unwrap().sets, evidence.sets);

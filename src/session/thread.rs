@@ -141,6 +141,11 @@ impl<'a> Session<'a> {
         self.parts[part as usize].log.string(name)
     }
 
+    /// Where one of the session's logs lies.
+    pub fn path(&self, part: u32) -> &'a str {
+        &self.parts[part as usize].path
+    }
+
     /// The log of a node with its path.
     pub fn part(&self, node: Node) -> &'a Part {
         &self.parts[self.place(node).0]

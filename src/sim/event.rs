@@ -112,6 +112,12 @@ pub struct Boundary {
     pub summary: u64,
     /// Tokens that were restored.
     pub restored: u64,
+    /// Files that came back, by number of their path, with their tokens.
+    pub restored_files: Vec<(u32, u64)>,
+    /// What left the window, by category.
+    pub dropped: [u64; PARTS],
+    /// What stayed of it, by category.
+    pub stayed: [u64; PARTS],
     /// Records that were summarised.
     pub records: u32,
     /// Of these, prompts of people.
@@ -360,6 +366,13 @@ pub enum Event<'a> {
     Used {
         /// The use.
         one: &'a Use,
+        /// How it came out.
+        outcome: Outcome,
+    },
+    /// A known file was named: whether any of it is in the window.
+    Referred {
+        /// The file.
+        path: u32,
         /// How it came out.
         outcome: Outcome,
     },

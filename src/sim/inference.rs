@@ -84,54 +84,27 @@ pub fn infer_under(
     clients: &[&Policy],
     prices: &[Option<&Price>],
 ) -> Vec<Inferred> {
-    let evidence = Evidence::gather(trace);
-    let mut windows = Vec::<Inferred>::with_capacity(trace.calls.len());
-    let mut before = None;
-    for (at, call) in trace.calls.iter().enumerate() {
-        // Without boundaries the whole session has one answer for each version and model.
-        let now = (call.version, call.model);
-        let is_same = before == Some(now) && evidence.reached.is_empty();
-        let same = windows.last().filter(|_| is_same).copied();
-        windows.push(same.unwrap_or_else(|| {
-            let policy = policies[usize::from(call.version)];
-            let version = trace.versions[usize::from(call.version)];
-            let largest = prices[usize::from(call.model)].and_then(|price| price.max_input);
-            match policy.window_tokens {
-                WindowSize::Tokens(tokens) => Inferred {
-                    tokens,
-                    grounds: Grounds::Given,
-                },
-                WindowSize::Auto => {
-                    let client = clients[usize::from(call.version)];
-                    evidence.window(at, policy, client, version, largest)
-                }
-            }
-        }));
-        before = Some(now);
-    }
-    windows
+    Evidence::gather(trace).windows(trace, policies, clients, prices)
 }
 
-/// What a session shows of its window.
-struct Evidence {
+/// What a session shows of its window, whatever the policy.
+pub struct Evidence {
     /// Largest context of its own calls.
     largest: u64,
     /// Largest prompt of its own calls.
     sent: u64,
     /// Sizes at which automatic compactions were recorded, and the calls before which they stand.
     reached: Vec<(usize, u64)>,
-    /// Own calls with their contexts.
+    /// Own calls with their contexts; empty if no compaction was recorded.
     contexts: Vec<(usize, u64)>,
 }
 
 impl Evidence {
-    fn gather(trace: &Trace) -> Evidence {
+    /// Gathers it.
+    pub fn gather(trace: &Trace) -> Evidence {
         let own = trace.calls.iter().enumerate().filter(|(_, call)| !call.is_copied);
         let context = |call: &Call| call.usage.map(|usage| usage.input_side() + u64::from(call.output));
-        let contexts = own
-            .clone()
-            .filter_map(|(at, call)| Some((at, context(call)?)))
-            .collect::<Vec<_>>();
+        let contexts = own.clone().filter_map(|(at, call)| Some((at, context(call)?)));
         let sent = own
             .filter_map(|(_, call)| call.usage)
             .map(|usage| usage.input_side())
@@ -140,15 +113,54 @@ impl Evidence {
         let reached = trace
             .recorded
             .iter()
-            .filter(|boundary| !boundary.is_micro && boundary.trigger == Trigger::Auto);
+            .filter(|boundary| !boundary.is_micro && boundary.trigger == Trigger::Auto)
+            .filter_map(|boundary| Some((boundary.call as usize, boundary.pre_tokens?)))
+            .collect::<Vec<_>>();
         Evidence {
-            largest: contexts.iter().map(|(_, context)| *context).max().unwrap_or(0),
+            largest: contexts.clone().map(|(_, context)| context).max().unwrap_or(0),
             sent,
-            reached: reached
-                .filter_map(|boundary| Some((boundary.call as usize, boundary.pre_tokens?)))
-                .collect(),
-            contexts,
+            contexts: contexts.filter(|_| !reached.is_empty()).collect(),
+            reached,
         }
+    }
+
+    /// The window of every call; see [`infer_under`].
+    pub fn windows(
+        &self,
+        trace: &Trace,
+        policies: &[&Policy],
+        clients: &[&Policy],
+        prices: &[Option<&Price>],
+    ) -> Vec<Inferred> {
+        let mut windows = Vec::<Inferred>::with_capacity(trace.calls.len());
+        let mut before = None;
+        let mut passed = 0;
+        for (at, call) in trace.calls.iter().enumerate() {
+            // Between two boundaries there is one answer for each version and model.
+            passed += self.reached[passed..]
+                .iter()
+                .take_while(|(call, _)| *call <= at)
+                .count();
+            let now = (call.version, call.model, passed);
+            let same = windows.last().filter(|_| before == Some(now)).copied();
+            windows.push(same.unwrap_or_else(|| {
+                let policy = policies[usize::from(call.version)];
+                let version = trace.versions[usize::from(call.version)];
+                let largest = prices[usize::from(call.model)].and_then(|price| price.max_input);
+                match policy.window_tokens {
+                    WindowSize::Tokens(tokens) => Inferred {
+                        tokens,
+                        grounds: Grounds::Given,
+                    },
+                    WindowSize::Auto => {
+                        let client = clients[usize::from(call.version)];
+                        self.window(at, policy, client, version, largest)
+                    }
+                }
+            }));
+            before = Some(now);
+        }
+        windows
     }
 
     fn window(&self, at: usize, policy: &Policy, client: &Policy, version: Version, largest: Option<u64>) -> Inferred {

@@ -7,7 +7,6 @@ use crate::policy::Policy;
 use crate::policy::value::Trail;
 use crate::session::log::NO_TIME;
 use crate::tokens::ledger::Category;
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Results of one chain that may be cleared, in the order of their calls.
@@ -17,8 +16,8 @@ pub struct Results {
     active: Vec<u32>,
     /// Deleted on the server, which is told so again with every call while its cache lives. The messages are as they were.
     deleted: Vec<u32>,
-    /// Whatever was deleted there once is not deleted again.
-    spent: BTreeSet<u32>,
+    /// By item: whatever was deleted there once is not deleted again.
+    spent: Vec<bool>,
 }
 
 /// What a micro-compaction does.
@@ -37,9 +36,18 @@ pub fn tool_mask(trace: &Trace, tools: &[String]) -> Vec<bool> {
     trace.tools.iter().map(|tool| tools.contains(tool)).collect()
 }
 
+/// Whether a policy has any micro-compaction.
+pub fn may_clear(policy: &Policy) -> bool {
+    let has_kind = policy.gap_on || policy.budget_on || policy.cached_on || policy.api_on;
+    policy.micro && policy.compaction && has_kind
+}
+
 impl Results {
-    /// Takes note of items that were added.
+    /// Takes note of items that were added. Nothing is clearable under policies that never clear.
     pub fn add(&mut self, window: &Window<'_>, trace: &Trace, items: Range<u32>, clearable: &[bool]) {
+        if clearable.is_empty() {
+            return;
+        }
         for at in items {
             let item = &trace.items[at as usize];
             let is_result = item.category == Category::ToolResult && clearable[usize::from(item.tool)];
@@ -64,7 +72,13 @@ impl Results {
     /// Remembers what is deleted on the server.
     pub fn delete(&mut self, items: &[u32]) {
         self.deleted.extend_from_slice(items);
-        self.spent.extend(items);
+        for &item in items {
+            let at = item as usize;
+            if self.spent.len() <= at {
+                self.spent.resize(at + 1, false);
+            }
+            self.spent[at] = true;
+        }
     }
 
     /// Forgets what is deleted there, and returns it.
@@ -79,8 +93,11 @@ impl Results {
 
     /// After a long pause: all but the newest.
     pub fn after_gap(&self, policy: &Policy, previous: &Call, call: &Call) -> Option<Clearing> {
+        if !policy.gap_on {
+            return None;
+        }
         let idle = idle_minutes(previous, call)?;
-        if !policy.gap_on || idle <= policy.gap_minutes as f64 {
+        if idle <= policy.gap_minutes as f64 {
             return None;
         }
         oldest(&self.active, policy.gap_keep)
@@ -91,23 +108,26 @@ impl Results {
         if !policy.cached_on || (self.active.len() as u64) < policy.cached_trigger {
             return None;
         }
-        let fresh = self.active.iter().copied().filter(|item| !self.spent.contains(item));
-        let fresh = fresh.collect::<Vec<_>>();
-        if (fresh.len() as u64) < policy.cached_trigger {
+        let is_fresh = |item: &u32| !self.spent.get(*item as usize).is_some_and(|spent| *spent);
+        let fresh = self.active.iter().copied().filter(is_fresh);
+        if (fresh.clone().count() as u64) < policy.cached_trigger {
             return None;
         }
-        oldest(&fresh, policy.cached_keep)
+        oldest(&fresh.collect::<Vec<_>>(), policy.cached_keep)
     }
 
     /// Down to a budget, oldest first.
     pub fn over_budget(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
+        if !policy.budget_on {
+            return None;
+        }
         let clearing = self.down_to(
             policy.budget_target,
             policy.budget_protect,
             |item| estimate(policy, item),
             trace,
         );
-        (policy.budget_on && clearing.saved >= policy.budget_at_least && !clearing.items.is_empty()).then_some(clearing)
+        (clearing.saved >= policy.budget_at_least && !clearing.items.is_empty()).then_some(clearing)
     }
 
     /// The API's own edits, at a number of input tokens.
@@ -151,13 +171,18 @@ pub fn is_in_trail(policy: &Policy, item: &Item) -> bool {
     }
 }
 
+/// The client's estimate of what came after the last response.
+pub fn estimate_trail(policy: &Policy, items: &[Item]) -> u64 {
+    let counted = items.iter().filter(|item| is_in_trail(policy, item));
+    counted.map(|item| estimate(policy, item)).sum()
+}
+
 /// The client's estimate of an item.
 pub fn estimate(policy: &Policy, item: &Item) -> u64 {
-    let quarter = 4.0 / policy.units_per_token;
-    let text = if quarter == 1.0 {
+    let text = if policy.units_per_token == 4.0 {
         u64::from(item.quarters)
     } else {
-        (f64::from(item.quarters) * quarter).round() as u64
+        (f64::from(item.quarters) * (4.0 / policy.units_per_token)).round() as u64
     };
     text + policy.image * u64::from(item.images)
 }
@@ -195,8 +220,11 @@ fn idle_minutes(previous: &Call, call: &Call) -> Option<f64> {
 
 /// Thinking of earlier turns that the API drops after an idle hour: everything before the last turn.
 pub fn old_thinking(policy: &Policy, trace: &Trace, window: &Window<'_>, previous: &Call, call: &Call) -> Vec<u32> {
+    if !policy.api_on || !policy.api_thinking {
+        return Vec::new();
+    }
     let is_idle = idle_minutes(previous, call).is_some_and(|idle| idle > policy.api_thinking_minutes as f64);
-    if !policy.api_on || !policy.api_thinking || !is_idle {
+    if !is_idle {
         return Vec::new();
     }
     let last_turn = trace.calls.iter().position(|other| other.turn == previous.turn);

@@ -39,14 +39,14 @@ use crate::policy::value::{OutputCount, SummarySize, Trail, Variant};
 use crate::session::log::{NO_TIME, Time};
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::model_version;
-use event::{Boundary, CacheMiss, Called, Cause, Count, Event, Failure, Kind, Level, MicroKind, Purpose, Sink};
+use event::{Boundary, CacheMiss, Called, Cause, Count, Event, Failure, Kind, Level, MicroKind, PARTS, Purpose, Sink};
 use inference::{Grounds, Inferred};
 use limits::Limits;
 use micro::{Clearing, Results};
 use notes::Notes;
 use prompt_cache::PromptCache;
 use std::ops::Range;
-use trace::{Recorded, Trace, Trigger, flag};
+use trace::{Call, Recorded, Trace, Trigger, flag};
 use uses::Uses;
 use window::{State, Window};
 use working_set::WorkingSet;
@@ -74,8 +74,22 @@ pub struct Setting<'a> {
     pub mode: Mode,
     /// What was used again, if hits and misses are wanted.
     pub uses: Option<&'a Uses>,
+    /// Texts that stand in for history, where real ones are wanted instead of sizes.
+    pub texts: Option<&'a dyn Texts>,
     /// Names the chain, so that injected failures differ between chains and not between runs.
     pub key: u64,
+}
+
+/// Writes the texts that a replay puts into its boundaries. Sizes are in tokens of the window.
+pub trait Texts {
+    /// Brings the notes up to date, so that they cover everything before an item. Their size.
+    fn update_notes(&self, end: u32) -> u64;
+
+    /// History gives way to the notes that cover everything before an item.
+    fn use_notes(&self, covered: u32);
+
+    /// Writes a summary of some items. Its size; `None` if there is nothing to say.
+    fn summarise(&self, items: Range<u32>, cause: Cause) -> Option<u64>;
 }
 
 /// Policies and prices of a trace, by number of version and model.
@@ -118,8 +132,11 @@ struct Replay<'r, S> {
     setting: &'r Setting<'r>,
     sink: &'r mut S,
     tariffs: Vec<Option<Tariff>>,
-    /// Levels of the window, by call.
-    levels: Vec<Limits>,
+    /// What is in force at the call that is being made.
+    policy: &'r Policy,
+    limits: Limits,
+    /// Version, model and window that they are of.
+    in_force: (u16, u16, u64),
     /// By model: whether it shows in the recorded remainder that thinking was switched.
     shows_switch: Vec<bool>,
     working_set: WorkingSet,
@@ -146,13 +163,16 @@ struct Replay<'r, S> {
 }
 
 impl<'r, S: Sink> Replay<'r, S> {
-    fn new(trace: &'r Trace, setting: &'r Setting<'r>, sink: &'r mut S, policy: &Policy) -> Self {
+    fn new(trace: &'r Trace, setting: &'r Setting<'r>, sink: &'r mut S, policy: &'r Policy) -> Self {
+        let may_clear = setting.policies.iter().any(|policy| micro::may_clear(policy));
         Replay {
             trace,
             setting,
             sink,
             tariffs: tariffs(&setting.prices),
-            levels: levels(trace, setting),
+            policy,
+            limits: Limits::new(policy, 0, None),
+            in_force: (u16::MAX, u16::MAX, 0),
             shows_switch: trace
                 .models
                 .iter()
@@ -161,7 +181,10 @@ impl<'r, S: Sink> Replay<'r, S> {
             working_set: WorkingSet::default(),
             window: Window::new(trace, policy.placeholder),
             results: Results::default(),
-            clearable: micro::tool_mask(trace, &policy.micro_tools),
+            clearable: match may_clear {
+                true => micro::tool_mask(trace, &policy.micro_tools),
+                false => Vec::new(),
+            },
             cache: PromptCache::default(),
             notes: Notes::default(),
             anchor: None,
@@ -181,6 +204,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     fn round(&mut self, at: usize) {
         let trace = self.trace;
         let call = &trace.calls[at];
+        self.enter(at, call);
         if call.is_after_hole {
             self.anchor = None;
         }
@@ -214,18 +238,21 @@ impl<'r, S: Sink> Replay<'r, S> {
         self.cache.break_prefix(CacheMiss::Resume);
     }
 
-    fn policy(&self, at: usize) -> &'r Policy {
-        let calls = &self.trace.calls;
-        let call = &calls[at.min(calls.len() - 1)];
-        self.setting.policies[usize::from(call.version)]
+    /// Takes note of what is in force at a call. Neighbours mostly have the same.
+    fn enter(&mut self, at: usize, call: &Call) {
+        let window = self.setting.windows[at].tokens;
+        let now = (call.version, call.model, window);
+        if now == self.in_force {
+            return;
+        }
+        let output_limit = self.setting.prices[usize::from(call.model)].and_then(|price| price.max_output);
+        self.policy = self.setting.policies[usize::from(call.version)];
+        self.limits = Limits::new(self.policy, window, output_limit);
+        self.in_force = now;
     }
 
     fn tariff(&self, at: usize) -> Option<&Tariff> {
         self.tariffs[usize::from(self.trace.calls[at].model)].as_ref()
-    }
-
-    fn limits(&self, at: usize) -> Limits {
-        self.levels[at.min(self.trace.calls.len() - 1)]
     }
 
     fn emit(&mut self, at: usize, event: &Event<'_>) {
@@ -256,22 +283,15 @@ impl<'r, S: Sink> Replay<'r, S> {
         let orphans = self.window.add(items.clone(), self.in_step);
         self.results
             .add(&self.window, self.trace, items.clone(), &self.clearable);
-        self.trail += self.estimate(self.policy(at), items);
+        self.trail += micro::estimate_trail(self.policy, self.trace.items(&items));
         if orphans > 0 {
             self.emit(at, &Event::Orphans(orphans));
         }
     }
 
-    /// The client's estimate of input items.
-    fn estimate(&self, policy: &Policy, items: Range<u32>) -> u64 {
-        let items = self.trace.items(&items).iter();
-        let counted = items.filter(|item| micro::is_in_trail(policy, item));
-        counted.map(|item| micro::estimate(policy, item)).sum()
-    }
-
     /// The context as the client counts it; `None` if no usage tells.
-    fn count(&self, at: usize) -> Option<Count> {
-        let policy = self.policy(at);
+    fn count(&self) -> Option<Count> {
+        let policy = self.policy;
         let anchor = self.anchor?;
         let before = &self.trace.calls[anchor.call];
         let output = u64::from(match policy.output {
@@ -297,28 +317,28 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     /// The context as the client counts it.
-    fn context(&self, at: usize) -> Option<u64> {
-        self.count(at).map(|count| count.context)
+    fn context(&self) -> Option<u64> {
+        self.count().map(|count| count.context)
     }
 
     /// A recorded boundary. Following, it happens; else the policy decides what happens here.
     fn meet(&mut self, at: usize, number: usize, boundary: &Recorded) {
-        let context = self.context(at);
+        let context = self.context();
         let event = Event::Reached {
             recorded: number,
-            count: self.count(at),
-            threshold: self.limits(at).threshold,
-            is_due: self.is_due(at),
+            count: self.count(),
+            threshold: self.limits.threshold,
+            is_due: self.is_due(),
         };
         self.emit(at, &event);
-        let policy = self.policy(at);
+        let policy = self.policy;
         let adopt = match (self.setting.mode, boundary.trigger) {
             _ if boundary.is_copied => true,
             (Mode::Follow, _) => true,
             (Mode::Free, Trigger::Manual) => policy.manual && policy.compaction,
             (Mode::Free, Trigger::Auto | Trigger::Unknown) => {
                 let _ = self.clear_results(at);
-                (self.is_due(at) || self.was_due(at, boundary)) && !self.is_broken(at)
+                (self.is_due() || self.was_due(boundary)) && !self.is_broken()
             }
         };
         if !adopt {
@@ -331,7 +351,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         };
         let takes_record = self.setting.mode == Mode::Follow
             || boundary.is_copied
-            || (policy.summary == SummarySize::Recorded && policy.variant == Variant::Whole && !policy.notes_compact);
+            || (self.setting.texts.is_none()
+                && policy.summary == SummarySize::Recorded
+                && policy.variant == Variant::Whole
+                && !policy.notes_compact);
         if takes_record {
             self.take_record(at, boundary, cause, context);
         } else {
@@ -348,8 +371,9 @@ impl<'r, S: Sink> Replay<'r, S> {
         let end = self.window.end();
         let records = self.count_records(self.window.floor()..end);
         let prompts = self.count_prompts(self.window.floor()..end);
-        let policy = self.policy(at);
+        let policy = self.policy;
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &(end..end));
+        let dropped = self.window.parts();
         self.window.reset(end..end);
         self.in_step = true;
         let next = self.trace.calls.get(recorded.call as usize).and_then(|call| call.usage);
@@ -358,11 +382,14 @@ impl<'r, S: Sink> Replay<'r, S> {
             cause,
             kind: if recorded.kept > 0 { Kind::Partial } else { Kind::Full },
             context: context.unwrap_or(before),
-            threshold: self.limits(at).threshold,
+            threshold: self.limits.threshold,
             before,
             after,
             summary: u64::from(recorded.summary),
             restored: after.saturating_sub(base as u64 + u64::from(recorded.summary)),
+            restored_files: Vec::new(),
+            dropped,
+            stayed: [0; PARTS],
             records,
             prompts,
             last_item: end.checked_sub(1),
@@ -424,13 +451,14 @@ impl<'r, S: Sink> Replay<'r, S> {
             Some(tokens) => self.cache.keep_prefix(tokens),
             None => self.cache.break_prefix(CacheMiss::Compaction),
         }
+        boundary.restored_files.clone_from(&self.restored_files);
         self.emit(at, &Event::Boundary(&boundary));
     }
 
     /// Micro-compaction of every kind that the policy has. Returns whether anything was cleared.
     fn clear_results(&mut self, at: usize) -> bool {
-        let policy = self.policy(at);
-        if !policy.micro || !policy.compaction {
+        let policy = self.policy;
+        if !micro::may_clear(policy) {
             return self.follow_micro(at);
         }
         let trace = self.trace;
@@ -442,7 +470,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         }
         let before = &trace.calls[anchor.call];
         let usage = anchor.input + u64::from(before.output_recorded);
-        let limits = self.limits(at);
+        let limits = self.limits;
         let attempts = [
             (MicroKind::Gap, self.results.after_gap(policy, before, call)),
             (
@@ -496,7 +524,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         if items.is_empty() {
             return false;
         }
-        let policy = self.policy(at);
+        let policy = self.policy;
         let before = self.window.total();
         let has_record = || self.trace.recorded_at(at).iter().any(|boundary| boundary.is_micro);
         let is_told_only = self.setting.mode == Mode::Follow && has_record();
@@ -563,37 +591,39 @@ impl<'r, S: Sink> Replay<'r, S> {
             self.cache.break_prefix(CacheMiss::Cleared);
             has_cleared = true;
         }
-        self.results.prune(&self.window);
+        if has_cleared {
+            self.results.prune(&self.window);
+        }
         has_cleared
     }
 
-    fn is_due(&self, at: usize) -> bool {
-        let policy = self.policy(at);
-        let weighed = self.count(at).map(|count| count.weighed);
-        policy.auto && policy.compaction && weighed.is_some_and(|weighed| weighed >= self.limits(at).threshold)
+    fn is_due(&self) -> bool {
+        let policy = self.policy;
+        let weighed = self.count().map(|count| count.weighed);
+        policy.auto && policy.compaction && weighed.is_some_and(|weighed| weighed >= self.limits.threshold)
     }
 
     /// Whether the client's own count, where the window is still the recorded one, reaches the threshold. It knows of
     /// messages that were never written.
-    fn was_due(&self, at: usize, boundary: &Recorded) -> bool {
-        let policy = self.policy(at);
-        let is_reached = |tokens: u64| tokens >= self.limits(at).threshold;
+    fn was_due(&self, boundary: &Recorded) -> bool {
+        let policy = self.policy;
+        let is_reached = |tokens: u64| tokens >= self.limits.threshold;
         self.in_step && policy.auto && policy.compaction && boundary.pre_tokens.is_some_and(is_reached)
     }
 
-    fn is_broken(&self, at: usize) -> bool {
-        self.failures >= self.policy(at).breaker
+    fn is_broken(&self) -> bool {
+        self.failures >= self.policy.breaker
     }
 
     /// The automatic check before a call.
     fn check(&mut self, at: usize) {
-        if !self.is_due(at) {
+        if !self.is_due() {
             return;
         }
-        let context = self.context(at).unwrap_or_default();
-        let threshold = self.limits(at).threshold;
+        let context = self.context().unwrap_or_default();
+        let threshold = self.limits.threshold;
         self.emit(at, &Event::Due { context, threshold });
-        if self.setting.mode == Mode::Free && !self.is_broken(at) {
+        if self.setting.mode == Mode::Free && !self.is_broken() {
             self.in_step = false;
             self.compact(at, Cause::Auto);
         }
@@ -601,7 +631,7 @@ impl<'r, S: Sink> Replay<'r, S> {
 
     /// The chain of compactions: by the notes, else by a model call. Returns whether history was replaced.
     fn compact(&mut self, at: usize, cause: Cause) -> bool {
-        let policy = self.policy(at);
+        let policy = self.policy;
         if policy.notes_compact && self.compact_by_notes(at, cause) {
             return true;
         }
@@ -628,7 +658,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     fn compact_by_notes(&mut self, at: usize, cause: Cause) -> bool {
-        let policy = self.policy(at);
+        let policy = self.policy;
         let now = self.now(at);
         let Some((tokens, covered)) = self.notes.at_compaction(policy, now) else {
             return false;
@@ -641,8 +671,11 @@ impl<'r, S: Sink> Replay<'r, S> {
         let kept = start..self.window.end();
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
         let after = self.size_after(policy, tokens, &restored, &kept);
-        if after >= self.limits(at).threshold || after >= self.window.total() {
+        if after >= self.limits.threshold || after >= self.window.total() {
             return false;
+        }
+        if let Some(texts) = self.setting.texts {
+            texts.use_notes(covered);
         }
         self.replace(at, cause, Kind::SessionMemory, kept, tokens, restored, 0);
         true
@@ -657,7 +690,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     fn compact_by_model(&mut self, at: usize, cause: Cause) -> Result<(), Failure> {
-        let policy = self.policy(at);
+        let policy = self.policy;
         let (summarised, kept) = self.split(policy, at, cause);
         if summarised.is_empty() {
             return Err(Failure::Nothing);
@@ -672,7 +705,13 @@ impl<'r, S: Sink> Replay<'r, S> {
         if is_injected(policy, self.setting.key, at) {
             return Err(Failure::Injected);
         }
-        let summary = self.summary_size(policy, at);
+        let summary = match self.setting.texts {
+            Some(texts) => texts
+                .summarise(summarised, cause)
+                .ok_or(Failure::Nothing)?
+                .min(policy.max_output),
+            None => self.summary_size(policy, at),
+        };
         self.side_call(at, summary, sent.saturating_sub(dropped), dropped == 0);
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
         // Nothing is won by it, and the next check would be due again. What the user asked for is done all the same.
@@ -756,15 +795,17 @@ impl<'r, S: Sink> Replay<'r, S> {
         restored: restore::Restored,
         retries: u32,
     ) {
-        let policy = self.policy(at);
+        let policy = self.policy;
         let before = self.window.total();
-        let context = self.context(at).unwrap_or(before);
+        let context = self.context().unwrap_or(before);
         let end = self.window.end();
         let floor = self.window.floor();
         let records = self.count_records(floor..kept.start) + self.count_records(kept.end..end);
         let prompts = self.count_prompts(floor..kept.start) + self.count_prompts(kept.end..end);
         let starts_alike = kept.start == floor && kept.end < end && !kept.is_empty();
+        let parts_before = self.window.parts();
         self.window.reset(kept.clone());
+        let stayed = self.window.parts();
         self.undelete();
         let prefix = starts_alike.then(|| self.window.total());
         self.window.add_extra(Category::Summary, summary + policy.wrap);
@@ -773,11 +814,14 @@ impl<'r, S: Sink> Replay<'r, S> {
             cause,
             kind,
             context,
-            threshold: self.limits(at).threshold,
+            threshold: self.limits.threshold,
             before,
             after: self.window.total(),
             summary,
             restored: restored.tokens(),
+            restored_files: Vec::new(),
+            dropped: std::array::from_fn(|part| parts_before[part].saturating_sub(stayed[part])),
+            stayed,
             records,
             prompts,
             last_item: end.checked_sub(1),
@@ -794,7 +838,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     /// The model call of a compaction, which is sent `sent` tokens of the window. A prompt that lost its start shares
     /// nothing with the cache.
     fn side_call(&mut self, at: usize, summary: u64, sent: u64, is_whole: bool) {
-        let policy = self.policy(at);
+        let policy = self.policy;
         let output = (summary as f64 * (1.0 + policy.scratch)).round() as u64;
         let output = output.min(policy.max_output.max(summary));
         let shares = policy.shares_cache && is_whole && self.is_warm(at);
@@ -813,7 +857,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     /// Whether the prompt cache still holds what the last call left there.
     fn is_warm(&self, at: usize) -> bool {
         let call = &self.trace.calls[at.min(self.trace.calls.len() - 1)];
-        self.cache.is_warm(self.policy(at), call.model, self.now(at))
+        self.cache.is_warm(self.policy, call.model, self.now(at))
     }
 
     fn now(&self, at: usize) -> Time {
@@ -835,8 +879,8 @@ impl<'r, S: Sink> Replay<'r, S> {
             Some(usage) => self.window.drift += usage.input_side() as i64 - self.window.total() as i64,
             None => self.window.drift += i64::from(call.gap),
         }
-        let policy = self.policy(at);
-        let limit = self.limits(at).window;
+        let policy = self.policy;
+        let limit = self.limits.window;
         let tokens = self.window.total();
         // What the log shows went through, unless the policy has a smaller window than the client had.
         let is_given = self.setting.mode == Mode::Free && self.setting.windows[at].grounds == Grounds::Given;
@@ -846,7 +890,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         }
         self.in_step = false;
         self.emit(at, &Event::TooLong { tokens, limit });
-        let may_compact = policy.reactive && policy.compaction && !self.is_broken(at);
+        let may_compact = policy.reactive && policy.compaction && !self.is_broken();
         let fits = may_compact && self.compact(at, Cause::Reactive) && self.window.total() <= limit;
         if !fits {
             self.is_blocked = true;
@@ -857,8 +901,8 @@ impl<'r, S: Sink> Replay<'r, S> {
     /// The response joins the window; the call is billed.
     fn answer(&mut self, at: usize) {
         let call = &self.trace.calls[at];
-        let policy = self.policy(at);
-        let limits = self.limits(at);
+        let policy = self.policy;
+        let limits = self.limits;
         let input = self.window.total();
         let base = u64::try_from(self.window.base).unwrap_or(0);
         let recorded = call.usage.filter(|_| self.in_step);
@@ -897,6 +941,11 @@ impl<'r, S: Sink> Replay<'r, S> {
             let outcome = self.working_set.look(&self.window, uses, one, &self.restored_files);
             self.emit(at, &Event::Used { one, outcome });
         }
+        for one in uses.references_of_call(at as u32) {
+            let outcome = self.working_set.refer(&self.window, uses, one, &self.restored_files);
+            let path = one.path;
+            self.emit(at, &Event::Referred { path, outcome });
+        }
         for one in uses.fetches_of_call(at as u32) {
             let kind = WorkingSet::fetch(&self.window, uses, one);
             let tokens = u64::from(self.trace.items[one.item as usize].tokens);
@@ -907,15 +956,17 @@ impl<'r, S: Sink> Replay<'r, S> {
     /// After a response: the notes, and at the end of a turn the extraction of memories.
     fn after(&mut self, at: usize) {
         let call = &self.trace.calls[at];
-        let policy = self.policy(at);
+        let policy = self.policy;
         let (window, conversation) = (self.window.total(), self.window.conversation());
-        if let Some(tokens) = self.notes.after_response(policy, call, window, conversation) {
+        let texts = self.setting.texts;
+        let written = || texts.map(|texts| texts.update_notes(call.response.end));
+        if let Some(tokens) = self.notes.after_response(policy, call, window, conversation, &written) {
             self.emit(at, &Event::Notes { tokens });
             // The response that they follow has just been sent.
             let bill = self.cache.bill_side(true, window, policy.notes_prompt, tokens);
             self.tell_side(at, Purpose::Notes, bill);
         }
-        self.wrote_memory |= writes_memory(self.trace, call);
+        self.wrote_memory |= policy.extract_on && writes_memory(self.trace, call);
         let ends_turn = call.calls == 0 && !self.trace.is_sidechain;
         // Who wrote their memories themself needs nobody to do it: what was said up to here counts as seen.
         let is_served = ends_turn && std::mem::take(&mut self.wrote_memory);
@@ -938,37 +989,20 @@ impl<'r, S: Sink> Replay<'r, S> {
         if !self.is_blocked {
             self.take_inputs(end, self.trace.tail.clone());
         }
-        let (running, counted) = self.window.count();
-        if running != counted || !self.window.is_paired() {
+        let (running, counted, is_paired) = self.window.count();
+        if running != counted || !is_paired {
             self.emit(end - 1, &Event::Defect { running, counted });
         }
     }
 }
 
 /// Whether a response writes into a memory directory.
-fn writes_memory(trace: &Trace, call: &trace::Call) -> bool {
-    let items = &trace.items[call.response.start as usize..call.response.end as usize];
+fn writes_memory(trace: &Trace, call: &Call) -> bool {
     let is_write = |item: &trace::Item| {
         let tool = trace.tools[usize::from(item.tool)].as_str();
         item.path != 0 && matches!(tool, "Write" | "Edit" | "MultiEdit") && is_memory(&trace.paths[item.path as usize])
     };
-    items.iter().any(is_write)
-}
-
-/// Levels of the window at every call. Neighbours mostly have the same.
-fn levels(trace: &Trace, setting: &Setting<'_>) -> Vec<Limits> {
-    let mut levels = Vec::<Limits>::with_capacity(trace.calls.len());
-    let mut before = None;
-    for (call, window) in std::iter::zip(&trace.calls, setting.windows) {
-        let now = (call.version, call.model, window.tokens);
-        let same = levels.last().filter(|_| before == Some(now)).copied();
-        levels.push(same.unwrap_or_else(|| {
-            let output_limit = setting.prices[usize::from(call.model)].and_then(|price| price.max_output);
-            Limits::new(setting.policies[usize::from(call.version)], window.tokens, output_limit)
-        }));
-        before = Some(now);
-    }
-    levels
+    trace.items(&call.response).iter().any(is_write)
 }
 
 fn level(limits: &Limits, tokens: u64) -> Level {

@@ -27,8 +27,16 @@ struct Update {
 }
 
 impl Notes {
-    /// After a response: whether the notes are due. If so they are updated, and their size is returned.
-    pub fn after_response(&mut self, policy: &Policy, call: &Call, window: u64, conversation: u64) -> Option<u64> {
+    /// After a response: whether the notes are due. If so they are updated, and their size is returned. `written` is the size
+    /// of real ones, asked for only then.
+    pub fn after_response(
+        &mut self,
+        policy: &Policy,
+        call: &Call,
+        window: u64,
+        conversation: u64,
+        written: &dyn Fn() -> Option<u64>,
+    ) -> Option<u64> {
         self.calls += u64::from(call.calls);
         if !policy.notes_on {
             return None;
@@ -45,8 +53,11 @@ impl Notes {
         if growth < policy.notes_growth || !(self.calls >= policy.notes_calls || is_quiet) {
             return None;
         }
-        let written = (conversation as f64 * policy.notes_share).round() as u64;
-        let tokens = (self.tokens.max(written)).clamp(1, policy.notes_total.max(1));
+        let tokens = written().unwrap_or_else(|| {
+            let assumed = (conversation as f64 * policy.notes_share).round() as u64;
+            self.tokens.max(assumed)
+        });
+        let tokens = tokens.clamp(1, policy.notes_total.max(1));
         self.settle(policy, call.time);
         let update = Update {
             started: call.time,

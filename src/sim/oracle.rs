@@ -260,6 +260,7 @@ mod tests {
                     path,
                     lines: lists[0]..lists[0] + lists.len() as u32,
                     distance: 0,
+                    tool: 0,
                 });
             }
             let response = add(&mut trace, &step.response);

@@ -364,6 +364,7 @@ fn run(
         summary: None,
         mode,
         uses: None,
+        texts: None,
         key: 3,
     };
     let lines = RefCell::new(Vec::new());
@@ -455,8 +456,8 @@ impl Seen<'_, '_> {
     }
 
     fn check_window(&self) -> Result<(), TestCaseError> {
-        prop_assert!(self.window.is_paired(), "a result without its call at {}", self.at);
-        let (running, counted) = self.window.count();
+        let (running, counted, is_paired) = self.window.count();
+        prop_assert!(is_paired, "a result without its call at {}", self.at);
         prop_assert_eq!(running, counted, "totals at {}", self.at);
         for told in self.told {
             if let Told::Called { sum, sent } = told {
@@ -621,6 +622,7 @@ fn a_trace_without_calls_gives_no_events() {
         summary: None,
         mode: Mode::Free,
         uses: None,
+        texts: None,
         key: 0,
     };
     replay(&Trace::default(), &setting, &mut |_: u32, event: &Event<'_>| {

@@ -88,7 +88,7 @@ impl Story {
         self
     }
 
-    /// Outcomes of uses, and kinds of reads, in order.
+    /// Outcomes of uses and of files that were named, and kinds of reads, in order.
     fn told(self, policy: &str, settings: &[&str]) -> (Uses, Vec<String>) {
         let mut walker = Walker::new(1 << 20, &|_| ()).with_evidence();
         walker.lines(self.text.as_bytes(), 0);
@@ -115,11 +115,13 @@ impl Story {
             summary: None,
             mode: Mode::Free,
             uses: Some(&uses),
+            texts: None,
             key: 0,
         };
         let mut told = Vec::new();
         replay(&trace, &setting, &mut |_: u32, event: &Event<'_>| match event {
             Event::Used { outcome, .. } => told.push(outcome.name().to_owned()),
+            Event::Referred { outcome, .. } => told.push(format!("named {}", outcome.name())),
             Event::Fetched { kind, .. } => told.push(kind.name().to_owned()),
             _ => {}
         });
@@ -163,7 +165,32 @@ fn a_search_after_the_boundary_shows_them_again() {
     let story = story.shell("grep -n second a.go", "a.go:3:func second() {}");
     check(
         story.edit("func second() {}", "func two() {}"),
-        &["cold", "live", "live"],
+        &["cold", "live", "named missed", "live"],
+    );
+}
+
+#[test]
+fn files_that_are_named_are_told_apart() {
+    let story = Story::default().shell("cat a.go", "cat: a.go: not there");
+    let story = story
+        .read(FILE)
+        .shell("wc -l ./a.go && gofmt -l a.go", "4 lines")
+        .compact();
+    let story = story
+        .shell("wc -l /p/a.go", "4 lines")
+        .shell("wc -l a.go", "4 lines")
+        .shell("wc -l b.go x/a.go", "none");
+    // Unknown before the read; once a call; missed once; another path is another file.
+    check(story, &["cold", "named live", "named missed", "named filled"]);
+}
+
+#[test]
+fn an_end_that_two_paths_share_names_neither() {
+    let other = |story: Story| story.call("Read", json!({"file_path": "/p/lib/a.go"}), FILE);
+    let story = other(Story::default().read(FILE)).shell("wc -l a.go", "4 lines");
+    check(
+        other(story).shell("wc -l lib/a.go", "4 lines"),
+        &["cold", "cold", "redundant", "named live"],
     );
 }
 

@@ -6,7 +6,7 @@
 
 use super::trace::{NONE, Trace, flag};
 use crate::session::build::IdMap;
-use crate::session::evidence::Role;
+use crate::session::evidence::{Role, name_hash};
 use crate::session::log::BlockKind;
 use crate::session::thread::Session;
 use crate::tokens::ledger::Category;
@@ -55,6 +55,24 @@ pub struct Use {
     pub lines: Range<u32>,
     /// Tokens between the use and what it needs: nine tenths of the lines are no farther away.
     pub distance: u32,
+    /// The tool that makes it, in [`USE_TOOLS`].
+    pub tool: u8,
+}
+
+/// Tools whose calls are uses.
+pub const USE_TOOLS: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", WRITE];
+
+const WRITE: &str = "Write";
+
+/// A known file that a prompt, the model's own words or a command name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// The call whose prompt or response names it.
+    pub call: u32,
+    /// The file.
+    pub path: u32,
+    /// Everything that shows or holds some of it.
+    pub copies: u32,
 }
 
 /// A read.
@@ -81,6 +99,8 @@ pub struct Uses {
     pub uses: Vec<Use>,
     /// Reads, in order.
     pub fetches: Vec<Fetch>,
+    /// References, in order; each file once a call.
+    pub references: Vec<Reference>,
     /// Holders.
     pub lists: Lists,
     /// Edits of known files none of whose lines was ever seen.
@@ -93,6 +113,13 @@ impl Uses {
         let start = self.uses.partition_point(|one| one.call < call);
         let end = self.uses.partition_point(|one| one.call <= call);
         &self.uses[start..end]
+    }
+
+    /// References that a call makes.
+    pub fn references_of_call(&self, call: u32) -> &[Reference] {
+        let start = self.references.partition_point(|one| one.call < call);
+        let end = self.references.partition_point(|one| one.call <= call);
+        &self.references[start..end]
     }
 
     /// Reads that a call makes.
@@ -112,12 +139,15 @@ pub fn uses(session: &Session<'_>, trace: &Trace) -> Uses {
         found: Uses::default(),
         holders: IdMap::default(),
         files: IdMap::default(),
+        names: IdMap::default(),
         world: 0,
         before: tokens_before(trace),
     };
     for (at, call) in trace.calls.iter().enumerate() {
+        finder.refer(at as u32, call.inputs.clone());
         finder.learn(call.inputs.clone());
         finder.find(at as u32, call.response.clone());
+        finder.refer(at as u32, call.response.clone());
         finder.learn(call.response.clone());
     }
     finder.learn(trace.tail.clone());
@@ -196,6 +226,8 @@ struct Finder<'a, 'e> {
     /// Items by line, oldest first.
     holders: IdMap<u64, Vec<u32>>,
     files: IdMap<u64, File>,
+    /// Known files by every end of their paths; [`NONE`] for what several end in.
+    names: IdMap<u64, u32>,
     world: u32,
     before: Vec<u64>,
 }
@@ -212,7 +244,8 @@ impl Finder<'_, '_> {
         for at in items {
             let start = self.texts.partition_point(|text| text.item < at);
             for text in self.texts[start..].iter().take_while(|text| text.item == at) {
-                for line in text.lines {
+                let lines = text.lines.iter().filter(|_| text.role != Role::Named);
+                for line in lines {
                     let holders = self.holders.entry(u64::from(*line)).or_default();
                     if holders.last() != Some(&at) {
                         holders.push(at);
@@ -230,12 +263,12 @@ impl Finder<'_, '_> {
         match (item.category, tool) {
             (Category::ToolCall, _) => {
                 self.world += u32::from(item.is(flag::CHANGES_FILES));
-                if is_edit(tool) || tool == "Write" {
+                if is_use(tool) {
                     self.file(item.path).copies.push(at);
                 }
             }
             (Category::ToolResult, "Read") if !is_failed && item.path != 0 => self.learn_read(at),
-            (Category::ToolResult, _) if !is_failed && (is_edit(tool) || tool == "Write") => {
+            (Category::ToolResult, _) if !is_failed && is_use(tool) => {
                 self.file(item.path).edits += 1;
             }
             (Category::Attachment, _) if item.path != 0 => self.file(item.path).copies.push(at),
@@ -244,7 +277,53 @@ impl Finder<'_, '_> {
     }
 
     fn file(&mut self, path: u32) -> &mut File {
+        if !self.files.contains_key(&u64::from(path)) {
+            self.learn_name(path);
+        }
         self.files.entry(u64::from(path)).or_default()
+    }
+
+    /// Every end of a path may be how it is named.
+    fn learn_name(&mut self, path: u32) {
+        let text = self.trace.paths[path as usize].as_str();
+        let inner = text.match_indices('/').map(|(at, _)| &text[at + 1..]);
+        for end in std::iter::once(text).chain(inner).filter(|end| !end.is_empty()) {
+            let known = self.names.entry(u64::from(name_hash(end))).or_insert(path);
+            if *known != path {
+                *known = NONE;
+            }
+        }
+    }
+
+    /// Known files that items name.
+    fn refer(&mut self, call: u32, items: Range<u32>) {
+        let first = self.found.references.len();
+        for at in items {
+            let category = self.trace.items[at as usize].category;
+            let is_said = matches!(
+                category,
+                Category::Human | Category::Text | Category::Thinking | Category::ToolCall
+            );
+            if !is_said {
+                continue;
+            }
+            let start = self.texts.partition_point(|text| text.item < at);
+            let texts = self.texts[start..].iter().take_while(|text| text.item == at);
+            for name in texts
+                .filter(|text| text.role == Role::Named)
+                .flat_map(|text| text.lines)
+            {
+                let path = self.names.get(&u64::from(*name)).copied().unwrap_or(NONE);
+                let is_told = self.found.references[first..].iter().any(|told| told.path == path);
+                let Some(file) = self.files.get(&u64::from(path)).filter(|_| !is_told) else {
+                    continue;
+                };
+                if !file.copies.is_empty() {
+                    let copies = self.found.lists.add(newest(&file.copies));
+                    self.found.references.push(Reference { call, path, copies });
+                }
+            }
+        }
     }
 
     /// A read: what it could have been spared by, and what it gives from now on.
@@ -259,7 +338,7 @@ impl Finder<'_, '_> {
             .partition_point(|call| call.response.end <= item.pair.min(at));
         let world = self.world;
         let path = item.path;
-        let file = self.files.entry(u64::from(path)).or_default();
+        let file = self.file(path);
         let version = Version {
             edits: file.edits,
             world,
@@ -319,13 +398,14 @@ impl Finder<'_, '_> {
             if !is_known {
                 continue;
             }
-            let lists = if is_edit(tool) {
-                self.edited(at)
-            } else if tool == "Write" {
+            let Some(number) = USE_TOOLS.iter().position(|known| *known == tool) else {
+                continue;
+            };
+            let lists = if tool == WRITE {
                 let copies = &self.files[&u64::from(item.path)].copies;
                 vec![newest(copies)]
             } else {
-                continue;
+                self.edited(at)
             };
             if lists.is_empty() {
                 self.found.cold += 1;
@@ -342,6 +422,7 @@ impl Finder<'_, '_> {
                 path: item.path,
                 lines: first..self.found.lists.starts.len() as u32,
                 distance,
+                tool: number as u8,
             });
         }
     }
@@ -373,6 +454,6 @@ fn newest(items: &[u32]) -> Vec<u32> {
     items.iter().rev().take(HOLDERS).copied().collect()
 }
 
-fn is_edit(tool: &str) -> bool {
-    matches!(tool, "Edit" | "MultiEdit" | "NotebookEdit")
+fn is_use(tool: &str) -> bool {
+    USE_TOOLS.contains(&tool)
 }

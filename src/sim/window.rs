@@ -29,6 +29,8 @@ pub struct Window<'t> {
     /// What is in the window without being an item: summaries, restored files.
     extras: Vec<(Category, u64)>,
     parts: [i64; PARTS],
+    /// What they come to.
+    sum: i64,
     /// System prompt and tools.
     pub base: i64,
     /// What the log says was sent beyond everything known.
@@ -45,6 +47,7 @@ impl<'t> Window<'t> {
             ranges: Vec::new(),
             extras: Vec::new(),
             parts: [0; PARTS],
+            sum: 0,
             base: i64::from(trace.base),
             drift: 0,
             placeholder,
@@ -53,8 +56,7 @@ impl<'t> Window<'t> {
 
     /// Tokens in the window.
     pub fn total(&self) -> u64 {
-        let sum = self.base + self.drift + self.parts.iter().sum::<i64>();
-        u64::try_from(sum).unwrap_or(0)
+        u64::try_from(self.base + self.drift + self.sum).unwrap_or(0)
     }
 
     /// Tokens by category.
@@ -88,7 +90,12 @@ impl<'t> Window<'t> {
     fn put(&mut self, item: u32, state: State) {
         let before = self.size(item);
         self.states[item as usize] = state;
-        self.parts[self.item(item).category as usize] += self.size(item) - before;
+        self.grow(self.item(item).category, self.size(item) - before);
+    }
+
+    fn grow(&mut self, category: Category, tokens: i64) {
+        self.parts[category as usize] += tokens;
+        self.sum += tokens;
     }
 
     /// Adds items at the end. What a recorded compaction put in comes along only if `with_artefacts`. Returns how many
@@ -106,7 +113,7 @@ impl<'t> Window<'t> {
                 continue;
             }
             self.states[at as usize] = State::Live;
-            self.parts[item.category as usize] += i64::from(item.tokens);
+            self.grow(item.category, i64::from(item.tokens));
         }
         match self.ranges.last_mut() {
             Some(last) if last.end == items.start => last.end = items.end,
@@ -146,7 +153,7 @@ impl<'t> Window<'t> {
     /// Adds something that is no item.
     pub fn add_extra(&mut self, category: Category, tokens: u64) {
         self.extras.push((category, tokens));
-        self.parts[category as usize] += tokens as i64;
+        self.grow(category, tokens as i64);
     }
 
     /// Starts anew with nothing but the items of `kept`.
@@ -160,9 +167,10 @@ impl<'t> Window<'t> {
         }
         self.extras.clear();
         self.parts = [0; PARTS];
+        self.sum = 0;
         self.drift = 0;
         for item in kept.clone() {
-            self.parts[self.item(item).category as usize] += self.size(item);
+            self.grow(self.item(item).category, self.size(item));
         }
         if !kept.is_empty() {
             self.ranges.push(kept);
@@ -193,24 +201,17 @@ impl<'t> Window<'t> {
         range.map(|item| self.size(item) as u64).sum()
     }
 
-    /// What is kept as totals, and what the window adds up to from scratch. They are equal unless there is a defect.
-    pub fn count(&self) -> (i64, i64) {
-        let mut parts = [0_i64; PARTS];
-        for (category, tokens) in &self.extras {
-            parts[*category as usize] += *tokens as i64;
-        }
-        for item in self.live() {
-            parts[self.item(item).category as usize] += self.size(item);
-        }
-        let sum = |parts: &[i64; PARTS]| parts.iter().sum::<i64>();
-        (sum(&self.parts), sum(&parts))
-    }
-
-    /// Whether every result in the window has its call there too.
-    pub fn is_paired(&self) -> bool {
-        self.live().all(|at| {
+    /// What is kept as a total, what the window adds up to from scratch, and whether every result in it has its call there
+    /// too. The first two are equal unless there is a defect.
+    pub fn count(&self) -> (i64, i64, bool) {
+        let extras = self.extras.iter().map(|(_, tokens)| *tokens as i64).sum::<i64>();
+        let (mut counted, mut is_paired) = (extras, true);
+        for at in self.live() {
             let item = self.item(at);
-            item.category != Category::ToolResult || item.pair == NONE || self.state(item.pair) != State::Out
-        })
+            counted += self.size(at);
+            is_paired &=
+                item.category != Category::ToolResult || item.pair == NONE || self.state(item.pair) != State::Out;
+        }
+        (self.sum, counted, is_paired)
     }
 }

@@ -1,7 +1,7 @@
 //! Hits and misses: whether what a session used was still in the window.
 
 use super::trace::NONE;
-use super::uses::{Fetch, Use, Uses};
+use super::uses::{Fetch, Reference, Use, Uses};
 use super::window::{State, Window};
 use crate::session::build::IdMap;
 use std::ops::Range;
@@ -89,6 +89,8 @@ pub struct WorkingSet {
     drops: u32,
     /// Files that were missed, with the drop that they were missed after.
     filled: IdMap<u64, u32>,
+    /// The same for files that were named.
+    named: IdMap<u64, u32>,
     /// Items that the last boundary summarised before the model saw them.
     in_flight: Range<u32>,
 }
@@ -131,6 +133,24 @@ impl WorkingSet {
             .max()
             .unwrap_or(NONE);
         if self.in_flight.contains(&newest) {
+            return Outcome::InFlight;
+        }
+        Outcome::Missed
+    }
+
+    /// How a reference comes out: whether any copy of the file is in the window.
+    pub fn refer(&mut self, window: &Window<'_>, uses: &Uses, one: &Reference, restored: &[(u32, u64)]) -> Outcome {
+        let copies = uses.lists.get(one.copies);
+        if copies.iter().any(|item| window.state(*item) == State::Live) {
+            return Outcome::Live;
+        }
+        if self.named.insert(u64::from(one.path), self.drops) == Some(self.drops) {
+            return Outcome::Filled;
+        }
+        if restored.iter().any(|(file, tokens)| *file == one.path && *tokens > 0) {
+            return Outcome::Restored;
+        }
+        if copies.first().is_some_and(|newest| self.in_flight.contains(newest)) {
             return Outcome::InFlight;
         }
         Outcome::Missed

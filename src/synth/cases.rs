@@ -224,6 +224,13 @@ const CASES: &[Case] = &[
     case("duplicate-keys", "a record that says some keys twice", duplicate_keys),
 ];
 
+/// Cases that came later. A case is seeded by its place, so new ones come last: those before keep their bytes.
+const LATER: &[Case] = &[case(
+    "lasting-words",
+    "what people say that holds in later sessions, among what does not; a secret that must not be kept",
+    lasting_words,
+)];
+
 /// Names and one-line descriptions of the bundled cases.
 pub fn cases() -> &'static [(&'static str, &'static str)] {
     static LIST: OnceLock<Vec<(&'static str, &'static str)>> = OnceLock::new();
@@ -232,7 +239,7 @@ pub fn cases() -> &'static [(&'static str, &'static str)] {
 
 /// Those that are counted, then those that are replayed.
 fn all() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(traced::CASES)
+    CASES.iter().chain(traced::CASES).chain(LATER)
 }
 
 /// Writes every case below `dir`: its logs, `expected.json`, and one README.md for all.
@@ -240,7 +247,7 @@ pub fn write_corpus(dir: &Path) -> io::Result<()> {
     let pools = Pools::new();
     let mut readme = String::from(
         "# Bundled sessions\n\nSmall generated session logs, one folder per case. `expected.json` in each folder is what an honest\n\
-         counter must find; it was written together with the logs, not read from them.\n\nThe cases from `micro-gap` on are replayed too. `policy.toml` in their folder is the policy, `events.ndjson` what must\n\
+         counter must find; it was written together with the logs, not read from them.\n\nThose with a `policy.toml` are replayed too: that is the policy, and `events.ndjson` what must\n\
          happen under it, worked out by hand; the sums stand beside each case in `src/synth/traced.rs`. All events are listed,\n\
          but calls only where a case is about them, and then with the fields it is about.\n\n| case | proves |\n| --- | --- |\n",
     );
@@ -403,6 +410,43 @@ fn plain(folder: &mut Folder) -> io::Result<()> {
     )?;
     end_turn(&mut log)?;
     turn(&mut log, "Thanks. Anything else?", "No: the other loops are fine.")?;
+    folder.save(log)?;
+    Ok(())
+}
+
+fn lasting_words(folder: &mut Folder) -> io::Result<()> {
+    let mut log = folder.log("2.1.220");
+    turn(
+        &mut log,
+        "I'm a data engineer, new to Rust. Why does the harvest report come out empty?",
+        "The reader skips the header and then the only row.",
+    )?;
+    turn(
+        &mut log,
+        "Fix it. And from now on always run the integration tests before you say that something works, \
+         because the unit tests mock the database.",
+        "Fixed, and the integration tests pass.",
+    )?;
+    turn(&mut log, "Never push to main without asking me first.", "Understood.")?;
+    turn(
+        &mut log,
+        "We freeze merges on 2026-09-01 because the mobile team cuts a release branch.",
+        "Noted.",
+    )?;
+    folder.save(log)?;
+    let mut log = folder.log("2.1.226");
+    turn(
+        &mut log,
+        "Remember that bugs of the importer are tracked in the Linear project HARVEST.",
+        "I will look there.",
+    )?;
+    turn(&mut log, "Please never push to main without asking me first!", "Right.")?;
+    turn(
+        &mut log,
+        "Remember that the staging password is hunter2-Kx9vQ7mZ.",
+        "I would rather not keep that.",
+    )?;
+    turn(&mut log, "Rename `fruit` to `crop` in this file.", "Renamed.")?;
     folder.save(log)?;
     Ok(())
 }

@@ -27,6 +27,15 @@ pub fn pareto(scores: &[Score]) -> Vec<usize> {
     front
 }
 
+/// What a policy on the front saves for each miss more, in micro-dollars, against the next dearer one there that misses less.
+pub fn saved_per_miss(scores: &[Score], front: &[usize], one: usize) -> Option<u64> {
+    let place = front.iter().position(|at| *at == one)?;
+    let misses = |at: usize| scores[at].middle_misses() + scores[at].blocked as f64;
+    let next = front[place + 1..].iter().find(|next| misses(**next) < misses(one))?;
+    let saved = scores[*next].dollars() - scores[one].dollars();
+    Some((1e6 * saved / (misses(one) - misses(*next))).round() as u64)
+}
+
 /// A step along the front: the next policy costs more and misses less.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
@@ -94,6 +103,15 @@ mod tests {
     fn what_is_beaten_in_everything_is_not_on_the_front() {
         let scores = [score(10, 0), score(8, 2), score(9, 3), score(5, 9), score(8, 2)];
         assert_eq!(pareto(&scores), [3, 1, 0]);
+    }
+
+    #[test]
+    fn what_a_miss_more_saves_is_told_along_the_front() {
+        let scores = [score(10, 0), score(8, 2), score(9, 3), score(5, 9), score(8, 2)];
+        let front = pareto(&scores);
+        let told = (0..scores.len()).map(|at| saved_per_miss(&scores, &front, at));
+        let (steep, flat) = (Some(1_000_000), Some(3_000_000 / 7));
+        assert_eq!(told.collect::<Vec<_>>(), [None, steep, None, flat, None]);
     }
 
     #[test]

@@ -1,53 +1,126 @@
 //! What one policy comes to in one session, small enough to keep thousands of them.
 
-use crate::metrics::cost::Pico;
-use crate::metrics::cost::PriceTable;
-use crate::metrics::replay::{Collector, Detail, Replayed, SessionRow};
-use crate::policy::presets::Policies;
+use crate::metrics::cost::{Pico, Price, PriceTable};
+use crate::metrics::working_set::UseCounts;
+use crate::policy::Policy;
+use crate::policy::presets::{Policies, client};
+use crate::sim::event::{Event, Sink};
+use crate::sim::inference::Evidence;
 use crate::sim::trace::Trace;
 use crate::sim::uses::Uses;
-use crate::sim::{Mode, Setting, by_number, replay, windows_of};
+use crate::sim::{Mode, Setting, replay};
 use serde::{Deserialize, Serialize};
 
 /// A session that is ready to be replayed.
-pub struct Prepared {
+pub struct Prepared<'p> {
     /// Its id.
     pub id: String,
-    /// Its chains, with what they used again.
-    pub chains: Vec<(Trace, Uses)>,
+    /// Its chains.
+    pub chains: Vec<Ready<'p>>,
 }
 
-impl Prepared {
-    /// Replays it.
-    pub fn replay(&self, policies: &Policies, prices: &PriceTable, summary: Option<u64>) -> SessionRow {
-        let mut replayed = Replayed::default();
-        replayed.row.session.clone_from(&self.id);
-        replayed.row.has_working_set = true;
-        for (number, (trace, uses)) in self.chains.iter().enumerate() {
-            let (by_version, by_model) = by_number(policies, prices, trace);
-            let windows = windows_of(trace, &by_version, &by_model);
-            let mut collector = Collector::new(
-                &self.id,
-                None,
-                trace,
-                &windows,
-                &by_model,
-                &mut replayed,
-                Detail::default(),
-            );
+/// A chain, with everything about it that is the same under every policy.
+pub struct Ready<'p> {
+    /// The chain.
+    pub trace: Trace,
+    /// What it used again.
+    pub uses: Uses,
+    evidence: Evidence,
+    /// Policies of the clients that made it, by version.
+    clients: Vec<&'static Policy>,
+    prices: Vec<Option<&'p Price>>,
+}
+
+impl<'p> Ready<'p> {
+    /// Looks up what a chain needs. References are no part of a score.
+    pub fn new(trace: Trace, mut uses: Uses, prices: &'p PriceTable) -> Ready<'p> {
+        uses.references = Vec::new();
+        Ready {
+            evidence: Evidence::gather(&trace),
+            clients: trace.versions.iter().map(|version| client(*version)).collect(),
+            prices: trace.models.iter().map(|model| prices.find(model)).collect(),
+            trace,
+            uses,
+        }
+    }
+}
+
+impl Prepared<'_> {
+    /// Replays it. The events are the same as of a replay of the policy alone, and so is what they come to: only less of it
+    /// is written down.
+    pub fn replay(&self, policies: &Policies, summary: Option<u64>) -> Score {
+        let mut score = Score::default();
+        for (number, chain) in self.chains.iter().enumerate() {
+            let trace = &chain.trace;
+            let by_version = trace.versions.iter().map(|version| policies.of(Some(*version)));
+            let by_version = by_version.collect::<Vec<_>>();
+            let windows = chain
+                .evidence
+                .windows(trace, &by_version, &chain.clients, &chain.prices);
             let setting = Setting {
                 policies: by_version,
-                prices: by_model.clone(),
+                prices: chain.prices.clone(),
                 windows: &windows,
                 summary,
                 mode: Mode::Free,
-                uses: Some(uses),
+                uses: Some(&chain.uses),
+                texts: None,
                 key: chain_key(&self.id, number),
             };
-            replay(trace, &setting, &mut collector);
-            collector.finish();
+            let mut scorer = Scorer {
+                trace,
+                score: &mut score,
+                made: 0,
+                set: UseCounts::default(),
+            };
+            replay(trace, &setting, &mut scorer);
+            scorer.finish();
         }
-        replayed.row
+        score
+    }
+}
+
+/// Adds up the events of one chain.
+struct Scorer<'a> {
+    trace: &'a Trace,
+    score: &'a mut Score,
+    made: u64,
+    set: UseCounts,
+}
+
+impl Scorer<'_> {
+    fn finish(self) {
+        let own = self.trace.calls.iter().filter(|call| !call.is_copied).count() as u64;
+        let score = self.score;
+        score.calls += self.made;
+        score.blocked += own - self.made;
+        score.add_uses(&self.set);
+    }
+}
+
+impl Sink for Scorer<'_> {
+    fn event(&mut self, at: u32, event: &Event<'_>) {
+        // What another session owns counts there.
+        if self.trace.calls.get(at as usize).is_some_and(|call| call.is_copied) {
+            return;
+        }
+        match event {
+            Event::Called(called) => {
+                self.made += 1;
+                self.score.cost += called.cost.unwrap_or(0);
+                if !self.trace.is_sidechain {
+                    self.score.window_sum += u128::from(called.tokens.input_side());
+                    self.score.window_calls += 1;
+                }
+            }
+            Event::Boundary(_) => self.score.compactions += 1,
+            Event::Side { cost, .. } => {
+                self.score.model_calls += 1;
+                self.score.cost += cost.unwrap_or(0);
+            }
+            Event::Used { one, outcome } => self.set.add(one, *outcome),
+            _ => {}
+        }
     }
 }
 
@@ -85,27 +158,15 @@ pub struct Score {
     pub blocked: u64,
 }
 
-impl From<&SessionRow> for Score {
-    fn from(row: &SessionRow) -> Score {
-        let set = &row.working_set;
-        Score {
-            cost: row.cost + row.side_costs.iter().sum::<Pico>(),
-            calls: row.calls,
-            compactions: row.compactions(),
-            model_calls: row.side_calls.iter().sum(),
-            uses: set.uses(),
-            misses: set.misses(),
-            misses_credited: set.misses_credited(),
-            at_risk: set.at_risk_uses(),
-            at_risk_misses: set.at_risk_misses(),
-            window_sum: row.window_sum,
-            window_calls: row.window_calls,
-            blocked: row.blocked_calls,
-        }
-    }
-}
-
 impl Score {
+    fn add_uses(&mut self, set: &UseCounts) {
+        self.uses += set.uses();
+        self.misses += set.misses();
+        self.misses_credited += set.misses_credited();
+        self.at_risk += set.at_risk_uses();
+        self.at_risk_misses += set.at_risk_misses();
+    }
+
     /// Adds another.
     pub fn merge(&mut self, other: &Score) {
         self.cost += other.cost;

@@ -5,7 +5,7 @@
 //! large pool of sessions tells. Searches are then made on small samples of the pool.
 
 use super::evidence::{Choice, Rigour, choose};
-use super::score::{Prepared, Score};
+use super::score::{Prepared, Ready, Score};
 use super::space::{Point, axis, grid};
 use crate::input::record::Tokens;
 use crate::metrics::cost::PriceTable;
@@ -42,7 +42,7 @@ fn item(category: Category, tokens: u32) -> Item {
 }
 
 /// A session of made-up calls.
-fn session(seed: u64) -> Prepared {
+fn session(seed: u64) -> Prepared<'static> {
     let mut random = Random(seed);
     let mut trace = Trace {
         tools: vec![String::new()],
@@ -74,6 +74,7 @@ fn session(seed: u64) -> Prepared {
                 path: 1,
                 lines: list..list + 1,
                 distance: back * 3_000,
+                tool: 0,
             });
         }
         let usage = Tokens {
@@ -113,7 +114,7 @@ fn session(seed: u64) -> Prepared {
     trace.tail = end..end;
     Prepared {
         id: format!("session {seed}"),
-        chains: vec![(trace, uses)],
+        chains: vec![Ready::new(trace, uses, PriceTable::built_in())],
     }
 }
 
@@ -124,7 +125,7 @@ fn pool(points: &[Point]) -> Vec<Vec<Score>> {
     let sessions = (0..POOL as u64).map(session).collect::<Vec<_>>();
     let score = |point: &Point| {
         let policies = point.policies(&base).unwrap();
-        let replay = |session: &Prepared| Score::from(&session.replay(&policies, PriceTable::built_in(), Some(3_000)));
+        let replay = |session: &Prepared<'_>| session.replay(&policies, Some(3_000));
         sessions.iter().map(replay).collect()
     };
     points.iter().map(score).collect()

@@ -26,6 +26,7 @@ pub fn events(traces: &[Trace], policies: &Policies, mode: Mode) -> Vec<Value> {
             summary: None,
             mode,
             uses: None,
+            texts: None,
             key: 0,
         };
         let mut tell = |call: u32, event: &Event<'_>| lines.push(line(trace, call, event));

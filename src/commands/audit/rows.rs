@@ -298,6 +298,14 @@ pub const COLUMNS: &[Column<Row>] = &[
         "Line of the log, from 1.",
         |row| row.line.into(),
     ),
+    column(
+        "call",
+        "Call",
+        Unit::Count,
+        InTable::Never,
+        "Number of the call before which it stands, from 0.",
+        |row| row.found.call.into(),
+    ),
 ];
 
 /// Remarks that the screen has room for, the gravest.
@@ -334,7 +342,7 @@ pub const ON_SCREEN: &[Column<Row>] = &[
     column("took", "Took", Unit::Millis, InTable::Always, "", |row| {
         row.found.took.map(|(took, _)| took).into()
     }),
-    column("remarks", "Remarks", Unit::Text, InTable::Always, "", |row| {
+    column("remarks", "Remarks", Unit::Verdict, InTable::Always, "", |row| {
         row.remarks(REMARKS_ON_SCREEN).into()
     }),
     column("place", "Place", Unit::Text, InTable::Always, "", |row| {
@@ -524,7 +532,7 @@ pub const THRESHOLDS_ON_SCREEN: &[Column<ThresholdRow>] = &[
     column("unfired", "Not at", Unit::Count, InTable::Always, "", |row| {
         row.seen.unfired.into()
     }),
-    column("verdict", "Verdict", Unit::Text, InTable::Always, "", |row| {
+    column("verdict", "Verdict", Unit::Verdict, InTable::Always, "", |row| {
         row.seen.verdict().name().into()
     }),
     column("median", "Median", Unit::Count, InTable::Always, "", |row| {

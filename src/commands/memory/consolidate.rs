@@ -2,16 +2,19 @@
 
 use super::{folder, now};
 use crate::cli::memory::{DreamArgs, UndoArgs};
+use crate::commands::backend::{self, Model};
 use crate::commands::policy::of_memories;
+use crate::commands::writing::for_people;
 use crate::commands::{Ending, print};
 use crate::memory::change::{Action, Change, diff};
-use crate::memory::dream::{self, Rules};
+use crate::memory::dream::{self, Found, Rules};
 use crate::memory::index::Limits;
 use crate::memory::kinds::Candidate;
 use crate::memory::memdir::Memdir;
 use crate::memory::plan::{Options, Snapshot, applied, plan};
 use crate::memory::{daily, dates, lock, secrets};
 use crate::session::log::Time;
+use crate::text::anthropic::dream as anthropic;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
@@ -27,10 +30,13 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
         prune_days: args.prune_days,
         index: Limits::of(&policy),
     };
-    if args.dry_run {
+    let model = backend::open(&args.model, None, true, false)?;
+    if args.dry_run || args.model.estimate.is_some() {
         let snapshot = read(&memdir)?;
         let mut changes = distil(&memdir, &snapshot, &rules);
-        let dreamt = dream::dream(&applied(&snapshot, &changes), &rules, now, &absolute_dates);
+        let Some(dreamt) = sleep(&applied(&snapshot, &changes), &rules, now, model.as_ref())? else {
+            return Ok(Ending::Done);
+        };
         tell_proposals(&dreamt.proposals);
         changes.extend(dreamt.changes);
         return print(diff(&changes).as_bytes());
@@ -41,6 +47,12 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
             eprintln!("not yet: {gate}; --force runs anyway");
             return Ok(Ending::Done);
         }
+    }
+    if let Some(model) = &model {
+        // A model takes its time: it is asked before the locks are taken, and its answers are there when they are.
+        let (snapshot, _) = memdir.read()?;
+        let distilled = distil(&memdir, &snapshot, &rules);
+        ask(model, &applied(&snapshot, &distilled))?;
     }
     let Some(lock) = memdir.lock(now)? else {
         eprintln!("not now: another run is writing there");
@@ -54,7 +66,7 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
     if let Some(run) = memdir.commit(&lock, "distil", now, &distilled)? {
         tell(&distilled, Some(&run));
     }
-    let dreamt = dream::dream(&read(&memdir)?, &rules, now, &absolute_dates);
+    let dreamt = sleep(&read(&memdir)?, &rules, now, model.as_ref())?.unwrap_or_default();
     let run = memdir.commit(&lock, "dream", now, &dreamt.changes)?;
     consolidation.done(now).context("the consolidation lock")?;
     tell_proposals(&dreamt.proposals);
@@ -69,6 +81,38 @@ fn read(memdir: &Memdir) -> Result<Snapshot> {
         eprintln!("{}: {}", passed.file, passed.why);
     }
     Ok(snapshot)
+}
+
+/// What would change; `None` if it was only to be estimated what asking a model costs.
+fn sleep(snapshot: &Snapshot, rules: &Rules, now: Time, model: Option<&Model>) -> Result<Option<dream::Dream>> {
+    let found = match model {
+        Some(model) => {
+            let found = ask(model, snapshot);
+            model.close();
+            let Some(found) = found? else { return Ok(None) };
+            found
+        }
+        None => Found::default(),
+    };
+    Ok(Some(dream::dream_with(snapshot, rules, now, &absolute_dates, &found)))
+}
+
+/// What a model finds. All of its answers are wanted: half a consolidation would be another one.
+fn ask(model: &Model, snapshot: &Snapshot) -> Result<Option<Found>> {
+    let questions = anthropic::questions(&model.backend, snapshot);
+    let asked = model.passes(|model, _| {
+        model.ask(&questions, |backend, question| {
+            backend.ask(&question.request, |text| question.read(text))
+        })
+    })?;
+    let Some(asked) = asked else { return Ok(None) };
+    asked.complete()?;
+    let mut all = Found::default();
+    for found in asked.answers.into_iter().flatten() {
+        all.same.extend(found.same);
+        all.contradicting.extend(found.contradicting);
+    }
+    Ok(Some(all))
 }
 
 /// What the daily logs say that is no memory yet. A secret that somebody put there stays there.
@@ -141,7 +185,7 @@ pub fn undo(args: &UndoArgs) -> Result<Ending> {
                 out.push_str(&format!("  {} {}: {}\n", entry.action, entry.file, entry.reason));
             }
         }
-        return print(out.as_bytes());
+        return print(for_people(&out).as_bytes());
     }
     let now = now();
     let Some(lock) = memdir.lock(now)? else {

@@ -1,25 +1,30 @@
 //! `backcast memory extract`: what past sessions leave for later ones.
 
 use super::consolidate::tell;
+use super::drawn::{self, candidate, rejected, source};
 use super::{folder, now};
 use crate::cli::InputArgs;
 use crate::cli::memory::{CheckArgs, ExtractArgs, MemoryFormat};
 use crate::commands::policy::of_memories;
 use crate::commands::reading::{close, with_messages};
-use crate::commands::{Ending, print};
-use crate::input::messages::Wanted;
+use crate::commands::writing::{check_free, for_people, write_page};
+use crate::commands::{Ending, backend, print};
+use crate::input::messages::{Message, Wanted};
 use crate::memory::check::{self, Finding};
 use crate::memory::daily;
-use crate::memory::extract::{Extraction, Rejected, extract, extract_above};
+use crate::memory::extract::{Extraction, Rejected, accept, extract, extract_above, nowhere, said};
 use crate::memory::harvest::{self, Harvest, harvest};
 use crate::memory::index::Limits;
-use crate::memory::kinds::{Candidate, Source};
+use crate::memory::kinds::Candidate;
 use crate::memory::lock::Lock;
 use crate::memory::memdir::Memdir;
 use crate::memory::plan::{Options, Snapshot, plan_with};
 use crate::memory::rules::Rules;
+use crate::memory::secrets;
+use crate::report::Content;
+use crate::text::anthropic::extract as anthropic;
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -71,6 +76,43 @@ fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
     Ok(())
 }
 
+/// Finds memories by rules, or asks a model; `None` if it was only to be estimated.
+fn find(args: &ExtractArgs, messages: &[Message], rules: &Rules) -> Result<Option<(Extraction, Result<()>)>> {
+    let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
+    let Some(model) = backend::open(&args.model, cache, remembers, args.input.quiet)? else {
+        let extraction = extract_above(args.min_confidence, messages, rules);
+        return Ok(Some((extraction, Ok(()))));
+    };
+    // What is known helps the model to say less; a directory that is not there yet knows nothing.
+    let memdir = folder::path(&args.dir)
+        .ok()
+        .and_then(|path| Memdir::open(&path).ok().flatten());
+    let known = memdir.map(|memdir| memdir.read()).transpose()?;
+    let known = known.map(|(snapshot, _)| snapshot).unwrap_or_default();
+    let questions = anthropic::questions(&model.backend, &said(messages, rules), &known, rules);
+    let asked = model.passes(|model, _| {
+        model.ask(&questions, |backend, question| {
+            backend.ask(&question.request, |text| question.read(text))
+        })
+    });
+    model.close();
+    let Some(asked) = asked? else { return Ok(None) };
+    let mut extraction = Extraction::default();
+    for found in asked.answers.iter().flatten().flatten() {
+        match found {
+            Ok(candidate) => accept(candidate.clone(), args.min_confidence, rules, &mut extraction),
+            Err(unfit) => extraction.rejected.push(Rejected {
+                text: secrets::mask(&unfit.text),
+                reason: unfit.reason.to_owned(),
+                rule: None,
+                confidence: None,
+                source: nowhere(),
+            }),
+        }
+    }
+    Ok(Some((extraction, asked.complete())))
+}
+
 /// Notes candidates in the logs of the days they were said on.
 fn note(args: &ExtractArgs, memdir: &Memdir, lock: &Lock, candidates: &[Candidate]) -> Result<()> {
     let mut days = BTreeMap::<String, Vec<String>>::new();
@@ -104,21 +146,34 @@ pub(super) fn out_of_date(args: &CheckArgs, snapshot: &Snapshot) -> Result<Vec<F
 }
 
 fn run_extract(args: &ExtractArgs) -> Result<Ending> {
+    check_free(args.html.as_deref(), args.force)?;
     let own = args.rules.as_deref().map(|path| {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         Rules::read(&text).with_context(|| path.display().to_string())
     });
     let own = own.transpose()?;
     let rules = own.as_ref().unwrap_or_else(|| Rules::built_in());
-    let (extraction, problems) = with_messages(&args.input, Wanted::default(), |messages, problems| {
-        (extract_above(args.min_confidence, &messages, rules), problems)
+    let (found, problems) = with_messages(&args.input, Wanted::default(), |messages, problems| {
+        (find(args, &messages, rules), problems)
     })?;
+    let Some((extraction, complete)) = found? else {
+        return Ok(close(&args.input, &problems));
+    };
+    if let Some(path) = &args.html {
+        let content = Content {
+            name: "memories".to_owned(),
+            memories: vec![drawn::extraction(&extraction)],
+            ..Content::default()
+        };
+        write_page(path, args.force, args.input.quiet, content)?;
+    }
     if !args.dry_run {
         keep(args, &extraction)?;
-        return Ok(close(&args.input, &problems));
+        let ending = close(&args.input, &problems);
+        return complete.map(|()| ending);
     }
     let text = match args.format {
-        MemoryFormat::Table => table(&extraction, args.rejected),
+        MemoryFormat::Table => for_people(&table(&extraction, args.rejected)),
         MemoryFormat::Json => document(&extraction, args.rejected),
         MemoryFormat::Jsonl => lines(&extraction, args.rejected),
     };
@@ -131,7 +186,8 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
             extraction.secrets_dropped
         );
     }
-    Ok(close(&args.input, &problems))
+    let ending = close(&args.input, &problems);
+    complete.map(|()| ending)
 }
 
 fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
@@ -147,7 +203,7 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
         })
     });
     let text = match args.format {
-        MemoryFormat::Table => harvest_table(&found),
+        MemoryFormat::Table => for_people(&harvest_table(&found)),
         MemoryFormat::Json => {
             let files = files.collect::<Vec<_>>();
             format!(
@@ -167,38 +223,6 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
         );
     }
     Ok(close(&args.input, &problems))
-}
-
-fn source(source: &Source) -> Value {
-    let time = source
-        .time
-        .and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
-    json!({
-        "session": source.session,
-        "uuid": source.uuid,
-        "time": time.map(|time| format!("{time:.3}")),
-    })
-}
-
-fn candidate(candidate: &Candidate) -> Value {
-    json!({
-        "type": candidate.kind.name(),
-        "title": candidate.title,
-        "hook": candidate.hook,
-        "body": candidate.body,
-        "confidence": candidate.confidence,
-        "sources": candidate.sources.iter().map(source).collect::<Vec<_>>(),
-    })
-}
-
-fn rejected(rejected: &Rejected) -> Value {
-    json!({
-        "rejected": rejected.reason,
-        "text": rejected.text,
-        "rule": rejected.rule,
-        "confidence": rejected.confidence,
-        "sources": [source(&rejected.source)],
-    })
 }
 
 fn lines(extraction: &Extraction, with_rejected: bool) -> String {

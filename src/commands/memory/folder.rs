@@ -50,7 +50,12 @@ pub fn path(args: &DirArgs) -> Result<PathBuf> {
 /// The directory, which must be there.
 pub fn existing(args: &DirArgs) -> Result<Memdir> {
     let path = path(args)?;
-    Memdir::open(&path)?.with_context(|| format!("{}: no memories there", path.display()))
+    Memdir::open(&path)?.with_context(|| {
+        format!(
+            "{}: no memories there\n  hint: `backcast memory extract --dir DIR` makes them from past sessions; --dir names another place",
+            path.display()
+        )
+    })
 }
 
 fn settings(path: &Path) -> Option<Value> {

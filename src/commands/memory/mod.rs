@@ -1,17 +1,21 @@
 //! `backcast memory`: a directory of memories, read, consolidated, asked and checked.
 
 mod consolidate;
+pub(super) mod drawn;
 mod extract;
 pub(super) mod folder;
 mod prompt;
 mod recall;
 
 use super::policy::of_memories;
+use super::writing::{check_free, for_people, write_page};
 use super::{Ending, print};
 use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
 use crate::memory::check::{self, Finding};
 use crate::memory::index::Limits;
 use crate::memory::{secrets, when};
+use crate::output::findings::{annotations, junit};
+use crate::report::Content;
 use crate::session::log::Time;
 use anyhow::Result;
 use serde_json::json;
@@ -50,7 +54,8 @@ fn run_check(args: &CheckArgs) -> Result<Ending> {
     let folder = args.dir.dir.as_deref().unwrap_or(memdir.root());
     let prefix = format!("{}/", folder.display());
     let text = match args.format {
-        CheckShape::Github => check::github(&findings, &prefix),
+        CheckShape::Github => annotations(&findings.iter().map(|finding| finding.told(&prefix)).collect::<Vec<_>>()),
+        CheckShape::Junit => junit("backcast memory check", &check::cases(&snapshot, &findings)),
         CheckShape::Text => findings.iter().map(|finding| plain(finding, &prefix)).collect(),
         CheckShape::Json => {
             let object = |finding: &Finding| {
@@ -90,7 +95,16 @@ fn plain(finding: &Finding, prefix: &str) -> String {
 }
 
 fn list(args: &ListArgs) -> Result<Ending> {
+    check_free(args.html.as_deref(), args.force)?;
     let memdir = folder::existing(&args.dir)?;
+    if let Some(path) = &args.html {
+        let content = Content {
+            name: "memories".to_owned(),
+            memories: vec![drawn::directory(&memdir)?],
+            ..Content::default()
+        };
+        write_page(path, args.force, false, content)?;
+    }
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
         eprintln!("{}: {}", passed.file, passed.why);
@@ -109,7 +123,7 @@ fn list(args: &ListArgs) -> Result<Ending> {
                     topic.description()
                 )
             };
-            snapshot.topics.iter().map(line).collect()
+            for_people(&snapshot.topics.iter().map(line).collect::<String>())
         }
         Shape::Json => {
             let object = |topic: &crate::memory::topic::Topic| {

@@ -2,10 +2,12 @@
 
 use super::{folder, now};
 use crate::cli::memory::{RecallArgs, Shape};
+use crate::commands::backend::{self, Model};
 use crate::commands::policy::of_memories;
 use crate::commands::{Ending, print};
 use crate::memory::memdir::Memdir;
-use crate::memory::recall::{Index, Limits, Memory, Taken, Weights, pick};
+use crate::memory::recall::{Hit, Index, Limits, Memory, Taken, Weights, is_news, is_worth_asking, pick, take};
+use crate::text::anthropic::recall::List;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,7 +30,13 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
     // No directory is one without memories: nothing fits.
     let (memories, passed) = match Memdir::open(&path)? {
         Some(memdir) => memdir.memories(most)?,
-        None => Default::default(),
+        None => {
+            eprintln!(
+                "{}: no memories there; `backcast memory extract` makes them from past sessions",
+                path.display()
+            );
+            Default::default()
+        }
     };
     for passed in &passed {
         eprintln!("{}: {}", passed.file, passed.why);
@@ -48,18 +56,37 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
         ..usual
     };
     let now = now();
-    let ask = |query: &str| pick(&memories, &index, query, &weights, &limits, now);
-    if let Some(path) = &args.queries {
+    let asked = match &args.queries {
+        Some(path) => queries(path)?,
+        None => vec![Query {
+            id: Value::Null,
+            text: args.query.clone().unwrap_or_default(),
+        }],
+    };
+    let taken = match backend::open(&args.model, None, true, false)? {
+        None => {
+            let pick = |query: &Query| pick(&memories, &index, &query.text, &weights, &limits, now);
+            asked.iter().map(pick).collect()
+        }
+        Some(model) => {
+            let chosen = choose(&model, &asked, &memories, &limits);
+            model.close();
+            let Some(chosen) = chosen? else { return Ok(Ending::Done) };
+            let shown = chosen.into_iter().map(|hits| take(&memories, hits, &limits, now));
+            shown.collect::<Vec<_>>()
+        }
+    };
+    if args.queries.is_some() {
         let mut out = String::new();
-        for query in queries(path)? {
-            let mut answer = answer(&query.text, &ask(&query.text), &memories);
+        for (query, taken) in std::iter::zip(asked, &taken) {
+            let mut answer = answer(&query.text, taken, &memories);
             answer["id"] = query.id;
             out.push_str(&format!("{answer}\n"));
         }
         return print(out.as_bytes());
     }
     let query = args.query.as_deref().unwrap_or_default();
-    let taken = ask(query);
+    let taken = taken.into_iter().next().unwrap_or_default();
     match args.format {
         Shape::Json => print(format!("{}\n", answer(query, &taken, &memories)).as_bytes()),
         Shape::Text => {
@@ -70,6 +97,22 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
             print(texts.join("\n").as_bytes())
         }
     }
+}
+
+/// What a model chooses for each query; `None` if it was only to be estimated.
+fn choose(model: &Model, queries: &[Query], memories: &[Memory], limits: &Limits) -> Result<Option<Vec<Vec<Hit>>>> {
+    let list = List::new(memories, limits.most, |memory| is_news(memory, limits));
+    let asked = model.passes(|model, _| {
+        model.ask(queries, |backend, query| {
+            if list.is_empty() || !is_worth_asking(&query.text) {
+                return Ok(Vec::new());
+            }
+            backend.ask(&list.question(backend, &query.text), |text| list.read(text))
+        })
+    })?;
+    let Some(asked) = asked else { return Ok(None) };
+    asked.complete()?;
+    Ok(Some(asked.answers.into_iter().flatten().collect()))
 }
 
 fn answer(query: &str, taken: &[Taken], memories: &[Memory]) -> Value {

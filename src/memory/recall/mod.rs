@@ -8,7 +8,7 @@
 mod select;
 mod time;
 
-pub use select::{Limits, Memory, Taken, excerpt, is_usage_of, is_worth_asking, pick};
+pub use select::{Limits, Memory, Taken, excerpt, is_news, is_usage_of, is_worth_asking, pick, take};
 
 use super::words::{base, each_word, is_filler, members, related, stem};
 use std::collections::{BTreeSet, HashMap};

@@ -104,12 +104,16 @@ pub fn pick(
     if !is_worth_asking(query) {
         return Vec::new();
     }
+    take(memories, index.ask(query, weights), limits, now)
+}
+
+/// What is shown of memories that fit, best first, whoever found them.
+pub fn take(memories: &[Memory], hits: impl IntoIterator<Item = Hit>, limits: &Limits, now: Time) -> Vec<Taken> {
     let mut left = limits.budget;
     let mut taken = Vec::new();
-    for Hit { document, score } in index.ask(query, weights) {
+    for Hit { document, score } in hits {
         let memory = &memories[document];
-        let is_known = limits.surfaced.contains(&memory.file);
-        if is_known || limits.tools.iter().any(|tool| is_usage_of(memory, tool)) {
+        if !is_news(memory, limits) {
             continue;
         }
         let text = excerpt(memory, limits, now);
@@ -127,6 +131,11 @@ pub fn pick(
         }
     }
     taken
+}
+
+/// Whether a memory may be shown in this session: not seen yet, and no usage docs of a tool in use.
+pub fn is_news(memory: &Memory, limits: &Limits) -> bool {
+    !limits.surfaced.contains(&memory.file) && !limits.tools.iter().any(|tool| is_usage_of(memory, tool))
 }
 
 /// Whether a memory only tells how a tool is used: no news while the tool is in use. Warnings about it are.

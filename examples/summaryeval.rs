@@ -1,0 +1,256 @@
+//! Holds offline summaries against the ones that a model wrote, at every recorded compaction of some logs.
+//!
+//! ```text
+//! cargo run --release --example summaryeval -- PATH... [--show]
+//! ```
+//!
+//! Both texts are about the same part of the conversation and have the same budget: the size of the recorded one. What the
+//! conversation needed afterwards is known, so each is scored by the share that it carries: files that were edited later,
+//! tasks that were open, corrections of the user, names in code and of files that were used later. The last lines say how
+//! the full-size texts keep their budgets over all sessions. `--show` prints a line a compaction and what was missed.
+
+use anyhow::{Result, bail};
+use backcast::input::bytes::{Io, Limits};
+use backcast::input::discover::discover;
+use backcast::pipeline::{Corpus, Options};
+use backcast::policy::Policy;
+use backcast::session::thread::{Session, thread};
+use backcast::text::carried::{Carried, NEEDS, Need, Needed};
+use backcast::text::conversation::{Conversation, WANTED, lines};
+use backcast::text::offline::digest::Digest;
+use backcast::text::offline::{Offline, write_notes};
+use backcast::text::template::Template;
+use backcast::text::{Backend, Limits as NoteLimits, SummaryAsk, Variant, size};
+use std::path::PathBuf;
+
+fn main() -> Result<()> {
+    let arguments = std::env::args().skip(1).collect::<Vec<_>>();
+    let is_shown = arguments.iter().any(|argument| argument == "--show");
+    let paths = arguments
+        .iter()
+        .filter(|argument| *argument != "--show")
+        .map(PathBuf::from)
+        .collect::<Vec<_>>();
+    if paths.is_empty() {
+        bail!("usage: summaryeval PATH... [--show]");
+    }
+    let found = discover(&paths, false)?;
+    let options = Options {
+        io: Io::Auto,
+        limits: Limits::new(32 << 20),
+        cache: None,
+        with_lines: false,
+        progress: &|_| (),
+    };
+    let corpus = Corpus::read(&found.logs, &options);
+    let (sessions, _) = corpus.map_sessions(|id, parts| {
+        let session = Session::new(id, parts);
+        let threaded = thread(&session);
+        let Some(chain) = threaded.chains.first() else {
+            return Scored::default();
+        };
+        let read = lines(&session, chain)
+            .into_iter()
+            .map(|wanted| (wanted.part, corpus.messages(&wanted.path, wanted.lines, WANTED).0));
+        let conversation = Conversation::new(&session, chain, read.collect());
+        score(id, &conversation)
+    });
+    report(&sessions, is_shown);
+    Ok(())
+}
+
+/// What one session came to.
+#[derive(Default)]
+struct Scored {
+    boundaries: Vec<Boundary>,
+    notes: Vec<(u64, u64)>,
+    summaries: Vec<u64>,
+    prompts: (u64, u64),
+}
+
+/// One compaction: by need, what the recorded and the offline text carry.
+struct Boundary {
+    session: String,
+    budget: u64,
+    size: u64,
+    scores: [[Carried; 2]; 4],
+    missed: Vec<String>,
+}
+
+fn ask<'m>(conversation: &'m Conversation, range: std::ops::Range<usize>, budget: u64) -> SummaryAsk<'m> {
+    SummaryAsk {
+        material: conversation.material(range),
+        variant: Variant::Whole,
+        instructions: "",
+        budget,
+        is_automatic: true,
+    }
+}
+
+fn score(id: &str, conversation: &Conversation) -> Scored {
+    let mut scored = Scored::default();
+    let policy = Policy::default();
+    let messages = &conversation.messages;
+    let summaries = (0..messages.len())
+        .filter(|at| messages[*at].is_summary)
+        .collect::<Vec<_>>();
+    for (number, &at) in summaries.iter().enumerate() {
+        let start = number.checked_sub(1).map_or(0, |before| summaries[before]);
+        let end = summaries.get(number + 1).copied().unwrap_or(messages.len());
+        let boundary = conversation
+            .boundaries
+            .iter()
+            .map(|boundary| boundary.before)
+            .filter(|before| *before <= at);
+        let stop = boundary.max().filter(|stop| *stop > start).unwrap_or(at);
+        if stop == start || end == at + 1 {
+            continue;
+        }
+        let recorded = messages[at].texts().collect::<Vec<_>>().join("\n");
+        let budget = size::tokens(&recorded);
+        let Ok(text) = Offline.summary(&ask(conversation, start..stop, budget)) else {
+            continue;
+        };
+        let needed = Needed::new(&messages[start..stop], &messages[at + 1..end]);
+        let scores = NEEDS.map(|need| [needed.carried(need, &recorded), needed.carried(need, &text)]);
+        let missed = NEEDS.iter().flat_map(|need| {
+            let lost = needed.missing(*need, &[&text]);
+            lost.into_iter()
+                .map(|lost| format!("{}: {}", need.name(), lost.replace('\n', " ")))
+                .collect::<Vec<_>>()
+        });
+        scored.boundaries.push(Boundary {
+            session: id.to_owned(),
+            budget,
+            size: size::tokens(&text),
+            scores,
+            missed: missed.collect(),
+        });
+    }
+    if messages.is_empty() {
+        return scored;
+    }
+    if let Ok(text) = Offline.summary(&ask(conversation, 0..messages.len(), policy.max_output)) {
+        let mut digest = Digest::new(&conversation.root);
+        messages.iter().for_each(|message| digest.push(message));
+        let whole = digest
+            .prompts
+            .iter()
+            .filter(|prompt| text.contains(&prompt.text))
+            .count();
+        scored.prompts = (whole as u64, digest.prompts.len() as u64);
+        scored.summaries.push(size::tokens(&text));
+        let limits = NoteLimits {
+            section: policy.notes_section,
+            total: policy.notes_total,
+        };
+        let template = Template::built_in();
+        let notes = write_notes(&digest, "", &template, limits).text;
+        assert!(template.holds(&notes), "{id}: headings or descriptions were changed");
+        let parsed = Template::parse(&notes);
+        let largest = parsed
+            .sections
+            .iter()
+            .map(|section| size::tokens(&format!("{}\n{}\n\n{}", section.heading, section.about, section.body)));
+        scored.notes.push((size::tokens(&notes), largest.max().unwrap_or(0)));
+    }
+    scored
+}
+
+fn report(sessions: &[Scored], is_shown: bool) {
+    let boundaries = sessions
+        .iter()
+        .flat_map(|session| &session.boundaries)
+        .collect::<Vec<_>>();
+    let percent = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+    if is_shown {
+        for boundary in &boundaries {
+            let shares = boundary
+                .scores
+                .map(|both| format!("{} / {}", percent(both[0].share()), percent(both[1].share())));
+            println!(
+                "{} {} {} {}",
+                boundary.session,
+                boundary.budget,
+                boundary.size,
+                shares.join("  ")
+            );
+            for missed in boundary
+                .missed
+                .iter()
+                .filter(|missed| !missed.starts_with(Need::Names.name()))
+            {
+                println!("    missed {missed}");
+            }
+        }
+    }
+    println!("{} compactions with a recorded summary", boundaries.len());
+    println!(
+        "{:<12} {:>8} {:>10} {:>10} {:>8}",
+        "needed", "count", "recorded", "offline", "ratio"
+    );
+    let (mut sums, mut kinds) = ([0.0; 2], 0.0);
+    for need in NEEDS {
+        let mut both = [Carried::default(); 2];
+        for boundary in &boundaries {
+            for (sum, one) in std::iter::zip(&mut both, boundary.scores[need as usize]) {
+                sum.add(one);
+            }
+        }
+        let [recorded, offline] = both.map(|carried| carried.share());
+        let ratio = recorded.zip(offline).map(|(recorded, offline)| offline / recorded);
+        println!(
+            "{:<12} {:>8} {:>10} {:>10} {:>8}",
+            need.name(),
+            both[0].needed,
+            percent(recorded),
+            percent(offline),
+            percent(ratio)
+        );
+        if let (Some(recorded), Some(offline)) = (recorded, offline) {
+            sums[0] += recorded;
+            sums[1] += offline;
+            kinds += 1.0;
+        }
+    }
+    println!(
+        "{:<12} {:>8} {:>10} {:>10} {:>8}",
+        "all",
+        "",
+        percent(Some(sums[0] / kinds)),
+        percent(Some(sums[1] / kinds)),
+        percent(Some(sums[1] / sums[0]))
+    );
+    let over = boundaries
+        .iter()
+        .filter(|boundary| boundary.size > boundary.budget)
+        .count();
+    println!("over the budget of the recorded one: {over}");
+    let policy = Policy::default();
+    let notes = sessions.iter().flat_map(|session| &session.notes).collect::<Vec<_>>();
+    let long = notes
+        .iter()
+        .filter(|(all, section)| *all > policy.notes_total || *section > policy.notes_section)
+        .count();
+    println!(
+        "notes of {} sessions: largest {} tokens, largest section {}, {long} over a limit",
+        notes.len(),
+        notes.iter().map(|notes| notes.0).max().unwrap_or(0),
+        notes.iter().map(|notes| notes.1).max().unwrap_or(0)
+    );
+    let summaries = sessions
+        .iter()
+        .flat_map(|session| &session.summaries)
+        .collect::<Vec<_>>();
+    let long = summaries.iter().filter(|size| ***size > policy.max_output).count();
+    let prompts = sessions
+        .iter()
+        .fold((0, 0), |sum, one| (sum.0 + one.prompts.0, sum.1 + one.prompts.1));
+    println!(
+        "summaries of {} whole sessions: largest {} tokens, {long} over the budget; {} of {} user messages in full",
+        summaries.len(),
+        summaries.into_iter().max().unwrap_or(&0),
+        prompts.0,
+        prompts.1
+    );
+}

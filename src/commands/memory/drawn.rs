@@ -1,0 +1,93 @@
+//! Memories as a page shows them: by type with their sources, and what was turned down or left, with the reason.
+
+use crate::memory::extract::{Extraction, Rejected};
+use crate::memory::kinds::{Candidate, Source};
+use crate::memory::memdir::Memdir;
+use crate::memory::topic::Topic;
+use crate::memory::when;
+use anyhow::Result;
+use serde_json::{Value, json};
+
+/// A memory directory, with what its runs took out of it.
+pub fn directory(memdir: &Memdir) -> Result<Value> {
+    let (snapshot, passed) = memdir.read()?;
+    let memory = |topic: &Topic| {
+        json!({
+            "type": topic.kind().map(|kind| kind.name()),
+            "title": topic.name(),
+            "hook": topic.description(),
+            "body": topic.body(),
+            "file": topic.file,
+            "confirmed": topic.confirmed(),
+            "last_said": when::timestamp(topic.last_said()),
+            "sources": topic.sources().iter().map(source).collect::<Vec<_>>(),
+        })
+    };
+    let journals = memdir.journals();
+    let left = journals.iter().flat_map(|journal| {
+        let entries = journal.changes.iter().filter(|entry| entry.after.is_none());
+        entries.map(|entry| {
+            json!({
+                "file": entry.file,
+                "action": entry.action,
+                "reason": entry.reason,
+                "verb": journal.verb,
+                "time": journal.time,
+            })
+        })
+    });
+    let passed = passed
+        .iter()
+        .map(|passed| json!({"file": passed.file, "reason": passed.why}));
+    Ok(json!({
+        "name": memdir.root().display().to_string(),
+        "memories": snapshot.topics.iter().map(memory).collect::<Vec<_>>(),
+        "left": left.collect::<Vec<_>>(),
+        "passed": passed.collect::<Vec<_>>(),
+    }))
+}
+
+/// What extraction found, and what it turned down.
+pub fn extraction(found: &Extraction) -> Value {
+    json!({
+        "name": "extracted",
+        "memories": found.candidates.iter().map(candidate).collect::<Vec<_>>(),
+        "rejected": found.rejected.iter().map(rejected).collect::<Vec<_>>(),
+        "secrets_dropped": found.secrets_dropped,
+    })
+}
+
+/// Where something was said.
+pub fn source(source: &Source) -> Value {
+    let time = source
+        .time
+        .and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
+    json!({
+        "session": source.session,
+        "uuid": source.uuid,
+        "time": time.map(|time| format!("{time:.3}")),
+    })
+}
+
+/// What was found.
+pub fn candidate(candidate: &Candidate) -> Value {
+    json!({
+        "type": candidate.kind.name(),
+        "title": candidate.title,
+        "hook": candidate.hook,
+        "body": candidate.body,
+        "confidence": candidate.confidence,
+        "sources": candidate.sources.iter().map(source).collect::<Vec<_>>(),
+    })
+}
+
+/// What was turned down.
+pub fn rejected(rejected: &Rejected) -> Value {
+    json!({
+        "rejected": rejected.reason,
+        "text": rejected.text,
+        "rule": rejected.rule,
+        "confidence": rejected.confidence,
+        "sources": [source(&rejected.source)],
+    })
+}

@@ -1,0 +1,686 @@
+//! `backcast notes`: the notes of every session as they would stand at its end, and the summary of a compaction.
+
+use super::Ending;
+use super::backend::{self, Model};
+use super::policy::resolve;
+use super::reading::{Reading, close, with_logs};
+use super::words::grouped;
+use super::writing::{emit, load_prices};
+use crate::cli::notes::NotesArgs;
+use crate::memory::names::{project_slug, safe_part};
+use crate::metrics::cost::PriceTable;
+use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
+use crate::pipeline::Corpus;
+use crate::policy::Policy;
+use crate::policy::presets::Policies;
+use crate::problem::{Kind, Problem};
+use crate::session::thread::{Chain, Part, Session, thread};
+use crate::sim::event::Event;
+use crate::sim::trace::{Trace, trace};
+use crate::sim::{Mode, Setting, by_number, replay, windows_of};
+use crate::text::continued::{Continued, Lines};
+use crate::text::conversation::{self, Conversation};
+use crate::text::offline::digest::Digest;
+use crate::text::offline::{Offline, Written, write_notes};
+use crate::text::template::{Template, substitute};
+use crate::text::{
+    Backend, Breaker, Limits, Material, NotesAsk, Retries, SummaryAsk, TextError, Variant, size, summarise,
+};
+use crate::tokens::ratios::RatioTable;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Version of the fields below, named in JSON documents.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Names of the files below a session's folder.
+const NOTES: &str = "session-memory/summary.md";
+const LINES: &str = "session-memory/.summary-lines.json";
+const SUMMARY: &str = "compact.md";
+
+/// What was written for a session.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Row {
+    session: String,
+    project: String,
+    file: String,
+    updates: u64,
+    messages: u64,
+    prompts: u64,
+    tokens: Option<u64>,
+    condensed: Vec<String>,
+    too_long: Vec<String>,
+    summary_tokens: Option<u64>,
+    is_continued: bool,
+    is_unchanged: bool,
+}
+
+/// The columns of the list.
+pub(super) const COLUMNS: &[Column<Row>] = &[
+    column(
+        "session",
+        "Session",
+        Unit::Text,
+        InTable::Always,
+        "Session id.",
+        |row| row.session.as_str().into(),
+    ),
+    column(
+        "project",
+        "Project",
+        Unit::Text,
+        InTable::IfRoom,
+        "Working directory.",
+        |row| row.project.as_str().into(),
+    ),
+    column(
+        "messages",
+        "Messages",
+        Unit::Count,
+        InTable::Always,
+        "Messages of the main conversation.",
+        |row| row.messages.into(),
+    ),
+    column(
+        "prompts",
+        "Prompts",
+        Unit::Count,
+        InTable::Always,
+        "Of these, messages of a person.",
+        |row| row.prompts.into(),
+    ),
+    column(
+        "updates",
+        "Updates",
+        Unit::Count,
+        InTable::Always,
+        "How often the notes were brought up to date.",
+        |row| row.updates.into(),
+    ),
+    column(
+        "tokens",
+        "Notes",
+        Unit::Tokens,
+        InTable::Always,
+        "Size of the notes; empty if the session never came to the first update.",
+        |row| row.tokens.into(),
+    ),
+    column(
+        "summary_tokens",
+        "Summary",
+        Unit::Tokens,
+        InTable::Always,
+        "Size of the summary, if one was wanted.",
+        |row| row.summary_tokens.into(),
+    ),
+    column(
+        "condensed",
+        "Condensed",
+        Unit::Text,
+        InTable::IfRoom,
+        "Sections of the notes that something was left out of, to stay within the limits.",
+        |row| row.condensed.join(", ").into(),
+    ),
+    column(
+        "too_long",
+        "Too long",
+        Unit::Text,
+        InTable::Never,
+        "Sections that somebody's own words alone make longer than the limit.",
+        |row| row.too_long.join(", ").into(),
+    ),
+    column(
+        "is_continued",
+        "Continued",
+        Unit::Flag,
+        InTable::Never,
+        "Whether a file was there already and was continued.",
+        |row| row.is_continued.into(),
+    ),
+    column(
+        "is_unchanged",
+        "Unchanged",
+        Unit::Flag,
+        InTable::Never,
+        "Whether it was up to date already.",
+        |row| row.is_unchanged.into(),
+    ),
+    column(
+        "file",
+        "File",
+        Unit::Text,
+        InTable::Never,
+        "The session's folder, below the folder that was named.",
+        |row| row.file.as_str().into(),
+    ),
+];
+
+/// Runs it.
+pub fn run(args: &NotesArgs) -> Result<Ending> {
+    let mut policies = resolve(&args.policy)?;
+    if !args
+        .policy
+        .set
+        .iter()
+        .any(|set| set.trim_start().starts_with("notes.on"))
+    {
+        // Whoever asks for notes wants them kept, also where the recorded client kept none.
+        policies.assign("notes.on=true", "backcast notes")?;
+    }
+    let prices = load_prices(args.policy.prices.as_deref())?;
+    let read = |path: &Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
+    let template = args.template.as_deref().map(read).transpose()?;
+    if template
+        .as_deref()
+        .is_some_and(|text| Template::parse(text).sections.is_empty())
+    {
+        bail!(
+            "the template has no section\n  hint: a section begins with a heading, `# Name`, and a description in italics below"
+        );
+    }
+    let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
+    let model = backend::open(&args.model, cache, remembers, args.input.quiet)?;
+    let prompt = args.prompt.as_deref().map(read).transpose()?;
+    if let Some(path) = args.prompt.as_deref().filter(|_| model.is_none()) {
+        eprintln!(
+            "{}: has an effect only with a backend that asks a model",
+            path.display()
+        );
+    }
+    let here = std::path::absolute(&args.out).with_context(|| args.out.display().to_string())?;
+    let is_estimate = model.as_ref().is_some_and(Model::is_estimate);
+    if !is_estimate {
+        std::fs::create_dir_all(&here).with_context(|| format!("making {}", args.out.display()))?;
+    }
+    let run = Run {
+        args,
+        policies: &policies,
+        prices: &prices,
+        template: template.as_deref(),
+        model: model.as_ref(),
+        prompt: prompt.as_deref(),
+        root: here.canonicalize().unwrap_or(here),
+    };
+    let write = |is_last| with_logs(&args.input, false, |reading| run.write(reading, is_last))?;
+    let outcome = match &model {
+        None => write(true)?,
+        Some(model) => {
+            let outcome = model.passes(|_, is_last| write(is_last));
+            model.close();
+            match outcome? {
+                Some(outcome) => outcome,
+                None => return Ok(Ending::Done),
+            }
+        }
+    };
+    if let Some(uuid) = args.from.as_ref().or(args.up_to.as_ref())
+        && outcome.rows.is_empty()
+    {
+        bail!("no session has the message {uuid}");
+    }
+    emit(&args.output(), |out, look| outcome.print(args, out, look))?;
+    let ending = close(&args.input, &outcome.problems);
+    outcome.complete().map(|()| ending)
+}
+
+/// Everything that was written.
+#[derive(Default)]
+struct Outcome {
+    rows: Vec<Row>,
+    problems: Vec<Problem>,
+    /// Texts that a model owes, by why.
+    owed: BTreeMap<String, u64>,
+}
+
+impl Outcome {
+    /// Fails if a model owes a text: everything else is there.
+    fn complete(&self) -> Result<()> {
+        if self.owed.is_empty() {
+            return Ok(());
+        }
+        let reasons = self.owed.iter().map(|(why, count)| format!("{count} x {why}"));
+        let reasons = reasons.collect::<Vec<_>>().join("\n  ");
+        bail!(
+            "some texts were not written\n  {reasons}\n  hint: what was answered is kept; the same command asks only for the rest"
+        )
+    }
+
+    fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: Look) -> io::Result<()> {
+        let shown = match (args.format, args.top) {
+            (Format::Table, top) if top > 0 => &self.rows[..self.rows.len().min(top)],
+            _ => &self.rows[..],
+        };
+        let sheet = Sheet {
+            schema_version: SCHEMA_VERSION,
+            columns: COLUMNS,
+            rows: shown,
+            total: None,
+        };
+        sheet.write(args.format, look, out)?;
+        if args.format == Format::Table {
+            let written = self.rows.iter().filter(|row| row.tokens.is_some()).count();
+            let unchanged = self.rows.iter().filter(|row| row.is_unchanged).count();
+            writeln!(
+                out,
+                "{} sessions, notes for {}, {} of them as they were{}.",
+                grouped(self.rows.len() as u64),
+                grouped(written as u64),
+                grouped(unchanged as u64),
+                match self.rows.len() - shown.len() {
+                    0 => String::new(),
+                    more => format!("; {more} not shown (--top 0 shows all)"),
+                }
+            )?;
+        }
+        Ok(())
+    }
+}
+
+struct Run<'a> {
+    args: &'a NotesArgs,
+    policies: &'a Policies,
+    prices: &'a PriceTable,
+    template: Option<&'a str>,
+    /// The model that writes them, if one does.
+    model: Option<&'a Model>,
+    /// What it is told instead of the usual.
+    prompt: Option<&'a str>,
+    /// The folder, resolved.
+    root: PathBuf,
+}
+
+/// What one session gives.
+struct Done {
+    row: Row,
+    /// Files below the session's folder.
+    files: Vec<(String, String)>,
+    problems: Vec<Problem>,
+    /// Why texts are missing.
+    missing: Vec<TextError>,
+}
+
+/// Tokens of conversation that a model is shown for one update, where nobody wants to see every update.
+const STEP: u64 = 60_000;
+
+impl Run<'_> {
+    /// Works on all sessions; only the last pass writes.
+    fn write(&self, reading: Reading<'_>, is_last: bool) -> Result<Outcome> {
+        let corpus = Corpus::read(reading.logs, &reading.options);
+        let mut outcome = Outcome::default();
+        let defects = corpus.stream_sessions(
+            |id, parts| self.session(&corpus, id, parts),
+            |done| {
+                let Some(done) = done else { return Ok(()) };
+                if !is_last {
+                    return Ok(());
+                }
+                outcome.problems.extend(done.problems);
+                for error in done.missing.iter().filter(|_| self.model.is_some()) {
+                    *outcome.owed.entry(error.to_string()).or_insert(0) += 1;
+                }
+                for (name, text) in &done.files {
+                    self.put(&format!("{}/{name}", done.row.file), text)?;
+                }
+                outcome.rows.push(done.row);
+                Ok(())
+            },
+        )?;
+        outcome.problems.extend(corpus.problems);
+        outcome.problems.extend(reading.problems());
+        outcome.problems.extend(defects);
+        outcome.problems.sort();
+        Ok(outcome)
+    }
+
+    /// Writes a file below the folder, and nowhere else: a link that leads out of it is refused.
+    fn put(&self, name: &str, text: &str) -> io::Result<()> {
+        let path = self.root.join(name);
+        let folder = path.parent().unwrap_or(&self.root);
+        std::fs::create_dir_all(folder)?;
+        if !folder.canonicalize()?.starts_with(&self.root) {
+            return Err(io::Error::other(format!(
+                "{} leads out of {}",
+                folder.display(),
+                self.root.display()
+            )));
+        }
+        let written = match path.symlink_metadata() {
+            Ok(_) => atomic::write(&path, true, text.as_bytes()),
+            Err(_) => atomic::write_fresh(&path, text.as_bytes()),
+        };
+        written.map_err(io::Error::other)
+    }
+
+    fn session(&self, corpus: &Corpus, id: &str, parts: &[Part]) -> Option<Done> {
+        let session = Session::new(id, parts);
+        let mut threaded = thread(&session);
+        let chain = threaded.chains.first()?;
+        let (conversation, mut problems) = read_conversation(corpus, &session, chain);
+        let wanted = self.args.from.as_ref().or(self.args.up_to.as_ref());
+        let pivot = wanted.and_then(|uuid| conversation.find(uuid));
+        if conversation.messages.is_empty() || wanted.is_some() && pivot.is_none() {
+            return None;
+        }
+        let trace = trace(&session, chain, RatioTable::built_in());
+        let gates = self.gates(&trace);
+        let policy = self.policy_of(&trace);
+        let slug = match conversation.root.as_str() {
+            "" => "no-project".to_owned(),
+            root => safe_part(&project_slug(root)),
+        };
+        let mut done = Done {
+            row: Row {
+                session: id.to_owned(),
+                project: conversation.root.clone(),
+                file: format!("{slug}/{}", safe_part(id)),
+                updates: gates.len() as u64,
+                messages: conversation.messages.len() as u64,
+                ..Row::default()
+            },
+            files: Vec::new(),
+            problems: Vec::new(),
+            missing: Vec::new(),
+        };
+        self.notes(&conversation, &gates, policy, &mut done, parts);
+        if self.args.wants_summary() {
+            self.summaries(&conversation, pivot, policy, &mut done, parts);
+        }
+        problems.append(&mut threaded.problems);
+        problems.append(&mut done.problems);
+        done.problems = problems;
+        Some(done)
+    }
+
+    /// The policy of the version that the session ended with.
+    fn policy_of(&self, trace: &Trace) -> &Policy {
+        let version = trace.calls.last().map(|call| trace.versions[usize::from(call.version)]);
+        self.policies.of(version)
+    }
+
+    /// The calls after which the notes were brought up to date.
+    fn gates(&self, trace: &Trace) -> Vec<u32> {
+        let (policies, prices) = by_number(self.policies, self.prices, trace);
+        let windows = windows_of(trace, &policies, &prices);
+        let setting = Setting {
+            policies,
+            prices,
+            windows: &windows,
+            summary: None,
+            mode: Mode::Follow,
+            uses: None,
+            texts: None,
+            key: 0,
+        };
+        let mut gates = Vec::new();
+        replay(trace, &setting, &mut |at: u32, event: &Event<'_>| {
+            if matches!(event, Event::Notes { .. }) {
+                gates.push(at);
+            }
+        });
+        gates
+    }
+
+    fn notes(&self, conversation: &Conversation, gates: &[u32], policy: &Policy, done: &mut Done, parts: &[Part]) {
+        let limits = Limits {
+            section: policy.notes_section,
+            total: policy.notes_total,
+        };
+        let text = self.template.map(|text| {
+            let variables = [
+                ("session", done.row.session.as_str()),
+                ("project", conversation.root.as_str()),
+            ];
+            substitute(text, &variables)
+        });
+        let template = text.map_or_else(Template::built_in, |text| Template::parse(&text));
+        let folder = self.root.join(&done.row.file);
+        let existing = std::fs::read_to_string(folder.join(NOTES))
+            .ok()
+            .filter(|_| !self.args.force);
+        let continued = match &existing {
+            None => Continued::new(&template),
+            Some(file) => {
+                let lines = std::fs::read(folder.join(LINES)).ok();
+                let lines = lines.and_then(|bytes| serde_json::from_slice::<Lines>(&bytes).ok());
+                Continued::from(file, lines, &template)
+            }
+        };
+        let mut digest = Digest::new(&conversation.root);
+        let mut at = 0;
+        let mut push_to = |digest: &mut Digest, end: usize| {
+            for message in &conversation.messages[at..end] {
+                digest.push(message);
+            }
+            at = end;
+        };
+        let mut last = None;
+        for (number, gate) in gates.iter().enumerate() {
+            push_to(&mut digest, conversation.after_call(*gate));
+            let is_last = number + 1 == gates.len();
+            if self.model.is_none() && (self.args.history || is_last) {
+                let written = write_notes(&digest, &continued.own_words, &template, limits);
+                if self.args.history {
+                    let name = format!("session-memory/history/{:04}.md", number + 1);
+                    done.files.push((name, written.text.clone()));
+                }
+                last = Some(written);
+            }
+        }
+        push_to(&mut digest, conversation.messages.len());
+        done.row.prompts = digest.prompts.len() as u64;
+        if let Some(model) = self.model {
+            let asked = Asked {
+                conversation,
+                template: &template,
+                limits,
+            };
+            let ends = gates.iter().map(|gate| conversation.after_call(*gate));
+            let ends = ends.chain(self.args.to_end.then_some(conversation.messages.len()));
+            match self.model_notes(model, &asked, &ends.collect::<Vec<_>>(), &continued.own_words, done) {
+                Ok(written) => last = written,
+                Err(error) => return self.owe(error, done, parts),
+            }
+        } else if self.args.to_end {
+            last = Some(write_notes(&digest, &continued.own_words, &template, limits));
+        }
+        let Some(Written {
+            text,
+            condensed,
+            too_long,
+        }) = last
+        else {
+            return;
+        };
+        let (text, lines) = continued.finish(&text, &template);
+        done.row.tokens = Some(size::tokens(&text));
+        done.row.condensed = condensed;
+        done.row.too_long = too_long;
+        done.row.is_continued = existing.is_some();
+        done.row.is_unchanged = existing.as_deref() == Some(&text);
+        if !done.row.is_unchanged {
+            done.files.push((NOTES.to_owned(), text));
+        }
+        if let Ok(list) = serde_json::to_string(&lines) {
+            done.files.push((LINES.to_owned(), list + "\n"));
+        }
+    }
+
+    fn summaries(
+        &self,
+        conversation: &Conversation,
+        pivot: Option<usize>,
+        policy: &Policy,
+        done: &mut Done,
+        parts: &[Part],
+    ) {
+        let end = conversation.messages.len();
+        let (variant, range) = match (pivot, &self.args.from) {
+            (None, _) => (Variant::Whole, window_start(conversation, end)..end),
+            (Some(pivot), Some(_)) => (Variant::From, pivot..end),
+            (Some(pivot), None) => (Variant::UpTo, window_start(conversation, pivot + 1)..pivot + 1),
+        };
+        let mut wanted = vec![(SUMMARY.to_owned(), variant, range)];
+        if self.args.history {
+            for (number, boundary) in conversation.boundaries.iter().enumerate() {
+                let range = window_start(conversation, boundary.before)..boundary.before;
+                wanted.push((format!("compact/{:04}.md", number + 1), Variant::Whole, range));
+            }
+        }
+        let mut breaker = Breaker::new(policy.breaker);
+        for (name, variant, range) in wanted {
+            match self.summary(conversation, range, variant, policy, &mut breaker) {
+                Ok(text) => {
+                    if name == SUMMARY {
+                        done.row.summary_tokens = Some(size::tokens(&text));
+                    }
+                    done.files.push((name, text));
+                }
+                Err(error) => self.owe(error, done, parts),
+            }
+        }
+    }
+
+    /// Notes that a text is missing.
+    fn owe(&self, error: TextError, done: &mut Done, parts: &[Part]) {
+        let detail = format!("session {}: {error}", done.row.session);
+        done.problems.push(Problem::file(&parts[0].path, Kind::NoText, detail));
+        done.missing.push(error);
+    }
+
+    /// The notes by a model: update after update, each from what the one before left. Where nobody wants to see every
+    /// update, one stands for as many as can be shown at once.
+    fn model_notes(
+        &self,
+        model: &Model,
+        asked: &Asked<'_>,
+        ends: &[usize],
+        own_words: &str,
+        done: &mut Done,
+    ) -> Result<Option<Written>, TextError> {
+        // The same file whether it is written for the first time or goes on: the same questions have the same answers.
+        let own = Template::parse(own_words);
+        let body = |heading: &str| own.sections.iter().find(|section| section.heading == heading);
+        let bodies = asked.template.sections.iter().map(|section| body(&section.heading));
+        let bodies = bodies.map(|section| section.map_or("", |section| section.body.as_str()));
+        let mut current = asked.template.fill(bodies);
+        let is_known = |heading: &str| asked.template.sections.iter().any(|known| known.heading == heading);
+        for section in own.sections.iter().filter(|section| !is_known(&section.heading)) {
+            current.push_str(&format!(
+                "\n{}\n{}\n\n{}\n",
+                section.heading, section.about, section.body
+            ));
+        }
+        let messages = &asked.conversation.messages;
+        let tokens = |range: Range<usize>| messages[range].iter().map(Material::units).sum::<u64>() / 4;
+        let (mut from, mut is_written) = (0, false);
+        for (number, end) in ends.iter().enumerate() {
+            let next = ends.get(number + 1);
+            let is_due = next.is_none_or(|next| tokens(from..*next) > STEP);
+            if !self.args.history && !is_due || *end <= from {
+                continue;
+            }
+            current = self.update(model, asked, from..*end, &current, &done.row)?;
+            if self.args.history {
+                let name = format!("session-memory/history/{:04}.md", number + 1);
+                done.files.push((name, current.clone()));
+            }
+            (from, is_written) = (*end, true);
+        }
+        Ok(is_written.then_some(Written {
+            text: current,
+            condensed: Vec::new(),
+            too_long: Vec::new(),
+        }))
+    }
+
+    /// One update; in two steps if it is too long for one.
+    fn update(
+        &self,
+        model: &Model,
+        asked: &Asked<'_>,
+        range: Range<usize>,
+        current: &str,
+        row: &Row,
+    ) -> Result<String, TextError> {
+        let path = format!("{}/{NOTES}", row.file);
+        let variables = [
+            ("session", row.session.as_str()),
+            ("project", row.project.as_str()),
+            ("notes_path", path.as_str()),
+            ("current_notes", current),
+        ];
+        let instructions = self.prompt.map(|prompt| substitute(prompt, &variables));
+        let ask = NotesAsk {
+            current,
+            template: asked.template,
+            instructions: instructions.as_deref(),
+            material: asked.conversation.material(range.clone()),
+            limits: asked.limits,
+        };
+        match model.backend.notes(&ask) {
+            Err(TextError::PromptTooLong { .. }) if range.len() > 1 => {
+                let middle = range.start + range.len() / 2;
+                let first = self.update(model, asked, range.start..middle, current, row)?;
+                self.update(model, asked, middle..range.end, &first, row)
+            }
+            other => other,
+        }
+    }
+
+    fn summary(
+        &self,
+        conversation: &Conversation,
+        range: Range<usize>,
+        variant: Variant,
+        policy: &Policy,
+        breaker: &mut Breaker,
+    ) -> Result<String, TextError> {
+        let ask = SummaryAsk {
+            material: conversation.material(range),
+            variant,
+            instructions: &self.args.instructions,
+            budget: policy.max_output,
+            is_automatic: false,
+        };
+        let backend: &dyn Backend = match self.model {
+            Some(model) => &model.backend,
+            None => &Offline,
+        };
+        summarise(backend, &ask, Retries::of(policy), breaker).map(|summarised| summarised.text)
+    }
+}
+
+/// What an update of notes is asked about.
+struct Asked<'a> {
+    conversation: &'a Conversation,
+    template: &'a Template,
+    limits: Limits,
+}
+
+/// The words of a chain, and what could not be read again.
+pub(super) fn read_conversation(corpus: &Corpus, session: &Session<'_>, chain: &Chain) -> (Conversation, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let mut read = Vec::new();
+    for wanted in conversation::lines(session, chain) {
+        let (messages, problem) = corpus.messages(&wanted.path, wanted.lines, conversation::WANTED);
+        problems.extend(problem);
+        read.push((wanted.part, messages));
+    }
+    (Conversation::new(session, chain, read), problems)
+}
+
+/// The first message of the window that ends before message `end`: since the last compaction.
+pub(super) fn window_start(conversation: &Conversation, end: usize) -> usize {
+    let boundary = conversation
+        .boundaries
+        .iter()
+        .map(|boundary| boundary.before)
+        .filter(|before| *before < end);
+    let summary = conversation.messages[..end]
+        .iter()
+        .rposition(|message| message.is_summary);
+    boundary.max().max(summary).unwrap_or(0)
+}

@@ -1,0 +1,330 @@
+//! `replay --with-text`: real texts in simulated boundaries, and what the rest of the session needed that they lack.
+
+use crate::input::messages::Part;
+use crate::policy::Policy;
+use crate::sim::Texts;
+use crate::sim::event::{Boundary, Cause, Event, Kind};
+use crate::sim::trace::Trace;
+use crate::text::carried::{Carried, NEEDS, Needed};
+use crate::text::conversation::Conversation;
+use crate::text::offline::clean;
+use crate::text::offline::digest::Digest;
+use crate::text::offline::{Offline, write_notes};
+use crate::text::template::Template;
+use crate::text::{Backend, Limits, SummaryAsk, Variant, size};
+use crate::tokens::ratios::{RatioTable, Ratios};
+use serde_json::{Value as Json, json};
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// The texts of one chain.
+pub(super) struct Written<'a> {
+    conversation: &'a Conversation,
+    ratios: &'static Ratios,
+    /// First item of each message, ascending; messages that the replay does not know have that of the next.
+    firsts: Vec<u32>,
+    limits: Limits,
+    budget: u64,
+    template: Template,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    digest: Digest,
+    /// Messages that the digest has taken.
+    taken: usize,
+    /// The notes by the item after the last one that they cover.
+    notes: Vec<(u32, String)>,
+    /// The text for the boundary that comes next.
+    next: String,
+    boundaries: Vec<Placed>,
+}
+
+/// A text in a boundary.
+struct Placed {
+    call: u32,
+    text: String,
+    is_notes: bool,
+    /// Messages that it replaces.
+    replaced: Range<usize>,
+    /// Messages that were kept beside it.
+    kept: Range<usize>,
+    /// The first message after it.
+    end: usize,
+}
+
+/// What texts lack, over boundaries.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Losses {
+    boundaries: u64,
+    by_notes: u64,
+    tokens: u64,
+    prompts: u64,
+    prompts_in_full: u64,
+    prompts_in_part: u64,
+    needs: [Carried; 4],
+}
+
+impl Losses {
+    /// Takes others in.
+    pub(super) fn add(&mut self, other: Losses) {
+        self.boundaries += other.boundaries;
+        self.by_notes += other.by_notes;
+        self.tokens += other.tokens;
+        self.prompts += other.prompts;
+        self.prompts_in_full += other.prompts_in_full;
+        self.prompts_in_part += other.prompts_in_part;
+        for (sum, one) in std::iter::zip(&mut self.needs, other.needs) {
+            sum.add(one);
+        }
+    }
+
+    /// As `summary.json` and `boundaries.jsonl` have it.
+    pub(super) fn json(&self) -> Json {
+        let needs = NEEDS.iter().map(|need| {
+            let carried = self.needs[*need as usize];
+            let value = json!({"needed": carried.needed, "carried": carried.carried, "share": carried.share()});
+            (need.name().to_owned(), value)
+        });
+        json!({
+            "boundaries": self.boundaries,
+            "by_notes": self.by_notes,
+            "tokens": self.tokens,
+            "prompts": self.prompts,
+            "prompts_in_full": self.prompts_in_full,
+            "prompts_in_part": self.prompts_in_part,
+            "prompts_lost": self.prompts - self.prompts_in_full - self.prompts_in_part,
+            "needs": serde_json::Map::from_iter(needs),
+        })
+    }
+}
+
+impl<'a> Written<'a> {
+    /// For a chain and its words.
+    pub(super) fn new(conversation: &'a Conversation, trace: &Trace, policy: &Policy) -> Written<'a> {
+        let end = trace.items.len() as u32;
+        let mut firsts = vec![end; conversation.nodes.len()];
+        let mut items = trace.nodes.iter();
+        for (message, node) in conversation.nodes.iter().enumerate() {
+            // Both are in the order of the chain; records without words stand between.
+            let mut ahead = items.clone();
+            if let Some((first, _)) = ahead.find(|(_, other)| other == node) {
+                firsts[message] = *first;
+                items = ahead;
+            }
+        }
+        let mut next = end;
+        for first in firsts.iter_mut().rev() {
+            next = next.min(*first);
+            *first = next;
+        }
+        let model = trace.models.first().map_or("", String::as_str);
+        Written {
+            conversation,
+            ratios: RatioTable::built_in().of(model),
+            firsts,
+            limits: Limits {
+                section: policy.notes_section,
+                total: policy.notes_total,
+            },
+            budget: policy.max_output,
+            template: Template::built_in(),
+            state: RefCell::new(State {
+                digest: Digest::new(&conversation.root),
+                ..State::default()
+            }),
+        }
+    }
+
+    /// The messages whose first items lie in a range.
+    fn messages(&self, items: &Range<u32>) -> Range<usize> {
+        let at = |item: u32| self.firsts.partition_point(|first| *first < item);
+        at(items.start)..at(items.end)
+    }
+
+    /// Notes which text a boundary got.
+    pub(super) fn event(&self, at: u32, event: &Event<'_>) {
+        let Event::Boundary(boundary) = event else { return };
+        if boundary.is_recorded {
+            return;
+        }
+        let mut state = self.state.borrow_mut();
+        let text = std::mem::take(&mut state.next);
+        let placed = self.place(at, boundary, text, state.boundaries.last());
+        state.boundaries.push(placed);
+    }
+
+    fn place(&self, call: u32, boundary: &Boundary, text: String, before: Option<&Placed>) -> Placed {
+        let end = boundary.last_item.map_or(0, |item| item + 1);
+        let floor = before.map_or(0, |before| before.kept.start.min(before.end));
+        let kept = self.messages(&boundary.kept);
+        let end = self.messages(&(0..end)).end;
+        // What is kept lies at the end, or at the start where only later messages are summarised.
+        let replaced = match boundary.kept.is_empty() {
+            true => floor..end,
+            false if kept.end >= end => floor..kept.start.max(floor),
+            false => kept.end..end,
+        };
+        Placed {
+            call,
+            text,
+            is_notes: boundary.kind == Kind::SessionMemory,
+            replaced,
+            kept,
+            end,
+        }
+    }
+
+    /// What the texts lack; told to the boundaries of the chain, where there are any.
+    pub(super) fn losses(&self, boundaries: &mut [Json]) -> Losses {
+        let state = self.state.borrow();
+        let mut all = Losses::default();
+        for (at, placed) in state.boundaries.iter().enumerate() {
+            let until = state
+                .boundaries
+                .get(at + 1)
+                .map_or(self.conversation.messages.len(), |next| next.end);
+            let (losses, missing) = self.lost(placed, until);
+            all.add(losses);
+            let told = boundaries
+                .iter_mut()
+                .find(|told| told["call"] == json!(placed.call) && told.get("text").is_none());
+            if let Some(told) = told {
+                told["text"] = losses.json();
+                told["text"]["missing"] = missing;
+            }
+        }
+        all
+    }
+
+    fn lost(&self, placed: &Placed, until: usize) -> (Losses, Json) {
+        let messages = &self.conversation.messages;
+        let mut losses = Losses {
+            boundaries: 1,
+            by_notes: u64::from(placed.is_notes),
+            tokens: size::window_tokens(&placed.text, self.ratios),
+            ..Losses::default()
+        };
+        let mut digest = Digest::new("");
+        messages[placed.replaced.clone()]
+            .iter()
+            .for_each(|message| digest.push(message));
+        let blank = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let held = blank(&placed.text);
+        for prompt in &digest.prompts {
+            let words = blank(&prompt.text);
+            let start = words.chars().take(60).collect::<String>();
+            losses.prompts += 1;
+            if held.contains(&words) {
+                losses.prompts_in_full += 1;
+            } else if held.contains(start.as_str()) || held.contains(&clean::tame(&start).replace('"', "'")) {
+                losses.prompts_in_part += 1;
+            }
+        }
+        // What an earlier boundary replaced may be needed again, too.
+        let before = &messages[..placed.replaced.end];
+        let needed = Needed::new(before, &messages[placed.end..until.max(placed.end)]);
+        let mut texts = vec![placed.text.as_str()];
+        for message in &messages[placed.kept.clone()] {
+            texts.extend(message.parts.iter().filter_map(|part| match part {
+                Part::Text(text) | Part::Result { text, .. } => Some(text.as_str()),
+                Part::Call { .. } => None,
+            }));
+        }
+        let calls = messages[placed.kept.clone()].iter().flat_map(|message| &message.parts);
+        let calls = calls.filter_map(|part| match part {
+            Part::Call { input, .. } => Some(input.to_string()),
+            _ => None,
+        });
+        let calls = calls.collect::<Vec<_>>();
+        texts.extend(calls.iter().map(String::as_str));
+        let mut missing = serde_json::Map::new();
+        for need in NEEDS {
+            let lost = needed.missing(need, &texts);
+            let count = needed.of(need).len() as u64;
+            losses.needs[need as usize] = Carried {
+                needed: count,
+                carried: count - lost.len() as u64,
+            };
+            let named = lost
+                .iter()
+                .take(20)
+                .map(|lost| clean::line(lost, 120))
+                .collect::<Vec<_>>();
+            missing.insert(need.name().to_owned(), json!(named));
+        }
+        (losses, Json::Object(missing))
+    }
+}
+
+impl Texts for Written<'_> {
+    fn update_notes(&self, end: u32) -> u64 {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let until = self.messages(&(0..end)).end.max(state.taken);
+        for message in &self.conversation.messages[state.taken..until] {
+            state.digest.push(message);
+        }
+        state.taken = until;
+        let text = write_notes(&state.digest, "", &self.template, self.limits).text;
+        let tokens = size::window_tokens(&text, self.ratios);
+        // A compaction may still use the ones before, if these were not ready.
+        if state.notes.len() > 1 {
+            state.notes.remove(0);
+        }
+        state.notes.push((end, text));
+        tokens
+    }
+
+    fn use_notes(&self, covered: u32) {
+        let mut state = self.state.borrow_mut();
+        let text = state
+            .notes
+            .iter()
+            .rev()
+            .find(|(end, _)| *end == covered)
+            .map(|(_, text)| text.clone());
+        state.next = text.unwrap_or_default();
+    }
+
+    fn summarise(&self, items: Range<u32>, cause: Cause) -> Option<u64> {
+        let range = self.messages(&items);
+        let mut state = self.state.borrow_mut();
+        // The text of the boundary before is part of what is summarised, as a recorded summary would be.
+        let before = state.boundaries.last().map(|placed| placed.text.clone());
+        let first = before.map(|text| summary_message(&text));
+        let mut material = self.conversation.material(range);
+        if let Some(first) = &first {
+            material.messages.insert(0, first);
+            material.rounds.insert(0, material.rounds.first().copied().unwrap_or(0));
+        }
+        let ask = SummaryAsk {
+            material,
+            variant: Variant::Whole,
+            instructions: "",
+            budget: self.budget,
+            is_automatic: cause != Cause::Manual,
+        };
+        let text = Offline.summary(&ask).ok()?;
+        let tokens = size::window_tokens(&text, self.ratios);
+        state.next = text;
+        Some(tokens)
+    }
+}
+
+/// A text as the message that stands after a boundary.
+fn summary_message(text: &str) -> crate::input::messages::Message {
+    crate::input::messages::Message {
+        session: String::new(),
+        uuid: String::new(),
+        parent: None,
+        time: None,
+        role: crate::input::messages::Role::User,
+        is_meta: false,
+        is_summary: true,
+        is_sidechain: false,
+        parts: vec![Part::Text(text.to_owned())],
+        line: 0,
+    }
+}

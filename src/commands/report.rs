@@ -1,0 +1,183 @@
+//! `backcast report`: one HTML page of what other commands wrote, or of logs.
+
+mod found;
+mod read;
+
+use super::memory::drawn;
+use super::reading::{client_home, close, roots};
+use super::writing::{check_free, write_page};
+use super::{Ending, audit, replay, stats};
+use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs, TimeArgs};
+use crate::memory::memdir::Memdir;
+use crate::metrics::usage::By;
+use crate::output::Format;
+use crate::problem::Problem;
+use crate::report::{Content, Notes, short_name};
+use anyhow::{Context, Result, bail};
+use found::{Found, look};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Runs it.
+pub fn run(args: &ReportArgs) -> Result<Ending> {
+    // A list on standard input can be read once only, and logs are read for every part of the page.
+    let paths = match args.input.paths.as_slice() {
+        [] => Vec::new(),
+        named => roots(named)?,
+    };
+    let found = look(&paths)?;
+    let target = target(args, &paths, &found);
+    check_free(Some(&target), args.force)?;
+    let (mut content, problems) = gather(args, &paths, &found)?;
+    if content.is_empty() {
+        bail!(
+            "nothing to show in {}\n  hint: name a folder that `replay --out`, `tune --out` or `memory extract` wrote to, or logs",
+            names(&paths)
+        );
+    }
+    content.name = match paths.as_slice() {
+        [one] => short_name(&full(one)).into_owned(),
+        [] => "all sessions".to_owned(),
+        several => format!("{} and {} more", short_name(&full(&several[0])), several.len() - 1),
+    };
+    write_page(&target, args.force, args.input.quiet, content)?;
+    Ok(close(&args.input, &problems))
+}
+
+fn names(paths: &[PathBuf]) -> String {
+    let names = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    names.join(", ")
+}
+
+/// `.` and `..` have names, too.
+fn full(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let full = if path.is_dir() {
+        path.canonicalize().unwrap_or(absolute)
+    } else {
+        absolute
+    };
+    full.display().to_string()
+}
+
+/// Beside what it is about, where that is ours to write to; never among logs.
+fn target(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> PathBuf {
+    let name = "report.html";
+    match (&args.output, paths) {
+        (Some(path), _) => path.clone(),
+        (None, [folder]) if folder.is_dir() && found.logs.is_empty() => folder.join(name),
+        _ => PathBuf::from(name),
+    }
+}
+
+/// Everything that was found, read.
+fn gather(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> Result<(Content, Vec<Problem>)> {
+    let mut content = Content::default();
+    let mut problems = Vec::new();
+    let reads_logs = !found.logs.is_empty() || found.is_empty();
+    if reads_logs {
+        problems = replay_logs(args, paths, found, &mut content)?;
+    }
+    for folder in &found.runs {
+        content.runs.push(read::run(folder)?);
+    }
+    for folder in &found.tunes {
+        content.tunes.push(read::tune(folder)?);
+    }
+    for folder in &found.memdirs {
+        let absolute = std::path::absolute(folder).with_context(|| folder.display().to_string())?;
+        let memdir = Memdir::open(&absolute)?.with_context(|| format!("{}: no memories there", folder.display()))?;
+        let mut memories = drawn::directory(&memdir)?;
+        memories["name"] = json!(short_name(&full(folder)));
+        content.memories.push(memories);
+    }
+    for file in &found.documents {
+        read::document(file, &mut content)?;
+    }
+    for file in &found.notes {
+        content.notes.push(notes(file)?);
+    }
+    Ok((content, problems))
+}
+
+/// Notes lie in a folder that is named after the session, at some depth.
+fn notes(file: &Path) -> Result<Notes> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    let folders = file
+        .ancestors()
+        .skip(1)
+        .filter_map(|folder| folder.file_name()?.to_str());
+    let plain = ["session-memory", "notes", "history"];
+    let session = folders.into_iter().find(|name| !plain.contains(name));
+    Ok(Notes {
+        session: session.unwrap_or_default().to_owned(),
+        file: short_name(&file.display().to_string()).into_owned(),
+        text,
+    })
+}
+
+/// Usage as recorded, a replay, an audit.
+fn replay_logs(args: &ReportArgs, paths: &[PathBuf], found: &Found, content: &mut Content) -> Result<Vec<Problem>> {
+    // The same files serve all three; what was wrong with them is told once, and listed on the page.
+    let input = InputArgs {
+        paths: if found.is_mixed() {
+            found.logs.clone()
+        } else {
+            paths.to_vec()
+        },
+        problems: true,
+        ..args.input.clone()
+    };
+    let stats = StatsArgs {
+        input: input.clone(),
+        by: By::Model,
+        times: TimeArgs {
+            since: None,
+            until: None,
+            last: None,
+            timezone: "UTC".to_owned(),
+        },
+        subagents: false,
+        top: 0,
+        prices: args.policy.prices.clone(),
+        quality: false,
+        out: OutputArgs::printed(Format::Json),
+    };
+    let (overview, problems) = stats::overview(&stats)?;
+    content.overview = Some(overview);
+    let replay = ReplayArgs {
+        input: input.clone(),
+        policy: args.policy.clone(),
+        compare: None,
+        compare_set: Vec::new(),
+        working_set: true,
+        with_text: false,
+        events: false,
+        out: None,
+        html: None,
+        force: false,
+        rounds: crate::output::stream::Format::default(),
+        format: Format::Json,
+        top: 0,
+    };
+    let (run, _) = replay::drawn(&replay)?;
+    content.runs.push(run);
+    let audit = AuditArgs {
+        input,
+        policy: args.policy.clone(),
+        top: 0,
+        html: None,
+        out: OutputArgs::printed(Format::Json),
+    };
+    content.audits.push(audit::document(&audit)?);
+    if paths.is_empty()
+        && let Some(home) = client_home()
+    {
+        for memdir in look(&[home.join("projects")])?.memdirs {
+            if let Some(memdir) = Memdir::open(&memdir)? {
+                content.memories.push(drawn::directory(&memdir)?);
+            }
+        }
+    }
+    Ok(problems)
+}

@@ -1,0 +1,277 @@
+//! Results read back from the files that runs wrote.
+
+use crate::commands::tune::POINT_COLUMNS;
+use crate::metrics::replay::SESSION_COLUMNS;
+use crate::output::{Column, Unit, time_text};
+use crate::report::overview::of_stats;
+use crate::report::rounds::{Round, SessionRounds};
+use crate::report::{Content, Run, short_name};
+use anyhow::{Context, Result, bail};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+/// What `replay --out` wrote.
+pub fn run(folder: &Path) -> Result<Run> {
+    let compare = folder.join("compare.json");
+    let manifest = json_file(&folder.join("manifest.json"))?;
+    Ok(Run {
+        name: format!(
+            "{} ({})",
+            policy_name(&manifest["policy"]),
+            short_name(&folder.display().to_string())
+        ),
+        summary: json_file(&folder.join("summary.json"))?,
+        sessions: sheet(&folder.join("sessions.csv"), SESSION_COLUMNS)?,
+        rounds: rounds(folder)?,
+        boundaries: lines(&folder.join("boundaries.jsonl"))?,
+        misses: lines(&folder.join("misses.jsonl"))?,
+        compare: compare.is_file().then(|| json_file(&compare)).transpose()?,
+    })
+}
+
+/// The policy of a manifest, with what was set on the command line.
+fn policy_name(policy: &Json) -> String {
+    let mut name = policy["name"].as_str().unwrap_or("replay").to_owned();
+    let origins = policy["origins"].as_object().into_iter().flatten();
+    for (key, _) in origins.filter(|(_, origin)| origin.as_str().is_some_and(|origin| origin.starts_with("--"))) {
+        let place = key
+            .split('.')
+            .fold(&policy["ranges"][0]["values"], |at, part| &at[part]);
+        name.push_str(&format!(" {key}={place}"));
+    }
+    name
+}
+
+/// What `tune --out` wrote.
+pub fn tune(folder: &Path) -> Result<Json> {
+    let mut document = json_file(&folder.join("recommendation.json"))?;
+    document["points"] = sheet(&folder.join("points.csv"), POINT_COLUMNS)?.into();
+    document["name"] = json!(short_name(&folder.display().to_string()));
+    Ok(document)
+}
+
+/// A document that some command printed; what it is shows in what it holds. Others are passed over.
+pub fn document(file: &Path, content: &mut Content) -> Result<()> {
+    let mut document = json_file(file)?;
+    let has = |keys: &[&str]| keys.iter().all(|key| document.get(key).is_some());
+    let name = json!(short_name(&file.display().to_string()));
+    if has(&["thresholds", "boundaries", "totals"]) {
+        document["name"] = name;
+        content.audits.push(document);
+    } else if has(&["points", "choice", "front"]) {
+        document["name"] = name;
+        content.tunes.push(document);
+    } else if has(&["memories"]) {
+        document["name"] = name;
+        content.memories.push(document);
+    } else if has(&["ledger", "totals", "by", "rows"]) {
+        let by = document["by"].as_str().unwrap_or_default().to_owned();
+        let rows = document["rows"].as_array().cloned().unwrap_or_default();
+        content.overview = Some(of_stats(&document, &[(by.as_str(), rows)]));
+    } else if has(&["policies", "totals", "bounds", "sessions"]) {
+        content.runs.push(Run {
+            name: short_name(&file.display().to_string()).into_owned(),
+            compare: Some(document),
+            ..Run::default()
+        });
+    }
+    Ok(())
+}
+
+fn json_file(path: &Path) -> Result<Json> {
+    let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    serde_json::from_slice(&bytes).with_context(|| path.display().to_string())
+}
+
+/// Objects, one a line; none if there is no such file.
+fn lines(path: &Path) -> Result<Vec<Json>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let file = File::open(path).with_context(|| format!("reading {}", path.display()))?;
+    let mut objects = Vec::new();
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let place = || format!("{}:{}", path.display(), number + 1);
+        let line = line.with_context(place)?;
+        objects.push(serde_json::from_str(&line).with_context(place)?);
+    }
+    Ok(objects)
+}
+
+/// Rows of a CSV file as objects, numbers and flags as the columns declare them.
+fn sheet<R>(path: &Path, columns: &[Column<R>]) -> Result<Vec<Json>> {
+    let mut rows = Vec::new();
+    csv_rows(path, |header, cells| {
+        let object = header.iter().zip(cells).map(|(name, cell)| {
+            let unit = columns
+                .iter()
+                .find(|column| column.name == name)
+                .map(|column| column.unit);
+            (name.clone(), typed(unit, cell))
+        });
+        rows.push(Json::Object(object.collect()));
+    })?;
+    Ok(rows)
+}
+
+fn typed(unit: Option<Unit>, cell: &str) -> Json {
+    match unit {
+        _ if cell.is_empty() => Json::Null,
+        None | Some(Unit::Text | Unit::Time) => json!(unguarded(cell)),
+        Some(_) => serde_json::from_str(cell).unwrap_or(Json::Null),
+    }
+}
+
+/// Text as it was before a spreadsheet was kept from running it.
+fn unguarded(cell: &str) -> &str {
+    let starts = |text: &str| text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    match cell.strip_prefix('\'') {
+        Some(rest) if starts(cell.trim_start_matches('\'')) => rest,
+        _ => cell,
+    }
+}
+
+fn csv_rows(path: &Path, mut take: impl FnMut(&[String], &csv::StringRecord)) -> Result<()> {
+    let mut reader = csv::Reader::from_path(path).with_context(|| format!("reading {}", path.display()))?;
+    let header = reader.headers().with_context(|| path.display().to_string())?;
+    let header = header.iter().map(str::to_owned).collect::<Vec<_>>();
+    let mut record = csv::StringRecord::new();
+    while reader
+        .read_record(&mut record)
+        .with_context(|| path.display().to_string())?
+    {
+        take(&header, &record);
+    }
+    Ok(())
+}
+
+/// The calls of all sessions, packed session by session.
+fn rounds(folder: &Path) -> Result<Vec<SessionRounds>> {
+    let mut sessions = Sessions::default();
+    let (csv, parquet) = (folder.join("rounds.csv"), folder.join("rounds.parquet"));
+    if csv.is_file() {
+        let mut places = None::<BTreeMap<String, usize>>;
+        csv_rows(&csv, |header, cells| {
+            let places = places.get_or_insert_with(|| {
+                let names = header.iter().enumerate();
+                names.map(|(at, name)| (name.clone(), at)).collect()
+            });
+            let cell = |name: &str| {
+                let cell = cells.get(*places.get(name)?)?;
+                Some(unguarded(cell)).filter(|cell| !cell.is_empty())
+            };
+            sessions.take(
+                cell("session").unwrap_or_default(),
+                cell("agent").unwrap_or_default(),
+                Round::read(cell),
+            );
+        })?;
+    } else if parquet.is_file() {
+        let file = File::open(&parquet).with_context(|| format!("reading {}", parquet.display()))?;
+        let reader = SerializedFileReader::new(file).with_context(|| parquet.display().to_string())?;
+        for row in reader
+            .get_row_iter(None)
+            .with_context(|| parquet.display().to_string())?
+        {
+            let row = row.with_context(|| parquet.display().to_string())?;
+            let cells = row
+                .get_column_iter()
+                .filter_map(|(name, field)| Some((name.as_str(), text(field)?)));
+            let cells = cells.collect::<BTreeMap<_, _>>();
+            let cell = |name: &str| cells.get(name).map(String::as_str);
+            sessions.take(
+                cell("session").unwrap_or_default(),
+                cell("agent").unwrap_or_default(),
+                Round::read(cell),
+            );
+        }
+    } else {
+        bail!("{}: neither rounds.csv nor rounds.parquet", folder.display());
+    }
+    Ok(sessions.finish())
+}
+
+/// A cell of Parquet as the text that CSV has for it.
+fn text(field: &Field) -> Option<String> {
+    match field {
+        Field::Null => None,
+        Field::Str(text) => Some(text.clone()),
+        Field::TimestampMillis(millis) => time_text(*millis),
+        Field::Long(number) => Some(number.to_string()),
+        Field::Int(number) => Some(number.to_string()),
+        Field::Bool(flag) => Some(flag.to_string()),
+        Field::Double(number) => Some(number.to_string()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// Gathers the calls of one session after the other.
+#[derive(Default)]
+struct Sessions {
+    current: String,
+    rounds: Vec<(String, Round)>,
+    done: Vec<SessionRounds>,
+}
+
+impl Sessions {
+    fn take(&mut self, session: &str, agent: &str, round: Round) {
+        if session != self.current {
+            self.close();
+            self.current = session.to_owned();
+        }
+        self.rounds.push((agent.to_owned(), round));
+    }
+
+    fn close(&mut self) {
+        if !self.rounds.is_empty() {
+            self.done.push(SessionRounds::new(&self.current, &self.rounds));
+            self.rounds.clear();
+        }
+    }
+
+    fn finish(mut self) -> Vec<SessionRounds> {
+        self.close();
+        self.done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_are_taken_off() {
+        for (cell, text) in [
+            ("'=1", "=1"),
+            ("''=1", "'=1"),
+            ("'quoted'", "'quoted'"),
+            ("-5", "-5"),
+            ("", ""),
+        ] {
+            assert_eq!(unguarded(cell), text);
+        }
+    }
+
+    #[test]
+    fn a_policy_is_named_with_what_was_set() {
+        let policy = json!({
+            "name": "recorded",
+            "origins": {"window.percent": "--set", "notes.on": "preset recorded"},
+            "ranges": [{"values": {"window": {"percent": 50.0}}}],
+        });
+        assert_eq!(policy_name(&policy), "recorded window.percent=50.0");
+    }
+
+    #[test]
+    fn cells_have_the_types_of_their_columns() {
+        assert_eq!(typed(Some(Unit::Count), "12"), json!(12));
+        assert_eq!(typed(Some(Unit::Flag), "true"), json!(true));
+        assert_eq!(typed(Some(Unit::Text), "12"), json!("12"));
+        assert_eq!(typed(Some(Unit::Share), ""), Json::Null);
+    }
+}

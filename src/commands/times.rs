@@ -1,0 +1,128 @@
+//! Which times count: from the options of a command to a range of time.
+
+use super::reading::Reading;
+use crate::cli::TimeArgs;
+use crate::metrics::report::{Filter, Wanted};
+use crate::pipeline::summarise;
+use crate::session::log::Time;
+use crate::tokens::ratios::RatioTable;
+use anyhow::{Context, Result, anyhow, bail};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+
+/// Times as they were asked for.
+pub struct Times {
+    /// Zone of days.
+    pub zone: TimeZone,
+    range: Filter,
+    last: Option<u32>,
+}
+
+impl Times {
+    /// Reads the options.
+    pub fn new(args: &TimeArgs) -> Result<Times> {
+        let zone = zone(&args.timezone)?;
+        let moment = |text: &Option<String>, is_end: bool| {
+            let moment = text.as_deref().map(|text| parse_moment(text, &zone, is_end));
+            moment.transpose().context(if is_end { "--until" } else { "--since" })
+        };
+        let range = Filter {
+            since: moment(&args.since, false)?,
+            until: moment(&args.until, true)?,
+        };
+        if let (Some(since), Some(until)) = (range.since, range.until)
+            && since >= until
+        {
+            bail!("--since must lie before --until");
+        }
+        Ok(Times {
+            zone,
+            range,
+            last: args.last,
+        })
+    }
+
+    /// The range that counts. The last days are those before the newest record of the logs, so these are asked first: the
+    /// same logs give the same answer on any day.
+    pub fn filter(&self, reading: &Reading<'_>) -> Filter {
+        let Some(days) = self.last else { return self.range };
+        let (summary, _) = summarise(
+            reading.logs,
+            &reading.options,
+            RatioTable::built_in(),
+            &Wanted::default(),
+        );
+        let newest = summary
+            .sessions
+            .iter()
+            .filter_map(|session| session.times)
+            .map(|times| times.1);
+        Filter {
+            since: newest.max().and_then(|newest| days_before(newest, days, &self.zone)),
+            until: None,
+        }
+    }
+}
+
+/// A time zone by its name.
+pub fn zone(name: &str) -> Result<TimeZone> {
+    match name {
+        // Looking it up would mean listing all zones of the system.
+        "UTC" => Ok(TimeZone::UTC),
+        name => TimeZone::get(name).map_err(|cause| {
+            anyhow!("--timezone {name}: {cause}\n  hint: names are like `Europe/Zurich` or `America/New_York`")
+        }),
+    }
+}
+
+/// The start of the first of so many days, of which the last is that of a time.
+pub fn days_before(newest: Time, days: u32, zone: &TimeZone) -> Option<Time> {
+    let day = Timestamp::from_millisecond(newest).ok()?.to_zoned(zone.clone()).date();
+    let first = day.checked_sub(i64::from(days.saturating_sub(1)).days()).ok()?;
+    Some(first.to_zoned(zone.clone()).ok()?.timestamp().as_millisecond())
+}
+
+/// A date or a time; as an end, a date means the end of its day.
+fn parse_moment(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
+    if let Ok(timestamp) = text.parse::<Timestamp>() {
+        return Ok(timestamp.as_millisecond());
+    }
+    let date = text
+        .parse::<Date>()
+        .map_err(|_| anyhow!("`{text}` is neither a date (2026-11-01) nor a time (2026-11-01T12:00:00Z)"))?;
+    let date = if is_end { date.checked_add(1.day())? } else { date };
+    Ok(date.to_zoned(zone.clone())?.timestamp().as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments() {
+        let zone = TimeZone::get("Europe/Zurich").unwrap();
+        let check = |text: &str, is_end: bool, expected: &str| {
+            let moment = parse_moment(text, &zone, is_end).unwrap();
+            assert_eq!(Timestamp::from_millisecond(moment).unwrap().to_string(), expected);
+        };
+        check("2026-11-01", false, "2026-10-31T23:00:00Z");
+        check("2026-11-01", true, "2026-11-01T23:00:00Z");
+        check("2026-11-01T12:00:00Z", true, "2026-11-01T12:00:00Z");
+        assert!(parse_moment("yesterday", &zone, false).is_err());
+    }
+
+    #[test]
+    fn days_count_back_from_the_newest_record() {
+        let zone = TimeZone::get("Europe/Zurich").unwrap();
+        let newest = "2026-11-01T23:30:00Z".parse::<Timestamp>().unwrap().as_millisecond();
+        let check = |days: u32, zone: &TimeZone, expected: &str| {
+            let start = days_before(newest, days, zone).unwrap();
+            assert_eq!(Timestamp::from_millisecond(start).unwrap().to_string(), expected);
+        };
+        check(1, &TimeZone::UTC, "2026-11-01T00:00:00Z");
+        check(7, &TimeZone::UTC, "2026-10-26T00:00:00Z");
+        check(1, &zone, "2026-11-01T23:00:00Z");
+        check(10, &zone, "2026-10-23T22:00:00Z");
+    }
+}

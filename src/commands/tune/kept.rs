@@ -1,0 +1,122 @@
+//! What a sweep that was broken off goes on from: a file that only grows, one frame a batch of policies.
+//!
+//! A frame is its length, a checksum and the scores of some policies by name; a later frame replaces what an earlier one
+//! said of a policy. A run that dies while it writes leaves a torn frame, which the next run drops.
+
+use crate::tune::score::Score;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Mark and version of the format.
+const MAGIC: &[u8; 8] = b"bcsweep\x02";
+
+/// Scores of one policy by session, as far as they are known.
+pub type Scores = Vec<Option<Score>>;
+
+/// The open file.
+pub struct Kept {
+    file: File,
+    path: PathBuf,
+}
+
+impl Kept {
+    /// Opens the file of a sweep, or starts it. What it holds of another sweep (another `key`) is dropped.
+    pub fn open(path: &Path, key: &[u8; 32]) -> Result<(Kept, BTreeMap<String, Scores>)> {
+        let told = || format!("opening {}", path.display());
+        let head = [MAGIC.as_slice(), key].concat();
+        let old = std::fs::read(path).unwrap_or_default();
+        let (known, good) = match old.strip_prefix(head.as_slice()) {
+            Some(frames) => {
+                let (known, good) = read(frames);
+                (known, head.len() + good)
+            }
+            None => (BTreeMap::new(), 0),
+        };
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .with_context(told)?;
+        file.set_len(good as u64).with_context(told)?;
+        file.seek(SeekFrom::End(0)).with_context(told)?;
+        if good == 0 {
+            file.write_all(&head).with_context(told)?;
+        }
+        let path = path.to_owned();
+        Ok((Kept { file, path }, known))
+    }
+
+    /// Adds the scores of a batch.
+    pub fn add(&mut self, batch: &[(String, &Scores)]) -> Result<()> {
+        let told = || format!("writing {}", self.path.display());
+        let body = postcard::to_allocvec(batch).with_context(told)?;
+        let mut frame = Vec::with_capacity(body.len() + 16);
+        frame.extend_from_slice(&(body.len() as u64).to_le_bytes());
+        frame.extend_from_slice(&xxh3_64(&body).to_le_bytes());
+        frame.extend_from_slice(&body);
+        self.file.write_all(&frame).with_context(told)
+    }
+}
+
+/// All whole frames, and how many bytes they take.
+fn read(bytes: &[u8]) -> (BTreeMap<String, Scores>, usize) {
+    let mut known = BTreeMap::new();
+    let mut rest = bytes;
+    while let Some((batch, after)) = frame(rest) {
+        known.extend(batch);
+        rest = after;
+    }
+    (known, bytes.len() - rest.len())
+}
+
+fn frame(bytes: &[u8]) -> Option<(Vec<(String, Scores)>, &[u8])> {
+    let (length, bytes) = bytes.split_first_chunk::<8>()?;
+    let (sum, bytes) = bytes.split_first_chunk::<8>()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    let (body, after) = bytes.split_at_checked(length)?;
+    if xxh3_64(body) != u64::from_le_bytes(*sum) {
+        return None;
+    }
+    Some((postcard::from_bytes(body).ok()?, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_frames_survive_a_torn_one_and_another_sweep_starts_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scores");
+        let scores = |cost: u128| {
+            vec![
+                Some(Score {
+                    cost,
+                    ..Score::default()
+                }),
+                None,
+            ]
+        };
+        let (mut kept, known) = Kept::open(&path, &[1; 32]).unwrap();
+        assert!(known.is_empty());
+        kept.add(&[("a".to_owned(), &scores(1)), ("b".to_owned(), &scores(2))])
+            .unwrap();
+        kept.add(&[("a".to_owned(), &scores(3))]).unwrap();
+        drop(kept);
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        let (mut kept, known) = Kept::open(&path, &[1; 32]).unwrap();
+        assert_eq!(known["a"], scores(1), "the torn frame is gone");
+        kept.add(&[("a".to_owned(), &scores(4))]).unwrap();
+        drop(kept);
+        let (_, known) = Kept::open(&path, &[1; 32]).unwrap();
+        assert_eq!((known["a"].clone(), known["b"].clone()), (scores(4), scores(2)));
+        let (_, known) = Kept::open(&path, &[2; 32]).unwrap();
+        assert!(known.is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! What a colour means: one for trouble, one for what deserves a look, one for what is well. Nothing else is coloured.
+
+/// What a word says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Bad,
+    Doubtful,
+    Good,
+    /// A heading.
+    Strong,
+    /// What can be skipped.
+    Faint,
+}
+
+impl Tone {
+    /// What a verdict says, by its first word. Words that judge nothing have no tone.
+    pub(super) fn of(verdict: &str) -> Option<Tone> {
+        let first = verdict.split([' ', ',']).next().unwrap_or_default();
+        match first {
+            "exceeded" | "grew" | "missed" | "spurious" => Some(Tone::Bad),
+            "early" | "late" | "lower" | "high" | "higher" | "little" | "again" | "slow" | "unknown" => {
+                Some(Tone::Doubtful)
+            }
+            // As expected.
+            "within" | "exact" | "as" => Some(Tone::Good),
+            _ => None,
+        }
+    }
+
+    pub(super) fn colour(self) -> comfy_table::Color {
+        match self {
+            // The dark ones can be read on light and on dark ground.
+            Tone::Bad => comfy_table::Color::DarkRed,
+            Tone::Doubtful => comfy_table::Color::DarkYellow,
+            Tone::Good => comfy_table::Color::DarkGreen,
+            Tone::Strong | Tone::Faint => comfy_table::Color::Reset,
+        }
+    }
+
+    /// What switches a terminal to it.
+    pub(super) fn code(self) -> &'static str {
+        match self {
+            Tone::Bad => "\u{1b}[31m",
+            Tone::Doubtful => "\u{1b}[33m",
+            Tone::Good => "\u{1b}[32m",
+            Tone::Strong => "\u{1b}[1m",
+            Tone::Faint => "\u{1b}[2m",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_have_the_tone_of_their_first_word() {
+        assert_eq!(Tone::of("grew, slow"), Some(Tone::Bad));
+        assert_eq!(Tone::of("lower"), Some(Tone::Doubtful));
+        assert_eq!(Tone::of("within"), Some(Tone::Good));
+        assert_eq!(Tone::of("something else"), None);
+    }
+}

@@ -1,0 +1,73 @@
+// Two policies on the same sessions.
+
+function viewCompare() {
+  return h("div", {}, runs.filter((run) => run.compare).map((run) => comparePart(run)));
+}
+
+function comparePart(run) {
+  const { policies, totals, bounds, limits } = run.compare;
+  const [first, second] = policies.map((policy) => (typeof policy === "string" ? policy : JSON.stringify(policy)));
+  const rows = new Rows(run.compare.sessions);
+  const measures = [["cost_micro_usd", "Cost", say.money], ["compactions", "Compactions", say.count], ["misses", "Misses, not credited", say.count],
+    ["misses_credited", "Misses, credited", say.count], ["mean", "Mean window", say.tokens], ["peak", "Largest window", say.tokens], ["side_calls", "Model calls beside", say.count]];
+  const never = (bounds && bounds.never) || {};
+  const oracle = (bounds && bounds.oracle) || {};
+  const table = measures.map(([key, title, how]) => [title, how(totals.a[key]), how(totals.b[key]), say.signed(totals.difference[key], how), how(never[key]), known(oracle[key]) ? how(oracle[key]) : say.none]);
+  const id = "compare-" + run.number;
+  const column = (name, title, how, about) => fieldColumn(rows, name, title, how, about);
+  const difference = (how) => (value) => say.signed(value, how);
+  const sessions = new Table({
+    caption: "Sessions under both policies", count: rows.count,
+    sort: { title: "B − A", down: false },
+    search: (row) => [rows.get(row, "session"), rows.get(row, "project"), rows.get(row, "why_cost"), rows.get(row, "why_misses")].join(" "),
+    columns: [
+      { title: "Session", kind: "text", value: (row) => rows.get(row, "session"), cell: (row) => sessionLink(rows.get(row, "session")) },
+      { title: "Project", kind: "text", value: (row) => rows.get(row, "project"), cell: (row) => pathText(rows.get(row, "project")) },
+      column("a_cost_micro_usd", "Cost A", say.money), column("b_cost_micro_usd", "Cost B", say.money),
+      column("cost_difference_micro_usd", "B − A", difference(say.money)),
+      column("a_compactions", "Comp. A", say.count), column("b_compactions", "Comp. B", say.count),
+      column("a_misses", "Misses A", say.count), column("b_misses", "Misses B", say.count),
+      column("a_mean", "Mean A", say.tokens), column("b_mean", "Mean B", say.tokens),
+      { title: "Why", kind: "text wrap", value: (row) => [rows.get(row, "why_cost"), rows.get(row, "why_misses")].filter(Boolean).join("; ") },
+    ].filter(Boolean),
+  });
+  return h("div", {},
+    h("h1", {}, "Two policies"),
+    h("p", { class: "about" }, "A: ", h("strong", {}, first), " · B: ", h("strong", {}, second), " · ", say.several(totals.sessions, "session"),
+      limits && known(limits.sessions_alike) ? ", " + say.count(limits.sessions_alike) + " come out alike" : null, "."),
+    section(id + "-totals", "Together", "Between two bounds: nothing is ever dropped, and only what later edits need is kept.",
+      smallTable("Totals of both policies", [["", "text"], ["A", "number"], ["B", "number"], ["B − A", "number"], ["Never", "number"], ["Oracle", "number"]], table)),
+    rows.count ? section(id + "-sessions", "Session by session", null, differencePlot(rows), sessions.element) : null);
+}
+
+// Sessions by what B changes: cost across, misses up.
+function differencePlot(rows) {
+  const all = Array.from({ length: rows.count }, (_, row) => row).filter((row) => rows.get(row, "cost_difference_micro_usd") || rows.get(row, "misses_difference"));
+  if (!all.length) return h("p", {}, "No session differs.");
+  const cost = (row) => (rows.get(row, "cost_difference_micro_usd") || 0) / 1e6;
+  const misses = (row) => rows.get(row, "misses_difference") || 0;
+  const reach = (values) => [-largest(values.map((value) => -value), 0), largest(values, 0)];
+  const [left0, right0] = reach(all.map(cost));
+  const [low, high] = reach(all.map(misses));
+  const label = "What B changes against A in " + say.several(all.length, "session") + " that differ: cost across, misses up. The table below has the numbers.";
+  const readout = h("p", { class: "readout", "aria-live": "polite" }, "What B changes against A: left is cheaper, low is fewer misses.");
+  const box = drawing(label, 260, (svg, width, tall) => {
+    const yTicks = ticks(low, high, 4).filter(Number.isInteger);
+    const [left, right, top, bottom] = [widest(yTicks.map(say.count)) + 6, width - 14, 20, tall - 38];
+    const pad = (right0 - left0) * 0.05 || 1;
+    const x = scale(left0 - pad, right0 + pad, left, right);
+    const y = scale(low - (high - low) * 0.06 - 0.2, high + (high - low) * 0.06 + 0.2, bottom, top);
+    const money = (value) => (value < 0 ? "−$" : "$") + Math.abs(value).toFixed(Math.max(Math.abs(left0), right0) < 5 ? 2 : 0);
+    axes(svg, { x, y, xTicks: ticks(left0, right0, width < 420 ? 3 : 6), yTicks, xText: money, yText: (value) => say.signed(value, say.count), left, right, top, bottom, xLabel: "difference of cost", yLabel: "difference of misses" });
+    svg.append(s("line", { class: "zero", x1: x(0), x2: x(0), y1: top, y2: bottom }), s("line", { class: "zero", x1: left, x2: right, y1: y(0), y2: y(0) }));
+    for (const row of all) {
+      const dot = s("circle", { class: cost(row) > 0 ? "dot hot" : "dot", cx: x(cost(row)), cy: y(misses(row)), r: 3.5 });
+      dot.addEventListener("pointerenter", () => {
+        clear(readout);
+        add(readout, [sessionLink(rows.get(row, "session")), ": ", say.signed(rows.get(row, "cost_difference_micro_usd"), say.money), ", ", say.signed(misses(row), say.count), " misses. ", rows.get(row, "why_cost") || ""]);
+      });
+      svg.append(dot);
+    }
+  });
+  return h("figure", {}, box, readout);
+}

@@ -1,0 +1,211 @@
+// The first view: what was spent, on what, and what was wrong with the logs.
+
+function viewOverview() {
+  const run = runs.find((one) => one.sessions.count > 0) || null;
+  const told = data.overview || (run && run.overview);
+  if (!told) return h("p", {}, "No usage on this page.");
+  const isRecorded = told.basis === "recorded";
+  const parts = [overviewFigures(told, run)];
+  if (told.ledger) parts.push(ledgerSection(told.ledger));
+  // What recorded usage is not known by, the replay may know.
+  const list = (key) => ((told[key] || []).length ? [told[key], isRecorded] : [(run && run.overview[key]) || [], false]);
+  const [days, areRecorded] = list("days");
+  if (days.length) parts.push(daysSection(days, areRecorded));
+  const groups = [["models", "model"], ["projects", "project"], ["branchs", "branch"]].map(([key, name]) => [name, ...list(key)]).filter(([, rows]) => rows.length);
+  if (groups.length) {
+    parts.push(h("div", { class: "two" }, groups.map(([name, rows, recorded]) => groupSection(rows, name, recorded))));
+  }
+  if (run) parts.push(h("div", { class: "two" }, fullnessSection(run), compactionsSection(run)));
+  if (told.problems) parts.push(problemsSection(told.problems));
+  return h("div", {}, parts);
+}
+
+function overviewFigures(told, run) {
+  const totals = told.totals || {};
+  const summary = run ? run.summary : {};
+  const cost = known(totals.cost_micro_usd) ? totals.cost_micro_usd : summary.cost_micro_usd;
+  const sessions = told.input ? told.input.sessions : summary.sessions;
+  const calls = totals.responses || summary.calls;
+  const sent = (totals.input_tokens || 0) + (totals.cache_read_tokens || 0) + (totals.cache_write_5m_tokens || 0) + (totals.cache_write_1h_tokens || 0);
+  const list = [
+    ["Sessions", say.count(sessions)],
+    ["Calls", say.count(calls), known(totals.subagent_responses) && totals.subagent_responses ? say.count(totals.subagent_responses) + " of sub-agents" : null],
+    ["Cost", say.money(cost), told.basis === "recorded" ? "as recorded" : "simulated"],
+    sent ? ["Sent", say.tokens(sent), say.share((totals.cache_read_tokens || 0) / sent) + " read from the cache"] : null,
+    totals.output_tokens ? ["Answered", say.tokens(totals.output_tokens)] : null,
+  ];
+  if (run) {
+    const made = summary.boundaries || {};
+    list.push(["Largest window", say.tokens(summary.window && summary.window.peak), "mean " + say.tokens(summary.window && summary.window.mean)]);
+    list.push(["Compactions", say.count(made.recorded), "recorded; " + say.count((made.auto || 0) + (made.manual || 0) + (made.reactive || 0)) + " simulated"]);
+    const uses = summary.working_set;
+    if (uses) list.push(["Misses", say.count(uses.misses_credited) + "–" + say.count(uses.misses), "of " + say.count(uses.uses) + " edits"]);
+  }
+  return figures(list);
+}
+
+// Tools, calls and results together.
+function toolRows(ledger) {
+  const tools = new Map();
+  for (const [category, key] of [["tool_calls", "calls"], ["tool_results", "results"]]) {
+    for (const [name, amount] of Object.entries((ledger.categories[category] || {}).by_name || {})) {
+      if (!tools.has(name)) tools.set(name, { name, calls: 0, results: 0, count: 0 });
+      const tool = tools.get(name);
+      tool[key] += amount.tokens;
+      if (key === "calls") tool.count += amount.blocks;
+    }
+  }
+  return [...tools.values()].sort((a, b) => b.calls + b.results - a.calls - a.results || (a.name < b.name ? -1 : 1));
+}
+
+function ledgerSection(ledger) {
+  const whole = ledger.total.tokens || 1;
+  const categories = data.categories.map((name) => [name, ledger.categories[name]]).filter(([, amount]) => amount && amount.blocks);
+  const top = Math.max(...categories.map(([, amount]) => amount.tokens), 1);
+  const rows = categories.map(([name, amount]) => [
+    [swatch(name), say.words(name)], say.count(amount.blocks), say.tokens(amount.tokens), say.share(amount.tokens / whole),
+    bar(amount.tokens / top, "var(--c-" + name + ")"),
+  ]);
+  const total = ledger.total;
+  const origin = known(total.recorded) ? "Sizes: " + say.share(total.recorded / whole) + " recorded, " + say.share(total.calibrated / whole) +
+    " calibrated, " + say.share(total.estimated / whole) + " estimated." : null;
+  const tools = toolRows(ledger);
+  const topTool = largest(tools.map((tool) => tool.calls + tool.results), 1);
+  const toolTable = new Table({
+    caption: "Tokens by tool",
+    count: tools.length,
+    sort: { title: "Tokens", down: true },
+    size: 12,
+    search: (row) => tools[row].name,
+    columns: [
+      { title: "Tool", kind: "text", value: (row) => tools[row].name },
+      { title: "Calls", kind: "number", value: (row) => tools[row].count, cell: (row) => say.count(tools[row].count) },
+      { title: "Asked", kind: "number", about: "Tokens of the calls", value: (row) => tools[row].calls, cell: (row) => say.tokens(tools[row].calls) },
+      { title: "Tokens", kind: "number", about: "Tokens of calls and results", value: (row) => tools[row].calls + tools[row].results, cell: (row) => say.tokens(tools[row].calls + tools[row].results) },
+      { title: "", kind: "bar-cell", value: (row) => tools[row].calls + tools[row].results, cell: (row) => bar((tools[row].calls + tools[row].results) / topTool, "var(--c-tool_results)") },
+    ],
+  });
+  return h("div", { class: "two" },
+    section("ledger", "What filled the window", origin,
+      smallTable("Tokens by category", [["Category", "text"], ["Blocks", "number"], ["Tokens", "number"], ["Share", "number"], ["", "bar-cell"]], rows)),
+    section("tools", "By tool", "What was asked of a tool, and what it answered.", toolTable.element));
+}
+
+function daysSection(days, isRecorded) {
+  const dated = days.filter((day) => /^\d{4}-\d\d-\d\d$/.test(day.name)).sort((a, b) => (a.name < b.name ? -1 : 1));
+  const calls = (day) => (known(day.responses) ? day.responses : day.calls);
+  if (!dated.length) return null;
+  // Days without a call are days, too; after long pauses they would only be empty paper.
+  const bars = [];
+  let last = null;
+  for (const day of dated) {
+    const now = Date.parse(day.name) / 864e5;
+    const missing = last === null ? 0 : now - last - 1;
+    for (let gap = 1; gap <= Math.min(missing, 14); gap += 1) {
+      const name = new Date((last + gap) * 864e5).toISOString().slice(0, 10);
+      bars.push({ name: name.slice(5), value: 0, title: missing > 14 ? "a pause of " + missing + " days" : name + ": nothing" });
+    }
+    bars.push({ name: day.name.slice(5), value: (day.cost_micro_usd || 0) / 1e6, title: day.name + ": " + say.money(day.cost_micro_usd) + ", " + say.several(calls(day), "call") });
+    last = now;
+  }
+  const total = dated.reduce((sum, day) => sum + (day.cost_micro_usd || 0), 0);
+  const label = "Cost by day, " + dated[0].name + " to " + dated[dated.length - 1].name + ": " + say.money(total) + " on " + say.several(dated.length, "day");
+  const high = largest(bars.map((one) => one.value), 0);
+  const how = (dollars) => "$" + (high < 5 ? dollars.toFixed(2) : grouping.format(Math.round(dollars)));
+  const table = new Table({
+    caption: "Cost by day",
+    count: dated.length,
+    sort: { title: "Day", down: true },
+    size: 14,
+    columns: [
+      { title: "Day", kind: "text", value: (row) => dated[row].name },
+      { title: "Calls", kind: "number", value: (row) => calls(dated[row]), cell: (row) => say.count(calls(dated[row])) },
+      { title: "Cost", kind: "number", value: (row) => dated[row].cost_micro_usd, cell: (row) => say.money(dated[row].cost_micro_usd) },
+    ],
+  });
+  return section("days", "Cost by day", isRecorded ? "Every call counted once, in UTC." : "Simulated cost of the conversation, in UTC.",
+    columnPlot(label, bars, { how, height: 190, every: 52 }),
+    h("details", {}, h("summary", {}, "As a table"), table.element));
+}
+
+function groupSection(rows, name, isRecorded) {
+  const calls = (row) => (known(rows[row].responses) ? rows[row].responses : rows[row].calls);
+  const top = largest(rows.map((row) => row.cost_micro_usd || 0), 1);
+  const title = "By " + name;
+  const show = (row) => (name === "project" ? pathText(rows[row].name) : say.text(rows[row].name));
+  const table = new Table({
+    caption: "Cost by " + name,
+    count: rows.length,
+    sort: { title: "Cost", down: true },
+    size: 12,
+    search: (row) => String(rows[row].name || ""),
+    columns: [
+      { title: name[0].toUpperCase() + name.slice(1), kind: "text", value: (row) => rows[row].name, cell: show },
+      { title: "Calls", kind: "number", value: calls, cell: (row) => say.count(calls(row)) },
+      { title: "Cost", kind: "number", value: (row) => rows[row].cost_micro_usd, cell: (row) => say.money(rows[row].cost_micro_usd) },
+      { title: "", kind: "bar-cell", value: (row) => rows[row].cost_micro_usd, cell: (row) => bar((rows[row].cost_micro_usd || 0) / top) },
+    ],
+  });
+  return section(name + "s", title, isRecorded ? null : "Simulated.", table.element);
+}
+
+function fullnessSection(run) {
+  const counts = run.overview.fullness || [];
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  if (!all) return null;
+  const step = 100 / (counts.length - 1);
+  const bars = counts.map((count, at) => ({
+    name: at < counts.length - 1 ? Math.round(at * step) + " %" : "over",
+    value: (100 * count) / all,
+    class: at >= counts.length - 1 ? "hot" : "",
+    title: (at < counts.length - 1 ? "Windows " + Math.round(at * step) + " to " + Math.round((at + 1) * step) + " % full: " : "Fuller than the window is taken to be: ") +
+      say.several(count, "call") + ", " + say.share(count / all),
+  }));
+  const half = counts.slice(Math.floor(counts.length / 2)).reduce((sum, count) => sum + count, 0);
+  const label = "How full windows were: " + say.share(half / all) + " of " + say.several(all, "call") + " at half or more";
+  const rows = counts.map((count, at) => [bars[at].name, say.count(count), say.share(count / all)]);
+  return section("fullness", "How full windows were", "Calls by the share of the model's window that they were sent" + (run.overview.windowless ? "; " + say.several(run.overview.windowless, "call") + " without a known window." : "."),
+    columnPlot(label, bars, { how: (share) => Math.round(share) + " %", height: 190, every: 44 }),
+    h("details", {}, h("summary", {}, "As a table"), smallTable("Calls by fullness", [["From", "text"], ["Calls", "number"], ["Share", "number"]], rows)));
+}
+
+function compactionsSection(run) {
+  const summary = run.summary;
+  const made = summary.boundaries || {};
+  const rows = [
+    ["Recorded in the logs", say.count(made.recorded)],
+    ["Simulated, at the threshold", say.count(made.auto)],
+    ["Simulated, asked for by a person", say.count(made.manual)],
+    ["Simulated, after a refused prompt", say.count(made.reactive)],
+    ["of the simulated: by notes, without a model call", say.count(made.by_notes)],
+    ["of the simulated: at the place of a recorded one", say.count(made.at_recorded_places)],
+    ["of the simulated: not the first of their session", say.count(made.again)],
+    ["Tokens that they freed", say.tokens(made.freed_tokens)],
+  ];
+  for (const [kind, count] of Object.entries(summary.micro || {})) if (count) rows.push(["Micro-compactions, " + kind, say.count(count)]);
+  if (summary.micro_cleared) rows.push(["Results that these cleared", say.count(summary.micro_cleared) + " (" + say.tokens(summary.micro_saved_tokens) + ")"]);
+  if (summary.failures) rows.push(["Compactions that failed", say.count(summary.failures)]);
+  if (summary.blocked_calls) rows.push(["Calls that could not have been made", say.count(summary.blocked_calls)]);
+  return section("compactions", "Compactions", "Policy " + run.name + ". Open loop: messages are taken as recorded, whatever was dropped.",
+    smallTable("Compactions", [["", "text"], ["", "number"]], rows, { class: "plain" }));
+}
+
+function problemsSection(problems) {
+  if (!problems.total) return section("problems", "Problems", "None: every line of every log was read.");
+  const rows = problems.kinds.map((kind) => [[kind.kind, kind.lost ? h("span", { class: "tag" }, "lost") : null], say.count(kind.count), kind.about]);
+  const list = problems.list || [];
+  const table = list.length ? new Table({
+    caption: "Problems one by one",
+    count: list.length,
+    search: (row) => Object.values(list[row]).join(" "),
+    columns: [
+      { title: "Kind", kind: "text", value: (row) => list[row].kind },
+      { title: "File", kind: "text", value: (row) => list[row].path, cell: (row) => pathText(list[row].path) },
+      { title: "Line", kind: "number", value: (row) => list[row].line, cell: (row) => say.count(list[row].line) },
+      { title: "Detail", kind: "text", value: (row) => list[row].detail },
+    ],
+  }) : null;
+  return section("problems", "Problems", say.several(problems.total, "problem") + " with the input; the rest was read.",
+    smallTable("Problems by kind", [["Kind", "text"], ["Count", "number"], ["Meaning", "text wrap"]], rows),
+    table ? h("details", {}, h("summary", {}, list.length < problems.total ? "The first " + list.length + ", with file and line" : "With file and line"), table.element) : null);
+}

@@ -1,0 +1,231 @@
+// A sweep: what each policy costs and loses, which are worth choosing between, which to set.
+
+function viewTune(parts, query) {
+  return h("div", {}, data.tunes.map((tune, number) => tunePart(tune, number, query)));
+}
+
+function tunePart(tune, number, query) {
+  const rows = new Rows(tune.points);
+  const best = tune.choice ? tune.choice.best : null;
+  const find = (name) => {
+    for (let row = 0; row < rows.count; row += 1) if (rows.get(row, "policy") === name) return row;
+    return -1;
+  };
+  const chosen = best === null ? -1 : find(best);
+  const column = (name, title, how, about) => fieldColumn(rows, name, title, how, about);
+  const columns = [
+    { title: "Policy", kind: "text", value: (row) => rows.get(row, "policy"), cell: (row) => h("a", { href: "#tune?point=" + number + "." + row }, rows.get(row, "policy")) },
+    column("cost_micro_usd", "Cost", say.money), column("saved_share", "Saved", say.share, "Share of the present policy's cost"),
+    column("misses", "Misses", say.count, "Files that came back not credited"), column("misses_credited", "credited", say.count, "Files that came back credited"),
+    column("at_risk_hit_share", "At-risk hits", say.share, "Of uses 20,000 tokens or more away"), column("compactions", "Compactions", say.count),
+    column("model_calls", "Model calls", say.count, "Beside the conversation"), column("mean_window", "Mean window", say.tokens), column("blocked_calls", "Blocked", say.count),
+    { title: "Front", kind: "text", value: (row) => (rows.get(row, "on_front") ? "yes" : ""), cell: (row) => (rows.get(row, "on_front") ? "on it" : "") },
+  ].filter(Boolean);
+  const table = new Table({
+    caption: "Policies", count: rows.count, columns, sort: { title: "Cost", down: false }, size: 25, best: (row) => row === chosen,
+    search: (row) => String(rows.get(row, "policy")),
+  });
+  const ctx = { tune, rows, chosen, table, number };
+  const plots = [tunePlot(ctx, "cost"), tunePlot(ctx, "window")];
+  const asked = query && query.get("point") ? query.get("point").split(".").map(Number) : null;
+  if (asked && asked[0] === number && asked[1] < rows.count) {
+    table.goTo(asked[1], false);
+    plots.forEach((plot) => plot.choose(asked[1]));
+  }
+  const id = "tune-" + number;
+  return h("div", {},
+    h("h1", {}, data.tunes.length > 1 ? tune.name : "Tune"),
+    h("p", { class: "about" }, say.several(tune.policies, "policy", "policies") + " on " + say.several(tune.sessions, "session") + ", of which " + say.count(tune.sessions_that_compact) + " compact under any of them. A miss is taken to cost $" + tune.miss_cost_usd + "."),
+    choiceSection(tune, id),
+    section(id + "-front", "What each policy costs and loses", "Every policy is a bar from misses with files that came back credited to not credited. Filled ones are on the front: no other policy beats them in everything.",
+      h("div", { class: "two" }, plots.map((plot) => plot.element)), boundsTable(tune), table.element),
+    flipSection(tune, id));
+}
+
+function choiceSection(tune, id) {
+  const choice = tune.choice;
+  if (!choice) return section(id + "-choice", "Recommendation", "No session to choose on.");
+  const told = (interval) => say.share(interval.share) + " [" + say.share(interval.low) + ", " + say.share(interval.high) + "]";
+  const isPresent = choice.best === "as it is" || !Object.keys(choice.settings || {}).length;
+  const verdict = isPresent ? "Keep what you have: nothing that was tried is better on these sessions together."
+    : choice.holds ? "Set " + choice.best : "No difference is shown. The best on all sessions is " + choice.best + ", but choosing on some sessions does not pay on the others.";
+  const advice = (tune.client_settings || []).filter((one) => one.setting);
+  const notes = (tune.client_settings || []).map((one) => h("li", {}, h("code", {}, one.key), ": ", one.note));
+  const paste = advice.length ? JSON.stringify(settingsOf(advice), null, 2) : null;
+  return section(id + "-choice", "Recommendation", null,
+    h("p", { class: choice.holds ? "verdict good" : "verdict" }, verdict),
+    figures([
+      ["On all sessions", say.share(choice.saved_on_all_sessions.share), "of cost and misses saved, " + told(choice.saved_on_all_sessions).replace(/^[^[]*/, "")],
+      ["On sessions that had no say", say.share(choice.saved_on_held_out_sessions.share), told(choice.saved_on_held_out_sessions).replace(/^[^[]*/, "") + " (95 %)"],
+      ["Folds that agree", choice.folds_that_agree + " of " + choice.folds],
+    ]),
+    intervalPlot(choice),
+    paste ? h("div", { class: "paste" }, h("p", {}, "To paste into the client's settings.json:"), copyBox(paste)) : null,
+    notes.length ? h("ul", { class: "list" }, notes) : null,
+    h("p", { class: "about" }, "Open loop: recorded messages are taken as they came. Wrong edits and lost reasoning after a compaction are not in these dollars, which favours low thresholds."));
+}
+
+// As the client's settings file has them: variables under `env` are text, switches are true or false.
+function settingsOf(advice) {
+  const settings = {};
+  for (const { setting } of advice) {
+    const [group, ...rest] = setting.name.split(".");
+    if (rest.length) settings[group] = { ...settings[group], [rest.join(".")]: setting.value };
+    else settings[group] = setting.value === "true" || (setting.value === "false" ? false : setting.value);
+  }
+  return settings;
+}
+
+function intervalPlot(choice) {
+  const rows = [["all sessions", choice.saved_on_all_sessions], ["held-out sessions", choice.saved_on_held_out_sessions]];
+  const low = Math.min(0, ...rows.map(([, one]) => one.low));
+  const high = Math.max(0.001, ...rows.map(([, one]) => one.high));
+  const label = "Saved share with its interval of 95 %: " + rows.map(([name, one]) => name + " " + say.share(one.share) + " from " + say.share(one.low) + " to " + say.share(one.high)).join("; ");
+  return drawing(label, 84, (svg, width, tall) => {
+    const [left, right] = [118, width - 14];
+    const x = scale(low - (high - low) * 0.04, high * 1.04, left, right);
+    axes(svg, { x, y: () => 0, xTicks: ticks(low, high, width < 500 ? 3 : 6), yTicks: [], xText: (value) => minus((100 * value).toFixed(high - low < 0.05 ? 1 : 0)) + " %", yText: String, left, right, top: 0, bottom: tall - 22 });
+    svg.append(s("line", { class: "zero", x1: x(0), x2: x(0), y1: 4, y2: tall - 22 }));
+    rows.forEach(([name, one], at) => {
+      const y = 16 + at * 24;
+      svg.append(s("text", { class: "axis-text", x: left - 8, y: y + 4, "text-anchor": "end" }, name));
+      svg.append(s("line", { class: "range", x1: x(one.low), x2: x(one.high), y1: y, y2: y }));
+      svg.append(s("circle", { class: "dot", cx: x(one.share), cy: y, r: 4 }));
+    });
+  });
+}
+
+function copyBox(text) {
+  const code = h("pre", { tabindex: "0" }, text);
+  const button = h("button", { type: "button", onclick: async () => {
+    const range = document.createRange();
+    range.selectNodeContents(code);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+      announce("Copied");
+    } catch {
+      button.textContent = "Selected: press Ctrl+C";
+    }
+  } }, "Copy");
+  return h("div", { class: "copy" }, code, button);
+}
+
+function boundsTable(tune) {
+  const bounds = tune.bounds || {};
+  const rows = [];
+  if (bounds.never) rows.push(["Nothing is ever dropped (upper bound)", say.money(bounds.never.cost_micro_usd), say.count(bounds.never.misses), say.tokens(bounds.never.mean_window)]);
+  if (bounds.oracle) rows.push(["Only what is used again is kept (lower bound)", say.none, say.count(bounds.oracle.misses), say.tokens(bounds.oracle.mean_window)]);
+  return rows.length ? smallTable("Bounds", [["Bounds", "text"], ["Cost", "number"], ["Misses", "number"], ["Mean window", "number"]], rows, { class: "plain" }) : null;
+}
+
+function flipSection(tune, id) {
+  const flips = tune.flips || [];
+  if (!flips.length) return null;
+  const rows = [["cheapest", flips[0].from], ...flips.map((flip) => ["above $" + Math.max(0, flip.usd_per_miss).toFixed(2), flip.to])];
+  return section(id + "-flips", "Where the choice flips", "What a miss is worth only you can say. As it gets dearer, this is best:",
+    smallTable("Choice by the price of a miss", [["A miss costs", "text"], ["Best policy", "text"]], rows, { class: "plain" }));
+}
+
+// Misses against cost or mean window, with the bounds.
+function tunePlot({ tune, rows, chosen, table, number }, kind) {
+  const isCost = kind === "cost";
+  const across = (row) => (isCost ? rows.get(row, "cost_micro_usd") / 1e6 : rows.get(row, "mean_window"));
+  const how = isCost ? (value) => "$" + grouping.format(Math.round(value)) : say.tokens;
+  const never = tune.bounds && tune.bounds.never;
+  const oracle = tune.bounds && tune.bounds.oracle;
+  const frame = [];
+  if (never) frame.push({ name: "never", at: isCost ? never.cost_micro_usd / 1e6 : never.mean_window, misses: never.misses });
+  if (oracle && !isCost && known(oracle.mean_window)) frame.push({ name: "oracle", at: oracle.mean_window, misses: oracle.misses });
+  const all = Array.from({ length: rows.count }, (_, row) => row);
+  const xs = [...all.map(across), ...frame.map((one) => one.at)];
+  const ys = [...all.map((row) => rows.get(row, "misses") || 0), ...frame.map((one) => one.misses || 0)];
+  const [low, high] = [-largest(xs.map((value) => -value)), largest(xs)];
+  const top = largest(ys, 1);
+  const title = isCost ? "Misses and cost" : "Misses and mean window";
+  const label = title + " of " + say.several(rows.count, "policy", "policies") + ". The table below has the numbers.";
+  const readout = h("p", { class: "readout", "aria-live": "polite" }, title + ". Left and low is better.");
+  let picked = -1;
+  let mark = null;
+  const tell = (row) => {
+    readout.textContent = rows.get(row, "policy") + ": " + say.money(rows.get(row, "cost_micro_usd")) + ", " + say.count(rows.get(row, "misses_credited")) + "–" + say.count(rows.get(row, "misses")) +
+      " misses, mean window " + say.tokens(rows.get(row, "mean_window")) + ", " + say.several(rows.get(row, "compactions"), "compaction");
+  };
+  const choose = (row) => {
+    picked = row;
+    tell(row);
+    if (mark) mark(row);
+  };
+  const order = [...all].sort((a, b) => across(a) - across(b) || a - b);
+  const box = drawing(label, 300, (svg, width, tall) => {
+    const yTicks = ticks(0, top, 4);
+    const [left, right, above, bottom] = [widest(yTicks.map(say.count)), width - 14, 22, tall - 38];
+    const pad = (high - low) * 0.05 || 1;
+    const x = scale(low - pad, high + pad, left, right);
+    const y = scale(0, top * 1.06, bottom, above);
+    axes(svg, { x, y, xTicks: ticks(low, high, width < 420 ? 3 : 5), yTicks, xText: how, yText: say.count, left, right, top: above, bottom, xLabel: isCost ? "cost" : "mean window", yLabel: "misses" });
+    for (const one of frame) {
+      svg.append(s("line", { class: "bound", x1: x(one.at), x2: x(one.at), y1: above, y2: bottom }));
+      svg.append(s("text", { class: "note", x: x(one.at) + (x(one.at) > right - 60 ? -4 : 4), y: above + 4, "text-anchor": x(one.at) > right - 60 ? "end" : "start" }, one.name));
+      svg.append(s("path", { class: "bound-dot", d: "M" + x(one.at) + " " + (y(one.misses || 0) - 5) + "l5 5l-5 5l-5-5z" }));
+    }
+    const middle = (row) => ((rows.get(row, "misses") || 0) + (rows.get(row, "misses_credited") || 0)) / 2;
+    // The front is one of five measures; the line joins what is best in the two that are drawn.
+    const best = [];
+    for (const row of [...all].sort((a, b) => across(a) - across(b) || middle(a) - middle(b))) {
+      if (!best.length || middle(row) < middle(best[best.length - 1])) best.push(row);
+    }
+    svg.append(s("path", { class: "front", d: best.map((row, at) => (at ? "H" + x(across(row)).toFixed(1) + "V" : "M" + x(across(row)).toFixed(1) + " ") + y(middle(row)).toFixed(1)).join("") }));
+    for (const row of [...all].sort((a, b) => Number(rows.get(a, "on_front")) - Number(rows.get(b, "on_front")))) {
+      const is = rows.get(row, "on_front");
+      svg.append(s("line", { class: is ? "range thin" : "range thin soft", x1: x(across(row)), x2: x(across(row)), y1: y(rows.get(row, "misses_credited") || 0), y2: y(rows.get(row, "misses") || 0) }));
+      svg.append(s("circle", { class: is ? "dot" : "ring soft", cx: x(across(row)), cy: y(middle(row)), r: is ? 3.5 : 2.5 }));
+    }
+    const named = [[0, "as it is", 16], [chosen, chosen > 0 ? (tune.choice.holds ? "recommended" : "best on all sessions") : "", -9]];
+    for (const [row, text, shift] of named) {
+      if (row < 0 || !text || row >= rows.count) continue;
+      svg.append(s("circle", { class: row === chosen ? "halo hot" : "halo", cx: x(across(row)), cy: y(middle(row)), r: 7 }));
+      svg.append(s("text", { class: "note strong", x: x(across(row)) + (x(across(row)) > right - 90 ? -10 : 10), y: Math.min(bottom - 4, y(middle(row)) + shift), "text-anchor": x(across(row)) > right - 90 ? "end" : "start" }, text));
+    }
+    const halo = s("circle", { class: "halo picked off", cx: 0, cy: 0, r: 6 });
+    svg.append(halo);
+    mark = (row) => {
+      halo.classList.remove("off");
+      halo.setAttribute("cx", x(across(row)));
+      halo.setAttribute("cy", y(middle(row)));
+    };
+    if (picked >= 0) mark(picked);
+    const nearest = (event) => {
+      const bounds = svg.getBoundingClientRect();
+      const [px, py] = [event.clientX - bounds.left, event.clientY - bounds.top];
+      let found = -1;
+      let least = 900;
+      for (const row of all) {
+        const distance = (x(across(row)) - px) ** 2 + (y(middle(row)) - py) ** 2;
+        if (distance < least) [found, least] = [row, distance];
+      }
+      return found;
+    };
+    svg.addEventListener("pointermove", (event) => {
+      const row = nearest(event);
+      if (row >= 0) choose(row);
+    });
+    svg.addEventListener("click", (event) => {
+      const row = nearest(event);
+      if (row >= 0) table.goTo(row, true);
+    });
+  }, {
+    tabindex: "0", role: "group", "aria-label": label + " Arrow keys go from policy to policy, Enter to its row.",
+    onkeydown: (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (event.key === "Enter" && picked >= 0) table.goTo(picked, true);
+      if (by === undefined) return;
+      event.preventDefault();
+      const at = order.indexOf(picked);
+      choose(order[Math.max(0, Math.min(order.length - 1, at + by))]);
+    },
+  });
+  return { element: h("figure", {}, box, readout), choose };
+}

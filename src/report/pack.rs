@@ -1,0 +1,177 @@
+//! Numbers made small for the page: columns of differences as bytes, bytes as text. `assets/data.js` reads them back.
+
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
+
+/// Text columns with fewer distinct values than this share of their rows are written as numbers of a list.
+const REPEATS: usize = 2;
+
+/// A column of numbers. Every number is told as the difference from the one before that is known: 0 is a missing number,
+/// 1 is a run of numbers that stay (its length follows), anything else the difference, its sign in the lowest bit, plus 1.
+pub fn column(values: impl IntoIterator<Item = Option<i64>>, out: &mut Vec<u8>) {
+    let (mut last, mut stays) = (0_i64, 0_u64);
+    let flush = |stays: &mut u64, out: &mut Vec<u8>| {
+        if *stays > 0 {
+            number(1, out);
+            number(*stays, out);
+            *stays = 0;
+        }
+    };
+    for value in values {
+        match value {
+            Some(value) if value == last => stays += 1,
+            Some(value) => {
+                flush(&mut stays, out);
+                let difference = value.wrapping_sub(last);
+                let folded = ((difference << 1) ^ (difference >> 63)).cast_unsigned();
+                number(folded.saturating_add(1), out);
+                last = value;
+            }
+            None => {
+                flush(&mut stays, out);
+                number(0, out);
+            }
+        }
+    }
+    flush(&mut stays, out);
+}
+
+/// Seven bits a byte, the lowest first.
+fn number(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Bytes as text.
+pub fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let all = chunk.iter().fold(0_u32, |all, byte| all << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..=chunk.len() {
+            text.push(char::from(LETTERS[(all >> (18 - 6 * place)) as usize & 63]));
+        }
+        text.extend(std::iter::repeat_n('=', 3 - chunk.len()));
+    }
+    text
+}
+
+/// Rows as columns: `{"rows": 3, "columns": {"name": [...]}}`. A column that is the same in all rows is `{"all": value}`; one
+/// of few texts is `{"of": [...], "at": [...]}`.
+pub fn columns(rows: &[Json], leave_out: &[&str]) -> Json {
+    let mut names = Vec::<&str>::new();
+    for (name, _) in rows.iter().filter_map(Json::as_object).flatten() {
+        if !names.contains(&name.as_str()) && !leave_out.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let packed = names.iter().map(|name| {
+        let cells = rows.iter().map(|row| &row[*name]).collect::<Vec<_>>();
+        ((*name).to_owned(), one_column(&cells))
+    });
+    json!({"rows": rows.len(), "columns": packed.collect::<Map<_, _>>()})
+}
+
+fn one_column(cells: &[&Json]) -> Json {
+    if let Some(first) = cells.first().filter(|first| cells.iter().all(|cell| cell == *first)) {
+        return json!({"all": first});
+    }
+    if cells.iter().any(|cell| cell.is_string()) {
+        let mut numbers = BTreeMap::<String, usize>::new();
+        let mut list = Vec::new();
+        let at = cells.iter().map(|cell| {
+            *numbers.entry(cell.to_string()).or_insert_with(|| {
+                list.push((*cell).clone());
+                list.len() - 1
+            })
+        });
+        let at = at.collect::<Vec<_>>();
+        if list.len() * REPEATS < cells.len() {
+            return json!({"of": list, "at": at});
+        }
+    }
+    cells.iter().map(|cell| (*cell).clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What the page does to read a column.
+    fn read(bytes: &[u8], count: usize) -> Vec<Option<i64>> {
+        let mut at = 0;
+        let mut next = || {
+            let (mut value, mut shift) = (0_u64, 0);
+            loop {
+                let byte = bytes[at];
+                at += 1;
+                value |= u64::from(byte & 0x7f) << shift;
+                shift += 7;
+                if byte < 0x80 {
+                    return value;
+                }
+            }
+        };
+        let (mut last, mut values) = (0_i64, Vec::new());
+        while values.len() < count {
+            match next() {
+                0 => values.push(None),
+                1 => {
+                    let stays = next() as usize;
+                    values.extend(std::iter::repeat_n(Some(last), stays));
+                }
+                told => {
+                    let folded = told - 1;
+                    last = last.wrapping_add((folded >> 1).cast_signed() ^ -((folded & 1).cast_signed()));
+                    values.push(Some(last));
+                }
+            }
+        }
+        values
+    }
+
+    proptest! {
+        #[test]
+        fn columns_come_back(values in prop::collection::vec(prop::option::of(-1_000_000_i64..1_000_000), 0..60)) {
+            let mut bytes = Vec::new();
+            column(values.iter().copied(), &mut bytes);
+            prop_assert_eq!(read(&bytes, values.len()), values);
+        }
+    }
+
+    #[test]
+    fn what_stays_costs_next_to_nothing() {
+        let mut bytes = Vec::new();
+        column(vec![Some(200_000); 5_000], &mut bytes);
+        assert!(bytes.len() < 8, "{}", bytes.len());
+    }
+
+    #[test]
+    fn base64_is_the_usual_one() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn rows_become_columns() {
+        let row = |name: &str, tokens: u64| json!({"name": name, "tokens": tokens, "version": 1});
+        let rows = [row("a", 1), row("b", 2), row("a", 3), row("a", 4), row("b", 5)];
+        let expected = json!({"rows": 5, "columns": {
+            "name": {"of": ["a", "b"], "at": [0, 1, 0, 0, 1]},
+            "tokens": [1, 2, 3, 4, 5],
+        }});
+        assert_eq!(columns(&rows, &["version"]), expected);
+        assert_eq!(columns(&rows, &[])["columns"]["version"], json!({"all": 1}));
+    }
+}

@@ -1,0 +1,224 @@
+//! Names in text: identifiers of code, paths, and the things that a piece of code defines.
+
+/// Calls `each` with every word of a text that looks like a name in code: joined by `_`, or with capitals inside, or both
+/// letters and digits. Plain words of prose are none.
+pub fn identifiers<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
+    let bytes = text.as_bytes();
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let mut at = 0;
+    while at < bytes.len() {
+        if !is_part(bytes[at]) {
+            at += 1;
+            continue;
+        }
+        let length = bytes[at..].iter().take_while(|byte| is_part(**byte)).count();
+        let word = &text[at..at + length];
+        if is_identifier(word) {
+            each(word);
+        }
+        at += length;
+    }
+}
+
+/// Whether a word is a name in code rather than a word of prose.
+pub fn is_identifier(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    if !(4..=60).contains(&bytes.len()) || bytes[0].is_ascii_digit() {
+        return false;
+    }
+    let letters = bytes.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
+    if letters * 2 < bytes.len() {
+        return false;
+    }
+    let inner_joint = bytes[1..bytes.len() - 1].contains(&b'_');
+    let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
+    // A word after an abbreviation: the `Server` of `HTTPServer`.
+    let is_word =
+        |run: &[u8]| run[..2].iter().all(u8::is_ascii_uppercase) && run[2..].iter().all(u8::is_ascii_lowercase);
+    let has_humps = || bytes.windows(2).any(is_hump) || bytes.windows(4).any(is_word);
+    inner_joint && letters >= 4 || has_humps() && !is_hash(bytes)
+}
+
+/// Ids that are no names: many changes between kinds of signs.
+fn is_hash(bytes: &[u8]) -> bool {
+    let kind = |byte: u8| match byte {
+        b'0'..=b'9' => 0,
+        b'a'..=b'z' => 1,
+        _ => 2,
+    };
+    let changes = bytes.windows(2).filter(|pair| kind(pair[0]) != kind(pair[1])).count();
+    bytes.iter().any(u8::is_ascii_digit) && changes * 2 > bytes.len()
+}
+
+/// Words after which a name is defined, over the usual languages.
+const DEFINES: [&str; 18] = [
+    "fn",
+    "func",
+    "function",
+    "def",
+    "class",
+    "struct",
+    "enum",
+    "trait",
+    "interface",
+    "type",
+    "impl",
+    "mod",
+    "module",
+    "macro_rules",
+    "record",
+    "object",
+    "namespace",
+    "protocol",
+];
+
+/// Names that a piece of code defines, in order, each once.
+pub fn definitions(code: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for line in code.lines() {
+        let line = line.trim_start();
+        if line.starts_with("//") || line.starts_with('#') && !line.starts_with("#[") || line.starts_with('*') {
+            continue;
+        }
+        let words = line
+            .split(|sign: char| !(sign.is_alphanumeric() || sign == '_'))
+            .filter(|word| !word.is_empty());
+        let mut before = "";
+        for (position, word) in words.enumerate() {
+            if DEFINES.contains(&before) && position <= 4 {
+                let name = receiver_method(line, before).unwrap_or(word);
+                let is_name = name.len() > 2
+                    && !DEFINES.contains(&name)
+                    && name.starts_with(|sign: char| sign.is_alphabetic() || sign == '_');
+                if is_name && !found.contains(&name) {
+                    found.push(name);
+                }
+                break;
+            }
+            before = word;
+        }
+    }
+    found
+}
+
+/// The method of `func (r *Receiver) Method(`.
+fn receiver_method<'l>(line: &'l str, keyword: &str) -> Option<&'l str> {
+    let after = line.strip_prefix("func (").filter(|_| keyword == "func")?;
+    let (_, after) = after.split_once(") ")?;
+    after
+        .split(|sign: char| !(sign.is_alphanumeric() || sign == '_'))
+        .next()
+}
+
+/// What an edit touches: what it defines, else the names on the lines that differ; at most `most`.
+pub fn touched<'t>(old: &'t str, new: &'t str, most: usize) -> Vec<&'t str> {
+    let mut names = definitions(new);
+    for name in definitions(old) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        let before = old.lines().collect::<std::collections::HashSet<_>>();
+        for line in new.lines().filter(|line| !before.contains(line)) {
+            identifiers(line, |name| {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            });
+        }
+    }
+    names.truncate(most);
+    names
+}
+
+/// The last part of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// A path as it is seen from the working directory, where it lies below it.
+pub fn relative<'p>(path: &'p str, root: &str) -> &'p str {
+    let root = root.trim_end_matches(['/', '\\']);
+    if root.is_empty() {
+        return path;
+    }
+    let rest = path.strip_prefix(root).and_then(|rest| rest.strip_prefix(['/', '\\']));
+    rest.filter(|rest| !rest.is_empty()).unwrap_or(path)
+}
+
+/// Endings of files that people work on.
+const ENDINGS: [&str; 47] = [
+    "rs", "go", "py", "ts", "tsx", "js", "jsx", "mjs", "cjs", "java", "kt", "swift", "c", "h", "cc", "cpp", "hpp",
+    "cs", "rb", "php", "scala", "sh", "bash", "zsh", "ps1", "sql", "html", "css", "scss", "vue", "svelte", "json",
+    "jsonl", "yaml", "yml", "toml", "xml", "md", "txt", "proto", "tf", "lock", "mod", "cfg", "ini", "dart", "lua",
+];
+
+/// Calls `each` with every path or file name in a text.
+pub fn paths<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
+    let is_part = |sign: char| sign.is_alphanumeric() || matches!(sign, '/' | '.' | '_' | '-' | '~' | '@' | '+');
+    for word in text.split(|sign: char| !is_part(sign)) {
+        let word = word.trim_end_matches(['.', '-']);
+        let name = file_name(word);
+        let Some((stem, ending)) = name.rsplit_once('.') else {
+            continue;
+        };
+        if !stem.is_empty() && ENDINGS.contains(&ending) {
+            each(word);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_from_words() {
+        for name in [
+            "read_line",
+            "readLine",
+            "ReadLine",
+            "HTTPServer2Config",
+            "MAX_SIZE",
+            "useState",
+        ] {
+            assert!(is_identifier(name), "{name}");
+        }
+        for word in [
+            "line",
+            "Reader",
+            "NASA",
+            "the",
+            "x1",
+            "_",
+            "__",
+            "2026_01",
+            "aB1cD2eF3g",
+        ] {
+            assert!(!is_identifier(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn definitions_of_several_languages() {
+        let code = "pub fn open(a: u8) {}\nfunc (s *Store) SaveAll(x int) error {\nclass Parser(Base):\n// fn comment\nexport async function loadUser() {\nlet x = 1;\nimpl Display for Thing {";
+        assert_eq!(definitions(code), ["open", "SaveAll", "Parser", "loadUser", "Display"]);
+    }
+
+    #[test]
+    fn an_edit_without_definitions_is_known_by_its_names() {
+        assert_eq!(touched("a = old_call(1)", "a = new_call(1)\n", 4), ["new_call"]);
+    }
+
+    #[test]
+    fn paths_in_text() {
+        let mut found = Vec::new();
+        paths("see src/a/b.rs, `main.go:12` and https://x.org/page or v1.2.", |path| {
+            found.push(path)
+        });
+        assert_eq!(found, ["src/a/b.rs", "main.go"]);
+        assert_eq!(relative("/w/p/src/a.rs", "/w/p"), "src/a.rs");
+        assert_eq!(relative("/w/pq/a.rs", "/w/p"), "/w/pq/a.rs");
+    }
+}

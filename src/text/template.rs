@@ -1,0 +1,324 @@
+//! The shape of texts: the ten sections of the notes, the nine of a summary, and variables in what people write in place
+//! of our own.
+
+/// Names of the sections of a summary, in order.
+pub const SUMMARY_SECTIONS: [&str; 9] = [
+    "Primary Request and Intent",
+    "Key Technical Concepts",
+    "Files and Code Sections",
+    "Errors and Fixes",
+    "Problem Solving",
+    "All User Messages",
+    "Pending Tasks",
+    "Current Work",
+    "Optional Next Step",
+];
+
+/// The last two where only the beginning of a conversation is summarised.
+pub const UP_TO_SECTIONS: [&str; 2] = ["Work Completed", "Context for Continuing"];
+
+/// What a section of the notes is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Five to ten words.
+    Title,
+    /// What is going on.
+    State,
+    /// What was asked for.
+    Task,
+    /// Files and what they are for.
+    Files,
+    /// Commands in order.
+    Workflow,
+    /// What went wrong, what was corrected.
+    Errors,
+    /// How the system is made.
+    System,
+    /// What to do and what to avoid.
+    Learnings,
+    /// What was asked to be seen.
+    Results,
+    /// Step by step.
+    Worklog,
+}
+
+impl Purpose {
+    /// All of them, in the order of the built-in template, with words that a heading of that purpose holds.
+    const WORDS: [(Purpose, &'static [&'static str]); 10] = [
+        (Purpose::Title, &["title"]),
+        (Purpose::State, &["state", "status"]),
+        (Purpose::Task, &["task", "request", "goal", "specification"]),
+        (Purpose::Files, &["file", "function"]),
+        (Purpose::Workflow, &["workflow", "command"]),
+        (Purpose::Errors, &["error", "correction", "problem"]),
+        (
+            Purpose::System,
+            &["system", "codebase", "architecture", "documentation"],
+        ),
+        (Purpose::Learnings, &["learning", "lesson"]),
+        (Purpose::Results, &["result", "output"]),
+        (Purpose::Worklog, &["worklog", "log", "history"]),
+    ];
+
+    /// What a heading stands for; `None` if it is a section of a person's own.
+    pub fn of(heading: &str) -> Option<Purpose> {
+        let heading = heading.to_lowercase();
+        let words = heading.split(|sign: char| !sign.is_alphanumeric()).collect::<Vec<_>>();
+        let is_word = |known: &str| words.iter().any(|word| word.strip_suffix('s').unwrap_or(word) == known);
+        let found = Purpose::WORDS
+            .iter()
+            .find(|(_, known)| known.iter().any(|known| is_word(known)));
+        found.map(|(purpose, _)| *purpose)
+    }
+
+    /// Which gives way last when the notes are too long: current state and errors have priority.
+    pub fn rank(self) -> u32 {
+        match self {
+            Purpose::Title | Purpose::State => 0,
+            Purpose::Errors => 1,
+            Purpose::Task => 2,
+            Purpose::Files => 3,
+            Purpose::Results => 4,
+            Purpose::Learnings => 5,
+            Purpose::Workflow => 6,
+            Purpose::System => 7,
+            Purpose::Worklog => 8,
+        }
+    }
+}
+
+/// One section of a template, or of a file made from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// The line with its heading, as it stands.
+    pub heading: String,
+    /// Its description in italics, as it stands; may be several lines, or none.
+    pub about: String,
+    /// What stands below, without blank lines around it.
+    pub body: String,
+}
+
+impl Section {
+    /// What it is for.
+    pub fn purpose(&self) -> Option<Purpose> {
+        Purpose::of(self.heading.trim_start_matches('#'))
+    }
+}
+
+/// A notes file, or the template of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// What stands before the first heading.
+    pub head: String,
+    /// Its sections.
+    pub sections: Vec<Section>,
+}
+
+impl Template {
+    /// The ten sections.
+    pub fn built_in() -> Template {
+        Template::parse(include_str!("template.md"))
+    }
+
+    /// Reads a file: a heading of the first level begins a section, lines in italics right after it describe it.
+    /// Headings inside code fences are text.
+    pub fn parse(text: &str) -> Template {
+        let mut template = Template {
+            head: String::new(),
+            sections: Vec::new(),
+        };
+        let mut fence = Fence::default();
+        let mut in_about = false;
+        for line in text.lines() {
+            let is_code = fence.is_inside(line);
+            if !is_code && line.starts_with("# ") {
+                template.sections.push(Section {
+                    heading: line.trim_end().to_owned(),
+                    about: String::new(),
+                    body: String::new(),
+                });
+                in_about = true;
+                continue;
+            }
+            let Some(section) = template.sections.last_mut() else {
+                template.head.push_str(line);
+                template.head.push('\n');
+                continue;
+            };
+            in_about = in_about && is_italic(line);
+            let target = if in_about {
+                &mut section.about
+            } else {
+                &mut section.body
+            };
+            if !target.is_empty() {
+                target.push('\n');
+            }
+            target.push_str(line.trim_end());
+        }
+        for section in &mut template.sections {
+            section.body = section.body.trim_matches('\n').to_owned();
+        }
+        template.head.truncate(template.head.trim_end().len());
+        template
+    }
+
+    /// Writes it with other contents: a body a section, in order.
+    pub fn fill<'b>(&self, bodies: impl IntoIterator<Item = &'b str>) -> String {
+        let mut text = self.head.clone();
+        let mut bodies = bodies.into_iter();
+        for section in &self.sections {
+            if !text.is_empty() {
+                text.push_str("\n\n");
+            }
+            text.push_str(&section.heading);
+            if !section.about.is_empty() {
+                text.push('\n');
+                text.push_str(&section.about);
+            }
+            let body = bodies.next().unwrap_or_default();
+            if !body.is_empty() {
+                text.push_str("\n\n");
+                text.push_str(body);
+            }
+        }
+        text.push('\n');
+        text
+    }
+
+    /// The empty file.
+    pub fn empty(&self) -> String {
+        self.fill(self.sections.iter().map(|section| section.body.as_str()))
+    }
+
+    /// Whether a file has exactly these headings and descriptions, in this order.
+    pub fn holds(&self, text: &str) -> bool {
+        let other = Template::parse(text);
+        let shape = |template: &Template| {
+            let lines = template
+                .sections
+                .iter()
+                .map(|section| (section.heading.clone(), section.about.clone()));
+            lines.collect::<Vec<_>>()
+        };
+        shape(&other) == shape(self)
+    }
+}
+
+fn is_italic(line: &str) -> bool {
+    let line = line.trim();
+    let is_between = |sign: char| line.len() > 2 && line.starts_with(sign) && line.ends_with(sign);
+    is_between('_') || (is_between('*') && !line.starts_with("**"))
+}
+
+/// Which lines stand in a code fence.
+#[derive(Debug, Default)]
+pub struct Fence {
+    open: Option<(char, usize)>,
+}
+
+impl Fence {
+    /// Takes the next line; whether it is part of a fence.
+    pub fn is_inside(&mut self, line: &str) -> bool {
+        let line = line.trim_start();
+        let sign = line.chars().next().filter(|sign| matches!(sign, '`' | '~'));
+        let run = sign.map_or(0, |sign| line.chars().take_while(|other| *other == sign).count());
+        match (self.open, sign) {
+            (None, Some(sign)) if run >= 3 => {
+                self.open = Some((sign, run));
+                true
+            }
+            (Some((open, least)), Some(sign)) if open == sign && run >= least && line[run..].trim().is_empty() => {
+                self.open = None;
+                true
+            }
+            (open, _) => open.is_some(),
+        }
+    }
+}
+
+/// A fence that nothing inside a text can close.
+pub fn fence_for(text: &str) -> String {
+    let longest = text.split(|sign| sign != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
+/// Fills in `{{name}}`: once, so that what is filled in is never looked at again. Unknown names stay as they are.
+pub fn substitute(text: &str, variables: &[(&str, &str)]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("{{") {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 2..];
+        let known = after.find("}}").and_then(|end| {
+            let name = after[..end].trim();
+            let (_, value) = variables.iter().find(|(known, _)| *known == name)?;
+            Some((*value, end))
+        });
+        match known {
+            Some((value, end)) => {
+                out.push_str(value);
+                rest = &after[end + 2..];
+            }
+            None => {
+                out.push_str("{{");
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_has_ten_sections_each_with_a_purpose_of_its_own() {
+        let template = Template::built_in();
+        let mut purposes = template
+            .sections
+            .iter()
+            .map(|section| section.purpose().unwrap())
+            .collect::<Vec<_>>();
+        assert_eq!(purposes.len(), 10);
+        purposes.sort();
+        purposes.dedup();
+        assert_eq!(purposes.len(), 10);
+        assert!(
+            template
+                .sections
+                .iter()
+                .all(|section| is_italic(&section.about) && section.body.is_empty())
+        );
+        assert_eq!(template.empty(), include_str!("template.md"));
+    }
+
+    #[test]
+    fn headings_in_fences_are_text() {
+        let text = "# One\n_about_\n\n````\n# not a heading\n```\n````\n\n# Two\ntext\n";
+        let parsed = Template::parse(text);
+        assert_eq!(parsed.sections.len(), 2);
+        assert!(parsed.sections[0].body.contains("# not a heading"));
+        assert_eq!(parsed.sections[1].body, "text");
+        let bodies = parsed
+            .sections
+            .iter()
+            .map(|section| section.body.as_str())
+            .collect::<Vec<_>>();
+        assert_eq!(Template::parse(&parsed.fill(bodies.iter().copied())), parsed);
+    }
+
+    #[test]
+    fn variables_are_filled_in_once() {
+        let filled = substitute("{{a}} {{ b }} {{c}} {{", &[("a", "{{b}}"), ("b", "2")]);
+        assert_eq!(filled, "{{b}} 2 {{c}} {{");
+    }
+
+    #[test]
+    fn a_fence_is_longer_than_any_inside() {
+        assert_eq!(fence_for("plain"), "```");
+        assert_eq!(fence_for("a ```` b"), "`````");
+    }
+}

@@ -1,0 +1,180 @@
+//! The composite action: what it takes is documented, nothing that users write becomes part of a script, and its scripts do
+//! what they say.
+
+use crate::fixture::{Fixture, Run, corpus, files_below};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn action() -> Value {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("action.yml");
+    let text = std::fs::read_to_string(path).expect("action.yml");
+    serde_saphyr::from_str(&text).expect("YAML")
+}
+
+fn steps(action: &Value) -> &Vec<Value> {
+    action["runs"]["steps"].as_array().expect("steps")
+}
+
+/// Names of inputs that a text refers to.
+fn inputs_in(text: &str) -> BTreeSet<String> {
+    let ends = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    text.split("inputs.")
+        .skip(1)
+        .map(|rest| rest.split(ends).next().expect("a name").to_owned())
+        .collect()
+}
+
+#[test]
+fn inputs_and_outputs_are_documented_and_used() {
+    let action = action();
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ci.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let mut declared = BTreeSet::new();
+    for part in ["inputs", "outputs"] {
+        for name in action[part].as_object().expect("names").keys() {
+            assert!(page.contains(&format!("| `{name}` |")), "{name} is not in docs/ci.md");
+            declared.extend((part == "inputs").then(|| name.clone()));
+        }
+    }
+    let used = steps(&action)
+        .iter()
+        .flat_map(|step| inputs_in(&step.to_string()))
+        .collect::<BTreeSet<_>>();
+    assert_eq!(declared, used);
+    for step in steps(&action) {
+        let script = step["run"].as_str().unwrap_or_default();
+        assert!(
+            !script.contains("${{"),
+            "a script that is put together from texts:\n{script}"
+        );
+    }
+}
+
+/// Runs a step as a runner would, and gives how it ended, its outputs and its summary.
+fn step(fixture: &Fixture, id: &str, inputs: &[(&str, &str)]) -> (Run, BTreeMap<String, String>) {
+    let action = action();
+    let step = steps(&action).iter().find(|step| step["id"] == id).expect(id).clone();
+    let value = |text: &str| match text {
+        "${{ steps.install.outputs.program }}" => env!("CARGO_BIN_EXE_backcast").to_owned(),
+        "${{ github.action_path }}" => env!("CARGO_MANIFEST_DIR").to_owned(),
+        text => {
+            let names = inputs_in(text);
+            let name = names.first().expect("an input");
+            let given = inputs
+                .iter()
+                .find(|(known, _)| known == name)
+                .map(|(_, value)| (*value).to_owned());
+            given.unwrap_or_else(|| {
+                action["inputs"][name]["default"]
+                    .as_str()
+                    .expect("a default")
+                    .to_owned()
+            })
+        }
+    };
+    let mut command = fixture.hermetic("bash", ["-c", step["run"].as_str().expect("a script")]);
+    for (name, text) in step["env"].as_object().expect("an environment") {
+        command.env(name, value(text.as_str().expect("text")));
+    }
+    let output = fixture.write("output", "");
+    command
+        .env("GITHUB_OUTPUT", &output)
+        .env("GITHUB_STEP_SUMMARY", fixture.write("summary", ""))
+        .env("RUNNER_TEMP", fixture.path(""));
+    let run = Run::of(command);
+    let output = std::fs::read_to_string(output).expect("outputs");
+    let pairs = output.lines().filter_map(|line| line.split_once('='));
+    (
+        run,
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+    )
+}
+
+#[test]
+fn the_check_step_checks() {
+    let fixture = Fixture::new();
+    let corpus = corpus().display().to_string();
+    let paths = ("paths", corpus.as_str());
+    let (good, outputs) = step(
+        &fixture,
+        "check",
+        &[
+            paths,
+            ("limits", "max-net-negative = 3\nmax-lost = 99"),
+            ("junit", "check.xml"),
+        ],
+    );
+    assert!(good.success().text().contains("All 2 limits hold."));
+    assert_eq!(outputs["passed"], "true");
+    let report = std::fs::read_to_string(&outputs["report"]).expect("a report");
+    assert_eq!(serde_json::from_str::<Value>(&report).expect("JSON")["passed"], true);
+    assert!(
+        std::fs::read_to_string(fixture.path("check.xml"))
+            .expect("a file")
+            .contains("tests=\"2\"")
+    );
+    assert!(
+        std::fs::read_to_string(fixture.path("summary"))
+            .expect("a summary")
+            .contains("max-lost")
+    );
+
+    let (bad, outputs) = step(
+        &fixture,
+        "check",
+        &[paths, ("limits", "max-net-negative = 2"), ("last", "9000")],
+    );
+    let bad = bad.ended(1);
+    assert!(bad.text().contains("::error file="), "{}", bad.text());
+    assert_eq!(outputs["passed"], "false");
+    let (reported, outputs) = step(
+        &fixture,
+        "check",
+        &[paths, ("limits", "max-lost = 0"), ("fail", "false")],
+    );
+    reported.success();
+    assert_eq!(outputs["passed"], "false");
+
+    let file = fixture.write("limits.toml", "max-lost = 99");
+    let file = file.display().to_string();
+    let (both, _) = step(
+        &fixture,
+        "check",
+        &[paths, ("limits-file", &file), ("limits", "max-problems = 99")],
+    );
+    assert!(both.success().text().contains("All 2 limits hold."));
+    let (wrong, _) = step(&fixture, "check", &[paths, ("limits", "max-nonsense = 1")]);
+    assert!(wrong.ended(2).stderr.contains("no limit is called"));
+}
+
+#[test]
+fn what_users_write_is_never_run() {
+    let fixture = Fixture::new();
+    let hostile = "$(touch pwned)\n`touch pwned`\n\"; touch pwned; \"\n--output=pwned";
+    for input in ["paths", "limits", "limits-file", "last", "prices", "junit"] {
+        let limits = ("limits", "max-lost = 1");
+        step(&fixture, "check", &[(input, hostile), limits]);
+    }
+    step(
+        &fixture,
+        "memory",
+        &[("paths", hostile), ("memory-dir", "$(touch pwned)")],
+    );
+    let files = files_below(&fixture.path(""));
+    assert!(!files.iter().any(|file| file.ends_with("pwned")), "{files:?}");
+}
+
+#[test]
+fn the_memory_step_keeps_and_says_whether_it_did() {
+    let fixture = Fixture::new();
+    let words = crate::fixture::case("lasting-words").display().to_string();
+    let inputs = [("paths", words.as_str()), ("memory-dir", "memory")];
+    let (first, outputs) = step(&fixture, "memory", &inputs);
+    first.success();
+    assert_eq!(outputs["changed"], "true");
+    let before = files_below(&fixture.path("memory"));
+    let (second, outputs) = step(&fixture, "memory", &inputs);
+    second.success();
+    assert_eq!(outputs["changed"], "false");
+    assert_eq!(files_below(&fixture.path("memory")), before);
+}

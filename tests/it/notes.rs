@@ -1,0 +1,575 @@
+//! `backcast notes` and `replay --with-text`: what is written, that it keeps its limits and its shape, that a person's own
+//! words in it survive, and that nothing leaves the folder.
+
+use crate::fixture::{Fixture, real_logs};
+use backcast::memory::secrets;
+use backcast::text::size;
+use backcast::text::template::Template;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// A session, record by record; each follows the one before.
+struct Session {
+    id: &'static str,
+    cwd: &'static str,
+    text: String,
+    records: u32,
+    window: u64,
+}
+
+impl Session {
+    fn new(id: &'static str) -> Session {
+        Session {
+            id,
+            cwd: "/home/ada/work/shop",
+            text: String::new(),
+            records: 0,
+            window: 12_000,
+        }
+    }
+
+    fn record(&mut self, kind: &str, more: Value) {
+        let uuid = |at: u32| format!("00000000-0000-4000-8000-{at:012}");
+        self.records += 1;
+        let mut record = json!({
+            "parentUuid": (self.records > 1).then(|| uuid(self.records - 1)), "isSidechain": false, "cwd": self.cwd,
+            "sessionId": self.id, "version": "2.1.50", "type": kind, "uuid": uuid(self.records),
+            "timestamp": format!("2026-03-04T10:{:02}:{:02}.000Z", self.records / 60, self.records % 60),
+        });
+        for (key, value) in more.as_object().expect("an object") {
+            record[key] = value.clone();
+        }
+        self.text.push_str(&record.to_string());
+        self.text.push('\n');
+    }
+
+    fn user(&mut self, text: &str) {
+        self.record("user", json!({"message": {"role": "user", "content": text}}));
+    }
+
+    fn assistant(&mut self, content: Value) {
+        self.window += 4_000;
+        let usage = json!({"input_tokens": 10, "cache_read_input_tokens": self.window, "cache_creation_input_tokens": 0, "output_tokens": 200});
+        let id = format!("msg_{}", self.records);
+        self.record(
+            "assistant",
+            json!({"requestId": format!("req_{}", self.records), "message": {"id": id, "role": "assistant", "model": "claude-opus-4-7", "content": content, "usage": usage, "stop_reason": "end_turn"}}),
+        );
+    }
+
+    fn says(&mut self, text: &str) {
+        self.assistant(json!([{"type": "text", "text": text}]));
+    }
+
+    /// A call with what was said before it, and its result.
+    fn calls(&mut self, said: &str, tool: &str, input: Value, result: &str, is_error: bool) {
+        let id = format!("toolu_{}", self.records);
+        self.assistant(
+            json!([{"type": "text", "text": said}, {"type": "tool_use", "id": id, "name": tool, "input": input}]),
+        );
+        let result = json!([{"type": "tool_result", "tool_use_id": id, "is_error": is_error, "content": result}]);
+        self.record("user", json!({"message": {"role": "user", "content": result}}));
+    }
+}
+
+const SECRET: &str = concat!("ghp_", "16C7e42F292c6912E7710c838347Ae178B4a12");
+
+/// A session with everything that notes are made of.
+fn shop() -> Session {
+    let mut session = Session::new("5e551011-0000-4000-8000-000000000001");
+    session.user("Please add a discount to the cart total in src/cart.rs");
+    session.calls(
+        "I'll read the cart first.",
+        "Read",
+        json!({"file_path": "/home/ada/work/shop/src/cart.rs"}),
+        "fn cart_total() {}",
+        false,
+    );
+    session.calls(
+        "Now let me apply the discount in the total.",
+        "Edit",
+        json!({"file_path": "/home/ada/work/shop/src/cart.rs", "old_string": "fn cart_total() {}", "new_string": "fn cart_total(discount_rate: u8) {}"}),
+        "The file has been updated.",
+        false,
+    );
+    session.calls(
+        "Let me run the tests.",
+        "Bash",
+        json!({"command": "cargo test 2>&1 | tail -5", "description": "Run tests"}),
+        "Exit code 101\nerror[E0061]: this function takes 1 argument",
+        true,
+    );
+    session.calls(
+        "The test fails because `apply_coupon` still calls it without a rate.",
+        "Edit",
+        json!({"file_path": "/home/ada/work/shop/src/coupon.rs", "old_string": "cart_total()", "new_string": "cart_total(default_rate())"}),
+        "The file has been updated.",
+        false,
+    );
+    session.calls(
+        "Let me run the tests.",
+        "Bash",
+        json!({"command": "cargo test", "description": "Run tests"}),
+        "test result: ok. 12 passed; 0 failed",
+        false,
+    );
+    session.calls(
+        "I'll keep a list.",
+        "TodoWrite",
+        json!({"todos": [{"content": "Discount in the total", "status": "completed"}, {"content": "Show the discount on the receipt", "status": "in_progress"}]}),
+        "ok",
+        false,
+    );
+    session.says("The discount is in the total. Should I round it down or to the nearest cent?");
+    session.user("no, don't round at all. Never use floats for money.\n<system-reminder>be brief</system-reminder>");
+    session.user(&format!("my token is {SECRET}, do not lose it"));
+    session.says("Understood: amounts stay integers. Next, I'll show the discount on the receipt.");
+    session
+}
+
+fn notes_of(fixture: &Fixture, folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![fixture.path(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let text = std::fs::read_to_string(&path).expect("text");
+                found.push((path, text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn find(found: &[(PathBuf, String)], name: &str) -> String {
+    let is_it = |path: &Path| path.ends_with(name);
+    found
+        .iter()
+        .find(|(path, _)| is_it(path))
+        .map(|(_, text)| text.clone())
+        .unwrap_or_else(|| panic!("no {name}"))
+}
+
+fn section<'t>(template: &'t Template, heading: &str) -> &'t str {
+    let is_it = |heading_line: &str| heading_line.trim_start_matches("# ") == heading;
+    &template
+        .sections
+        .iter()
+        .find(|section| is_it(&section.heading))
+        .expect("the section")
+        .body
+}
+
+#[test]
+fn notes_say_what_was_asked_changed_failed_fixed_and_decided() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", shop().text);
+    fixture.run(["notes", "logs", "--out", "notes", "--summary"]).success();
+    let found = notes_of(&fixture, "notes");
+    let path = "-home-ada-work-shop/5e551011-0000-4000-8000-000000000001/session-memory/summary.md";
+    let text = find(&found, path);
+    assert!(Template::built_in().holds(&text));
+    let notes = Template::parse(&text);
+    let title = section(&notes, "Session Title");
+    assert!((5..=10).contains(&title.split_whitespace().count()), "{title}");
+    let state = section(&notes, "Current State");
+    assert!(
+        state.contains("In progress: Show the discount on the receipt"),
+        "{state}"
+    );
+    assert!(
+        state.contains("Next:") && state.contains("show the discount on the receipt"),
+        "{state}"
+    );
+    let files = section(&notes, "Files and Functions");
+    assert!(
+        files.contains("- `src/cart.rs` (changed once): `cart_total`. Apply the discount in the total"),
+        "{files}"
+    );
+    let workflow = section(&notes, "Workflow");
+    assert!(
+        workflow.contains("- `cargo test` (2 times, 1 failed, not the last): Run tests"),
+        "{workflow}"
+    );
+    let errors = section(&notes, "Errors and Corrections");
+    assert!(
+        errors.contains("error[E0061]") && errors.contains("Went through after changes to `src/coupon.rs`"),
+        "{errors}"
+    );
+    assert!(errors.contains("apply_coupon"), "{errors}");
+    assert!(
+        errors.contains("The user corrected: \"no, don't round at all."),
+        "{errors}"
+    );
+    assert!(
+        section(&notes, "Learnings").contains("Never use floats for money"),
+        "{text}"
+    );
+    assert!(section(&notes, "Key Results").contains("12 passed"), "{text}");
+    assert_eq!(section(&notes, "Worklog").lines().count(), 3, "{text}");
+    for (path, text) in &found {
+        assert!(!text.contains(SECRET), "{}", path.display());
+        assert!(!text.contains("system-reminder"), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_summary_has_nine_sections_and_every_message_in_full() {
+    let fixture = Fixture::new();
+    let mut session = shop();
+    let odd = "# not a heading\n```\ncode\n```\n<b>and markup</b>";
+    session.user(odd);
+    session.says("Yes.");
+    fixture.write("logs/a.jsonl", session.text);
+    fixture.run(["notes", "logs", "--out", "notes", "--summary"]).success();
+    let text = find(&notes_of(&fixture, "notes"), "compact.md");
+    let headings = text.lines().filter(|line| line.starts_with("## ")).collect::<Vec<_>>();
+    assert_eq!(headings.len(), 9, "{headings:?}");
+    assert_eq!(headings[5], "## 6. All User Messages");
+    assert_eq!(headings[8], "## 9. Optional Next Step");
+    for message in [
+        "Please add a discount to the cart total in src/cart.rs",
+        "no, don't round at all. Never use floats for money.",
+        odd,
+    ] {
+        assert!(text.contains(message), "{message}\n{text}");
+    }
+    assert!(
+        text.contains("````text\n# not a heading"),
+        "a fence longer than the one inside: {text}"
+    );
+}
+
+#[test]
+fn a_part_is_summarised_from_or_up_to_a_message() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", shop().text);
+    // The first message of the second turn.
+    let uuid = "00000000-0000-4000-8000-000000000015";
+    fixture
+        .run(["notes", "logs", "--out", "from", "--from", uuid])
+        .success();
+    let text = find(&notes_of(&fixture, "from"), "compact.md");
+    assert!(!text.contains("Please add a discount"), "{text}");
+    assert!(text.contains("Never use floats for money"), "{text}");
+    fixture
+        .run(["notes", "logs", "--out", "upto", "--up-to", uuid])
+        .success();
+    let text = find(&notes_of(&fixture, "upto"), "compact.md");
+    assert!(
+        text.contains("## 8. Work Completed") && text.contains("## 9. Context for Continuing"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Please add a discount") && !text.contains("my token"),
+        "{text}"
+    );
+    let run = fixture
+        .run(["notes", "logs", "--out", "none", "--from", "no-such"])
+        .ended(2);
+    assert!(
+        run.stderr.contains("no session has the message no-such"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_file_is_continued_and_a_persons_words_in_it_stay() {
+    let fixture = Fixture::new();
+    let mut session = shop();
+    fixture.write("logs/a.jsonl", &session.text);
+    fixture.run(["notes", "logs", "--out", "notes"]).success();
+    let (path, text) = notes_of(&fixture, "notes")
+        .into_iter()
+        .find(|(path, _)| path.ends_with("summary.md"))
+        .expect("notes");
+    // The same again changes nothing.
+    let run = fixture
+        .run(["notes", "logs", "--out", "notes", "-f", "jsonl"])
+        .success();
+    let row = serde_json::from_slice::<Value>(&run.stdout).expect("one row");
+    assert_eq!(
+        (&row["is_continued"], &row["is_unchanged"]),
+        (&json!(true), &json!(true))
+    );
+    assert_eq!(std::fs::read_to_string(&path).expect("notes"), text);
+    // Somebody adds a line, takes one out, and works on.
+    let gone = text
+        .lines()
+        .find(|line| line.starts_with("- `cargo test`"))
+        .expect("a command")
+        .to_owned();
+    let edited = text
+        .replace(&format!("{gone}\n"), "")
+        .replace("- The user wants:", "- Ada owns the receipts.\n- The user wants:");
+    assert_ne!(edited, text);
+    std::fs::write(&path, &edited).expect("written");
+    session.user("now print the receipt in two columns");
+    session.calls(
+        "Let me lay it out in columns.",
+        "Write",
+        json!({"file_path": "/home/ada/work/shop/src/receipt.rs", "content": "fn two_columns() {}"}),
+        "ok",
+        false,
+    );
+    session.says("The receipt has two columns now.");
+    fixture.write("logs/a.jsonl", &session.text);
+    fixture.run(["notes", "logs", "--out", "notes"]).success();
+    let text = std::fs::read_to_string(&path).expect("notes");
+    assert!(text.contains("- Ada owns the receipts."), "{text}");
+    assert!(!text.contains(&gone), "{text}");
+    assert!(text.contains("src/receipt.rs"), "{text}");
+    assert_eq!(
+        text.matches("Working on:").count(),
+        1,
+        "the state is the new one only: {text}"
+    );
+    fixture.run(["notes", "logs", "--out", "notes", "--force"]).success();
+    assert!(!std::fs::read_to_string(&path).expect("notes").contains("Ada owns"));
+}
+
+#[test]
+fn history_has_a_file_an_update_and_templates_are_left_as_they_are() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", shop().text);
+    let template = "# Title of {{session}}\n_about {{nothing}}_\n\n# Files\n_which_\n\n# My own\n_left alone_\n";
+    fixture.write("template.md", template);
+    let run = fixture
+        .run([
+            "notes",
+            "logs",
+            "--out",
+            "notes",
+            "--history",
+            "--template",
+            "template.md",
+            "-f",
+            "jsonl",
+        ])
+        .success();
+    let row = serde_json::from_slice::<Value>(&run.stdout).expect("one row");
+    let found = notes_of(&fixture, "notes");
+    let history = found
+        .iter()
+        .filter(|(path, _)| path.to_string_lossy().contains("/history/"))
+        .collect::<Vec<_>>();
+    assert_eq!(json!(history.len()), row["updates"]);
+    assert!(history.len() > 2);
+    let text = find(&found, "summary.md");
+    assert_eq!(history.last().map(|(_, text)| text), Some(&text));
+    let parsed = Template::parse(&text);
+    assert_eq!(
+        parsed.sections[0].heading,
+        "# Title of 5e551011-0000-4000-8000-000000000001"
+    );
+    assert_eq!(parsed.sections[0].about, "_about {{nothing}}_");
+    assert!(parsed.sections[1].body.contains("src/cart.rs"));
+    assert_eq!(parsed.sections[2].body, "");
+}
+
+#[test]
+fn rewound_branches_and_sub_agents_stay_out() {
+    let fixture = Fixture::new();
+    let mut session = shop();
+    session.record("user", json!({"isSidechain": true, "agentId": "a1", "parentUuid": null, "message": {"role": "user", "content": "sub agent prompt"}}));
+    session.record("user", json!({"parentUuid": "00000000-0000-4000-8000-000000000001", "message": {"role": "user", "content": "rewound away"}}));
+    let back = "00000000-0000-4000-8000-000000000018";
+    session.record(
+        "user",
+        json!({"parentUuid": back, "message": {"role": "user", "content": "this one counts"}}),
+    );
+    session.says("It does.");
+    fixture.write("logs/a.jsonl", session.text);
+    fixture
+        .run(["notes", "logs", "--out", "notes", "--to-end", "--summary"])
+        .success();
+    for (path, text) in notes_of(&fixture, "notes") {
+        assert!(
+            !text.contains("sub agent prompt") && !text.contains("rewound away"),
+            "{}: {text}",
+            path.display()
+        );
+    }
+    assert!(find(&notes_of(&fixture, "notes"), "compact.md").contains("this one counts"));
+}
+
+#[test]
+fn nothing_is_written_outside_the_folder() {
+    let fixture = Fixture::new();
+    let mut session = Session::new("../../evil");
+    session.cwd = "/../../outside";
+    session.user("hello there, do something for me");
+    session.says("Done with it.");
+    fixture.write("logs/a.jsonl", session.text);
+    fixture
+        .run(["notes", "logs", "--out", "in/notes", "--to-end"])
+        .success();
+    let found = notes_of(&fixture, "in/notes");
+    assert_eq!(found.len(), 2, "{found:?}");
+    let top = std::fs::read_dir(fixture.path("in")).expect("a folder").count();
+    assert_eq!(top, 1);
+    #[cfg(unix)]
+    {
+        let shop = shop();
+        fixture.write("more/b.jsonl", shop.text);
+        std::fs::create_dir_all(fixture.path("linked")).expect("a folder");
+        std::fs::create_dir_all(fixture.path("elsewhere")).expect("a folder");
+        std::os::unix::fs::symlink(fixture.path("elsewhere"), fixture.path("linked/-home-ada-work-shop"))
+            .expect("a link");
+        let run = fixture.run(["notes", "more", "--out", "linked"]).ended(2);
+        assert!(run.stderr.contains("leads out of"), "{}", run.stderr);
+        let strays = notes_of(&fixture, "elsewhere");
+        assert!(strays.is_empty(), "{strays:?}");
+    }
+}
+
+#[test]
+fn output_does_not_depend_on_threads_or_order() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", shop().text);
+    let mut other = Session::new("5e551011-0000-4000-8000-000000000002");
+    other.user("explain how the coupon code works here");
+    other.says("The `apply_coupon` function handles it and returns the rate.");
+    fixture.write("logs/b.jsonl", other.text);
+    let mut all = Vec::new();
+    for (out, more) in [
+        ("one", ["-j", "1", "logs/a.jsonl", "logs/b.jsonl"]),
+        ("two", ["-j", "2", "logs/b.jsonl", "logs/a.jsonl"]),
+    ] {
+        let mut args = vec!["notes", "--out", out, "--summary", "--history", "-f", "csv"];
+        args.extend(more);
+        let run = fixture.run(args).success();
+        let root = fixture.path(out);
+        let files = notes_of(&fixture, out).into_iter();
+        let files = files
+            .map(|(path, text)| (path.strip_prefix(&root).expect("below").to_owned(), text))
+            .collect::<Vec<_>>();
+        all.push((run.stdout, files));
+    }
+    assert_eq!(all[0], all[1]);
+}
+
+#[test]
+fn a_replay_puts_real_texts_into_boundaries_and_counts_what_they_lack() {
+    let fixture = Fixture::new();
+    let mut session = shop();
+    for at in 0..30 {
+        session.window += 3_000;
+        session.calls(
+            &format!("Let me change part {at}."),
+            "Edit",
+            json!({"file_path": format!("/home/ada/work/shop/src/part_{at}.rs"), "old_string": "a", "new_string": format!("fn part_number_{at}() {{}}")}),
+            &"ok and a long result ".repeat(400),
+            false,
+        );
+    }
+    session.user("and now back to cart_total in src/cart.rs");
+    session.says("I look at `cart_total` again.");
+    fixture.write("logs/a.jsonl", session.text);
+    for (policy, kind) in [
+        ("notes.compact=true", "session-memory"),
+        ("notes.compact=false", "full"),
+    ] {
+        let out = format!("out-{kind}");
+        let args = [
+            "replay",
+            "logs",
+            "--policy",
+            "article",
+            "--set",
+            policy,
+            "--set",
+            "micro.cached.on=false",
+            "--set",
+            "window.tokens=100000",
+            "--with-text",
+            "--out",
+            &out,
+        ];
+        fixture.run(args).success();
+        let boundaries = std::fs::read_to_string(fixture.path(&out).join("boundaries.jsonl")).expect("boundaries");
+        let first = serde_json::from_str::<Value>(boundaries.lines().next().expect("a boundary")).expect("JSON");
+        assert_eq!(first["kind"], kind, "{first:#}");
+        let text = &first["text"];
+        assert_eq!(text["tokens"], first["summary_tokens"], "{first:#}");
+        assert_eq!(text["prompts"], first["prompts_summarized"], "{first:#}");
+        assert_eq!(text["prompts_lost"], json!(0), "{first:#}");
+        let summary = std::fs::read_to_string(fixture.path(&out).join("summary.json")).expect("summary");
+        let summary = serde_json::from_str::<Value>(&summary).expect("JSON");
+        assert_eq!(summary["texts"]["boundaries"], json!(boundaries.lines().count()));
+        assert!(
+            summary["texts"]["needs"]["names"]["needed"].as_u64() > Some(0),
+            "{summary:#}"
+        );
+    }
+    let run = fixture
+        .run(["replay", "logs", "--with-text", "--compare", "never"])
+        .ended(2);
+    assert!(run.stderr.contains("cannot be used with"), "{}", run.stderr);
+}
+
+#[test]
+fn real_sessions_keep_limits_shape_and_every_message() {
+    let Some(logs) = real_logs() else {
+        eprintln!("skipped: no real logs in ../shared/transcripts");
+        return;
+    };
+    let fixture = Fixture::new();
+    let mut files = Vec::new();
+    let mut folders = vec![logs];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.to_string_lossy().contains(".jsonl") {
+                files.push(path.to_string_lossy().into_owned());
+            }
+        }
+    }
+    files.sort();
+    // All of them take minutes in a debug build; `examples/summaryeval.rs` looks at all.
+    let files = files.iter().map(String::as_str).step_by(6);
+    let args = [
+        "notes",
+        "--out",
+        "notes",
+        "--summary",
+        "--to-end",
+        "-f",
+        "jsonl",
+        "--quiet",
+    ];
+    let run = fixture.run(args.into_iter().chain(files)).success();
+    let rows = String::from_utf8(run.stdout).expect("text");
+    assert!(rows.lines().count() > 15);
+    for (path, text) in notes_of(&fixture, "notes") {
+        let name = path.display();
+        assert!(
+            secrets::find(&text).is_empty() || path.extension().is_some_and(|ending| ending == "json"),
+            "{name}"
+        );
+        for noise in ["<system-reminder", "<command-name", "<local-command", "\u{1b}["] {
+            assert!(!text.contains(noise), "{name}: {noise}");
+        }
+        if path.ends_with("compact.md") {
+            assert!(size::tokens(&text) <= 20_000, "{name}");
+            let titles = (1..=9)
+                .filter(|number| text.contains(&format!("\n## {number}. ")))
+                .count();
+            assert_eq!(titles, 9, "{name}");
+        } else if path.ends_with("summary.md") {
+            assert!(Template::built_in().holds(&text), "{name}");
+            assert!(size::tokens(&text) <= 12_000, "{name}");
+            for section in Template::parse(&text).sections {
+                let whole = format!("{}\n{}\n\n{}", section.heading, section.about, section.body);
+                assert!(size::tokens(&whole) <= 2_000, "{name}: {}", section.heading);
+            }
+        }
+    }
+}
