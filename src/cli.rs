@@ -4,6 +4,7 @@ pub mod backend;
 pub mod check;
 pub mod memory;
 pub mod notes;
+pub mod search;
 
 use crate::input::bytes::Io;
 use crate::metrics::usage::By;
@@ -73,6 +74,8 @@ pub enum Command {
     Check(check::CheckArgs),
     /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
     Memory(memory::MemoryArgs),
+    /// Looks for words in memories first, in past sessions second.
+    Search(search::SearchArgs),
     /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
     Tune(TuneArgs),
     /// Shows the policy in force, and the prices.
@@ -167,6 +170,28 @@ pub struct TimeArgs {
     /// Time zone of days and dates, e.g. `Europe/Zurich`.
     #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
     pub timezone: String,
+}
+
+/// Longest line that is read where nothing else is said.
+const MAX_LINE: u64 = 32 << 20;
+
+impl InputArgs {
+    /// These paths, read as usual.
+    pub fn of(paths: &[PathBuf]) -> InputArgs {
+        InputArgs {
+            paths: paths.to_vec(),
+            threads: None,
+            io: Io::default(),
+            max_line: MAX_LINE,
+            follow_links: false,
+            no_cache: true,
+            cache_dir: None,
+            annotate: false,
+            problems: false,
+            strict: false,
+            quiet: false,
+        }
+    }
 }
 
 /// How results are written.

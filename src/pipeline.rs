@@ -5,7 +5,7 @@
 //! Results come back in a fixed order, so output never depends on the number of threads.
 
 use crate::cache::{self, Cache, ContentHash, PartKind};
-use crate::input::bytes::{Io, Limits, Log as OpenLog, Packing};
+use crate::input::bytes::{Io, Limits, Lines, Log as OpenLog, Packing};
 use crate::input::discover::Found;
 use crate::input::messages::{Message, Reader, Wanted as WantedParts};
 use crate::input::walk::Walker;
@@ -486,31 +486,86 @@ fn summary_key(logs: &[Found], contents: &[Option<ContentHash>], options: &Optio
 
 /// Messages of all logs, log by log in the order given, and what was wrong with them.
 pub fn read_messages(logs: &[Found], wanted: WantedParts, options: &Options<'_>) -> (Vec<Message>, Vec<Problem>) {
-    let read = logs.par_iter().map(|found| {
+    let looking = Looking {
+        wanted,
+        filter: &|_| true,
+        take: &|_, message| Some(message),
+    };
+    let (messages, _, problems) = look_through(logs, &looking, options);
+    (messages, problems)
+}
+
+/// What is looked for in the messages of logs.
+pub struct Looking<'l, T> {
+    /// What is read beside the texts.
+    pub wanted: WantedParts,
+    /// Whether a line may hold it.
+    pub filter: &'l (dyn Fn(&[u8]) -> bool + Sync),
+    /// Takes what it needs of a message; the number is that of the log.
+    pub take: &'l (dyn Fn(usize, Message) -> Option<T> + Sync),
+}
+
+/// What was found in the messages of all logs, log by log in the order given; messages are let go as soon as they were looked
+/// at, so that memory holds only what was taken. Also how many messages there were, and what was wrong with the logs.
+pub fn look_through<T: Send>(
+    logs: &[Found],
+    looking: &Looking<'_, T>,
+    options: &Options<'_>,
+) -> (Vec<T>, u64, Vec<Problem>) {
+    let read = logs.par_iter().enumerate().map(|(number, found)| {
         let path = found.path.display().to_string();
-        let mut reader = Reader::new(wanted, options.limits.max_line, options.progress);
+        let session = default_session(found);
+        let reader = Reader::new(looking.wanted, options.limits.max_line, options.progress);
+        let mut looker = Looker {
+            reader: reader.with_filter(looking.filter),
+            take: &|mut message: Message| {
+                if message.session.is_empty() {
+                    message.session.clone_from(&session);
+                }
+                (looking.take)(number, message)
+            },
+            taken: Vec::new(),
+            read: 0,
+        };
         let done = OpenLog::open(&found.path, found.packing, options.io)
-            .and_then(|open| open.read(&found.path, 0..u64::MAX, options.limits, &mut reader));
-        let mut problems = reader
-            .troubles
-            .iter()
+            .and_then(|open| open.read(&found.path, 0..u64::MAX, options.limits, &mut looker));
+        let troubles = looker.reader.troubles.iter();
+        let mut problems = troubles
             .map(|trouble| Problem::line(&path, trouble))
             .collect::<Vec<_>>();
         if let Err(error) = done {
             problems.push(Problem::file(&path, broken_kind(found.packing), error.to_string()));
         }
-        let session = default_session(found);
-        for message in reader.messages.iter_mut().filter(|message| message.session.is_empty()) {
-            message.session.clone_from(&session);
-        }
-        (reader.messages, problems)
+        (looker.taken, looker.read + looker.reader.passed_over, problems)
     });
-    let (mut messages, mut problems) = (Vec::new(), Vec::new());
-    for (found, wrong) in read.collect::<Vec<_>>() {
-        messages.extend(found);
+    let (mut taken, mut count, mut problems) = (Vec::new(), 0, Vec::new());
+    for (found, read, wrong) in read.collect::<Vec<_>>() {
+        taken.extend(found);
+        count += read;
         problems.extend(wrong);
     }
-    (messages, problems)
+    (taken, count, problems)
+}
+
+/// Hands on messages as they are read.
+struct Looker<'l, T> {
+    reader: Reader<'l>,
+    take: &'l dyn Fn(Message) -> Option<T>,
+    taken: Vec<T>,
+    read: u64,
+}
+
+impl<T> Lines for Looker<'_, T> {
+    fn lines(&mut self, bytes: &[u8], offset: u64) {
+        self.reader.lines(bytes, offset);
+        self.read += self.reader.messages.len() as u64;
+        let messages = self.reader.messages.drain(..);
+        self.taken.extend(messages.filter_map(|message| (self.take)(message)));
+    }
+
+    fn too_long(&mut self, offset: u64, length: u64, head: &[u8]) {
+        self.reader.too_long(offset, length, head);
+    }
 }
 
 /// What a log that cannot be read to its end is called.

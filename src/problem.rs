@@ -32,10 +32,10 @@ pub enum Kind {
     BoundaryWithoutLeaf,
     /// A cache entry that was damaged or foreign and was made again.
     CacheRebuilt,
-    /// A text about a session was not written.
-    NoText,
     /// A session could not be worked on because of a defect of this program.
     Internal,
+    /// A text about a session was not written.
+    NoText,
 }
 
 impl Kind {

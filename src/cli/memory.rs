@@ -51,6 +51,27 @@ pub struct DirArgs {
     /// repository), then `projects/SLUG/memory` in the client's home, by the root of the repository.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// The memory of an agent of this type instead; a `:` in it becomes `-`.
+    #[arg(long, value_name = "TYPE", conflicts_with = "dir")]
+    pub agent: Option<String>,
+    /// Which memory of the agent.
+    #[arg(long, value_enum, default_value_t, value_name = "SCOPE", requires = "agent")]
+    pub scope: AgentScope,
+    /// Sets a limit of the policy, e.g. `recall.most=3`; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// Whose memory an agent's is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum AgentScope {
+    /// The user's, in every project
+    #[default]
+    User,
+    /// The project's, committed
+    Project,
+    /// The project's, on this machine only
+    Local,
 }
 
 /// How answers are written.
@@ -98,12 +119,12 @@ pub struct RecallArgs {
     /// Answers many: a JSON object a line, `{\"id\", \"text\"}`; `-` is standard input. Writes a JSON object a line.
     #[arg(long, value_name = "FILE", conflicts_with = "query")]
     pub queries: Option<PathBuf>,
-    /// Most memories in an answer.
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub most: usize,
-    /// How many files are looked at, the newest first; 0 for all.
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    pub max_files: usize,
+    /// Most memories in an answer [default: 5, `recall.most`].
+    #[arg(long, value_name = "N")]
+    pub most: Option<usize>,
+    /// How many files are looked at, the newest first; 0 for all [default: 200, `recall.files`].
+    #[arg(long, value_name = "N")]
+    pub max_files: Option<usize>,
     /// Share of a query's weight that must be there when its sharpest word is not; 0 never abstains.
     #[arg(long, value_name = "SHARE", default_value_t = 0.15)]
     pub fit: f64,
@@ -113,9 +134,9 @@ pub struct RecallArgs {
     /// A tool in use: its usage docs are left out, warnings about it are not. May be given several times.
     #[arg(long, value_name = "NAME")]
     pub tool: Vec<String>,
-    /// Bytes that the session has left for memories.
-    #[arg(long, value_name = "BYTES", default_value_t = 60_000)]
-    pub budget: usize,
+    /// Bytes that the session has left for memories [default: 60000, `recall.session_bytes`].
+    #[arg(long, value_name = "BYTES")]
+    pub budget: Option<usize>,
     /// How the answer is written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Shape,
@@ -145,12 +166,12 @@ pub struct DreamArgs {
     /// Folder of the transcripts that count as sessions [default: the folder above the directory].
     #[arg(long, value_name = "DIR")]
     pub transcripts: Option<PathBuf>,
-    /// Least hours since the last one.
-    #[arg(long, value_name = "HOURS", default_value_t = 24, value_parser = clap::value_parser!(i64).range(0..=100_000))]
-    pub hours: i64,
-    /// Least number of sessions with newer transcripts.
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub sessions: usize,
+    /// Least hours since the last one [default: 24, `dream.hours`].
+    #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(i64).range(0..=100_000))]
+    pub hours: Option<i64>,
+    /// Least number of sessions with newer transcripts [default: 5, `dream.sessions`].
+    #[arg(long, value_name = "N")]
+    pub sessions: Option<usize>,
     /// Days after which a project fact that was said once leaves.
     #[arg(long, value_name = "DAYS", default_value_t = 180, value_parser = clap::value_parser!(i64).range(1..=100_000))]
     pub prune_days: i64,
@@ -191,10 +212,23 @@ pub struct PromptArgs {
 
 /// Arguments of `memory check`.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+With --logs the directory is also held against what extraction makes of them: what they say that is not here, what was said
+again, taken back or contradicted since is out of date.
+
+Examples:
+  backcast memory check --dir memory/ -f github            annotations for a pull request
+  backcast memory check --dir memory/ --logs logs/         does it need `memory extract`?")]
 pub struct CheckArgs {
     /// Which directory.
     #[command(flatten)]
     pub dir: DirArgs,
+    /// Logs, folders or patterns that the directory should be up to date with.
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    pub logs: Vec<PathBuf>,
+    /// Put project facts and pointers into the team's folder, as `extract --team` does.
+    #[arg(long, requires = "logs")]
+    pub team: bool,
     /// How findings are written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: CheckShape,
@@ -246,6 +280,9 @@ pub struct ExtractArgs {
     /// Put project facts and pointers into the team's folder.
     #[arg(long)]
     pub team: bool,
+    /// Only note it in the logs of the days it was said on (`logs/YYYY/MM/YYYY-MM-DD.md`), which `memory dream` distils.
+    #[arg(long, conflicts_with_all = ["team", "dry_run"])]
+    pub daily: bool,
     /// How it is printed.
     #[arg(
         long,

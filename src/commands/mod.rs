@@ -18,6 +18,7 @@ mod reading;
 mod replay;
 mod replay_texts;
 mod report;
+mod search;
 mod stats;
 mod synth;
 mod times;
@@ -63,6 +64,7 @@ pub fn run(cli: Cli) -> Result<Ending> {
         Command::Validate(args) => validate::run(&args),
         Command::Notes(args) => notes::run(&args),
         Command::Memory(args) => memory::run(&args),
+        Command::Search(args) => search::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Synth(args) => synth::run(&args),

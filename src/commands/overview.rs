@@ -2,7 +2,7 @@
 //! there at once when the logs are as they were.
 
 use super::Ending;
-use super::reading::{close, problem_counts, with_logs};
+use super::reading::{close_softly, problem_counts, with_logs};
 use super::times::{days_before, zone};
 use super::words::{count, grouped, percent, shell_word, size_text};
 use super::writing::{emit, load_prices};
@@ -65,7 +65,8 @@ pub fn run(args: &OverviewArgs) -> Result<Ending> {
         Shape::Text => overview.write_text(out, look),
         Shape::Json => overview.write_json(out),
     })?;
-    Ok(close(&args.input, &problems))
+    // What matters of the problems is on the screen already.
+    Ok(close_softly(&args.input, &problems))
 }
 
 /// Calls of a stretch of time.
@@ -360,7 +361,7 @@ impl<'a> Overview<'a> {
             grouped(auto),
             grouped(manual),
             if micro > 0 {
-                format!("; old results cleared {}", count(micro, "time"))
+                format!(", {} micro", grouped(micro))
             } else {
                 String::new()
             }

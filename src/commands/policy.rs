@@ -1,6 +1,7 @@
 //! The policy that the arguments of a command come to, and where each value comes from.
 
 use crate::cli::PolicyArgs;
+use crate::policy::Policy;
 use crate::policy::presets::{Policies, RECORDED, client_switches};
 use anyhow::{Context, Result, anyhow};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,15 @@ pub fn resolve(args: &PolicyArgs) -> Result<Policies> {
         policies.assign(assignment, "--set")?;
     }
     Ok(policies)
+}
+
+/// The policy that memories are kept by: the usual one of the newest client, and what was set by hand.
+pub fn of_memories(set: &[String]) -> Result<Policy> {
+    let mut policies = named(&usual())?;
+    for assignment in set {
+        policies.assign(assignment, "--set")?;
+    }
+    Ok(policies.of(None).clone())
 }
 
 /// The policy of the project, else of the user, else the recorded client's.

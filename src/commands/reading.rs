@@ -57,6 +57,18 @@ pub fn with_messages<R: Send>(
     wanted: Wanted,
     work: impl FnOnce(Vec<Message>, Vec<Problem>) -> R + Send,
 ) -> Result<R> {
+    with_found(args, |logs, options, finish| {
+        let (messages, problems) = read_messages(logs, wanted, options);
+        work(messages, finish(problems))
+    })
+}
+
+/// Finds the logs that the arguments name and runs `work` on them. Once it has read them, `work` calls what it is given with
+/// their problems: that ends the progress bar and adds what stood in the way of finding them.
+pub fn with_found<R: Send>(
+    args: &InputArgs,
+    work: impl FnOnce(&[Found], &Options<'_>, &dyn Fn(Vec<Problem>) -> Vec<Problem>) -> R + Send,
+) -> Result<R> {
     let (found, limits) = find(args)?;
     let total = found.logs.iter().map(|log| log.stamp.size).sum();
     let bar = progress_bar(total, args.quiet);
@@ -68,11 +80,12 @@ pub fn with_messages<R: Send>(
             with_lines: false,
             progress: &|bytes| bar.inc(bytes),
         };
-        let (messages, mut problems) = read_messages(&found.logs, wanted, &options);
-        bar.finish_and_clear();
-        problems.extend(found.problems);
-        problems.sort();
-        work(messages, problems)
+        work(&found.logs, &options, &|mut problems| {
+            bar.finish_and_clear();
+            problems.extend(found.problems.iter().cloned());
+            problems.sort();
+            problems
+        })
     })
 }
 
@@ -239,6 +252,19 @@ pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
             eprintln!("{count:>8}  {kind}");
         }
     }
+    ending(args, problems)
+}
+
+/// Decides how the run ends, and says what was wrong only to somebody who asked.
+pub fn close_softly(args: &InputArgs, problems: &[Problem]) -> Ending {
+    if args.problems || args.annotate {
+        close(args, problems)
+    } else {
+        ending(args, problems)
+    }
+}
+
+fn ending(args: &InputArgs, problems: &[Problem]) -> Ending {
     let lost = problems.iter().any(|problem| problem.kind.is_loss());
     if args.strict && lost {
         Ending::InputLost

@@ -515,7 +515,7 @@ impl Outcome {
             },
             "ledger": (!self.ledger.is_empty()).then(|| self.ledger_json()),
             "working_set": total.has_working_set.then(|| working_set_json(&total.working_set, total.calls)),
-            "texts": self.losses.as_ref().map(Losses::to_json),
+            "texts": self.losses.as_ref().map(Losses::json),
             "results_without_calls": total.orphans,
             "defects": total.defects,
             "problems": {"total": self.problems.len(), "by_kind": problem_counts(&self.problems)},

@@ -81,7 +81,7 @@ impl Losses {
     }
 
     /// As `summary.json` and `boundaries.jsonl` have it.
-    pub(super) fn to_json(&self) -> Json {
+    pub(super) fn json(&self) -> Json {
         let needs = NEEDS.iter().map(|need| {
             let carried = self.needs[*need as usize];
             let value = json!({"needed": carried.needed, "carried": carried.carried, "share": carried.share()});
@@ -191,7 +191,7 @@ impl<'a> Written<'a> {
                 .iter_mut()
                 .find(|told| told["call"] == json!(placed.call) && told.get("text").is_none());
             if let Some(told) = told {
-                told["text"] = losses.to_json();
+                told["text"] = losses.json();
                 told["text"]["missing"] = missing;
             }
         }
@@ -222,10 +222,9 @@ impl<'a> Written<'a> {
                 losses.prompts_in_part += 1;
             }
         }
-        let needed = Needed::new(
-            &messages[placed.replaced.clone()],
-            &messages[placed.end..until.max(placed.end)],
-        );
+        // What an earlier boundary replaced may be needed again, too.
+        let before = &messages[..placed.replaced.end];
+        let needed = Needed::new(before, &messages[placed.end..until.max(placed.end)]);
         let mut texts = vec![placed.text.as_str()];
         for message in &messages[placed.kept.clone()] {
             texts.extend(message.parts.iter().filter_map(|part| match part {

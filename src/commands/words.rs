@@ -34,7 +34,11 @@ pub fn percent(part: u64, whole: u64) -> String {
 
 /// Money.
 pub fn dollars(micro: Option<i64>) -> String {
-    micro.map_or("no price".into(), |micro| format!("${:.2}", micro as f64 / 1e6))
+    micro.map_or("no price".into(), |micro| {
+        let cents = (micro.unsigned_abs() + 5_000) / 10_000;
+        let sign = if micro < 0 { "-" } else { "" };
+        format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
+    })
 }
 
 /// A number of bytes.
@@ -75,5 +79,8 @@ mod tests {
         assert_eq!(grouped(12), "12");
         assert_eq!(size_text(1_500_000), "1.5 MB");
         assert_eq!(percent(1, 3), "33.3 %");
+        assert_eq!(dollars(Some(1_134_184_999)), "$1,134.18");
+        assert_eq!(dollars(Some(-55_000)), "-$0.06");
+        assert_eq!(dollars(None), "no price");
     }
 }

@@ -128,6 +128,9 @@ pub struct Reader<'p> {
     only: Option<std::vec::IntoIter<u64>>,
     lines: u64,
     progress: &'p (dyn Fn(u64) + Sync),
+    filter: Option<&'p (dyn Fn(&[u8]) -> bool + Sync)>,
+    /// Lines with a message that the filter passed over.
+    pub passed_over: u64,
     /// What was read so far.
     pub messages: Vec<Message>,
     /// Lines that could not be used as they are.
@@ -150,6 +153,8 @@ impl<'p> Reader<'p> {
             only: None,
             lines: 0,
             progress,
+            filter: None,
+            passed_over: 0,
             messages: Vec::new(),
             troubles: Vec::new(),
         }
@@ -169,6 +174,14 @@ impl<'p> Reader<'p> {
             only.nth(passed - 1);
         }
         only.as_slice().first() == Some(&self.lines)
+    }
+
+    /// Passes over lines that `filter` turns down, unread: for who looks for something and can tell from the bytes.
+    pub fn with_filter(self, filter: &'p (dyn Fn(&[u8]) -> bool + Sync)) -> Reader<'p> {
+        Reader {
+            filter: Some(filter),
+            ..self
+        }
     }
 
     /// Whether a line may hold a message: cheaper to know than to parse it.
@@ -225,7 +238,11 @@ impl<'p> Reader<'p> {
             let end = newline.map_or(bytes.len(), |found| at + found);
             self.lines += 1;
             if self.is_asked_for() && self.may_hold_message(&bytes[at..end]) {
-                self.line::<S>(&bytes[at..end], offset + at as u64, newline.is_some());
+                if self.filter.is_some_and(|filter| !filter(&bytes[at..end])) {
+                    self.passed_over += 1;
+                } else {
+                    self.line::<S>(&bytes[at..end], offset + at as u64, newline.is_some());
+                }
             }
             at = end + 1;
         }

@@ -1,5 +1,9 @@
 //! One change of one file in a memory directory, and how it looks. Pure.
 
+use super::kinds::Candidate;
+use super::topic::Topic;
+use crate::session::log::Time;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 /// What happens to a file.
@@ -45,6 +49,44 @@ pub struct Change {
     pub reason: String,
     /// Marks of the candidates behind a memory that leaves, so that it is not made again.
     pub marks: Vec<String>,
+    /// What a memory was made of, so that it is not made again once a person deleted it.
+    pub made: Option<Made>,
+    /// Id of the record that took a memory back.
+    pub taken_back: Option<String>,
+}
+
+/// What a memory was made of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// Marks of the candidates.
+    pub marks: Vec<String>,
+    /// Ids of the records that said it.
+    pub sources: Vec<String>,
+    /// When it was last said, in milliseconds since 1970.
+    pub said: Option<Time>,
+}
+
+impl Made {
+    /// What a topic file was made of; nothing if a person wrote it.
+    pub fn of(topic: &Topic) -> Option<Made> {
+        let (marks, sources) = (topic.marks(), topic.sources());
+        (!marks.is_empty()).then(|| Made {
+            marks,
+            said: sources.iter().filter_map(|source| source.time).max(),
+            sources: sources.into_iter().map(|source| source.uuid).collect(),
+        })
+    }
+
+    /// Whether a candidate is this one again, without being said again since.
+    pub fn holds(&self, candidate: &Candidate, mark: &str) -> bool {
+        let is_same = self.marks.iter().any(|known| known == mark)
+            || candidate
+                .sources
+                .iter()
+                .any(|source| self.sources.contains(&source.uuid));
+        let last = candidate.sources.iter().filter_map(|source| source.time).max();
+        is_same && last <= self.said
+    }
 }
 
 /// Changes as a diff with the reason above each.
@@ -114,6 +156,8 @@ mod tests {
             after: Some("1\n2\n3\n4\nfive\n6\n".into()),
             reason: "because".into(),
             marks: Vec::new(),
+            made: None,
+            taken_back: None,
         };
         assert_eq!(
             diff(&[change]),

@@ -1,9 +1,10 @@
 //! What is wrong with a memory directory: for CI, and for people. Pure.
 
+use super::change::{Action, Change};
 use super::index::{self, Limits, entries, is_elsewhere};
 use super::memdir::Passed;
 use super::names::{INDEX, TEAM};
-use super::plan::Snapshot;
+use super::plan::{Snapshot, applied};
 use super::similar::{Gist, Relation, comparable};
 use super::topic::{FRONT_LINES, Topic};
 use crate::output::findings as output;
@@ -33,6 +34,8 @@ pub enum Fault {
     Secret,
     /// A file that is not read.
     PassedOver,
+    /// The logs say more, or otherwise.
+    OutOfDate,
 }
 
 impl Fault {
@@ -48,6 +51,7 @@ impl Fault {
             Fault::Contradiction => "contradiction",
             Fault::Secret => "secret",
             Fault::PassedOver => "passed-over",
+            Fault::OutOfDate => "out-of-date",
         }
     }
 }
@@ -94,6 +98,53 @@ pub fn check(snapshot: &Snapshot, passed: &[Passed], limits: &Limits, secrets: F
     }
     check_pairs(&snapshot.topics, &mut found);
     findings.sort();
+    findings
+}
+
+/// What the directory lacks of what logs say: `planned` is what taking them in would change.
+pub fn against_logs(snapshot: &Snapshot, planned: &[Change]) -> Vec<Finding> {
+    let finding = |file: &str, message: String| Finding {
+        file: file.to_owned(),
+        line: 1,
+        fault: Fault::OutOfDate,
+        message,
+    };
+    let mut findings = Vec::new();
+    for change in planned {
+        let topic = change.after.as_ref().map(|text| Topic::read(&change.file, 0, text));
+        match (change.action, topic) {
+            (Action::New, Some(topic)) => {
+                findings.push(finding(
+                    INDEX,
+                    format!("said in a session and not here: {}", topic.name()),
+                ));
+            }
+            (Action::Update, _) => findings.push(finding(&change.file, "said again since".to_owned())),
+            (Action::Retire, _) => findings.push(finding(&change.file, change.reason.clone())),
+            _ => {}
+        }
+    }
+    let after = applied(snapshot, planned);
+    let mut known = BTreeSet::new();
+    check_pairs(&snapshot.topics, &mut |file, _, _, message| {
+        known.insert((file.to_owned(), message));
+    });
+    check_pairs(&after.topics, &mut |file, _, fault, message| {
+        if fault == Fault::Contradiction && !known.contains(&(file.to_owned(), message.clone())) {
+            findings.push(finding(file, format!("with what was said since: {message}")));
+        }
+    });
+    // What is not there yet has no line to point to.
+    let is_new = |file: &str| {
+        planned
+            .iter()
+            .any(|change| change.action == Action::New && change.file == file)
+    };
+    for finding in findings.iter_mut().filter(|finding| is_new(&finding.file)) {
+        finding.file = INDEX.to_owned();
+    }
+    findings.sort();
+    findings.dedup();
     findings
 }
 

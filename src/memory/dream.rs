@@ -147,6 +147,8 @@ pub fn dream_with(snapshot: &Snapshot, rules: &Rules, now: Time, dates: ResolveD
             after: None,
             reason: reason.clone(),
             marks: old.marks(),
+            made: None,
+            taken_back: None,
         });
     }
     changes.extend(index_changes(snapshot, &after, &rules.index));

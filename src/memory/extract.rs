@@ -532,18 +532,22 @@ fn together(findings: &[Finding<'_>]) -> f64 {
     (1.0 - (1.0 - best) * DOUBT_LEFT.powi(again)).min(0.99)
 }
 
+/// Whether words that take something back mean a statement: they hold at least half of it, and two words.
+pub fn is_taken_back(statement: &[String], words: &[String]) -> bool {
+    let shared = statement.iter().filter(|word| words.contains(word)).count();
+    shared >= 2 && shared * 2 >= statement.len()
+}
+
 /// Takes out what was taken back later.
 fn forget(groups: &mut Vec<Group<'_>>, extraction: &mut Extraction) {
     for forgotten in &extraction.forgotten {
         let words = content_words(&forgotten.text);
         let is_meant = |group: &Group<'_>| {
-            let known = &group.findings[0].words;
-            let shared = known.iter().filter(|word| words.contains(word)).count();
             let is_later = group
                 .findings
                 .iter()
                 .all(|finding| finding.source.time <= forgotten.source.time);
-            is_later && shared >= 2 && shared * 2 >= known.len()
+            is_later && is_taken_back(&group.findings[0].words, &words)
         };
         groups.retain(|group| {
             let is_gone = is_meant(group);

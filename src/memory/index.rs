@@ -3,6 +3,7 @@
 
 use super::names;
 use super::topic::{Topic, one_line};
+use crate::policy::Policy;
 use crate::session::log::Time;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -18,13 +19,20 @@ pub struct Limits {
     pub line: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
+impl Limits {
+    /// Those of a policy.
+    pub fn of(policy: &Policy) -> Limits {
         Limits {
-            lines: 200,
-            bytes: 25_000,
+            lines: usize::try_from(policy.index_lines).unwrap_or(usize::MAX),
+            bytes: usize::try_from(policy.index_bytes).unwrap_or(usize::MAX),
             line: 150,
         }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits::of(&Policy::default())
     }
 }
 

@@ -7,7 +7,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "this is where memories touch the disk")]
 
-use super::change::{Action, Change};
+use super::change::{Action, Change, Made};
 use super::lock::{self, Lock, millis};
 use super::names::{self, INDEX, TEAM};
 use super::plan::Snapshot;
@@ -17,13 +17,16 @@ use super::{kinds::Kind, when};
 use crate::output::atomic;
 use crate::session::log::Time;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folder of what left, and of the journals.
 const ARCHIVE: &str = ".archive";
+
+/// File in the folder of a run that came to its end.
+const DONE: &str = "done";
 
 /// Bigger files are no memories.
 const BIGGEST: u64 = 1 << 20;
@@ -103,6 +106,12 @@ pub struct Entry {
     /// Marks of the candidates behind what left.
     #[serde(default)]
     pub marks: Vec<String>,
+    /// What a memory was made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<Made>,
+    /// Id of the record that took it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back: Option<String>,
 }
 
 impl Memdir {
@@ -157,18 +166,41 @@ impl Memdir {
                 }),
             }
         }
-        let retired = self
-            .journals()
-            .into_iter()
-            .flat_map(|journal| journal.changes)
-            .flat_map(|entry| entry.marks);
+        let journals = self.journals();
+        let entries = || journals.iter().flat_map(|journal| &journal.changes);
+        let retired = entries().flat_map(|entry| entry.marks.iter().cloned());
+        let taken_back = entries().filter_map(|entry| entry.taken_back.clone());
         let snapshot = Snapshot {
+            deleted: self.deleted(&journals, &topics),
+            taken_back: taken_back.collect::<BTreeSet<_>>(),
             topics,
             index: self.index(INDEX, &mut passed),
             team_index: self.index(&format!("{TEAM}{INDEX}"), &mut passed),
             retired: retired.collect::<BTreeSet<_>>(),
         };
         Ok((snapshot, passed))
+    }
+
+    /// What was made, was not taken away by a run, and is there no more: a person deleted it. A run that did not come to its end
+    /// may have announced what it never wrote.
+    fn deleted(&self, journals: &[Journal], topics: &[Topic]) -> Vec<Made> {
+        let mut made = BTreeMap::<&str, &Made>::new();
+        for journal in journals {
+            let is_done = fs::symlink_metadata(self.root.join(ARCHIVE).join(&journal.run).join(DONE)).is_ok();
+            for entry in &journal.changes {
+                match &entry.made {
+                    Some(told) if is_done => made.insert(&entry.file, told),
+                    Some(_) => None,
+                    None => made.remove(entry.file.as_str()),
+                };
+            }
+        }
+        let there = topics.iter().flat_map(Topic::marks).collect::<BTreeSet<_>>();
+        let files = topics.iter().map(|topic| topic.file.as_str()).collect::<BTreeSet<_>>();
+        let gone = made
+            .into_iter()
+            .filter(|(file, made)| !files.contains(file) && !made.marks.iter().any(|mark| there.contains(mark)));
+        gone.map(|(_, made)| made.clone()).collect()
     }
 
     fn index(&self, file: &str, passed: &mut Vec<Passed>) -> Option<String> {
@@ -321,6 +353,7 @@ impl Memdir {
                 None => fs::remove_file(&path).map_err(|error| Error::Io(change.file.clone(), error))?,
             }
         }
+        atomic::write(&self.inside(&format!("{ARCHIVE}/{run}/{DONE}"), true)?, true, b"")?;
         Ok(Some(run))
     }
 
@@ -339,6 +372,8 @@ impl Memdir {
             had_before: change.before.is_some(),
             after: change.after.as_deref().map(hash),
             marks: change.marks.clone(),
+            made: change.made.clone(),
+            taken_back: change.taken_back.clone(),
         };
         let journal = Journal {
             schema_version: 1,
@@ -433,22 +468,63 @@ impl Memdir {
                 after: before,
                 reason: format!("as it was before run {}", journal.run),
                 marks: Vec::new(),
+                made: None,
+                taken_back: None,
             });
         }
         Ok((journal.run.clone(), changes, kept))
     }
 
-    /// Adds a line to the log of a day (`2026-11-16`). Logs only grow.
-    pub fn append_log(&self, _lock: &Lock, date: &str, line: &str) -> Result<(), Error> {
+    /// Adds lines to the log of a day (`2026-11-16`), those that it has not; says how many those were. Logs only grow.
+    pub fn append_log(&self, _lock: &Lock, date: &str, lines: &[String]) -> Result<usize, Error> {
         let file = names::daily_log(date).ok_or_else(|| Error::Outside(date.to_owned()))?;
-        let old = match self.text_of(&file) {
+        let mut text = match self.text_of(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(Error::Io(file, error)),
         };
-        let path = self.inside(&file, true)?;
-        let line = super::topic::one_line(line);
-        Ok(atomic::write(&path, true, format!("{old}- {line}\n").as_bytes())?)
+        let mut known = text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+        let mut added = 0;
+        for line in lines {
+            let line = format!("- {}", super::topic::one_line(line));
+            if known.insert(line.clone()) {
+                if !text.is_empty() && !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                text.push_str(&line);
+                text.push('\n');
+                added += 1;
+            }
+        }
+        if added > 0 {
+            let path = self.inside(&file, true)?;
+            atomic::write(&path, true, text.as_bytes())?;
+        }
+        Ok(added)
+    }
+
+    /// The texts of all daily logs, oldest first.
+    pub fn daily_logs(&self) -> Vec<String> {
+        let names = |folder: &str| {
+            let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+            entries
+                .filter_map(|entry| entry.file_name().into_string().ok())
+                .collect::<BTreeSet<_>>()
+        };
+        let logs = names::LOGS.trim_end_matches('/');
+        let mut texts = Vec::new();
+        for year in names(logs) {
+            for month in names(&format!("{logs}/{year}")) {
+                for day in names(&format!("{logs}/{year}/{month}")) {
+                    let date = day.trim_end_matches(".md");
+                    let file = format!("{logs}/{year}/{month}/{day}");
+                    if names::daily_log(date).as_ref() == Some(&file) {
+                        texts.extend(self.text_of(&file));
+                    }
+                }
+            }
+        }
+        texts
     }
 
     /// When transcripts were last looked at for a consolidation.

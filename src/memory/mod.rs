@@ -6,6 +6,7 @@
 
 pub mod change;
 pub mod check;
+pub mod daily;
 pub mod dates;
 pub mod dream;
 pub mod extract;
@@ -20,6 +21,7 @@ pub mod plan;
 pub mod prompt;
 pub mod recall;
 pub mod rules;
+pub mod search;
 pub mod secrets;
 pub mod sentences;
 pub mod similar;

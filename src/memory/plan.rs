@@ -4,12 +4,14 @@
 //! rename the file or put it in other words, and the next run still knows it. Otherwise it is known by its words: one that
 //! says the same as a memory adds its sources to it and changes nothing else.
 
-use super::change::{Action, Change};
+use super::change::{Action, Change, Made};
+use super::extract::{Forgotten, is_taken_back};
 use super::index::{self, Limits};
 use super::kinds::{Candidate, Kind, Source};
 use super::names::{self, INDEX, TEAM};
+use super::sentences::content_words;
 use super::similar::{Gist, Relation, comparable};
-use super::topic::Topic;
+use super::topic::{Topic, one_line};
 use super::words::stems;
 use std::collections::BTreeSet;
 
@@ -24,6 +26,10 @@ pub struct Snapshot {
     pub team_index: Option<String>,
     /// Marks of candidates whose memories left for the archive.
     pub retired: BTreeSet<String>,
+    /// What memories were made of that a person deleted.
+    pub deleted: Vec<Made>,
+    /// Records whose "forget ..." was followed already; who brought the memory back since wants it.
+    pub taken_back: BTreeSet<String>,
 }
 
 /// How candidates are taken in.
@@ -44,6 +50,8 @@ pub struct Plan {
     pub unchanged: usize,
     /// Candidates whose memory was retired before.
     pub retired: usize,
+    /// Candidates whose memory a person deleted, and that nobody said again since.
+    pub deleted: usize,
     /// Files that a candidate belongs to and that cannot be changed: their frontmatter is not YAML.
     pub untouchable: Vec<String>,
 }
@@ -56,6 +64,11 @@ pub fn mark(candidate: &Candidate) -> String {
 
 /// Works out what changes. The order of the candidates does not matter.
 pub fn plan(snapshot: &Snapshot, candidates: &[Candidate], options: &Options) -> Plan {
+    plan_with(snapshot, candidates, &[], options)
+}
+
+/// As [`plan`], and retires what somebody took back.
+pub fn plan_with(snapshot: &Snapshot, candidates: &[Candidate], forgotten: &[Forgotten], options: &Options) -> Plan {
     let mut ordered = candidates.iter().collect::<Vec<_>>();
     ordered.sort_by_key(|candidate| (first_time(candidate), candidate.kind, &candidate.title, &candidate.body));
     let mut plan = Plan::default();
@@ -77,13 +90,50 @@ pub fn plan(snapshot: &Snapshot, candidates: &[Candidate], options: &Options) ->
                 plan.unchanged += usize::from(!has_new_sources && !has_new_mark);
             }
             None if snapshot.retired.contains(&mark) => plan.retired += 1,
+            None if snapshot.deleted.iter().any(|made| made.holds(candidate, &mark)) => plan.deleted += 1,
             None => topics.push((new_topic(&topics, candidate, mark, options), gist)),
         }
     }
-    let after = topics.into_iter().map(|(topic, _)| topic).collect::<Vec<_>>();
+    let mut after = topics.into_iter().map(|(topic, _)| topic).collect::<Vec<_>>();
+    let leaving = taken_back(snapshot, &mut after, forgotten);
     plan.changes = differences(snapshot, &after, "said in a session");
+    plan.changes.extend(leaving);
     plan.changes.extend(index_changes(snapshot, &after, &options.index));
     plan
+}
+
+/// Takes out what somebody took back after it was last said. It goes to the archive with their words.
+fn taken_back(snapshot: &Snapshot, topics: &mut Vec<Topic>, forgotten: &[Forgotten]) -> Vec<Change> {
+    let mut leaving = Vec::new();
+    for forgotten in forgotten {
+        if snapshot.taken_back.contains(&forgotten.source.uuid) {
+            continue;
+        }
+        let words = content_words(&forgotten.text);
+        let is_meant = |topic: &Topic| {
+            let said = topic.sources().iter().filter_map(|source| source.time).max();
+            let statement = topic.body().trim_start().split("\n\n").next().unwrap_or_default();
+            said.is_some() && said <= forgotten.source.time && is_taken_back(&content_words(statement), &words)
+        };
+        topics.retain(|topic| {
+            let is_gone = is_meant(topic);
+            // What this very run would have made is just not made.
+            if is_gone && let Some(old) = snapshot.topics.iter().find(|old| old.file == topic.file) {
+                leaving.push(Change {
+                    file: old.file.clone(),
+                    action: Action::Retire,
+                    before: Some(old.text()),
+                    after: None,
+                    reason: format!("taken back: {}", one_line(&forgotten.text)),
+                    marks: topic.marks(),
+                    made: None,
+                    taken_back: Some(forgotten.source.uuid.clone()),
+                });
+            }
+            !is_gone
+        });
+    }
+    leaving
 }
 
 fn first_time(candidate: &Candidate) -> Option<i64> {
@@ -155,6 +205,8 @@ pub fn differences(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<Ch
                 after: Some(text),
                 reason,
                 marks: Vec::new(),
+                made: Made::of(topic),
+                taken_back: None,
             });
         }
     }
@@ -192,6 +244,8 @@ pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &Limits) -> V
                 after: Some(text),
                 reason: "lists the memories".to_owned(),
                 marks: Vec::new(),
+                made: None,
+                taken_back: None,
             });
         }
     }

@@ -16,22 +16,28 @@ const STOP: &str = "a about above after again against all also am an and any are
     youre youve thats arent cant couldnt didnt doesnt dont hadnt hasnt havent isnt wasnt werent wont wouldnt";
 
 /// Words of asking rather than of what is asked for: they count, but less.
-const FILLER: &str = "advice ago already amount any attend attended back best better bought buy came certain chat check come \
-    complete completed conversation current currently day days did different discuss discussed done earlier earliest eight \
-    exactly extra feel feeling find first five found four gave get give go going good happen happened have having held help \
-    hold idea ideas interesting kind know last lately later latest like likely long looking made make making many may \
-    mention mentioned mentioning might month months much name need new nine number often old one order participate \
-    participated participating pass passed past per please previous recent recently recommend recommendation \
-    recommendations related relating remember remind said say seven since six some something sort specific spend spent \
-    start started still suggest suggestion suggestions sure take taken talked tell ten think thinking three time times \
-    tips told took total try trying two type upcoming use used using various visit visited want wanted week weeks went \
-    wonder wondering year years 什么 怎么 怎样 我们 你们 他们 这个 那个 可以 如何 哪个 哪些 为什 应该 需要 一下";
+const FILLER: &str = "actually advice ago already also amount another any anything around attend attended back best better bought buy \
+    came certain chat chatted check choose choosing clarify come complete completed confirm conversation curious \
+    current currently day days describe did different discuss discussed discussing discussion done earlier earliest \
+    eight even ever everything exactly explain extra feel feeling find first five following found four gave get \
+    getting give go going good happen happened have having held help hold idea ideas interesting keep kind know last \
+    lately later latest like likely long looking made make making many may maybe mention mentioned mentioning might \
+    mind month months much name need new nine notice noticed noticing number often old one option options order \
+    participate participated participating pass passed past per planning please possible previous probably provide \
+    really reason recall recent recently recommend recommendation recommendations related relating remember remind \
+    said say seem seemed seems seven since six some something soon sort specific spend spent start started still \
+    struggle struggling suggest suggestion suggestions sure take taken talked tell ten think thinking thought three \
+    time times tips told took total try trying two type typically upcoming use used using usually various visit \
+    visited want wanted week weeks went wonder wondering year years 什么 怎么 怎样 我们 你们 他们 这个 那个 可以 如何 哪个 哪些 为什 应该 需要 一下";
 
 /// Irregular forms and their base.
 const FORMS: &str = include_str!("recall/forms.txt");
 
 /// Words that stand for each other.
 const RELATED: &str = include_str!("recall/related.txt");
+
+/// Kinds of things, and things of that kind.
+const KINDS: &str = include_str!("recall/kinds.txt");
 
 /// Calls `each` with every word of a line that is not a stop word. The word is borrowed from a buffer that is used again.
 pub fn each_word(line: &str, mut each: impl FnMut(&str)) {
@@ -109,6 +115,17 @@ pub fn base(word: &str) -> &str {
     words.get(word).copied().unwrap_or(word)
 }
 
+/// Whether a stem has forms that do not look like it.
+pub fn has_irregular_forms(stem_of: &str) -> bool {
+    static STEMS: OnceLock<HashSet<String>> = OnceLock::new();
+    let stems = STEMS.get_or_init(|| {
+        let bases = lines(FORMS).filter_map(|line| line.split_whitespace().next());
+        bases.map(|base| stem(base).into_owned()).collect()
+    });
+    // The last are the stemmer's own.
+    stems.contains(stem_of) || matches!(stem_of, "sky" | "die" | "lie" | "tie")
+}
+
 /// The stem of a base form. It starts with the letter that the word starts with.
 pub fn stem(base: &str) -> Cow<'_, str> {
     static STEMMER: OnceLock<Stemmer> = OnceLock::new();
@@ -133,6 +150,33 @@ pub fn related(stem_of: &str) -> &'static [String] {
                 for other in &stems {
                     if other != one && !others.contains(other) {
                         others.push(other.clone());
+                    }
+                }
+            }
+        }
+        groups
+    });
+    groups.get(stem_of).map_or(&[], Vec::as_slice)
+}
+
+/// Stems of things that are of the kind with this stem.
+pub fn members(stem_of: &str) -> &'static [String] {
+    static GROUPS: OnceLock<HashMap<String, Vec<String>>> = OnceLock::new();
+    let groups = GROUPS.get_or_init(|| {
+        let stems = |words: &str| {
+            words
+                .split_whitespace()
+                .map(|word| stem(base(word)).into_owned())
+                .collect::<Vec<_>>()
+        };
+        let mut groups = HashMap::<String, Vec<String>>::new();
+        for (kinds, things) in lines(KINDS).filter_map(|line| line.split_once(':')) {
+            let things = stems(things);
+            for kind in stems(kinds) {
+                let known = groups.entry(kind.clone()).or_default();
+                for thing in &things {
+                    if *thing != kind && !known.contains(thing) {
+                        known.push(thing.clone());
                     }
                 }
             }

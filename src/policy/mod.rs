@@ -158,6 +158,14 @@ policy! {
     "extract.output" extract_output: u64 = 500, "Tokens that it answers (assumed).";
     "dream.hours" dream_hours: u64 = 24, "Hours between two consolidations of a project's memories.";
     "dream.sessions" dream_sessions: u64 = 5, "Sessions since the last one.";
+    "dream.scan_minutes" dream_scan_minutes: u64 = 10, "Minutes between two looks at the transcripts.";
+    "memory.index_lines" index_lines: u64 = 200, "Lines of an index of memories that are loaded.";
+    "memory.index_bytes" index_bytes: u64 = 25_000, "Bytes of it.";
+    "recall.files" recall_files: u64 = 200, "Memory files that recall looks at, the newest first; 0 for all.";
+    "recall.most" recall_most: u64 = 5, "Memories in an answer.";
+    "recall.lines" recall_lines: u64 = 200, "Lines of a memory that are shown.";
+    "recall.bytes" recall_bytes: u64 = 4_096, "Bytes of it.";
+    "recall.session_bytes" recall_session_bytes: u64 = 60_000, "Bytes of memories in a session.";
 }
 
 /// Why a policy cannot be used.

@@ -31,6 +31,7 @@ pub mod working_set;
 mod properties;
 
 use crate::input::record::Tokens;
+use crate::memory::harvest::is_memory;
 use crate::metrics::cost::{Pico, Price, PriceTable, Tariff, tariffs};
 use crate::policy::Policy;
 use crate::policy::presets::{Policies, client};
@@ -155,6 +156,8 @@ struct Replay<'r, S> {
     last_boundary: Option<(usize, u32)>,
     restored_files: Vec<(u32, u64)>,
     turns_since_extraction: u64,
+    /// Whether the main agent wrote a memory itself since extraction last looked.
+    wrote_memory: bool,
     /// When the recorded boundary was written that is being met: what follows it may have come much later.
     met: Option<Time>,
 }
@@ -192,6 +195,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             last_boundary: None,
             restored_files: Vec::new(),
             turns_since_extraction: 0,
+            wrote_memory: false,
             met: None,
         }
     }
@@ -962,8 +966,11 @@ impl<'r, S: Sink> Replay<'r, S> {
             let bill = self.cache.bill_side(true, window, policy.notes_prompt, tokens);
             self.tell_side(at, Purpose::Notes, bill);
         }
+        self.wrote_memory |= policy.extract_on && writes_memory(self.trace, call);
         let ends_turn = call.calls == 0 && !self.trace.is_sidechain;
-        if ends_turn && policy.extract_on {
+        // Who wrote their memories themself needs nobody to do it: what was said up to here counts as seen.
+        let is_served = ends_turn && std::mem::take(&mut self.wrote_memory);
+        if ends_turn && policy.extract_on && !is_served {
             self.turns_since_extraction += 1;
             if self.turns_since_extraction >= policy.extract_turns {
                 self.turns_since_extraction = 0;
@@ -987,6 +994,15 @@ impl<'r, S: Sink> Replay<'r, S> {
             self.emit(end - 1, &Event::Defect { running, counted });
         }
     }
+}
+
+/// Whether a response writes into a memory directory.
+fn writes_memory(trace: &Trace, call: &Call) -> bool {
+    let is_write = |item: &trace::Item| {
+        let tool = trace.tools[usize::from(item.tool)].as_str();
+        item.path != 0 && matches!(tool, "Write" | "Edit" | "MultiEdit") && is_memory(&trace.paths[item.path as usize])
+    };
+    trace.items(&call.response).iter().any(is_write)
 }
 
 fn level(limits: &Limits, tokens: u64) -> Level {

@@ -180,6 +180,11 @@ pub(super) const CASES: &[Case] = &[
         "memories are extracted at every second end of a turn",
         extract_turns,
     ),
+    case(
+        "extract-own-memory",
+        "no extraction at the end of a turn in which the agent wrote a memory itself; reading one does not count",
+        extract_own_memory,
+    ),
 ];
 
 /// What the policies of all cases have in common: a window of 10,000 with its threshold at 8,000, a summary of 500 with 50
@@ -1278,6 +1283,35 @@ fn extract_turns(folder: &mut Folder) -> io::Result<()> {
         {"cache_read":2348,"cache_write_1h":0,"cache_write_5m":0,"call":2,"cost_micro_usd":24184,"event":"side-call","input":2102,"output":500,"purpose":"extract"}
         {"call":4,"event":"extract"}
         {"cache_read":2648,"cache_write_1h":0,"cache_write_5m":0,"call":4,"cost_micro_usd":24334,"event":"side-call","input":2102,"output":500,"purpose":"extract"}
+        "#,
+    )
+}
+
+/// c0 writes a memory, and the turn ends at c1: what was said is seen. The turn that c2 is ends with an extraction. c3 only
+/// reads the memory, so the turn ends with another at c4.
+///
+/// Sizes: 2,000 at c0; 2,200 at c1; 2,350 at c2; 2,500 at c3; 2,700 at c4. As above, all but two tokens are read from the
+/// cache, 2,348 and 2,698; 10,510 + 1,174 + 12,500 = 24,184, and 10,510 + 1,349 + 12,500 = 24,359.
+fn extract_own_memory(folder: &mut Folder) -> io::Result<()> {
+    let memory = quoted("/home/dev/.claude/projects/-home-dev-projects-orchard/memory/style.md");
+    let mut plant = Plant::new(folder, 2_000)?;
+    let input = format!("{{\"file_path\":{memory},\"content\":\"Tabs, not spaces.\"}}");
+    plant.call("Write", &input, 100, 100)?;
+    plant.say(100)?;
+    plant.ask(50)?;
+    plant.say(100)?;
+    plant.ask(50)?;
+    plant.call("Read", &format!("{{\"file_path\":{memory}}}"), 100, 100)?;
+    plant.say(100)?;
+    folder.save(plant.log)?;
+    expect(
+        folder,
+        &[("extract.on", "true"), ("extract.turns", "1")],
+        r#"
+        {"call":2,"event":"extract"}
+        {"cache_read":2348,"cache_write_1h":0,"cache_write_5m":0,"call":2,"cost_micro_usd":24184,"event":"side-call","input":2102,"output":500,"purpose":"extract"}
+        {"call":4,"event":"extract"}
+        {"cache_read":2698,"cache_write_1h":0,"cache_write_5m":0,"call":4,"cost_micro_usd":24359,"event":"side-call","input":2102,"output":500,"purpose":"extract"}
         "#,
     )
 }

@@ -64,6 +64,8 @@ fn commands_in(language: &str, block: &str) -> Vec<String> {
     let lines = joined.lines().map(str::trim).filter(|line| !line.is_empty());
     let command = |line: &str| match language {
         "sh" => (!line.starts_with('#')).then(|| line.to_owned()),
+        // What a command printed.
+        "text" => None,
         _ => embedded(line),
     };
     lines.filter_map(command).collect()

@@ -402,11 +402,15 @@ fn logs_of_the_day_only_grow() {
     let fixture = Fixture::new();
     let memdir = Memdir::create(&fixture.path("memory")).unwrap();
     let lock = memdir.lock(NOW).unwrap().unwrap();
-    memdir.append_log(&lock, "2026-11-16", "first\nthing").unwrap();
-    memdir.append_log(&lock, "2026-11-16", "second").unwrap();
+    memdir
+        .append_log(&lock, "2026-11-16", &["first\nthing".to_owned()])
+        .unwrap();
+    memdir
+        .append_log(&lock, "2026-11-16", &["second".to_owned(), "first\nthing".to_owned()])
+        .unwrap();
     let text = std::fs::read_to_string(memdir.root().join("logs/2026/11/2026-11-16.md")).unwrap();
     assert_eq!(text, "- first thing\n- second\n");
-    assert!(memdir.append_log(&lock, "../../etc", "x").is_err());
+    assert!(memdir.append_log(&lock, "../../etc", &["x".to_owned()]).is_err());
     assert!(memdir.read().unwrap().0.topics.is_empty());
 }
 
@@ -455,6 +459,8 @@ proptest! {
             after: Some("x".into()),
             reason: String::new(),
             marks: Vec::new(),
+            made: None,
+            taken_back: None,
         };
         let _ = memdir.commit(&lock, "extract", NOW, &[change]);
         prop_assert_eq!(std::fs::read_dir(fixture.path("deep")).unwrap().count(), 1);

@@ -306,7 +306,6 @@ fn a_file_is_continued_and_a_persons_words_in_it_stay() {
         .to_owned();
     let edited = text
         .replace(&format!("{gone}\n"), "")
-        .replace("# Learnings\n", "# Learnings\n")
         .replace("- The user wants:", "- Ada owns the receipts.\n- The user wants:");
     assert_ne!(edited, text);
     std::fs::write(&path, &edited).expect("written");

@@ -3,14 +3,16 @@
 use super::{folder, now};
 use crate::cli::memory::{DreamArgs, UndoArgs};
 use crate::commands::backend::{self, Model};
+use crate::commands::policy::of_memories;
 use crate::commands::writing::for_people;
 use crate::commands::{Ending, print};
 use crate::memory::change::{Action, Change, diff};
-use crate::memory::dates;
 use crate::memory::dream::{self, Found, Rules};
-use crate::memory::lock;
+use crate::memory::index::Limits;
+use crate::memory::kinds::Candidate;
 use crate::memory::memdir::Memdir;
-use crate::memory::plan::Snapshot;
+use crate::memory::plan::{Options, Snapshot, applied, plan};
+use crate::memory::{daily, dates, lock, secrets};
 use crate::session::log::Time;
 use crate::text::anthropic::dream as anthropic;
 use anyhow::{Context, Result, bail};
@@ -20,19 +22,24 @@ use std::path::Path;
 pub fn dream(args: &DreamArgs) -> Result<Ending> {
     let memdir = folder::existing(&args.dir)?;
     let now = now();
+    let policy = of_memories(&args.dir.set)?;
     let rules = Rules {
-        hours: args.hours,
-        sessions: args.sessions,
+        hours: args.hours.unwrap_or(i64::try_from(policy.dream_hours)?),
+        sessions: args.sessions.unwrap_or(usize::try_from(policy.dream_sessions)?),
+        scan_minutes: i64::try_from(policy.dream_scan_minutes)?,
         prune_days: args.prune_days,
-        ..Rules::default()
+        index: Limits::of(&policy),
     };
     let model = backend::open(&args.model, None, true, false)?;
     if args.dry_run || args.model.estimate.is_some() {
-        let Some(dreamt) = sleep(&memdir, &rules, now, model.as_ref())? else {
+        let snapshot = read(&memdir)?;
+        let mut changes = distil(&memdir, &snapshot, &rules);
+        let Some(dreamt) = sleep(&applied(&snapshot, &changes), &rules, now, model.as_ref())? else {
             return Ok(Ending::Done);
         };
         tell_proposals(&dreamt.proposals);
-        return print(diff(&dreamt.changes).as_bytes());
+        changes.extend(dreamt.changes);
+        return print(diff(&changes).as_bytes());
     }
     if !args.force {
         let transcripts = args.transcripts.as_deref().or_else(|| memdir.root().parent());
@@ -44,7 +51,8 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
     if let Some(model) = &model {
         // A model takes its time: it is asked before the locks are taken, and its answers are there when they are.
         let (snapshot, _) = memdir.read()?;
-        ask(model, &snapshot)?;
+        let distilled = distil(&memdir, &snapshot, &rules);
+        ask(model, &applied(&snapshot, &distilled))?;
     }
     let Some(lock) = memdir.lock(now)? else {
         eprintln!("not now: another run is writing there");
@@ -54,7 +62,11 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
         eprintln!("not now: another consolidation is running");
         return Ok(Ending::Done);
     };
-    let dreamt = sleep(&memdir, &rules, now, model.as_ref())?.unwrap_or_default();
+    let distilled = distil(&memdir, &read(&memdir)?, &rules);
+    if let Some(run) = memdir.commit(&lock, "distil", now, &distilled)? {
+        tell(&distilled, Some(&run));
+    }
+    let dreamt = sleep(&read(&memdir)?, &rules, now, model.as_ref())?.unwrap_or_default();
     let run = memdir.commit(&lock, "dream", now, &dreamt.changes)?;
     consolidation.done(now).context("the consolidation lock")?;
     tell_proposals(&dreamt.proposals);
@@ -62,22 +74,27 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// What would change; `None` if it was only to be estimated what asking a model costs.
-fn sleep(memdir: &Memdir, rules: &Rules, now: Time, model: Option<&Model>) -> Result<Option<dream::Dream>> {
+/// The directory as it is.
+fn read(memdir: &Memdir) -> Result<Snapshot> {
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
         eprintln!("{}: {}", passed.file, passed.why);
     }
+    Ok(snapshot)
+}
+
+/// What would change; `None` if it was only to be estimated what asking a model costs.
+fn sleep(snapshot: &Snapshot, rules: &Rules, now: Time, model: Option<&Model>) -> Result<Option<dream::Dream>> {
     let found = match model {
         Some(model) => {
-            let found = ask(model, &snapshot);
+            let found = ask(model, snapshot);
             model.close();
             let Some(found) = found? else { return Ok(None) };
             found
         }
         None => Found::default(),
     };
-    Ok(Some(dream::dream_with(&snapshot, rules, now, &absolute_dates, &found)))
+    Ok(Some(dream::dream_with(snapshot, rules, now, &absolute_dates, &found)))
 }
 
 /// What a model finds. All of its answers are wanted: half a consolidation would be another one.
@@ -96,6 +113,21 @@ fn ask(model: &Model, snapshot: &Snapshot) -> Result<Option<Found>> {
         all.contradicting.extend(found.contradicting);
     }
     Ok(Some(all))
+}
+
+/// What the daily logs say that is no memory yet. A secret that somebody put there stays there.
+fn distil(memdir: &Memdir, snapshot: &Snapshot, rules: &Rules) -> Vec<Change> {
+    let noted = memdir.daily_logs().into_iter().flat_map(|text| daily::read(&text));
+    let is_open = |candidate: &Candidate| {
+        let texts = [&candidate.title, &candidate.hook, &candidate.body];
+        texts.iter().all(|text| secrets::find(text).is_empty())
+    };
+    let noted = noted.filter(is_open).collect::<Vec<_>>();
+    let options = Options {
+        index: rules.index,
+        ..Options::default()
+    };
+    plan(snapshot, &noted, &options).changes
 }
 
 /// Relative dates as seen from a time, in words that still hold later.

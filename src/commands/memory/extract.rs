@@ -3,22 +3,29 @@
 use super::consolidate::tell;
 use super::drawn::{self, candidate, rejected, source};
 use super::{folder, now};
-use crate::cli::memory::{ExtractArgs, MemoryFormat};
+use crate::cli::InputArgs;
+use crate::cli::memory::{CheckArgs, ExtractArgs, MemoryFormat};
+use crate::commands::policy::of_memories;
 use crate::commands::reading::{close, with_messages};
 use crate::commands::writing::{check_free, for_people, write_page};
 use crate::commands::{Ending, backend, print};
 use crate::input::messages::{Message, Wanted};
-use crate::memory::extract::{Extraction, Rejected, accept, extract_above, nowhere, said};
+use crate::memory::check::{self, Finding};
+use crate::memory::daily;
+use crate::memory::extract::{Extraction, Rejected, accept, extract, extract_above, nowhere, said};
 use crate::memory::harvest::{self, Harvest, harvest};
+use crate::memory::index::Limits;
 use crate::memory::kinds::Candidate;
+use crate::memory::lock::Lock;
 use crate::memory::memdir::Memdir;
-use crate::memory::plan::{Options, plan};
+use crate::memory::plan::{Options, Snapshot, plan_with};
 use crate::memory::rules::Rules;
 use crate::memory::secrets;
 use crate::report::Content;
 use crate::text::anthropic::extract as anthropic;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Version of the fields below, named in JSON documents.
@@ -34,7 +41,7 @@ pub fn run(args: &ExtractArgs) -> Result<Ending> {
 }
 
 /// Puts candidates into the directory; the time of the run is only in its journal, so that the same logs leave the same files.
-fn keep(args: &ExtractArgs, candidates: &[Candidate]) -> Result<()> {
+fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
     let memdir = Memdir::create(&folder::path(&args.dir)?)?;
     let now = now();
     let Some(lock) = memdir.lock(now)? else {
@@ -43,15 +50,18 @@ fn keep(args: &ExtractArgs, candidates: &[Candidate]) -> Result<()> {
             memdir.root().display()
         );
     };
+    if args.daily {
+        return note(args, &memdir, &lock, &extraction.candidates);
+    }
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
         eprintln!("{}: {}", passed.file, passed.why);
     }
     let options = Options {
         team: args.team,
-        ..Options::default()
+        index: Limits::of(&of_memories(&args.dir.set)?),
     };
-    let planned = plan(&snapshot, candidates, &options);
+    let planned = plan_with(&snapshot, &extraction.candidates, &extraction.forgotten, &options);
     for file in &planned.untouchable {
         eprintln!("{file}: left alone, its frontmatter is not YAML");
     }
@@ -59,8 +69,8 @@ fn keep(args: &ExtractArgs, candidates: &[Candidate]) -> Result<()> {
     if !args.input.quiet {
         tell(&planned.changes, run.as_deref());
         eprintln!(
-            "{} were there already, {} had been retired",
-            planned.unchanged, planned.retired
+            "{} were there already, {} had been retired, {} had been deleted",
+            planned.unchanged, planned.retired, planned.deleted
         );
     }
     Ok(())
@@ -103,6 +113,38 @@ fn find(args: &ExtractArgs, messages: &[Message], rules: &Rules) -> Result<Optio
     Ok(Some((extraction, asked.complete())))
 }
 
+/// Notes candidates in the logs of the days they were said on.
+fn note(args: &ExtractArgs, memdir: &Memdir, lock: &Lock, candidates: &[Candidate]) -> Result<()> {
+    let mut days = BTreeMap::<String, Vec<String>>::new();
+    for (date, line) in candidates.iter().flat_map(daily::lines) {
+        days.entry(date).or_default().push(line);
+    }
+    let mut added = 0;
+    for (date, lines) in &mut days {
+        lines.sort();
+        added += memdir.append_log(lock, date, lines)?;
+    }
+    if !args.input.quiet {
+        eprintln!("{added} lines noted; `backcast memory dream` distils them");
+    }
+    Ok(())
+}
+
+/// What logs say that a directory does not.
+pub(super) fn out_of_date(args: &CheckArgs, snapshot: &Snapshot) -> Result<Vec<Finding>> {
+    let input = InputArgs::of(&args.logs);
+    let (extraction, problems) = with_messages(&input, Wanted::default(), |messages, problems| {
+        (extract(&messages, Rules::built_in()), problems)
+    })?;
+    close(&input, &problems);
+    let options = Options {
+        team: args.team,
+        index: Limits::of(&of_memories(&args.dir.set)?),
+    };
+    let planned = plan_with(snapshot, &extraction.candidates, &extraction.forgotten, &options);
+    Ok(check::against_logs(snapshot, &planned.changes))
+}
+
 fn run_extract(args: &ExtractArgs) -> Result<Ending> {
     check_free(args.html.as_deref(), args.force)?;
     let own = args.rules.as_deref().map(|path| {
@@ -126,7 +168,7 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
         write_page(path, args.force, args.input.quiet, content)?;
     }
     if !args.dry_run {
-        keep(args, &extraction.candidates)?;
+        keep(args, &extraction)?;
         let ending = close(&args.input, &problems);
         return complete.map(|()| ending);
     }

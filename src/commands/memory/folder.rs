@@ -1,9 +1,9 @@
 //! Which directory a command works on: what was named, or what the client would use here.
 
-use crate::cli::memory::DirArgs;
+use crate::cli::memory::{AgentScope, DirArgs};
 use crate::commands::reading::client_home;
 use crate::memory::memdir::Memdir;
-use crate::memory::place::{Place, Surroundings, place};
+use crate::memory::place::{Place, Scope, Surroundings, agent_place, place};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,15 @@ pub fn path(args: &DirArgs) -> Result<PathBuf> {
     let current = std::env::current_dir().context("the current folder")?;
     let project = project_root(&current);
     let home = client_home();
+    if let Some(agent) = &args.agent {
+        let home = home.context("no home folder to look for memories in")?;
+        let scope = match args.scope {
+            AgentScope::User => Scope::User,
+            AgentScope::Project => Scope::Project,
+            AgentScope::Local => Scope::Local,
+        };
+        return Ok(agent_place(scope, agent, &home, &project));
+    }
     let own = home
         .iter()
         .map(|home| home.join("settings.json"))

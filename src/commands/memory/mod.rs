@@ -3,10 +3,11 @@
 mod consolidate;
 pub(super) mod drawn;
 mod extract;
-mod folder;
+pub(super) mod folder;
 mod prompt;
 mod recall;
 
+use super::policy::of_memories;
 use super::writing::{check_free, for_people, write_page};
 use super::{Ending, print};
 use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
@@ -40,7 +41,16 @@ fn now() -> Time {
 fn run_check(args: &CheckArgs) -> Result<Ending> {
     let memdir = folder::existing(&args.dir)?;
     let (snapshot, passed) = memdir.read()?;
-    let findings = check::check(&snapshot, &passed, &Limits::default(), &secret_in);
+    let mut findings = check::check(
+        &snapshot,
+        &passed,
+        &Limits::of(&of_memories(&args.dir.set)?),
+        &secret_in,
+    );
+    if !args.logs.is_empty() {
+        findings.extend(extract::out_of_date(args, &snapshot)?);
+        findings.sort();
+    }
     let folder = args.dir.dir.as_deref().unwrap_or(memdir.root());
     let prefix = format!("{}/", folder.display());
     let text = match args.format {

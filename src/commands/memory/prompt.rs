@@ -2,6 +2,7 @@
 
 use super::folder;
 use crate::cli::memory::PromptArgs;
+use crate::commands::policy::of_memories;
 use crate::commands::reading::client_home;
 use crate::commands::{Ending, print};
 use crate::memory::index::Limits;
@@ -58,7 +59,7 @@ pub fn run(args: &PromptArgs) -> Result<Ending> {
         None => Default::default(),
     };
     let extra = std::env::var("CLAUDE_COWORK_MEMORY_EXTRA_GUIDELINES").ok();
-    let limits = Limits::default();
+    let limits = Limits::of(&of_memories(&args.dir.set)?);
     text.push_str(&section(
         &path.display().to_string(),
         snapshot.index.as_deref(),

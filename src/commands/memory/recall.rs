@@ -3,6 +3,7 @@
 use super::{folder, now};
 use crate::cli::memory::{RecallArgs, Shape};
 use crate::commands::backend::{self, Model};
+use crate::commands::policy::of_memories;
 use crate::commands::{Ending, print};
 use crate::memory::memdir::Memdir;
 use crate::memory::recall::{Hit, Index, Limits, Memory, Taken, Weights, is_news, is_worth_asking, pick, take};
@@ -23,11 +24,9 @@ struct Query {
 /// Runs it.
 pub fn run(args: &RecallArgs) -> Result<Ending> {
     let path = folder::path(&args.dir)?;
-    let most = if args.max_files == 0 {
-        usize::MAX
-    } else {
-        args.max_files
-    };
+    let policy = of_memories(&args.dir.set)?;
+    let files = args.max_files.unwrap_or(usize::try_from(policy.recall_files)?);
+    let most = if files == 0 { usize::MAX } else { files };
     // No directory is one without memories: nothing fits.
     let (memories, passed) = match Memdir::open(&path)? {
         Some(memdir) => memdir.memories(most)?,
@@ -48,12 +47,13 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
         fit: args.fit,
         ..Weights::default()
     };
+    let usual = Limits::of(&policy);
     let limits = Limits {
-        most: args.most,
-        budget: args.budget,
+        most: args.most.unwrap_or(usual.most),
+        budget: args.budget.unwrap_or(usual.budget),
         surfaced: args.surfaced.iter().cloned().collect(),
         tools: args.tool.iter().map(|tool| tool.to_lowercase()).collect(),
-        ..Limits::default()
+        ..usual
     };
     let now = now();
     let asked = match &args.queries {

@@ -6,10 +6,11 @@
 //! Every one of these earned its place on public evaluation sets: docs/memory.md has the figures. Pure.
 
 mod select;
+mod time;
 
 pub use select::{Limits, Memory, Taken, excerpt, is_news, is_usage_of, is_worth_asking, pick, take};
 
-use super::words::{base, each_word, is_filler, related, stem};
+use super::words::{base, each_word, is_filler, members, related, stem};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -24,6 +25,8 @@ pub struct Weights {
     pub filler: f64,
     /// Words that stand for those of the query.
     pub related: f64,
+    /// Things of a kind that the query names.
+    pub members: f64,
     /// Two words of the query next to each other.
     pub neighbours: f64,
     /// Two words of the query close together.
@@ -34,6 +37,12 @@ pub struct Weights {
     pub coverage: f64,
     /// A word in the name or the description counts so often.
     pub heading: u32,
+    /// Names in the query.
+    pub name: f64,
+    /// Other words for a term where the term itself is there, too.
+    pub also: f64,
+    /// Dated in the time that the query names.
+    pub time: f64,
     /// Below this share of the query's weight, and without its sharpest word, nothing fits.
     pub fit: f64,
 }
@@ -41,14 +50,18 @@ pub struct Weights {
 impl Default for Weights {
     fn default() -> Weights {
         Weights {
-            saturation: 1.2,
-            length: 0.75,
+            saturation: 2.5,
+            length: 1.0,
             filler: 0.5,
             related: 0.6,
-            neighbours: 0.5,
+            members: 0.7,
+            also: 0.15,
+            name: 1.4,
+            neighbours: 0.4,
             near: 0.5,
-            passage: 1.0,
+            passage: 0.5,
             coverage: 0.5,
+            time: 1.0,
             heading: 2,
             fit: 0.15,
         }
@@ -70,6 +83,21 @@ const LINE_GAP: u32 = 3;
 /// Marks the end of a line among the words.
 const LINE_END: u32 = u32::MAX;
 
+/// Share of new words among all from which a missing word says nothing.
+const NEW_WORDS: f64 = 0.07;
+
+/// Share of a question's weight that must be nowhere for it to have no answer.
+const MISSING: f64 = 0.33;
+
+/// The best stands out if the next ones come to less than this share of it on average.
+const OUTSTANDING: f64 = 0.45;
+
+/// How many those are.
+const NEXT: usize = 9;
+
+/// Shortest word that may be a slip of another.
+const SLIP: usize = 5;
+
 /// Memories, ready to be asked.
 #[derive(Debug, Default)]
 pub struct Index {
@@ -82,6 +110,8 @@ pub struct Index {
     documents: Vec<Document>,
     /// Words in all documents.
     total: u64,
+    /// How often each word was seen, up to two.
+    seen: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -127,6 +157,7 @@ impl Index {
     fn number(&mut self, word: &str) -> u32 {
         let hash = xxhash_rust::xxh3::xxh3_64(word.as_bytes());
         if let Some(&number) = self.numbers.get(&hash) {
+            self.seen[number as usize] = 2;
             return number;
         }
         let number = self.vocabulary.len() as u32;
@@ -136,6 +167,7 @@ impl Index {
             self.by_letter.entry(letter).or_default().push(number);
         }
         self.vocabulary.push(form.into());
+        self.seen.push(1);
         number
     }
 
@@ -155,10 +187,13 @@ impl Index {
         let places = self.places(&question);
         let counts = self.count(&question, &places);
         let sharpness = self.sharpness(&question, &counts);
+        let dated = self.dated(&question);
         let mut scored = Vec::new();
         for (number, count) in counts.iter().enumerate() {
-            if count.own != 0 || count.related != 0 {
-                scored.push(self.score(number, count, &question, &places, &sharpness, weights));
+            if count.own | count.related | count.members != 0 {
+                let mut one = self.score(number, count, &question, &places, &sharpness, weights);
+                one.score += weights.time * dated.get(number).copied().unwrap_or(0.0);
+                scored.push(one);
             }
         }
         scored.sort_by(|one, other| {
@@ -167,7 +202,9 @@ impl Index {
                 .total_cmp(&one.score)
                 .then(one.document.cmp(&other.document))
         });
-        if !fits(&scored, &sharpness, weights) {
+        let is_fitting =
+            fits(&scored, &sharpness, weights) && !self.is_missing(&scored, &question, &counts, &sharpness);
+        if weights.fit > 0.0 && !is_fitting {
             return Vec::new();
         }
         scored
@@ -184,27 +221,105 @@ impl Index {
         let mut places = Places {
             own: vec![0; self.vocabulary.len()],
             related: vec![0; self.vocabulary.len()],
+            members: vec![0; self.vocabulary.len()],
         };
-        let mut mark = |wanted: &str, mark: &mut dyn FnMut(usize, &mut Places)| {
+        let mark = |places: &mut Places, wanted: &str, mark: &mut dyn FnMut(usize, &mut Places)| {
             let letter = wanted.chars().next();
             let numbers = letter
                 .and_then(|letter| self.by_letter.get(&letter))
                 .map_or(&[][..], Vec::as_slice);
+            // A word starts as its stem does, but for the last letter and for the shortest stems: `die`, `dying`.
+            let head = &wanted.as_bytes()[..if wanted.len() > 3 { 3 } else { 1 }];
             for &number in numbers {
-                if stem(&self.vocabulary[number as usize]) == wanted {
-                    mark(number as usize, &mut places);
+                let word = &self.vocabulary[number as usize];
+                if word.as_bytes().starts_with(head) && stem(word) == wanted {
+                    mark(number as usize, places);
                 }
             }
         };
         for (at, term) in question.terms.iter().enumerate() {
-            mark(&term.stem, &mut |number, places| places.own[number] = at as u8 + 1);
+            mark(&mut places, &term.stem, &mut |number, places| {
+                places.own[number] = at as u8 + 1
+            });
+            if !places.own.contains(&(at as u8 + 1)) {
+                for number in self.slips(&term.word) {
+                    places.own[number] = at as u8 + 1;
+                }
+            }
             if term.weight >= 1.0 {
                 for other in related(&term.stem) {
-                    mark(other, &mut |number, places| places.related[number] |= 1 << at);
+                    mark(&mut places, other, &mut |number, places| {
+                        places.related[number] |= 1 << at
+                    });
                 }
+            }
+            for other in members(&term.stem) {
+                mark(&mut places, other, &mut |number, places| {
+                    places.members[number] |= 1 << at
+                });
             }
         }
         places
+    }
+
+    /// Words that a word which is nowhere was most likely meant to be.
+    fn slips(&self, word: &str) -> Vec<usize> {
+        let is_plain = word.len() >= SLIP && word.bytes().all(|byte| byte.is_ascii_lowercase());
+        let numbers = word.chars().next().filter(|_| is_plain);
+        let numbers = numbers.and_then(|letter| self.by_letter.get(&letter));
+        let numbers = numbers.into_iter().flatten().map(|&number| number as usize);
+        numbers
+            .filter(|&number| is_slip(word, &self.vocabulary[number]))
+            .collect()
+    }
+
+    /// Whether much of the question is nowhere, and nothing stands out without it. Where few words were ever seen a missing one
+    /// says nothing; where hardly any word would be a new one, it does. How likely a new one is goes by how many of all words
+    /// were seen once.
+    fn is_missing(&self, scored: &[Scored], question: &Question, counts: &[Count], sharpness: &Sharpness) -> bool {
+        let once = self.seen.iter().filter(|&&seen| seen == 1).count() as f64;
+        if once > NEW_WORDS * self.total as f64 {
+            return false;
+        }
+        let is_nowhere = |at: usize| {
+            let bit = 1_u64 << at;
+            let is_own = question.terms[at].weight >= 1.0;
+            is_own
+                && counts
+                    .iter()
+                    .all(|count| (count.own | count.related | count.members) & bit == 0)
+        };
+        let missing = (0..question.terms.len()).filter(|&at| is_nowhere(at));
+        let missing = missing.map(|at| sharpness.own[at]).sum::<f64>();
+        let best = scored.first().map_or(0.0, |scored| scored.score);
+        let next = scored.iter().skip(1).take(NEXT).map(|scored| scored.score).sum::<f64>();
+        let next = next / scored.len().saturating_sub(1).clamp(1, NEXT) as f64;
+        missing > MISSING * sharpness.own.iter().sum::<f64>() && next > OUTSTANDING * best
+    }
+
+    /// What each memory gains by being dated in a time that the question names; empty if it names none.
+    fn dated(&self, question: &Question) -> Vec<f64> {
+        if question.spans.is_empty() {
+            return Vec::new();
+        }
+        let parts = self.vocabulary.iter().map(|word| time::part(word)).collect::<Vec<_>>();
+        let closeness = |document: &Document| {
+            let words = document
+                .words
+                .iter()
+                .map(|&word| if word == LINE_END { None } else { parts[word as usize] });
+            let dates = time::spans(&words.collect::<Vec<_>>());
+            let all = question
+                .spans
+                .iter()
+                .flat_map(|span| dates.iter().map(|date| span.closeness(*date)));
+            all.fold(0.0, f64::max)
+        };
+        let close = self.documents.iter().map(closeness).collect::<Vec<_>>();
+        let found = close.iter().filter(|close| **close > 0.0).count() as f64;
+        let all = self.documents.len().max(FEWEST) as f64;
+        let worth = (1.0 + (all - found + 0.5) / (found + 0.5)).ln();
+        close.into_iter().map(|close| close * worth).collect()
     }
 
     /// How often each term is in each memory.
@@ -221,6 +336,7 @@ impl Index {
                 let own = places.own[word as usize];
                 count.own |= if own > 0 { 1 << (own - 1) } else { 0 };
                 count.related |= places.related[word as usize];
+                count.members |= places.members[word as usize];
                 if let Some(pair) = question.pair(before, own) {
                     count.neighbours |= 1 << pair;
                 }
@@ -246,7 +362,9 @@ impl Index {
             let own = if is_seam { 0.0 } else { inverse(found) * term.weight };
             let either = inverse(having(&|count| (count.own | count.related) & bit != 0));
             sharpness.own.push(own);
+            let any = inverse(having(&|count| (count.own | count.related | count.members) & bit != 0));
             sharpness.related.push(own.min(either));
+            sharpness.members.push(own.min(any));
         }
         for (at, &(one, other)) in question.neighbours.iter().enumerate() {
             let weight = question.terms[usize::from(one)]
@@ -272,24 +390,30 @@ impl Index {
         let mean = self.total as f64 / self.documents.len() as f64;
         let saturation = weights.saturation;
         let drag = saturation * (1.0 - weights.length + weights.length * f64::from(document.length) / mean.max(1.0));
-        let gain = |times: u32, drag: f64| f64::from(times) * (saturation + 1.0) / (f64::from(times) + drag);
+        let gain = |times: f64, drag: f64| times * (saturation + 1.0) / (times + drag);
         let found = Found::look(document, question, places, sharpness, weights);
         let mut score = 0.0;
         let mut share = vec![0.0; question.terms.len()];
         for (at, share) in share.iter_mut().enumerate() {
             let worth = sharpness.own[at];
             if count.own & (1 << at) != 0 {
-                score += worth * gain(found.own[at], drag);
+                let others =
+                    f64::from(found.related[at]) * weights.related + f64::from(found.members[at]) * weights.members;
+                score += worth * gain(f64::from(found.own[at]) + weights.also * others, drag);
                 *share = worth;
             } else if count.related & (1 << at) != 0 {
                 let worth = sharpness.related[at] * weights.related;
-                score += worth * gain(found.related[at], drag);
+                score += worth * gain(f64::from(found.related[at]), drag);
+                *share = worth;
+            } else if count.members & (1 << at) != 0 {
+                let worth = sharpness.members[at] * weights.members;
+                score += worth * gain(f64::from(found.members[at]), drag);
                 *share = worth;
             }
         }
         for (at, &times) in found.neighbours.iter().enumerate() {
             if times > 0 {
-                score += weights.neighbours * sharpness.neighbours[at] * gain(times, saturation);
+                score += weights.neighbours * sharpness.neighbours[at] * gain(f64::from(times), saturation);
             }
         }
         score += weights.passage * found.passage + weights.near * found.near;
@@ -314,9 +438,50 @@ fn fits(scored: &[Scored], sharpness: &Sharpness, weights: &Weights) -> bool {
     !best.is_empty() && (has_sharpest || there > weights.fit * total)
 }
 
+/// Words with a capital letter that do not start a sentence.
+fn names(query: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut is_start = true;
+    for word in query.split_whitespace() {
+        let bare = word.trim_matches(|sign: char| !sign.is_alphanumeric());
+        let bare = bare.strip_suffix("'s").unwrap_or(bare);
+        if !is_start && bare.chars().next().is_some_and(char::is_uppercase) {
+            names.insert(bare.to_lowercase());
+        }
+        is_start = word.ends_with(['.', '?', '!', ':']);
+    }
+    names
+}
+
+/// Whether two words differ by one slip of the fingers: a letter more, less, other, or two swapped.
+fn is_slip(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if one.len().abs_diff(other.len()) > 1 || one == other {
+        return false;
+    }
+    let head = one.iter().zip(other).take_while(|(left, right)| left == right).count();
+    let tail = |one: &[u8], other: &[u8]| {
+        one.iter()
+            .rev()
+            .zip(other.iter().rev())
+            .take_while(|(left, right)| left == right)
+            .count()
+    };
+    let (left, right) = (&one[head..], &other[head..]);
+    let same = tail(left, right);
+    let (left, right) = (&left[..left.len() - same], &right[..right.len() - same]);
+    match (left, right) {
+        ([], [_]) | ([_], []) | ([_], [_]) => true,
+        ([a, b], [c, d]) => a == d && b == c,
+        _ => false,
+    }
+}
+
 /// A query as terms.
 struct Question {
     terms: Vec<Term>,
+    /// Times that it names.
+    spans: Vec<time::Span>,
     /// Terms that follow each other in the query.
     neighbours: Vec<(u8, u8)>,
     /// Terms that stand close together in the query.
@@ -324,6 +489,8 @@ struct Question {
 }
 
 struct Term {
+    /// As it was asked, in its base form.
+    word: String,
     stem: String,
     weight: f64,
 }
@@ -331,17 +498,30 @@ struct Term {
 impl Question {
     fn read(query: &str, weights: &Weights) -> Question {
         let mut terms = Vec::<Term>::new();
+        let names = names(query);
+        let mut parts = Vec::new();
         let mut order = Vec::new();
         each_word(query, |word| {
+            parts.push(time::part(word));
             let stem = stem(base(word)).into_owned();
-            let weight = if is_filler(word) { weights.filler } else { 1.0 };
+            let weight = if is_filler(word) {
+                weights.filler
+            } else if names.contains(word) {
+                weights.name
+            } else {
+                1.0
+            };
             let known = terms.iter().position(|term| term.stem == stem);
             if let Some(at) = known {
                 terms[at].weight = terms[at].weight.max(weight);
                 order.push(at as u8);
             } else if terms.len() < MOST_TERMS {
                 order.push(terms.len() as u8);
-                terms.push(Term { stem, weight });
+                terms.push(Term {
+                    word: base(word).to_owned(),
+                    stem,
+                    weight,
+                });
             }
         });
         let neighbours = order.windows(2).map(|pair| (pair[0], pair[1])).collect::<BTreeSet<_>>();
@@ -351,6 +531,7 @@ impl Question {
             .collect();
         Question {
             pairs,
+            spans: time::spans(&parts),
             neighbours: neighbours.into_iter().take(64).collect(),
             terms,
         }
@@ -369,6 +550,8 @@ struct Places {
     own: Vec<u8>,
     /// Terms that the word stands for, as bits.
     related: Vec<u64>,
+    /// Terms that the word is a member of, as bits.
+    members: Vec<u64>,
 }
 
 /// Which terms are in a memory, as bits.
@@ -376,6 +559,7 @@ struct Places {
 struct Count {
     own: u64,
     related: u64,
+    members: u64,
     neighbours: u64,
 }
 
@@ -384,6 +568,7 @@ struct Count {
 struct Sharpness {
     own: Vec<f64>,
     related: Vec<f64>,
+    members: Vec<f64>,
     neighbours: Vec<f64>,
 }
 
@@ -398,6 +583,7 @@ struct Scored {
 struct Found {
     own: Vec<u32>,
     related: Vec<u32>,
+    members: Vec<u32>,
     neighbours: Vec<u32>,
     passage: f64,
     near: f64,
@@ -415,6 +601,7 @@ impl Found {
         let mut found = Found {
             own: vec![0; terms],
             related: vec![0; terms],
+            members: vec![0; terms],
             neighbours: vec![0; question.neighbours.len()],
             passage: 0.0,
             near: 0.0,
@@ -459,6 +646,11 @@ impl Found {
             related |= others;
             while others != 0 {
                 found.related[others.trailing_zeros() as usize] += times;
+                others &= others - 1;
+            }
+            let mut others = places.members[word as usize];
+            while others != 0 {
+                found.members[others.trailing_zeros() as usize] += times;
                 others &= others - 1;
             }
             before = place;
@@ -570,6 +762,65 @@ mod tests {
             },
         );
         assert_eq!(hits.first().map(|hit| hit.document), Some(4));
+    }
+
+    #[test]
+    fn things_are_found_by_their_kind_and_words_by_a_slip() {
+        let mut index = index();
+        index.add("Music at lunch", "Kim plays the guitar on Fridays.");
+        let first = |query: &str| index.ask(query, &Weights::default()).first().map(|hit| hit.document);
+        assert_eq!(first("which instrument does somebody play"), Some(4));
+        assert_eq!(first("should tests mock the databse"), Some(1));
+    }
+
+    #[test]
+    fn a_time_in_the_query_finds_what_is_dated_in_it() {
+        let mut index = Index::default();
+        index.add("", "The review went well.\n12 April, 2023");
+        index.add("", "The review went well.\n8 May, 2023");
+        index.add("", "The review went well.\n2023-06-02");
+        let first = |query: &str| index.ask(query, &Weights::default()).first().map(|hit| hit.document);
+        assert_eq!(first("how did the review go on May 3, 2023?"), Some(1));
+        assert_eq!(first("how did the review go in June 2023?"), Some(2));
+        assert_eq!(first("how did the review go?"), Some(0));
+    }
+
+    #[test]
+    fn what_is_nowhere_in_a_big_directory_has_no_answer() {
+        let mut index = Index::default();
+        for number in 0..100 {
+            index.add(
+                "",
+                &format!("The build server runs all tests at night, in room {}.", number % 10),
+            );
+        }
+        let query = "which build server feeds the hamster";
+        assert_eq!(index.ask(query, &Weights::default()), []);
+        let always = Weights {
+            fit: 0.0,
+            ..Weights::default()
+        };
+        assert!(!index.ask(query, &always).is_empty());
+        assert!(
+            !index
+                .ask("which build server runs tests", &Weights::default())
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_slip_is_one_letter() {
+        for (one, other) in [
+            ("festival", "fesetival"),
+            ("form", "from"),
+            ("color", "colour"),
+            ("cat", "cut"),
+        ] {
+            assert!(is_slip(one, other) && is_slip(other, one), "{one} {other}");
+        }
+        for (one, other) in [("same", "same"), ("house", "mouth"), ("abcd", "badc"), ("a", "abc")] {
+            assert!(!is_slip(one, other), "{one} {other}");
+        }
     }
 
     #[test]

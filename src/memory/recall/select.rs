@@ -4,6 +4,7 @@
 use super::{Hit, Index, Weights};
 use crate::memory::kinds::Kind;
 use crate::memory::when;
+use crate::policy::Policy;
 use crate::session::log::Time;
 use std::collections::BTreeSet;
 
@@ -48,16 +49,24 @@ pub struct Limits {
     pub tools: Vec<String>,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
+impl Limits {
+    /// Those of a policy.
+    pub fn of(policy: &Policy) -> Limits {
+        let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         Limits {
-            most: 5,
-            lines: 200,
-            bytes: 4_096,
-            budget: 60_000,
+            most: size(policy.recall_most),
+            lines: size(policy.recall_lines),
+            bytes: size(policy.recall_bytes),
+            budget: size(policy.recall_session_bytes),
             surfaced: BTreeSet::new(),
             tools: Vec::new(),
         }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits::of(&Policy::default())
     }
 }
 

@@ -1288,7 +1288,8 @@ fn sense(sentence: &str) -> Option<Sense> {
         code > 0
     };
     let is_good = match sense {
-        Sense::Cause => !is_intent(),
+        // Short ones say that there is a cause and not which.
+        Sense::Cause => !is_intent() && (length >= 60 || has_code()),
         Sense::Decision => true,
         Sense::System => !is_intent() && has_code(),
     };

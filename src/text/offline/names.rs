@@ -80,12 +80,11 @@ pub fn definitions(code: &str) -> Vec<&str> {
         if line.starts_with("//") || line.starts_with('#') && !line.starts_with("#[") || line.starts_with('*') {
             continue;
         }
-        let mut words = line
+        let words = line
             .split(|sign: char| !(sign.is_alphanumeric() || sign == '_'))
             .filter(|word| !word.is_empty());
         let mut before = "";
-        let mut position = 0;
-        while let Some(word) = words.next() {
+        for (position, word) in words.enumerate() {
             if DEFINES.contains(&before) && position <= 4 {
                 let name = receiver_method(line, before).unwrap_or(word);
                 let is_name = name.len() > 2
@@ -97,7 +96,6 @@ pub fn definitions(code: &str) -> Vec<&str> {
                 break;
             }
             before = word;
-            position += 1;
         }
     }
     found

@@ -414,6 +414,12 @@ pub fn title(digest: &Digest) -> String {
     }
 }
 
+/// Words that nothing ends with.
+const LOOSE: [&str; 18] = [
+    "in", "the", "of", "to", "and", "a", "an", "on", "at", "for", "with", "is", "are", "that", "this", "from", "or",
+    "by",
+];
+
 fn first_words(text: &str, skipped: &[&str]) -> String {
     let is_prose = |line: &&str| line.chars().filter(|sign| sign.is_alphabetic()).count() >= 4;
     let line = text
@@ -431,27 +437,23 @@ fn first_words(text: &str, skipped: &[&str]) -> String {
     };
     let is_skipped =
         |word: &&str| skipped.contains(&word.to_lowercase().trim_matches(|sign: char| !sign.is_alphanumeric()));
-    let words = line
-        .split_whitespace()
-        .skip_while(is_skipped)
-        .map(short)
-        .take(10)
-        .collect::<Vec<_>>()
-        .join(" ");
-    let words = clean::line(&words, 80);
-    let mut words = words.trim_end_matches('…').trim_end();
-    // A title does not end in the middle of a phrase.
-    while let Some((rest, last)) = words.rsplit_once(' ') {
-        if ![
-            "in", "the", "of", "to", "and", "a", "an", "on", "at", "for", "with", "is", "are", "that", "this", "from",
-            "or",
-        ]
-        .contains(&last)
-        {
+    let mut words = Vec::new();
+    for word in line.split_whitespace().skip_while(is_skipped).map(short).take(10) {
+        words.push(word);
+        // The first sentence is enough, if it says something.
+        if words.len() >= 5 && word.ends_with(['.', '?', '!', '。']) {
             break;
         }
-        words = rest;
     }
+    // A title does not end in the middle of a phrase.
+    while words.len() > 3
+        && words
+            .last()
+            .is_some_and(|word| LOOSE.contains(&word.to_lowercase().as_str()))
+    {
+        words.pop();
+    }
+    let words = clean::line(&words.join(" "), 80);
     let mut signs = words.trim_end_matches(['.', ',', ':', ';', '?', '!', '…']).chars();
     signs
         .next()

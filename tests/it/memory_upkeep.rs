@@ -1,0 +1,212 @@
+//! A memory directory over weeks: what is taken back leaves, what a person deleted stays away, the logs of days are distilled,
+//! and `check` says when it is out of date.
+
+use crate::fixture::{Fixture, Run};
+use serde_json::json;
+
+fn said(session: &str, day: u32, text: &str) -> String {
+    json!({
+        "parentUuid": null, "isSidechain": false, "cwd": "/w", "sessionId": session, "version": "2.1.50",
+        "type": "user", "message": {"role": "user", "content": text},
+        "uuid": format!("{session}-{day}"), "timestamp": format!("2026-03-{day:02}T10:00:00.000Z"),
+    })
+    .to_string()
+        + "\n"
+}
+
+const TABS: &str = "Always use tabs in the Go files.";
+const SIGN: &str = "From now on sign your commits with the release key.";
+
+fn extract(fixture: &Fixture) -> String {
+    fixture
+        .run(["memory", "extract", "logs", "--dir", "memory"])
+        .success()
+        .stderr
+}
+
+/// Files of the directory that hold a memory.
+fn topics(fixture: &Fixture) -> Vec<String> {
+    let entries = std::fs::read_dir(fixture.path("memory")).expect("the directory");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let mut names = names
+        .filter(|name| name.ends_with(".md") && name != "MEMORY.md")
+        .collect::<Vec<_>>();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_taken_back_goes_to_the_archive_and_can_be_brought_back() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", said("a", 1, TABS) + &said("a", 2, SIGN));
+    extract(&fixture);
+    assert_eq!(topics(&fixture).len(), 2);
+    fixture.write(
+        "logs/b.jsonl",
+        said("b", 5, "Forget about always using tabs in the Go files"),
+    );
+    let told = extract(&fixture);
+    assert!(
+        told.contains("retire") && told.contains("taken back: Forget about"),
+        "{told}"
+    );
+    assert_eq!(topics(&fixture).len(), 1, "{told}");
+    let index = std::fs::read_to_string(fixture.path("memory/MEMORY.md")).expect("an index");
+    assert!(!index.contains("tabs"), "{index}");
+    assert!(extract(&fixture).contains("nothing to do"));
+    // Who brings it back wants it: the same words do not take it away again.
+    fixture.run(["memory", "undo", "--dir", "memory"]).success();
+    assert_eq!(topics(&fixture).len(), 2);
+    extract(&fixture);
+    assert_eq!(topics(&fixture).len(), 2);
+}
+
+#[test]
+fn what_a_person_deleted_comes_back_only_when_it_is_said_again() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", said("a", 1, TABS) + &said("a", 2, SIGN));
+    extract(&fixture);
+    let tabs = topics(&fixture)
+        .into_iter()
+        .find(|name| name.contains("tabs"))
+        .expect("a file");
+    std::fs::remove_file(fixture.path("memory").join(&tabs)).expect("removed");
+    let told = extract(&fixture);
+    assert!(told.contains("1 had been deleted"), "{told}");
+    assert_eq!(topics(&fixture).len(), 1);
+    let index = std::fs::read_to_string(fixture.path("memory/MEMORY.md")).expect("an index");
+    assert!(!index.contains("tabs"), "{index}");
+    // The old log again beside a new one that says something else: still away.
+    fixture.write("logs/b.jsonl", said("b", 4, "I prefer small commits over big ones."));
+    extract(&fixture);
+    assert_eq!(topics(&fixture).len(), 2);
+    fixture.write("logs/c.jsonl", said("c", 9, TABS));
+    extract(&fixture);
+    assert!(topics(&fixture).contains(&tabs), "{:?}", topics(&fixture));
+}
+
+#[test]
+fn a_run_that_was_undone_can_be_made_again() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", said("a", 1, TABS));
+    extract(&fixture);
+    fixture.run(["memory", "undo", "--dir", "memory"]).success();
+    assert!(topics(&fixture).is_empty());
+    extract(&fixture);
+    assert_eq!(topics(&fixture).len(), 1);
+}
+
+#[test]
+fn days_are_noted_once_and_distilled_by_a_dream() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", said("a", 1, TABS) + &said("a", 2, SIGN));
+    for added in ["2 lines", "0 lines"] {
+        let told = fixture
+            .run(["memory", "extract", "logs", "--dir", "memory", "--daily"])
+            .success();
+        assert!(told.stderr.contains(added), "{}", told.stderr);
+    }
+    assert!(topics(&fixture).is_empty());
+    let log = std::fs::read_to_string(fixture.path("memory/logs/2026/03/2026-03-01.md")).expect("a log");
+    assert!(
+        log.starts_with("- 2026-03-01T10:00:00Z [feedback] ") && log.ends_with(" (a a-1)\n"),
+        "{log}"
+    );
+    let shown = fixture
+        .run(["memory", "dream", "--dir", "memory", "--dry-run"])
+        .success();
+    assert!(shown.text().contains("# new"), "{}", shown.text());
+    assert!(topics(&fixture).is_empty());
+    fixture.run(["memory", "dream", "--dir", "memory", "--force"]).success();
+    assert_eq!(topics(&fixture).len(), 2);
+    // The same words from the logs themselves are the same memories.
+    extract(&fixture);
+    assert_eq!(topics(&fixture).len(), 2);
+}
+
+#[test]
+fn check_says_when_the_directory_is_out_of_date() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", said("a", 1, TABS));
+    extract(&fixture);
+    let check = |status: i32| {
+        let args = ["memory", "check", "--dir", "memory", "-f", "json", "--logs", "logs"];
+        let document = fixture.run(args).ended(status).json();
+        let findings = document["findings"].as_array().expect("a list").clone();
+        assert!(
+            findings.iter().all(|finding| finding["fault"] == "out-of-date"),
+            "{findings:?}"
+        );
+        findings
+    };
+    assert!(check(0).is_empty());
+    fixture.write("logs/b.jsonl", said("b", 3, SIGN) + &said("b", 4, TABS));
+    let findings = check(1);
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    let messages = format!("{findings:?}");
+    assert!(
+        messages.contains("not here: ") && messages.contains("said again since"),
+        "{messages}"
+    );
+    extract(&fixture);
+    assert!(check(0).is_empty());
+    fixture.write("logs/c.jsonl", said("c", 8, "Never use tabs in the Go files."));
+    let messages = format!("{:?}", check(1));
+    assert!(messages.contains("with what was said since"), "{messages}");
+}
+
+#[test]
+fn an_agent_has_a_memory_of_its_own_in_each_scope() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", said("a", 1, TABS));
+    fixture.write("work/.git/HEAD", "ref: refs/heads/main\n");
+    for (scope, folder) in [
+        ("project", "work/.claude/agent-memory/my-team-reviewer"),
+        ("local", "work/.claude/agent-memory-local/my-team-reviewer"),
+    ] {
+        let logs = fixture.path("logs");
+        let args = [
+            "memory",
+            "extract",
+            logs.to_str().expect("text"),
+            "--agent",
+            "my-team:reviewer",
+            "--scope",
+            scope,
+        ];
+        let mut command = fixture.command(args);
+        command.current_dir(fixture.path("work"));
+        Run::of(command).success();
+        assert!(fixture.path(folder).join("MEMORY.md").is_file(), "{scope}");
+    }
+}
+
+#[test]
+fn limits_are_values_of_the_policy() {
+    let fixture = Fixture::new();
+    fixture.write(
+        "logs/a.jsonl",
+        said("a", 1, TABS) + &said("a", 2, "Never use tabs in the Python files, spaces only."),
+    );
+    extract(&fixture);
+    let count = |set: &str| {
+        let args = [
+            "memory",
+            "recall",
+            "--dir",
+            "memory",
+            "-f",
+            "json",
+            "--set",
+            set,
+            "tabs in the files",
+        ];
+        let answer = fixture.run(args).success().json();
+        answer["selected"].as_array().map(Vec::len)
+    };
+    assert_eq!(count("recall.most=5"), Some(2));
+    assert_eq!(count("recall.most=1"), Some(1));
+    fixture
+        .run(["memory", "check", "--dir", "memory", "--set", "memory.index_lines=1"])
+        .ended(1);
+}

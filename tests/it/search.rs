@@ -1,0 +1,170 @@
+//! `backcast search`: memories first, transcripts second, the same bytes however it is run, no secret in it.
+
+use crate::fixture::Fixture;
+use serde_json::{Value, json};
+
+fn message(kind: &str, session: &str, at: u32, text: &str) -> String {
+    let content = match kind {
+        "assistant" => json!([{"type": "text", "text": text}]),
+        _ => json!(text),
+    };
+    json!({
+        "parentUuid": null, "isSidechain": false, "cwd": "/w", "sessionId": session, "version": "2.1.50",
+        "type": kind, "message": {"role": kind, "content": content},
+        "uuid": format!("{session}-{at}"), "timestamp": format!("2026-03-04T10:{at:02}:00.000Z"),
+    })
+    .to_string()
+        + "\n"
+}
+
+fn with_logs(fixture: &Fixture) {
+    let token = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+    let first = [
+        message("user", "a", 1, "the nightly import of invoices fails"),
+        message(
+            "assistant",
+            "a",
+            2,
+            "The import failed since the connection pool was empty.",
+        ),
+        message(
+            "user",
+            "a",
+            3,
+            &format!("the import uses the token {token} of the pool"),
+        ),
+        "{\"type\":\"user\",\"message\":{\"content\":\"import pool torn".to_owned() + "\n",
+    ];
+    fixture.write("logs/a.jsonl", first.concat());
+    // A resumed session holds a copy of a message.
+    let second = message("user", "a", 1, "the nightly import of invoices fails")
+        + &message("user", "b", 5, "something else altogether");
+    fixture.write("logs/deep/b.jsonl", second);
+    fixture.write(
+        "memory/pool.md",
+        "---\nname: Pool size\ndescription: when the import fails\ntype: project\n---\n\nThe connection pool of the import has ten places.\n",
+    );
+}
+
+fn search(fixture: &Fixture, query: &str, more: &[&str]) -> Value {
+    let args = ["search", query, "logs", "--dir", "memory", "-f", "json"];
+    fixture
+        .run(args.into_iter().chain(more.iter().copied()))
+        .success()
+        .json()
+}
+
+#[test]
+fn memories_come_first_then_messages_with_where_they_stand() {
+    let fixture = Fixture::new();
+    with_logs(&fixture);
+    let found = search(&fixture, "import connection pool", &[]);
+    assert_eq!(
+        (&found["schema_version"], &found["query"]),
+        (&json!(1), &json!("import connection pool"))
+    );
+    assert_eq!(found["memories"][0]["file"], "pool.md");
+    let hits = found["transcripts"].as_array().expect("a list");
+    let ids = hits
+        .iter()
+        .map(|hit| hit["uuid"].as_str().unwrap_or_default())
+        .collect::<Vec<_>>();
+    assert_eq!(ids, ["a-2", "a-3", "a-1"], "a copy is shown once");
+    assert_eq!(
+        (
+            &hits[0]["session"],
+            &hits[0]["role"],
+            &hits[0]["line"],
+            &hits[0]["time"]
+        ),
+        (
+            &json!("a"),
+            &json!("assistant"),
+            &json!(2),
+            &json!("2026-03-04T10:02:00Z")
+        )
+    );
+    assert!(
+        hits[0]["snippet"]
+            .as_str()
+            .is_some_and(|text| text.contains("connection pool was empty"))
+    );
+    assert_eq!(hits[0]["words"], json!(["import", "connection", "pool"]));
+}
+
+#[test]
+fn a_secret_is_masked_and_stems_are_found() {
+    let fixture = Fixture::new();
+    with_logs(&fixture);
+    for format in ["json", "jsonl", "table"] {
+        let run = fixture
+            .run([
+                "search",
+                "pools importing tokens",
+                "logs",
+                "--dir",
+                "memory",
+                "-f",
+                format,
+            ])
+            .success();
+        assert!(
+            run.text().contains("[secret]") && !run.text().contains("ghp_a1B2"),
+            "{}",
+            run.text()
+        );
+    }
+}
+
+#[test]
+fn one_place_only_and_at_most_so_many() {
+    let fixture = Fixture::new();
+    with_logs(&fixture);
+    let found = search(&fixture, "import pool", &["--only", "transcripts", "-n", "1"]);
+    assert_eq!(
+        (
+            found["memories"].as_array().map(Vec::len),
+            found["transcripts"].as_array().map(Vec::len)
+        ),
+        (Some(0), Some(1))
+    );
+    let found = search(&fixture, "import pool", &["--only", "memories"]);
+    assert_eq!(found["transcripts"], json!([]));
+    let nothing = fixture
+        .run(["search", "xyzzy plugh", "logs", "--dir", "memory"])
+        .success();
+    assert_eq!((nothing.text(), nothing.stderr.contains("nothing found")), ("", true));
+    fixture.run(["search", "the", "logs", "--dir", "memory"]).ended(2);
+}
+
+#[test]
+fn the_same_bytes_for_any_threads_and_order() {
+    let fixture = Fixture::new();
+    with_logs(&fixture);
+    let run = |paths: &[&str], threads: &str| {
+        let args = [
+            "search",
+            "import pool fails",
+            "--dir",
+            "memory",
+            "-f",
+            "jsonl",
+            "-j",
+            threads,
+        ];
+        fixture
+            .run(args.into_iter().chain(paths.iter().copied()))
+            .success()
+            .stdout
+    };
+    let once = run(&["logs/a.jsonl", "logs/deep"], "1");
+    assert_eq!(once, run(&["logs/a.jsonl", "logs/deep"], "4"));
+    let lines = |bytes: &[u8]| {
+        let text = String::from_utf8(bytes.to_vec()).expect("text");
+        let ids = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["uuid"].clone());
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&once), lines(&run(&["logs/deep", "logs/a.jsonl"], "2")));
+}
