@@ -195,6 +195,8 @@ fn leaves(command: &Command, above: &[String], all: &mut Vec<(Vec<String>, BTree
         .collect::<Vec<_>>();
     let options = command
         .get_arguments()
+        // What is hidden serves tests.
+        .filter(|arg| !arg.is_hide_set())
         .filter_map(|arg| arg.get_long())
         .map(str::to_owned);
     if parts.is_empty() {
