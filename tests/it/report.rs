@@ -136,7 +136,11 @@ fn every_command_with_a_page_writes_one() {
     fixture
         .run(["memory", "extract", "talk.jsonl", "-q", "--dir", &memories])
         .success();
-    let noted = page("notes.html", &["notes", &logs, "-q", "--to-end", "--summary", "--out", "notes"], "notes");
+    let noted = page(
+        "notes.html",
+        &["notes", &logs, "-q", "--to-end", "--summary", "--out", "notes"],
+        "notes",
+    );
     assert!(noted["notes"].as_array().is_some_and(|notes| notes.len() > 1));
     page("list.html", &["memory", "list", "--dir", &memories], "memories");
 }
