@@ -64,6 +64,9 @@ pub struct NotesArgs {
     /// `{{current_notes}}` are filled in.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub prompt: Option<PathBuf>,
+    /// Write all notes and summaries of the folder as one HTML page, too.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
     /// Replace notes that are there instead of continuing them.
     #[arg(long, help_heading = "Output")]
     pub force: bool,
