@@ -74,7 +74,10 @@ fn read(bytes: &[u8]) -> (BTreeMap<String, Scores>, usize) {
     (known, bytes.len() - rest.len())
 }
 
-fn frame(bytes: &[u8]) -> Option<(Vec<(String, Scores)>, &[u8])> {
+/// Policies that were replayed, and what they came to.
+type Batch = Vec<(String, Scores)>;
+
+fn frame(bytes: &[u8]) -> Option<(Batch, &[u8])> {
     let (length, bytes) = bytes.split_first_chunk::<8>()?;
     let (sum, bytes) = bytes.split_first_chunk::<8>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
