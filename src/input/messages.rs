@@ -118,8 +118,8 @@ impl Wanted {
 /// What stands where the middle of a long text was left out.
 pub const LEFT_OUT: &str = "\n[...]\n";
 
-/// Which lines may matter.
-type Filter<'p> = &'p (dyn Fn(&[u8]) -> bool + Sync);
+/// Tells from its bytes whether a line may hold what is looked for.
+pub type Filter<'f> = dyn Fn(&[u8]) -> bool + Sync + 'f;
 
 /// Reads lines into messages.
 pub struct Reader<'p> {
@@ -131,7 +131,7 @@ pub struct Reader<'p> {
     only: Option<std::vec::IntoIter<u64>>,
     lines: u64,
     progress: &'p (dyn Fn(u64) + Sync),
-    filter: Option<Filter<'p>>,
+    filter: Option<&'p Filter<'p>>,
     /// Lines with a message that the filter passed over.
     pub passed_over: u64,
     /// What was read so far.
@@ -180,7 +180,7 @@ impl<'p> Reader<'p> {
     }
 
     /// Passes over lines that `filter` turns down, unread: for who looks for something and can tell from the bytes.
-    pub fn with_filter(self, filter: &'p (dyn Fn(&[u8]) -> bool + Sync)) -> Reader<'p> {
+    pub fn with_filter(self, filter: &'p Filter<'p>) -> Reader<'p> {
         Reader {
             filter: Some(filter),
             ..self
