@@ -5,7 +5,7 @@
 //! one wrote. Lines of other blocks that start `backcast` (pipelines of CI systems) are run too, and a block that begins with
 //! the name of a file is written there. A line may say `status 1` in its comment. `cargo run -- ...` is the program itself; other uses of cargo are held against what the package has.
 
-use crate::fixture::{Fixture, Run, corpus, files_below};
+use crate::fixture::{Fixture, Run, corpus, files_below, only_log};
 use backcast::cli::Cli;
 use clap::{Command, CommandFactory};
 use std::collections::BTreeSet;
@@ -114,6 +114,7 @@ fn place() -> Fixture {
             }
         }
     }
+    fixture.write("log.jsonl", only_log("plain"));
     fixture.write("limits.toml", "max-cost = 500\n");
     fixture.write("prompts.jsonl", "{\"id\": 1, \"text\": \"how do we run the tests\"}\n");
     std::os::unix::fs::symlink(corpus(), fixture.path("corpus")).expect("a link");
