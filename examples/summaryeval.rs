@@ -15,7 +15,7 @@ use backcast::input::discover::discover;
 use backcast::pipeline::{Corpus, Options};
 use backcast::policy::Policy;
 use backcast::session::thread::{Session, thread};
-use backcast::text::carried::{Carried, NEEDS, Need, Needed};
+use backcast::text::carried::{Carried, Compared, NEEDS, Need, compare, means};
 use backcast::text::conversation::{Conversation, WANTED, lines};
 use backcast::text::offline::digest::Digest;
 use backcast::text::offline::{Offline, write_notes};
@@ -62,19 +62,11 @@ fn main() -> Result<()> {
 /// What one session came to.
 #[derive(Default)]
 struct Scored {
-    boundaries: Vec<Boundary>,
+    session: String,
+    boundaries: Vec<Compared>,
     notes: Vec<(u64, u64)>,
     summaries: Vec<u64>,
     prompts: (u64, u64),
-}
-
-/// One compaction: by need, what the recorded and the offline text carry.
-struct Boundary {
-    session: String,
-    budget: u64,
-    size: u64,
-    scores: [[Carried; 2]; 4],
-    missed: Vec<String>,
 }
 
 fn ask<'m>(conversation: &'m Conversation, range: std::ops::Range<usize>, budget: u64) -> SummaryAsk<'m> {
@@ -88,45 +80,13 @@ fn ask<'m>(conversation: &'m Conversation, range: std::ops::Range<usize>, budget
 }
 
 fn score(id: &str, conversation: &Conversation) -> Scored {
-    let mut scored = Scored::default();
     let policy = Policy::default();
     let messages = &conversation.messages;
-    let summaries = (0..messages.len())
-        .filter(|at| messages[*at].is_summary)
-        .collect::<Vec<_>>();
-    for (number, &at) in summaries.iter().enumerate() {
-        let start = number.checked_sub(1).map_or(0, |before| summaries[before]);
-        let end = summaries.get(number + 1).copied().unwrap_or(messages.len());
-        let boundary = conversation
-            .boundaries
-            .iter()
-            .map(|boundary| boundary.before)
-            .filter(|before| *before <= at);
-        let stop = boundary.max().filter(|stop| *stop > start).unwrap_or(at);
-        if stop == start || end == at + 1 {
-            continue;
-        }
-        let recorded = messages[at].texts().collect::<Vec<_>>().join("\n");
-        let budget = size::tokens(&recorded);
-        let Ok(text) = Offline.summary(&ask(conversation, start..stop, budget)) else {
-            continue;
-        };
-        let needed = Needed::new(&messages[start..stop], &messages[at + 1..end]);
-        let scores = NEEDS.map(|need| [needed.carried(need, &recorded), needed.carried(need, &text)]);
-        let missed = NEEDS.iter().flat_map(|need| {
-            let lost = needed.missing(*need, &[&text]);
-            lost.into_iter()
-                .map(|lost| format!("{}: {}", need.name(), lost.replace('\n', " ")))
-                .collect::<Vec<_>>()
-        });
-        scored.boundaries.push(Boundary {
-            session: id.to_owned(),
-            budget,
-            size: size::tokens(&text),
-            scores,
-            missed: missed.collect(),
-        });
-    }
+    let mut scored = Scored {
+        session: id.to_owned(),
+        boundaries: compare(conversation, &Offline),
+        ..Scored::default()
+    };
     if messages.is_empty() {
         return scored;
     }
@@ -163,24 +123,22 @@ fn report(sessions: &[Scored], is_shown: bool) {
         .flat_map(|session| &session.boundaries)
         .collect::<Vec<_>>();
     let percent = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
-    if is_shown {
-        for boundary in &boundaries {
+    for session in sessions.iter().filter(|_| is_shown) {
+        for boundary in &session.boundaries {
             let shares = boundary
                 .scores
                 .map(|both| format!("{} / {}", percent(both[0].share()), percent(both[1].share())));
             println!(
                 "{} {} {} {}",
-                boundary.session,
+                session.session,
                 boundary.budget,
                 boundary.size,
                 shares.join("  ")
             );
-            for missed in boundary
-                .missed
-                .iter()
-                .filter(|missed| !missed.starts_with(Need::Names.name()))
-            {
-                println!("    missed {missed}");
+            for need in [Need::Files, Need::Tasks, Need::Corrections] {
+                for missed in &boundary.missed[need as usize] {
+                    println!("    missed {}: {}", need.name(), missed.replace('\n', " "));
+                }
             }
         }
     }
@@ -189,7 +147,6 @@ fn report(sessions: &[Scored], is_shown: bool) {
         "{:<12} {:>8} {:>10} {:>10} {:>8}",
         "needed", "count", "recorded", "offline", "ratio"
     );
-    let (mut sums, mut kinds) = ([0.0; 2], 0.0);
     for need in NEEDS {
         let mut both = [Carried::default(); 2];
         for boundary in &boundaries {
@@ -207,19 +164,15 @@ fn report(sessions: &[Scored], is_shown: bool) {
             percent(offline),
             percent(ratio)
         );
-        if let (Some(recorded), Some(offline)) = (recorded, offline) {
-            sums[0] += recorded;
-            sums[1] += offline;
-            kinds += 1.0;
-        }
     }
+    let means = means(boundaries.iter().copied());
     println!(
         "{:<12} {:>8} {:>10} {:>10} {:>8}",
         "all",
         "",
-        percent(Some(sums[0] / kinds)),
-        percent(Some(sums[1] / kinds)),
-        percent(Some(sums[1] / sums[0]))
+        percent(means.map(|means| means[0])),
+        percent(means.map(|means| means[1])),
+        percent(means.map(|means| means[1] / means[0]))
     );
     let over = boundaries
         .iter()

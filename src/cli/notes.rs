@@ -29,7 +29,7 @@ Examples:
   backcast notes logs/ --out notes/ --history             also how the notes stood after every update
   backcast notes log.jsonl --out notes/ --summary         also what a compaction now would leave
   backcast notes logs/ --out notes/ --summary --backend anthropic --estimate    what a model would cost
-  backcast notes log.jsonl --out notes/ --up-to 985b62be-10f0-4f2d-8489-9e46edecff03")]
+  backcast notes log.jsonl --out notes/ --up-to 0c97beba-bfcb-4f84-9950-e0354bfc808b")]
 pub struct NotesArgs {
     /// Which logs.
     #[command(flatten)]
@@ -64,6 +64,9 @@ pub struct NotesArgs {
     /// `{{current_notes}}` are filled in.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub prompt: Option<PathBuf>,
+    /// Write all notes and summaries of the folder as one HTML page, too.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
     /// Replace notes that are there instead of continuing them.
     #[arg(long, help_heading = "Output")]
     pub force: bool,

@@ -96,7 +96,15 @@ fn options(command: &Command) -> impl Iterator<Item = &Arg> {
 fn is_shared(arg: &Arg, all: &[Named<'_>]) -> bool {
     let same = |other: &Arg| other.get_id() == arg.get_id() && option_docs(other) == option_docs(arg);
     let owners = all.iter().filter(|(_, command)| options(command).any(same));
-    arg.get_help_heading().is_some() && owners.count() >= 4
+    heading(arg).is_some() && owners.count() >= 4
+}
+
+/// The section of an option. Those of every command have one of their own.
+fn heading(arg: &Arg) -> Option<&str> {
+    if arg.is_global_set() {
+        return Some("Everywhere");
+    }
+    arg.get_help_heading()
 }
 
 fn option_docs(arg: &Arg) -> String {
@@ -153,7 +161,7 @@ fn shared_docs(all: &[Named<'_>]) -> String {
         .flat_map(|(_, command)| options(command))
         .filter(|arg| is_shared(arg, all))
     {
-        let heading = arg.get_help_heading().unwrap_or_default();
+        let heading = heading(arg).unwrap_or_default();
         let line = option_docs(arg);
         match sections.iter_mut().find(|(known, _)| known == heading) {
             Some((_, lines)) if lines.contains(&line) => {}
@@ -182,7 +190,7 @@ fn command_docs((name, command): &Named<'_>, all: &[Named<'_>]) -> String {
         text.push('\n');
     }
     let mut headings = Vec::new();
-    for heading in shared.iter().filter_map(|arg| arg.get_help_heading()) {
+    for heading in shared.iter().filter_map(|arg| heading(arg)) {
         let link = format!("[{heading}](#{})", heading.to_lowercase());
         if !headings.contains(&link) {
             headings.push(link);

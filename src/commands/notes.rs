@@ -4,8 +4,9 @@ use super::Ending;
 use super::backend::{self, Model};
 use super::policy::resolve;
 use super::reading::{Reading, close, with_logs};
+use super::report::notes_in;
 use super::words::grouped;
-use super::writing::{emit, load_prices};
+use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::notes::NotesArgs;
 use crate::memory::names::{project_slug, safe_part};
 use crate::metrics::cost::PriceTable;
@@ -14,6 +15,7 @@ use crate::pipeline::Corpus;
 use crate::policy::Policy;
 use crate::policy::presets::Policies;
 use crate::problem::{Kind, Problem};
+use crate::report::Content;
 use crate::session::thread::{Chain, Part, Session, thread};
 use crate::sim::event::Event;
 use crate::sim::trace::{Trace, trace};
@@ -160,6 +162,7 @@ pub(super) const COLUMNS: &[Column<Row>] = &[
 
 /// Runs it.
 pub fn run(args: &NotesArgs) -> Result<Ending> {
+    check_free(args.html.as_deref(), args.force)?;
     let mut policies = resolve(&args.policy)?;
     if !args
         .policy
@@ -222,6 +225,17 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
         bail!("no session has the message {uuid}");
     }
     emit(&args.output(), |out, look| outcome.print(args, out, look))?;
+    if !args.input.quiet {
+        outcome.warn();
+    }
+    if let Some(path) = &args.html {
+        let content = Content {
+            name: "notes".to_owned(),
+            notes: notes_in(&run.root)?,
+            ..Content::default()
+        };
+        write_page(path, args.force, args.input.quiet, content)?;
+    }
     let ending = close(&args.input, &outcome.problems);
     outcome.complete().map(|()| ending)
 }
@@ -246,6 +260,23 @@ impl Outcome {
         bail!(
             "some texts were not written\n  {reasons}\n  hint: what was answered is kept; the same command asks only for the rest"
         )
+    }
+
+    /// Names the sections that the limits bear on.
+    fn warn(&self) {
+        let tell = |what: &str, of: fn(&Row) -> &[String]| {
+            let mut counts = BTreeMap::<&str, u64>::new();
+            for section in self.rows.iter().flat_map(of) {
+                *counts.entry(section).or_insert(0) += 1;
+            }
+            let counted = counts.iter().map(|(section, count)| format!("{section} ({count})"));
+            let counted = counted.collect::<Vec<_>>();
+            if !counted.is_empty() {
+                eprintln!("{what}: {}", counted.join(", "));
+            }
+        };
+        tell("condensed to stay within the limits, by sessions", |row| &row.condensed);
+        tell("longer than the limit by somebody's own words", |row| &row.too_long);
     }
 
     fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: Look) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! `replay --with-text`: real texts in simulated boundaries, and what the rest of the session needed that they lack.
 
 use crate::input::messages::Part;
+use crate::memory::secrets;
 use crate::policy::Policy;
 use crate::sim::Texts;
 use crate::sim::event::{Boundary, Cause, Event, Kind};
@@ -213,7 +214,8 @@ impl<'a> Written<'a> {
         let blank = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let held = blank(&placed.text);
         for prompt in &digest.prompts {
-            let words = blank(&prompt.text);
+            // Secrets are masked in every text; the rest of the message is still there.
+            let words = blank(&secrets::mask(&prompt.text));
             let start = words.chars().take(60).collect::<String>();
             losses.prompts += 1;
             if held.contains(&words) {

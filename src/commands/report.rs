@@ -100,6 +100,15 @@ fn gather(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> Result<(Conten
     Ok((content, problems))
 }
 
+/// The notes and summaries in a folder.
+pub(super) fn notes_in(folder: &Path) -> Result<Vec<Notes>> {
+    look(&[folder.to_path_buf()])?
+        .notes
+        .iter()
+        .map(|file| notes(file))
+        .collect()
+}
+
 /// Notes lie in a folder that is named after the session, at some depth.
 fn notes(file: &Path) -> Result<Notes> {
     let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;

@@ -402,10 +402,9 @@ fn run(
 
 /// Of an event what the properties are about.
 #[derive(Debug, Clone)]
-#[allow(clippy::large_enum_variant, reason = "a handful of them, in tests")]
 enum Told {
     Micro(MicroKind, Vec<u32>),
-    Boundary(super::event::Boundary),
+    Boundary(Box<super::event::Boundary>),
     Called { sum: i64, sent: u64 },
     Defect,
     Other,
@@ -415,7 +414,7 @@ impl Told {
     fn of(event: &Event<'_>) -> Told {
         match event {
             Event::Micro { kind, cleared, .. } => Told::Micro(*kind, cleared.to_vec()),
-            Event::Boundary(boundary) => Told::Boundary((*boundary).clone()),
+            Event::Boundary(boundary) => Told::Boundary(Box::new((*boundary).clone())),
             Event::Called(called) => Told::Called {
                 sum: called.parts.iter().sum::<u64>() as i64 + called.base as i64 + called.drift,
                 sent: called.tokens.input_side(),
@@ -446,7 +445,7 @@ struct Seen<'s, 't> {
 impl Seen<'_, '_> {
     fn boundaries(&self) -> impl Iterator<Item = &super::event::Boundary> {
         self.told.iter().filter_map(|told| match told {
-            Told::Boundary(boundary) if !boundary.is_recorded => Some(boundary),
+            Told::Boundary(boundary) if !boundary.is_recorded => Some(&**boundary),
             _ => None,
         })
     }

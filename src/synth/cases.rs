@@ -239,7 +239,7 @@ pub fn cases() -> &'static [(&'static str, &'static str)] {
 
 /// Those that are counted, then those that are replayed.
 fn all() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(traced::CASES).chain(LATER)
+    CASES.iter().chain(traced::CASES).chain(LATER).chain(traced::LATER)
 }
 
 /// Writes every case below `dir`: its logs, `expected.json`, and one README.md for all.

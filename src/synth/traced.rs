@@ -180,6 +180,30 @@ pub(super) const CASES: &[Case] = &[
         "memories are extracted at every second end of a turn",
         extract_turns,
     ),
+];
+
+/// Cases that came later; see the list of those in `cases`.
+pub(super) const LATER: &[Case] = &[
+    case(
+        "notes-running",
+        "notes that are still being written when a compaction is due give way to a full one",
+        notes_running,
+    ),
+    case(
+        "notes-late",
+        "notes that took long but are done by then are used",
+        notes_late,
+    ),
+    case(
+        "notes-stale",
+        "an update of the notes that runs too long is given up",
+        notes_stale,
+    ),
+    case(
+        "restore-skills",
+        "invoked skills come back, newest first, each cut, until the budget is spent",
+        restore_skills,
+    ),
     case(
         "extract-own-memory",
         "no extraction at the end of a turn in which the agent wrote a memory itself; reading one does not count",
@@ -610,6 +634,11 @@ fn notes_gate(folder: &mut Folder) -> io::Result<()> {
 /// With `thinking`, c4 is r9 thinking 100 and r10 text 100: later records are one further, later sizes 100 more.
 /// What the notes do not cover is 100 + 100 + 700 + 100 + 100 + 100 + 1,700 = 2,900 with three messages of text.
 fn keep_log(folder: &mut Folder, thinking: bool) -> io::Result<()> {
+    keep_log_with(folder, thinking, 0)
+}
+
+/// The same with so many hours after c4, in which the cache expires.
+fn keep_log_with(folder: &mut Folder, thinking: bool, hours: u64) -> io::Result<()> {
     let mut plant = Plant::new(folder, 2_000)?;
     plant.bash(100, 1_000)?;
     plant.say(100)?;
@@ -619,6 +648,10 @@ fn keep_log(folder: &mut Folder, thinking: bool) -> io::Result<()> {
     match thinking {
         true => plant.think_and_say(200)?,
         false => plant.say(100)?,
+    }
+    if hours > 0 {
+        plant.pause(hours * 3600);
+        plant.held = 0;
     }
     plant.ask(100)?;
     plant.bash(100, 700)?;
@@ -746,6 +779,54 @@ fn notes_empty(folder: &mut Folder) -> io::Result<()> {
     )
 }
 
+/// An update takes two hours, and c8 comes minutes after c4, more than the 15 seconds that it is waited for: there are no
+/// notes yet. A full compaction, as in `notes-not-usable`.
+fn notes_running(folder: &mut Folder) -> io::Result<()> {
+    keep_log(folder, false)?;
+    expect(
+        folder,
+        &keep_policy(&[("notes.seconds", "7200"), ("notes.stale_seconds", "9000")]),
+        r#"
+        {"call":4,"event":"notes","tokens":320}
+        {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
+        {"call":8,"event":"due","context":8000,"threshold":8000}
+        {"call":8,"event":"side-call","purpose":"compact","input":1902,"cache_read":6198,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":25109}
+        {"call":8,"event":"boundary","cause":"auto","kind":"full","context":8000,"threshold":8000,"before":8000,"after":2850,"summary":500,"restored":400,"records":17,"last_record":16,"kept":null,"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
+        "#,
+    )
+}
+
+/// The same with three hours after c4: the update is done. As `notes-keep-covered`.
+fn notes_late(folder: &mut Folder) -> io::Result<()> {
+    keep_log_with(folder, false, 3)?;
+    expect(
+        folder,
+        &keep_policy(&[("notes.seconds", "7200"), ("notes.stale_seconds", "9000")]),
+        r#"
+        {"call":4,"event":"notes","tokens":320}
+        {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
+        {"call":8,"event":"due","context":8000,"threshold":8000}
+        {"call":8,"event":"boundary","cause":"auto","kind":"session-memory","context":8000,"threshold":8000,"before":8000,"after":5570,"summary":320,"restored":400,"records":10,"last_record":16,"kept":{"from":10,"to":16},"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
+        "#,
+    )
+}
+
+/// As `notes-late`, but an update that takes longer than a minute is given up then: no notes.
+fn notes_stale(folder: &mut Folder) -> io::Result<()> {
+    keep_log_with(folder, false, 3)?;
+    expect(
+        folder,
+        &keep_policy(&[("notes.seconds", "7200")]),
+        r#"
+        {"call":4,"event":"notes","tokens":320}
+        {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
+        {"call":8,"event":"due","context":8000,"threshold":8000}
+        {"call":8,"event":"side-call","purpose":"compact","input":1902,"cache_read":6198,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":25109}
+        {"call":8,"event":"boundary","cause":"auto","kind":"full","context":8000,"threshold":8000,"before":8000,"after":2850,"summary":500,"restored":400,"records":17,"last_record":16,"kept":null,"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
+        "#,
+    )
+}
+
 /// Notes from 2,000 on, growth 1,000, one call; a hundred messages would be kept.
 /// c0 (r1) W 2,100: notes of 20, sent 2,200, 1,998 read: 202 x 5 + 20 x 25 + 999 = 2,509. Result r2 of 5,900: c1 due at 8,000.
 /// Keeping r0 to r2 (6,100) would give 1,900 + 20 + 50 + 6,100 = 8,070: not usable. Full: sent 8,100, 1,998 read:
@@ -845,6 +926,28 @@ fn restore_skip(folder: &mut Folder) -> io::Result<()> {
         {"call":9,"event":"due","context":8000,"threshold":8000}
         {"call":9,"event":"side-call","purpose":"compact","input":3542,"cache_read":4558,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":32489}
         {"call":9,"event":"boundary","cause":"auto","kind":"full","context":8000,"threshold":8000,"before":8000,"after":3400,"summary":500,"restored":950,"records":19,"last_record":18,"kept":null,"retries":0,"calls_since":9,"turns_since":0,"again":false,"recorded":false}
+        "#,
+    )
+}
+
+/// Skills with outputs of 50: results of 400 (c0), 200 (c1: 6,450), 250 (c2: 6,700); c3 (7,000) a command, 1,000.
+/// c4 due at 8,050. Newest first: 250, 200 (450 in all); the third, cut to 300, would make 750 of the 500. Sent 8,150,
+/// 6,998 read: 1,152 x 5 + 500 x 25 + 3,499 = 21,759. After: 5,900 + 550 + 450 = 6,900.
+fn restore_skills(folder: &mut Folder) -> io::Result<()> {
+    let mut plant = Plant::new(folder, 6_000)?;
+    for (skill, tokens) in [("prune", 400), ("graft", 200), ("press", 250)] {
+        plant.call("Skill", &format!("{{\"skill\":\"{skill}\"}}"), 50, tokens)?;
+    }
+    plant.bash(50, 1_000)?;
+    plant.say(50)?;
+    folder.save(plant.log)?;
+    expect(
+        folder,
+        &[("restore.skill_tokens", "300"), ("restore.skills_tokens", "500")],
+        r#"
+        {"call":4,"event":"due","context":8050,"threshold":8000}
+        {"call":4,"event":"side-call","purpose":"compact","input":1152,"cache_read":6998,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":21759}
+        {"call":4,"event":"boundary","cause":"auto","kind":"full","context":8050,"threshold":8000,"before":8050,"after":6900,"summary":500,"restored":450,"records":9,"last_record":8,"kept":null,"retries":0,"calls_since":4,"turns_since":0,"again":false,"recorded":false}
         "#,
     )
 }

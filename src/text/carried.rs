@@ -3,8 +3,10 @@
 //! The conversation went on after the boundary, so it is known what was needed: files that were edited, names that were
 //! used, tasks that were open, corrections that held. Only what had come up before counts: nothing else could be carried.
 
+use super::conversation::Conversation;
 use super::offline::digest::{Digest, TaskState};
 use super::offline::names;
+use super::{Backend, SummaryAsk, Variant, size};
 use crate::input::messages::{Message, Part};
 use crate::memory::sentences::content_words;
 use serde_json::Value;
@@ -64,6 +66,75 @@ impl Carried {
     pub fn share(&self) -> Option<f64> {
         (self.needed > 0).then(|| self.carried as f64 / self.needed as f64)
     }
+}
+
+/// A recorded compaction, with the summary that a model wrote there and another one of the same size.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    /// Tokens of the recorded summary: the budget of the other.
+    pub budget: u64,
+    /// Tokens of the other.
+    pub size: u64,
+    /// By need: what the recorded one carries, and what the other does.
+    pub scores: [[Carried; 2]; 4],
+    /// What the other misses, by need.
+    pub missed: [Vec<String>; 4],
+}
+
+/// Holds a backend against every recorded summary of a conversation after which it went on.
+pub fn compare(conversation: &Conversation, backend: &dyn Backend) -> Vec<Compared> {
+    let messages = &conversation.messages;
+    let summaries = (0..messages.len())
+        .filter(|at| messages[*at].is_summary)
+        .collect::<Vec<_>>();
+    let mut compared = Vec::new();
+    for (number, &at) in summaries.iter().enumerate() {
+        let start = number.checked_sub(1).map_or(0, |before| summaries[before]);
+        let end = summaries.get(number + 1).copied().unwrap_or(messages.len());
+        let boundaries = conversation.boundaries.iter().map(|boundary| boundary.before);
+        let stop = boundaries
+            .filter(|before| (start + 1..=at).contains(before))
+            .max()
+            .unwrap_or(at);
+        if stop == start || end == at + 1 {
+            continue;
+        }
+        let recorded = messages[at].texts().collect::<Vec<_>>().join("\n");
+        let budget = size::tokens(&recorded);
+        let ask = SummaryAsk {
+            material: conversation.material(start..stop),
+            variant: Variant::Whole,
+            instructions: "",
+            budget,
+            is_automatic: true,
+        };
+        let Ok(text) = backend.summary(&ask) else { continue };
+        let needed = Needed::new(&messages[start..stop], &messages[at + 1..end]);
+        let owned = |missing: Vec<&str>| missing.into_iter().map(str::to_owned).collect();
+        compared.push(Compared {
+            budget,
+            size: size::tokens(&text),
+            scores: NEEDS.map(|need| [needed.carried(need, &recorded), needed.carried(need, &text)]),
+            missed: NEEDS.map(|need| owned(needed.missing(need, &[&text]))),
+        });
+    }
+    compared
+}
+
+/// The mean over all needs of the shares that the recorded texts carry, and that the others do.
+pub fn means<'c>(compared: impl IntoIterator<Item = &'c Compared>) -> Option<[f64; 2]> {
+    let mut sums = [[Carried::default(); 2]; 4];
+    for one in compared {
+        for (sums, scores) in std::iter::zip(&mut sums, one.scores) {
+            std::iter::zip(sums, scores).for_each(|(sum, score)| sum.add(score));
+        }
+    }
+    let shares = sums
+        .iter()
+        .filter_map(|[recorded, other]| Some([recorded.share()?, other.share()?]));
+    let shares = shares.collect::<Vec<_>>();
+    let mean = |of: usize| shares.iter().map(|share| share[of]).sum::<f64>() / shares.len() as f64;
+    (!shares.is_empty()).then(|| [mean(0), mean(1)])
 }
 
 /// Share of the words of a task or correction that must stand on one line.
@@ -215,5 +286,53 @@ fn each_value<'v>(value: &'v Value, each: &mut dyn FnMut(&'v str)) {
         Value::Array(items) => items.iter().for_each(|item| each_value(item, each)),
         Value::Object(members) => members.values().for_each(|member| each_value(member, each)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::messages::Role;
+    use serde_json::json;
+
+    fn message(role: Role, parts: Vec<Part>) -> Message {
+        Message {
+            session: "s".into(),
+            uuid: String::new(),
+            parent: None,
+            time: None,
+            role,
+            is_meta: false,
+            is_summary: false,
+            is_sidechain: false,
+            parts,
+            line: 1,
+        }
+    }
+
+    fn edit(path: &str, new: &str) -> Message {
+        let input = json!({"file_path": path, "old_string": "", "new_string": new});
+        let call = Part::Call {
+            id: path.into(),
+            name: "Edit".into(),
+            input,
+        };
+        message(Role::Assistant, vec![call])
+    }
+
+    #[test]
+    fn only_what_came_up_before_can_be_carried() {
+        let text = |text: &str| message(Role::User, vec![Part::Text(text.into())]);
+        let before = [
+            edit("/w/a.rs", "fn first_name() {}"),
+            text("look at b.rs and other_name"),
+        ];
+        let after = [edit("/w/b.rs", "first_name(never_seen)"), edit("/w/c.rs", "x")];
+        let needed = Needed::new(&before, &after);
+        assert_eq!(needed.of(Need::Files), ["b.rs"]);
+        assert_eq!(needed.of(Need::Names), ["b.rs", "first_name"]);
+        assert_eq!(needed.missing(Need::Names, &["see src/b.rs"]), ["first_name"]);
+        let carried = needed.carried(Need::Names, "see src/b.rs");
+        assert_eq!((carried.needed, carried.carried, carried.share()), (2, 1, Some(0.5)));
     }
 }

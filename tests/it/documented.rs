@@ -114,7 +114,14 @@ fn place() -> Fixture {
             }
         }
     }
-    fixture.write("log.jsonl", only_log("plain"));
+    // The message that examples name is the second prompt of that log.
+    let log = String::from_utf8(only_log("plain")).expect("text");
+    let log = log.replace(
+        "d312c197-93ae-4484-8201-bc55808819e7",
+        "0c97beba-bfcb-4f84-9950-e0354bfc808b",
+    );
+    assert!(log.contains("0c97beba"), "the bundled log has other messages now");
+    fixture.write("log.jsonl", log);
     fixture.write("limits.toml", "max-cost = 500\n");
     fixture.write("prompts.jsonl", "{\"id\": 1, \"text\": \"how do we run the tests\"}\n");
     std::os::unix::fs::symlink(corpus(), fixture.path("corpus")).expect("a link");

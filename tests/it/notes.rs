@@ -2,7 +2,14 @@
 //! words in it survive, and that nothing leaves the folder.
 
 use crate::fixture::{Fixture, real_logs};
+use backcast::input::bytes::{Io, Limits};
+use backcast::input::discover::discover;
 use backcast::memory::secrets;
+use backcast::pipeline::{Corpus, Options};
+use backcast::session::thread;
+use backcast::text::carried::{compare, means};
+use backcast::text::conversation::{self, Conversation};
+use backcast::text::offline::Offline;
 use backcast::text::size;
 use backcast::text::template::Template;
 use serde_json::{Value, json};
@@ -513,28 +520,70 @@ fn a_replay_puts_real_texts_into_boundaries_and_counts_what_they_lack() {
     assert!(run.stderr.contains("cannot be used with"), "{}", run.stderr);
 }
 
-#[test]
-fn real_sessions_keep_limits_shape_and_every_message() {
-    let Some(logs) = real_logs() else {
-        eprintln!("skipped: no real logs in ../shared/transcripts");
-        return;
-    };
-    let fixture = Fixture::new();
+/// Every sixth of the real logs, by name; all of them take minutes in a debug build.
+fn some_real_logs() -> Option<Vec<PathBuf>> {
     let mut files = Vec::new();
-    let mut folders = vec![logs];
+    let mut folders = vec![real_logs()?];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.to_string_lossy().contains(".jsonl") {
-                files.push(path.to_string_lossy().into_owned());
+                files.push(path);
             }
         }
     }
     files.sort();
-    // All of them take minutes in a debug build; `examples/summaryeval.rs` looks at all.
-    let files = files.iter().map(String::as_str).step_by(6);
+    Some(files.into_iter().step_by(6).collect())
+}
+
+#[test]
+fn offline_summaries_carry_most_of_what_a_models_do() {
+    let Some(files) = some_real_logs() else {
+        eprintln!("skipped: no real logs in ../shared/transcripts");
+        return;
+    };
+    let found = discover(&files, false).expect("logs");
+    let options = Options {
+        io: Io::Auto,
+        limits: Limits::new(32 << 20),
+        cache: None,
+        with_lines: false,
+        progress: &|_| (),
+    };
+    let corpus = Corpus::read(&found.logs, &options);
+    let (compared, _) = corpus.map_sessions(|id, parts| {
+        let session = thread::Session::new(id, parts);
+        let threaded = thread::thread(&session);
+        let chain = threaded.chains.first()?;
+        let read = conversation::lines(&session, chain).into_iter();
+        let read = read.map(|wanted| {
+            (
+                wanted.part,
+                corpus.messages(&wanted.path, wanted.lines, conversation::WANTED).0,
+            )
+        });
+        let conversation = Conversation::new(&session, chain, read.collect());
+        Some(compare(&conversation, &Offline))
+    });
+    let compared = compared.into_iter().flatten().flatten().collect::<Vec<_>>();
+    assert!(compared.len() > 2, "{}", compared.len());
+    for one in &compared {
+        assert!(one.size <= one.budget, "{} of {}", one.size, one.budget);
+    }
+    let [recorded, offline] = means(&compared).expect("something was needed");
+    assert!(offline >= 0.8 * recorded, "{offline:.3} of {recorded:.3}");
+}
+
+#[test]
+fn real_sessions_keep_limits_shape_and_every_message() {
+    let Some(files) = some_real_logs() else {
+        eprintln!("skipped: no real logs in ../shared/transcripts");
+        return;
+    };
+    let fixture = Fixture::new();
+    let files = files.iter().map(|path| path.to_str().expect("a path"));
     let args = [
         "notes",
         "--out",

@@ -18,7 +18,7 @@ pub struct Found {
     pub tunes: Vec<PathBuf>,
     /// Memory directories.
     pub memdirs: Vec<PathBuf>,
-    /// Notes of sessions.
+    /// Notes and summaries of sessions.
     pub notes: Vec<PathBuf>,
     /// JSON documents that may be results.
     pub documents: Vec<PathBuf>,
@@ -101,7 +101,7 @@ impl Found {
                 }
             } else if !kind.is_file() {
                 continue;
-            } else if name == "summary.md" {
+            } else if ["summary.md", "compact.md"].contains(&name.as_str()) {
                 self.notes.push(path.clone());
             } else if has_ending(path, &[".jsonl", ".jsonl.gz", ".jsonl.zst"]) {
                 if !(OURS.contains(&name.as_str()) && is_run) {

@@ -12,7 +12,7 @@ function chainFacts(run, session, chain) {
   const read = (name, row, fields) => Object.fromEntries(fields.map((field) => [field, run[name].get(row, field)]));
   const boundaryFields = ["call", "time", "trigger", "kind", "source", "tokens_before", "tokens_after", "tokens_counted", "summary_tokens",
     "restored_tokens", "restored_files", "dropped_tokens", "kept_tokens", "messages_summarized", "prompts_summarized", "threshold", "window",
-    "window_grounds", "rounds_since", "turns_since", "is_recompaction", "kept", "retries"];
+    "window_grounds", "rounds_since", "turns_since", "is_recompaction", "kept", "retries", "text"];
   const boundaries = of("boundaries").map((row) => ({ ...read("boundaries", row, boundaryFields) }));
   const misses = of("misses").map((row) => read("misses", row, ["call", "path", "outcome", "distance", "boundary"]));
   for (const one of [...boundaries, ...misses]) one.at = place(one.call);
@@ -70,7 +70,20 @@ function boundaryDetail(one, number) {
       h("div", {}, h("h4", {}, "Misses until the next one"), one.after.length
         ? h("ul", { class: "list" }, one.after.slice(0, 30).map((miss) => h("li", {}, pathText(miss.path), " ", h("small", {}, miss.outcome + ", call " + miss.call + ", " + say.tokens(miss.distance) + " away"))),
           one.after.length > 30 ? h("li", {}, say.count(one.after.length - 30) + " more") : null)
-        : h("p", { class: "about" }, "None."))));
+        : h("p", { class: "about" }, "None."))),
+    one.text ? textDetail(one.text) : null);
+}
+
+// What a written text carries of what the rest of the session needs.
+function textDetail(text) {
+  const rows = Object.entries(text.needs || {}).filter(([, need]) => need.needed).map(([kind, need]) => {
+    const missing = ((text.missing || {})[kind] || []).join(", ");
+    return [say.words(kind), say.count(need.needed), say.count(need.carried), say.share(need.share), missing || say.none];
+  });
+  return h("div", {},
+    h("p", { class: "about" }, "Written text of " + say.tokens(text.tokens) + " tokens: of " + say.several(text.prompts, "prompt") + " it has " + say.count(text.prompts_in_full) + " in full, " +
+      say.count(text.prompts_in_part) + " in part, " + say.count(text.prompts_lost) + " not."),
+    rows.length ? smallTable("What the rest of the session needs, and what the text carries", [["Needed afterwards", "text"], ["Needed", "number"], ["Carried", "number"], ["Share", "number"], ["Not carried", "text wrap"]], rows, { captioned: true }) : null);
 }
 
 class SessionView {

@@ -446,6 +446,7 @@ impl Digest {
     fn link(&mut self, word: &str) {
         let word = word.trim_end_matches(['.', ',', ')', '*', ':', ';']);
         let is_kept = word.starts_with("https://")
+            && !word.contains("/pull/new/")
             && ["/pull/", "/issues/", "/commit/", "/merge_requests/"]
                 .iter()
                 .any(|part| word.contains(part));
@@ -598,14 +599,21 @@ impl Digest {
 
     fn command(&mut self, text: &str, about: &str) -> usize {
         let text = normal_command(text);
-        let at = match self.by_command.get(&text) {
+        // A program that is given its script from here is a different one every time.
+        let is_bare = text.ends_with('…') && text.chars().count() < 24;
+        let key = if is_bare {
+            format!("{text} {about}")
+        } else {
+            text.clone()
+        };
+        let at = match self.by_command.get(&key) {
             Some(&at) => at,
             None => {
                 self.commands.push(Command {
-                    text: text.clone(),
+                    text,
                     ..Command::default()
                 });
-                self.by_command.insert(text, self.commands.len() - 1);
+                self.by_command.insert(key, self.commands.len() - 1);
                 self.commands.len() - 1
             }
         };
@@ -954,7 +962,16 @@ pub fn normal_command(text: &str) -> String {
     let is_cut = here.len() < text.len();
     let first = here.lines().take(3).collect::<Vec<_>>().join("; ");
     let mut command = first.trim().trim_end_matches(';').to_owned();
-    for frill in [" | tail", " | head", " 2>&1", " 2>/dev/null", " || true", "; echo"] {
+    for frill in [
+        " | tail",
+        "|tail",
+        " | head",
+        "|head",
+        " 2>&1",
+        " 2>/dev/null",
+        " || true",
+        "; echo",
+    ] {
         if let Some(at) = command.find(frill).filter(|at| *at > 3) {
             let is_last = frill == " 2>&1" || frill == " 2>/dev/null";
             match is_last && command.len() > at + frill.len() {
@@ -992,7 +1009,8 @@ fn looks_failed(text: &str) -> bool {
     ];
     text.lines().rev().take(60).any(|line| {
         let line = line.trim_start();
-        STARTS.iter().any(|start| line.starts_with(start)) || line.contains("test result: FAILED")
+        let may_be = line.starts_with(['F', '-', 'e', 'E', 'f', 'p', 'T', 'n', 'S', 'm']);
+        may_be && STARTS.iter().any(|start| line.starts_with(start)) || line.starts_with("test result: FAILED")
     })
 }
 
@@ -1294,4 +1312,159 @@ fn sense(sentence: &str) -> Option<Sense> {
         Sense::System => !is_intent() && has_code(),
     };
     is_good.then_some(sense)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn message(role: Role, parts: Vec<Part>) -> Message {
+        Message {
+            session: String::new(),
+            uuid: String::new(),
+            parent: None,
+            time: None,
+            role,
+            is_meta: false,
+            is_summary: false,
+            is_sidechain: false,
+            parts,
+            line: 0,
+        }
+    }
+
+    fn user(text: &str) -> Message {
+        message(Role::User, vec![Part::Text(text.into())])
+    }
+
+    fn says(text: &str) -> Message {
+        message(Role::Assistant, vec![Part::Text(text.into())])
+    }
+
+    fn calls(digest: &mut Digest, tool: &str, input: Value, result: &str, is_error: bool) {
+        let id = digest.steps.to_string();
+        let call = Part::Call {
+            id: id.clone(),
+            name: tool.into(),
+            input,
+        };
+        digest.push(&message(Role::Assistant, vec![call]));
+        let result = Part::Result {
+            call: id,
+            text: result.into(),
+            is_error,
+        };
+        digest.push(&message(Role::User, vec![result]));
+    }
+
+    #[test]
+    fn commands_are_known_again_without_their_frills() {
+        assert_eq!(normal_command("cd /w && cargo test 2>&1 | tail -20"), "cargo test");
+        assert_eq!(normal_command("cd /w\ncargo test|head -5"), "cargo test");
+        assert_eq!(normal_command("python3 - <<'E'\nprint(1)\nE"), "python3 - …");
+        assert_eq!(normal_command("cargo build"), "cargo build");
+    }
+
+    #[test]
+    fn corrections_in_several_languages() {
+        for text in [
+            "no, the other file",
+            "please don't touch the tests",
+            "that should be a list rather than a map",
+            "why did you remove the check?",
+            "不对，应该用整数",
+        ] {
+            assert!(is_correction(text), "{text}");
+        }
+        for text in ["add a flag for that", "how does it work?", "ok", "请添加一个测试"] {
+            assert!(!is_correction(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_fixed_when_the_same_goes_through() {
+        let mut digest = Digest::new("/w");
+        digest.push(&user("make the tests pass"));
+        let test = || json!({"command": "cargo test | tail -3"});
+        calls(&mut digest, "Bash", test(), "running\nerror[E0061]: wrong\nmore", false);
+        digest.push(&says("This fails because `parse_all` takes two arguments now."));
+        let edit = json!({"file_path": "/w/a.rs", "old_string": "parse_all(x)", "new_string": "parse_all(x, y)"});
+        calls(&mut digest, "Edit", edit, "ok", false);
+        calls(
+            &mut digest,
+            "Bash",
+            test(),
+            "test result: ok. 3 passed; 0 failed",
+            false,
+        );
+        assert_eq!((digest.commands.len(), digest.failures.len()), (1, 1));
+        let failure = &digest.failures[0];
+        assert!(failure.fixed.is_some() && failure.error.contains("E0061"));
+        assert_eq!(failure.changed, [0]);
+        assert!(failure.cause.contains("parse_all"));
+        assert!(digest.commands[0].outcome.contains("3 passed"));
+    }
+
+    #[test]
+    fn refusals_answers_and_tasks_are_taken_in() {
+        let mut digest = Digest::new("");
+        digest.push(&user("do it"));
+        digest.push(&says("Should I use two columns?"));
+        digest.push(&user("yes"));
+        let refused = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nleave main.rs alone";
+        calls(&mut digest, "Edit", json!({"file_path": "main.rs"}), refused, true);
+        calls(
+            &mut digest,
+            "TaskCreate",
+            json!({"subject": "Write it"}),
+            "Task #1 created successfully: Write it",
+            false,
+        );
+        calls(
+            &mut digest,
+            "TaskCreate",
+            json!({"subject": "Check it"}),
+            "Task #2 created successfully: Check it",
+            false,
+        );
+        calls(
+            &mut digest,
+            "TaskUpdate",
+            json!({"taskId": "1", "status": "completed"}),
+            "Updated task #1 status",
+            false,
+        );
+        let answer = r#"User has answered your questions: "Which one?"="The second". You can now continue."#;
+        calls(&mut digest, "AskUserQuestion", json!({"questions": []}), answer, false);
+        assert_eq!(digest.prompts[1].answers.as_deref(), Some("Should I use two columns?"));
+        assert_eq!(
+            (digest.prompts[2].text.as_str(), digest.prompts[2].way),
+            ("leave main.rs alone", Way::Refusal)
+        );
+        let open = digest.tasks.iter().filter(|task| task.state == TaskState::Open);
+        assert_eq!(open.map(|task| task.text.as_str()).collect::<Vec<_>>(), ["Check it"]);
+        assert_eq!(digest.choices[0].answer, "The second");
+    }
+
+    #[test]
+    fn a_moved_file_keeps_its_history() {
+        let mut digest = Digest::new("/w");
+        calls(
+            &mut digest,
+            "Write",
+            json!({"file_path": "/w/old.rs", "content": "fn thing() {}"}),
+            "ok",
+            false,
+        );
+        calls(
+            &mut digest,
+            "Bash",
+            json!({"command": "git mv old.rs new.rs"}),
+            "",
+            false,
+        );
+        assert_eq!(digest.files[0].path, "/w/new.rs");
+        assert!(digest.files[0].is_new);
+    }
 }

@@ -11,6 +11,8 @@ pub fn identifiers<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
             at += 1;
             continue;
         }
+        // The letter after a backslash is an escape, not the start of a name.
+        at += usize::from(at > 0 && bytes[at - 1] == b'\\');
         let length = bytes[at..].iter().take_while(|byte| is_part(**byte)).count();
         let word = &text[at..at + length];
         if is_identifier(word) {
@@ -84,8 +86,9 @@ pub fn definitions(code: &str) -> Vec<&str> {
             .split(|sign: char| !(sign.is_alphanumeric() || sign == '_'))
             .filter(|word| !word.is_empty());
         let mut before = "";
-        for (position, word) in words.enumerate() {
-            if DEFINES.contains(&before) && position <= 4 {
+        // What is defined stands near the start of its line.
+        for word in words.take(6) {
+            if DEFINES.contains(&before) {
                 let name = receiver_method(line, before).unwrap_or(word);
                 let is_name = name.len() > 2
                     && !DEFINES.contains(&name)

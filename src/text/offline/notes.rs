@@ -454,6 +454,11 @@ fn first_words(text: &str, skipped: &[&str]) -> String {
         words.pop();
     }
     let words = clean::line(&words.join(" "), 80);
+    // Without blanks between words a title is a clause.
+    let words = match words.is_ascii() || words.contains(' ') {
+        true => words,
+        false => clean::line(words.split(['，', '。', '！', '？', '；']).next().unwrap_or(&words), 30),
+    };
     let mut signs = words.trim_end_matches(['.', ',', ':', ';', '?', '!', '…']).chars();
     signs
         .next()

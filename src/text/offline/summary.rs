@@ -254,7 +254,18 @@ fn request(gather: &mut Gather<'_>) {
 
 /// What a message comes to: its first sentence, and the last if that asks.
 fn gist(text: &str) -> String {
-    let sentences = clean::sentences(text);
+    let mut sentences = clean::sentences(text);
+    // People write above or below what they paste.
+    let is_prose = |sentence: &&str| {
+        let letters = sentence
+            .chars()
+            .filter(|sign| sign.is_alphabetic() || *sign == ' ')
+            .count();
+        letters * 10 >= sentence.chars().count() * 7 && sentence.starts_with(char::is_alphabetic)
+    };
+    if let Some(first) = sentences.iter().position(is_prose) {
+        sentences.drain(..first);
+    }
     match (sentences.first(), sentences.last()) {
         (Some(first), Some(last)) if sentences.len() > 1 && notes::asks(last) => format!("{first} … {last}"),
         // What follows a colon is what is meant.
@@ -297,8 +308,8 @@ fn files(gather: &mut Gather<'_>) {
             _ => 9.5 - rank as f64 * 0.15,
         };
         gather.add(2, weight, notes::file_line(digest, file));
-        if rank < 6 && file.changes > 0 && !file.last_text.trim().is_empty() {
-            gather.add(2, 4.5 - rank as f64 * 0.6, snippet(&file.last_text));
+        if let Some(snippet) = snippet(&file.last_text).filter(|_| rank < 6 && file.changes > 0) {
+            gather.add(2, 4.5 - rank as f64 * 0.6, snippet);
         }
     }
     for point in digest
@@ -318,18 +329,22 @@ fn files(gather: &mut Gather<'_>) {
 /// Lines of code that are shown of a change.
 const SNIPPET: usize = 14;
 
-fn snippet(text: &str) -> String {
+/// The start of what was written last; a line or two tell nothing that the names do not.
+fn snippet(text: &str) -> Option<String> {
     let text = clean::plain(text);
     let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
     let lines = lines
         .take(SNIPPET + 1)
         .map(|line| line.chars().take(160).collect::<String>())
         .collect::<Vec<_>>();
+    if lines.len() < 3 {
+        return None;
+    }
     let is_cut = lines.len() > SNIPPET;
     let shown = lines[..lines.len().min(SNIPPET)].join("\n");
     let fence = fence_for(&shown);
     let more = if is_cut { "\n[…]" } else { "" };
-    format!("\n{fence}\n{shown}{more}\n{fence}\n")
+    Some(format!("\n{fence}\n{shown}{more}\n{fence}\n"))
 }
 
 fn errors(gather: &mut Gather<'_>) {
