@@ -29,7 +29,7 @@ Examples:
   backcast notes logs/ --out notes/ --history             also how the notes stood after every update
   backcast notes log.jsonl --out notes/ --summary         also what a compaction now would leave
   backcast notes logs/ --out notes/ --summary --backend anthropic --estimate    what a model would cost
-  backcast notes log.jsonl --out notes/ --up-to 985b62be-10f0-4f2d-8489-9e46edecff03")]
+  backcast notes log.jsonl --out notes/ --up-to 0c97beba-bfcb-4f84-9950-e0354bfc808b")]
 pub struct NotesArgs {
     /// Which logs.
     #[command(flatten)]

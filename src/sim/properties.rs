@@ -402,7 +402,6 @@ fn run(
 
 /// Of an event what the properties are about.
 #[derive(Debug, Clone)]
-#[allow(clippy::large_enum_variant, reason = "a handful of them, in tests")]
 enum Told {
     Micro(MicroKind, Vec<u32>),
     Boundary(Box<super::event::Boundary>),
