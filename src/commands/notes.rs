@@ -5,7 +5,7 @@ use super::backend::{self, Model};
 use super::policy::resolve;
 use super::reading::{Reading, close, with_logs};
 use super::report::notes_in;
-use super::words::grouped;
+use super::words::{count, grouped};
 use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::notes::NotesArgs;
 use crate::memory::names::{project_slug, safe_part};
@@ -296,8 +296,8 @@ impl Outcome {
             let unchanged = self.rows.iter().filter(|row| row.is_unchanged).count();
             writeln!(
                 out,
-                "{} sessions, notes for {}, {} of them as they were{}.",
-                grouped(self.rows.len() as u64),
+                "{}, notes for {}, {} of them as they were{}.",
+                count(self.rows.len() as u64, "session"),
                 grouped(written as u64),
                 grouped(unchanged as u64),
                 match self.rows.len() - shown.len() {
