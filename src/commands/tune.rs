@@ -197,17 +197,23 @@ impl Tuner<'_> {
             let chosen = &order[..size];
             let mut totals = Vec::with_capacity(alive.len());
             for batch in alive.chunks(BATCH) {
-                let jobs = batch
-                    .iter()
-                    .flat_map(|policy| chosen.iter().map(move |session| (*policy, *session)));
+                let alike = batch.chunk_by(|a, b| self.points[*a].is_like(&self.points[*b]));
+                let jobs = alike.flat_map(|policies| chosen.iter().map(move |session| (policies, *session)));
                 let open = jobs
-                    .filter(|(policy, session)| known[*policy][*session].is_none())
+                    .map(|(policies, session)| {
+                        let policies = policies.iter().filter(|policy| known[**policy][session].is_none());
+                        (policies.copied().collect::<Vec<_>>(), session)
+                    })
+                    .filter(|(policies, _)| !policies.is_empty())
                     .collect::<Vec<_>>();
-                let scores = side_by_side(&open, |(policy, session)| {
-                    sessions[*session].replay(&self.policies[*policy], summary)
+                let scores = side_by_side(&open, |(policies, session)| {
+                    let policies = policies.iter().map(|policy| &self.policies[*policy]);
+                    sessions[*session].replay_alike(policies, summary)
                 });
-                for ((policy, session), score) in std::iter::zip(open, scores) {
-                    known[policy][session] = Some(score);
+                for ((policies, session), scores) in std::iter::zip(open, scores) {
+                    for (policy, score) in std::iter::zip(policies, scores) {
+                        known[policy][session] = Some(score);
+                    }
                 }
                 bar.inc(batch.len() as u64);
                 totals.extend(batch.iter().map(|policy| total(&known[*policy], chosen)));

@@ -46,10 +46,30 @@ impl<'p> Ready<'p> {
 }
 
 impl Prepared<'_> {
+    /// Replays it under points that are alike ([`super::space::Point::is_like`]): once no compaction is tried under one of
+    /// them, the others come to the same.
+    pub fn replay_alike<'q>(&self, points: impl IntoIterator<Item = &'q Policies>, summary: Option<u64>) -> Vec<Score> {
+        let mut quiet = None;
+        let score = |policies: &Policies| {
+            quiet.unwrap_or_else(|| {
+                let (score, has_tried) = self.told(policies, summary);
+                quiet = Some(score).filter(|_| !has_tried);
+                score
+            })
+        };
+        points.into_iter().map(score).collect()
+    }
+
     /// Replays it. The events are the same as of a replay of the policy alone, and so is what they come to: only less of it
     /// is written down.
     pub fn replay(&self, policies: &Policies, summary: Option<u64>) -> Score {
+        self.told(policies, summary).0
+    }
+
+    /// Replays it, and tells whether a compaction was tried.
+    fn told(&self, policies: &Policies, summary: Option<u64>) -> (Score, bool) {
         let mut score = Score::default();
+        let mut has_tried = false;
         for (number, chain) in self.chains.iter().enumerate() {
             let trace = &chain.trace;
             let by_version = trace.versions.iter().map(|version| policies.of(Some(*version)));
@@ -72,11 +92,13 @@ impl Prepared<'_> {
                 score: &mut score,
                 made: 0,
                 set: UseCounts::default(),
+                has_tried: false,
             };
             replay(trace, &setting, &mut scorer);
+            has_tried |= scorer.has_tried;
             scorer.finish();
         }
-        score
+        (score, has_tried)
     }
 }
 
@@ -86,6 +108,8 @@ struct Scorer<'a> {
     score: &'a mut Score,
     made: u64,
     set: UseCounts,
+    /// Whether a compaction was tried, of whoever's session it counts as.
+    has_tried: bool,
 }
 
 impl Scorer<'_> {
@@ -100,6 +124,7 @@ impl Scorer<'_> {
 
 impl Sink for Scorer<'_> {
     fn event(&mut self, at: u32, event: &Event<'_>) {
+        self.has_tried |= matches!(event, Event::Boundary(_) | Event::Failed { .. });
         // What another session owns counts there.
         if self.trace.calls.get(at as usize).is_some_and(|call| call.is_copied) {
             return;

@@ -19,7 +19,30 @@ pub struct Point {
     pub settings: Vec<(&'static str, Value)>,
 }
 
+/// Whether a value is read when a compaction is tried, and at no other time.
+fn is_for_compactions(key: &str) -> bool {
+    let others = [
+        "compact.summary_tokens",
+        "compact.scratch",
+        "compact.prompt",
+        "compact.wrap",
+        "notes.keep_tokens",
+        "notes.keep_messages",
+        "notes.keep_most",
+    ];
+    key.starts_with("restore.") || others.contains(&key)
+}
+
 impl Point {
+    /// Whether it comes to the same as another one in a session where no compaction is tried.
+    pub fn is_like(&self, other: &Point) -> bool {
+        let early = |point: &Point| {
+            let settings = point.settings.iter().filter(|(key, _)| !is_for_compactions(key));
+            settings.cloned().collect::<Vec<_>>()
+        };
+        early(self) == early(other)
+    }
+
     /// What it is called: its settings, as `--set` takes them.
     pub fn name(&self) -> String {
         let settings = self.settings.iter().map(|(key, value)| format!("{key}={value}"));

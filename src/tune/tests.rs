@@ -220,6 +220,40 @@ fn noise_is_not_taken_for_a_difference() {
 }
 
 #[test]
+fn points_that_are_alike_come_to_what_each_comes_to_alone() {
+    let base = Policies::preset("client-2.1.30").unwrap();
+    let sessions = (0..20).map(session).collect::<Vec<_>>();
+    let mut quiet = 0;
+    for percent in ["30", "90"] {
+        let vary = ["compact.summary_tokens=1000,4000", "restore.files=0,5"].map(|text| axis(text, 100).unwrap());
+        let mut points = grid(&vary, 100).unwrap();
+        for point in &mut points {
+            let threshold = grid(&[axis(&format!("window.percent={percent}"), 1).unwrap()], 1).unwrap();
+            point.settings.extend(threshold[0].settings.clone());
+        }
+        assert!(points.iter().all(|point| point.is_like(&points[0])));
+        let policies = points
+            .iter()
+            .map(|point| point.policies(&base).unwrap())
+            .collect::<Vec<_>>();
+        for session in &sessions {
+            let alone = policies
+                .iter()
+                .map(|policies| session.replay(policies, None))
+                .collect::<Vec<_>>();
+            assert_eq!(session.replay_alike(&policies, None), alone);
+            quiet += usize::from(alone.iter().all(|score| score.compactions == 0));
+        }
+    }
+    assert!(
+        0 < quiet && quiet < 40,
+        "some sessions compact and some do not: {quiet}"
+    );
+    let apart = points("window.percent=40,60");
+    assert!(!apart[1].is_like(&apart[2]));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_choice() {
     let pool = pool(&points("window.percent=40,60"));
     assert_eq!(search(&pool, 3), search(&pool, 3));
