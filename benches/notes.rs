@@ -2,6 +2,10 @@
 //! processes, `notes` beside `stats` on the same logs, without a cache: the ratio is what to look at (bound: ten), and the
 //! peak of memory.
 
+#[path = "logs/generated.rs"]
+mod corpus;
+
+use corpus::generated;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -19,8 +23,9 @@ fn main() {
         return;
     }
     let size = after("--bytes").map_or("1GiB", |text| text);
-    let files = after("--files").map_or("2000", |text| text);
-    let folder = after("--corpus").map_or_else(|| generated(size, files), PathBuf::from);
+    let bytes = backcast::cli::parse_size(size).expect("--bytes takes a size");
+    let files = after("--files").map_or(2000, |text| text.parse().expect("--files takes a number"));
+    let folder = after("--corpus").map_or_else(|| generated(bytes, files), PathBuf::from);
     println!("{:<24} {:>9} {:>8} {:>10}", "run", "s", "stats", "peak");
     let mut floor = None;
     let runs: [(&str, &[&str]); 4] = [
@@ -39,20 +44,6 @@ fn main() {
             peak >> 10
         );
     }
-}
-
-/// A generated corpus below `target`, made if it is not there yet.
-fn generated(size: &str, files: &str) -> PathBuf {
-    let bytes = backcast::cli::parse_size(size).expect("--bytes takes a size");
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{bytes}-{files}"));
-    if !folder.join("expected.json").exists() {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_backcast"));
-        command
-            .args(["synth", "bulk", "--bytes", size, "--files", files, "--out"])
-            .arg(&folder);
-        assert!(command.status().expect("the program starts").success(), "no corpus");
-    }
-    folder
 }
 
 /// Seconds and peak memory in KiB of one run.

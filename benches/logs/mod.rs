@@ -1,8 +1,11 @@
 //! Logs for the benchmarks: generated once, read as a run reads them.
 
+mod generated;
+
 use backcast::input::bytes::{Io, Limits, Lines, Log as OpenLog, Packing};
 use backcast::input::walk::Walker;
 use backcast::session::log::Log;
+pub use generated::generated;
 use std::path::{Path, PathBuf};
 
 const LIMITS: Limits = Limits { max_line: 32 << 20 };
@@ -31,21 +34,4 @@ pub fn each_log(path: &Path, lines: &mut dyn Lines) {
     for part in log.parts(u64::MAX) {
         log.read(path, part, LIMITS, lines).expect("a readable log");
     }
-}
-
-/// A generated corpus below `target`, made if it is not there yet.
-pub fn generated(bytes: u64, files: u32) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{bytes}-{files}"));
-    if !folder.join("expected.json").exists() {
-        let options = backcast::synth::BulkOptions {
-            seed: 1,
-            bytes,
-            files,
-            corruption: 0.0,
-        };
-        std::fs::create_dir_all(&folder).expect("a folder below target");
-        let truth = backcast::synth::write_bulk(&folder, &options).expect("a corpus");
-        std::fs::write(folder.join("expected.json"), truth.to_json()).expect("its truth");
-    }
-    folder
 }

@@ -1,6 +1,6 @@
 //! `replay --with-text`: real texts in simulated boundaries, and what the rest of the session needed that they lack.
 
-use crate::input::messages::Part;
+use crate::input::messages::{Message, Part, Role};
 use crate::memory::secrets;
 use crate::policy::Policy;
 use crate::sim::Texts;
@@ -316,17 +316,9 @@ impl Texts for Written<'_> {
 }
 
 /// A text as the message that stands after a boundary.
-fn summary_message(text: &str) -> crate::input::messages::Message {
-    crate::input::messages::Message {
-        session: String::new(),
-        uuid: String::new(),
-        parent: None,
-        time: None,
-        role: crate::input::messages::Role::User,
-        is_meta: false,
+fn summary_message(text: &str) -> Message {
+    Message {
         is_summary: true,
-        is_sidechain: false,
-        parts: vec![Part::Text(text.to_owned())],
-        line: 0,
+        ..Message::of(Role::User, vec![Part::Text(text.to_owned())])
     }
 }

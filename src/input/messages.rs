@@ -73,6 +73,22 @@ pub struct Message {
 }
 
 impl Message {
+    /// A message of which nothing else is known.
+    pub fn of(role: Role, parts: Vec<Part>) -> Message {
+        Message {
+            session: String::new(),
+            uuid: String::new(),
+            parent: None,
+            time: None,
+            role,
+            is_meta: false,
+            is_summary: false,
+            is_sidechain: false,
+            parts,
+            line: 0,
+        }
+    }
+
     /// Its texts, one after the other.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
@@ -276,18 +292,7 @@ impl Lines for Reader<'_> {
 /// Reads one record; `Ok(None)` if it is no message of the conversation.
 fn read<'a, S: Source<'a>>(source: &mut S, wanted: Wanted) -> Result<Option<Message>, Declined> {
     let mut kind = Vec::new();
-    let mut message = Message {
-        session: String::new(),
-        uuid: String::new(),
-        parent: None,
-        time: None,
-        role: Role::User,
-        is_meta: false,
-        is_summary: false,
-        is_sidechain: false,
-        parts: Vec::new(),
-        line: 0,
-    };
+    let mut message = Message::of(Role::User, Vec::new());
     if source.peek()? != Kind::Object {
         return Err(Declined);
     }

@@ -760,15 +760,10 @@ mod tests {
         Message {
             session: session.to_owned(),
             uuid: format!("{session}-{at}"),
-            parent: None,
             // 2026-03-04, a Wednesday.
             time: Some(1_772_582_400_000 + at * 60_000),
-            role: Role::User,
-            is_meta: false,
-            is_summary: false,
-            is_sidechain: false,
-            parts: vec![Part::Text(text.to_owned())],
             line: at as u64,
+            ..Message::of(Role::User, vec![Part::Text(text.to_owned())])
         }
     }
 

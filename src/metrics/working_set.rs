@@ -66,12 +66,12 @@ impl UseCounts {
 
     /// Misses if files that came back are credited.
     pub fn misses_credited(&self) -> u64 {
-        misses(&self.outcomes)
+        missed(&self.outcomes).1
     }
 
     /// Misses if they are not.
     pub fn misses(&self) -> u64 {
-        misses(&self.outcomes) + self.outcomes[Outcome::Restored as usize]
+        missed(&self.outcomes).0
     }
 
     /// References that missed, files that came back not credited and credited.
@@ -99,7 +99,7 @@ impl UseCounts {
 
     /// Uses at risk that missed, files that came back not credited.
     pub fn at_risk_misses(&self) -> u64 {
-        misses(&self.at_risk) + self.at_risk[Outcome::Restored as usize]
+        missed(&self.at_risk).0
     }
 
     /// Uses at risk.
@@ -108,18 +108,15 @@ impl UseCounts {
     }
 }
 
+/// Misses, files that came back not credited and credited.
 fn missed(outcomes: &[u64; 5]) -> (u64, u64) {
-    let credited = misses(outcomes);
+    let credited = outcomes[Outcome::Missed as usize] + outcomes[Outcome::InFlight as usize];
     (credited + outcomes[Outcome::Restored as usize], credited)
-}
-
-fn misses(outcomes: &[u64; 5]) -> u64 {
-    outcomes[Outcome::Missed as usize] + outcomes[Outcome::InFlight as usize]
 }
 
 fn ratio(outcomes: &[u64; 5]) -> Option<(f64, f64)> {
     let all = outcomes.iter().sum::<u64>();
     let share = |lost: u64| (all - lost) as f64 / all as f64;
-    let credited = misses(outcomes);
-    (all > 0).then(|| (share(credited + outcomes[Outcome::Restored as usize]), share(credited)))
+    let (most, least) = missed(outcomes);
+    (all > 0).then(|| (share(most), share(least)))
 }

@@ -110,24 +110,25 @@ pub struct Uses {
 impl Uses {
     /// Uses that a call makes.
     pub fn of_call(&self, call: u32) -> &[Use] {
-        let start = self.uses.partition_point(|one| one.call < call);
-        let end = self.uses.partition_point(|one| one.call <= call);
-        &self.uses[start..end]
+        numbered(&self.uses, call, |one| one.call)
     }
 
     /// References that a call makes.
     pub fn references_of_call(&self, call: u32) -> &[Reference] {
-        let start = self.references.partition_point(|one| one.call < call);
-        let end = self.references.partition_point(|one| one.call <= call);
-        &self.references[start..end]
+        numbered(&self.references, call, |one| one.call)
     }
 
     /// Reads that a call makes.
     pub fn fetches_of_call(&self, call: u32) -> &[Fetch] {
-        let start = self.fetches.partition_point(|one| one.call < call);
-        let end = self.fetches.partition_point(|one| one.call <= call);
-        &self.fetches[start..end]
+        numbered(&self.fetches, call, |one| one.call)
     }
+}
+
+/// Those with a number, of a list that is in the order of the numbers.
+fn numbered<T>(list: &[T], number: u32, of: impl Fn(&T) -> u32) -> &[T] {
+    let start = list.partition_point(|one| of(one) < number);
+    let length = list[start..].partition_point(|one| of(one) == number);
+    &list[start..start + length]
 }
 
 /// Finds what a chain used, by the line hashes of the session's logs.
@@ -179,6 +180,10 @@ fn texts<'e>(session: &Session<'e>, trace: &Trace) -> Vec<ItemText<'e>> {
         }));
     }
     texts
+}
+
+fn texts_of<'t, 'e>(texts: &'t [ItemText<'e>], item: u32) -> &'t [ItemText<'e>] {
+    numbered(texts, item, |text| text.item)
 }
 
 /// Tokens of all items before each.
@@ -233,17 +238,10 @@ struct Finder<'a, 'e> {
 }
 
 impl Finder<'_, '_> {
-    fn texts_of(&self, item: u32) -> &[ItemText<'_>] {
-        let start = self.texts.partition_point(|text| text.item < item);
-        let end = self.texts.partition_point(|text| text.item <= item);
-        &self.texts[start..end]
-    }
-
     /// Takes note of items that are in the window from now on.
     fn learn(&mut self, items: Range<u32>) {
         for at in items {
-            let start = self.texts.partition_point(|text| text.item < at);
-            for text in self.texts[start..].iter().take_while(|text| text.item == at) {
+            for text in texts_of(&self.texts, at) {
                 let lines = text.lines.iter().filter(|_| text.role != Role::Named);
                 for line in lines {
                     let holders = self.holders.entry(u64::from(*line)).or_default();
@@ -307,9 +305,8 @@ impl Finder<'_, '_> {
             if !is_said {
                 continue;
             }
-            let start = self.texts.partition_point(|text| text.item < at);
-            let texts = self.texts[start..].iter().take_while(|text| text.item == at);
-            for name in texts
+            for name in texts_of(&self.texts, at)
+                .iter()
                 .filter(|text| text.role == Role::Named)
                 .flat_map(|text| text.lines)
             {
@@ -429,7 +426,9 @@ impl Finder<'_, '_> {
 
     /// Holders of the lines that an edit replaces; lines that were never seen are left out.
     fn edited(&self, at: u32) -> Vec<Vec<u32>> {
-        let replaced = self.texts_of(at).iter().filter(|text| text.role == Role::Replaced);
+        let replaced = texts_of(&self.texts, at)
+            .iter()
+            .filter(|text| text.role == Role::Replaced);
         let mut lines = replaced.flat_map(|text| text.lines.iter().copied()).collect::<Vec<_>>();
         lines.sort_unstable();
         lines.dedup();

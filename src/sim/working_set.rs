@@ -1,6 +1,5 @@
 //! Hits and misses: whether what a session used was still in the window.
 
-use super::trace::NONE;
 use super::uses::{Fetch, Reference, Use, Uses};
 use super::window::{State, Window};
 use crate::session::build::IdMap;
@@ -119,23 +118,13 @@ impl WorkingSet {
         if is_hit(live, lines) {
             return Outcome::Live;
         }
-        let path = u64::from(one.path);
-        if self.filled.insert(path, self.drops) == Some(self.drops) {
-            return Outcome::Filled;
-        }
-        if restored.iter().any(|(file, tokens)| *file == one.path && *tokens > 0) {
-            return Outcome::Restored;
-        }
         let newest = one
             .lines
             .clone()
             .filter_map(|list| uses.lists.get(list).first().copied())
-            .max()
-            .unwrap_or(NONE);
-        if self.in_flight.contains(&newest) {
-            return Outcome::InFlight;
-        }
-        Outcome::Missed
+            .max();
+        let is_filled = self.filled.insert(u64::from(one.path), self.drops) == Some(self.drops);
+        self.lost(is_filled, one.path, newest, restored)
     }
 
     /// How a reference comes out: whether any copy of the file is in the window.
@@ -144,16 +133,21 @@ impl WorkingSet {
         if copies.iter().any(|item| window.state(*item) == State::Live) {
             return Outcome::Live;
         }
-        if self.named.insert(u64::from(one.path), self.drops) == Some(self.drops) {
-            return Outcome::Filled;
+        let is_filled = self.named.insert(u64::from(one.path), self.drops) == Some(self.drops);
+        self.lost(is_filled, one.path, copies.first().copied(), restored)
+    }
+
+    /// How something comes out that is not in the window, where `newest` held it last.
+    fn lost(&self, is_filled: bool, path: u32, newest: Option<u32>, restored: &[(u32, u64)]) -> Outcome {
+        if is_filled {
+            Outcome::Filled
+        } else if restored.iter().any(|(file, tokens)| *file == path && *tokens > 0) {
+            Outcome::Restored
+        } else if newest.is_some_and(|newest| self.in_flight.contains(&newest)) {
+            Outcome::InFlight
+        } else {
+            Outcome::Missed
         }
-        if restored.iter().any(|(file, tokens)| *file == one.path && *tokens > 0) {
-            return Outcome::Restored;
-        }
-        if copies.first().is_some_and(|newest| self.in_flight.contains(newest)) {
-            return Outcome::InFlight;
-        }
-        Outcome::Missed
     }
 
     /// What a read was for.

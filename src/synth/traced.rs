@@ -681,21 +681,29 @@ fn keep_policy(settings: &[(&'static str, &'static str)]) -> Vec<(&'static str, 
     common.iter().chain(settings).copied().collect()
 }
 
+/// The notes of c4, and at c8 a compaction by them.
+const NOTES_USED: &str = r#"
+        {"call":4,"event":"notes","tokens":320}
+        {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
+        {"call":8,"event":"due","context":8000,"threshold":8000}
+        {"call":8,"event":"boundary","cause":"auto","kind":"session-memory","context":8000,"threshold":8000,"before":8000,"after":5570,"summary":320,"restored":400,"records":10,"last_record":16,"kept":{"from":10,"to":16},"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
+        "#;
+
+/// The notes of c4, and at c8 a full compaction all the same.
+const NOTES_UNUSED: &str = r#"
+        {"call":4,"event":"notes","tokens":320}
+        {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
+        {"call":8,"event":"due","context":8000,"threshold":8000}
+        {"call":8,"event":"side-call","purpose":"compact","input":1902,"cache_read":6198,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":25109}
+        {"call":8,"event":"boundary","cause":"auto","kind":"full","context":8000,"threshold":8000,"before":8000,"after":2850,"summary":500,"restored":400,"records":17,"last_record":16,"kept":null,"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
+        "#;
+
 /// r10 to r16 are enough: 2,900, three messages. The file of r8 is not among them: 400 of its 500 come back.
 /// After: 1,900 + 320 + 50 + 400 + 2,900 = 5,570.
 /// The notes at c4 cost 202 x 5 + 320 x 25 + 4,998 / 2 = 11,509.
 fn notes_keep_covered(folder: &mut Folder) -> io::Result<()> {
     keep_log(folder, false)?;
-    expect(
-        folder,
-        &keep_policy(&[]),
-        r#"
-        {"call":4,"event":"notes","tokens":320}
-        {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
-        {"call":8,"event":"due","context":8000,"threshold":8000}
-        {"call":8,"event":"boundary","cause":"auto","kind":"session-memory","context":8000,"threshold":8000,"before":8000,"after":5570,"summary":320,"restored":400,"records":10,"last_record":16,"kept":{"from":10,"to":16},"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
-        "#,
-    )
+    expect(folder, &keep_policy(&[]), NOTES_USED)
 }
 
 /// Five messages: r9 is the fourth (3,000), then r8 3,500, r7 3,600, r6 4,600, r5 4,700, and r4 is the fifth: 4,800.
@@ -755,13 +763,7 @@ fn notes_not_usable(folder: &mut Folder) -> io::Result<()> {
     expect(
         folder,
         &keep_policy(&[("notes.keep_messages", "100"), ("notes.keep_most", "100000")]),
-        r#"
-        {"call":4,"event":"notes","tokens":320}
-        {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
-        {"call":8,"event":"due","context":8000,"threshold":8000}
-        {"call":8,"event":"side-call","purpose":"compact","input":1902,"cache_read":6198,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":25109}
-        {"call":8,"event":"boundary","cause":"auto","kind":"full","context":8000,"threshold":8000,"before":8000,"after":2850,"summary":500,"restored":400,"records":17,"last_record":16,"kept":null,"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
-        "#,
+        NOTES_UNUSED,
     )
 }
 
@@ -786,13 +788,7 @@ fn notes_running(folder: &mut Folder) -> io::Result<()> {
     expect(
         folder,
         &keep_policy(&[("notes.seconds", "7200"), ("notes.stale_seconds", "9000")]),
-        r#"
-        {"call":4,"event":"notes","tokens":320}
-        {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
-        {"call":8,"event":"due","context":8000,"threshold":8000}
-        {"call":8,"event":"side-call","purpose":"compact","input":1902,"cache_read":6198,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":25109}
-        {"call":8,"event":"boundary","cause":"auto","kind":"full","context":8000,"threshold":8000,"before":8000,"after":2850,"summary":500,"restored":400,"records":17,"last_record":16,"kept":null,"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
-        "#,
+        NOTES_UNUSED,
     )
 }
 
@@ -802,29 +798,14 @@ fn notes_late(folder: &mut Folder) -> io::Result<()> {
     expect(
         folder,
         &keep_policy(&[("notes.seconds", "7200"), ("notes.stale_seconds", "9000")]),
-        r#"
-        {"call":4,"event":"notes","tokens":320}
-        {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
-        {"call":8,"event":"due","context":8000,"threshold":8000}
-        {"call":8,"event":"boundary","cause":"auto","kind":"session-memory","context":8000,"threshold":8000,"before":8000,"after":5570,"summary":320,"restored":400,"records":10,"last_record":16,"kept":{"from":10,"to":16},"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
-        "#,
+        NOTES_USED,
     )
 }
 
 /// As `notes-late`, but an update that takes longer than a minute is given up then: no notes.
 fn notes_stale(folder: &mut Folder) -> io::Result<()> {
     keep_log_with(folder, false, 3)?;
-    expect(
-        folder,
-        &keep_policy(&[("notes.seconds", "7200")]),
-        r#"
-        {"call":4,"event":"notes","tokens":320}
-        {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
-        {"call":8,"event":"due","context":8000,"threshold":8000}
-        {"call":8,"event":"side-call","purpose":"compact","input":1902,"cache_read":6198,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":25109}
-        {"call":8,"event":"boundary","cause":"auto","kind":"full","context":8000,"threshold":8000,"before":8000,"after":2850,"summary":500,"restored":400,"records":17,"last_record":16,"kept":null,"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
-        "#,
-    )
+    expect(folder, &keep_policy(&[("notes.seconds", "7200")]), NOTES_UNUSED)
 }
 
 /// Notes from 2,000 on, growth 1,000, one call; a hundred messages would be kept.

@@ -298,15 +298,8 @@ mod tests {
     fn message(role: Role, parts: Vec<Part>) -> Message {
         Message {
             session: "s".into(),
-            uuid: String::new(),
-            parent: None,
-            time: None,
-            role,
-            is_meta: false,
-            is_summary: false,
-            is_sidechain: false,
-            parts,
             line: 1,
+            ..Message::of(role, parts)
         }
     }
 

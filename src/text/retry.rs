@@ -173,21 +173,18 @@ mod tests {
     }
 
     fn conversation(rounds: usize) -> Vec<Message> {
-        let message = |at: usize| Message {
-            session: "s".into(),
-            uuid: at.to_string(),
-            parent: None,
-            time: None,
-            role: if at.is_multiple_of(2) {
+        let message = |at: usize| {
+            let role = if at.is_multiple_of(2) {
                 Role::User
             } else {
                 Role::Assistant
-            },
-            is_meta: false,
-            is_summary: false,
-            is_sidechain: false,
-            parts: vec![Part::Text("x".repeat(400))],
-            line: 1,
+            };
+            Message {
+                session: "s".into(),
+                uuid: at.to_string(),
+                line: 1,
+                ..Message::of(role, vec![Part::Text("x".repeat(400))])
+            }
         };
         (0..rounds * 2).map(message).collect()
     }

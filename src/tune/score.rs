@@ -29,6 +29,8 @@ pub struct Ready<'p> {
     /// Policies of the clients that made it, by version.
     clients: Vec<&'static Policy>,
     prices: Vec<Option<&'p Price>>,
+    /// Calls that no other session owns.
+    own_calls: u64,
 }
 
 impl<'p> Ready<'p> {
@@ -39,6 +41,7 @@ impl<'p> Ready<'p> {
             evidence: Evidence::gather(&trace),
             clients: trace.versions.iter().map(|version| client(*version)).collect(),
             prices: trace.models.iter().map(|model| prices.find(model)).collect(),
+            own_calls: trace.calls.iter().filter(|call| !call.is_copied).count() as u64,
             trace,
             uses,
         }
@@ -96,7 +99,7 @@ impl Prepared<'_> {
             };
             replay(trace, &setting, &mut scorer);
             has_tried |= scorer.has_tried;
-            scorer.finish();
+            scorer.finish(chain.own_calls);
         }
         (score, has_tried)
     }
@@ -113,11 +116,10 @@ struct Scorer<'a> {
 }
 
 impl Scorer<'_> {
-    fn finish(self) {
-        let own = self.trace.calls.iter().filter(|call| !call.is_copied).count() as u64;
+    fn finish(self, own_calls: u64) {
         let score = self.score;
         score.calls += self.made;
-        score.blocked += own - self.made;
+        score.blocked += own_calls - self.made;
         score.add_uses(&self.set);
     }
 }

@@ -28,7 +28,7 @@ impl Session {
     fn new(id: &'static str) -> Session {
         Session {
             id,
-            cwd: "/home/ada/work/shop",
+            cwd: "/home/ada/code/shop",
             text: String::new(),
             records: 0,
             window: 12_000,
@@ -88,14 +88,14 @@ fn shop() -> Session {
     session.calls(
         "I'll read the cart first.",
         "Read",
-        json!({"file_path": "/home/ada/work/shop/src/cart.rs"}),
+        json!({"file_path": "/home/ada/code/shop/src/cart.rs"}),
         "fn cart_total() {}",
         false,
     );
     session.calls(
         "Now let me apply the discount in the total.",
         "Edit",
-        json!({"file_path": "/home/ada/work/shop/src/cart.rs", "old_string": "fn cart_total() {}", "new_string": "fn cart_total(discount_rate: u8) {}"}),
+        json!({"file_path": "/home/ada/code/shop/src/cart.rs", "old_string": "fn cart_total() {}", "new_string": "fn cart_total(discount_rate: u8) {}"}),
         "The file has been updated.",
         false,
     );
@@ -109,7 +109,7 @@ fn shop() -> Session {
     session.calls(
         "The test fails because `apply_coupon` still calls it without a rate.",
         "Edit",
-        json!({"file_path": "/home/ada/work/shop/src/coupon.rs", "old_string": "cart_total()", "new_string": "cart_total(default_rate())"}),
+        json!({"file_path": "/home/ada/code/shop/src/coupon.rs", "old_string": "cart_total()", "new_string": "cart_total(default_rate())"}),
         "The file has been updated.",
         false,
     );
@@ -177,7 +177,7 @@ fn notes_say_what_was_asked_changed_failed_fixed_and_decided() {
     fixture.write("logs/a.jsonl", shop().text);
     fixture.run(["notes", "logs", "--out", "notes", "--summary"]).success();
     let found = notes_of(&fixture, "notes");
-    let path = "-home-ada-work-shop/5e551011-0000-4000-8000-000000000001/session-memory/summary.md";
+    let path = "-home-ada-code-shop/5e551011-0000-4000-8000-000000000001/session-memory/summary.md";
     let text = find(&found, path);
     assert!(Template::built_in().holds(&text));
     let notes = Template::parse(&text);
@@ -320,7 +320,7 @@ fn a_file_is_continued_and_a_persons_words_in_it_stay() {
     session.calls(
         "Let me lay it out in columns.",
         "Write",
-        json!({"file_path": "/home/ada/work/shop/src/receipt.rs", "content": "fn two_columns() {}"}),
+        json!({"file_path": "/home/ada/code/shop/src/receipt.rs", "content": "fn two_columns() {}"}),
         "ok",
         false,
     );
@@ -426,7 +426,7 @@ fn nothing_is_written_outside_the_folder() {
         fixture.write("more/b.jsonl", shop.text);
         std::fs::create_dir_all(fixture.path("linked")).expect("a folder");
         std::fs::create_dir_all(fixture.path("elsewhere")).expect("a folder");
-        std::os::unix::fs::symlink(fixture.path("elsewhere"), fixture.path("linked/-home-ada-work-shop"))
+        std::os::unix::fs::symlink(fixture.path("elsewhere"), fixture.path("linked/-home-ada-code-shop"))
             .expect("a link");
         let run = fixture.run(["notes", "more", "--out", "linked"]).ended(2);
         assert!(run.stderr.contains("leads out of"), "{}", run.stderr);
@@ -470,7 +470,7 @@ fn a_replay_puts_real_texts_into_boundaries_and_counts_what_they_lack() {
         session.calls(
             &format!("Let me change part {at}."),
             "Edit",
-            json!({"file_path": format!("/home/ada/work/shop/src/part_{at}.rs"), "old_string": "a", "new_string": format!("fn part_number_{at}() {{}}")}),
+            json!({"file_path": format!("/home/ada/code/shop/src/part_{at}.rs"), "old_string": "a", "new_string": format!("fn part_number_{at}() {{}}")}),
             &"ok and a long result ".repeat(400),
             false,
         );

@@ -1,18 +1,18 @@
 //! What a sweep that was broken off goes on from: a file that only grows, one frame a batch of policies.
 //!
-//! A frame is its length, a checksum and the scores of some policies by name; a later frame replaces what an earlier one
+//! A frame is its length and, sealed by a checksum, the scores of some policies by name; a later frame replaces what an earlier one
 //! said of a policy. A run that dies while it writes leaves a torn frame, which the next run drops.
 
+use crate::session::pack::{seal, unsealed};
 use crate::tune::score::Score;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Mark and version of the format.
-const MAGIC: &[u8; 8] = b"bcsweep\x02";
+const MAGIC: &[u8; 8] = b"bcsweep\x03";
 
 /// Scores of one policy by session, as far as they are known.
 pub type Scores = Vec<Option<Score>>;
@@ -54,11 +54,10 @@ impl Kept {
     /// Adds the scores of a batch.
     pub fn add(&mut self, batch: &[(String, &Scores)]) -> Result<()> {
         let told = || format!("writing {}", self.path.display());
-        let body = postcard::to_allocvec(batch).with_context(told)?;
-        let mut frame = Vec::with_capacity(body.len() + 16);
-        frame.extend_from_slice(&(body.len() as u64).to_le_bytes());
-        frame.extend_from_slice(&xxh3_64(&body).to_le_bytes());
-        frame.extend_from_slice(&body);
+        let mut body = postcard::to_allocvec(batch).with_context(told)?;
+        seal(&mut body);
+        let mut frame = (body.len() as u64).to_le_bytes().to_vec();
+        frame.append(&mut body);
         self.file.write_all(&frame).with_context(told)
     }
 }
@@ -79,13 +78,9 @@ type Batch = Vec<(String, Scores)>;
 
 fn frame(bytes: &[u8]) -> Option<(Batch, &[u8])> {
     let (length, bytes) = bytes.split_first_chunk::<8>()?;
-    let (sum, bytes) = bytes.split_first_chunk::<8>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
     let (body, after) = bytes.split_at_checked(length)?;
-    if xxh3_64(body) != u64::from_le_bytes(*sum) {
-        return None;
-    }
-    Some((postcard::from_bytes(body).ok()?, after))
+    Some((postcard::from_bytes(unsealed(body)?).ok()?, after))
 }
 
 #[cfg(test)]

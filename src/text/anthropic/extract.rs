@@ -312,15 +312,10 @@ mod tests {
         Message {
             session: session.into(),
             uuid: format!("{session}-{at}"),
-            parent: None,
             // 2026-03-04.
             time: Some(1_772_582_400_000 + at * 60_000),
-            role,
-            is_meta: false,
-            is_summary: false,
-            is_sidechain: false,
-            parts: vec![Part::Text(text.into())],
             line: 1,
+            ..Message::of(role, vec![Part::Text(text.into())])
         }
     }
 

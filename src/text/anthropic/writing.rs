@@ -378,14 +378,8 @@ mod tests {
         Message {
             session: "s".into(),
             uuid: "u".into(),
-            parent: None,
-            time: None,
-            role,
-            is_meta: false,
-            is_summary: false,
-            is_sidechain: false,
-            parts: vec![Part::Text(text.into())],
             line: 1,
+            ..Message::of(role, vec![Part::Text(text.into())])
         }
     }
 

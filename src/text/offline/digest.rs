@@ -361,18 +361,7 @@ impl Digest {
 
     /// What a message says about how to work, by the rules of memories.
     fn note_rules(&mut self, text: &str) {
-        let message = Message {
-            session: String::new(),
-            uuid: String::new(),
-            parent: None,
-            time: None,
-            role: Role::User,
-            is_meta: false,
-            is_summary: false,
-            is_sidechain: false,
-            parts: vec![Part::Text(text.to_owned())],
-            line: 0,
-        };
+        let message = Message::of(Role::User, vec![Part::Text(text.to_owned())]);
         let found = extract(std::slice::from_ref(&message), Rules::built_in());
         for candidate in found
             .candidates
@@ -1319,27 +1308,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn message(role: Role, parts: Vec<Part>) -> Message {
-        Message {
-            session: String::new(),
-            uuid: String::new(),
-            parent: None,
-            time: None,
-            role,
-            is_meta: false,
-            is_summary: false,
-            is_sidechain: false,
-            parts,
-            line: 0,
-        }
-    }
-
     fn user(text: &str) -> Message {
-        message(Role::User, vec![Part::Text(text.into())])
+        Message::of(Role::User, vec![Part::Text(text.into())])
     }
 
     fn says(text: &str) -> Message {
-        message(Role::Assistant, vec![Part::Text(text.into())])
+        Message::of(Role::Assistant, vec![Part::Text(text.into())])
     }
 
     fn calls(digest: &mut Digest, tool: &str, input: Value, result: &str, is_error: bool) {
@@ -1349,13 +1323,13 @@ mod tests {
             name: tool.into(),
             input,
         };
-        digest.push(&message(Role::Assistant, vec![call]));
+        digest.push(&Message::of(Role::Assistant, vec![call]));
         let result = Part::Result {
             call: id,
             text: result.into(),
             is_error,
         };
-        digest.push(&message(Role::User, vec![result]));
+        digest.push(&Message::of(Role::User, vec![result]));
     }
 
     #[test]
