@@ -27,8 +27,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// A part of a big file that one thread reads at a time.
+/// The smallest part of a file that is worth a thread of its own.
 const PART: u64 = 8 << 20;
+
+/// Logs from this size on are held as they are while there is room.
+const BIG: u64 = 2 * PART;
 
 /// How boundaries are counted among the kinds of records.
 const BOUNDARY_KIND: &str = "system/compact_boundary";
@@ -111,13 +114,10 @@ impl Corpus {
 
     /// Reads all logs, of which some may have contents that the cache knows.
     fn read_known(logs: &[Found], known: &[Option<ContentHash>], options: &Options<'_>) -> Corpus {
-        let room = Room {
-            whole: AtomicUsize::new(WHOLE),
-            is_alone: logs.len() == 1,
-        };
+        let whole_room = AtomicUsize::new(WHOLE);
         let read = (logs, known)
             .into_par_iter()
-            .map(|(found, known)| read_log(found, *known, &room, options))
+            .map(|(found, known)| read_log(found, *known, &whole_room, options))
             .collect::<Vec<_>>();
         let mut corpus = Corpus {
             found: logs.to_vec(),
@@ -587,14 +587,6 @@ fn name_default_session(log: &mut Log, session: &str) {
     }
 }
 
-/// What the logs of a run share while they are read.
-struct Room {
-    /// Bytes that are left for logs to be held whole.
-    whole: AtomicUsize,
-    /// Whether there is only one log.
-    is_alone: bool,
-}
-
 /// One log, read.
 struct ReadLog {
     stored: Stored,
@@ -607,7 +599,7 @@ struct ReadLog {
     problems: Vec<Problem>,
 }
 
-fn read_log(found: &Found, known: Option<ContentHash>, room: &Room, options: &Options<'_>) -> ReadLog {
+fn read_log(found: &Found, known: Option<ContentHash>, whole_room: &AtomicUsize, options: &Options<'_>) -> ReadLog {
     let path = found.path.display().to_string();
     if let Some(read) = read_cached(found, &path, known, options) {
         (options.progress)(found.stamp.size);
@@ -622,21 +614,14 @@ fn read_log(found: &Found, known: Option<ContentHash>, room: &Room, options: &Op
         whole,
         evidence,
         mut problems,
-        is_big,
-        file,
     } = parsed;
-    if room.is_alone {
-        // Letting go of a mapping takes as long as a good part of what is still to do with a big log. If that is all there
-        // is to do, nothing has to wait for it.
-        rayon::spawn(move || drop(file));
-    }
     let log = whole.finish();
     let evidence = evidence.map(|evidence| evidence.pack());
     // A log that is being written would leave an entry behind at every run.
     let content = content.filter(|_| problems.is_empty() && cache::is_settled(found));
     let outline = LogOutline::of_log(path.clone(), default_session(found), &log);
     let facts = Facts::new(&path, &log, &mut problems);
-    let is_whole = is_big && takes_room(&log, &outline, room);
+    let is_whole = log.bytes >= BIG && takes_room(&log, &outline, whole_room);
     let packed = (content.is_some() || !is_whole).then(|| pack::pack(&log));
     if let (Some(cache), Some(content), Some(packed)) = (options.cache, content, &packed) {
         cache.put(found, content, PartKind::Log, packed);
@@ -674,15 +659,11 @@ fn default_session(found: &Found) -> String {
 }
 
 /// Whether a log may be held whole. It has to belong to one session, which its records name, and needs room.
-fn takes_room(log: &Log, outline: &LogOutline, room: &Room) -> bool {
+fn takes_room(log: &Log, outline: &LogOutline, room: &AtomicUsize) -> bool {
     let is_simple = outline.sessions.len() == 1 && log.scopes.iter().all(|scope| scope.session != 0);
     let size = size_of_val(&*log.records) + size_of_val(&*log.responses) + size_of_val(&*log.blocks);
     let take = |left: usize| left.checked_sub(size);
-    is_simple
-        && room
-            .whole
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .is_ok()
+    is_simple && room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
 /// What is summed over all logs.
@@ -733,10 +714,6 @@ struct Parsed {
     evidence: Option<Evidence>,
     /// Problems with the file as a whole.
     problems: Vec<Problem>,
-    /// Whether it was read in parts.
-    is_big: bool,
-    /// The file, which may be mapped.
-    file: Option<OpenLog>,
 }
 
 /// Parses a log, a big one in parts side by side.
@@ -763,45 +740,28 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
         let problem = done.err().map(|error| Problem::file(path, kind, error.to_string()));
         (walker.into_parts(), problem)
     };
-    let parts = open.parts(PART);
-    let mut problems = Vec::new();
+    // One part for each thread: what is read beside other parts has to be joined, and that is work for one thread.
+    let share = found.stamp.size / rayon::current_num_threads() as u64;
+    let read = open
+        .parts(share.max(PART))
+        .par_iter()
+        .map(read_part)
+        .collect::<Vec<_>>();
+    let mut parsed = Parsed::default();
     let mut joined: Option<(Builder, Option<Evidence>)> = None;
-    let mut join = |((builder, lines), problem)| {
-        problems.extend(problem);
+    for ((builder, lines), problem) in read {
+        parsed.problems.extend(problem);
         let Some((whole, evidence)) = &mut joined else {
-            let (whole, _) = joined.insert((builder, lines));
-            if parts.len() > 1 {
-                whole.expect(found.stamp.size);
-            }
-            return;
+            joined = Some((builder, lines));
+            continue;
         };
         if let (Some(evidence), Some(lines)) = (evidence, lines) {
             evidence.append(lines, whole.block_count());
         }
         whole.append(builder);
-    };
-    // A few parts at a time, so that a big log is not held twice over, in parts and joined; and those that are read are
-    // joined while the next are being read.
-    let mut waves = parts.chunks(2 * rayon::current_num_threads());
-    let read_wave = |wave: &[Range<u64>]| wave.par_iter().map(read_part).collect::<Vec<_>>();
-    let mut ready = waves.next().map(read_wave);
-    while let Some(wave) = ready {
-        let next = waves.next();
-        let join_wave = || wave.into_iter().for_each(&mut join);
-        ready = match next {
-            Some(next) => Some(rayon::join(join_wave, || read_wave(next)).1),
-            None => {
-                join_wave();
-                None
-            }
-        };
     }
-    let (whole, evidence) = joined.unwrap_or_default();
-    Parsed {
-        whole,
-        evidence,
-        problems,
-        is_big: parts.len() > 1,
-        file: Some(open),
+    if let Some((whole, evidence)) = joined {
+        (parsed.whole, parsed.evidence) = (whole, evidence);
     }
+    parsed
 }

@@ -7,7 +7,7 @@
 //!
 //! Memory is bounded by the longest line that is copied ([`Limits::max_line`]), not by the file.
 
-use memmap2::{Advice, Mmap};
+use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -19,6 +19,8 @@ use std::time::{Duration, SystemTime};
 pub const BLOCK: usize = 256 << 10;
 /// Files from this size on are mapped when they are settled.
 const MAP_FROM: u64 = 16 << 20;
+/// How much of a mapped file is handed on at a time. What was read is let go again, so that no more than this stays mapped.
+const MAPPED: usize = 4 << 20;
 /// A file that nobody touched for this long is settled.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
 /// How much of a line that is too long is kept to tell what it was.
@@ -186,17 +188,30 @@ fn map_file(file: &File, size: u64) -> io::Result<Option<Mmap>> {
 }
 
 /// The lines of a mapped file that start inside `part`.
-fn read_mapped(map: &[u8], part: Range<u64>, lines: &mut dyn Lines) {
+fn read_mapped(map: &Mmap, part: Range<u64>, lines: &mut dyn Lines) {
     let after_newline = |from: usize| memchr::memchr(b'\n', &map[from..]).map_or(map.len(), |at| from + at + 1);
     let edge = |edge: u64| match edge as usize {
         0 => 0,
         edge if edge >= map.len() => map.len(),
         edge => after_newline(edge - 1),
     };
-    let (start, end) = (edge(part.start), edge(part.end));
-    if start < end {
-        lines.lines(&map[start..end], start as u64);
+    let (mut at, end) = (edge(part.start), edge(part.end));
+    while at < end {
+        let next = match end - at {
+            ..=MAPPED => end,
+            _ => after_newline(at + MAPPED - 1),
+        };
+        lines.lines(&map[at..next], at as u64);
+        let_go(map, at..next);
+        at = next;
     }
+}
+
+/// Lets go of the pages of a range. Each reader does that for what it read: at the end one thread would have to do it for all.
+fn let_go(map: &Mmap, range: Range<usize>) {
+    // SAFETY: the mapping is read-only and has a file behind it, so the bytes of a page that is let go are those of the file
+    // again as soon as somebody looks at them. It is advice: nothing is lost if it is not taken.
+    let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len()) };
 }
 
 /// Where the first line that starts inside `part` starts.

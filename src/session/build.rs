@@ -51,7 +51,9 @@ pub struct Builder {
     kinds: IdMap<Name, u64>,
     /// Parents as they were written, until [`Builder::finish`] resolves them.
     /// Zero stands for none: there are many of these.
-    parents: Vec<(Id, Id)>,
+    parents: Vec<Id>,
+    /// Logical parents with the records that have them: only boundaries do.
+    logical_parents: Vec<(u32, Id)>,
     /// Scope of the previous record and the texts it was made of: nearly every record repeats them.
     recent: Recent,
     /// Record types seen so far, a few dozen at most: what they are made of, their name, and how many there were.
@@ -246,10 +248,8 @@ impl Builder {
         }
 
         let id = self.id(record.uuid).unwrap_or_default();
-        let parents = (
-            self.id(record.parent).unwrap_or_default(),
-            self.id(record.logical_parent).unwrap_or_default(),
-        );
+        let parent = self.id(record.parent).unwrap_or_default();
+        let logical_parent = self.id(record.logical_parent);
         self.recent_id = record
             .uuid
             .and_then(|text| text.raw().try_into().ok())
@@ -274,7 +274,8 @@ impl Builder {
             .compaction
             .as_ref()
             .map(|compaction| self.push_boundary(compaction));
-        self.parents.push(parents);
+        self.parents.push(parent);
+        self.logical_parents.extend(logical_parent.map(|id| (index, id)));
         self.log.records.push(Record {
             line: u32::try_from(line).unwrap_or(u32::MAX),
             offset,
@@ -476,16 +477,16 @@ impl Builder {
         let block_base = self.log.blocks.len() as u32;
         let response_base = self.log.responses.len() as u32;
         let boundary_base = self.log.boundaries.len() as u32;
-        for record in other.log.records {
-            self.log.records.push(Record {
+        self.log
+            .records
+            .extend(other.log.records.into_iter().map(|record| Record {
                 line: record.line.saturating_add(u32::try_from(line_base).unwrap_or(u32::MAX)),
                 scope: scopes[record.scope as usize],
                 first_block: record.first_block + block_base,
                 response: record.response.map(|response| response + response_base),
                 boundary: record.boundary.map(|boundary| boundary + boundary_base),
                 ..record
-            });
-        }
+            }));
         self.log
             .responses
             .extend(other.log.responses.into_iter().map(|response| ResponseLine {
@@ -520,6 +521,9 @@ impl Builder {
             *self.kinds.entry(names[kind as usize]).or_insert(0) += count;
         }
         self.parents.extend(other.parents);
+        let logical = other.logical_parents.into_iter();
+        self.logical_parents
+            .extend(logical.map(|(record, id)| (record + record_base, id)));
         self.log.lines += other.log.lines;
         self.log.bytes += other.log.bytes;
         self.recent.scope = None;
@@ -537,19 +541,27 @@ impl Builder {
                 records[at].is_repeat = first != at as u32;
             }
         }
-        for at in 0..records.len() {
-            let link = |id: Id| match at.checked_sub(1).map(|before| &records[before]) {
-                _ if id == Id::default() => Link::None,
-                // Most records follow the one before them.
-                Some(before) if before.id == id && !before.is_repeat => Link::Here(at as u32 - 1),
-                _ => index
-                    .find(id, |number| records[number as usize].id)
-                    .map_or(Link::Elsewhere(id), Link::Here),
-            };
-            let (parent, logical) = self.parents[at];
-            let links = (link(parent), link(logical));
-            (records[at].parent, records[at].logical_parent) = links;
+        let mut elsewhere = Vec::new();
+        let mut link = |id: Id, at: usize, records: &[Record]| match at.checked_sub(1).map(|before| &records[before]) {
+            _ if id == Id::default() => Link::None,
+            // Most records follow the one before them.
+            Some(before) if before.id == id && !before.is_repeat => Link::Here(at as u32 - 1),
+            _ => match index.find(id, |number| records[number as usize].id) {
+                Some(target) => Link::Here(target),
+                None => {
+                    elsewhere.push(id);
+                    Link::Elsewhere(elsewhere.len() as u32 - 1)
+                }
+            },
+        };
+        let mut logical_parents = self.logical_parents.iter().peekable();
+        for (at, parent) in self.parents.iter().enumerate() {
+            records[at].parent = link(*parent, at, records);
+            if let Some((_, id)) = logical_parents.next_if(|(record, _)| *record == at as u32) {
+                records[at].logical_parent = link(*id, at, records);
+            }
         }
+        self.log.elsewhere = elsewhere;
         name_results(&mut self.log);
         let mut odd = std::mem::take(&mut self.log.odd_ids);
         odd.sort_unstable();

@@ -10,10 +10,18 @@ use crate::input::record::{Tokens, Usage};
 pub type Name = u32;
 
 /// A record's id: a UUID as the number it is, any other text by its hash (and by name in [`Log::odd_ids`]).
+///
+/// Packed to the width of a word: records have several, and one that starts only at every second word makes all of them longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(packed(8))]
 pub struct Id(pub u128);
 
 impl Id {
+    /// The number that the id is.
+    pub fn number(self) -> u128 {
+        self.0
+    }
+
     /// Reads an id. The flag says whether it was a canonical UUID, which can be written back from the number.
     pub fn read(text: &[u8]) -> (Id, bool) {
         match parse_uuid(text) {
@@ -25,7 +33,7 @@ impl Id {
 
 impl std::fmt::Display for Id {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let hex = format!("{:032x}", self.0);
+        let hex = format!("{:032x}", self.number());
         write!(
             f,
             "{}-{}-{}-{}-{}",
@@ -131,8 +139,8 @@ pub enum Link {
     None,
     /// A record of the same log, by index.
     Here(u32),
-    /// A record that is not in this log.
-    Elsewhere(Id),
+    /// A record that is not in this log, by its place in [`Log::elsewhere`].
+    Elsewhere(u32),
 }
 
 /// What records of one stretch share.
@@ -385,6 +393,8 @@ pub struct Log {
     pub blocks: Vec<Block>,
     /// Boundaries of both kinds.
     pub boundaries: Vec<Boundary>,
+    /// Ids that records link to and none has.
+    pub elsewhere: Vec<Id>,
     /// Texts of ids that are not UUIDs.
     pub odd_ids: Vec<(Id, Name)>,
     /// Lines by record type (and subtype of system and progress records), sorted by name.

@@ -53,12 +53,12 @@ impl Writer {
     }
 
     /// A link: 0 none, 1 elsewhere, else the distance back to the record.
-    fn link(&mut self, link: Link, at: u32) {
+    fn link(&mut self, link: Link, at: u32, elsewhere: &[Id]) {
         match link {
             Link::None => self.number(0),
-            Link::Elsewhere(id) => {
+            Link::Elsewhere(place) => {
                 self.number(1);
-                self.id(id);
+                self.id(elsewhere.get(place as usize).copied().unwrap_or_default());
             }
             Link::Here(target) => {
                 let distance = i64::from(at) - i64::from(target);
@@ -142,10 +142,13 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    fn link(&mut self, at: u32, records: u32) -> Result<Link, Damaged> {
+    fn link(&mut self, at: u32, records: u32, elsewhere: &mut Vec<Id>) -> Result<Link, Damaged> {
         match self.number()? {
             0 => Ok(Link::None),
-            1 => Ok(Link::Elsewhere(self.id()?)),
+            1 => {
+                elsewhere.push(self.id()?);
+                Ok(Link::Elsewhere(elsewhere.len() as u32 - 1))
+            }
             code => {
                 let code = code - 2;
                 let distance = (code >> 1) as i64 ^ -((code & 1) as i64);
@@ -298,9 +301,9 @@ fn pack_records(out: &mut Writer, log: &Log) {
             out.number(u64::from(record.scope));
             scope = record.scope;
         }
-        out.link(record.parent, at as u32);
+        out.link(record.parent, at as u32, &log.elsewhere);
         if flags & flag::LOGICAL != 0 {
-            out.link(record.logical_parent, at as u32);
+            out.link(record.logical_parent, at as u32, &log.elsewhere);
         }
         if flags & flag::BLOCKS != 0 {
             out.number(u64::from(record.blocks));
@@ -331,9 +334,9 @@ fn unpack_records(input: &mut Reader<'_>, mut ids: Reader<'_>, log: &mut Log) ->
         if scope as usize >= log.scopes.len() {
             return Err(Damaged);
         }
-        let parent = input.link(at, total)?;
+        let parent = input.link(at, total, &mut log.elsewhere)?;
         let logical_parent = if flags & flag::LOGICAL != 0 {
-            input.link(at, total)?
+            input.link(at, total, &mut log.elsewhere)?
         } else {
             Link::None
         };

@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
             for node in 0..total as Node {
                 let record = session.record(node);
                 if record.id != Id::default() && session.is(node, trait_of::OWN) {
-                    session.by_id.entry(record.id.0).or_insert(node);
+                    session.by_id.entry(record.id.number()).or_insert(node);
                 }
             }
         }
@@ -228,10 +228,11 @@ impl<'a> Session<'a> {
                     Target::OtherSession
                 }
             }
-            Link::Elsewhere(id) => self
-                .by_id
-                .get(&id.0)
-                .map_or(Target::Missing, |target| Target::Node(*target)),
+            Link::Elsewhere(place) => {
+                let id = self.log(node).elsewhere.get(place as usize);
+                let target = id.and_then(|id| self.by_id.get(&id.number()));
+                target.map_or(Target::Missing, |target| Target::Node(*target))
+            }
         }
     }
 
@@ -498,7 +499,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         let kept_by = |node: Node| session.boundary(node).map_or(&[][..], |boundary| &boundary.kept);
         let breaks = self.chain.iter().copied().filter(|node| session.is_break(*node));
         let mut places = IdMap::<u128, Option<usize>>::default();
-        places.extend(breaks.flat_map(kept_by).map(|id| (id.0, None)));
+        places.extend(breaks.flat_map(kept_by).map(|id| (id.number(), None)));
         if places.is_empty() {
             return;
         }
@@ -509,7 +510,10 @@ impl<'s, 'a> Walk<'s, 'a> {
         note_places(session, &self.chain, 0, &mut places);
         for at in boundaries {
             let kept = kept_by(self.chain[at]);
-            let last = kept.iter().filter_map(|id| places.get(&id.0).copied().flatten()).max();
+            let last = kept
+                .iter()
+                .filter_map(|id| places.get(&id.number()).copied().flatten())
+                .max();
             let Some(last) = last.filter(|last| *last >= at) else {
                 continue;
             };
@@ -680,7 +684,7 @@ impl<'s, 'a> Walk<'s, 'a> {
 /// Notes where in a piece of a chain, which starts at `start`, the records stand whose ids are asked for.
 fn note_places(session: &Session<'_>, piece: &[Node], start: usize, places: &mut IdMap<u128, Option<usize>>) {
     for (at, node) in piece.iter().enumerate() {
-        if let Some(place) = places.get_mut(&session.record(*node).id.0) {
+        if let Some(place) = places.get_mut(&session.record(*node).id.number()) {
             *place = Some(start + at);
         }
     }
