@@ -68,8 +68,8 @@ fn loop_alone(folder: &Path) {
                 timed(|| {
                     for (trace, by_version, by_model, windows) in &prepared {
                         let setting = Setting {
-                            policies: by_version.clone(),
-                            prices: by_model.clone(),
+                            policies: by_version,
+                            prices: by_model,
                             windows,
                             summary: None,
                             mode: Mode::Free,

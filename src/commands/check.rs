@@ -223,8 +223,8 @@ impl LookFor<'_> {
                 });
             }
             let setting = Setting {
-                policies: policies.clone(),
-                prices: prices.clone(),
+                policies: &policies,
+                prices: &prices,
                 windows: &windows,
                 summary: None,
                 mode: Mode::Follow,

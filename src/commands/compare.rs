@@ -89,8 +89,8 @@ impl Compare {
             );
             let mut watch = Watch::new(collector, trace, &mut side.seen);
             let setting = Setting {
-                policies: by_version,
-                prices: by_model,
+                policies: &by_version,
+                prices: &by_model,
                 windows: &windows,
                 summary: chain.summary,
                 mode: Mode::Free,

@@ -437,8 +437,8 @@ impl Run<'_> {
         let (policies, prices) = by_number(self.policies, self.prices, trace);
         let windows = windows_of(trace, &policies, &prices);
         let setting = Setting {
-            policies,
-            prices,
+            policies: &policies,
+            prices: &prices,
             windows: &windows,
             summary: None,
             mode: Mode::Follow,

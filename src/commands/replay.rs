@@ -280,8 +280,8 @@ impl Run<'_> {
             let first_boundary = replayed.boundaries.len();
             let mut collector = Collector::new(id, Some(&session), &trace, &windows, &by_model, &mut replayed, detail);
             let setting = Setting {
-                policies: by_version,
-                prices: by_model.clone(),
+                policies: &by_version,
+                prices: &by_model,
                 windows: &windows,
                 summary,
                 mode: Mode::Free,

@@ -180,9 +180,9 @@ impl<'a> PriceBook<'a> {
 /// A price in whole numbers, per token: for input, output, cache writes for five minutes and for one hour, and reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Tariff {
-    usual: [Pico; 5],
+    usual: [u64; 5],
     /// Of calls that count as long.
-    long: [Pico; 5],
+    long: [u64; 5],
 }
 
 impl Tariff {
@@ -197,7 +197,7 @@ impl Tariff {
             tokens.cache_read,
         ];
         std::iter::zip(counts, prices)
-            .map(|(count, price)| Pico::from(count) * price)
+            .map(|(count, price)| Pico::from(count) * Pico::from(*price))
             .sum()
     }
 }
@@ -226,7 +226,7 @@ impl Price {
             let write_1h = self.cache_write_1h.unwrap_or(2.0 * self.input) * rise;
             let read = self.cache_read.unwrap_or(0.1 * self.input) * rise;
             // A dollar per million tokens is a micro-dollar per token.
-            [input, output, write_5m, write_1h, read].map(|price| (price * 1e6).round() as Pico)
+            [input, output, write_5m, write_1h, read].map(|price| (price * 1e6).round() as u64)
         };
         Tariff {
             usual: prices(false),

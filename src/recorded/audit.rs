@@ -76,8 +76,8 @@ impl InForce<'_> {
         };
         let policies = self.policies.iter().map(always).collect::<Vec<_>>();
         let setting = Setting {
-            policies: policies.iter().collect(),
-            prices: self.prices.to_vec(),
+            policies: &policies.iter().collect::<Vec<_>>(),
+            prices: self.prices,
             windows: self.windows,
             summary: None,
             mode: Mode::Follow,

@@ -208,8 +208,8 @@ const LATE: usize = 5;
 pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], windows: &[Inferred]) -> Validation {
     let mut watch = Watch::default();
     let setting = Setting {
-        policies: policies.to_vec(),
-        prices: prices.to_vec(),
+        policies,
+        prices,
         windows,
         summary: None,
         mode: Mode::Follow,

@@ -1,6 +1,7 @@
 //! Micro-compaction: results that can be had again leave the window without a model call.
 
 use super::event::MicroKind;
+use super::steps::{Estimate, Stretch};
 use super::trace::{Call, Item, NONE, Trace, flag};
 use super::window::{State, Window};
 use crate::policy::Policy;
@@ -96,8 +97,7 @@ impl Results {
         if !policy.gap_on {
             return None;
         }
-        let idle = idle_minutes(previous, call)?;
-        if idle <= policy.gap_minutes as f64 {
+        if !is_idle(previous, call, policy.gap_minutes) {
             return None;
         }
         oldest(&self.active, policy.gap_keep)
@@ -177,6 +177,20 @@ pub fn estimate_trail(policy: &Policy, items: &[Item]) -> u64 {
     counted.map(|item| estimate(policy, item)).sum()
 }
 
+/// The same for a whole stretch of items.
+pub fn estimate_stretch(policy: &Policy, stretch: &Stretch, items: &[Item]) -> u64 {
+    // Any other ratio is rounded item by item.
+    if policy.units_per_token != 4.0 || stretch.is_too_large {
+        return estimate_trail(policy, items);
+    }
+    let estimate = |found: &Estimate| u64::from(found.quarters) + policy.image * u64::from(found.images);
+    let hooks = match policy.trail {
+        Trail::All => estimate(&stretch.hooks),
+        Trail::None | Trail::User => 0,
+    };
+    estimate(&stretch.counted) + hooks
+}
+
 /// The client's estimate of an item.
 pub fn estimate(policy: &Policy, item: &Item) -> u64 {
     let text = if policy.units_per_token == 4.0 {
@@ -205,17 +219,15 @@ fn call_order(trace: &Trace, result: u32) -> u32 {
     }
 }
 
-/// Minutes between the last response and the next call.
-fn idle_minutes(previous: &Call, call: &Call) -> Option<f64> {
+/// Whether more than so many minutes lie between the last response and the next call.
+fn is_idle(previous: &Call, call: &Call, minutes: u64) -> bool {
     let now = if call.input_time == NO_TIME {
         call.time
     } else {
         call.input_time
     };
-    if previous.time == NO_TIME || now == NO_TIME {
-        return None;
-    }
-    Some(now.saturating_sub(previous.time) as f64 / 60_000.0)
+    let limit = i64::try_from(minutes).unwrap_or(i64::MAX).saturating_mul(60_000);
+    previous.time != NO_TIME && now != NO_TIME && now.saturating_sub(previous.time) > limit
 }
 
 /// Thinking of earlier turns that the API drops after an idle hour: everything before the last turn.
@@ -223,8 +235,7 @@ pub fn old_thinking(policy: &Policy, trace: &Trace, window: &Window<'_>, previou
     if !policy.api_on || !policy.api_thinking {
         return Vec::new();
     }
-    let is_idle = idle_minutes(previous, call).is_some_and(|idle| idle > policy.api_thinking_minutes as f64);
-    if !is_idle {
+    if !is_idle(previous, call, policy.api_thinking_minutes) {
         return Vec::new();
     }
     let last_turn = trace.calls.iter().position(|other| other.turn == previous.turn);

@@ -19,6 +19,7 @@ pub mod notes;
 pub mod oracle;
 pub mod prompt_cache;
 pub mod restore;
+pub mod steps;
 pub mod tell;
 pub mod trace;
 #[cfg(test)]
@@ -31,21 +32,21 @@ pub mod working_set;
 mod properties;
 
 use crate::input::record::Tokens;
-use crate::memory::harvest::is_memory;
-use crate::metrics::cost::{Pico, Price, PriceTable, Tariff, tariffs};
+use crate::metrics::cost::{Pico, Price, PriceTable, Tariff};
 use crate::policy::Policy;
 use crate::policy::presets::{Policies, client};
 use crate::policy::value::{OutputCount, SummarySize, Trail, Variant};
 use crate::session::log::{NO_TIME, Time};
 use crate::tokens::ledger::Category;
-use crate::tokens::ratios::model_version;
 use event::{Boundary, CacheMiss, Called, Cause, Count, Event, Failure, Kind, Level, MicroKind, PARTS, Purpose, Sink};
 use inference::{Grounds, Inferred};
 use limits::Limits;
 use micro::{Clearing, Results};
 use notes::Notes;
 use prompt_cache::PromptCache;
+use smallvec::SmallVec;
 use std::ops::Range;
+use steps::{Steps, Stretch};
 use trace::{Call, Recorded, Trace, Trigger, flag};
 use uses::Uses;
 use window::{State, Window};
@@ -63,9 +64,9 @@ pub enum Mode {
 /// What a replay needs beside the trace. Lists go by number: models and versions of the trace, its calls.
 pub struct Setting<'a> {
     /// Policy by version.
-    pub policies: Vec<&'a Policy>,
+    pub policies: &'a [&'a Policy],
     /// Price by model; `None` for a model that the table does not list.
-    pub prices: Vec<Option<&'a Price>>,
+    pub prices: &'a [Option<&'a Price>],
     /// Window by call.
     pub windows: &'a [Inferred],
     /// Median size of the summaries of the corpus.
@@ -129,17 +130,22 @@ struct Anchor {
 
 struct Replay<'r, S> {
     trace: &'r Trace,
+    steps: &'r Steps,
     setting: &'r Setting<'r>,
     sink: &'r mut S,
-    tariffs: Vec<Option<Tariff>>,
+    tariffs: SmallVec<[Option<Tariff>; 2]>,
     /// What is in force at the call that is being made.
     policy: &'r Policy,
     limits: Limits,
     /// Version, model and window that they are of.
     in_force: (u16, u16, u64),
-    /// By model: whether it shows in the recorded remainder that thinking was switched.
-    shows_switch: Vec<bool>,
+    /// Whether the policy has any micro-compaction.
+    may_clear: bool,
+    /// The first recorded boundary that does not stand before an earlier call.
+    next_recorded: usize,
     working_set: WorkingSet,
+    /// How far the list of uses was gone through.
+    looked_at: uses::Progress,
     window: Window<'r>,
     results: Results,
     clearable: Vec<bool>,
@@ -167,18 +173,17 @@ impl<'r, S: Sink> Replay<'r, S> {
         let may_clear = setting.policies.iter().any(|policy| micro::may_clear(policy));
         Replay {
             trace,
+            steps: trace.steps(),
             setting,
             sink,
-            tariffs: tariffs(&setting.prices),
+            tariffs: setting.prices.iter().map(|price| price.map(Price::tariff)).collect(),
             policy,
             limits: Limits::new(policy, 0, None),
             in_force: (u16::MAX, u16::MAX, 0),
-            shows_switch: trace
-                .models
-                .iter()
-                .map(|model| model_version(model) == Some((4, 5)))
-                .collect(),
+            may_clear: false,
+            next_recorded: 0,
             working_set: WorkingSet::default(),
+            looked_at: uses::Progress::default(),
             window: Window::new(trace, policy.placeholder),
             results: Results::default(),
             clearable: match may_clear {
@@ -208,7 +213,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         if call.is_after_hole {
             self.anchor = None;
         }
-        self.take_inputs(at, call.inputs.clone());
+        self.take_inputs(at, &call.inputs);
         if self.is_blocked {
             return;
         }
@@ -248,6 +253,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         let output_limit = self.setting.prices[usize::from(call.model)].and_then(|price| price.max_output);
         self.policy = self.setting.policies[usize::from(call.version)];
         self.limits = Limits::new(self.policy, window, output_limit);
+        self.may_clear = micro::may_clear(self.policy);
         self.in_force = now;
     }
 
@@ -260,30 +266,55 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     /// New input joins the window; recorded boundaries among it are met on the way.
-    fn take_inputs(&mut self, at: usize, inputs: Range<u32>) {
-        let trace = self.trace;
-        let first = trace.recorded.partition_point(|boundary| (boundary.call as usize) < at);
+    fn take_inputs(&mut self, at: usize, inputs: &Range<u32>) {
+        let recorded = &self.trace.recorded;
+        let is_passed = |boundary: &Recorded| (boundary.call as usize) < at;
+        while recorded.get(self.next_recorded).is_some_and(is_passed) {
+            self.next_recorded += 1;
+        }
+        let here = self.recorded_here(at);
+        if here.is_empty() {
+            let steps = self.steps;
+            self.add_stretch(at, inputs.clone(), &steps.calls[at].inputs);
+            return;
+        }
         let mut from = inputs.start;
-        for (number, boundary) in trace.recorded.iter().enumerate().skip(first) {
-            if boundary.call as usize != at {
-                break;
-            }
-            if !boundary.is_micro {
-                self.add(at, from..boundary.item);
-                from = boundary.item;
-                self.met = Some(boundary.time).filter(|time| *time != NO_TIME);
-                self.meet(at, number, boundary);
-                self.met = None;
-            }
+        for (number, boundary) in here.iter().enumerate().filter(|(_, boundary)| !boundary.is_micro) {
+            self.add(at, from..boundary.item);
+            from = boundary.item;
+            self.met = Some(boundary.time).filter(|time| *time != NO_TIME);
+            self.meet(at, self.next_recorded + number, boundary);
+            self.met = None;
         }
         self.add(at, from..inputs.end);
     }
 
+    /// Recorded boundaries before the call whose input is being taken.
+    #[inline]
+    fn recorded_here(&self, at: usize) -> &'r [Recorded] {
+        let rest = &self.trace.recorded[self.next_recorded..];
+        let is_here = |boundary: &&Recorded| boundary.call as usize == at;
+        &rest[..rest.iter().take_while(is_here).count()]
+    }
+
+    /// Adds everything that a call brings.
+    fn add_stretch(&mut self, at: usize, items: Range<u32>, stretch: &Stretch) {
+        let orphans = self.window.add_stretch(items.clone(), stretch, self.in_step);
+        self.trail += micro::estimate_stretch(self.policy, stretch, self.trace.items(&items));
+        if stretch.has_results {
+            self.take_results(at, items, orphans);
+        }
+    }
+
+    /// Adds a part of it.
     fn add(&mut self, at: usize, items: Range<u32>) {
         let orphans = self.window.add(items.clone(), self.in_step);
-        self.results
-            .add(&self.window, self.trace, items.clone(), &self.clearable);
         self.trail += micro::estimate_trail(self.policy, self.trace.items(&items));
+        self.take_results(at, items, orphans);
+    }
+
+    fn take_results(&mut self, at: usize, items: Range<u32>, orphans: u32) {
+        self.results.add(&self.window, self.trace, items, &self.clearable);
         if orphans > 0 {
             self.emit(at, &Event::Orphans(orphans));
         }
@@ -312,7 +343,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             trail,
             later_lines,
             context: known + estimated,
-            weighed: known + (estimated as f64 * policy.padding).round() as u64,
+            weighed: known + pad(estimated, policy.padding),
         })
     }
 
@@ -458,7 +489,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     /// Micro-compaction of every kind that the policy has. Returns whether anything was cleared.
     fn clear_results(&mut self, at: usize) -> bool {
         let policy = self.policy;
-        if !micro::may_clear(policy) {
+        if !self.may_clear {
             return self.follow_micro(at);
         }
         let trace = self.trace;
@@ -526,7 +557,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         }
         let policy = self.policy;
         let before = self.window.total();
-        let has_record = || self.trace.recorded_at(at).iter().any(|boundary| boundary.is_micro);
+        let has_record = || self.recorded_here(at).iter().any(|boundary| boundary.is_micro);
         let is_told_only = self.setting.mode == Mode::Follow && has_record();
         if !is_told_only {
             let drops = micro::tool_mask(self.trace, &policy.api_drop_calls);
@@ -569,15 +600,14 @@ impl<'r, S: Sink> Replay<'r, S> {
 
     /// Whether the recorded client cleared the same: it says so, or, as older ones do not, so much less was sent.
     fn is_in_record(&self, at: usize, items: &[u32], saved: u64) -> bool {
-        let mut recorded = self.trace.recorded_at(at).iter().filter(|boundary| boundary.is_micro);
+        let mut recorded = self.recorded_here(at).iter().filter(|boundary| boundary.is_micro);
         let has_fallen = |fall: i64| fall > 0 && fall >= saved as i64;
         recorded.any(|boundary| boundary.cleared == items) || self.trace.fall(at).is_some_and(has_fallen)
     }
 
     /// Recorded clearing: following, it happens as recorded; else a policy that did not do the same has left the record.
     fn follow_micro(&mut self, at: usize) -> bool {
-        let trace = self.trace;
-        let recorded = trace.recorded_at(at).iter().filter(|boundary| boundary.is_micro);
+        let recorded = self.recorded_here(at).iter().filter(|boundary| boundary.is_micro);
         let mut has_cleared = false;
         for &item in recorded.flat_map(|boundary| &boundary.cleared) {
             if item == trace::NONE {
@@ -772,7 +802,7 @@ impl<'r, S: Sink> Replay<'r, S> {
 
     fn summary_size(&self, policy: &Policy, at: usize) -> u64 {
         let recorded = || {
-            let here = self.trace.recorded_at(at).iter().find(|boundary| !boundary.is_micro);
+            let here = self.recorded_here(at).iter().find(|boundary| !boundary.is_micro);
             here.map(|boundary| u64::from(boundary.summary))
                 .filter(|tokens| *tokens > 0)
         };
@@ -908,7 +938,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         let recorded = call.usage.filter(|_| self.in_step);
         if let Some(before) = at.checked_sub(1).map(|before| &self.trace.calls[before]) {
             let version = self.trace.versions[usize::from(call.version)];
-            let may_switch = self.shows_switch[usize::from(call.model)] && self.setting.mode == Mode::Follow;
+            let may_switch = self.setting.mode == Mode::Follow && self.steps.shows_switch[usize::from(call.model)];
             self.cache.notice(before, call, version, may_switch);
         }
         let billing = self.cache.bill(policy, call, input, base, recorded.as_ref());
@@ -929,7 +959,8 @@ impl<'r, S: Sink> Replay<'r, S> {
         };
         self.emit(at, &Event::Called(&called));
         self.look_at_uses(at);
-        self.window.add(call.response.clone(), true);
+        self.window
+            .add_stretch(call.response.clone(), &self.steps.calls[at].response, true);
         self.anchor = Some(Anchor { call: at, input });
         self.trail = 0;
     }
@@ -937,16 +968,17 @@ impl<'r, S: Sink> Replay<'r, S> {
     /// Whether what the response uses is in the window that it answers.
     fn look_at_uses(&mut self, at: usize) {
         let Some(uses) = self.setting.uses else { return };
-        for one in uses.of_call(at as u32) {
+        let call = at as u32;
+        for one in self.looked_at.uses(uses, call) {
             let outcome = self.working_set.look(&self.window, uses, one, &self.restored_files);
             self.emit(at, &Event::Used { one, outcome });
         }
-        for one in uses.references_of_call(at as u32) {
+        for one in self.looked_at.references(uses, call) {
             let outcome = self.working_set.refer(&self.window, uses, one, &self.restored_files);
             let path = one.path;
             self.emit(at, &Event::Referred { path, outcome });
         }
-        for one in uses.fetches_of_call(at as u32) {
+        for one in self.looked_at.fetches(uses, call) {
             let kind = WorkingSet::fetch(&self.window, uses, one);
             let tokens = u64::from(self.trace.items[one.item as usize].tokens);
             self.emit(at, &Event::Fetched { kind, tokens });
@@ -966,7 +998,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             let bill = self.cache.bill_side(true, window, policy.notes_prompt, tokens);
             self.tell_side(at, Purpose::Notes, bill);
         }
-        self.wrote_memory |= policy.extract_on && writes_memory(self.trace, call);
+        self.wrote_memory |= policy.extract_on && self.steps.calls[at].writes_memory;
         let ends_turn = call.calls == 0 && !self.trace.is_sidechain;
         // Who wrote their memories themself needs nobody to do it: what was said up to here counts as seen.
         let is_served = ends_turn && std::mem::take(&mut self.wrote_memory);
@@ -987,7 +1019,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     fn finish(&mut self) {
         let end = self.trace.calls.len();
         if !self.is_blocked {
-            self.take_inputs(end, self.trace.tail.clone());
+            self.take_inputs(end, &self.trace.tail);
         }
         let (running, counted, is_paired) = self.window.count();
         if running != counted || !is_paired {
@@ -996,13 +1028,9 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 }
 
-/// Whether a response writes into a memory directory.
-fn writes_memory(trace: &Trace, call: &Call) -> bool {
-    let is_write = |item: &trace::Item| {
-        let tool = trace.tools[usize::from(item.tool)].as_str();
-        item.path != 0 && matches!(tool, "Write" | "Edit" | "MultiEdit") && is_memory(&trace.paths[item.path as usize])
-    };
-    trace.items(&call.response).iter().any(is_write)
+/// An estimate padded, to the nearest whole number. Asked at every call, and what rounds any number is a call of its own.
+fn pad(tokens: u64, padding: f64) -> u64 {
+    (tokens as f64 * padding + 0.5) as u64
 }
 
 fn level(limits: &Limits, tokens: u64) -> Level {

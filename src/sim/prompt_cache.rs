@@ -68,6 +68,9 @@ impl PromptCache {
     /// Takes note of what broke the prefix between two calls without being part of a policy. Thinking that was switched on
     /// or off shows in the recorded remainder, so only where the record is followed.
     pub fn notice(&mut self, before: &Call, call: &Call, version: Version, may_switch: bool) {
+        if !(may_switch || call.is_after_restart || call.is_expanded) {
+            return;
+        }
         let remainder = |call: &Call| {
             call.usage
                 .map(|usage| usage.input)

@@ -358,8 +358,8 @@ fn run(
     let by_model = trace.models.iter().map(|model| prices.find(model)).collect::<Vec<_>>();
     let windows = infer(trace, &[policy], &by_model);
     let setting = Setting {
-        policies: vec![policy],
-        prices: by_model,
+        policies: &[policy],
+        prices: &by_model,
         windows: &windows,
         summary: None,
         mode,
@@ -616,8 +616,8 @@ proptest! {
 fn a_trace_without_calls_gives_no_events() {
     let policy = Policy::default();
     let setting = Setting {
-        policies: vec![&policy],
-        prices: Vec::new(),
+        policies: &[&policy],
+        prices: &[],
         windows: &[],
         summary: None,
         mode: Mode::Free,

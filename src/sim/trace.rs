@@ -3,6 +3,7 @@
 //! Blocks become [`Item`]s with a size, calls become [`Call`]s with ranges of items. Nothing here depends on a policy, so a
 //! trace is built once and replayed as often as there are policies.
 
+use super::steps::{Known, Steps};
 use crate::input::record::{Tokens, quarter};
 use crate::policy::presets::Version;
 use crate::session::build::IdMap;
@@ -193,12 +194,19 @@ pub struct Trace {
     pub base: u32,
     /// Whether the log says so, or it is what clients of that version usually have.
     pub base_is_known: bool,
+    /// What follows from the rest and every replay needs.
+    pub steps: Known,
 }
 
 impl Trace {
     /// The model of a call.
     pub fn model(&self, call: &Call) -> &str {
         &self.models[usize::from(call.model)]
+    }
+
+    /// What every call brings to the window.
+    pub fn steps(&self) -> &Steps {
+        self.steps.of(self)
     }
 
     /// The items of a range.

@@ -109,8 +109,8 @@ impl Story {
         let (by_version, by_model) = by_number(&policies, PriceTable::built_in(), &trace);
         let windows = windows_of(&trace, &by_version, &by_model);
         let setting = Setting {
-            policies: by_version,
-            prices: by_model,
+            policies: &by_version,
+            prices: &by_model,
             windows: &windows,
             summary: None,
             mode: Mode::Free,

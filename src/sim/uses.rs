@@ -10,6 +10,7 @@ use crate::session::evidence::{Role, name_hash};
 use crate::session::log::BlockKind;
 use crate::session::thread::Session;
 use crate::tokens::ledger::Category;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 /// A line or a file is looked for in this many of its newest holders. Older ones leave the window before newer ones, except
@@ -112,16 +113,44 @@ impl Uses {
     pub fn of_call(&self, call: u32) -> &[Use] {
         numbered(&self.uses, call, |one| one.call)
     }
+}
+
+/// How far the lists of [`Uses`] were gone through. Calls are asked about in order, so nothing has to be searched for.
+#[derive(Debug, Default)]
+pub struct Progress {
+    uses: usize,
+    references: usize,
+    fetches: usize,
+}
+
+impl Progress {
+    /// Edits and writes of a call.
+    pub fn uses<'u>(&mut self, uses: &'u Uses, call: u32) -> &'u [Use] {
+        go_on(&uses.uses, &mut self.uses, |one| one.call.cmp(&call))
+    }
 
     /// References that a call makes.
-    pub fn references_of_call(&self, call: u32) -> &[Reference] {
-        numbered(&self.references, call, |one| one.call)
+    pub fn references<'u>(&mut self, uses: &'u Uses, call: u32) -> &'u [Reference] {
+        go_on(&uses.references, &mut self.references, |one| one.call.cmp(&call))
     }
 
     /// Reads that a call makes.
-    pub fn fetches_of_call(&self, call: u32) -> &[Fetch] {
-        numbered(&self.fetches, call, |one| one.call)
+    pub fn fetches<'u>(&mut self, uses: &'u Uses, call: u32) -> &'u [Fetch] {
+        go_on(&uses.fetches, &mut self.fetches, |one| one.call.cmp(&call))
     }
+}
+
+/// Passes over what comes before a call, and gives what is of that call.
+#[inline]
+fn go_on<'l, T>(list: &'l [T], next: &mut usize, order: impl Fn(&T) -> Ordering) -> &'l [T] {
+    let mut pass = |wanted: Ordering| {
+        while list.get(*next).is_some_and(|one| order(one) == wanted) {
+            *next += 1;
+        }
+        *next
+    };
+    let start = pass(Ordering::Less);
+    &list[start..pass(Ordering::Equal)]
 }
 
 /// Those with a number, of a list that is in the order of the numbers.

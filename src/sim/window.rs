@@ -4,8 +4,10 @@
 //! itself.
 
 use super::event::PARTS;
+use super::steps::Stretch;
 use super::trace::{Item, NONE, Trace, flag};
 use crate::tokens::ledger::Category;
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// What became of an item.
@@ -23,9 +25,14 @@ pub enum State {
 /// The window of one chain.
 pub struct Window<'t> {
     trace: &'t Trace,
+    /// By item, of those that were added: what became of it. Items are live unless something else is said here.
     states: Vec<State>,
+    /// The item after the last one that was added.
+    added: u32,
+    /// From this item on, everything that was added is in the window.
+    intact: u32,
     /// Items that may be in the window, oldest first. The last range is the one that grows.
-    ranges: Vec<Range<u32>>,
+    ranges: SmallVec<[Range<u32>; 4]>,
     /// What is in the window without being an item: summaries, restored files.
     extras: Vec<(Category, u64)>,
     parts: [i64; PARTS],
@@ -43,8 +50,10 @@ impl<'t> Window<'t> {
     pub fn new(trace: &'t Trace, placeholder: u64) -> Window<'t> {
         Window {
             trace,
-            states: vec![State::Out; trace.items.len()],
-            ranges: Vec::new(),
+            states: vec![State::Live; trace.items.len()],
+            added: 0,
+            intact: 0,
+            ranges: SmallVec::new(),
             extras: Vec::new(),
             parts: [0; PARTS],
             sum: 0,
@@ -61,7 +70,7 @@ impl<'t> Window<'t> {
 
     /// Tokens by category.
     pub fn parts(&self) -> [u64; PARTS] {
-        self.parts.map(|tokens| u64::try_from(tokens).unwrap_or(0))
+        self.parts.map(|tokens| tokens.max(0) as u64)
     }
 
     /// Tokens in the window beyond system prompt and tools.
@@ -70,8 +79,13 @@ impl<'t> Window<'t> {
     }
 
     /// What became of an item.
+    #[inline]
     pub fn state(&self, item: u32) -> State {
-        self.states[item as usize]
+        if item < self.added {
+            self.states[item as usize]
+        } else {
+            State::Out
+        }
     }
 
     fn item(&self, item: u32) -> &'t Item {
@@ -101,26 +115,57 @@ impl<'t> Window<'t> {
     /// Adds items at the end. What a recorded compaction put in comes along only if `with_artefacts`. Returns how many
     /// results were left out because their call is not there.
     pub fn add(&mut self, items: Range<u32>, with_artefacts: bool) -> u32 {
+        self.pass_over(items.start);
         let mut orphans = 0;
         for at in items.clone() {
             let item = self.item(at);
-            if item.is(flag::ARTEFACT) && !with_artefacts {
+            self.added = at + 1;
+            let is_answer = item.category == Category::ToolResult && item.pair != NONE;
+            let is_orphan = is_answer && self.state(item.pair) == State::Out;
+            if is_orphan || (item.is(flag::ARTEFACT) && !with_artefacts) {
+                orphans += u32::from(is_orphan && (with_artefacts || !item.is(flag::ARTEFACT)));
+                self.states[at as usize] = State::Out;
+                self.intact = at + 1;
                 continue;
             }
-            let is_result = item.category == Category::ToolResult;
-            if is_result && item.pair != NONE && self.state(item.pair) == State::Out {
-                orphans += 1;
-                continue;
-            }
-            self.states[at as usize] = State::Live;
             self.grow(item.category, i64::from(item.tokens));
         }
+        self.extend(items);
+        orphans
+    }
+
+    /// The same for a stretch of items, without a look at each of them where all are sure to join.
+    #[inline]
+    pub fn add_stretch(&mut self, items: Range<u32>, stretch: &Stretch, with_artefacts: bool) -> u32 {
+        let may_lack_calls = stretch.earliest_call < self.intact;
+        let has_odd = stretch.is_too_large || (stretch.has_artefacts && !with_artefacts);
+        if may_lack_calls || has_odd || items.start != self.added {
+            return self.add(items, with_artefacts);
+        }
+        for (part, tokens) in std::iter::zip(&mut self.parts, stretch.parts) {
+            *part += i64::from(tokens);
+        }
+        self.sum += i64::from(stretch.tokens);
+        self.added = items.end;
+        self.extend(items);
+        0
+    }
+
+    /// Items up to this one that were not added stay out.
+    fn pass_over(&mut self, start: u32) {
+        if start > self.added {
+            self.states[self.added as usize..start as usize].fill(State::Out);
+            self.added = start;
+            self.intact = start;
+        }
+    }
+
+    fn extend(&mut self, items: Range<u32>) {
         match self.ranges.last_mut() {
             Some(last) if last.end == items.start => last.end = items.end,
             _ if items.is_empty() => {}
             _ => self.ranges.push(items),
         }
-        orphans
     }
 
     /// Puts a placeholder in the place of an item.
@@ -147,6 +192,7 @@ impl<'t> Window<'t> {
 
     /// Takes an item out.
     pub fn remove(&mut self, item: u32) {
+        self.intact = self.intact.max(item + 1);
         self.put(item, State::Out);
     }
 
@@ -165,6 +211,11 @@ impl<'t> Window<'t> {
                 }
             }
         }
+        // Nothing but the newest items is known to be whole.
+        self.intact = match !kept.is_empty() && kept.end == self.added {
+            true => self.intact.max(kept.start),
+            false => self.added,
+        };
         self.extras.clear();
         self.parts = [0; PARTS];
         self.sum = 0;
@@ -206,11 +257,18 @@ impl<'t> Window<'t> {
     pub fn count(&self) -> (i64, i64, bool) {
         let extras = self.extras.iter().map(|(_, tokens)| *tokens as i64).sum::<i64>();
         let (mut counted, mut is_paired) = (extras, true);
-        for at in self.live() {
-            let item = self.item(at);
-            counted += self.size(at);
-            is_paired &=
-                item.category != Category::ToolResult || item.pair == NONE || self.state(item.pair) != State::Out;
+        for range in &self.ranges {
+            let states = &self.states[range.start as usize..range.end as usize];
+            for (item, state) in std::iter::zip(self.trace.items(range), states) {
+                let tokens = i64::from(item.tokens);
+                counted += match state {
+                    State::Live => tokens,
+                    State::Cleared => tokens.min(self.placeholder as i64),
+                    State::Out => continue,
+                };
+                is_paired &=
+                    item.category != Category::ToolResult || item.pair == NONE || self.state(item.pair) != State::Out;
+            }
         }
         (self.sum, counted, is_paired)
     }

@@ -209,6 +209,11 @@ pub(super) const LATER: &[Case] = &[
         "no extraction at the end of a turn in which the agent wrote a memory itself; reading one does not count",
         extract_own_memory,
     ),
+    case(
+        "orphan-result",
+        "a result that comes after a compaction dropped its call is left out: no window holds it without the call",
+        orphan_result,
+    ),
 ];
 
 /// What the policies of all cases have in common: a window of 10,000 with its threshold at 8,000, a summary of 500 with 50
@@ -355,6 +360,28 @@ impl<'p> Plant<'p> {
     fn bash(&mut self, output: u64, result: u64) -> io::Result<()> {
         let input = "{\"command\":\"make check\",\"description\":\"Run the checks\"}";
         self.call("Bash", input, output, result)
+    }
+
+    /// A response of one call that is answered later; the id of the call.
+    fn call_unanswered(&mut self, output: u64) -> io::Result<String> {
+        let input = b"{\"command\":\"make release\",\"description\":\"Build everything\"}";
+        let mut block = call_block(&mut self.log, "Bash", input, Outcome::default());
+        let call = block.call.take().map_or_else(String::new, |call| call.id);
+        self.respond(&[block], output)?;
+        Ok(call)
+    }
+
+    /// The result of such a call.
+    fn answer_late(&mut self, call: &str, result: u64) -> io::Result<()> {
+        self.pause(30);
+        let head = format!(
+            "[{{\"tool_use_id\":{},\"type\":\"tool_result\",\"content\":",
+            quoted(call)
+        );
+        let content = [head.as_bytes(), &string_value(&words(2 * result)), b"}]"].concat();
+        self.log.user(self.log.leaf, &content, "", b"")?;
+        self.size += result;
+        Ok(())
     }
 
     fn read(&mut self, name: &str, output: u64, result: u64) -> io::Result<()> {
@@ -960,6 +987,34 @@ fn recompaction(folder: &mut Folder) -> io::Result<()> {
 }
 
 // ---- recorded boundaries -----------------------------------------------------------------------------------------
+
+/// c0 (r1) asks for something that takes long; the user goes on (r2 100): c1 2,200. r4 5,800: c2 due at
+/// 2,200 + 100 + 5,800 = 8,100, sent 8,200, 2,198 read: 6,002 x 5 + 500 x 25 + 1,099 = 43,609. After: 2,450. Then the answer to r1
+/// comes (r6 300), which is gone: c3 is sent 2,450 + 100.
+fn orphan_result(folder: &mut Folder) -> io::Result<()> {
+    let mut plant = Plant::new(folder, 2_000)?;
+    let call = plant.call_unanswered(100)?;
+    plant.ask(100)?;
+    plant.bash(100, 5_800)?;
+    plant.say(100)?;
+    plant.answer_late(&call, 300)?;
+    plant.say(100)?;
+    folder.save(plant.log)?;
+    expect(
+        folder,
+        &[],
+        r#"
+        {"call":2,"event":"due","context":8100,"threshold":8000}
+        {"call":2,"event":"side-call","purpose":"compact","input":6002,"cache_read":2198,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":43609}
+        {"call":2,"event":"boundary","cause":"auto","kind":"full","context":8100,"threshold":8000,"before":8100,"after":2450,"summary":500,"restored":0,"records":5,"last_record":4,"kept":null,"retries":0,"calls_since":2,"turns_since":1,"again":false,"recorded":false}
+        {"call":3,"event":"orphans","results":1}
+        {"call":0,"event":"called","window":2000,"in_step":true}
+        {"call":1,"event":"called","window":2200,"in_step":true}
+        {"call":2,"event":"called","window":2450,"in_step":false,"miss":"compaction"}
+        {"call":3,"event":"called","window":2550,"in_step":false,"miss":null,"parts":{"human":0,"assistant_text":100,"thinking":0,"tool_calls":0,"tool_results":0,"local_commands":0,"attachments":0,"images":0,"summaries":550,"other":0}}
+        "#,
+    )
+}
 
 /// c0 (r1, r2 400), c1 says (r3): W 2,600. The user compacts: sent 2,700, 2,498 read: 202 x 5 + 500 x 25 + 1,249 = 14,759.
 /// After: 1,900 + 550 = 2,450, where the recorded summary (r4) does not count. With the next prompt c2 is sent 2,550.

@@ -81,8 +81,8 @@ impl Prepared<'_> {
                 .evidence
                 .windows(trace, &by_version, &chain.clients, &chain.prices);
             let setting = Setting {
-                policies: by_version,
-                prices: chain.prices.clone(),
+                policies: &by_version,
+                prices: &chain.prices,
                 windows: &windows,
                 summary,
                 mode: Mode::Free,

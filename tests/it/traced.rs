@@ -20,8 +20,8 @@ pub fn events(traces: &[Trace], policies: &Policies, mode: Mode) -> Vec<Value> {
         let by_model = trace.models.iter().map(|model| prices.find(model)).collect::<Vec<_>>();
         let windows = infer(trace, &by_version, &by_model);
         let setting = Setting {
-            policies: by_version,
-            prices: by_model,
+            policies: &by_version,
+            prices: &by_model,
             windows: &windows,
             summary: None,
             mode,
