@@ -92,6 +92,15 @@ impl Results {
         self.deleted.iter().copied().filter(|item| range.contains(item))
     }
 
+    /// Whether any kind may have something to do before a call. Asked at every call, and mostly none has.
+    pub fn may_act(&self, policy: &Policy, previous: &Call, call: &Call, is_over_warning: bool) -> bool {
+        (policy.budget_on && is_over_warning)
+            || (policy.cached_on && (self.active.len() as u64) >= policy.cached_trigger)
+            || policy.api_on
+            || !self.deleted.is_empty()
+            || (policy.gap_on && is_idle(previous, call, policy.gap_minutes))
+    }
+
     /// After a long pause: all but the newest.
     pub fn after_gap(&self, policy: &Policy, previous: &Call, call: &Call) -> Option<Clearing> {
         if !policy.gap_on {

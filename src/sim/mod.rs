@@ -495,13 +495,16 @@ impl<'r, S: Sink> Replay<'r, S> {
         let trace = self.trace;
         let call = &trace.calls[at.min(trace.calls.len() - 1)];
         let Some(anchor) = self.anchor else { return false };
+        let before = &trace.calls[anchor.call];
+        let usage = anchor.input + u64::from(before.output_recorded);
+        let limits = self.limits;
+        if !self.results.may_act(policy, before, call, usage >= limits.warning) {
+            return self.follow_micro(at);
+        }
         let is_warm = self.is_warm(at);
         if !is_warm {
             self.undelete();
         }
-        let before = &trace.calls[anchor.call];
-        let usage = anchor.input + u64::from(before.output_recorded);
-        let limits = self.limits;
         let attempts = [
             (MicroKind::Gap, self.results.after_gap(policy, before, call)),
             (
@@ -776,6 +779,11 @@ impl<'r, S: Sink> Replay<'r, S> {
         sent: u64,
     ) -> Result<(u32, u64), Failure> {
         let limit = self.setting.windows[at.min(self.setting.windows.len() - 1)].tokens;
+        let whole = self.window.tokens_in(summarised.clone());
+        let around = sent.saturating_sub(whole) + policy.compact_prompt;
+        if !policy.hard_limit || around + whole <= limit {
+            return Ok((0, 0));
+        }
         let starts = self.trace.calls.iter().map(|call| call.response.start);
         let inside = starts.filter(|start| *start > summarised.start && *start < summarised.end);
         let mut groups = Vec::new();
@@ -784,11 +792,9 @@ impl<'r, S: Sink> Replay<'r, S> {
             groups.push(self.window.tokens_in(from..start));
             from = start;
         }
-        let whole = groups.iter().sum::<u64>();
-        let around = sent.saturating_sub(whole) + policy.compact_prompt;
         let (mut first, mut tokens) = (0, whole);
         let mut retries = 0;
-        while policy.hard_limit && around + tokens > limit {
+        while around + tokens > limit {
             if u64::from(retries) == policy.retries {
                 return Err(Failure::TooLong);
             }
@@ -1030,7 +1036,7 @@ impl<'r, S: Sink> Replay<'r, S> {
 
 /// An estimate padded, to the nearest whole number. Asked at every call, and what rounds any number is a call of its own.
 fn pad(tokens: u64, padding: f64) -> u64 {
-    (tokens as f64 * padding + 0.5) as u64
+    (tokens as i64 as f64 * padding + 0.5) as i64 as u64
 }
 
 fn level(limits: &Limits, tokens: u64) -> Level {

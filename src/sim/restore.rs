@@ -40,10 +40,11 @@ pub fn restore(
     };
     let mut seen = Vec::new();
     let mut budget = policy.restore_files_tokens;
+    let reads = trace.tool("Read");
     let read = window.live().rev().filter_map(|at| {
         let item = &trace.items[at as usize];
         let is_read = item.category == Category::ToolResult
-            && trace.tools[usize::from(item.tool)] == "Read"
+            && Some(item.tool) == reads
             && !item.is(flag::ERROR)
             && window.state(at) == State::Live;
         let path = if item.path != 0 || item.pair == NONE {
@@ -86,9 +87,10 @@ pub fn restore(
 /// Invoked skills, newest first: the result of the call and the text that the client put in with it.
 fn skills(policy: &Policy, trace: &Trace, window: &Window<'_>) -> u64 {
     let mut total = 0;
+    let Some(skill) = trace.tool("Skill") else { return 0 };
     for at in window.live().rev() {
         let item = &trace.items[at as usize];
-        if item.category != Category::ToolResult || trace.tools[usize::from(item.tool)] != "Skill" {
+        if item.category != Category::ToolResult || item.tool != skill {
             continue;
         }
         let text = trace.items[at as usize + 1..]

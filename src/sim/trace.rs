@@ -204,6 +204,12 @@ impl Trace {
         &self.models[usize::from(call.model)]
     }
 
+    /// The number of a tool, if any item has it.
+    pub fn tool(&self, name: &str) -> Option<u16> {
+        let number = self.tools.iter().position(|tool| tool == name)?;
+        u16::try_from(number).ok()
+    }
+
     /// What every call brings to the window.
     pub fn steps(&self) -> &Steps {
         self.steps.of(self)
