@@ -821,6 +821,10 @@ mod tests {
                 "please keep answers short",
                 "I'd like all new endpoints to have an integration test",
                 "I never want to see force pushes on this repo",
+                "can you please not touch the generated files?",
+                "dont guess, read the code",
+                "all future scripts must have a usage line",
+                "as a general rule we log in UTC",
             ],
         );
     }
@@ -838,6 +842,9 @@ mod tests {
                 "I really like how you list the risks at the end",
                 "keep doing that",
                 "this explanation is not good enough",
+                "that summary isn't good enough",
+                "you should not have removed the tests",
+                "that's the level of detail I want",
             ],
         );
     }
@@ -881,6 +888,9 @@ mod tests {
                 "this repo is public",
                 "our QA environment gets wiped every night btw",
                 "we have two environments, dev and prod",
+                "we're transitioning to Postgres",
+                "the security team requires two reviewers",
+                "that's how we do it for billing, too",
             ],
         );
         yields(

@@ -13,6 +13,7 @@ pub mod extract;
 pub mod harvest;
 pub mod index;
 pub mod kinds;
+pub mod literals;
 pub mod lock;
 pub mod memdir;
 pub mod names;

@@ -1,9 +1,11 @@
 //! What lasting statements look like, as data.
 //!
 //! The built-in rules are TOML files, one a language (`rules/en.toml` explains the form); a user's file adds to them. A
-//! pattern is compiled when its key words come up for the first time, so a run pays for the languages it meets.
+//! pattern is compiled when letters that it cannot do without come up for the first time, so a run pays for the languages
+//! it meets.
 
 use super::kinds::Kind;
+use super::literals;
 use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -149,7 +151,7 @@ pub struct Phrases {
     pub rewrite: Vec<(Pattern, String)>,
 }
 
-/// Which pattern a key word belongs to.
+/// Which pattern letters belong to.
 #[derive(Debug, Clone, Copy)]
 enum Owner {
     Rule(usize),
@@ -158,8 +160,8 @@ enum Owner {
     Forget(usize),
 }
 
-/// What a text may match, by its key words.
-#[derive(Debug, Default)]
+/// What a text may match, by the letters that stand in it.
+#[derive(Debug, Clone, Default)]
 pub struct Due {
     /// Rules.
     pub rules: Vec<usize>,
@@ -169,6 +171,20 @@ pub struct Due {
     pub refuse: Vec<usize>,
     /// What takes back.
     pub forget: Vec<usize>,
+}
+
+impl Due {
+    fn add(&mut self, owner: Owner) {
+        let (list, at) = match owner {
+            Owner::Rule(at) => (&mut self.rules, at),
+            Owner::Shift(at) => (&mut self.shifts, at),
+            Owner::Refuse(at) => (&mut self.refuse, at),
+            Owner::Forget(at) => (&mut self.forget, at),
+        };
+        if !list.contains(&at) {
+            list.push(at);
+        }
+    }
 }
 
 /// All rules of a run.
@@ -190,6 +206,8 @@ pub struct Rules {
     pub forget: Vec<Named>,
     owners: Vec<Owner>,
     keys: Option<AhoCorasick>,
+    /// What needs no letters in particular.
+    always: Due,
 }
 
 impl Rules {
@@ -209,20 +227,18 @@ impl Rules {
 
     fn assemble(files: &[&str]) -> Result<Rules, Wrong> {
         let mut rules = Rules::default();
-        let mut keys = Vec::new();
+        let mut keys = Keys::default();
         for text in files {
             let file = toml::from_str::<File>(text)?;
             rules.machine.extend(file.machine);
             rules.pasted.extend(file.pasted);
             rules.phrases.extend(file.phrases.map(PhrasesText::read));
             for rule in file.rule {
-                let owner = Owner::Rule(rules.rules.len());
-                keys.extend(rule.keys.iter().map(|key| (key.clone(), owner)));
+                keys.add(Owner::Rule(rules.rules.len()), &rule.pattern, &rule.keys);
                 rules.rules.push(rule.read()?);
             }
             for shift in file.shift {
-                let owner = Owner::Shift(rules.shifts.len());
-                keys.extend(shift.keys.iter().map(|key| (key.clone(), owner)));
+                keys.add(Owner::Shift(rules.shifts.len()), &shift.pattern, &shift.keys);
                 rules.shifts.push(Shift {
                     name: shift.name,
                     by: shift.by,
@@ -231,22 +247,21 @@ impl Rules {
                 });
             }
             for refuse in file.refuse {
-                let owner = Owner::Refuse(rules.refuse.len());
-                keys.extend(refuse.keys.iter().map(|key| (key.clone(), owner)));
+                keys.add(Owner::Refuse(rules.refuse.len()), &refuse.pattern, &refuse.keys);
                 rules.refuse.push(refuse.read());
             }
             for forget in file.forget {
-                let owner = Owner::Forget(rules.forget.len());
-                keys.extend(forget.keys.iter().map(|key| (key.clone(), owner)));
+                keys.add(Owner::Forget(rules.forget.len()), &forget.pattern, &forget.keys);
                 rules.forget.push(forget.read());
             }
         }
         let automaton = AhoCorasick::builder()
             .ascii_case_insensitive(true)
-            .build(keys.iter().map(|(key, _)| key))
+            .build(keys.letters)
             .map_err(|error| Wrong::Keys(error.to_string()))?;
         rules.keys = Some(automaton);
-        rules.owners = keys.into_iter().map(|(_, owner)| owner).collect();
+        rules.owners = keys.owners;
+        rules.always = keys.always;
         Ok(rules)
     }
 
@@ -269,25 +284,40 @@ impl Rules {
 
     /// What may match in a text, in the order of the files.
     pub fn due(&self, text: &str) -> Due {
-        let mut due = Due::default();
+        let mut due = self.always.clone();
         let Some(keys) = &self.keys else {
             return due;
         };
         for key in keys.find_overlapping_iter(text) {
-            let (list, at) = match self.owners[key.pattern().as_usize()] {
-                Owner::Rule(at) => (&mut due.rules, at),
-                Owner::Shift(at) => (&mut due.shifts, at),
-                Owner::Refuse(at) => (&mut due.refuse, at),
-                Owner::Forget(at) => (&mut due.forget, at),
-            };
-            if !list.contains(&at) {
-                list.push(at);
-            }
+            due.add(self.owners[key.pattern().as_usize()]);
         }
         for list in [&mut due.rules, &mut due.shifts, &mut due.refuse, &mut due.forget] {
             list.sort_unstable();
         }
         due
+    }
+}
+
+/// Letters, and which pattern each belongs to.
+#[derive(Default)]
+struct Keys {
+    letters: Vec<String>,
+    owners: Vec<Owner>,
+    always: Due,
+}
+
+impl Keys {
+    /// The letters that a file names for a pattern, or those that the pattern cannot do without.
+    fn add(&mut self, owner: Owner, pattern: &str, named: &[String]) {
+        let letters = match named {
+            [] => literals::needed(pattern),
+            named => Some(named.to_vec()),
+        };
+        let Some(letters) = letters else {
+            return self.always.add(owner);
+        };
+        self.owners.extend(letters.iter().map(|_| owner));
+        self.letters.extend(letters);
     }
 }
 
@@ -356,6 +386,7 @@ struct RuleText {
     late: f64,
     #[serde(default)]
     dated: bool,
+    #[serde(default)]
     keys: Vec<String>,
     pattern: String,
 }
@@ -384,6 +415,7 @@ struct ShiftText {
     by: f64,
     #[serde(default)]
     spares: Vec<String>,
+    #[serde(default)]
     keys: Vec<String>,
     pattern: String,
 }
@@ -392,6 +424,7 @@ struct ShiftText {
 #[serde(deny_unknown_fields)]
 struct NamedText {
     name: String,
+    #[serde(default)]
     keys: Vec<String>,
     pattern: String,
 }
@@ -426,6 +459,26 @@ mod tests {
             let rewrites = phrases.rewrite.iter().map(|(pattern, _)| pattern);
             assert!(all.into_iter().chain(rewrites).all(|pattern| pattern.build().is_ok()));
         }
+    }
+
+    #[test]
+    fn no_built_in_rule_is_tried_on_every_sentence() {
+        let always = &Rules::built_in().always;
+        let names = always.rules.iter().map(|at| &Rules::built_in().rules[*at].name);
+        assert_eq!(names.collect::<Vec<_>>(), Vec::<&String>::new());
+        assert!(always.forget.is_empty());
+    }
+
+    #[test]
+    fn the_letters_of_a_pattern_are_its_own_unless_a_file_names_others() {
+        let rule = |keys: &str| {
+            format!("[[rule]]\nname = 'mine'\ntype = 'project'\nweight = 0.9\n{keys}pattern = 'zep+elin|balloon'")
+        };
+        let is_due = |rules: &Rules, text: &str| rules.due(text).rules.contains(&(rules.rules.len() - 1));
+        let own = Rules::read(&rule("")).expect("read");
+        assert!(is_due(&own, "A Balloon") && is_due(&own, "zepelin") && !is_due(&own, "a plane"));
+        let named = Rules::read(&rule("keys = ['air']\n")).expect("read");
+        assert!(is_due(&named, "in the air") && !is_due(&named, "a balloon"));
     }
 
     #[test]
