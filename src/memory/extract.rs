@@ -864,6 +864,7 @@ mod tests {
                 "I do the frontend, Tom does the backend",
                 "I'm more of a backend person",
                 "I'm on vacation from Thursday",
+                "What would you take for the parser, considering that I prefer plain functions over classes?",
             ],
         );
     }
