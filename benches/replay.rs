@@ -1,6 +1,7 @@
-//! `cargo bench --bench replay [-- --bytes 1GiB] [--files 2000]`: what a replay costs. First the loop alone, on traces in
+//! `cargo bench --bench replay [-- --bytes 1GiB] [--files 2000] [--policy NAME]`: what a replay costs. First the loop alone, on traces in
 //! memory and one thread: blocks a second under each preset. Then whole runs as processes, `replay` beside `stats` on the
 //! same logs, without a cache and with a warm one, and a sweep of a thousand policies: the ratios are what to look at.
+//! With a policy named, only the loop under that one.
 
 mod logs;
 
@@ -18,6 +19,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const ROUNDS: usize = 5;
+/// The loop takes milliseconds, and any of them may be disturbed.
+const LOOP_ROUNDS: usize = 25;
 
 fn main() {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -33,25 +36,28 @@ fn main() {
     let bytes = backcast::cli::parse_size(size).expect("--bytes takes a size");
     let files = after("--files").map_or(2000, |text| text.parse().expect("--files takes a number"));
     let folder = after("--corpus").map_or_else(|| generated(bytes, files), PathBuf::from);
-    loop_alone(&folder);
-    whole_runs(&folder);
-    sweep(&folder);
+    loop_alone(&folder, after("--policy").map(String::as_str));
+    if after("--policy").is_none() {
+        whole_runs(&folder);
+        sweep(&folder);
+    }
 }
 
 /// The loop on traces in memory.
-fn loop_alone(folder: &Path) {
+fn loop_alone(folder: &Path, only: Option<&str>) {
     let traces = traces(folder);
     let blocks = traces.iter().map(|trace| trace.items.len()).sum::<usize>();
     let calls = traces.iter().map(|trace| trace.calls.len()).sum::<usize>();
     println!(
-        "{} chains, {calls} calls, {blocks} blocks, one thread, best of {ROUNDS}\n",
+        "{} chains, {calls} calls, {blocks} blocks, one thread, best of {LOOP_ROUNDS}\n",
         traces.len()
     );
     println!(
         "{:<16} {:>9} {:>16} {:>12}",
         "policy", "ms", "million blocks/s", "compactions"
     );
-    for name in ["recorded", "article", "api-edits", "never"] {
+    let presets = ["recorded", "article", "api-edits", "never"];
+    for name in presets.into_iter().filter(|name| only.is_none_or(|only| only == *name)) {
         let policies = Policies::preset(name).expect("a preset");
         let prepared = traces
             .iter()
@@ -62,7 +68,7 @@ fn loop_alone(folder: &Path) {
             })
             .collect::<Vec<_>>();
         let mut compactions = 0_u64;
-        let best = (0..ROUNDS)
+        let best = (0..LOOP_ROUNDS)
             .map(|_| {
                 compactions = 0;
                 timed(|| {

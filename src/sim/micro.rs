@@ -19,6 +19,8 @@ pub struct Results {
     deleted: Vec<u32>,
     /// By item: whatever was deleted there once is not deleted again.
     spent: Vec<bool>,
+    /// How many of the active ones never were.
+    fresh: u64,
 }
 
 /// What a micro-compaction does.
@@ -60,6 +62,7 @@ impl Results {
                     place -= 1;
                 }
                 self.active.insert(place, at);
+                self.fresh += u64::from(!self.is_spent(at));
             }
         }
     }
@@ -67,6 +70,7 @@ impl Results {
     /// Forgets what is no longer in the window.
     pub fn prune(&mut self, window: &Window<'_>) {
         self.active.retain(|item| window.state(*item) == State::Live);
+        self.fresh = self.active.iter().filter(|item| !self.is_spent(**item)).count() as u64;
         self.deleted.retain(|item| window.state(*item) == State::Cleared);
     }
 
@@ -82,6 +86,10 @@ impl Results {
         }
     }
 
+    fn is_spent(&self, item: u32) -> bool {
+        self.spent.get(item as usize).is_some_and(|spent| *spent)
+    }
+
     /// Forgets what is deleted there, and returns it.
     pub fn take_deleted(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.deleted)
@@ -95,7 +103,7 @@ impl Results {
     /// Whether any kind may have something to do before a call. Asked at every call, and mostly none has.
     pub fn may_act(&self, policy: &Policy, previous: &Call, call: &Call, is_over_warning: bool) -> bool {
         (policy.budget_on && is_over_warning)
-            || (policy.cached_on && (self.active.len() as u64) >= policy.cached_trigger)
+            || (policy.cached_on && self.fresh >= policy.cached_trigger)
             || policy.api_on
             || !self.deleted.is_empty()
             || (policy.gap_on && is_idle(previous, call, policy.gap_minutes))
@@ -114,14 +122,10 @@ impl Results {
 
     /// On the server while the cache is warm: down to the newest once there are enough of them.
     pub fn cached(&self, policy: &Policy) -> Option<Clearing> {
-        if !policy.cached_on || (self.active.len() as u64) < policy.cached_trigger {
+        if !policy.cached_on || self.fresh < policy.cached_trigger {
             return None;
         }
-        let is_fresh = |item: &u32| !self.spent.get(*item as usize).is_some_and(|spent| *spent);
-        let fresh = self.active.iter().copied().filter(is_fresh);
-        if (fresh.clone().count() as u64) < policy.cached_trigger {
-            return None;
-        }
+        let fresh = self.active.iter().copied().filter(|item| !self.is_spent(*item));
         oldest(&fresh.collect::<Vec<_>>(), policy.cached_keep)
     }
 

@@ -259,15 +259,17 @@ impl<'t> Window<'t> {
         let (mut counted, mut is_paired) = (extras, true);
         for range in &self.ranges {
             let states = &self.states[range.start as usize..range.end as usize];
-            for (item, state) in std::iter::zip(self.trace.items(range), states) {
+            for ((item, state), at) in std::iter::zip(self.trace.items(range), states).zip(range.clone()) {
                 let tokens = i64::from(item.tokens);
                 counted += match state {
                     State::Live => tokens,
                     State::Cleared => tokens.min(self.placeholder as i64),
                     State::Out => continue,
                 };
-                is_paired &=
-                    item.category != Category::ToolResult || item.pair == NONE || self.state(item.pair) != State::Out;
+                // What needs nobody else is asked for itself: no branch that would be guessed wrong every other time.
+                let is_answer = item.category == Category::ToolResult && item.pair != NONE;
+                let needed = if is_answer { item.pair } else { at };
+                is_paired &= self.state(needed) != State::Out;
             }
         }
         (self.sum, counted, is_paired)
