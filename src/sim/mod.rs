@@ -400,8 +400,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         self.side_call(at, u64::from(recorded.summary), before, true);
         let base = self.window.base;
         let end = self.window.end();
-        let records = self.count_records(self.window.floor()..end);
-        let prompts = self.count_prompts(self.window.floor()..end);
+        let (records, prompts) = self.count_records(self.window.floor()..end);
         let policy = self.policy;
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &(end..end));
         let dropped = self.window.parts();
@@ -434,21 +433,15 @@ impl<'r, S: Sink> Replay<'r, S> {
         self.close_boundary(at, boundary, restored.files, None);
     }
 
-    /// Prompts of people among items in the window.
-    fn count_prompts(&self, items: Range<u32>) -> u32 {
-        let items = items.filter(|at| self.window.state(*at) != State::Out);
-        let is_prompt = |at: &u32| {
-            let item = &self.trace.items[*at as usize];
-            item.category == Category::Human && item.is(flag::STARTS_RECORD)
-        };
-        items.filter(is_prompt).count() as u32
-    }
-
-    fn count_records(&self, items: Range<u32>) -> u32 {
-        let items = items.filter(|at| self.window.state(*at) != State::Out);
-        items
-            .filter(|at| self.trace.items[*at as usize].is(flag::STARTS_RECORD))
-            .count() as u32
+    /// Records that have items of a range in the window, and how many of them are prompts of people.
+    fn count_records(&self, items: Range<u32>) -> (u32, u32) {
+        let (mut records, mut prompts) = (0, 0);
+        for item in self.window.items_in(&items) {
+            let starts = item.is(flag::STARTS_RECORD);
+            records += u32::from(starts);
+            prompts += u32::from(starts && item.category == Category::Human);
+        }
+        (records, prompts)
     }
 
     /// Everything that every boundary does: counts start anew, caches are dropped, the event is told.
@@ -836,8 +829,8 @@ impl<'r, S: Sink> Replay<'r, S> {
         let context = self.context().unwrap_or(before);
         let end = self.window.end();
         let floor = self.window.floor();
-        let records = self.count_records(floor..kept.start) + self.count_records(kept.end..end);
-        let prompts = self.count_prompts(floor..kept.start) + self.count_prompts(kept.end..end);
+        let (before_kept, after_kept) = (self.count_records(floor..kept.start), self.count_records(kept.end..end));
+        let (records, prompts) = (before_kept.0 + after_kept.0, before_kept.1 + after_kept.1);
         let starts_alike = kept.start == floor && kept.end < end && !kept.is_empty();
         let parts_before = self.window.parts();
         self.window.reset(kept.clone());

@@ -205,10 +205,10 @@ impl<'t> Window<'t> {
     /// Starts anew with nothing but the items of `kept`.
     pub fn reset(&mut self, kept: Range<u32>) {
         for range in std::mem::take(&mut self.ranges) {
-            for item in range {
-                if !kept.contains(&item) {
-                    self.states[item as usize] = State::Out;
-                }
+            let before = range.start..range.end.min(kept.start.max(range.start));
+            let after = range.start.max(kept.end.min(range.end))..range.end;
+            for dropped in [before, after] {
+                self.states[dropped.start as usize..dropped.end as usize].fill(State::Out);
             }
         }
         // Nothing but the newest items is known to be whole.
@@ -247,9 +247,28 @@ impl<'t> Window<'t> {
         self.ranges.last().map_or(0, |range| range.end)
     }
 
+    /// Items of a range with what became of them, as far as they were added.
+    fn told(&self, range: &Range<u32>) -> impl Iterator<Item = (&'t Item, State)> + '_ {
+        let start = range.start.min(self.added);
+        let added = start..range.end.min(self.added).max(start);
+        let states = &self.states[added.start as usize..added.end as usize];
+        std::iter::zip(self.trace.items(&added), states.iter().copied())
+    }
+
+    /// Items of a range that are in the window.
+    pub fn items_in(&self, range: &Range<u32>) -> impl Iterator<Item = &'t Item> + '_ {
+        let told = self.told(range).filter(|(_, state)| *state != State::Out);
+        told.map(|(item, _)| item)
+    }
+
     /// Tokens of items in a range.
     pub fn tokens_in(&self, range: Range<u32>) -> u64 {
-        range.map(|item| self.size(item) as u64).sum()
+        let size = |(item, state): (&Item, State)| match state {
+            State::Out => 0,
+            State::Live => u64::from(item.tokens),
+            State::Cleared => u64::from(item.tokens).min(self.placeholder),
+        };
+        self.told(&range).map(size).sum()
     }
 
     /// What is kept as a total, what the window adds up to from scratch, and whether every result in it has its call there
