@@ -13,7 +13,7 @@ pub type Name = u32;
 ///
 /// Packed to the width of a word: records have several, and one that starts only at every second word makes all of them longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-#[repr(packed(8))]
+#[repr(Rust, packed(8))]
 pub struct Id(pub u128);
 
 impl Id {
