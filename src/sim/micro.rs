@@ -101,12 +101,14 @@ impl Results {
     }
 
     /// Whether any kind may have something to do before a call. Asked at every call, and mostly none has.
-    pub fn may_act(&self, policy: &Policy, previous: &Call, call: &Call, is_over_warning: bool) -> bool {
+    pub fn may_act(&self, policy: &Policy, previous: &Call, call: &Call, is_over_warning: bool, input: u64) -> bool {
+        let is_idle = |minutes: u64| is_idle(previous, call, minutes);
         (policy.budget_on && is_over_warning)
             || (policy.cached_on && self.fresh >= policy.cached_trigger)
-            || policy.api_on
+            || (policy.api_on && input >= policy.api_trigger)
+            || (policy.api_on && policy.api_thinking && is_idle(policy.api_thinking_minutes))
             || !self.deleted.is_empty()
-            || (policy.gap_on && is_idle(previous, call, policy.gap_minutes))
+            || (policy.gap_on && is_idle(policy.gap_minutes))
     }
 
     /// After a long pause: all but the newest.

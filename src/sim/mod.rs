@@ -491,7 +491,8 @@ impl<'r, S: Sink> Replay<'r, S> {
         let before = &trace.calls[anchor.call];
         let usage = anchor.input + u64::from(before.output_recorded);
         let limits = self.limits;
-        if !self.results.may_act(policy, before, call, usage >= limits.warning) {
+        let is_over_warning = usage >= limits.warning;
+        if !(self.results).may_act(policy, before, call, is_over_warning, self.window.total()) {
             return self.follow_micro(at);
         }
         let is_warm = self.is_warm(at);
@@ -502,7 +503,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             (MicroKind::Gap, self.results.after_gap(policy, before, call)),
             (
                 MicroKind::Budget,
-                (usage >= limits.warning)
+                is_over_warning
                     .then(|| self.results.over_budget(policy, trace))
                     .flatten(),
             ),
@@ -556,7 +557,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         let has_record = || self.recorded_here(at).iter().any(|boundary| boundary.is_micro);
         let is_told_only = self.setting.mode == Mode::Follow && has_record();
         if !is_told_only {
-            let drops = micro::tool_mask(self.trace, &policy.api_drop_calls);
+            let drops = match kind {
+                MicroKind::Api => micro::tool_mask(self.trace, &policy.api_drop_calls),
+                _ => Vec::new(),
+            };
             for &item in &items {
                 let found = &self.trace.items[item as usize];
                 match kind {
