@@ -13,7 +13,7 @@ pub fn generated(bytes: u64, files: u32) -> PathBuf {
             corruption: 0.0,
         };
         std::fs::create_dir_all(&folder).expect("a folder below target");
-        let truth = backcast::synth::write_bulk(&folder, &options).expect("a corpus");
+        let truth = backcast::synth::write_bulk(&folder, &options, &|_| ()).expect("a corpus");
         std::fs::write(folder.join("expected.json"), truth.to_json()).expect("its truth");
     }
     folder

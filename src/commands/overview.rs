@@ -9,6 +9,7 @@ use super::writing::{emit, load_prices};
 use crate::cli::memory::Shape;
 use crate::cli::{Cli, Command, OutputArgs, OverviewArgs};
 use crate::metrics::cost::{PriceTable, micro_usd};
+use crate::metrics::quality::quantile;
 use crate::metrics::report::{Boundaries, SessionReport, Wanted};
 use crate::metrics::summary::Summary;
 use crate::metrics::usage::{self, By, Counted, Row, Sums, courses};
@@ -388,7 +389,7 @@ impl<'a> Overview<'a> {
             .filter(|peak| *peak > 0)
             .collect::<Vec<_>>();
         peaks.sort_unstable();
-        peaks.get(peaks.len() / 2).copied()
+        quantile(&peaks, 0.5)
     }
 
     /// What the figures above do not hold.

@@ -210,7 +210,7 @@ pub fn cache_place(named: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// A bar with bytes, rate and time left.
-fn progress_bar(total: u64, quiet: bool) -> ProgressBar {
+pub fn progress_bar(total: u64, quiet: bool) -> ProgressBar {
     progress(total, quiet, "{bytes} of {total_bytes}, {bytes_per_sec}, {eta} left")
 }
 

@@ -1,6 +1,7 @@
 //! `backcast synth`: made-up logs.
 
 use super::Ending;
+use super::reading::progress_bar;
 use crate::cli::{SynthArgs, SynthWhat};
 use crate::synth::{self, BulkOptions};
 use anyhow::{Context, Result, bail};
@@ -23,7 +24,10 @@ pub fn run(args: &SynthArgs) -> Result<Ending> {
                 files: *files,
                 corruption: *corruption,
             };
-            let truth = synth::write_bulk(out, &options).with_context(|| format!("writing to {}", out.display()))?;
+            let bar = progress_bar(options.bytes, false);
+            let truth = synth::write_bulk(out, &options, &|bytes| bar.set_position(bytes))
+                .with_context(|| format!("writing to {}", out.display()))?;
+            bar.finish_and_clear();
             let expected = out.join("expected.json");
             std::fs::write(&expected, truth.to_json()).with_context(|| expected.display().to_string())?;
         }

@@ -8,6 +8,7 @@ use super::writing::{emit, load_prices};
 use crate::cli::ValidateArgs;
 use crate::cli::check::CheckFormat;
 use crate::metrics::cost::{PriceTable, micro_usd};
+use crate::metrics::quality::quantile;
 use crate::output::findings::{self, Finding, Level, Outcome, annotations, junit};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit, column};
 use crate::pipeline::Corpus;
@@ -848,10 +849,4 @@ fn first_edits_json(edits: &FirstEdits) -> Json {
 /// Simulated against recorded cost.
 fn relative(costs: &Costs) -> Option<f64> {
     (costs.recorded > 0).then(|| costs.simulated as f64 / costs.recorded as f64 - 1.0)
-}
-
-/// A quantile of a sorted list: the element at that rank.
-fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
-    let last = sorted.len().checked_sub(1)?;
-    sorted.get((last as f64 * share).round() as usize).copied()
 }

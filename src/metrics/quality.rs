@@ -14,8 +14,8 @@ pub struct QualityRow {
     errors: Vec<(f64, f64, f64)>,
 }
 
-/// The value below which a share of a list lies (nearest rank).
-pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+/// The value below which a share of a list lies (nearest rank): the one rule for every quantile that is told.
+pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
 }

@@ -4,6 +4,7 @@
 
 use super::validate::TOLERANCE;
 use crate::metrics::cost::Price;
+use crate::metrics::quality::quantile;
 use crate::policy::Policy;
 use crate::policy::presets::Version;
 use crate::session::log::{NO_TIME, Time};
@@ -476,7 +477,7 @@ impl Totals {
 /// The middle one, or of two the lower.
 pub fn median<T: Ord + Copy>(mut list: Vec<T>) -> Option<T> {
     list.sort_unstable();
-    list.get(list.len().checked_sub(1)? / 2).copied()
+    quantile(&list, 0.5)
 }
 
 #[cfg(test)]

@@ -94,8 +94,8 @@ const SMALL_LOG: u64 = 60_000;
 const BUFFER: usize = 1 << 18;
 
 /// Writes `files` logs of heavy-tailed sizes summing to about `bytes` below `dir`, in the client's folder layout.
-/// The same options give the same bytes everywhere.
-pub fn write_bulk(dir: &Path, options: &BulkOptions) -> io::Result<Truth> {
+/// The same options give the same bytes everywhere. `progress` is told how many bytes there are, session by session.
+pub fn write_bulk(dir: &Path, options: &BulkOptions, progress: &dyn Fn(u64)) -> io::Result<Truth> {
     let pools = Pools::new();
     let plans = plan(options);
     let mut weight_left: u64 = plans.iter().map(|plan| plan.weight).sum();
@@ -114,6 +114,7 @@ pub fn write_bulk(dir: &Path, options: &BulkOptions) -> io::Result<Truth> {
         };
         let (session_truth, prefix) = bulk.session(plan, target, copied.take())?;
         truth.merge(&session_truth);
+        progress(truth.bytes);
         copied = prefix.filter(Prefix::is_useful);
     }
     Ok(truth)

@@ -125,12 +125,12 @@ fn options(bytes: u64, files: u32, corruption: f64) -> BulkOptions {
 fn same_options_give_the_same_bytes() {
     let (one, two) = (Scratch::new("same-1"), Scratch::new("same-2"));
     let options = options(3_000_000, 25, 0.01);
-    let first = write_bulk(&one.0, &options).unwrap();
-    let second = write_bulk(&two.0, &options).unwrap();
+    let first = write_bulk(&one.0, &options, &|_| ()).unwrap();
+    let second = write_bulk(&two.0, &options, &|_| ()).unwrap();
     assert_eq!(first, second);
     assert!(tree(&one.0) == tree(&two.0), "two runs of one seed differ");
     let other = Scratch::new("same-3");
-    write_bulk(&other.0, &BulkOptions { seed: 43, ..options }).unwrap();
+    write_bulk(&other.0, &BulkOptions { seed: 43, ..options }, &|_| ()).unwrap();
     assert!(tree(&one.0) != tree(&other.0), "the seed changes nothing");
 }
 
@@ -138,7 +138,7 @@ fn same_options_give_the_same_bytes() {
 fn sizes_and_counts_are_as_asked() {
     for (bytes, files) in [(1_000_000, 1), (4_000_000, 40), (12_000_000, 7)] {
         let scratch = Scratch::new(&format!("size-{files}"));
-        let truth = write_bulk(&scratch.0, &options(bytes, files, 0.0)).unwrap();
+        let truth = write_bulk(&scratch.0, &options(bytes, files, 0.0), &|_| ()).unwrap();
         let logs = logs(&scratch.0);
         let written: u64 = logs.iter().map(|log| log.len() as u64).sum();
         assert_eq!(written, truth.bytes);
@@ -155,7 +155,7 @@ fn sizes_and_counts_are_as_asked() {
 #[test]
 fn undamaged_lines_parse_and_the_recount_agrees() {
     let scratch = Scratch::new("recount");
-    let truth = write_bulk(&scratch.0, &options(16_000_000, 60, 0.0)).unwrap();
+    let truth = write_bulk(&scratch.0, &options(16_000_000, 60, 0.0), &|_| ()).unwrap();
     assert_eq!(recount(&scratch.0), truth.totals);
     let mut lines = 0;
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
@@ -179,7 +179,7 @@ fn undamaged_lines_parse_and_the_recount_agrees() {
 #[test]
 fn damage_is_counted_and_only_hits_its_line() {
     let scratch = Scratch::new("damage");
-    let truth = write_bulk(&scratch.0, &options(6_000_000, 20, 0.03)).unwrap();
+    let truth = write_bulk(&scratch.0, &options(6_000_000, 20, 0.03), &|_| ()).unwrap();
     let listed: u64 = truth.damaged_lines.values().sum();
     assert!(listed > 20 && truth.lost_records > 0, "{:?}", truth.damaged_lines);
     let unparsed = logs(&scratch.0)
@@ -198,7 +198,7 @@ fn damage_is_counted_and_only_hits_its_line() {
 #[test]
 fn parents_come_before_their_children() {
     let scratch = Scratch::new("parents");
-    write_bulk(&scratch.0, &options(8_000_000, 12, 0.0)).unwrap();
+    write_bulk(&scratch.0, &options(8_000_000, 12, 0.0), &|_| ()).unwrap();
     for log in logs(&scratch.0) {
         let mut seen = std::collections::BTreeSet::new();
         for line in log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
