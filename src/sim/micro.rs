@@ -1,7 +1,7 @@
 //! Micro-compaction: results that can be had again leave the window without a model call.
 
 use super::event::MicroKind;
-use super::steps::{Estimate, Stretch};
+use super::steps::Stretch;
 use super::trace::{Call, Item, NONE, Trace, flag};
 use super::window::{State, Window};
 use crate::policy::Policy;
@@ -194,16 +194,13 @@ pub fn estimate_trail(policy: &Policy, items: &[Item]) -> u64 {
 
 /// The same for a whole stretch of items.
 pub fn estimate_stretch(policy: &Policy, stretch: &Stretch, items: &[Item]) -> u64 {
-    // Any other ratio is rounded item by item.
-    if policy.units_per_token != 4.0 || stretch.is_too_large {
-        return estimate_trail(policy, items);
+    match stretch.estimate(policy.trail == Trail::All) {
+        // Any other ratio is rounded item by item.
+        Some((quarters, images)) if policy.units_per_token == 4.0 => {
+            u64::from(quarters) + policy.image * u64::from(images)
+        }
+        _ => estimate_trail(policy, items),
     }
-    let estimate = |found: &Estimate| u64::from(found.quarters) + policy.image * u64::from(found.images);
-    let hooks = match policy.trail {
-        Trail::All => estimate(&stretch.hooks),
-        Trail::None | Trail::User => 0,
-    };
-    estimate(&stretch.counted) + hooks
 }
 
 /// The client's estimate of an item.

@@ -301,7 +301,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     fn add_stretch(&mut self, at: usize, items: Range<u32>, stretch: &Stretch) {
         let orphans = self.window.add_stretch(items.clone(), stretch, self.in_step);
         self.trail += micro::estimate_stretch(self.policy, stretch, self.trace.items(&items));
-        if stretch.has_results {
+        if stretch.has_results() {
             self.take_results(at, items, orphans);
         }
     }

@@ -202,7 +202,6 @@ impl<'t> Oracle<'t> {
 mod tests {
     use super::super::trace::{Call, Item, NONE};
     use super::*;
-    use crate::input::record::Tokens;
     use crate::session::log::NO_TIME;
     use crate::tokens::ledger::Category;
     use proptest::prelude::*;
@@ -298,7 +297,6 @@ mod tests {
             model: 0,
             version: 0,
             usage: None,
-            billed: Tokens::default(),
             output_recorded: 0,
             output: 0,
             gap: 0,

@@ -219,7 +219,6 @@ impl Maker {
             model: step.model,
             version: 0,
             usage: step.has_usage.then_some(usage),
-            billed: usage,
             output_recorded: output,
             output,
             gap: step.gap,

@@ -12,38 +12,37 @@ use crate::tokens::ratios::model_version;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// What a stretch of items comes to.
-#[derive(Debug, Clone, Default)]
+/// Categories that a stretch tells apart. Nearly all have fewer; in one with more, items are looked at one by one.
+const TOLD: usize = 3;
+
+/// What a stretch of items comes to. Small: a replay goes through all of them, and memory is what it waits for.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Stretch {
-    /// Tokens by category.
-    pub parts: [u32; PARTS],
-    /// Tokens of all.
-    pub tokens: u32,
-    /// The recorded client's estimate of what it always counts, and the images there.
-    pub counted: Estimate,
-    /// The same for what hooks printed.
-    pub hooks: Estimate,
+    /// Tokens of the categories beside; 0 where there are fewer.
+    tokens: [u32; TOLD],
+    /// The recorded client's estimate of what it always counts.
+    quarters: u32,
+    /// Images and documents there.
+    images: u32,
     /// The earliest call that one of them answers; [`NONE`] if there is no result with a call.
     pub earliest_call: u32,
-    /// Whether there are results.
-    pub has_results: bool,
-    /// Whether a recorded compaction put some of them in.
-    pub has_artefacts: bool,
-    /// Whether the sums are too large to be told here.
-    pub is_too_large: bool,
+    categories: [u8; TOLD],
+    traits: u8,
 }
 
-/// The recorded client's estimate of some items.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Estimate {
-    /// Characters / 4.
-    pub quarters: u32,
-    /// Images and documents.
-    pub images: u32,
+mod trait_of {
+    /// There are results.
+    pub const RESULTS: u8 = 1;
+    /// A recorded compaction put some of them in.
+    pub const ARTEFACTS: u8 = 1 << 1;
+    /// Hooks printed some of them.
+    pub const HOOKS: u8 = 1 << 2;
+    /// The sums do not tell it all.
+    pub const MIXED: u8 = 1 << 3;
 }
 
 /// What one call brings.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Step {
     /// Items that were added since the last one.
     pub inputs: Stretch,
@@ -109,41 +108,71 @@ impl Stretch {
     fn new(trace: &Trace, range: &Range<u32>) -> Stretch {
         let items = trace.items(range);
         let mut parts = [0u64; PARTS];
-        let mut counted = [0u64; 2];
-        let mut hooks = [0u64; 2];
+        let (mut quarters, mut images) = (0u64, 0u64);
         for item in items {
             parts[item.category as usize] += u64::from(item.tokens);
-            let estimate = match item.category {
-                Category::Attachment if item.is(flag::HOOK) => &mut hooks,
-                Category::Attachment | Category::Summary => continue,
-                _ if item.is(flag::ARTEFACT) => continue,
-                _ => &mut counted,
-            };
-            estimate[0] += u64::from(item.quarters);
-            estimate[1] += u64::from(item.images);
+            let is_counted = !matches!(item.category, Category::Attachment | Category::Summary);
+            if is_counted && !item.is(flag::ARTEFACT) {
+                quarters += u64::from(item.quarters);
+                images += u64::from(item.images);
+            }
         }
-        let mut is_too_large = false;
+        let results = items.iter().filter(|item| item.category == Category::ToolResult);
+        let mut stretch = Stretch {
+            earliest_call: results.clone().map(|item| item.pair).min().unwrap_or(NONE),
+            ..Stretch::default()
+        };
+        let mut is_mixed = false;
         let mut told = |sum: u64| {
-            is_too_large |= sum > u64::from(u32::MAX);
+            is_mixed |= sum > u64::from(u32::MAX);
             sum as u32
         };
-        let results = items.iter().filter(|item| item.category == Category::ToolResult);
-        Stretch {
-            tokens: told(parts.iter().sum()),
-            parts: parts.map(&mut told),
-            counted: Estimate {
-                quarters: told(counted[0]),
-                images: told(counted[1]),
-            },
-            hooks: Estimate {
-                quarters: told(hooks[0]),
-                images: told(hooks[1]),
-            },
-            earliest_call: results.clone().map(|item| item.pair).min().unwrap_or(NONE),
-            has_results: results.count() > 0,
-            has_artefacts: items.iter().any(|item| item.is(flag::ARTEFACT)),
-            is_too_large,
+        stretch.quarters = told(quarters);
+        stretch.images = told(images);
+        let mut filled = (0..PARTS).filter(|part| parts[*part] > 0);
+        for (at, part) in (0..TOLD).zip(&mut filled) {
+            stretch.tokens[at] = told(parts[part]);
+            stretch.categories[at] = part as u8;
         }
+        is_mixed |= filled.next().is_some();
+        for (has, found) in [
+            (results.count() > 0, trait_of::RESULTS),
+            (items.iter().any(|item| item.is(flag::ARTEFACT)), trait_of::ARTEFACTS),
+            (items.iter().any(|item| item.is(flag::HOOK)), trait_of::HOOKS),
+            (is_mixed, trait_of::MIXED),
+        ] {
+            stretch.traits |= u8::from(has) * found;
+        }
+        stretch
+    }
+
+    /// Whether there are results.
+    #[inline]
+    pub fn has_results(&self) -> bool {
+        self.traits & trait_of::RESULTS != 0
+    }
+
+    /// Tokens by category, some of which may be 0; `None` if the items have to be looked at, or not all of them join.
+    #[inline]
+    pub fn parts(&self, with_artefacts: bool) -> Option<[(usize, u32); TOLD]> {
+        let hindering = if with_artefacts {
+            trait_of::MIXED
+        } else {
+            trait_of::MIXED | trait_of::ARTEFACTS
+        };
+        let is_told = self.traits & hindering == 0;
+        is_told.then(|| std::array::from_fn(|at| (usize::from(self.categories[at]), self.tokens[at])))
+    }
+
+    /// The recorded client's estimate and the images in it; `None` if the items have to be looked at.
+    #[inline]
+    pub fn estimate(&self, with_hooks: bool) -> Option<(u32, u32)> {
+        let hindering = if with_hooks {
+            trait_of::MIXED | trait_of::HOOKS
+        } else {
+            trait_of::MIXED
+        };
+        (self.traits & hindering == 0).then_some((self.quarters, self.images))
     }
 }
 

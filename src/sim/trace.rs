@@ -88,8 +88,6 @@ pub struct Call {
     pub version: u16,
     /// What the log says was sent and answered at the last iteration.
     pub usage: Option<Tokens>,
-    /// What the log says was billed.
-    pub billed: Tokens,
     /// Output as the first line of the response has it.
     pub output_recorded: u32,
     /// Output as it came out in the end, recorded or estimated.
@@ -337,11 +335,6 @@ impl Builder<'_, '_> {
             .versions
             .number(session, first, log.scope_of(session.record(first)).version);
         let model = self.models.number(session, first, line.map_or(0, |line| line.model));
-        let billed = round
-            .lines
-            .iter()
-            .filter_map(|line| session.response(*line))
-            .map(|line| line.billed());
         let usage = line.map(|line| line.context()).filter(|_| size.input.is_some());
         let items = &self.trace.items[start as usize..];
         let first_line = session.blocks(first).len();
@@ -354,9 +347,6 @@ impl Builder<'_, '_> {
             model: model as u16,
             version: version as u16,
             usage,
-            billed: billed
-                .max_by_key(|tokens| (tokens.output, tokens.total()))
-                .unwrap_or_default(),
             output_recorded: usage.map_or(0, |usage| usage.output as u32),
             output: size.output.round() as u32,
             gap: 0,

@@ -138,14 +138,16 @@ impl<'t> Window<'t> {
     #[inline]
     pub fn add_stretch(&mut self, items: Range<u32>, stretch: &Stretch, with_artefacts: bool) -> u32 {
         let may_lack_calls = stretch.earliest_call < self.intact;
-        let has_odd = stretch.is_too_large || (stretch.has_artefacts && !with_artefacts);
-        if may_lack_calls || has_odd || items.start != self.added {
+        let Some(parts) = stretch
+            .parts(with_artefacts)
+            .filter(|_| !may_lack_calls && items.start == self.added)
+        else {
             return self.add(items, with_artefacts);
+        };
+        for (part, tokens) in parts {
+            self.parts[part] += i64::from(tokens);
+            self.sum += i64::from(tokens);
         }
-        for (part, tokens) in std::iter::zip(&mut self.parts, stretch.parts) {
-            *part += i64::from(tokens);
-        }
-        self.sum += i64::from(stretch.tokens);
         self.added = items.end;
         self.extend(items);
         0

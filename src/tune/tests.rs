@@ -95,7 +95,6 @@ fn session(seed: u64) -> Prepared<'static> {
             model: 0,
             version: 0,
             usage: Some(usage),
-            billed: usage,
             output_recorded: 300,
             output: 300,
             gap: 0,
