@@ -1191,7 +1191,7 @@ fn claims(corpora: &[Corpus], races: &[Race]) -> Vec<Claim> {
 
 fn claim_table(claims: &[Claim]) -> String {
     let mut text = format!(
-        "{:<31} {:>9} {:>6} {:>10} {:>7}  {}\n",
+        "{:<36} {:>9} {:>6} {:>10} {:>7}  {}\n",
         "claim", "required", "aim", "measured", "by min", "verdict"
     );
     for claim in claims {
@@ -1199,7 +1199,7 @@ fn claim_table(claims: &[Claim]) -> String {
         let aim = claim.aim.map_or("-".to_owned(), |aim| format!("{aim}{}", claim.unit));
         let _ = writeln!(
             text,
-            "{:<31} {:>9} {aim:>6} {:>10} {:>7}  {}",
+            "{:<36} {:>9} {aim:>6} {:>10} {:>7}  {}",
             claim.text,
             format!("{} {}{}", claim.bound.sign(), claim.required, claim.unit.trim()),
             show(claim.measured, claim.unit),
