@@ -4,6 +4,7 @@ use super::event::{Event, Kind, MicroKind};
 use super::inference::infer;
 use super::keep::{drop_oldest, keep_from};
 use super::limits::Limits;
+use super::micro::{estimate_stretch, estimate_trail};
 use super::tell::line;
 use super::trace::{Call, Item, NONE, Recorded, Trace, Trigger, flag};
 use super::window::{State, Window};
@@ -12,6 +13,7 @@ use crate::input::record::Tokens;
 use crate::metrics::cost::PriceTable;
 use crate::policy::Policy;
 use crate::policy::presets::Version;
+use crate::policy::value::Trail;
 use crate::tokens::ledger::Category;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -579,6 +581,54 @@ proptest! {
         }
         let is_cut = trace.calls.iter().any(|call| call.response.start < start && start < call.response.end);
         prop_assert!(!is_cut, "{start} cuts a response");
+    }
+
+    #[test]
+    fn stretches_come_to_what_their_items_do(
+        mut trace in traces(),
+        odd in proptest::collection::vec((any::<proptest::sample::Index>(), 0..4_u8), 0..12),
+        happens in proptest::collection::vec((any::<proptest::sample::Index>(), 0..4_u8), 0..8),
+        with_artefacts in any::<bool>(),
+    ) {
+        let total = trace.items.len();
+        for (at, kind) in odd.iter().filter(|_| total > 0) {
+            let item = &mut trace.items[at.index(total)];
+            match kind {
+                0 => item.flags |= flag::ARTEFACT,
+                1 => (item.category, item.flags) = (Category::Attachment, item.flags | flag::HOOK),
+                2 => item.images = 3,
+                _ => item.tokens = u32::MAX,
+            }
+        }
+        let calls = trace.calls.len();
+        let mut whole = Window::new(&trace, 10);
+        let mut single = Window::new(&trace, 10);
+        for (at, (call, step)) in std::iter::zip(&trace.calls, &trace.steps().calls).enumerate() {
+            for (items, stretch) in [(&call.inputs, &step.inputs), (&call.response, &step.response)] {
+                let orphans = whole.add_stretch(items.clone(), stretch, with_artefacts);
+                prop_assert_eq!(orphans, single.add(items.clone(), with_artefacts));
+                prop_assert_eq!(whole.parts(), single.parts());
+                for trail in [Trail::None, Trail::User, Trail::All] {
+                    let policy = Policy { trail, ..Policy::default() };
+                    let found = trace.items(items);
+                    prop_assert_eq!(estimate_stretch(&policy, stretch, found), estimate_trail(&policy, found));
+                }
+            }
+            for (_, kind) in happens.iter().filter(|(when, _)| when.index(calls) == at) {
+                for window in [&mut whole, &mut single] {
+                    let (floor, end) = (window.floor(), window.end());
+                    let middle = floor.midpoint(end);
+                    match kind {
+                        0 => window.reset(end..end),
+                        1 => window.reset(middle..end),
+                        2 => window.reset(floor..middle),
+                        _ if floor < end => window.remove(middle),
+                        _ => {}
+                    }
+                }
+            }
+            prop_assert!((0..total as u32).all(|item| whole.state(item) == single.state(item)));
+        }
     }
 
     #[test]
