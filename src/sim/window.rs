@@ -93,8 +93,14 @@ impl<'t> Window<'t> {
     }
 
     fn size(&self, item: u32) -> i64 {
-        let tokens = i64::from(self.item(item).tokens);
-        match self.state(item) {
+        self.size_in(self.item(item), self.state(item))
+    }
+
+    /// Tokens that an item takes in a state.
+    #[inline]
+    fn size_in(&self, item: &Item, state: State) -> i64 {
+        let tokens = i64::from(item.tokens);
+        match state {
             State::Out => 0,
             State::Live => tokens,
             State::Cleared => tokens.min(self.placeholder as i64),
@@ -120,10 +126,11 @@ impl<'t> Window<'t> {
         for at in items.clone() {
             let item = self.item(at);
             self.added = at + 1;
+            let is_left_out = item.is(flag::ARTEFACT) && !with_artefacts;
             let is_answer = item.category == Category::ToolResult && item.pair != NONE;
-            let is_orphan = is_answer && self.state(item.pair) == State::Out;
-            if is_orphan || (item.is(flag::ARTEFACT) && !with_artefacts) {
-                orphans += u32::from(is_orphan && (with_artefacts || !item.is(flag::ARTEFACT)));
+            let is_orphan = !is_left_out && is_answer && self.state(item.pair) == State::Out;
+            if is_left_out || is_orphan {
+                orphans += u32::from(is_orphan);
                 self.states[at as usize] = State::Out;
                 self.intact = at + 1;
                 continue;
@@ -265,12 +272,8 @@ impl<'t> Window<'t> {
 
     /// Tokens of items in a range.
     pub fn tokens_in(&self, range: Range<u32>) -> u64 {
-        let size = |(item, state): (&Item, State)| match state {
-            State::Out => 0,
-            State::Live => u64::from(item.tokens),
-            State::Cleared => u64::from(item.tokens).min(self.placeholder),
-        };
-        self.told(&range).map(size).sum()
+        let sizes = self.told(&range).map(|(item, state)| self.size_in(item, state) as u64);
+        sizes.sum()
     }
 
     /// What is kept as a total, what the window adds up to from scratch, and whether every result in it has its call there
@@ -279,14 +282,11 @@ impl<'t> Window<'t> {
         let extras = self.extras.iter().map(|(_, tokens)| *tokens as i64).sum::<i64>();
         let (mut counted, mut is_paired) = (extras, true);
         for range in &self.ranges {
-            let states = &self.states[range.start as usize..range.end as usize];
-            for ((item, state), at) in std::iter::zip(self.trace.items(range), states).zip(range.clone()) {
-                let tokens = i64::from(item.tokens);
-                counted += match state {
-                    State::Live => tokens,
-                    State::Cleared => tokens.min(self.placeholder as i64),
-                    State::Out => continue,
-                };
+            for ((item, state), at) in self.told(range).zip(range.clone()) {
+                if state == State::Out {
+                    continue;
+                }
+                counted += self.size_in(item, state);
                 // What needs nobody else is asked for itself: no branch that would be guessed wrong every other time.
                 let is_answer = item.category == Category::ToolResult && item.pair != NONE;
                 let needed = if is_answer { item.pair } else { at };
