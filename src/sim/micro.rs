@@ -21,6 +21,9 @@ pub struct Results {
     spent: Vec<bool>,
     /// How many of the active ones never were.
     fresh: u64,
+    /// The recorded client's estimate of the active ones, images apart.
+    quarters: u64,
+    images: u64,
 }
 
 /// What a micro-compaction does.
@@ -62,15 +65,18 @@ impl Results {
                     place -= 1;
                 }
                 self.active.insert(place, at);
-                self.fresh += u64::from(!self.is_spent(at));
+                self.take_in(trace, at);
             }
         }
     }
 
     /// Forgets what is no longer in the window.
-    pub fn prune(&mut self, window: &Window<'_>) {
+    pub fn prune(&mut self, window: &Window<'_>, trace: &Trace) {
         self.active.retain(|item| window.state(*item) == State::Live);
-        self.fresh = self.active.iter().filter(|item| !self.is_spent(**item)).count() as u64;
+        (self.fresh, self.quarters, self.images) = (0, 0, 0);
+        for at in 0..self.active.len() {
+            self.take_in(trace, self.active[at]);
+        }
         self.deleted.retain(|item| window.state(*item) == State::Cleared);
     }
 
@@ -84,6 +90,14 @@ impl Results {
             }
             self.spent[at] = true;
         }
+    }
+
+    /// Counts one of the active ones.
+    fn take_in(&mut self, trace: &Trace, at: u32) {
+        let item = &trace.items[at as usize];
+        self.fresh += u64::from(!self.is_spent(at));
+        self.quarters += u64::from(item.quarters);
+        self.images += u64::from(item.images);
     }
 
     fn is_spent(&self, item: u32) -> bool {
@@ -134,6 +148,11 @@ impl Results {
     /// Down to a budget, oldest first.
     pub fn over_budget(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
         if !policy.budget_on {
+            return None;
+        }
+        // What all of them come to, where that needs no rounding one by one: mostly less than there is to save.
+        let most = self.quarters + policy.image * self.images;
+        if policy.units_per_token == 4.0 && (most <= policy.budget_target || most < policy.budget_at_least) {
             return None;
         }
         let clearing = self.down_to(

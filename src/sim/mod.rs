@@ -239,7 +239,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         for item in self.window.live().filter(is_beside).collect::<Vec<_>>() {
             self.window.remove(item);
         }
-        self.results.prune(&self.window);
+        self.results.prune(&self.window, self.trace);
         self.cache.break_prefix(CacheMiss::Resume);
     }
 
@@ -469,7 +469,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         self.anchor = None;
         self.trail = 0;
         self.failures = 0;
-        self.results.prune(&self.window);
+        self.results.prune(&self.window, self.trace);
         self.notes.boundary(boundary.after);
         match prefix {
             Some(tokens) => self.cache.keep_prefix(tokens),
@@ -577,7 +577,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             if kind == MicroKind::Cached {
                 self.results.delete(&items);
             }
-            self.results.prune(&self.window);
+            self.results.prune(&self.window, self.trace);
             self.working_set.drop_some();
             if !kind.keeps_prefix() {
                 self.cache.break_prefix(CacheMiss::Cleared);
@@ -606,6 +606,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     /// Recorded clearing: following, it happens as recorded; else a policy that did not do the same has left the record.
+    #[inline]
     fn follow_micro(&mut self, at: usize) -> bool {
         let recorded = self.recorded_here(at).iter().filter(|boundary| boundary.is_micro);
         let mut has_cleared = false;
@@ -622,7 +623,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             has_cleared = true;
         }
         if has_cleared {
-            self.results.prune(&self.window);
+            self.results.prune(&self.window, self.trace);
         }
         has_cleared
     }

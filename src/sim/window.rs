@@ -169,6 +169,7 @@ impl<'t> Window<'t> {
         }
     }
 
+    #[inline]
     fn extend(&mut self, items: Range<u32>) {
         match self.ranges.last_mut() {
             Some(last) if last.end == items.start => last.end = items.end,
