@@ -156,8 +156,7 @@ impl Mock {
                 std::thread::spawn(move || {
                     most.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     // A client that goes away is part of the tests.
-                    let _ = serve(connection, &handler, &requests);
-                    open.fetch_sub(1, Ordering::SeqCst);
+                    let _ = serve(connection, &handler, &requests, Open(open));
                 });
             }
         });
@@ -191,7 +190,21 @@ impl Drop for Mock {
     }
 }
 
-fn serve(connection: TcpStream, handler: &Arc<Handler>, requests: &Mutex<Vec<Recorded>>) -> std::io::Result<()> {
+/// A call that is not answered yet.
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn serve(
+    connection: TcpStream,
+    handler: &Arc<Handler>,
+    requests: &Mutex<Vec<Recorded>>,
+    open: Open,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(connection.try_clone()?);
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -226,11 +239,18 @@ fn serve(connection: TcpStream, handler: &Arc<Handler>, requests: &Mutex<Vec<Rec
     let mut out = connection;
     match handler(at, &request) {
         Reply::Bytes(parts) => {
-            for (wait, bytes) in parts {
+            let last = parts.len().saturating_sub(1);
+            let mut open = Some(open);
+            for (number, (wait, bytes)) in parts.into_iter().enumerate() {
                 std::thread::sleep(wait);
+                // Who has the end of an answer may call again, before this thread gets to say that it is done.
+                if number == last {
+                    open = None;
+                }
                 out.write_all(&bytes)?;
                 out.flush()?;
             }
+            drop(open);
         }
         Reply::Endless(head, piece) => {
             out.write_all(&head)?;
