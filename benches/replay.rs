@@ -1,7 +1,7 @@
-//! `cargo bench --bench replay [-- --bytes 1GiB] [--files 2000] [--policy NAME]`: what a replay costs. First the loop alone, on traces in
-//! memory and one thread: blocks a second under each preset. Then whole runs as processes, `replay` beside `stats` on the
-//! same logs, without a cache and with a warm one, and a sweep of a thousand policies: the ratios are what to look at.
-//! With a policy named, only the loop under that one.
+//! `cargo bench --bench replay [-- --bytes 1GiB] [--files 2000] [--policy NAME]`: what a replay costs. First the loop alone,
+//! on traces in memory and one thread: blocks a second under each preset. Then whole runs as processes, `replay` beside
+//! `stats` on the same logs, without a cache and with a warm one, and a sweep of a thousand policies: the ratios are what to
+//! look at. With a policy named, only the loop under that one.
 
 mod logs;
 

@@ -747,10 +747,10 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
         .par_iter()
         .map(read_part)
         .collect::<Vec<_>>();
-    let mut parsed = Parsed::default();
+    let mut problems = Vec::new();
     let mut joined: Option<(Builder, Option<Evidence>)> = None;
     for ((builder, lines), problem) in read {
-        parsed.problems.extend(problem);
+        problems.extend(problem);
         let Some((whole, evidence)) = &mut joined else {
             joined = Some((builder, lines));
             continue;
@@ -760,8 +760,10 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
         }
         whole.append(builder);
     }
-    if let Some((whole, evidence)) = joined {
-        (parsed.whole, parsed.evidence) = (whole, evidence);
+    let (whole, evidence) = joined.unwrap_or_default();
+    Parsed {
+        whole,
+        evidence,
+        problems,
     }
-    parsed
 }

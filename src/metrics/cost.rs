@@ -203,7 +203,7 @@ impl Tariff {
 }
 
 /// Tariffs of a list of prices; `None` where there is none.
-pub fn tariffs(prices: &[Option<&Price>]) -> Vec<Option<Tariff>> {
+pub fn tariffs<L: FromIterator<Option<Tariff>>>(prices: &[Option<&Price>]) -> L {
     prices.iter().map(|price| price.map(Price::tariff)).collect()
 }
 

@@ -218,7 +218,7 @@ pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], 
         key: 0,
     };
     let mut costs = Costs::default();
-    let tariffs = tariffs(prices);
+    let tariffs: Vec<_> = tariffs(prices);
     replay(trace, &setting, &mut |call: u32, event: &Event<'_>| {
         watch.event(call, event);
         if let Event::Called(called) = event {

@@ -198,11 +198,13 @@ impl Results {
 
 /// Whether the client estimates an item that came after the last response.
 pub fn is_in_trail(policy: &Policy, item: &Item) -> bool {
-    match item.category {
-        Category::Attachment => policy.trail == Trail::All && item.is(flag::HOOK),
-        Category::Summary => false,
-        _ => !item.is(flag::ARTEFACT),
-    }
+    is_always_in_trail(item)
+        || (policy.trail == Trail::All && item.category == Category::Attachment && item.is(flag::HOOK))
+}
+
+/// Whether it does under every policy that estimates at all.
+pub fn is_always_in_trail(item: &Item) -> bool {
+    !matches!(item.category, Category::Attachment | Category::Summary) && !item.is(flag::ARTEFACT)
 }
 
 /// The client's estimate of what came after the last response.
@@ -252,11 +254,7 @@ fn call_order(trace: &Trace, result: u32) -> u32 {
 
 /// Whether more than so many minutes lie between the last response and the next call.
 fn is_idle(previous: &Call, call: &Call, minutes: u64) -> bool {
-    let now = if call.input_time == NO_TIME {
-        call.time
-    } else {
-        call.input_time
-    };
+    let now = call.sent();
     let limit = i64::try_from(minutes).unwrap_or(i64::MAX).saturating_mul(60_000);
     previous.time != NO_TIME && now != NO_TIME && now.saturating_sub(previous.time) > limit
 }

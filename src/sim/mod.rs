@@ -32,7 +32,7 @@ pub mod working_set;
 mod properties;
 
 use crate::input::record::Tokens;
-use crate::metrics::cost::{Pico, Price, PriceTable, Tariff};
+use crate::metrics::cost::{Pico, Price, PriceTable, Tariff, tariffs};
 use crate::policy::Policy;
 use crate::policy::presets::{Policies, client};
 use crate::policy::value::{OutputCount, SummarySize, Trail, Variant};
@@ -176,7 +176,7 @@ impl<'r, S: Sink> Replay<'r, S> {
             steps: trace.steps(),
             setting,
             sink,
-            tariffs: setting.prices.iter().map(|price| price.map(Price::tariff)).collect(),
+            tariffs: tariffs(setting.prices),
             policy,
             limits: Limits::new(policy, 0, None),
             in_force: (u16::MAX, u16::MAX, 0),
@@ -898,12 +898,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         if let Some(time) = self.met {
             return time;
         }
-        let call = &self.trace.calls[at.min(self.trace.calls.len() - 1)];
-        if call.input_time == NO_TIME {
-            call.time
-        } else {
-            call.input_time
-        }
+        self.trace.calls[at.min(self.trace.calls.len() - 1)].sent()
     }
 
     /// The window as it is sent; where the API would refuse it, a compaction in answer, or the end.

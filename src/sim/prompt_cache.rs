@@ -159,11 +159,7 @@ impl PromptCache {
 
     /// Whether the last call lies longer ago than this, from its first line to the last input of the next.
     fn is_older_than(&self, call: &Call, millis: i64) -> bool {
-        let now = if call.input_time == NO_TIME {
-            call.time
-        } else {
-            call.input_time
-        };
+        let now = call.sent();
         self.held
             .is_some_and(|held| held.time != NO_TIME && now != NO_TIME && now.saturating_sub(held.time) >= millis)
     }

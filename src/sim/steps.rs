@@ -5,6 +5,7 @@
 //! where something happens to them: after a boundary, or where results were cleared.
 
 use super::event::PARTS;
+use super::micro::is_always_in_trail;
 use super::trace::{Call, Item, NONE, Trace, flag};
 use crate::memory::harvest::is_memory;
 use crate::tokens::ledger::Category;
@@ -111,8 +112,7 @@ impl Stretch {
         let (mut quarters, mut images) = (0u64, 0u64);
         for item in items {
             parts[item.category as usize] += u64::from(item.tokens);
-            let is_counted = !matches!(item.category, Category::Attachment | Category::Summary);
-            if is_counted && !item.is(flag::ARTEFACT) {
+            if is_always_in_trail(item) {
                 quarters += u64::from(item.quarters);
                 images += u64::from(item.images);
             }

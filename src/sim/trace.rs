@@ -112,6 +112,16 @@ pub struct Call {
     pub node: Node,
 }
 
+impl Call {
+    /// When it was sent: with the last of its input, or where that has no time, when the answer began.
+    pub fn sent(&self) -> Time {
+        match self.input_time {
+            NO_TIME => self.time,
+            time => time,
+        }
+    }
+}
+
 /// What a recorded boundary was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
