@@ -1,5 +1,6 @@
 //! `cargo bench --bench replay [-- --bytes 1GiB] [--files 2000] [--policy NAME]`: what a replay costs. First the loop alone,
-//! on traces in memory and one thread: blocks a second under each preset. Then whole runs as processes, `replay` beside
+//! on traces in memory and one thread: blocks a second under each preset, on traces that were just looked at (as in a run,
+//! which replays a trace right after it made it) and on all of them in turn. Then whole runs as processes, `replay` beside
 //! `stats` on the same logs, without a cache and with a warm one, and a sweep of a thousand policies: the ratios are what to
 //! look at. With a policy named, only the loop under that one.
 
@@ -13,7 +14,7 @@ use backcast::sim::trace::{Trace, trace};
 use backcast::sim::{Mode, Setting, by_number, replay, windows_of};
 use backcast::tokens::ratios::RatioTable;
 use logs::{generated, parse_logs};
-use std::hint::black_box;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -53,8 +54,8 @@ fn loop_alone(folder: &Path, only: Option<&str>) {
         traces.len()
     );
     println!(
-        "{:<16} {:>9} {:>16} {:>12}",
-        "policy", "ms", "million blocks/s", "compactions"
+        "{:<16} {:>9} {:>16} {:>10} {:>12}",
+        "policy", "ms", "million blocks/s", "in turn", "compactions"
     );
     let presets = ["recorded", "article", "api-edits", "never"];
     for name in presets.into_iter().filter(|name| only.is_none_or(|only| only == *name)) {
@@ -67,33 +68,47 @@ fn loop_alone(folder: &Path, only: Option<&str>) {
                 (trace, by_version, by_model, windows)
             })
             .collect::<Vec<_>>();
-        let mut compactions = 0_u64;
-        let best = (0..LOOP_ROUNDS)
-            .map(|_| {
-                compactions = 0;
-                timed(|| {
-                    for (trace, by_version, by_model, windows) in &prepared {
-                        let setting = Setting {
-                            policies: by_version,
-                            prices: by_model,
-                            windows,
-                            summary: None,
-                            mode: Mode::Free,
-                            uses: None,
-                            texts: None,
-                            key: 0,
-                        };
-                        replay(trace, &setting, &mut |_: u32, event: &Event<'_>| {
-                            compactions += u64::from(matches!(event, Event::Boundary(_)));
-                        });
-                    }
-                    black_box(compactions);
-                })
-            })
-            .fold(f64::INFINITY, f64::min);
-        let speed = blocks as f64 / best / 1e6;
-        println!("{name:<16} {:>9.2} {speed:>16.1} {compactions:>12}", best * 1e3);
+        let compactions = Cell::new(0_u64);
+        let replay_one = |(trace, by_version, by_model, windows): &(&Trace, Vec<_>, Vec<_>, Vec<_>)| {
+            let setting = Setting {
+                policies: by_version,
+                prices: by_model,
+                windows,
+                summary: None,
+                mode: Mode::Free,
+                uses: None,
+                texts: None,
+                key: 0,
+            };
+            replay(trace, &setting, &mut |_: u32, event: &Event<'_>| {
+                let is_boundary = matches!(event, Event::Boundary(_));
+                compactions.set(compactions.get() + u64::from(is_boundary));
+            });
+        };
+        // As a run does it: a trace is replayed right after it was made, or under one policy after the other.
+        let once_more = |trace| {
+            replay_one(trace);
+            timed(|| replay_one(trace))
+        };
+        let warm = best(|| prepared.iter().map(once_more).sum());
+        // All traces in turn: little of one is left in the processor's caches when its turn comes again.
+        let in_turn = best(|| timed(|| prepared.iter().for_each(replay_one)));
+        compactions.set(0);
+        prepared.iter().for_each(replay_one);
+        let compactions = compactions.get();
+        let speed = |seconds: f64| blocks as f64 / seconds / 1e6;
+        println!(
+            "{name:<16} {:>9.2} {:>16.1} {:>10.1} {compactions:>12}",
+            warm * 1e3,
+            speed(warm),
+            speed(in_turn)
+        );
     }
+}
+
+/// The shortest of some rounds.
+fn best(mut round: impl FnMut() -> f64) -> f64 {
+    (0..LOOP_ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
 }
 
 fn traces(folder: &Path) -> Vec<Trace> {

@@ -21,7 +21,9 @@ pub struct Results {
     spent: Vec<bool>,
     /// How many of the active ones never were.
     fresh: u64,
-    /// The recorded client's estimate of the active ones, images apart.
+    /// What the active ones come to.
+    tokens: u64,
+    /// The recorded client's estimate of them, images apart.
     quarters: u64,
     images: u64,
 }
@@ -37,6 +39,29 @@ pub struct Clearing {
     pub eligible: u64,
 }
 
+/// Which kinds have their turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Due {
+    /// A long pause lies behind.
+    pub gap: bool,
+    /// The context is large enough for a look at the budget.
+    pub budget: bool,
+    /// There are enough results to delete some on the server.
+    pub cached: bool,
+    /// The prompt is large enough for the API's own edits.
+    pub api: bool,
+    /// The API drops old thinking.
+    pub thinking: bool,
+}
+
+impl Due {
+    /// Whether any has.
+    #[inline]
+    pub fn is_any(self) -> bool {
+        self.gap | self.budget | self.cached | self.api | self.thinking
+    }
+}
+
 /// Which tools of a trace may be cleared.
 pub fn tool_mask(trace: &Trace, tools: &[String]) -> Vec<bool> {
     trace.tools.iter().map(|tool| tools.contains(tool)).collect()
@@ -49,23 +74,31 @@ pub fn may_clear(policy: &Policy) -> bool {
 }
 
 impl Results {
+    /// None yet; `may_clear` if there will be.
+    pub fn new(may_clear: bool) -> Results {
+        Results {
+            active: Vec::with_capacity(if may_clear { 64 } else { 0 }),
+            ..Results::default()
+        }
+    }
+
     /// Takes note of items that were added. Nothing is clearable under policies that never clear.
     pub fn add(&mut self, window: &Window<'_>, trace: &Trace, items: Range<u32>, clearable: &[bool]) {
         if clearable.is_empty() {
             return;
         }
-        for at in items {
-            let item = &trace.items[at as usize];
+        for (at, item) in std::iter::zip(items.clone(), trace.items(&items)) {
             let is_result = item.category == Category::ToolResult && clearable[usize::from(item.tool)];
             if is_result && window.state(at) == State::Live {
-                let order = |at: u32| call_order(trace, at);
-                let mut place = self.active.len();
+                let order = call_order(item, at);
+                let is_before = |other: &u32| call_order(&trace.items[*other as usize], *other) <= order;
                 // Results of parallel calls come in any order; nearly all come in the order of their calls.
-                while place > 0 && order(self.active[place - 1]) > order(at) {
-                    place -= 1;
+                match self.active.iter().rposition(is_before) {
+                    Some(last) if last + 1 < self.active.len() => self.active.insert(last + 1, at),
+                    None if !self.active.is_empty() => self.active.insert(0, at),
+                    _ => self.active.push(at),
                 }
-                self.active.insert(place, at);
-                self.take_in(trace, at);
+                self.take_in(item, at);
             }
         }
     }
@@ -73,9 +106,10 @@ impl Results {
     /// Forgets what is no longer in the window.
     pub fn prune(&mut self, window: &Window<'_>, trace: &Trace) {
         self.active.retain(|item| window.state(*item) == State::Live);
-        (self.fresh, self.quarters, self.images) = (0, 0, 0);
+        (self.fresh, self.tokens, self.quarters, self.images) = (0, 0, 0, 0);
         for at in 0..self.active.len() {
-            self.take_in(trace, self.active[at]);
+            let item = self.active[at];
+            self.take_in(&trace.items[item as usize], item);
         }
         self.deleted.retain(|item| window.state(*item) == State::Cleared);
     }
@@ -93,15 +127,20 @@ impl Results {
     }
 
     /// Counts one of the active ones.
-    fn take_in(&mut self, trace: &Trace, at: u32) {
-        let item = &trace.items[at as usize];
+    fn take_in(&mut self, item: &Item, at: u32) {
         self.fresh += u64::from(!self.is_spent(at));
+        self.tokens += u64::from(item.tokens);
         self.quarters += u64::from(item.quarters);
         self.images += u64::from(item.images);
     }
 
     fn is_spent(&self, item: u32) -> bool {
         self.spent.get(item as usize).is_some_and(|spent| *spent)
+    }
+
+    /// Whether anything is deleted there.
+    pub fn has_deleted(&self) -> bool {
+        !self.deleted.is_empty()
     }
 
     /// Forgets what is deleted there, and returns it.
@@ -114,85 +153,85 @@ impl Results {
         self.deleted.iter().copied().filter(|item| range.contains(item))
     }
 
-    /// Whether any kind may have something to do before a call. Asked at every call, and mostly none has.
-    pub fn may_act(&self, policy: &Policy, previous: &Call, call: &Call, is_over_warning: bool, input: u64) -> bool {
+    /// Which kinds have their turn before a call. Asked at every call, and mostly none has.
+    #[inline]
+    pub fn due(
+        &self,
+        policy: &Policy,
+        previous: &Call,
+        call: &Call,
+        is_over_warning: bool,
+        is_warm: bool,
+        input: u64,
+    ) -> Due {
         let is_idle = |minutes: u64| is_idle(previous, call, minutes);
-        (policy.budget_on && is_over_warning)
-            || (policy.cached_on && self.fresh >= policy.cached_trigger)
-            || (policy.api_on && input >= policy.api_trigger)
-            || (policy.api_on && policy.api_thinking && is_idle(policy.api_thinking_minutes))
-            || !self.deleted.is_empty()
-            || (policy.gap_on && is_idle(policy.gap_minutes))
+        Due {
+            gap: policy.gap_on && is_idle(policy.gap_minutes),
+            budget: policy.budget_on && is_over_warning,
+            cached: policy.cached_on && is_warm && self.fresh >= policy.cached_trigger,
+            api: policy.api_on && input >= policy.api_trigger,
+            thinking: policy.api_on && policy.api_thinking && is_idle(policy.api_thinking_minutes),
+        }
     }
 
     /// After a long pause: all but the newest.
-    pub fn after_gap(&self, policy: &Policy, previous: &Call, call: &Call) -> Option<Clearing> {
-        if !policy.gap_on {
-            return None;
-        }
-        if !is_idle(previous, call, policy.gap_minutes) {
-            return None;
-        }
+    pub fn after_gap(&self, policy: &Policy) -> Option<Clearing> {
         oldest(&self.active, policy.gap_keep)
     }
 
     /// On the server while the cache is warm: down to the newest once there are enough of them.
     pub fn cached(&self, policy: &Policy) -> Option<Clearing> {
-        if !policy.cached_on || self.fresh < policy.cached_trigger {
-            return None;
-        }
         let fresh = self.active.iter().copied().filter(|item| !self.is_spent(*item));
         oldest(&fresh.collect::<Vec<_>>(), policy.cached_keep)
     }
 
     /// Down to a budget, oldest first.
     pub fn over_budget(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
-        if !policy.budget_on {
-            return None;
-        }
-        // What all of them come to, where that needs no rounding one by one: mostly less than there is to save.
-        let most = self.quarters + policy.image * self.images;
-        if policy.units_per_token == 4.0 && (most <= policy.budget_target || most < policy.budget_at_least) {
-            return None;
-        }
-        let clearing = self.down_to(
-            policy.budget_target,
-            policy.budget_protect,
-            |item| estimate(policy, item),
-            trace,
-        );
-        (clearing.saved >= policy.budget_at_least && !clearing.items.is_empty()).then_some(clearing)
+        let size = |item: &Item| estimate(policy, item);
+        let all = match policy.units_per_token == 4.0 {
+            true => self.quarters + policy.image * self.images,
+            // Any other ratio is rounded item by item.
+            false => self.active.iter().map(|at| size(&trace.items[*at as usize])).sum(),
+        };
+        let (target, at_least) = (policy.budget_target, policy.budget_at_least);
+        self.down_to(target, policy.budget_protect, at_least, all, size, trace)
     }
 
     /// The API's own edits, at a number of input tokens.
-    pub fn api_edits(&self, policy: &Policy, trace: &Trace, input: u64) -> Option<Clearing> {
-        if !policy.api_on || input < policy.api_trigger {
-            return None;
-        }
-        let clearing = self.down_to(policy.api_keep, 0, |item| u64::from(item.tokens), trace);
-        (clearing.saved >= policy.api_at_least.max(1)).then_some(clearing)
+    pub fn api_edits(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
+        let size = |item: &Item| u64::from(item.tokens);
+        self.down_to(policy.api_keep, 0, policy.api_at_least, self.tokens, size, trace)
     }
 
-    fn down_to(&self, target: u64, protect: u64, size: impl Fn(&Item) -> u64, trace: &Trace) -> Clearing {
-        let size_at = |at: u32| size(&trace.items[at as usize]);
-        let mut left = self.active.iter().map(|at| size_at(*at)).sum::<u64>();
-        let mut clearing = Clearing {
-            eligible: left,
-            ..Clearing::default()
-        };
-        let clearable = self
-            .active
-            .len()
-            .saturating_sub(usize::try_from(protect).unwrap_or(usize::MAX));
-        for &at in &self.active[..clearable] {
-            if left <= target {
+    /// The oldest of the active ones, which come to `all`, until no more than `target` are left. The newest few are
+    /// protected, and it must be worth it.
+    fn down_to(
+        &self,
+        target: u64,
+        protect: u64,
+        at_least: u64,
+        all: u64,
+        size: impl Fn(&Item) -> u64,
+        trace: &Trace,
+    ) -> Option<Clearing> {
+        if all <= target || all < at_least {
+            return None;
+        }
+        let protect = usize::try_from(protect).unwrap_or(usize::MAX);
+        let clearable = &self.active[..self.active.len().saturating_sub(protect)];
+        let (mut count, mut saved) = (0, 0);
+        for &at in clearable {
+            if all - saved <= target {
                 break;
             }
-            left -= size_at(at);
-            clearing.saved += size_at(at);
-            clearing.items.push(at);
+            saved += size(&trace.items[at as usize]);
+            count += 1;
         }
-        clearing
+        (count > 0 && saved >= at_least).then(|| Clearing {
+            items: clearable[..count].to_vec(),
+            saved,
+            eligible: all,
+        })
     }
 }
 
@@ -245,9 +284,10 @@ fn oldest(results: &[u32], keep: u64) -> Option<Clearing> {
     })
 }
 
-fn call_order(trace: &Trace, result: u32) -> u32 {
-    match trace.items[result as usize].pair {
-        NONE => result,
+/// Where a result stands in the order of calls.
+fn call_order(result: &Item, at: u32) -> u32 {
+    match result.pair {
+        NONE => at,
         call => call,
     }
 }
@@ -259,14 +299,8 @@ fn is_idle(previous: &Call, call: &Call, minutes: u64) -> bool {
     previous.time != NO_TIME && now != NO_TIME && now.saturating_sub(previous.time) > limit
 }
 
-/// Thinking of earlier turns that the API drops after an idle hour: everything before the last turn.
-pub fn old_thinking(policy: &Policy, trace: &Trace, window: &Window<'_>, previous: &Call, call: &Call) -> Vec<u32> {
-    if !policy.api_on || !policy.api_thinking {
-        return Vec::new();
-    }
-    if !is_idle(previous, call, policy.api_thinking_minutes) {
-        return Vec::new();
-    }
+/// Thinking of earlier turns, which the API drops after an idle hour: everything before the last turn.
+pub fn old_thinking(trace: &Trace, window: &Window<'_>, previous: &Call) -> Vec<u32> {
     let last_turn = trace.calls.iter().position(|other| other.turn == previous.turn);
     let start = last_turn.map_or(0, |at| trace.calls[at].inputs.start);
     let is_old = |at: &u32| *at < start && trace.items[*at as usize].category == Category::Thinking;

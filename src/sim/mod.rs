@@ -46,7 +46,7 @@ use notes::Notes;
 use prompt_cache::PromptCache;
 use smallvec::SmallVec;
 use std::ops::Range;
-use steps::{Steps, Stretch};
+use steps::{Step, Steps, Stretch};
 use trace::{Call, Recorded, Trace, Trigger, flag};
 use uses::Uses;
 use window::{State, Window};
@@ -113,9 +113,11 @@ pub fn windows_of(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>]
 /// Replays a chain.
 pub fn replay(trace: &Trace, setting: &Setting<'_>, sink: &mut impl Sink) {
     let Some(first) = trace.calls.first() else { return };
-    let mut replay = Replay::new(trace, setting, sink, setting.policies[usize::from(first.version)]);
-    for at in 0..trace.calls.len() {
-        replay.round(at);
+    let policy = setting.policies[usize::from(first.version)];
+    let tariffs: SmallVec<[Option<Tariff>; 2]> = tariffs(setting.prices);
+    let mut replay = Replay::new(trace, setting, sink, policy, &tariffs);
+    for (at, (call, step)) in std::iter::zip(&trace.calls, &trace.steps().calls).enumerate() {
+        replay.round(at, call, step);
     }
     replay.finish();
 }
@@ -133,16 +135,20 @@ struct Replay<'r, S> {
     steps: &'r Steps,
     setting: &'r Setting<'r>,
     sink: &'r mut S,
-    tariffs: SmallVec<[Option<Tariff>; 2]>,
+    /// By model.
+    tariffs: &'r [Option<Tariff>],
     /// What is in force at the call that is being made.
+    tariff: Option<&'r Tariff>,
     policy: &'r Policy,
     limits: Limits,
     /// Version, model and window that they are of.
     in_force: (u16, u16, u64),
     /// Whether the policy has any micro-compaction.
     may_clear: bool,
-    /// The first recorded boundary that does not stand before an earlier call.
-    next_recorded: usize,
+    /// Recorded boundaries before the call that is being made.
+    here: &'r [Recorded],
+    /// Those before later ones.
+    ahead: &'r [Recorded],
     working_set: WorkingSet,
     /// How far the list of uses was gone through.
     looked_at: uses::Progress,
@@ -169,23 +175,31 @@ struct Replay<'r, S> {
 }
 
 impl<'r, S: Sink> Replay<'r, S> {
-    fn new(trace: &'r Trace, setting: &'r Setting<'r>, sink: &'r mut S, policy: &'r Policy) -> Self {
+    fn new(
+        trace: &'r Trace,
+        setting: &'r Setting<'r>,
+        sink: &'r mut S,
+        policy: &'r Policy,
+        tariffs: &'r [Option<Tariff>],
+    ) -> Self {
         let may_clear = setting.policies.iter().any(|policy| micro::may_clear(policy));
         Replay {
             trace,
             steps: trace.steps(),
             setting,
             sink,
-            tariffs: tariffs(setting.prices),
+            tariffs,
+            tariff: None,
             policy,
             limits: Limits::new(policy, 0, None),
             in_force: (u16::MAX, u16::MAX, 0),
             may_clear: false,
-            next_recorded: 0,
+            here: &[],
+            ahead: &trace.recorded,
             working_set: WorkingSet::default(),
             looked_at: uses::Progress::default(),
             window: Window::new(trace, policy.placeholder),
-            results: Results::default(),
+            results: Results::new(may_clear),
             clearable: match may_clear {
                 true => micro::tool_mask(trace, &policy.micro_tools),
                 false => Vec::new(),
@@ -206,14 +220,12 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     /// One call, in the order of a round.
-    fn round(&mut self, at: usize) {
-        let trace = self.trace;
-        let call = &trace.calls[at];
+    fn round(&mut self, at: usize, call: &'r Call, step: &'r Step) {
         self.enter(at, call);
         if call.is_after_hole {
             self.anchor = None;
         }
-        self.take_inputs(at, &call.inputs);
+        self.take_inputs(at, &call.inputs, step);
         if self.is_blocked {
             return;
         }
@@ -225,12 +237,12 @@ impl<'r, S: Sink> Replay<'r, S> {
             }
             self.check(at);
         }
-        self.send(at);
+        self.send(at, call);
         if self.is_blocked {
             return;
         }
-        self.answer(at);
-        self.after(at);
+        self.answer(at, call, step);
+        self.after(at, call, step);
     }
 
     /// A client that was started again has read the chain of parents, and nothing beside it.
@@ -252,13 +264,10 @@ impl<'r, S: Sink> Replay<'r, S> {
         }
         let output_limit = self.setting.prices[usize::from(call.model)].and_then(|price| price.max_output);
         self.policy = self.setting.policies[usize::from(call.version)];
+        self.tariff = self.tariffs[usize::from(call.model)].as_ref();
         self.limits = Limits::new(self.policy, window, output_limit);
         self.may_clear = micro::may_clear(self.policy);
         self.in_force = now;
-    }
-
-    fn tariff(&self, at: usize) -> Option<&Tariff> {
-        self.tariffs[usize::from(self.trace.calls[at].model)].as_ref()
     }
 
     fn emit(&mut self, at: usize, event: &Event<'_>) {
@@ -266,35 +275,24 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     /// New input joins the window; recorded boundaries among it are met on the way.
-    fn take_inputs(&mut self, at: usize, inputs: &Range<u32>) {
-        let recorded = &self.trace.recorded;
-        let is_passed = |boundary: &Recorded| (boundary.call as usize) < at;
-        while recorded.get(self.next_recorded).is_some_and(is_passed) {
-            self.next_recorded += 1;
-        }
-        let here = self.recorded_here(at);
-        if here.is_empty() {
-            let steps = self.steps;
-            self.add_stretch(at, inputs.clone(), &steps.calls[at].inputs);
+    fn take_inputs(&mut self, at: usize, inputs: &Range<u32>, step: &Step) {
+        let is_here = |boundary: &Recorded| boundary.call as usize <= at;
+        if !self.ahead.first().is_some_and(is_here) {
+            self.here = &[];
+            self.add_stretch(at, inputs.clone(), &step.inputs);
             return;
         }
+        (self.here, self.ahead) = self.ahead.split_at(self.ahead.partition_point(is_here));
+        let first = self.trace.recorded.len() - self.ahead.len() - self.here.len();
         let mut from = inputs.start;
-        for (number, boundary) in here.iter().enumerate().filter(|(_, boundary)| !boundary.is_micro) {
+        for (number, boundary) in (first..).zip(self.here).filter(|(_, boundary)| !boundary.is_micro) {
             self.add(at, from..boundary.item);
             from = boundary.item;
             self.met = Some(boundary.time).filter(|time| *time != NO_TIME);
-            self.meet(at, self.next_recorded + number, boundary);
+            self.meet(at, number, boundary);
             self.met = None;
         }
         self.add(at, from..inputs.end);
-    }
-
-    /// Recorded boundaries before the call whose input is being taken.
-    #[inline]
-    fn recorded_here(&self, at: usize) -> &'r [Recorded] {
-        let rest = &self.trace.recorded[self.next_recorded..];
-        let is_here = |boundary: &&Recorded| boundary.call as usize == at;
-        &rest[..rest.iter().take_while(is_here).count()]
     }
 
     /// Adds everything that a call brings.
@@ -483,54 +481,47 @@ impl<'r, S: Sink> Replay<'r, S> {
     fn clear_results(&mut self, at: usize) -> bool {
         let policy = self.policy;
         if !self.may_clear {
-            return self.follow_micro(at);
+            return self.follow_micro();
         }
         let trace = self.trace;
         let call = &trace.calls[at.min(trace.calls.len() - 1)];
         let Some(anchor) = self.anchor else { return false };
         let before = &trace.calls[anchor.call];
         let usage = anchor.input + u64::from(before.output_recorded);
-        let limits = self.limits;
-        let is_over_warning = usage >= limits.warning;
-        if !(self.results).may_act(policy, before, call, is_over_warning, self.window.total()) {
-            return self.follow_micro(at);
-        }
-        let is_warm = self.is_warm(at);
-        if !is_warm {
+        let is_over_warning = usage >= self.limits.warning;
+        let is_warm = (policy.cached_on || self.results.has_deleted()) && self.is_warm(at);
+        if !is_warm && self.results.has_deleted() {
             self.undelete();
         }
+        let input = self.window.total();
+        let results = &self.results;
+        let due = results.due(policy, before, call, is_over_warning, is_warm, input);
+        if !due.is_any() {
+            return self.follow_micro();
+        }
         let attempts = [
-            (MicroKind::Gap, self.results.after_gap(policy, before, call)),
+            (MicroKind::Gap, due.gap.then(|| results.after_gap(policy))),
             (
                 MicroKind::Budget,
-                is_over_warning
-                    .then(|| self.results.over_budget(policy, trace))
-                    .flatten(),
+                due.budget.then(|| results.over_budget(policy, trace)),
             ),
-            (
-                MicroKind::Cached,
-                is_warm.then(|| self.results.cached(policy)).flatten(),
-            ),
-            (
-                MicroKind::Api,
-                self.results.api_edits(policy, trace, self.window.total()),
-            ),
+            (MicroKind::Cached, due.cached.then(|| results.cached(policy))),
+            (MicroKind::Api, due.api.then(|| results.api_edits(policy, trace))),
         ];
         let mut has_cleared = false;
         for (kind, clearing) in attempts {
-            if let Some(clearing) = clearing {
+            if let Some(clearing) = clearing.flatten() {
                 has_cleared |= self.clear(at, kind, clearing);
             }
         }
-        let thinking = micro::old_thinking(policy, trace, &self.window, before, call);
-        if !thinking.is_empty() {
+        if due.thinking {
             let clearing = Clearing {
-                items: thinking,
+                items: micro::old_thinking(trace, &self.window, before),
                 ..Clearing::default()
             };
             has_cleared |= self.clear(at, MicroKind::Thinking, clearing);
         }
-        self.follow_micro(at) || has_cleared
+        self.follow_micro() || has_cleared
     }
 
     /// Results that were deleted on the server are there again once its cache is cold, or history was replaced.
@@ -554,7 +545,7 @@ impl<'r, S: Sink> Replay<'r, S> {
         }
         let policy = self.policy;
         let before = self.window.total();
-        let has_record = || self.recorded_here(at).iter().any(|boundary| boundary.is_micro);
+        let has_record = || self.here.iter().any(|boundary| boundary.is_micro);
         let is_told_only = self.setting.mode == Mode::Follow && has_record();
         if !is_told_only {
             let drops = match kind {
@@ -600,15 +591,15 @@ impl<'r, S: Sink> Replay<'r, S> {
 
     /// Whether the recorded client cleared the same: it says so, or, as older ones do not, so much less was sent.
     fn is_in_record(&self, at: usize, items: &[u32], saved: u64) -> bool {
-        let mut recorded = self.recorded_here(at).iter().filter(|boundary| boundary.is_micro);
+        let mut recorded = self.here.iter().filter(|boundary| boundary.is_micro);
         let has_fallen = |fall: i64| fall > 0 && fall >= saved as i64;
         recorded.any(|boundary| boundary.cleared == items) || self.trace.fall(at).is_some_and(has_fallen)
     }
 
     /// Recorded clearing: following, it happens as recorded; else a policy that did not do the same has left the record.
     #[inline]
-    fn follow_micro(&mut self, at: usize) -> bool {
-        let recorded = self.recorded_here(at).iter().filter(|boundary| boundary.is_micro);
+    fn follow_micro(&mut self) -> bool {
+        let recorded = self.here.iter().filter(|boundary| boundary.is_micro);
         let mut has_cleared = false;
         for &item in recorded.flat_map(|boundary| &boundary.cleared) {
             if item == trace::NONE {
@@ -741,7 +732,7 @@ impl<'r, S: Sink> Replay<'r, S> {
                 .summarise(summarised, cause)
                 .ok_or(Failure::Nothing)?
                 .min(policy.max_output),
-            None => self.summary_size(policy, at),
+            None => self.summary_size(policy),
         };
         self.side_call(at, summary, sent.saturating_sub(dropped), dropped == 0);
         let restored = restore::restore(policy, self.trace, &self.window, &self.restored_files, &kept);
@@ -804,9 +795,9 @@ impl<'r, S: Sink> Replay<'r, S> {
         Ok((retries, whole - tokens))
     }
 
-    fn summary_size(&self, policy: &Policy, at: usize) -> u64 {
+    fn summary_size(&self, policy: &Policy) -> u64 {
         let recorded = || {
-            let here = self.recorded_here(at).iter().find(|boundary| !boundary.is_micro);
+            let here = self.here.iter().find(|boundary| !boundary.is_micro);
             here.map(|boundary| u64::from(boundary.summary))
                 .filter(|tokens| *tokens > 0)
         };
@@ -881,10 +872,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     fn tell_side(&mut self, at: usize, purpose: Purpose, tokens: Tokens) {
-        let at_call = at.min(self.trace.calls.len() - 1);
-        let cost = self
-            .tariff(at_call)
-            .map(|tariff| tariff.cost(&tokens, tokens.input_side()));
+        let cost = self.tariff.map(|tariff| tariff.cost(&tokens, tokens.input_side()));
         self.emit(at, &Event::Side { purpose, tokens, cost });
     }
 
@@ -902,9 +890,8 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     /// The window as it is sent; where the API would refuse it, a compaction in answer, or the end.
-    fn send(&mut self, at: usize) {
-        let call = &self.trace.calls[at];
-        match call.usage.filter(|_| self.in_step) {
+    fn send(&mut self, at: usize, call: &Call) {
+        match call.usage.as_ref().filter(|_| self.in_step) {
             Some(usage) => self.window.drift += usage.input_side() as i64 - self.window.total() as i64,
             None => self.window.drift += i64::from(call.gap),
         }
@@ -928,23 +915,21 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     /// The response joins the window; the call is billed.
-    fn answer(&mut self, at: usize) {
-        let call = &self.trace.calls[at];
+    fn answer(&mut self, at: usize, call: &Call, step: &Step) {
         let policy = self.policy;
         let limits = self.limits;
         let input = self.window.total();
         let base = u64::try_from(self.window.base).unwrap_or(0);
-        let recorded = call.usage.filter(|_| self.in_step);
-        if let Some(before) = at.checked_sub(1).map(|before| &self.trace.calls[before]) {
-            let version = self.trace.versions[usize::from(call.version)];
-            let may_switch = self.setting.mode == Mode::Follow && self.steps.shows_switch[usize::from(call.model)];
-            self.cache.notice(before, call, version, may_switch);
+        let recorded = call.usage.as_ref().filter(|_| self.in_step);
+        let may_switch = self.setting.mode == Mode::Follow && self.steps.shows_switch[usize::from(call.model)];
+        if may_switch || call.is_after_restart || call.is_expanded {
+            self.notice_switch(at, call, may_switch);
         }
-        let billing = self.cache.bill(policy, call, input, base, recorded.as_ref());
+        let billing = self.cache.bill(policy, call, input, base, recorded);
         let miss = billing
             .miss
             .or_else(|| unexplained(policy, recorded?.cache_read, billing.tokens.cache_read));
-        let cost: Option<Pico> = self.tariff(at).map(|tariff| tariff.cost(&billing.tokens, input));
+        let cost: Option<Pico> = self.tariff.map(|tariff| tariff.cost(&billing.tokens, input));
         let called = Called {
             tokens: billing.tokens,
             cost,
@@ -958,10 +943,16 @@ impl<'r, S: Sink> Replay<'r, S> {
         };
         self.emit(at, &Event::Called(&called));
         self.look_at_uses(at);
-        self.window
-            .add_stretch(call.response.clone(), &self.steps.calls[at].response, true);
+        self.window.add_stretch(call.response.clone(), &step.response, true);
         self.anchor = Some(Anchor { call: at, input });
         self.trail = 0;
+    }
+
+    /// Takes note of what broke the prompt's prefix between two calls without being part of a policy.
+    fn notice_switch(&mut self, at: usize, call: &Call, may_switch: bool) {
+        let Some(before) = at.checked_sub(1) else { return };
+        let version = self.trace.versions[usize::from(call.version)];
+        self.cache.notice(&self.trace.calls[before], call, version, may_switch);
     }
 
     /// Whether what the response uses is in the window that it answers.
@@ -985,19 +976,19 @@ impl<'r, S: Sink> Replay<'r, S> {
     }
 
     /// After a response: the notes, and at the end of a turn the extraction of memories.
-    fn after(&mut self, at: usize) {
-        let call = &self.trace.calls[at];
+    fn after(&mut self, at: usize, call: &Call, step: &Step) {
         let policy = self.policy;
-        let (window, conversation) = (self.window.total(), self.window.conversation());
         let texts = self.setting.texts;
         let written = || texts.map(|texts| texts.update_notes(call.response.end));
-        if let Some(tokens) = self.notes.after_response(policy, call, window, conversation, &written) {
+        if let Some(tokens) = self.notes.after_response(policy, call, &self.window, &written) {
             self.emit(at, &Event::Notes { tokens });
             // The response that they follow has just been sent.
-            let bill = self.cache.bill_side(true, window, policy.notes_prompt, tokens);
+            let bill = self
+                .cache
+                .bill_side(true, self.window.total(), policy.notes_prompt, tokens);
             self.tell_side(at, Purpose::Notes, bill);
         }
-        self.wrote_memory |= policy.extract_on && self.steps.calls[at].writes_memory;
+        self.wrote_memory |= policy.extract_on && step.writes_memory;
         let ends_turn = call.calls == 0 && !self.trace.is_sidechain;
         // Who wrote their memories themself needs nobody to do it: what was said up to here counts as seen.
         let is_served = ends_turn && std::mem::take(&mut self.wrote_memory);
@@ -1006,9 +997,9 @@ impl<'r, S: Sink> Replay<'r, S> {
             if self.turns_since_extraction >= policy.extract_turns {
                 self.turns_since_extraction = 0;
                 self.emit(at, &Event::Extract);
-                let bill = self
-                    .cache
-                    .bill_side(true, window, policy.extract_prompt, policy.extract_output);
+                let bill =
+                    self.cache
+                        .bill_side(true, self.window.total(), policy.extract_prompt, policy.extract_output);
                 self.tell_side(at, Purpose::Extract, bill);
             }
         }
@@ -1018,7 +1009,7 @@ impl<'r, S: Sink> Replay<'r, S> {
     fn finish(&mut self) {
         let end = self.trace.calls.len();
         if !self.is_blocked {
-            self.take_inputs(end, &self.trace.tail);
+            self.take_inputs(end, &self.trace.tail, &self.steps.calls[end]);
         }
         let (running, counted, is_paired) = self.window.count();
         if running != counted || !is_paired {
@@ -1029,7 +1020,10 @@ impl<'r, S: Sink> Replay<'r, S> {
 
 /// An estimate padded, to the nearest whole number. Asked at every call, and what rounds any number is a call of its own.
 fn pad(tokens: u64, padding: f64) -> u64 {
-    (tokens as i64 as f64 * padding + 0.5) as i64 as u64
+    match padding == 1.0 {
+        true => tokens,
+        false => (tokens as i64 as f64 * padding + 0.5) as i64 as u64,
+    }
 }
 
 fn level(limits: &Limits, tokens: u64) -> Level {

@@ -1,6 +1,7 @@
 //! Session memory: notes kept during a session, and when they are brought up to date.
 
 use super::trace::Call;
+use super::window::Window;
 use crate::policy::Policy;
 use crate::session::log::{NO_TIME, Time};
 
@@ -29,7 +30,23 @@ struct Update {
 impl Notes {
     /// After a response: whether the notes are due. If so they are updated, and their size is returned. `written` is the size
     /// of real ones, asked for only then.
+    #[inline]
     pub fn after_response(
+        &mut self,
+        policy: &Policy,
+        call: &Call,
+        window: &Window<'_>,
+        written: &dyn Fn() -> Option<u64>,
+    ) -> Option<u64> {
+        self.calls += u64::from(call.calls);
+        match policy.notes_on {
+            true => self.update(policy, call, window.total(), window.conversation(), written),
+            false => None,
+        }
+    }
+
+    /// Updates them if they have grown old enough.
+    fn update(
         &mut self,
         policy: &Policy,
         call: &Call,
@@ -37,10 +54,6 @@ impl Notes {
         conversation: u64,
         written: &dyn Fn() -> Option<u64>,
     ) -> Option<u64> {
-        self.calls += u64::from(call.calls);
-        if !policy.notes_on {
-            return None;
-        }
         if !self.has_begun {
             if window < policy.notes_first {
                 return None;

@@ -68,9 +68,6 @@ impl PromptCache {
     /// Takes note of what broke the prefix between two calls without being part of a policy. Thinking that was switched on
     /// or off shows in the recorded remainder, so only where the record is followed.
     pub fn notice(&mut self, before: &Call, call: &Call, version: Version, may_switch: bool) {
-        if !(may_switch || call.is_after_restart || call.is_expanded) {
-            return;
-        }
         let remainder = |call: &Call| {
             call.usage
                 .map(|usage| usage.input)
@@ -89,6 +86,7 @@ impl PromptCache {
 
     /// Bills a call that sends `input` tokens, of which `base` are system prompt and tools. `recorded` is what the log says
     /// of a call that sends the same.
+    #[inline]
     pub fn bill(&mut self, policy: &Policy, call: &Call, input: u64, base: u64, recorded: Option<&Tokens>) -> Billing {
         let is_hour = match policy.cache_life {
             CacheLife::FiveMinutes => false,

@@ -374,7 +374,8 @@ fn run(
         lines.borrow_mut().push(line(trace, call, event));
         told.borrow_mut().push(Told::of(event));
     };
-    let mut replay = Replay::new(trace, &setting, &mut sink, policy);
+    let tariffs: Vec<_> = super::tariffs(setting.prices);
+    let mut replay = Replay::new(trace, &setting, &mut sink, policy, &tariffs);
     for at in 0..trace.calls.len() {
         let before = Before {
             floor: replay.window.floor(),
@@ -382,7 +383,7 @@ fn run(
                 .map(|item| replay.window.state(item))
                 .collect(),
         };
-        replay.round(at);
+        replay.round(at, &trace.calls[at], &trace.steps().calls[at]);
         let seen = Seen {
             trace,
             policy,

@@ -42,8 +42,9 @@ mod trait_of {
     pub const MIXED: u8 = 1 << 3;
 }
 
-/// What one call brings.
+/// What one call brings: one line of the processor's cache.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
 pub struct Step {
     /// Items that were added since the last one.
     pub inputs: Stretch,

@@ -282,16 +282,14 @@ impl<'t> Window<'t> {
     pub fn count(&self) -> (i64, i64, bool) {
         let extras = self.extras.iter().map(|(_, tokens)| *tokens as i64).sum::<i64>();
         let (mut counted, mut is_paired) = (extras, true);
+        let states = &self.states[..self.added as usize];
         for range in &self.ranges {
-            for ((item, state), at) in self.told(range).zip(range.clone()) {
-                if state == State::Out {
-                    continue;
-                }
+            for (item, state) in self.told(range) {
                 counted += self.size_in(item, state);
-                // What needs nobody else is asked for itself: no branch that would be guessed wrong every other time.
-                let is_answer = item.category == Category::ToolResult && item.pair != NONE;
-                let needed = if is_answer { item.pair } else { at };
-                is_paired &= self.state(needed) != State::Out;
+                // Nothing is skipped: a branch would be guessed wrong every other time. No call is at `NONE`.
+                let needs_call = (item.category == Category::ToolResult) & (state != State::Out);
+                let other = states.get(item.pair as usize).copied().unwrap_or(State::Live);
+                is_paired &= !needs_call | (other != State::Out);
             }
         }
         (self.sum, counted, is_paired)
