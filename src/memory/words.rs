@@ -30,6 +30,9 @@ const FILLER: &str = "actually advice ago already also amount another any anythi
     time times tips told took total try trying two type typically upcoming use used using usually various visit \
     visited want wanted week weeks went wonder wondering year years 什么 怎么 怎样 我们 你们 他们 这个 那个 可以 如何 哪个 哪些 为什 应该 需要 一下";
 
+/// Words of a request for advice.
+const ADVICE: &str = "advice advise idea ideas recommend recommendation recommendations suggest suggestion suggestions tip tips 建议 推荐";
+
 /// Irregular forms and their base.
 const FORMS: &str = include_str!("recall/forms.txt");
 
@@ -101,6 +104,11 @@ fn is_stop(word: &str) -> bool {
 pub fn is_filler(word: &str) -> bool {
     static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
     WORDS.get_or_init(|| FILLER.split_whitespace().collect()).contains(word)
+}
+
+/// Whether a word asks for advice.
+pub fn is_of_advice(word: &str) -> bool {
+    ADVICE.split_whitespace().any(|known| known == word)
 }
 
 /// The base of an irregular form, or the word itself.

@@ -10,7 +10,7 @@ mod time;
 
 pub use select::{Limits, Memory, Taken, excerpt, is_news, is_usage_of, is_worth_asking, pick, take};
 
-use super::words::{base, each_word, is_filler, members, related, stem};
+use super::words::{base, each_word, is_filler, is_of_advice, members, related, stem};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -350,7 +350,12 @@ impl Index {
     /// What every term and pair of neighbours is worth: the rarer, the more.
     fn sharpness(&self, question: &Question, counts: &[Count]) -> Sharpness {
         let all = counts.len().max(FEWEST) as f64;
-        let inverse = |found: usize| (1.0 + (all - found as f64 + 0.5) / (found as f64 + 0.5)).ln();
+        let rarity = |found: usize| (1.0 + (all - found as f64 + 0.5) / (found as f64 + 0.5)).ln();
+        // Who asks for advice tells a story around it: what it is about are the rarest words.
+        let inverse = |found: usize| match question.is_for_advice {
+            true => rarity(found) * rarity(found).sqrt(),
+            false => rarity(found),
+        };
         let having = |which: &dyn Fn(&Count) -> bool| counts.iter().filter(|count| which(count)).count();
         let mut sharpness = Sharpness::default();
         for (at, term) in question.terms.iter().enumerate() {
@@ -480,6 +485,8 @@ fn is_slip(one: &str, other: &str) -> bool {
 /// A query as terms.
 struct Question {
     terms: Vec<Term>,
+    /// Whether it asks for advice.
+    is_for_advice: bool,
     /// Times that it names.
     spans: Vec<time::Span>,
     /// Terms that follow each other in the query.
@@ -501,8 +508,10 @@ impl Question {
         let names = names(query);
         let mut parts = Vec::new();
         let mut order = Vec::new();
+        let mut is_for_advice = false;
         each_word(query, |word| {
             parts.push(time::part(word));
+            is_for_advice |= is_of_advice(word);
             let stem = stem(base(word)).into_owned();
             let weight = if is_filler(word) {
                 weights.filler
@@ -530,6 +539,7 @@ impl Question {
             .flat_map(|one| ends(one).map(move |other| (one, other)))
             .collect();
         Question {
+            is_for_advice,
             pairs,
             spans: time::spans(&parts),
             neighbours: neighbours.into_iter().take(64).collect(),
@@ -771,6 +781,30 @@ mod tests {
         let first = |query: &str| index.ask(query, &Weights::default()).first().map(|hit| hit.document);
         assert_eq!(first("which instrument does somebody play"), Some(4));
         assert_eq!(first("should tests mock the databse"), Some(1));
+    }
+
+    #[test]
+    fn advice_is_about_the_rarest_word() {
+        let mut index = Index::default();
+        for at in 0..9 {
+            index.add(
+                "",
+                &format!("Guests of day {at}: coffee first, then a recipe for bread"),
+            );
+        }
+        for at in 9..40 {
+            index.add(
+                "",
+                &format!("Work of day {at}: paint the fence, mow the lawn, mend a tap"),
+            );
+        }
+        index.add("", "Weekly shopping: oats, berries, and creamer made of almond milk");
+        let best = |query: &str| {
+            let hits = index.ask(query, &Weights::default());
+            hits.first().map(|hit| hit.document)
+        };
+        assert_eq!(best("Where is the coffee creamer of that recipe?"), Some(0));
+        assert_eq!(best("A new coffee creamer recipe, any recommendations?"), Some(40));
     }
 
     #[test]
