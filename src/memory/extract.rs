@@ -907,6 +907,68 @@ mod tests {
     }
 
     #[test]
+    fn said_in_passing() {
+        yields(
+            Kind::Feedback,
+            &[
+                "fix the date bug. oh and less praise please, just the findings",
+                "second time you skipped the type checker",
+                "if you haven't run it, tell me so",
+                "write the changelog entry and only then bump the version",
+                "back to our usual routine: draft, comments, final",
+                "would you mind not touching the vendored code?",
+                "keep the recordings out of git",
+                "player names can't end up in the logs",
+                "this applies to every service we have, not to billing alone",
+                "don't start the emulator, it takes ten minutes here",
+                "use pytest, not unittest",
+                "your notes on the migration helped, more of that please",
+                "please don't recap what the diff shows",
+            ],
+        );
+        yields(
+            Kind::Project,
+            &[
+                "gRPC was picked over REST for the internal calls",
+                "we decided against a monorepo",
+                "we avoid reflection in the hot path",
+                "the staging cluster is behind a VPN so the webhook can't reach it",
+                "our proxy only allows port 443",
+                "the cache db gets wiped every night",
+                "our reviewers prefer two small patches",
+                "the schema is owned by the platform team",
+            ],
+        );
+        yields(
+            Kind::Reference,
+            &[
+                "screens are in Figma, look there first",
+                "the raw recordings are on the NAS",
+                "crash dumps go to Sentry",
+            ],
+        );
+        yields(
+            Kind::User,
+            &[
+                "I'm a chemist by training, explain the build to me",
+                "this is my first Kotlin project",
+                "English is my second language, short sentences help",
+            ],
+        );
+        yields_nothing(&[
+            "can we not show the banner when the list is empty?",
+            "staging is down since the deploy",
+            "what was the reason that this column was dropped?",
+            "the job runs every second and that is too often, make it a minute",
+            "let me try it on the big level before we call it finished",
+            "you skipped line 12",
+            "use the second overload here",
+            "great, exactly what i wanted, thank you!!",
+            "where are the screens in this folder?",
+        ]);
+    }
+
+    #[test]
     fn chinese() {
         yields(
             Kind::Feedback,
