@@ -366,7 +366,7 @@ fn compose<'r, 'm>(
         .flatten();
     let statement = plain(text, rules);
     let how = how.map(|how| plain(how, rules));
-    let core = plain(&text[clause_start(text, hit.start)..], rules);
+    let core = plain(&text[clause_start(text, hit.start, rules)..], rules);
     // What points elsewhere is better told by what to do instead.
     let core = how.clone().filter(|_| is_pointing).unwrap_or(core);
     // What makes up most of the sentence is the statement itself, no reason beside it.
@@ -435,15 +435,21 @@ fn capital(text: &str) -> String {
     first.chain(signs).collect()
 }
 
-/// Where the clause starts that holds a place, if what is left is enough to stand alone.
-fn clause_start(text: &str, at: usize) -> usize {
+/// Where the clause starts that holds a place, if it can stand alone: it is long enough, the more so if it points at what
+/// was said before it.
+fn clause_start(text: &str, at: usize, rules: &Rules) -> usize {
     const JOINTS: [&str; 9] = [", ", "; ", ": ", " - ", " -- ", " though ", " but ", "，", "；"];
     let before = &text[..text.ceil_char_boundary((at + 2).min(text.len()))];
     let joint = JOINTS
         .iter()
         .filter_map(|joint| before.rfind(joint).map(|at| at + joint.len()))
         .max();
-    joint.filter(|start| text.len() - start > 24).unwrap_or(0)
+    let points = |clause: &str| rules.phrases.iter().any(|phrases| phrases.pointing.is_match(clause));
+    let stands_alone = |start: &usize| {
+        let clause = &text[*start..];
+        clause.len() > 60 || (clause.len() > 32 && !points(&plain(clause, rules)))
+    };
+    joint.filter(stands_alone).unwrap_or(0)
 }
 
 /// The clause that a phrase finds, without the sign that ends the sentence.
@@ -1099,6 +1105,23 @@ mod tests {
             found.candidates[0]
                 .body
                 .contains("**Context:** I wrote four pages about the cache.")
+        );
+    }
+
+    #[test]
+    fn a_clause_that_says_little_alone_is_told_with_its_sentence() {
+        let title = |text: &str| of(text).candidates[0].title.clone();
+        assert_eq!(
+            title("split the big patches up, our reviewers complain"),
+            "Split the big patches up"
+        );
+        assert_eq!(
+            title("account numbers are private data, so they can't go in the logs"),
+            "Account numbers are private data"
+        );
+        assert_eq!(
+            title("the importer fails, by the way I'm more of a frontend person so explain the SQL"),
+            "By the way I'm more of a frontend person so explain the SQL"
         );
     }
 
