@@ -286,10 +286,10 @@ impl<'t> Window<'t> {
         for range in &self.ranges {
             for (item, state) in self.told(range) {
                 counted += self.size_in(item, state);
-                // Nothing is skipped: a branch would be guessed wrong every other time. No call is at `NONE`.
-                let needs_call = (item.category == Category::ToolResult) & (state != State::Out);
-                let other = states.get(item.pair as usize).copied().unwrap_or(State::Live);
-                is_paired &= !needs_call | (other != State::Out);
+                // Nothing is skipped: a branch would be guessed wrong every other time.
+                let is_answer = (item.category == Category::ToolResult) & (item.pair != NONE);
+                let has_call = states.get(item.pair as usize).is_some_and(|state| *state != State::Out);
+                is_paired &= !is_answer | (state == State::Out) | has_call;
             }
         }
         (self.sum, counted, is_paired)
