@@ -6,7 +6,7 @@
 //! turned down whatever its confidence. The order of the messages does not matter: they are sorted by time first.
 
 use super::kinds::{Candidate, Source};
-use super::rules::{Asks, Due, Phrases, Rule, Rules};
+use super::rules::{Asks, Due, Pattern, Phrases, Rule, Rules};
 use super::sentences::{Sentence, content_words, is_machine, split};
 use super::{dates, secrets};
 use crate::input::messages::{Message, Role};
@@ -305,7 +305,7 @@ fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> O
     if before.matches('"').count() % 2 == 1 {
         shift(-QUOTED, "quoted");
     }
-    let is_presupposed = start > 25 && rules.phrases.iter().any(|phrases| phrases.presupposed.is_match(before));
+    let is_presupposed = start > 25 && says(before, rules, |phrases| &phrases.presupposed);
     if rule.late > 0.0 && (start >= LATE || is_presupposed) {
         shift(-rule.late, "said in passing");
     }
@@ -344,17 +344,14 @@ fn compose<'r, 'm>(
 ) -> Finding<'r> {
     let text = &sentences[at].text;
     let next = sentences.get(at + 1).map(|next| &next.text);
-    let matches = |text: &str, phrase: fn(&Phrases) -> &super::rules::Pattern| {
-        rules.phrases.iter().any(|phrases| phrase(phrases).is_match(text))
-    };
-    let how = next.filter(|next| matches(next, |phrases| &phrases.how));
+    let how = next.filter(|next| says(next, rules, |phrases| &phrases.how));
     let why = clause(text, rules, |phrases| &phrases.why).or_else(|| {
         let next = next?;
         let why = clause(next, rules, |phrases| &phrases.why)?;
         // A reason of its own sentence starts that sentence.
         next.starts_with(why.as_str()).then_some(why)
     });
-    let is_pointing = matches(text, |phrases| &phrases.pointing);
+    let is_pointing = says(text, rules, |phrases| &phrases.pointing);
     let context = is_pointing
         .then(|| {
             let before = at.checked_sub(1).map(|before| &sentences[before]);
@@ -444,7 +441,7 @@ fn clause_start(text: &str, at: usize, rules: &Rules) -> usize {
         .iter()
         .filter_map(|joint| before.rfind(joint).map(|at| at + joint.len()))
         .max();
-    let points = |clause: &str| rules.phrases.iter().any(|phrases| phrases.pointing.is_match(clause));
+    let points = |clause: &str| says(clause, rules, |phrases| &phrases.pointing);
     let stands_alone = |start: &usize| {
         let clause = &text[*start..];
         clause.len() > 60 || (clause.len() > 32 && !points(&plain(clause, rules)))
@@ -452,8 +449,13 @@ fn clause_start(text: &str, at: usize, rules: &Rules) -> usize {
     joint.filter(stands_alone).unwrap_or(0)
 }
 
+/// Whether a phrase of any language is in a text.
+fn says(text: &str, rules: &Rules, phrase: fn(&Phrases) -> &Pattern) -> bool {
+    rules.phrases.iter().any(|phrases| phrase(phrases).is_match(text))
+}
+
 /// The clause that a phrase finds, without the sign that ends the sentence.
-fn clause(text: &str, rules: &Rules, phrase: fn(&Phrases) -> &super::rules::Pattern) -> Option<String> {
+fn clause(text: &str, rules: &Rules, phrase: fn(&Phrases) -> &Pattern) -> Option<String> {
     let found = rules.phrases.iter().find_map(|phrases| phrase(phrases).find(text))?;
     let clause = text[found].trim_end_matches(['.', '!', '?', ':', '。', '！', '？', ')', ' ']);
     Some(clause.to_owned())

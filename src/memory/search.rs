@@ -3,6 +3,7 @@
 //! of the query is, and they are ranked: BM25 over stems, words of the query next to each other, how much of it is there.
 //! Pure.
 
+use super::recall::rarity;
 use super::words::{base, each_word, is_filler, stem};
 use crate::session::log::Time;
 use regex::bytes::{Regex, RegexBuilder};
@@ -177,7 +178,7 @@ impl Terms {
         let all = read.max(weighed.len()) as f64;
         let worth = |at: usize| {
             let found = weighed.iter().filter(|weighed| weighed.counts[at] > 0).count() as f64;
-            self.weights[at] * (1.0 + (all - found + 0.5) / (found + 0.5)).ln()
+            self.weights[at] * rarity(all, found)
         };
         (0..self.stems.len()).map(worth).collect()
     }

@@ -318,7 +318,7 @@ impl Index {
         let close = self.documents.iter().map(closeness).collect::<Vec<_>>();
         let found = close.iter().filter(|close| **close > 0.0).count() as f64;
         let all = self.documents.len().max(FEWEST) as f64;
-        let worth = (1.0 + (all - found + 0.5) / (found + 0.5)).ln();
+        let worth = rarity(all, found);
         close.into_iter().map(|close| close * worth).collect()
     }
 
@@ -350,11 +350,11 @@ impl Index {
     /// What every term and pair of neighbours is worth: the rarer, the more.
     fn sharpness(&self, question: &Question, counts: &[Count]) -> Sharpness {
         let all = counts.len().max(FEWEST) as f64;
-        let rarity = |found: usize| (1.0 + (all - found as f64 + 0.5) / (found as f64 + 0.5)).ln();
-        // Who asks for advice tells a story around it: what it is about are the rarest words.
-        let inverse = |found: usize| match question.is_for_advice {
-            true => rarity(found) * rarity(found).sqrt(),
-            false => rarity(found),
+        let inverse = |found: usize| {
+            let rarity = rarity(all, found as f64);
+            // Who asks for advice tells a story around it: what it is about are the rarest words.
+            let more = if question.is_for_advice { rarity.sqrt() } else { 1.0 };
+            rarity * more
         };
         let having = |which: &dyn Fn(&Count) -> bool| counts.iter().filter(|count| which(count)).count();
         let mut sharpness = Sharpness::default();
@@ -430,6 +430,11 @@ impl Index {
             share,
         }
     }
+}
+
+/// What a word is worth that `found` of `all` hold: the inverse document frequency of BM25.
+pub(super) fn rarity(all: f64, found: f64) -> f64 {
+    (1.0 + (all - found + 0.5) / (found + 0.5)).ln()
 }
 
 /// Whether the best three hold enough of the query together.
