@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The smallest part of a file that is worth a thread of its own.
 const PART: u64 = 8 << 20;
@@ -706,7 +706,7 @@ impl Facts {
     }
 }
 
-/// What parsing a log gives.
+/// What parsing a log, or a part of it, gives.
 #[derive(Default)]
 struct Parsed {
     /// The log, whose links are still to be resolved.
@@ -734,36 +734,69 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
         } else {
             walker
         };
-        walker.expect(part.end.min(found.stamp.size).saturating_sub(part.start));
+        // The first part is the one that the others are joined to.
+        let end = if part.start == 0 { u64::MAX } else { part.end };
+        walker.expect(end.min(found.stamp.size).saturating_sub(part.start));
         let done = open.read(&found.path, part.clone(), options.limits, &mut walker);
         let kind = broken_kind(found.packing);
         let problem = done.err().map(|error| Problem::file(path, kind, error.to_string()));
-        (walker.into_parts(), problem)
-    };
-    // One part for each thread: what is read beside other parts has to be joined, and that is work for one thread.
-    let share = found.stamp.size / rayon::current_num_threads() as u64;
-    let read = open
-        .parts(share.max(PART))
-        .par_iter()
-        .map(read_part)
-        .collect::<Vec<_>>();
-    let mut problems = Vec::new();
-    let mut joined: Option<(Builder, Option<Evidence>)> = None;
-    for ((builder, lines), problem) in read {
-        problems.extend(problem);
-        let Some((whole, evidence)) = &mut joined else {
-            joined = Some((builder, lines));
-            continue;
-        };
-        if let (Some(evidence), Some(lines)) = (evidence, lines) {
-            evidence.append(lines, whole.block_count());
+        let (whole, evidence) = walker.into_parts();
+        Parsed {
+            whole,
+            evidence,
+            problems: problem.into_iter().collect(),
         }
-        whole.append(builder);
+    };
+    // Many parts for each thread, the next one for whoever is free: threads are not equally fast.
+    let threads = rayon::current_num_threads();
+    let parts = open.parts(if threads > 1 { PART } else { u64::MAX });
+    let joined = Mutex::new(Joined::default());
+    let next = AtomicUsize::new(0);
+    let work = |_| {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = parts.get(number) else { return };
+            let read = read_part(part);
+            joined.lock().unwrap_or_else(PoisonError::into_inner).put(number, read);
+        }
+    };
+    (0..threads.min(parts.len()))
+        .into_par_iter()
+        .with_max_len(1)
+        .for_each(work);
+    joined.into_inner().unwrap_or_else(PoisonError::into_inner).parsed
+}
+
+/// A log whose parts are joined in their order, as they come in.
+#[derive(Default)]
+struct Joined {
+    parsed: Parsed,
+    /// Number of the part that comes next.
+    next: usize,
+    /// Parts that others have to come before.
+    waiting: BTreeMap<usize, Parsed>,
+}
+
+impl Joined {
+    fn put(&mut self, number: usize, part: Parsed) {
+        self.waiting.insert(number, part);
+        while let Some(part) = self.waiting.remove(&self.next) {
+            match self.next {
+                0 => self.parsed = part,
+                _ => self.parsed.append(part),
+            }
+            self.next += 1;
+        }
     }
-    let (whole, evidence) = joined.unwrap_or_default();
-    Parsed {
-        whole,
-        evidence,
-        problems,
+}
+
+impl Parsed {
+    /// Joins the part that follows.
+    fn append(&mut self, part: Parsed) {
+        if let (Some(evidence), Some(lines)) = (&mut self.evidence, part.evidence) {
+            evidence.append(lines, self.whole.block_count());
+        }
+        self.whole.append(part.whole);
+        self.problems.extend(part.problems);
     }
 }

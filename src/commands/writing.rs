@@ -52,11 +52,13 @@ pub fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Resul
             fitted(out, Look::default())
         })?);
     }
-    let mut out = io::stdout().lock();
+    let out = io::stdout().lock();
     let is_terminal = out.is_terminal();
     if args.format.is_binary() && is_terminal {
         bail!("{:?} is binary: name a file with --output", args.format);
     }
+    // Standard output writes line by line of its own accord, and rows have many lines.
+    let mut out = io::BufWriter::with_capacity(1 << 16, out);
     fitted(&mut out, look(is_terminal))?;
     Ok(out.flush()?)
 }

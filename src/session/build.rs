@@ -1,10 +1,10 @@
 //! Building the small form of a log from its records, line by line.
 //!
-//! Parts of one big file are built side by side and joined by [`Builder::append`]; [`Builder::finish`] then
-//! resolves the links between records. This is where wire text becomes meaning: which text a person typed, which
+//! Parts of one big file are built side by side and joined by [`Builder::append`], which also links their records to what is
+//! there; [`Builder::finish`] links the rest. This is where wire text becomes meaning: which text a person typed, which
 //! file a call names, which shell commands may change files.
 
-use super::ids::FirstWith;
+use super::link::Linker;
 use super::log::*;
 use crate::input::json::Text;
 use crate::input::record::{self as wire, quarter};
@@ -49,11 +49,7 @@ pub struct Builder {
     names: IdMap<Box<str>, Name>,
     scopes: IdMap<Scope, u32>,
     kinds: IdMap<Name, u64>,
-    /// Parents as they were written, until [`Builder::finish`] resolves them.
-    /// Zero stands for none: there are many of these.
-    parents: Vec<Id>,
-    /// Logical parents with the records that have them: only boundaries do.
-    logical_parents: Vec<(u32, Id)>,
+    links: Linker,
     /// Scope of the previous record and the texts it was made of: nearly every record repeats them.
     recent: Recent,
     /// Record types seen so far, a few dozen at most: what they are made of, their name, and how many there were.
@@ -274,8 +270,7 @@ impl Builder {
             .compaction
             .as_ref()
             .map(|compaction| self.push_boundary(compaction));
-        self.parents.push(parent);
-        self.logical_parents.extend(logical_parent.map(|id| (index, id)));
+        self.links.push(index, parent, logical_parent);
         self.log.records.push(Record {
             line: u32::try_from(line).unwrap_or(u32::MAX),
             offset,
@@ -453,7 +448,7 @@ impl Builder {
         self.log.records.reserve(records);
         self.log.blocks.reserve(records);
         self.log.responses.reserve(records * 2 / 3);
-        self.parents.reserve(records);
+        self.links.expect(records);
     }
 
     /// Joins the builder of the part of the file that follows this one.
@@ -520,49 +515,17 @@ impl Builder {
         for (kind, count) in other.kinds {
             *self.kinds.entry(names[kind as usize]).or_insert(0) += count;
         }
-        self.parents.extend(other.parents);
-        let logical = other.logical_parents.into_iter();
-        self.logical_parents
-            .extend(logical.map(|(record, id)| (record + record_base, id)));
+        self.links.append(other.links, record_base);
+        self.links.link(&mut self.log);
         self.log.lines += other.log.lines;
         self.log.bytes += other.log.bytes;
         self.recent.scope = None;
     }
 
-    /// Resolves links and gives the finished log.
+    /// Links what is not linked yet and gives the finished log.
     pub fn finish(mut self) -> Log {
         self.settle_kinds();
-        let records = &mut self.log.records;
-        let mut index = FirstWith::with_room(records.len());
-        for at in 0..records.len() {
-            let id = records[at].id;
-            if id != Id::default() {
-                let first = index.first(id, at as u32, |number| records[number as usize].id);
-                records[at].is_repeat = first != at as u32;
-            }
-        }
-        let mut elsewhere = Vec::new();
-        let mut link = |id: Id, at: usize, records: &[Record]| match at.checked_sub(1).map(|before| &records[before]) {
-            _ if id == Id::default() => Link::None,
-            // Most records follow the one before them.
-            Some(before) if before.id == id && !before.is_repeat => Link::Here(at as u32 - 1),
-            _ => match index.find(id, |number| records[number as usize].id) {
-                Some(target) => Link::Here(target),
-                None => {
-                    elsewhere.push(id);
-                    Link::Elsewhere(elsewhere.len() as u32 - 1)
-                }
-            },
-        };
-        let mut logical_parents = self.logical_parents.iter().peekable();
-        for (at, parent) in self.parents.iter().enumerate() {
-            records[at].parent = link(*parent, at, records);
-            if let Some((_, id)) = logical_parents.next_if(|(record, _)| *record == at as u32) {
-                records[at].logical_parent = link(*id, at, records);
-            }
-        }
-        self.log.elsewhere = elsewhere;
-        name_results(&mut self.log);
+        self.links.finish(&mut self.log);
         let mut odd = std::mem::take(&mut self.log.odd_ids);
         odd.sort_unstable();
         odd.dedup_by_key(|(id, _)| *id);
@@ -573,43 +536,6 @@ impl Builder {
             .kinds
             .sort_unstable_by(|a, b| strings[a.0 as usize].cmp(&strings[b.0 as usize]));
         self.log
-    }
-}
-
-/// Gives every result the tool, file and range of its call.
-fn name_results(log: &mut Log) {
-    // Nearly every result follows its call closely; all calls are indexed only as far as one does not.
-    let mut recent = [(0, 0); 8];
-    let mut next = 0;
-    let mut calls = IdMap::<u64, usize>::default();
-    let mut indexed = 0;
-    for at in 0..log.blocks.len() {
-        let block = log.blocks[at];
-        match block.kind {
-            BlockKind::ToolCall if block.call != 0 => {
-                recent[next] = (block.call, at);
-                next = (next + 1) % recent.len();
-            }
-            BlockKind::ToolResult if block.call != 0 => {
-                let mut newest_first = recent[..next].iter().rev().chain(recent[next..].iter().rev());
-                let near = newest_first.find(|(id, _)| *id == block.call).map(|(_, call)| *call);
-                let call = near.or_else(|| {
-                    for (place, block) in log.blocks[..at].iter().enumerate().skip(indexed) {
-                        if block.kind == BlockKind::ToolCall {
-                            calls.insert(block.call, place);
-                        }
-                    }
-                    indexed = at;
-                    calls.get(&block.call).copied()
-                });
-                if let Some(call) = call {
-                    let call = log.blocks[call];
-                    let result = &mut log.blocks[at];
-                    (result.name, result.path, result.range) = (call.name, call.path, call.range);
-                }
-            }
-            _ => {}
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::log::Id;
 
 /// Record numbers by id. Each stands beside half of the id's hash, so that the ids themselves, which the caller keeps, are
 /// looked at only where they are the same.
+#[derive(Default)]
 pub struct FirstWith {
     /// Half of a hash, then a record number plus one; zero is free. A power of two long, at most two thirds full.
     slots: Vec<u64>,
@@ -14,6 +15,19 @@ impl FirstWith {
     pub fn with_room(records: usize) -> FirstWith {
         FirstWith {
             slots: vec![0; (records * 3 / 2 + 1).next_power_of_two()],
+        }
+    }
+
+    /// Makes room for as many records in all. `id_of` gives the id of a number.
+    pub fn make_room(&mut self, records: usize, id_of: impl Fn(u32) -> Id) {
+        if self.slots.len() > records * 3 / 2 {
+            return;
+        }
+        let larger = FirstWith::with_room(records);
+        for taken in std::mem::replace(self, larger).slots {
+            if let Some(number) = (taken as u32).checked_sub(1) {
+                self.first(id_of(number), number, &id_of);
+            }
         }
     }
 
@@ -81,9 +95,11 @@ mod tests {
         let ids = (0..2000u128)
             .map(|at| Id(((at % 1000) << 64) | (at % 10)))
             .collect::<Vec<_>>();
-        let mut first = FirstWith::with_room(ids.len());
+        let mut first = FirstWith::default();
         let id_of = |number: u32| ids[number as usize];
         for (at, id) in ids.iter().enumerate() {
+            // Room is made in steps, so that what is there has to move.
+            first.make_room((at + 1).next_multiple_of(100), id_of);
             assert_eq!(first.first(*id, at as u32, id_of), at as u32 % 1000);
         }
         assert_eq!(first.find(ids[1234], id_of), Some(234));

@@ -4,6 +4,7 @@ pub mod build;
 pub mod corpus;
 pub mod evidence;
 pub mod ids;
+mod link;
 pub mod log;
 pub mod pack;
 pub mod thread;
