@@ -141,6 +141,9 @@ pub enum Kind {
     Literal,
 }
 
+/// What [`Source::remember_numbers`] keeps of an object.
+pub type Numbers = [u64; 16];
+
 /// Pulls the values of one line in order. Every method consumes what it names.
 pub trait Source<'a> {
     /// Where reading stands inside an open object or array.
@@ -167,6 +170,14 @@ pub trait Source<'a> {
     /// Keeps what was read since `mark` beside its texts.
     #[inline]
     fn remember(&mut self, _mark: usize, _texts: [Option<Text<'a>>; 4]) {}
+    /// The same for an object of numbers: what was read since `mark` is that object, whole.
+    #[inline]
+    fn remember_numbers(&mut self, _mark: usize, _numbers: Numbers) {}
+    /// If exactly the remembered object follows: consumes it and gives its numbers.
+    #[inline]
+    fn recall_numbers(&mut self) -> Option<Numbers> {
+        None
+    }
     /// If exactly the remembered bytes follow: consumes them and gives the texts they held.
     #[inline]
     fn recall(&mut self) -> Option<[Option<Text<'a>>; 4]> {
@@ -224,6 +235,8 @@ pub struct Raw<'a, S> {
     depth: usize,
     /// The run of members that [`Source::remember`] was given on an earlier line, and its texts.
     run: (&'a [u8], [Option<Text<'a>>; 4]),
+    /// The object that [`Source::remember_numbers`] was given, the depth it was at, and its numbers.
+    counted: (&'a [u8], usize, Numbers),
     scan: std::marker::PhantomData<S>,
 }
 
@@ -241,6 +254,7 @@ impl<'a, S: Scan> Raw<'a, S> {
             at,
             depth: 0,
             run: Default::default(),
+            counted: Default::default(),
             scan: std::marker::PhantomData,
         }
     }
@@ -639,6 +653,23 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
             self.at += run.len();
         }
         is_next.then_some(*texts)
+    }
+
+    #[inline]
+    fn remember_numbers(&mut self, mark: usize, numbers: Numbers) {
+        self.counted = (&self.bytes[mark..self.at], self.depth, numbers);
+    }
+
+    /// Equal bytes are the same object, and at the same depth no deeper than allowed.
+    #[inline]
+    fn recall_numbers(&mut self) -> Option<Numbers> {
+        let (object, depth, numbers) = &self.counted;
+        let follows = self.bytes.get(self.at..self.at + object.len());
+        let is_next = !object.is_empty() && self.depth == *depth && follows == Some(object);
+        is_next.then(|| {
+            self.at += object.len();
+            *numbers
+        })
     }
 
     #[inline]
@@ -1047,6 +1078,43 @@ mod tests {
         ] {
             check(&lines.each_ref().map(|(is_read, line)| (*is_read, line.as_str())));
         }
+    }
+
+    #[test]
+    fn a_usage_is_recalled_only_where_it_is_the_same() {
+        let line = |usage: &str| format!(r#"{{"type":"assistant","message":{{"id":"m","usage":{usage}}},"uuid":"u"}}"#);
+        let deep = |depth: usize| format!(r#"{{"input_tokens":1,"x":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        let nested = |usage: &str| {
+            format!(r#"{{"type":"progress","data":{{"message":{{"message":{{"usage":{usage}}}}}}},"uuid":"u"}}"#)
+        };
+        let one = r#"{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3}"#;
+        let listed = r#"{"input_tokens":0,"output_tokens":0,"iterations":[{"type":"message","input_tokens":7},{"output_tokens":9}]}"#;
+        let nearly = &one[..one.len() - 1];
+        check(&[
+            (true, &line(one)),
+            (true, &line(one)),
+            (true, &line(&format!("{nearly}0}}"))),
+            (true, &line(&format!("{nearly},\"cache_creation_input_tokens\":4}}"))),
+            (true, &line(listed)),
+            (true, &line(listed)),
+            (true, &nested(listed)),
+            (true, &nested(one)),
+            (true, &line(one)),
+            (true, &line("null")),
+            (true, &line(one)),
+            (false, &line(nearly)),
+            (false, &line(&format!("{one}}}"))),
+            (true, &line(one)),
+        ]);
+        // What is just deep enough on one line is too deep where it stands deeper.
+        let most = MAX_DEPTH - 3;
+        check(&[
+            (true, &line(&deep(most))),
+            (true, &line(&deep(most))),
+            (false, &line(&deep(most + 1))),
+            (false, &nested(&deep(most))),
+            (true, &line(&deep(most))),
+        ]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! [`crate::session`]. The second copy of a tool's result (`toolUseResult`), file-history snapshots and every
 //! field not named below are passed over unread.
 
-use super::json::{Kind, Source, Text, decoded_shape};
+use super::json::{Kind, Numbers, Source, Text, decoded_shape};
 use super::skim::{Declined, Shape};
 
 /// Token counts of one API call, or of several added up.
@@ -61,6 +61,42 @@ pub struct Usage {
     pub iterations_sum: Tokens,
     /// The last one of type `message`.
     pub last_iteration: Tokens,
+}
+
+impl Usage {
+    fn numbers(&self) -> Numbers {
+        let mut numbers = [0; 16];
+        numbers[0] = u64::from(self.iterations);
+        let all = [&self.top, &self.iterations_sum, &self.last_iteration];
+        for (place, tokens) in std::iter::zip(numbers[1..].chunks_exact_mut(5), all) {
+            let Tokens {
+                input,
+                output,
+                cache_write,
+                cache_write_1h,
+                cache_read,
+            } = *tokens;
+            place.copy_from_slice(&[input, output, cache_write, cache_write_1h, cache_read]);
+        }
+        numbers
+    }
+
+    /// The usage that gave these [`Usage::numbers`].
+    fn from_numbers(numbers: Numbers) -> Usage {
+        let tokens = |at: usize| Tokens {
+            input: numbers[at],
+            output: numbers[at + 1],
+            cache_write: numbers[at + 2],
+            cache_write_1h: numbers[at + 3],
+            cache_read: numbers[at + 4],
+        };
+        Usage {
+            top: tokens(1),
+            iterations: numbers[0] as u32,
+            iterations_sum: tokens(6),
+            last_iteration: tokens(11),
+        }
+    }
 }
 
 /// A content block of a message.
@@ -425,8 +461,18 @@ fn read_progress<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> 
     Ok(())
 }
 
-/// Reads a usage: its own counts, and those of the iterations inside it.
+/// Reads a usage: its own counts, and those of the iterations inside it. The lines of one response mostly repeat it.
 fn read_usage<'a, S: Source<'a>>(source: &mut S, slot: &mut Option<Usage>) -> Result<(), Declined> {
+    if let Some(numbers) = source.recall_numbers() {
+        *slot = Some(Usage::from_numbers(numbers));
+        return Ok(());
+    }
+    read_new_usage(source, slot)
+}
+
+#[inline(never)]
+fn read_new_usage<'a, S: Source<'a>>(source: &mut S, slot: &mut Option<Usage>) -> Result<(), Declined> {
+    let mark = source.mark();
     *slot = None;
     if source.peek()? != Kind::Object {
         return source.skip();
@@ -442,6 +488,7 @@ fn read_usage<'a, S: Source<'a>>(source: &mut S, slot: &mut Option<Usage>) -> Re
         _ => counts.read(source, key)?,
     });
     usage.top = counts.tokens();
+    source.remember_numbers(mark, usage.numbers());
     Ok(())
 }
 
