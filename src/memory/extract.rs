@@ -915,6 +915,67 @@ mod tests {
     }
 
     #[test]
+    fn in_plain_words() {
+        yields(
+            Kind::Feedback,
+            &[
+                "test it on a real device before you tell me it works",
+                "if you're not sure, say so",
+                "please only touch what I asked for",
+                "that's the same mistake three times now, you forgot the fixtures",
+                "run the formatter before every commit",
+                "check whether a helper exists before you write one",
+                "follow our usual release steps, then tag it",
+                "could you stop rewriting my commit messages?",
+                "please don't reformat files that you don't change",
+                "tests should not depend on the clock",
+                "every endpoint needs a test for the empty case",
+                "errors count as failures for us, treat warnings as errors",
+                "put the ticket in the title so that the bot finds it",
+                "wherever possible use the shared client",
+                "less prose, please",
+                "never push to main",
+                "commit after each step",
+            ],
+        );
+        yields(
+            Kind::Project,
+            &[
+                "the importer runs on a tiny VPS, so stream the file",
+                "CI has no GPU, skip those",
+                "staging shares the queue with the demo tenant",
+                "Lena reviews everything under payments, add her",
+                "deploys go through Argo",
+                "we're on Django 4.2, so no async ORM",
+                "that's by design, clients poll",
+                "we deliberately have no retries here",
+            ],
+        );
+        yields(
+            Kind::User,
+            &[
+                "I'm a backend dev and don't know much CSS, why does it jump?",
+                "I'm used to Rails, what is the same thing here?",
+                "I'm on an old laptop, the build takes ages",
+            ],
+        );
+        yields_nothing(&[
+            "the workflow is failing on the second job",
+            "add a retry so that uploads survive a restart",
+            "before we call it done let me try it",
+            "run it again before lunch",
+            "how did we do that last time?",
+            "can we not reuse the same lock for both?",
+            "don't change anything yet, just look",
+            "first fix the parser, then the tests",
+            "we follow the redirect and then read the body",
+            "it should never be null after this call",
+            "I'd appreciate it if you could review this diff",
+            "is the api behind the same cache?",
+        ]);
+    }
+
+    #[test]
     fn said_in_passing() {
         yields(
             Kind::Feedback,

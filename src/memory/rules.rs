@@ -194,6 +194,8 @@ pub struct Rules {
     pub machine: Vec<String>,
     /// Beginnings of lines that mark what is pasted.
     pub pasted: Vec<String>,
+    /// Words before a colon that make the quotation after it somebody else's.
+    pub others: Vec<String>,
     /// By language, in the order of the files.
     pub phrases: Vec<Phrases>,
     /// Rules.
@@ -232,6 +234,7 @@ impl Rules {
             let file = toml::from_str::<File>(text)?;
             rules.machine.extend(file.machine);
             rules.pasted.extend(file.pasted);
+            rules.others.extend(file.others);
             rules.phrases.extend(file.phrases.map(PhrasesText::read));
             for rule in file.rule {
                 keys.add(Owner::Rule(rules.rules.len()), &rule.pattern, &rule.keys);
@@ -329,6 +332,8 @@ struct File {
     machine: Vec<String>,
     #[serde(default)]
     pasted: Vec<String>,
+    #[serde(default)]
+    others: Vec<String>,
     phrases: Option<PhrasesText>,
     #[serde(default)]
     rule: Vec<RuleText>,

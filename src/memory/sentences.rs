@@ -30,6 +30,7 @@ fn has_prefix(text: &str, prefix: &str) -> bool {
 /// The sentences of a message. Of what is pasted in part only the edges are looked at: people write above and below.
 pub fn split(text: &str, rules: &Rules) -> Vec<Sentence> {
     let text = without_tags(&text.replace(['’', '‘'], "'").replace(['“', '”'], "\""));
+    let text = without_quotations(&text, rules);
     let (paragraphs, is_marked) = paragraphs(&text, rules);
     let length = paragraphs.iter().flatten().map(String::len).sum::<usize>();
     let is_pasted = is_marked || length > LONG && paragraphs.len() > 4;
@@ -94,7 +95,19 @@ fn is_noise(line: &str) -> bool {
     const SIGNS: [char; 17] = [
         '>', '|', '❯', '$', '⎿', '✓', '✗', '│', '├', '└', '+', '#', '●', '⏺', '☒', '☐', '✔',
     ];
-    const STARTS: [&str; 7] = ["--- ", "@@", "diff ", "at ", "import ", "* @", "//"];
+    const STARTS: [&str; 11] = [
+        "--- ",
+        "@@",
+        "diff ",
+        "at ",
+        "import ",
+        "* @",
+        "//",
+        "error: ",
+        "error[",
+        "hint: ",
+        "warning: ",
+    ];
     const CODE: [&str; 11] = [
         "const ", "let ", "var ", "func ", "fn ", "def ", "class ", "return ", "public ", "private ", "SELECT ",
     ];
@@ -154,6 +167,29 @@ fn without_tags(text: &str) -> String {
                 rest = after;
             }
         }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Drops what somebody else said, where the words before it say so: `the bot says: "Never do that."`.
+fn without_quotations(text: &str, rules: &Rules) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(colon) = rest.find(':') {
+        let (before, after) = rest.split_at(colon + 1);
+        let line = before.rsplit('\n').next().unwrap_or_default().to_lowercase();
+        let mut words = line.split(|sign: char| !sign.is_alphanumeric());
+        let is_others = words.any(|word| rules.others.iter().any(|known| known == word));
+        let quoted = after.trim_start().strip_prefix('"').filter(|_| is_others);
+        out.push_str(before);
+        rest = match quoted.and_then(|quoted| quoted.split_once('"')) {
+            Some((_, rest)) => {
+                out.push('\n');
+                rest
+            }
+            None => after,
+        };
     }
     out.push_str(rest);
     out
@@ -284,6 +320,14 @@ mod tests {
         check(
             "thoughts on this?\n\nLow Severity\n\nThe loop should always stop.\n\nI agree with it",
             &["thoughts on this?", "I agree with it"],
+        );
+        check(
+            "review comment by the bot:\n\"Always close it. Never leak.\" is that right?",
+            &["review comment by the bot:", "is that right?"],
+        );
+        check(
+            "note for later: \"always rebase\"\nhint: always pull\nand the error: \"never",
+            &["note for later: \"always rebase", "and the error: \"never"],
         );
     }
 
