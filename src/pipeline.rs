@@ -21,7 +21,7 @@ use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
 use crate::tokens::ratios::RatioTable;
 use rayon::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -88,6 +88,16 @@ enum Stored {
     Packed(Vec<u8>),
     /// As it was parsed: a big one that belongs to one session alone, which takes it and puts it back.
     Whole(Mutex<Option<Box<Log>>>),
+    /// Not at all: its session was reported on as soon as it was read. Should another log turn out to hold records of the
+    /// session, or to own records of this log, it is parsed once more.
+    Reported(Mutex<Option<Box<SessionReport>>>),
+}
+
+/// What reports on sessions need, for logs that are reported on as soon as they are read.
+#[derive(Clone, Copy)]
+struct Reporting<'r> {
+    table: &'r RatioTable,
+    wanted: &'r Wanted,
 }
 
 /// How much of parsed logs is held as it is. Packing a big log and unpacking it again is work that nothing else runs beside.
@@ -109,16 +119,17 @@ pub fn side_by_side<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + Syn
 impl Corpus {
     /// Reads all logs.
     pub fn read(logs: &[Found], options: &Options<'_>) -> Corpus {
-        Corpus::read_known(logs, &known_contents(logs, options), options)
+        Corpus::read_known(logs, &known_contents(logs, options), None, options)
     }
 
     /// Reads all logs, of which some may have contents that the cache knows.
-    fn read_known(logs: &[Found], known: &[Option<ContentHash>], options: &Options<'_>) -> Corpus {
-        let whole_room = AtomicUsize::new(WHOLE);
-        let read = (logs, known)
-            .into_par_iter()
-            .map(|(found, known)| read_log(found, *known, &whole_room, options))
-            .collect::<Vec<_>>();
+    fn read_known(
+        logs: &[Found],
+        known: &[Option<ContentHash>],
+        reporting: Option<Reporting<'_>>,
+        options: &Options<'_>,
+    ) -> Corpus {
+        let read = read_logs(logs, known, reporting, options);
         let mut corpus = Corpus {
             found: logs.to_vec(),
             io: options.io,
@@ -169,6 +180,7 @@ impl Corpus {
                 Ok(Some(log)) => pack::pack(log).len() as u64,
                 _ => 0,
             },
+            Stored::Reported(_) => 0,
         };
         let lines = self.lines_of.iter().map(|lines| lines.len() as u64).sum();
         let has_lines = !self.lines_of.is_empty();
@@ -201,6 +213,9 @@ impl Corpus {
     ) -> (Vec<SessionReport>, Vec<Problem>) {
         let cache = cache.filter(|_| wanted.is_plain());
         self.each_session(|session, parts| {
+            if let Some(early) = self.early_report(session) {
+                return early;
+            }
             let known = cache.and_then(|cache| Some((cache, self.report_key(session)?)));
             let Some((cache, key)) = known else {
                 return report(&session.id, &parts(), table, wanted);
@@ -224,6 +239,17 @@ impl Corpus {
             }
             fresh
         })
+    }
+
+    /// The report that was made as soon as a log was read, if the plan says that the log is all there is to its session.
+    fn early_report(&self, session: &SessionPlan) -> Option<SessionReport> {
+        let [log] = *session.logs else { return None };
+        let Stored::Reported(report) = &self.stored[log] else {
+            return None;
+        };
+        let is_own = self.plan.copied[log].is_empty();
+        let report = report.lock().ok()?.take();
+        report.filter(|_| is_own).map(|report| *report)
     }
 
     /// What a report depends on, if it depends on nothing but contents that the cache may remember.
@@ -357,6 +383,7 @@ impl Corpus {
         let known = match &self.stored[at] {
             Stored::Packed(packed) => pack::unpack(packed).ok(),
             Stored::Whole(log) => log.lock().ok().and_then(|mut log| log.take()).map(|log| *log),
+            Stored::Reported(_) => None,
         };
         let mut log = known.unwrap_or_else(|| {
             let options = Options {
@@ -440,7 +467,10 @@ pub fn summarise(
         (options.progress)(logs.iter().map(|log| log.stamp.size).sum());
         return (summary, (0, None));
     }
-    let corpus = Corpus::read_known(logs, &known, options);
+    // What the cache is to remember is packed anyway, and line hashes are asked for together with the size of what is packed.
+    let is_early = options.cache.is_none() && !options.with_lines;
+    let reporting = is_early.then_some(Reporting { table, wanted });
+    let corpus = Corpus::read_known(logs, &known, reporting, options);
     let trace_bytes = if options.with_lines {
         corpus.trace_bytes()
     } else {
@@ -599,7 +629,69 @@ struct ReadLog {
     problems: Vec<Problem>,
 }
 
-fn read_log(found: &Found, known: Option<ContentHash>, whole_room: &AtomicUsize, options: &Options<'_>) -> ReadLog {
+/// Reads logs side by side; results in their order.
+fn read_logs(
+    logs: &[Found],
+    known: &[Option<ContentHash>],
+    reporting: Option<Reporting<'_>>,
+    options: &Options<'_>,
+) -> Vec<ReadLog> {
+    let whole_room = AtomicUsize::new(WHOLE);
+    let read = |numbers: Vec<usize>, reporting: Option<Reporting<'_>>, shared: &HashSet<String>| {
+        let read = numbers.into_par_iter().map(|at| {
+            let reporting = reporting.map(|reporting| (reporting, shared));
+            (at, read_log(&logs[at], known[at], &whole_room, reporting, options))
+        });
+        read.collect::<Vec<_>>()
+    };
+    // Logs of sub-agents come first: they tell which sessions have more than one log.
+    let (agents, others) = (0..logs.len()).partition::<Vec<_>, _>(|&at| is_agent_log(&logs[at]));
+    let mut done = read(agents, None, &HashSet::new());
+    let sessions = done.iter().flat_map(|(_, log)| log.outline.sessions.iter().cloned());
+    let shared = sessions.collect::<HashSet<_>>();
+    done.extend(read(others, reporting, &shared));
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, log)| log).collect()
+}
+
+/// Whether a log is that of a sub-agent, by the name that the client gives these.
+fn is_agent_log(found: &Found) -> bool {
+    let name = found.path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(b"agent-")
+}
+
+/// A report on a log that is likely to be all there is to its session.
+fn report_early(
+    log: Log,
+    outline: &LogOutline,
+    (reporting, shared): (Reporting<'_>, &HashSet<String>),
+) -> Result<SessionReport, Log> {
+    let is_alone = is_of_one_session(&log, outline) && !shared.contains(&outline.sessions[0]);
+    if !is_alone {
+        return Err(log);
+    }
+    let part = Part {
+        path: outline.path.clone(),
+        log,
+        copied: Vec::new(),
+        lines: Default::default(),
+    };
+    let parts = [part];
+    let attempt = || report(&outline.sessions[0], &parts, reporting.table, reporting.wanted);
+    // What panics is tried again with all other sessions, and named there.
+    catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| {
+        let [part] = parts;
+        part.log
+    })
+}
+
+fn read_log(
+    found: &Found,
+    known: Option<ContentHash>,
+    whole_room: &AtomicUsize,
+    reporting: Option<(Reporting<'_>, &HashSet<String>)>,
+    options: &Options<'_>,
+) -> ReadLog {
     let path = found.path.display().to_string();
     if let Some(read) = read_cached(found, &path, known, options) {
         (options.progress)(found.stamp.size);
@@ -621,6 +713,17 @@ fn read_log(found: &Found, known: Option<ContentHash>, whole_room: &AtomicUsize,
     let content = content.filter(|_| problems.is_empty() && cache::is_settled(found));
     let outline = LogOutline::of_log(path.clone(), default_session(found), &log);
     let facts = Facts::new(&path, &log, &mut problems);
+    let early = match reporting {
+        Some(reporting) => report_early(log, &outline, reporting),
+        None => Err(log),
+    };
+    let log = match early {
+        Ok(report) => {
+            let stored = Stored::Reported(Mutex::new(Some(Box::new(report))));
+            return facts.with(stored, None, None, outline, problems);
+        }
+        Err(log) => log,
+    };
     let is_whole = log.bytes >= BIG && takes_room(&log, &outline, whole_room);
     let packed = (content.is_some() || !is_whole).then(|| pack::pack(&log));
     if let (Some(cache), Some(content), Some(packed)) = (options.cache, content, &packed) {
@@ -658,12 +761,16 @@ fn default_session(found: &Found) -> String {
     name.split(".jsonl").next().unwrap_or(&name).to_owned()
 }
 
-/// Whether a log may be held whole. It has to belong to one session, which its records name, and needs room.
+/// Whether a log belongs to one session, which its records name.
+fn is_of_one_session(log: &Log, outline: &LogOutline) -> bool {
+    outline.sessions.len() == 1 && log.scopes.iter().all(|scope| scope.session != 0)
+}
+
+/// Whether a log may be held whole. It has to belong to one session and needs room.
 fn takes_room(log: &Log, outline: &LogOutline, room: &AtomicUsize) -> bool {
-    let is_simple = outline.sessions.len() == 1 && log.scopes.iter().all(|scope| scope.session != 0);
     let size = size_of_val(&*log.records) + size_of_val(&*log.responses) + size_of_val(&*log.blocks);
     let take = |left: usize| left.checked_sub(size);
-    is_simple && room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    is_of_one_session(log, outline) && room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
 /// What is summed over all logs.
