@@ -331,21 +331,28 @@ mod avx2 {
             }
         }
 
-        /// What matters in a block whose first byte is escaped if `carry` is 1.
+        /// Bytes after the backslash of an escape, in a block whose first byte is one if `carry` is 1; and the carry of the
+        /// next block.
         #[inline(always)]
-        fn marks(self, carry: u64) -> Marks {
+        fn escaped(self, carry: u64) -> (u64, u64) {
             let backslashes = self.equals(b'\\');
             // A run of backslashes alternates; the subtraction lets the carry run through each one (the method of
             // simdjson).
             let potential = backslashes & !carry;
             let codes = (potential << 1 | ODD).wrapping_sub(potential) ^ ODD;
-            let escaped = codes ^ (backslashes | carry);
+            (codes ^ (backslashes | carry), (codes & backslashes) >> 63)
+        }
+
+        /// What matters in a block whose first byte is escaped if `carry` is 1.
+        #[inline(always)]
+        fn marks(self, carry: u64) -> Marks {
+            let (escaped, carry) = self.escaped(carry);
             Marks {
                 escaped,
                 // An escaped control character is no stop, but no letter either.
                 stops: self.stops() & !escaped,
                 unusual: escaped & !self.usual_letters(),
-                carry: (codes & backslashes) >> 63,
+                carry,
             }
         }
 
@@ -361,6 +368,17 @@ mod avx2 {
                     _mm256_or_si256(_mm256_cmpeq_epi8(bytes, quote), controls)
                 };
                 Self::mask(stops(self.0), stops(self.1))
+            }
+        }
+
+        /// Control characters.
+        #[inline(always)]
+        fn controls(self) -> u64 {
+            // SAFETY: as in `mask`.
+            unsafe {
+                let limit = _mm256_set1_epi8(0x1f);
+                let controls = |bytes| _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, limit), bytes);
+                Self::mask(controls(self.0), controls(self.1))
             }
         }
 
@@ -439,6 +457,32 @@ mod avx2 {
         }
     }
 
+    /// The lowest bytes of blocks, by their place, gathered without a branch.
+    struct Lowest(__m256i);
+
+    impl Lowest {
+        #[inline(always)]
+        fn none() -> Lowest {
+            // SAFETY: as in `Block::mask`.
+            Lowest(unsafe { _mm256_set1_epi8(-1) })
+        }
+
+        #[inline(always)]
+        fn add(&mut self, block: Block) {
+            // SAFETY: as in `Block::mask`.
+            self.0 = unsafe { _mm256_min_epu8(self.0, _mm256_min_epu8(block.0, block.1)) };
+        }
+
+        #[inline(always)]
+        fn is_control(&self) -> bool {
+            // SAFETY: as in `Block::mask`.
+            unsafe {
+                let limit = _mm256_set1_epi8(0x1f);
+                _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(self.0, limit), self.0)) != 0
+            }
+        }
+    }
+
     impl Scan for Avx2 {
         #[inline]
         fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined> {
@@ -454,6 +498,7 @@ mod avx2 {
         let mut escapes = Escapes::default();
         let mut at = start;
         let mut wide = Wide::none();
+        let mut lowest = Lowest::none();
         let mut carry = 0u64;
         loop {
             // Blocks that hold nothing unusual. All take the same steps, whether they have escapes or not: half of the
@@ -462,12 +507,26 @@ mod avx2 {
             let mut all = 0u32;
             for block in bytes.get(at..).unwrap_or_default().as_chunks::<STEP>().0 {
                 let block = Block::load_whole(block);
-                let marks = block.marks(carry);
-                if marks.stops | marks.unusual != 0 {
-                    break;
+                let (escaped, next_carry) = block.escaped(carry);
+                let ends = block.equals(b'"') & !escaped;
+                let odd = escaped & !block.usual_letters();
+                if ends | odd != 0 {
+                    // Bits before the first end belong to the string.
+                    let inside = ends.wrapping_sub(1) & !ends;
+                    if ends == 0 || odd & inside != 0 {
+                        break;
+                    }
+                    if lowest.is_control() || block.controls() & inside != 0 {
+                        return Err(Declined);
+                    }
+                    escapes.all += all + (escaped & inside).count_ones();
+                    let end = at + ends.trailing_zeros() as usize;
+                    let is_wide = MEASURE && (wide.any() || block.wide() & inside != 0);
+                    return finish_measured::<MEASURE>(&bytes[start..end], end, &escapes, is_wide);
                 }
-                all += marks.escaped.count_ones();
-                carry = marks.carry;
+                all += escaped.count_ones();
+                carry = next_carry;
+                lowest.add(block);
                 if MEASURE {
                     wide.add(block);
                 }
@@ -502,19 +561,32 @@ mod avx2 {
                 continue;
             }
             let end = at + stops.trailing_zeros() as usize;
-            if bytes.get(end) != Some(&b'"') {
+            // A string that goes on over the end of its line is found out here at the latest: the newline is among the lowest.
+            if bytes.get(end) != Some(&b'"') || lowest.is_control() {
                 return Err(Declined);
             }
-            let mut units = (end - start) as u64;
-            if MEASURE && (wide.any() || block.wide() & inside != 0) {
-                let text = &bytes[start..end];
-                if simdutf8::basic::from_utf8(text).is_err() {
-                    return Err(Declined);
-                }
-                units = count_units(text);
-            }
-            return Ok(finish::<MEASURE>(end, &escapes, end - start, units));
+            let is_wide = MEASURE && (wide.any() || block.wide() & inside != 0);
+            return finish_measured::<MEASURE>(&bytes[start..end], end, &escapes, is_wide);
         }
+    }
+
+    /// What the scan found out about the string `text`, which ends at `end`.
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
+    #[inline]
+    fn finish_measured<const MEASURE: bool>(
+        text: &[u8],
+        end: usize,
+        escapes: &Escapes,
+        is_wide: bool,
+    ) -> Result<Scanned, Declined> {
+        let mut units = text.len() as u64;
+        if is_wide {
+            if simdutf8::basic::from_utf8(text).is_err() {
+                return Err(Declined);
+            }
+            units = count_units(text);
+        }
+        Ok(finish::<MEASURE>(end, escapes, text.len(), units))
     }
 
     /// [`super::count_units`], many at a time.
