@@ -155,12 +155,19 @@ pub trait Source<'a> {
     fn open_object(&mut self) -> Result<Self::Frame, Declined>;
     /// The next key of an object, or `None` at its end (which leaves it).
     fn key(&mut self, frame: &mut Self::Frame) -> Result<Option<&'a [u8]>, Declined>;
-    /// Consumes a key (with its comma and colon: `,"key":`) if exactly this follows the last value of an object.
-    /// `false` says nothing: [`Source::key`] then tells what follows. Asking for the usual next key first is much
-    /// cheaper than reading any key and finding out which one it is.
+    /// Consumes a key (with its comma and colon: `,"key":`) if exactly this follows the last value of an object. Members
+    /// that say what they always say may stand before it (`,"type":"user","message":`). `false` says nothing:
+    /// [`Source::key`] then tells what follows. Asking for the usual next bytes first is much cheaper than reading any
+    /// key and finding out which one it is.
     #[inline]
     fn takes_key(&mut self, _token: &'static [u8]) -> bool {
         false
+    }
+    /// Enters an object that starts with exactly these bytes, `{"key":` or `{"key":value,"key":` and so on, and consumes
+    /// them. `None` says nothing: [`Source::open_object`] enters any.
+    #[inline]
+    fn opens(&mut self, _start: &'static [u8]) -> Option<Self::Frame> {
+        None
     }
     /// Where a run of members starts that may repeat on the next lines; for [`Source::remember`].
     #[inline]
@@ -182,6 +189,11 @@ pub trait Source<'a> {
     #[inline]
     fn recall(&mut self) -> Option<[Option<Text<'a>>; 4]> {
         None
+    }
+    /// Number of the run that was remembered last; 0 if there is none. No two runs of a log have the same.
+    #[inline]
+    fn run_number(&self) -> u32 {
+        0
     }
     /// Enters an array.
     fn open_array(&mut self) -> Result<Self::Frame, Declined>;
@@ -235,6 +247,8 @@ pub struct Raw<'a, S> {
     depth: usize,
     /// The run of members that [`Source::remember`] was given on an earlier line, and its texts.
     run: (&'a [u8], [Option<Text<'a>>; 4]),
+    /// How many runs were remembered, on other blocks of the log too.
+    runs: u32,
     /// The object that [`Source::remember_numbers`] was given, the depth it was at, and its numbers.
     counted: (&'a [u8], usize, Numbers),
     scan: std::marker::PhantomData<S>,
@@ -254,9 +268,15 @@ impl<'a, S: Scan> Raw<'a, S> {
             at,
             depth: 0,
             run: Default::default(),
+            runs: 0,
             counted: Default::default(),
             scan: std::marker::PhantomData,
         }
+    }
+
+    /// Numbers remembered runs from here on: the slice follows others, on which as many were remembered.
+    pub fn after_runs(self, runs: u32) -> Self {
+        Raw { runs, ..self }
     }
 
     /// Starts anew at `at`, on another line of the same slice.
@@ -391,8 +411,10 @@ impl<'a, S: Scan> Raw<'a, S> {
     /// for all tokens means one check of bounds for a row of them).
     #[inline(always)]
     fn takes(&mut self, token: &'static [u8]) -> bool {
-        let window = self.bytes.get(self.at..self.at + 32);
-        let found = window.is_some_and(|window| window.starts_with(token));
+        // In two steps: longer ones are not compared in place.
+        let (start, rest) = token.split_at(token.len().min(32));
+        let window = self.bytes.get(self.at..self.at + 64);
+        let found = window.is_some_and(|window| window.starts_with(start) && window[32..].starts_with(rest));
         if found {
             self.at += token.len();
         }
@@ -622,6 +644,11 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
 
     #[inline]
     fn key(&mut self, frame: &mut RawFrame) -> Result<Option<&'a [u8]>, Declined> {
+        if frame.started && self.bytes.get(self.at) == Some(&b'}') {
+            self.at += 1;
+            self.depth -= 1;
+            return Ok(None);
+        }
         match self.short_key(frame) {
             Some(key) => Ok(Some(key)),
             None => self.long_key(frame),
@@ -633,6 +660,16 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
         self.takes(token)
     }
 
+    #[inline(always)]
+    fn opens(&mut self, start: &'static [u8]) -> Option<RawFrame> {
+        // What is too deep is declined where it is opened the long way.
+        if self.depth >= MAX_DEPTH || !self.takes(start) {
+            return None;
+        }
+        self.depth += 1;
+        Some(RawFrame { started: true })
+    }
+
     #[inline]
     fn mark(&self) -> usize {
         self.at
@@ -641,6 +678,12 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
     #[inline]
     fn remember(&mut self, mark: usize, texts: [Option<Text<'a>>; 4]) {
         self.run = (&self.bytes[mark..self.at], texts);
+        self.runs += 1;
+    }
+
+    #[inline]
+    fn run_number(&self) -> u32 {
+        self.runs
     }
 
     /// Equal bytes are equal tokens, up to the last one: if that is a number that goes on behind the run, the rest of
@@ -1153,6 +1196,86 @@ mod tests {
             ),
             (true, &first),
         ]);
+    }
+
+    /// Lines as the client writes them, of several of its versions.
+    fn usual_lines() -> Vec<String> {
+        let setting = r#""userType":"external","cwd":"/a","sessionId":"s","version":"1","gitBranch":"main""#;
+        let head = format!(r#"{{"parentUuid":"p","isSidechain":false,{setting},"slug":"x""#);
+        let usage = concat!(
+            r#"{"input_tokens":5,"cache_creation_input_tokens":6,"cache_read_input_tokens":7,"#,
+            r#""cache_creation":{"ephemeral_5m_input_tokens":2,"ephemeral_1h_input_tokens":4},"output_tokens":8,"#,
+            r#""service_tier":"standard"}"#
+        );
+        let answer = |block: &str, stop: &str| {
+            format!(
+                r#"{{"model":"m","id":"msg","type":"message","role":"assistant","content":[{block}],{stop},"usage":{usage}}}"#
+            )
+        };
+        let result = r#"[{"tool_use_id":"t","type":"tool_result","content":"a\nb","is_error":true}]"#;
+        let call = concat!(
+            r#"{"type":"tool_use","id":"t","name":"Read","input":{"file_path":"/a/b","limit":3},"#,
+            r#""caller":{"type":"direct"}}"#
+        );
+        let tail = r#""uuid":"u","timestamp":"2026-08-07T16:21:32.976Z""#;
+        let stops = [
+            r#""stop_reason":null,"stop_sequence":null"#,
+            r#""stop_reason":"tool_use","stop_sequence":null"#,
+            r#""stop_reason":"end_turn","stop_sequence":null,"stop_details":null"#,
+        ];
+        let thought = r#"{"type":"thinking","thinking":"so","signature":"Erq"}"#;
+        let said = r#"{"type":"text","text":"done"}"#;
+        vec![
+            format!(
+                r#"{head},"message":{},"requestId":"r","type":"assistant",{tail}}}"#,
+                answer(said, stops[0])
+            ),
+            format!(
+                r#"{head},"type":"user","message":{{"role":"user","content":{result}}},{tail},"toolUseResult":{{"a":[1]}},"sourceToolAssistantUUID":"q"}}"#
+            ),
+            format!(
+                r#"{{"parentUuid":"p","isSidechain":false,"message":{},"requestId":"r","type":"assistant",{tail},"effort":"high","session_id":"s",{setting}}}"#,
+                answer(call, stops[2])
+            ),
+            format!(
+                r#"{{"parentUuid":null,"isSidechain":true,{setting},"agentId":"g","slug":"x","message":{},"type":"assistant",{tail}}}"#,
+                answer(thought, stops[1])
+            ),
+            format!(
+                r#"{{"parentUuid":"p","isSidechain":false,"promptId":"i","type":"user","message":{{"role":"user","content":"go"}},{tail},"session_id":"s",{setting}}}"#
+            ),
+            format!(
+                r#"{head},"type":"progress","data":{{"type":"hook_progress","hookName":"h"}},"parentToolUseID":"t","toolUseID":"t",{tail}}}"#
+            ),
+        ]
+    }
+
+    #[test]
+    fn what_is_usual_is_read_like_everything_else() {
+        let lines = usual_lines();
+        check(&lines.iter().map(|line| (true, line.as_str())).collect::<Vec<_>>());
+        for line in &lines {
+            assert!(line.is_ascii());
+            for at in 0..line.len() {
+                let (before, after) = line.split_at(at);
+                for change in ["", "x", "\"", "}", ",", " ", "5", "\\"] {
+                    let changed = format!("{before}{change}{}", &after[1..]);
+                    let found = by_raws(&[line, &changed], 100).swap_remove(1);
+                    assert!(found.is_none() || found == by_tape(&changed), "{changed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_usual_object_may_not_be_too_deep() {
+        let deep = |depth: usize| {
+            let usage = format!(r#"{{"input_tokens":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+            format!(r#"{{"parentUuid":"p","message":{{"model":"m","usage":{usage}}}}}"#)
+        };
+        let (most, more) = (deep(MAX_DEPTH - 3), deep(MAX_DEPTH - 2));
+        assert!(by_raws(&[&most], 100)[0].is_some());
+        assert!(by_raws(&[&more], 100)[0].is_none());
     }
 
     #[test]

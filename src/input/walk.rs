@@ -4,7 +4,7 @@
 //! follow it. So every byte is looked at once.
 
 use super::bytes::Lines;
-use super::json::Raw;
+use super::json::{Raw, Source};
 use super::record::{Record, read};
 use super::repair::Repairer;
 use super::skim::{Portable, Scan};
@@ -13,6 +13,26 @@ use crate::session::build::Builder;
 use crate::session::evidence::Evidence;
 use crate::session::log::TroubleKind;
 
+/// How many records are read before they are handed on. The code that reads and the code that takes what was read each fill
+/// most of a processor's first cache: taking turns line by line, each would push the other out.
+const BATCH: usize = 16;
+
+/// Accepted records that the builder has yet to take, in their order.
+struct Batch<'a> {
+    records: [Record<'a>; BATCH],
+    /// Number of the line and where it starts, of each that waits.
+    places: Vec<(u64, usize)>,
+}
+
+impl Default for Batch<'_> {
+    fn default() -> Self {
+        Batch {
+            records: Default::default(),
+            places: Vec::with_capacity(BATCH),
+        }
+    }
+}
+
 /// Reads lines into a [`Builder`].
 pub struct Walker<'p> {
     builder: Builder,
@@ -20,6 +40,8 @@ pub struct Walker<'p> {
     max_line: usize,
     /// Hashes of content lines, if they are wanted.
     evidence: Option<Evidence>,
+    /// Runs of members remembered so far; see [`Raw::after_runs`].
+    runs: u32,
     progress: &'p (dyn Fn(u64) + Sync),
 }
 
@@ -31,6 +53,7 @@ impl<'p> Walker<'p> {
             repairer: Repairer::default(),
             max_line,
             evidence: None,
+            runs: 0,
             progress,
         }
     }
@@ -59,30 +82,30 @@ impl<'p> Walker<'p> {
     }
 
     fn walk<S: Scan>(&mut self, bytes: &[u8], offset: u64) {
-        let mut record = Record::default();
+        let mut batch = Batch::default();
         let mut lines = self.builder.lines();
         let mut at = 0;
-        let mut raw = Raw::<S>::new(bytes, at);
+        let mut raw = Raw::<S>::new(bytes, at).after_runs(self.runs);
         while at < bytes.len() {
             lines += 1;
             raw.restart(at);
-            let end = match read(&mut raw, &mut record).and_then(|()| raw.end_of_line()) {
-                // Only a mapped file shows a line that is too long to be held; it is treated as if it had been read.
-                Ok(end) if end - at > self.max_line => {
-                    self.pass(lines, offset + at as u64, &bytes[at..]);
-                    end
-                }
-                Ok(end) => {
-                    let first_block = self.builder.block_count();
-                    self.builder.push(&record, lines, offset + at as u64);
-                    if let Some(evidence) = &mut self.evidence
-                        && self.builder.block_count() > first_block
-                    {
-                        gather_lines(Raw::<S>::new(bytes, at), first_block, evidence);
+            let record = &mut batch.records[batch.places.len()];
+            let end = match read(&mut raw, record).and_then(|()| raw.end_of_line()) {
+                Ok(end) if end - at <= self.max_line => {
+                    batch.places.push((lines, at));
+                    if batch.places.len() == BATCH {
+                        self.take::<S>(&mut batch, bytes, offset);
                     }
                     end
                 }
+                // Only a mapped file shows a line that is too long to be held; it is treated as if it had been read.
+                Ok(end) => {
+                    self.take::<S>(&mut batch, bytes, offset);
+                    self.pass(lines, offset + at as u64, &bytes[at..]);
+                    end
+                }
                 Err(_) => {
+                    self.take::<S>(&mut batch, bytes, offset);
                     let reached = raw.position();
                     let newline = memchr::memchr(b'\n', &bytes[reached..]);
                     let end = newline.map_or(bytes.len(), |found| reached + found + 1);
@@ -90,8 +113,24 @@ impl<'p> Walker<'p> {
                     end
                 }
             };
-            self.builder.count_lines(1, (end - at) as u64);
             at = end;
+        }
+        self.take::<S>(&mut batch, bytes, offset);
+        self.builder
+            .count_lines(lines - self.builder.lines(), bytes.len() as u64);
+        self.runs = raw.run_number();
+    }
+
+    /// Hands the records of a batch on.
+    fn take<S: Scan>(&mut self, batch: &mut Batch<'_>, bytes: &[u8], offset: u64) {
+        for (record, (line, at)) in std::iter::zip(&batch.records, batch.places.drain(..)) {
+            let first_block = self.builder.block_count();
+            self.builder.push(record, line, offset + at as u64);
+            if let Some(evidence) = &mut self.evidence
+                && self.builder.block_count() > first_block
+            {
+                gather_lines(Raw::<S>::new(bytes, at), first_block, evidence);
+            }
         }
     }
 

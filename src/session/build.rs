@@ -54,6 +54,8 @@ pub struct Builder {
     recent: Recent,
     /// Record types seen so far, a few dozen at most: what they are made of, their name, and how many there were.
     kind_names: Vec<(RecordKind, Vec<u8>, Name, u64)>,
+    /// How many plain records of people and of models there were.
+    plain_kinds: [u64; 2],
     /// The id of the last record and how it was written: mostly that of the next one's parent.
     recent_id: Option<([u8; 36], Id)>,
     /// Minute of the last time that was read.
@@ -63,10 +65,16 @@ pub struct Builder {
     buffer: String,
 }
 
+/// Where the agent is among [`Recent::texts`].
+const AGENT: usize = 1;
+
 #[derive(Default)]
 struct Recent {
+    /// Session, agent, version, folder, branch.
     texts: [Vec<u8>; 5],
     is_sidechain: bool,
+    /// The setting that all but the agent come from.
+    setting: wire::Setting,
     scope: Option<u32>,
 }
 
@@ -124,8 +132,10 @@ impl Builder {
 
     fn id(&mut self, text: Option<Text<'_>>) -> Option<Id> {
         let text = text?;
+        // Arrays are compared in place, slices by a call.
         if let Some((known, id)) = &self.recent_id
-            && known == text.raw()
+            && text.raw().first_chunk() == Some(known)
+            && text.raw().len() == known.len()
         {
             return Some(*id);
         }
@@ -150,11 +160,29 @@ impl Builder {
     }
 
     fn scope(&mut self, record: &wire::Record<'_>) -> u32 {
+        let recent = &self.recent;
+        let is_same_agent = match raw(record.agent) {
+            b"" => recent.texts[AGENT].is_empty(),
+            agent => recent.texts[AGENT] == agent,
+        };
+        if let Some(scope) = recent.scope
+            && recent.setting.is(record.setting)
+            && recent.is_sidechain == record.is_sidechain
+            && is_same_agent
+        {
+            return scope;
+        }
+        self.scope_of_texts(record)
+    }
+
+    #[inline(never)]
+    fn scope_of_texts(&mut self, record: &wire::Record<'_>) -> u32 {
         let texts = [record.session, record.agent, record.version, record.cwd, record.branch];
         if let Some(scope) = self.recent.scope
             && self.recent.is_sidechain == record.is_sidechain
             && std::iter::zip(&self.recent.texts, texts).all(|(known, text)| known == raw(text))
         {
+            self.recent.setting = record.setting;
             return scope;
         }
         self.other_scope(record, texts)
@@ -178,6 +206,7 @@ impl Builder {
             known.extend_from_slice(raw(text));
         }
         self.recent.is_sidechain = record.is_sidechain;
+        self.recent.setting = record.setting;
         self.recent.scope = Some(number);
         number
     }
@@ -300,6 +329,10 @@ impl Builder {
 
     fn count_known_kind(&mut self, kind: RecordKind, record: &wire::Record<'_>) {
         let detail = raw(record.subtype.or(record.attachment));
+        if detail.is_empty() && matches!(kind, RecordKind::User | RecordKind::Assistant) {
+            self.plain_kinds[usize::from(kind == RecordKind::Assistant)] += 1;
+            return;
+        }
         let known = self
             .kind_names
             .iter_mut()
@@ -331,6 +364,12 @@ impl Builder {
 
     /// Moves the counts of record types to where all kinds are counted.
     fn settle_kinds(&mut self) {
+        for (family, count) in std::iter::zip(["user", "assistant"], std::mem::take(&mut self.plain_kinds)) {
+            if count > 0 {
+                let name = self.name(family);
+                *self.kinds.entry(name).or_insert(0) += count;
+            }
+        }
         for (_, _, name, count) in self.kind_names.drain(..) {
             *self.kinds.entry(name).or_insert(0) += count;
         }
@@ -744,6 +783,8 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::bytes::Lines;
+    use crate::input::walk::Walker;
 
     #[test]
     fn times_are_read_like_jiff_reads_them() {
@@ -767,6 +808,32 @@ mod tests {
         );
         assert_eq!(parse_time(b"yesterday"), NO_TIME);
         assert_eq!(parse_time(b"2026-13-07T16:21:32.976Z"), NO_TIME);
+    }
+
+    #[test]
+    fn records_of_one_setting_differ_by_agent_and_by_what_stands_alone() {
+        let setting = r#""userType":"external","cwd":"/a","sessionId":"s","version":"1","gitBranch":"main""#;
+        let line =
+            |rest: &str| format!(r#"{{"parentUuid":null,"isSidechain":false,{setting},"type":"user"{rest}}}"#) + "\n";
+        let lines = [
+            line(""),
+            line(r#","agentId":"g""#),
+            line(""),
+            line(r#","cwd":"/b""#),
+            line(""),
+        ];
+        let mut walker = Walker::new(1 << 20, &|_| ());
+        // Again in another block, where what was remembered does not hold.
+        walker.lines(lines.concat().as_bytes(), 0);
+        walker.lines(lines.concat().replace("/a", "/c").as_bytes(), 0);
+        let log = walker.into_builder().finish();
+        let places = log.records.iter().map(|record| {
+            let scope = log.scope_of(record);
+            [log.string(scope.cwd), log.string(scope.agent)]
+        });
+        let expected = |cwd: &'static str| [[cwd, ""], [cwd, "g"], [cwd, ""], ["/b", ""], [cwd, ""]];
+        assert_eq!(places.collect::<Vec<_>>(), [expected("/a"), expected("/c")].concat());
+        assert_eq!(log.kinds.iter().map(|(_, count)| count).sum::<u64>(), 10);
     }
 
     #[test]
