@@ -909,6 +909,8 @@ mod tests {
                 "I'm more of a backend person",
                 "I'm on vacation from Thursday",
                 "What would you take for the parser, considering that I prefer plain functions over classes?",
+                "The queue sits in a table of its own, which I prefer over one more service to look after.",
+                "I prefer short functions, so could you cut this one up, maybe we start with the parser?",
             ],
         );
     }
