@@ -96,7 +96,7 @@ struct Labelled {
     keep: bool,
 }
 
-fn message(session: &str, uuid: String, text: String) -> Message {
+fn message(session: &str, uuid: String, line: u64, text: String) -> Message {
     Message {
         session: session.to_owned(),
         uuid,
@@ -107,7 +107,7 @@ fn message(session: &str, uuid: String, text: String) -> Message {
         is_summary: false,
         is_sidechain: false,
         parts: vec![Part::Text(text)],
-        line: 0,
+        line,
     }
 }
 
@@ -126,7 +126,7 @@ fn extraction(path: &Path, is_shown: bool) -> Result<()> {
     for (number, (chat, rows)) in chats.into_iter().enumerate() {
         let messages = rows
             .iter()
-            .map(|row| message(chat, row.id.to_string(), row.text.clone()))
+            .map(|row| message(chat, row.id.to_string(), row.id, row.text.clone()))
             .collect::<Vec<_>>();
         let start = std::time::Instant::now();
         let extraction = extract(&messages, Rules::built_in());

@@ -3,8 +3,10 @@
 //! Every message is looked at on its own: what its writer wrote themself, sentence by sentence, against the rules. A hit
 //! has the weight of its rule, raised or lowered by what else the sentence says. Then what was said more than once is put
 //! together; repetition raises confidence, so that something too weak alone may count in the end. What is never kept is
-//! turned down whatever its confidence. The order of the messages does not matter: they are sorted by time first.
+//! turned down whatever its confidence. The order of the messages does not matter: they are sorted by time first, so that
+//! messages which go on speaking of what was just said are known as further sources of it.
 
+use super::echo::Recent;
 use super::kinds::{Candidate, Source};
 use super::rules::{Asks, Due, Pattern, Phrases, Rule, Rules};
 use super::sentences::{Sentence, content_words, is_machine, split};
@@ -85,6 +87,10 @@ struct Finding<'r> {
     slot: Option<String>,
     words: Vec<String>,
     source: Source,
+    /// Messages right after it that go on speaking of it.
+    echoes: Vec<Source>,
+    /// The part of the sentence that says it.
+    clause: String,
 }
 
 /// Reads messages of any number of sessions.
@@ -96,10 +102,21 @@ pub fn extract(messages: &[Message], rules: &Rules) -> Extraction {
 pub fn extract_above(min_confidence: f64, messages: &[Message], rules: &Rules) -> Extraction {
     let mut extraction = Extraction::default();
     let answers = Answers::new(messages);
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding<'_>> = Vec::new();
+    let mut recent = Recent::default();
     for message in in_order(messages) {
         let answered = || answers.before(message);
-        findings.extend(read_message(message, rules, &answered, &mut extraction));
+        let found = read_message(message, rules, &answered, &mut extraction);
+        if is_own(message, rules) {
+            let sentences = || message.texts().flat_map(|text| split(text, rules)).collect();
+            for at in recent.spoken_of(&message.session, sentences) {
+                findings[at].echoes.push(source_of(message));
+            }
+        }
+        for finding in found {
+            recent.add(&message.session, findings.len(), &finding.clause);
+            findings.push(finding);
+        }
     }
     let mut groups = gather(findings);
     forget(&mut groups, &mut extraction);
@@ -109,7 +126,13 @@ pub fn extract_above(min_confidence: f64, messages: &[Message], rules: &Rules) -
     extraction
 }
 
-/// The user's messages by time, each once: resumed sessions hold copies.
+/// Whether a person wrote something in a message.
+fn is_own(message: &Message, rules: &Rules) -> bool {
+    let is_put_in = message.is_meta || message.is_summary || message.is_sidechain;
+    !is_put_in && message.texts().any(|text| !is_machine(text, rules))
+}
+
+/// The user's messages by time, each once: resumed sessions hold copies. Without a time they stand as in their log.
 fn in_order(messages: &[Message]) -> Vec<&Message> {
     let mut ordered = messages
         .iter()
@@ -117,7 +140,12 @@ fn in_order(messages: &[Message]) -> Vec<&Message> {
         .collect::<Vec<_>>();
     ordered.sort_by_key(|message| {
         let time = message.time.unwrap_or(i64::MAX);
-        (time, &message.session, &message.uuid, message.line)
+        (
+            time,
+            &message.session,
+            message.line,
+            message.time.map(|_| &message.uuid),
+        )
     });
     let mut seen = HashSet::new();
     ordered.retain(|message| message.uuid.is_empty() || seen.insert(message.uuid.as_str()));
@@ -380,6 +408,8 @@ fn compose<'r, 'm>(
         context,
         slot: hit.slot,
         source: source_of(message),
+        echoes: Vec::new(),
+        clause: clause_from(text, hit.start).to_owned(),
     }
 }
 
@@ -432,10 +462,19 @@ fn capital(text: &str) -> String {
     first.chain(signs).collect()
 }
 
+/// What joins clauses.
+const JOINTS: [&str; 9] = [", ", "; ", ": ", " - ", " -- ", " though ", " but ", "，", "；"];
+
+/// What a place starts, up to the next clause.
+fn clause_from(text: &str, at: usize) -> &str {
+    let clause = text[at..].trim_start_matches(|sign: char| !sign.is_alphanumeric());
+    let end = JOINTS.iter().filter_map(|joint| clause.find(joint)).min();
+    &clause[..end.unwrap_or(clause.len())]
+}
+
 /// Where the clause starts that holds a place, if it can stand alone: it is long enough, the more so if it points at what
 /// was said before it.
 fn clause_start(text: &str, at: usize, rules: &Rules) -> usize {
-    const JOINTS: [&str; 9] = [", ", "; ", ": ", " - ", " -- ", " though ", " but ", "，", "；"];
     let before = &text[..text.ceil_char_boundary((at + 2).min(text.len()))];
     let joint = JOINTS
         .iter()
@@ -596,7 +635,8 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
     let mut sources = group
         .findings
         .iter()
-        .map(|finding| finding.source.clone())
+        .flat_map(|finding| std::iter::once(&finding.source).chain(&finding.echoes))
+        .cloned()
         .collect::<Vec<_>>();
     sources.sort_by(|one, other| (one.time, &one.session, &one.uuid).cmp(&(other.time, &other.session, &other.uuid)));
     sources.dedup();
@@ -697,11 +737,7 @@ pub struct Said<'m> {
 /// The messages that people wrote themselves, by time, each once.
 pub fn said<'m>(messages: &'m [Message], rules: &Rules) -> Vec<Said<'m>> {
     let answers = Answers::new(messages);
-    let is_own = |message: &&Message| {
-        let is_put_in = message.is_meta || message.is_summary || message.is_sidechain;
-        !is_put_in && message.texts().any(|text| !is_machine(text, rules))
-    };
-    let own = in_order(messages).into_iter().filter(is_own);
+    let own = in_order(messages).into_iter().filter(|message| is_own(message, rules));
     own.map(|message| Said {
         message,
         answering: answers.before(message),
@@ -873,6 +909,8 @@ mod tests {
                 "I'm more of a backend person",
                 "I'm on vacation from Thursday",
                 "What would you take for the parser, considering that I prefer plain functions over classes?",
+                "The queue sits in a table of its own, which I prefer over one more service to look after.",
+                "I prefer short functions, so could you cut this one up, maybe we start with the parser?",
             ],
         );
     }
@@ -1050,13 +1088,33 @@ mod tests {
                 "每次改完都要跑一遍测试",
                 "务必先备份数据库",
                 "请用中文回答",
+                "别再给我加没用的空行",
+                "凡是对外的脚本，都要支持静默模式",
+                "能少一个依赖就不要多一个",
+                "先看报错再动手",
+                "分支名都要带上日期",
+                "别在没问过我之前就合并",
             ],
         );
         yields(
             Kind::User,
-            &["我更喜欢函数式的写法", "我是一名后端工程师", "我对前端不太熟悉"],
+            &[
+                "我更喜欢函数式的写法",
+                "我是一名后端工程师",
+                "我对前端不太熟悉",
+                "我平时用 fish，脚本按这个写",
+                "我不懂前端，多讲几句",
+            ],
         );
-        yields(Kind::Project, &["我们决定用 SQLite,因为备份方便", "下周五上线"]);
+        yields(
+            Kind::Project,
+            &[
+                "我们决定用 SQLite,因为备份方便",
+                "下周五上线",
+                "线上服务跑在腾讯云上，改配置要走工单",
+                "老周负责网关，改之前跟他打招呼",
+            ],
+        );
         yields(Kind::Reference, &["缺陷都记录在飞书"]);
         yields_nothing(&[
             "这个函数应该总是返回空吗?",
@@ -1064,6 +1122,14 @@ mod tests {
             "为什么测试失败了?",
             "帮我写一个脚本",
             "我不记得是哪个分支了",
+            "导出的事以后再说",
+            "我看这样不会出错",
+            "我们决定把这张图换掉",
+            "这个输入框的提示用中文",
+            "和昨天一样，还是报错",
+            "列表始终按价格排序",
+            "必须先填地址才能下单",
+            "测试不能在本地跑起来，看一下",
         ]);
     }
 
@@ -1209,6 +1275,19 @@ mod tests {
         messages.reverse();
         messages.push(messages[0].clone());
         assert_eq!(extract(&messages, Rules::built_in()), found);
+    }
+
+    #[test]
+    fn who_goes_on_with_it_is_a_source_but_takes_no_doubt_away() {
+        let rule = message(1, "a", "Always list the open questions when I ask about the roadmap.");
+        let alone = extract(std::slice::from_ref(&rule), Rules::built_in());
+        let work = "I need you to list the open questions of the roadmap for Monday.";
+        let messages = [rule, message(2, "a", work), message(3, "b", work)];
+        let found = extract(&messages, Rules::built_in());
+        assert_eq!(found.candidates.len(), 1, "{found:?}");
+        let sources = found.candidates[0].sources.iter().map(|source| source.uuid.as_str());
+        assert_eq!(sources.collect::<Vec<_>>(), ["a-1", "a-2"]);
+        assert_eq!(found.candidates[0].confidence, alone.candidates[0].confidence);
     }
 
     #[test]

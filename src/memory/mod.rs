@@ -9,6 +9,7 @@ pub mod check;
 pub mod daily;
 pub mod dates;
 pub mod dream;
+pub mod echo;
 pub mod extract;
 pub mod harvest;
 pub mod index;
