@@ -662,27 +662,17 @@ fn is_agent_log(found: &Found) -> bool {
 
 /// A report on a log that is likely to be all there is to its session.
 fn report_early(
-    log: Log,
+    part: &Part,
     outline: &LogOutline,
     (reporting, shared): (Reporting<'_>, &HashSet<String>),
-) -> Result<SessionReport, Log> {
-    let is_alone = is_of_one_session(&log, outline) && !shared.contains(&outline.sessions[0]);
-    if !is_alone {
-        return Err(log);
+) -> Option<SessionReport> {
+    if !is_of_one_session(&part.log, outline) || shared.contains(&outline.sessions[0]) {
+        return None;
     }
-    let part = Part {
-        path: outline.path.clone(),
-        log,
-        copied: Vec::new(),
-        lines: Default::default(),
-    };
-    let parts = [part];
-    let attempt = || report(&outline.sessions[0], &parts, reporting.table, reporting.wanted);
+    let parts = std::slice::from_ref(part);
+    let attempt = || report(&outline.sessions[0], parts, reporting.table, reporting.wanted);
     // What panics is tried again with all other sessions, and named there.
-    catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| {
-        let [part] = parts;
-        part.log
-    })
+    catch_unwind(AssertUnwindSafe(attempt)).ok()
 }
 
 fn read_log(
@@ -713,17 +703,17 @@ fn read_log(
     let content = content.filter(|_| problems.is_empty() && cache::is_settled(found));
     let outline = LogOutline::of_log(path.clone(), default_session(found), &log);
     let facts = Facts::new(&path, &log, &mut problems);
-    let early = match reporting {
-        Some(reporting) => report_early(log, &outline, reporting),
-        None => Err(log),
+    let part = Part {
+        path,
+        log,
+        copied: Vec::new(),
+        lines: Default::default(),
     };
-    let log = match early {
-        Ok(report) => {
-            let stored = Stored::Reported(Mutex::new(Some(Box::new(report))));
-            return facts.with(stored, None, None, outline, problems);
-        }
-        Err(log) => log,
-    };
+    if let Some(report) = reporting.and_then(|reporting| report_early(&part, &outline, reporting)) {
+        let stored = Stored::Reported(Mutex::new(Some(Box::new(report))));
+        return facts.with(stored, None, None, outline, problems);
+    }
+    let log = part.log;
     let is_whole = log.bytes >= BIG && takes_room(&log, &outline, whole_room);
     let packed = (content.is_some() || !is_whole).then(|| pack::pack(&log));
     if let (Some(cache), Some(content), Some(packed)) = (options.cache, content, &packed) {
