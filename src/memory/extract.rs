@@ -1155,6 +1155,8 @@ mod tests {
             "it always fails on CI",
             "never mind, found it",
             "please rename foo to bar everywhere in that file",
+            "Look everywhere at once. Report what you find.",
+            "the old name still shows everywhere, please fix that",
             "don't change the tests, just the code",
             "we should add a test for this case",
             "he wrote \"always use tabs\" in the review",
