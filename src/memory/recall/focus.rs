@@ -13,6 +13,9 @@ const MEASURING: usize = 5;
 /// Words of a line this far apart still belong together.
 const TOGETHER: usize = 8;
 
+/// Words of a title are said as they are, but for one that stands between.
+const AS_QUOTED: usize = 2;
+
 const FIRST_PERSON: [&str; 10] = ["i", "my", "me", "we", "our", "mine", "im", "ive", "id", "ill"];
 
 /// Words after which a verb comes.
@@ -86,6 +89,8 @@ pub struct Word {
     is_joined: bool,
     /// In parentheses.
     is_aside: bool,
+    /// In quotation marks.
+    is_quoted: bool,
 }
 
 /// The words of a query with how they stand.
@@ -98,22 +103,29 @@ pub fn words(query: &str) -> Vec<Word> {
         let bare = chunk.trim_matches(is_sign);
         let start = chunk.len() - chunk.trim_start_matches(is_sign).len();
         let (lead, tail) = (&chunk[..start], &chunk[start + bare.len()..]);
+        if bare.is_empty() {
+            follows = false;
+            continue;
+        }
         follows &= lead.is_empty();
         is_aside |= lead.contains('(');
-        is_quoted |= lead.contains(['\'', '\u{2018}']);
+        is_quoted |= lead.contains(['\'', '\u{2018}', '"', '\u{201c}']);
         let mut is_joined = false;
         for part in bare.split_inclusive(|sign: char| is_sign(sign) && !is_apostrophe(sign)) {
             let word = part.trim_end_matches(is_sign);
             let owner = word.strip_suffix("'s").or_else(|| word.strip_suffix("\u{2019}s"));
             let text = owner.unwrap_or(word).to_lowercase().replace(is_apostrophe, "");
             if !text.is_empty() {
+                // `iPad` is a name, `5K` is none.
+                let is_name = word.starts_with(char::is_alphabetic) && word.contains(char::is_uppercase);
                 words.push(Word {
-                    is_name: !opens && word.contains(char::is_uppercase),
+                    is_name: is_name && !opens,
                     text,
                     opens,
                     follows,
                     is_joined,
                     is_aside,
+                    is_quoted,
                 });
                 opens = false;
             }
@@ -123,9 +135,9 @@ pub fn words(query: &str) -> Vec<Word> {
         let is_title = tail == "." && words.last().is_some_and(|word| TITLES.contains(&word.text.as_str()));
         // An apostrophe at the end closes a quote, or follows an owner: `the goats' hooves`.
         let is_owner = tail.chars().all(is_apostrophe) && !is_quoted;
-        is_quoted &= !tail.contains(is_apostrophe);
+        is_quoted &= !tail.contains(['\'', '\u{2019}', '"', '\u{201d}']);
         is_aside &= !tail.contains(')');
-        follows = is_title || is_owner;
+        follows = tail.is_empty() || is_title || is_owner;
         opens = !is_title && tail.contains(['.', '?', '!', ':']);
     }
     words
@@ -176,42 +188,22 @@ impl Focus {
         if !is_about_oneself(words) {
             return Focus::default();
         }
+        let is_thing = (0..words.len()).map(|at| is_thing(words, at)).collect::<Vec<_>>();
         let asked = asked(words);
-        let mut links = Vec::new();
-        let mut link = |one: &Word, other: &Word, within| {
-            if let (Some(one), Some(other)) = (term(&one.text), term(&other.text))
-                && one != other
-            {
-                links.push(Link { one, other, within });
-            }
-        };
-        for at in (1..words.len()).filter(|at| !asked.contains(at)) {
-            let (before, word) = (&words[at - 1], &words[at]);
-            if word.follows {
-                let has_digit = |word: &Word| word.text.contains(|sign: char| sign.is_ascii_digit());
-                let is_measured = word.is_joined && is_number(&before.text) && !is_number(&word.text);
-                let is_model = before.is_name && is_thing(words, at - 1) && has_digit(word);
-                let is_titled = word.is_name && TITLES.contains(&before.text.as_str());
-                let is_noun = word.is_name || !(word.text.ends_with("ing") || word.text.ends_with("ed"));
-                if is_measured || is_model || is_titled {
-                    link(before, word, 1);
-                } else if is_noun && is_thing(words, at - 1) && is_thing(words, at) {
-                    link(before, word, TOGETHER);
-                }
-            }
-            if let Some(head) = head_of_name(words, at) {
-                link(&words[head], word, TOGETHER);
-            }
-        }
-        let is_name = |at: &usize| words[*at].is_name && !words[*at].is_aside && is_thing(words, *at);
-        let things = (0..words.len()).filter(|at| is_thing(words, *at));
-        let things = things.filter_map(|at| term(&words[at].text)).collect::<Vec<_>>();
-        let names = (0..words.len()).filter(|at| !asked.contains(at)).filter(is_name);
+        let given = || (0..words.len()).filter(|at| !asked.contains(at));
+        let term_at = |at: usize| term(&words[at].text);
+        let links = given().flat_map(|at| links(words, &is_thing, at));
+        let links = links.filter_map(|(one, other, within)| {
+            let (one, other) = (term_at(one)?, term_at(other)?);
+            (one != other).then_some(Link { one, other, within })
+        });
+        let names = given().filter(|&at| is_thing[at] && words[at].is_name && !words[at].is_aside);
+        let things = (0..words.len()).filter(|&at| is_thing[at]).filter_map(term_at);
         Focus {
-            links,
-            names: names.filter_map(|at| term(&words[at].text)).collect(),
+            links: links.collect(),
+            names: names.filter_map(term_at).collect(),
             company,
-            measure: measure(words, things, term),
+            measure: measure(words, things.collect(), term_at),
         }
     }
 
@@ -305,32 +297,58 @@ fn is_thing(words: &[Word], at: usize) -> bool {
     !(is_after(&SUBJECTS) || is_subject || is_after(&FORMS_OF_BE) && text.ends_with("ing"))
 }
 
-/// The thing that a name belongs to: `the cottage in Dover`.
-fn head_of_name(words: &[Word], at: usize) -> Option<usize> {
-    if !words[at].is_name || !is_thing(words, at) {
-        return None;
+/// What a word must stand together with, and how close.
+fn links(words: &[Word], is_thing: &[bool], at: usize) -> Vec<(usize, usize, usize)> {
+    let mut links = Vec::new();
+    let (word, Some(before)) = (&words[at], at.checked_sub(1)) else {
+        return links;
+    };
+    if word.follows {
+        let one = &words[before];
+        let is_measured = word.is_joined && is_number(&one.text) && !is_number(&word.text);
+        let is_model = one.is_name && is_thing[before] && word.text.contains(|sign: char| sign.is_ascii_digit());
+        let is_titled = word.is_name && TITLES.contains(&one.text.as_str());
+        let is_noun = word.is_name || !(word.text.ends_with("ing") || word.text.ends_with("ed"));
+        if is_measured || is_model || is_titled {
+            links.push((before, at, 1));
+        } else if is_noun && is_thing[before] && is_thing[at] {
+            links.push((before, at, TOGETHER));
+        }
     }
+    let is_quoted = |at: &usize| words[*at].is_quoted;
+    if is_quoted(&at) && !is_stop(&word.text) {
+        let title = (0..at).rev().take_while(is_quoted);
+        let before = title.into_iter().find(|&at| !is_stop(&words[at].text));
+        links.extend(before.map(|before| (before, at, AS_QUOTED)));
+    }
+    if is_thing[at] && word.is_name {
+        links.extend(head_of_name(words, is_thing, at).map(|head| (head, at, TOGETHER)));
+    }
+    links
+}
+
+/// The thing that a name belongs to: `the cottage in Dover`.
+fn head_of_name(words: &[Word], is_thing: &[bool], at: usize) -> Option<usize> {
     let is = |at: usize, known: &[&str]| known.contains(&words[at].text.as_str());
     let joint = (0..at).rev().find(|&joint| !is(joint, &DETERMINERS))?;
     let head = joint.checked_sub(1).filter(|_| is(joint, &PREPOSITIONS))?;
     let is_one_phrase = (joint..=at).all(|at| words[at].follows);
-    (is_one_phrase && is_thing(words, head)).then_some(head)
+    (is_one_phrase && is_thing[head]).then_some(head)
 }
 
 /// What a question for a measure wants, if it is one whose answers have words of their own.
-fn measure(words: &[Word], things: Vec<usize>, term: impl Fn(&str) -> Option<usize>) -> Option<Measure> {
+fn measure(words: &[Word], things: Vec<usize>, term_at: impl Fn(usize) -> Option<usize>) -> Option<Measure> {
     let text = |at: usize| words.get(at).map_or("", |word| word.text.as_str());
     let how = (0..words.len()).find(|&at| text(at) == "how")?;
-    let of = |of, words, or_number| Some(Measure { of, words, or_number });
+    let measure = |of, words, or_number| Some(Measure { of, words, or_number });
     match (text(how + 1), text(how + 2)) {
-        ("often" | "frequently", _) => of(things, OFTEN, false),
-        ("much", "time") => of(things, TIME_SPENT, false),
-        ("much", _) if text(how + 3) == "time" => of(things, TIME_SPENT, false),
-        ("long", "do" | "does") => of(things, TIME_SPENT, false),
+        ("often" | "frequently", _) => measure(things, OFTEN, false),
+        ("much", "time") => measure(things, TIME_SPENT, false),
+        ("much", _) if text(how + 3) == "time" => measure(things, TIME_SPENT, false),
+        ("long", "do" | "does") => measure(things, TIME_SPENT, false),
         ("old", "is" | "was" | "will" | "are" | "were") => {
             let whose = (how + 3..words.len()).find(|&at| !DETERMINERS.contains(&text(at)))?;
-            let whose = term(text(whose)).filter(|_| !is_stop(text(whose)))?;
-            of(vec![whose], AGE, true)
+            measure(vec![term_at(whose)?], AGE, true)
         }
         _ => None,
     }
