@@ -116,7 +116,7 @@ pub fn words(query: &str) -> Vec<Word> {
             let owner = word.strip_suffix("'s").or_else(|| word.strip_suffix("\u{2019}s"));
             let text = owner.unwrap_or(word).to_lowercase().replace(is_apostrophe, "");
             if !text.is_empty() {
-                // `iPad` is a name, `5K` is none.
+                // `eBay` is a name, `4K` is none.
                 let is_name = word.starts_with(char::is_alphabetic) && word.contains(char::is_uppercase);
                 words.push(Word {
                     is_name: is_name && !opens,
@@ -133,7 +133,7 @@ pub fn words(query: &str) -> Vec<Word> {
             follows = is_joined;
         }
         let is_title = tail == "." && words.last().is_some_and(|word| TITLES.contains(&word.text.as_str()));
-        // An apostrophe at the end closes a quote, or follows an owner: `the goats' hooves`.
+        // An apostrophe at the end closes a quote, or follows an owner: `the twins' boots`.
         let is_owner = tail.chars().all(is_apostrophe) && !is_quoted;
         is_quoted &= !tail.contains(['\'', '\u{2019}', '"', '\u{201d}']);
         is_aside &= !tail.contains(')');
@@ -268,7 +268,7 @@ fn is_about_oneself(words: &[Word]) -> bool {
     has(&FIRST_PERSON) && !has(&NOT_OF_FACTS) && !is_of_advice && words.iter().any(opens)
 }
 
-/// Where the words are that name what is asked for (`what was the page count of ...`): the memory may call it otherwise.
+/// Where the words are that name what is asked for (`what was the top speed of ...`): the memory may call it otherwise.
 fn asked(words: &[Word]) -> Vec<usize> {
     let is = |at: usize, known: &[&str]| words.get(at).is_some_and(|word| known.contains(&word.text.as_str()));
     let mut asked = Vec::new();
@@ -356,4 +356,111 @@ fn measure(words: &[Word], things: Vec<usize>, term_at: impl Fn(usize) -> Option
 
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::words::{base, stem, stems};
+
+    fn focus(query: &str) -> (Focus, Vec<String>) {
+        let mut terms = Vec::new();
+        for term in stems(query) {
+            if !terms.contains(&term) {
+                terms.push(term);
+            }
+        }
+        let term = |word: &str| terms.iter().position(|term| *term == stem(base(word)));
+        (Focus::read(&words(query), 0, term), terms)
+    }
+
+    fn linked(query: &str) -> Vec<String> {
+        let (focus, terms) = focus(query);
+        let links = focus.links.iter();
+        links
+            .map(|link| format!("{} {} {}", terms[link.one], terms[link.other], link.within))
+            .collect()
+    }
+
+    fn named(query: &str) -> Vec<String> {
+        let (focus, terms) = focus(query);
+        focus.names.iter().map(|&name| terms[name].clone()).collect()
+    }
+
+    #[test]
+    fn words_are_told_by_how_they_stand() {
+        let words = words("Did Dr. Moss like my 12-string lute (the Aria) and the twins' boots? See eBay at 4K");
+        let names = words.iter().filter(|word| word.is_name).map(|word| word.text.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["dr", "moss", "aria", "ebay"]);
+        let opening = words.iter().filter(|word| word.opens).map(|word| word.text.as_str());
+        assert_eq!(opening.collect::<Vec<_>>(), ["did", "see"]);
+        let apart = words.iter().filter(|word| !word.follows).map(|word| word.text.as_str());
+        assert_eq!(apart.collect::<Vec<_>>(), ["did", "the", "and", "see"]);
+        let joined = words
+            .iter()
+            .filter(|word| word.is_joined)
+            .map(|word| word.text.as_str());
+        assert_eq!(joined.collect::<Vec<_>>(), ["string"]);
+        assert!(words.iter().any(|word| word.is_aside && word.text == "aria"));
+    }
+
+    #[test]
+    fn a_question_hangs_on_what_it_puts_together() {
+        assert_eq!(linked("How many copper kettles did I polish?"), ["copper kettl 8"]);
+        assert_eq!(linked("When did I rent the cottage in Dover?"), ["cottag dover 8"]);
+        assert_eq!(
+            linked("How heavy is my 12-string lute?"),
+            ["12 string 1", "string lute 8"]
+        );
+        assert_eq!(linked("Where did I meet Dr. Moss?"), ["dr moss 1"]);
+        assert_eq!(
+            linked("Did I finish 'The Lanterns of Old Harbour' on the train?"),
+            ["lantern old 2", "old harbour 2"]
+        );
+        assert_eq!(named("Did my aunt write from Dover?"), ["dover"]);
+    }
+
+    #[test]
+    fn what_the_one_who_asks_chose_is_left_out() {
+        for query in [
+            // The words for what is asked.
+            "What was the top speed of my kite?",
+            "What is the average mileage of my van?",
+            // Verbs.
+            "When did Ines bake bread for me?",
+            "Which parcels did I send yesterday?",
+            // No question, or none about oneself.
+            "my copper kettle",
+            "Can you find my copper kettle?",
+            "Which copper kettle suits me, any tips?",
+            "Where is the copper kettle?",
+        ] {
+            assert_eq!(linked(query), Vec::<String>::new(), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_measure_has_words_of_its_own() {
+        let measured = |query: &str| {
+            let (focus, terms) = focus(query);
+            let measure = focus.measure?;
+            let of = measure.of.iter().map(|&term| terms[term].clone()).collect::<Vec<_>>();
+            Some((of.join(" "), measure.words))
+        };
+        assert_eq!(measured("How often do I water the fern?"), Some(("fern".into(), OFTEN)));
+        assert_eq!(
+            measured("How much time do I give to chess?"),
+            Some(("chess".into(), TIME_SPENT))
+        );
+        assert_eq!(measured("How old is my nephew now?"), Some(("nephew".into(), AGE)));
+        assert_eq!(measured("How old was I when the war ended?"), None);
+        assert_eq!(measured("How many ferns do I have?"), None);
+    }
+
+    #[test]
+    fn advice_is_asked_for_by_somebody() {
+        let is_asked = |query: &str| is_for_oneself(&words(query));
+        assert!(is_asked("A name for a boat, any ideas?") && is_asked("请推荐编辑器"));
+        assert!(!is_asked("What advice does Ines give about boats?"));
+    }
 }
