@@ -253,10 +253,9 @@ impl Focus {
 
 /// Whether two words of a line stand no further apart than this.
 fn is_close(line: &[u32], within: usize, is_one: impl Fn(u32) -> bool, is_other: impl Fn(u32) -> bool) -> bool {
-    let ones = line.iter().enumerate().filter(|(_, word)| is_one(**word));
-    ones.into_iter().any(|(at, _)| {
-        let around = at.saturating_sub(within)..line.len().min(at + within + 1);
-        around.into_iter().any(|other| other != at && is_other(line[other]))
+    (0..line.len()).filter(|&at| is_one(line[at])).any(|at| {
+        let mut around = at.saturating_sub(within)..line.len().min(at + within + 1);
+        around.any(|other| other != at && is_other(line[other]))
     })
 }
 
@@ -317,8 +316,8 @@ fn links(words: &[Word], is_thing: &[bool], at: usize) -> Vec<(usize, usize, usi
     }
     let is_quoted = |at: &usize| words[*at].is_quoted;
     if is_quoted(&at) && !is_stop(&word.text) {
-        let title = (0..at).rev().take_while(is_quoted);
-        let before = title.into_iter().find(|&at| !is_stop(&words[at].text));
+        let mut title = (0..at).rev().take_while(is_quoted);
+        let before = title.find(|&at| !is_stop(&words[at].text));
         links.extend(before.map(|before| (before, at, AS_QUOTED)));
     }
     if is_thing[at] && word.is_name {
