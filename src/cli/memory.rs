@@ -103,7 +103,8 @@ pub enum CheckShape {
 #[command(after_long_help = "\
 Memories are ranked by the words of the query: in name, description and text, by how rare they are, how close together they
 stand, and by stems and other words for the same. If the best memories hold hardly any of what the query asks for, and not
-its sharpest word, the answer is empty (--fit). Queries of one word are not answered.
+its sharpest word, the answer is empty (--fit). In a big directory it is empty, too, if much of the query is nowhere, or if
+nobody said together what a question about oneself puts together. Queries of one word are not answered.
 
 Examples:
   backcast memory recall \"how do we run the integration tests\"

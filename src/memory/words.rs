@@ -94,7 +94,8 @@ fn is_han(character: char) -> bool {
     matches!(character, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-fn is_stop(word: &str) -> bool {
+/// Whether a word says nothing about what a text is about.
+pub fn is_stop(word: &str) -> bool {
     static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
     // The longest stop word has ten letters.
     word.len() <= 10 && WORDS.get_or_init(|| STOP.split_whitespace().collect()).contains(word)
