@@ -16,7 +16,7 @@ use crate::session::build::Builder;
 use crate::session::corpus::{LogOutline, Order, Plan, SessionPlan};
 use crate::session::evidence::Evidence;
 use crate::session::ids::SHARDS;
-use crate::session::log::Log;
+use crate::session::log::{Id, Log};
 use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
 use crate::tokens::ratios::RatioTable;
@@ -637,19 +637,26 @@ fn read_logs(
     options: &Options<'_>,
 ) -> Vec<ReadLog> {
     let whole_room = AtomicUsize::new(WHOLE);
-    let read = |numbers: Vec<usize>, reporting: Option<Reporting<'_>>, shared: &HashSet<String>| {
-        let read = numbers.into_par_iter().map(|at| {
-            let reporting = reporting.map(|reporting| (reporting, shared));
-            (at, read_log(&logs[at], known[at], &whole_room, reporting, options))
-        });
+    let read = |numbers: Vec<usize>, early: Option<&Early<'_>>| {
+        let read = numbers
+            .into_par_iter()
+            .map(|at| (at, read_log(&logs[at], known[at], &whole_room, early, options)));
         read.collect::<Vec<_>>()
     };
-    // Logs of sub-agents come first: they tell which sessions have more than one log.
-    let (agents, others) = (0..logs.len()).partition::<Vec<_>, _>(|&at| is_agent_log(&logs[at]));
-    let mut done = read(agents, None, &HashSet::new());
-    let sessions = done.iter().flat_map(|(_, log)| log.outline.sessions.iter().cloned());
-    let shared = sessions.collect::<HashSet<_>>();
-    done.extend(read(others, reporting, &shared));
+    // Logs of sub-agents come first: they tell which sessions have more than one log. The others in the order in which they
+    // were last written, so that copies mostly come after what they are copied from.
+    let (agents, mut others) = (0..logs.len()).partition::<Vec<_>, _>(|&at| is_agent_log(&logs[at]));
+    let mut done = read(agents, None);
+    let early = reporting.map(|reporting| {
+        others.sort_by_key(|&at| logs[at].stamp.modified);
+        let sessions = done.iter().flat_map(|(_, log)| log.outline.sessions.iter().cloned());
+        Early {
+            reporting,
+            shared: sessions.collect(),
+            starts: Mutex::default(),
+        }
+    });
+    done.extend(read(others, early.as_ref()));
     done.sort_unstable_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, log)| log).collect()
 }
@@ -660,26 +667,38 @@ fn is_agent_log(found: &Found) -> bool {
     name.as_encoded_bytes().starts_with(b"agent-")
 }
 
-/// A report on a log that is likely to be all there is to its session.
-fn report_early(
-    part: &Part,
-    outline: &LogOutline,
-    (reporting, shared): (Reporting<'_>, &HashSet<String>),
-) -> Option<SessionReport> {
-    if !is_of_one_session(&part.log, outline) || shared.contains(&outline.sessions[0]) {
-        return None;
+/// Reports on logs that are likely to be all there is to their session.
+struct Early<'r> {
+    reporting: Reporting<'r>,
+    /// Sessions with logs of sub-agents.
+    shared: HashSet<String>,
+    /// Ids that logs start with. One that starts like another is a copy of it, or the other way round.
+    starts: Mutex<HashSet<Id>>,
+}
+
+impl Early<'_> {
+    fn report(&self, part: &Part, outline: &LogOutline) -> Option<SessionReport> {
+        if !is_of_one_session(&part.log, outline) || self.shared.contains(&outline.sessions[0]) {
+            return None;
+        }
+        let start = outline.ids.iter().find(|id| **id != Id::default());
+        let is_new = |start: &Id| self.starts.lock().is_ok_and(|mut starts| starts.insert(*start));
+        if !start.is_none_or(is_new) {
+            return None;
+        }
+        let parts = std::slice::from_ref(part);
+        let Reporting { table, wanted } = self.reporting;
+        let attempt = || report(&outline.sessions[0], parts, table, wanted);
+        // What panics is tried again with all other sessions, and named there.
+        catch_unwind(AssertUnwindSafe(attempt)).ok()
     }
-    let parts = std::slice::from_ref(part);
-    let attempt = || report(&outline.sessions[0], parts, reporting.table, reporting.wanted);
-    // What panics is tried again with all other sessions, and named there.
-    catch_unwind(AssertUnwindSafe(attempt)).ok()
 }
 
 fn read_log(
     found: &Found,
     known: Option<ContentHash>,
     whole_room: &AtomicUsize,
-    reporting: Option<(Reporting<'_>, &HashSet<String>)>,
+    early: Option<&Early<'_>>,
     options: &Options<'_>,
 ) -> ReadLog {
     let path = found.path.display().to_string();
@@ -709,7 +728,7 @@ fn read_log(
         copied: Vec::new(),
         lines: Default::default(),
     };
-    if let Some(report) = reporting.and_then(|reporting| report_early(&part, &outline, reporting)) {
+    if let Some(report) = early.and_then(|early| early.report(&part, &outline)) {
         let stored = Stored::Reported(Mutex::new(Some(Box::new(report))));
         return facts.with(stored, None, None, outline, problems);
     }

@@ -19,7 +19,7 @@ const BATCH: usize = 16;
 
 /// Accepted records that the builder has yet to take, in their order.
 struct Batch<'a> {
-    records: [Record<'a>; BATCH],
+    records: Vec<Record<'a>>,
     /// Number of the line and where it starts, of each that waits.
     places: Vec<(u64, usize)>,
 }
@@ -27,7 +27,7 @@ struct Batch<'a> {
 impl Default for Batch<'_> {
     fn default() -> Self {
         Batch {
-            records: Default::default(),
+            records: std::iter::repeat_with(Record::default).take(BATCH).collect(),
             places: Vec::with_capacity(BATCH),
         }
     }
