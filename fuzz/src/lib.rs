@@ -311,6 +311,8 @@ pub fn described(record: &Record<'_>) -> String {
         version,
         cwd,
         branch,
+        // How the record was read, not what it holds.
+        setting: _,
         timestamp,
         request,
         is_sidechain,
