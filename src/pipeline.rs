@@ -643,9 +643,10 @@ fn read_logs(
             .map(|at| (at, read_log(&logs[at], known[at], &whole_room, early, options)));
         read.collect::<Vec<_>>()
     };
-    // Logs of sub-agents come first: they tell which sessions have more than one log. The others in the order in which they
-    // were last written, so that copies mostly come after what they are copied from.
-    let (agents, mut others) = (0..logs.len()).partition::<Vec<_>, _>(|&at| is_agent_log(&logs[at]));
+    // For early reports logs of sub-agents come first: they tell which sessions have more than one log. The others in the
+    // order in which they were last written, so that copies mostly come after what they are copied from.
+    let comes_first = |at: &usize| reporting.is_some() && is_agent_log(&logs[*at]);
+    let (agents, mut others) = (0..logs.len()).partition::<Vec<_>, _>(comes_first);
     let mut done = read(agents, None);
     let early = reporting.map(|reporting| {
         others.sort_by_key(|&at| logs[at].stamp.modified);

@@ -359,16 +359,7 @@ mod avx2 {
         /// Quotes and control characters: where a string ends, or must not go on.
         #[inline(always)]
         fn stops(self) -> u64 {
-            // SAFETY: as in `mask`.
-            unsafe {
-                let quote = _mm256_set1_epi8(b'"' as i8);
-                let limit = _mm256_set1_epi8(0x1f);
-                let stops = |bytes| {
-                    let controls = _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, limit), bytes);
-                    _mm256_or_si256(_mm256_cmpeq_epi8(bytes, quote), controls)
-                };
-                Self::mask(stops(self.0), stops(self.1))
-            }
+            self.equals(b'"') | self.controls()
         }
 
         /// Control characters.

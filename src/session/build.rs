@@ -54,8 +54,6 @@ pub struct Builder {
     recent: Recent,
     /// Record types seen so far, a few dozen at most: what they are made of, their name, and how many there were.
     kind_names: Vec<(RecordKind, Vec<u8>, Name, u64)>,
-    /// How many plain records of people and of models there were.
-    plain_kinds: [u64; 2],
     /// The id of the last record and how it was written: mostly that of the next one's parent.
     recent_id: Option<([u8; 36], Id)>,
     /// Minute of the last time that was read.
@@ -329,10 +327,6 @@ impl Builder {
 
     fn count_known_kind(&mut self, kind: RecordKind, record: &wire::Record<'_>) {
         let detail = raw(record.subtype.or(record.attachment));
-        if detail.is_empty() && matches!(kind, RecordKind::User | RecordKind::Assistant) {
-            self.plain_kinds[usize::from(kind == RecordKind::Assistant)] += 1;
-            return;
-        }
         let known = self
             .kind_names
             .iter_mut()
@@ -364,12 +358,6 @@ impl Builder {
 
     /// Moves the counts of record types to where all kinds are counted.
     fn settle_kinds(&mut self) {
-        for (family, count) in std::iter::zip(["user", "assistant"], std::mem::take(&mut self.plain_kinds)) {
-            if count > 0 {
-                let name = self.name(family);
-                *self.kinds.entry(name).or_insert(0) += count;
-            }
-        }
         for (_, _, name, count) in self.kind_names.drain(..) {
             *self.kinds.entry(name).or_insert(0) += count;
         }
