@@ -111,9 +111,22 @@ pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + 
     Ok(pool.install(work))
 }
 
-/// Works on many things side by side; results in their order.
-pub fn side_by_side<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
-    things.par_iter().map(work).collect()
+/// Works on many things side by side; results in their order. The next thing is for whoever is free: things are not equally
+/// big and threads not equally fast, so a share dealt out beforehand would leave one thread to work alone at the end.
+pub fn side_by_side<'t, T: Sync, R: Send>(things: &'t [T], work: impl Fn(&'t T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take_turns = |_| {
+        let turns = std::iter::from_fn(|| {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            things.get(number).map(|thing| (number, work(thing)))
+        });
+        turns.collect::<Vec<_>>()
+    };
+    let workers = rayon::current_num_threads().min(things.len());
+    let done = (0..workers).into_par_iter().with_max_len(1).flat_map_iter(take_turns);
+    let mut done = done.collect::<Vec<_>>();
+    done.sort_unstable_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 impl Corpus {
@@ -340,11 +353,11 @@ impl Corpus {
 
     /// Hash of each log's content, in the order of the logs; `None` for one that could not be read.
     pub fn hash_logs(&self) -> Vec<(String, u64, Option<ContentHash>)> {
-        let hashed = self.found.par_iter().zip(&self.contents).map(|(found, known)| {
+        let logs = std::iter::zip(&self.found, &self.contents).collect::<Vec<_>>();
+        side_by_side(&logs, |(found, known)| {
             let hash = known.or_else(|| cache::hash_file(&found.path, found.stamp.size).ok());
             (found.path.display().to_string(), found.stamp.size, hash)
-        });
-        hashed.collect()
+        })
     }
 
     fn each_session<'c, R: Send>(
@@ -359,7 +372,7 @@ impl Corpus {
         sessions: &'c [SessionPlan],
         work: impl Fn(&SessionPlan, &dyn Fn() -> Parts<'c>) -> R + Sync,
     ) -> (Vec<R>, Vec<Problem>) {
-        let done = sessions.par_iter().map(|session| {
+        let done = side_by_side(sessions, |session| {
             let attempt = || work(session, &|| Parts::take(self, &session.logs));
             catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| {
                 let path = &self.outlines[session.logs[0]].path;
@@ -367,7 +380,7 @@ impl Corpus {
             })
         });
         let (mut results, mut problems) = (Vec::new(), Vec::new());
-        for one in done.collect::<Vec<_>>() {
+        for one in done {
             match one {
                 Ok(result) => results.push(result),
                 Err(problem) => problems.push(problem),
@@ -542,7 +555,8 @@ pub fn look_through<T: Send>(
     looking: &Looking<'_, T>,
     options: &Options<'_>,
 ) -> (Vec<T>, u64, Vec<Problem>) {
-    let read = logs.par_iter().enumerate().map(|(number, found)| {
+    let numbered = logs.iter().enumerate().collect::<Vec<_>>();
+    let read = side_by_side(&numbered, |&(number, found)| {
         let path = found.path.display().to_string();
         let session = default_session(found);
         let reader = Reader::new(looking.wanted, options.limits.max_line, options.progress);
@@ -569,7 +583,7 @@ pub fn look_through<T: Send>(
         (looker.taken, looker.read + looker.reader.passed_over, problems)
     });
     let (mut taken, mut count, mut problems) = (Vec::new(), 0, Vec::new());
-    for (found, read, wrong) in read.collect::<Vec<_>>() {
+    for (found, read, wrong) in read {
         taken.extend(found);
         count += read;
         problems.extend(wrong);
@@ -638,10 +652,9 @@ fn read_logs(
 ) -> Vec<ReadLog> {
     let whole_room = AtomicUsize::new(WHOLE);
     let read = |numbers: Vec<usize>, early: Option<&Early<'_>>| {
-        let read = numbers
-            .into_par_iter()
-            .map(|at| (at, read_log(&logs[at], known[at], &whole_room, early, options)));
-        read.collect::<Vec<_>>()
+        side_by_side(&numbers, |&at| {
+            (at, read_log(&logs[at], known[at], &whole_room, early, options))
+        })
     };
     // For early reports logs of sub-agents come first: they tell which sessions have more than one log. The others in the
     // order in which they were last written, so that copies mostly come after what they are copied from.
@@ -864,23 +877,14 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
             problems: problem.into_iter().collect(),
         }
     };
-    // Many parts for each thread, the next one for whoever is free: threads are not equally fast.
     let threads = rayon::current_num_threads();
     let parts = open.parts(if threads > 1 { PART } else { u64::MAX });
+    let parts = parts.into_iter().enumerate().collect::<Vec<_>>();
     let joined = Mutex::new(Joined::default());
-    let next = AtomicUsize::new(0);
-    let work = |_| {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(part) = parts.get(number) else { return };
-            let read = read_part(part);
-            joined.lock().unwrap_or_else(PoisonError::into_inner).put(number, read);
-        }
-    };
-    (0..threads.min(parts.len()))
-        .into_par_iter()
-        .with_max_len(1)
-        .for_each(work);
+    side_by_side(&parts, |(number, part)| {
+        let read = read_part(part);
+        joined.lock().unwrap_or_else(PoisonError::into_inner).put(*number, read);
+    });
     joined.into_inner().unwrap_or_else(PoisonError::into_inner).parsed
 }
 
