@@ -40,5 +40,6 @@ pub mod session;
 pub mod sim;
 pub mod synth;
 pub mod text;
+pub mod threads;
 pub mod tokens;
 pub mod tune;

@@ -1,4 +1,4 @@
-//! The parallel driver: the only place that knows about threads.
+//! The parallel driver: what is done side by side, and in which order things come together.
 //!
 //! Three steps. Logs are read side by side (a big one in parts) into their packed form, from the cache where it knows
 //! them. The plan says which logs make up which session and who owns what. Then sessions are worked on side by side.
@@ -19,13 +19,13 @@ use crate::session::ids::SHARDS;
 use crate::session::log::{Id, Log};
 use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
+use crate::threads::{both, count, side_by_side};
 use crate::tokens::ratios::RatioTable;
-use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The smallest part of a file that is worth a thread of its own.
 const PART: u64 = 8 << 20;
@@ -103,32 +103,6 @@ struct Reporting<'r> {
 /// How much of parsed logs is held as it is. Packing a big log and unpacking it again is work that nothing else runs beside.
 const WHOLE: usize = 32 << 20;
 
-/// Runs `work` on a pool of `threads` (all cores if `None`).
-pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> anyhow::Result<R> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads.unwrap_or(0))
-        .build()?;
-    Ok(pool.install(work))
-}
-
-/// Works on many things side by side; results in their order. The next thing is for whoever is free: things are not equally
-/// big and threads not equally fast, so a share dealt out beforehand would leave one thread to work alone at the end.
-pub fn side_by_side<'t, T: Sync, R: Send>(things: &'t [T], work: impl Fn(&'t T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let take_turns = |_| {
-        let turns = std::iter::from_fn(|| {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            things.get(number).map(|thing| (number, work(thing)))
-        });
-        turns.collect::<Vec<_>>()
-    };
-    let workers = rayon::current_num_threads().min(things.len());
-    let done = (0..workers).into_par_iter().with_max_len(1).flat_map_iter(take_turns);
-    let mut done = done.collect::<Vec<_>>();
-    done.sort_unstable_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
 impl Corpus {
     /// Reads all logs.
     pub fn read(logs: &[Found], options: &Options<'_>) -> Corpus {
@@ -175,9 +149,9 @@ impl Corpus {
             corpus.outlines.push(one.outline);
         }
         let order = Order::new(&corpus.outlines);
-        let copies = (0..SHARDS).into_par_iter();
-        let copies = copies.map(|shard| order.copies(&corpus.outlines, shard));
-        corpus.plan = order.plan(&corpus.outlines, copies.collect::<Vec<_>>().into_iter().flatten());
+        let shards = (0..SHARDS).collect::<Vec<_>>();
+        let copies = side_by_side(&shards, |&shard| order.copies(&corpus.outlines, shard));
+        corpus.plan = order.plan(&corpus.outlines, copies.into_iter().flatten());
         // Only the plan needed the ids.
         for outline in &mut corpus.outlines {
             outline.ids = Vec::new();
@@ -322,7 +296,7 @@ impl Corpus {
         mut take: impl FnMut(R) -> std::io::Result<()>,
     ) -> std::io::Result<Vec<Problem>> {
         let mut problems = Vec::new();
-        for sessions in self.plan.sessions.chunks(STREAMED * rayon::current_num_threads()) {
+        for sessions in self.plan.sessions.chunks(STREAMED * count()) {
             let (results, defects) = self.each_of(sessions, |session, parts| work(&session.id, &parts()));
             problems.extend(defects);
             for result in results {
@@ -460,7 +434,7 @@ impl Drop for Parts<'_> {
 /// Hashes of the logs' contents, of those that the cache may know.
 fn known_contents(logs: &[Found], options: &Options<'_>) -> Vec<Option<ContentHash>> {
     let known = |found: &Found| options.cache.and_then(|cache| cache.content(found));
-    logs.par_iter().map(known).collect()
+    side_by_side(logs, known)
 }
 
 /// All sessions of the logs together, from the cache if it knows what these logs came to; and the bytes of the trace, if
@@ -723,7 +697,7 @@ fn read_log(
     let hash = || cache::hash_file(&found.path, found.stamp.size).ok();
     let (parsed, content) = match options.cache {
         None => (parse_log(found, &path, options), None),
-        Some(_) => rayon::join(|| parse_log(found, &path, options), hash),
+        Some(_) => both(|| parse_log(found, &path, options), hash),
     };
     let Parsed {
         whole,
@@ -877,37 +851,61 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
             problems: problem.into_iter().collect(),
         }
     };
-    let threads = rayon::current_num_threads();
+    let threads = count();
     let parts = open.parts(if threads > 1 { PART } else { u64::MAX });
     let parts = parts.into_iter().enumerate().collect::<Vec<_>>();
-    let joined = Mutex::new(Joined::default());
-    side_by_side(&parts, |(number, part)| {
-        let read = read_part(part);
-        joined.lock().unwrap_or_else(PoisonError::into_inner).put(*number, read);
-    });
-    joined.into_inner().unwrap_or_else(PoisonError::into_inner).parsed
+    let joining = Joining::new();
+    side_by_side(&parts, |(number, part)| joining.put(*number, read_part(part)));
+    joining.done()
 }
 
 /// A log whose parts are joined in their order, as they come in.
-#[derive(Default)]
+struct Joining(Mutex<Joined>);
+
 struct Joined {
-    parsed: Parsed,
+    /// What is joined so far. Whoever joins has it meanwhile; others leave their part and go on reading.
+    parsed: Option<Parsed>,
     /// Number of the part that comes next.
     next: usize,
     /// Parts that others have to come before.
     waiting: BTreeMap<usize, Parsed>,
 }
 
-impl Joined {
-    fn put(&mut self, number: usize, part: Parsed) {
-        self.waiting.insert(number, part);
-        while let Some(part) = self.waiting.remove(&self.next) {
-            match self.next {
-                0 => self.parsed = part,
-                _ => self.parsed.append(part),
+impl Joining {
+    fn new() -> Joining {
+        Joining(Mutex::new(Joined {
+            parsed: Some(Parsed::default()),
+            next: 0,
+            waiting: BTreeMap::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Joined> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, number: usize, part: Parsed) {
+        let mut joined = self.lock();
+        joined.waiting.insert(number, part);
+        let Some(mut parsed) = joined.parsed.take() else { return };
+        loop {
+            let next = joined.next;
+            let Some(part) = joined.waiting.remove(&next) else { break };
+            joined.next += 1;
+            drop(joined);
+            match next {
+                0 => parsed = part,
+                _ => parsed.append(part),
             }
-            self.next += 1;
+            joined = self.lock();
         }
+        joined.parsed = Some(parsed);
+    }
+
+    /// The whole log, once every part was put.
+    fn done(self) -> Parsed {
+        let joined = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        joined.parsed.unwrap_or_default()
     }
 }
 

@@ -6,7 +6,7 @@ use super::writing::load_prices;
 use crate::cli::backend::{BackendArgs, BackendName};
 use crate::cli::memory::Shape;
 use crate::commands::print;
-use crate::pipeline::{side_by_side, with_threads};
+use crate::threads::{side_by_side, with_threads};
 use crate::text::TextError;
 use crate::text::anthropic::batches::Waits;
 use crate::text::anthropic::client::{Client, Key, Timeouts, checked_base};

@@ -562,8 +562,9 @@ fn costly(sessions: &[Row], counted: &[Counted]) -> Vec<Costly> {
     let mut order = sessions.iter().filter(|row| row.sums.responses > 0).collect::<Vec<_>>();
     order.sort_by_key(|row| (Reverse(row.sums.cost), &row.key));
     order.truncate(COSTLIEST);
-    let courses = courses(counted);
-    let course = |row: &Row| row.sessions.iter().next().and_then(|session| courses.get(session));
+    let session = |row: &Row| row.sessions.first().copied();
+    let courses = courses(counted, order.iter().filter_map(|row| session(row)));
+    let course = |row: &Row| courses.get(&session(row)?);
     order
         .into_iter()
         .map(|row| Costly {

@@ -8,8 +8,9 @@ use crate::input::bytes::Limits;
 use crate::input::discover::{Discovery, Found, discover};
 use crate::input::messages::{Message, Wanted};
 use crate::output::findings::annotations;
-use crate::pipeline::{Corpus, Options, read_messages, with_threads};
+use crate::pipeline::{Corpus, Options, read_messages};
 use crate::problem::{Kind, Problem};
+use crate::threads::with_threads;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::collections::BTreeMap;
@@ -69,10 +70,10 @@ pub fn with_found<R: Send>(
     args: &InputArgs,
     work: impl FnOnce(&[Found], &Options<'_>, &dyn Fn(Vec<Problem>) -> Vec<Problem>) -> R + Send,
 ) -> Result<R> {
-    let (found, limits) = find(args)?;
-    let total = found.logs.iter().map(|log| log.stamp.size).sum();
-    let bar = progress_bar(total, args.quiet);
     with_threads(args.threads.map(usize::from), || {
+        let (found, limits) = find(args)?;
+        let total = found.logs.iter().map(|log| log.stamp.size).sum();
+        let bar = progress_bar(total, args.quiet);
         let options = Options {
             io: args.io,
             limits,
@@ -80,13 +81,13 @@ pub fn with_found<R: Send>(
             with_lines: false,
             progress: &|bytes| bar.inc(bytes),
         };
-        work(&found.logs, &options, &|mut problems| {
+        Ok(work(&found.logs, &options, &|mut problems| {
             bar.finish_and_clear();
             problems.extend(found.problems.iter().cloned());
             problems.sort();
             problems
-        })
-    })
+        }))
+    })?
 }
 
 /// What somebody can do who has no logs where they usually are.
@@ -117,12 +118,12 @@ fn find(args: &InputArgs) -> Result<(Discovery, Limits)> {
 
 /// Reads the logs that the arguments name, then runs `work` on them, all on the same threads.
 pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(Reading<'_>) -> R + Send) -> Result<R> {
-    let (found, limits) = find(args)?;
-    let cache = cache_folder(args).map(|folder| Cache::open(&folder, limits.max_line));
-    let total = found.logs.iter().map(|log| log.stamp.size).sum();
-    let bar = progress_bar(total, args.quiet);
-    let result = with_threads(args.threads.map(usize::from), || {
-        work(Reading {
+    with_threads(args.threads.map(usize::from), || {
+        let (found, limits) = find(args)?;
+        let cache = cache_folder(args).map(|folder| Cache::open(&folder, limits.max_line));
+        let total = found.logs.iter().map(|log| log.stamp.size).sum();
+        let bar = progress_bar(total, args.quiet);
+        let result = work(Reading {
             logs: &found.logs,
             options: Options {
                 io: args.io,
@@ -134,12 +135,12 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
             problems: found.problems,
             bar: &bar,
             quiet: args.quiet,
-        })
-    });
-    if let Some(cache) = cache {
-        cache.close();
-    }
-    result
+        });
+        if let Some(cache) = cache {
+            cache.close();
+        }
+        Ok(result)
+    })?
 }
 
 /// The paths that were named, or the client's own folder.

@@ -6,11 +6,11 @@ use super::times::Times;
 use super::words::{count, dollars, grouped, percent, size_text};
 use super::writing::{emit, load_prices};
 use crate::cli::StatsArgs;
-use crate::metrics::cost::{PriceBook, PriceTable};
+use crate::metrics::cost::PriceTable;
 use crate::metrics::quality::{self, Quality, quality};
 use crate::metrics::report::Wanted;
 use crate::metrics::summary::Summary;
-use crate::metrics::usage::{By, Counted, Row, Sums, columns, courses, on_screen, rows};
+use crate::metrics::usage::{By, Row, Tally, columns, courses, on_screen, rows, tally};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
 use crate::pipeline::summarise;
 use crate::problem::{Problem, ProblemRow};
@@ -24,6 +24,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -63,27 +64,27 @@ fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Re
     let times = Times::new(&args.times)?;
     let prices = load_prices(args.prices.as_deref())?;
     let table = RatioTable::built_in();
-    let stats = with_logs(&args.input, args.quality, |reading| {
+    // Never given back: that would be a call for every small piece of it, and the process ends anyway.
+    let stats = ManuallyDrop::new(with_logs(&args.input, args.quality, |reading| {
         let wanted = Wanted {
             filter: times.filter(&reading),
             predictions: args.quality,
         };
         Stats::new(reading, &wanted, table)
-    })?;
+    })?);
     let summary = &stats.summary;
+    let tally = tally(
+        &summary.sessions,
+        &summary.counted,
+        args.by,
+        args.subagents,
+        &times.zone,
+        &prices,
+    );
     let view = View {
         stats: &stats,
-        rows: rows(
-            &summary.sessions,
-            &summary.counted,
-            args.by,
-            args.subagents,
-            &times.zone,
-            &prices,
-        ),
-        totals: stats.totals(&prices, false),
-        progress_only: stats.totals(&prices, true),
-        unknown: stats.unknown_models(&prices),
+        total: Row::total(&tally.rows),
+        tally,
         prices: &prices,
         quality: args.quality.then(|| quality(&summary.sessions, table)),
         args,
@@ -123,46 +124,6 @@ impl Stats {
         }
     }
 
-    fn model(&self, counted: &Counted) -> &str {
-        let names = &self.summary.sessions[counted.session as usize].names;
-        names.get(counted.call.model as usize).map_or("", |name| name)
-    }
-
-    fn totals(&self, prices: &PriceTable, progress_only: bool) -> Sums {
-        let mut sums = Sums::default();
-        let mut book = PriceBook::new(prices);
-        // Neighbouring calls mostly are of one session and one model.
-        let mut recent = None;
-        for counted in self
-            .summary
-            .counted
-            .iter()
-            .filter(|counted| counted.call.is_progress == progress_only)
-        {
-            let place = (counted.session, counted.call.model);
-            let price = match recent {
-                Some((known, price)) if known == place => price,
-                _ => book.number(self.model(counted)),
-            };
-            recent = Some((place, price));
-            sums.add(&counted.call, book.tariff(price));
-        }
-        sums
-    }
-
-    fn unknown_models(&self, prices: &PriceTable) -> BTreeSet<String> {
-        let place = |counted: &Counted| (counted.session, counted.call.model);
-        let stretches = self.summary.counted.chunk_by(|a, b| place(a) == place(b));
-        let models = stretches
-            .map(|stretch| self.model(&stretch[0]))
-            .collect::<BTreeSet<_>>();
-        models
-            .into_iter()
-            .filter(|model| prices.find(model).is_none())
-            .map(str::to_owned)
-            .collect()
-    }
-
     fn active_sessions(&self) -> usize {
         let sessions = &self.summary.sessions;
         sessions.iter().filter(|session| session.times.is_some()).count()
@@ -172,10 +133,9 @@ impl Stats {
 /// What is shown of it.
 struct View<'a> {
     stats: &'a Stats,
-    rows: Vec<Row>,
-    totals: Sums,
-    progress_only: Sums,
-    unknown: BTreeSet<String>,
+    tally: Tally,
+    /// All rows in one.
+    total: Row,
     prices: &'a PriceTable,
     quality: Option<Quality>,
     args: &'a StatsArgs,
@@ -194,7 +154,7 @@ impl View<'_> {
             }
             _ => {
                 let columns = columns(self.args.by, self.args.subagents);
-                usage_sheet(&columns, &self.rows, None).write(format, look, out)
+                usage_sheet(&columns, &self.tally.rows, None).write(format, look, out)
             }
         }
     }
@@ -248,20 +208,20 @@ impl View<'_> {
     /// The table of rows, cut to the costliest.
     fn write_usage(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
         let columns = on_screen(self.args.by, self.args.subagents);
-        let total = Row::total(&self.rows);
         let top = if self.args.top == 0 {
-            self.rows.len()
+            self.tally.rows.len()
         } else {
             self.args.top
         };
-        let mut order = (0..self.rows.len()).collect::<Vec<_>>();
-        let weight = |at: usize| (self.rows[at].sums.cost, self.rows[at].sums.responses);
+        let mut order = (0..self.tally.rows.len()).collect::<Vec<_>>();
+        let weight = |at: usize| (self.tally.rows[at].sums.cost, self.tally.rows[at].sums.responses);
         order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
         order.truncate(top);
         order.sort_unstable();
-        let mut shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
+        let mut shown = order.iter().map(|&at| self.tally.rows[at].clone()).collect::<Vec<_>>();
         if self.args.by == By::Session {
-            let mut courses = courses(&self.stats.summary.counted);
+            let sessions = shown.iter().filter_map(|row| row.sessions.first().copied());
+            let mut courses = courses(&self.stats.summary.counted, sessions);
             // Sub-agents that are shown apart have windows of their own.
             for row in shown
                 .iter_mut()
@@ -271,13 +231,13 @@ impl View<'_> {
                 row.course = course.unwrap_or_default();
             }
         }
-        usage_sheet(&columns, &shown, Some(&total)).write(Format::Table, look, out)?;
-        if shown.len() < self.rows.len() {
+        usage_sheet(&columns, &shown, Some(&self.total)).write(Format::Table, look, out)?;
+        if shown.len() < self.tally.rows.len() {
             writeln!(
                 out,
                 "The {} costliest of {} rows; --top 0 shows all.",
                 shown.len(),
-                grouped(self.rows.len() as u64)
+                grouped(self.tally.rows.len() as u64)
             )?;
         }
         Ok(())
@@ -321,20 +281,20 @@ impl View<'_> {
                 grouped(rewound)
             )?;
         }
-        if self.progress_only.responses > 0 {
+        if self.tally.progress_only.responses > 0 {
             writeln!(
                 out,
                 "Sub-agents' calls that only progress records show, not in the totals:\n  {} calls, {}.",
-                grouped(self.progress_only.responses),
-                dollars(self.progress_only.cost_micro_usd())
+                grouped(self.tally.progress_only.responses),
+                dollars(self.tally.progress_only.cost_micro_usd())
             )?;
         }
-        if !self.unknown.is_empty() {
-            let models = self.unknown.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        if !self.tally.unknown.is_empty() {
+            let models = self.tally.unknown.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
             writeln!(
                 out,
                 "No price is known for {models} ({}).\n  `backcast config prices` prints the table; --prices takes one that has more.",
-                count(self.totals.unpriced, "call")
+                count(self.total.sums.unpriced, "call")
             )?;
         }
         Ok(())
@@ -359,7 +319,7 @@ impl View<'_> {
         let row_columns = columns(self.args.by, self.args.subagents);
         let rows = match self.args.by {
             By::Tool => tool_sheet(&tool_rows(&stats.summary.ledger), None).to_json(),
-            _ => usage_sheet(&row_columns, &self.rows, None).to_json(),
+            _ => usage_sheet(&row_columns, &self.tally.rows, None).to_json(),
         };
         let mut problems = json!({
             "total": stats.problems.len(),
@@ -370,14 +330,14 @@ impl View<'_> {
         }
         let mut document = json!({
             "schema_version": SCHEMA_VERSION,
-            "totals": self.totals.to_json(),
+            "totals": self.total.sums.to_json(),
             "by": self.args.by.name(),
             "rows": rows,
             "ledger": ledger_json(&stats.summary.ledger),
             "rewound_tokens": stats.summary.rewound.total().tokens(),
             "reads": reads_json(&stats.summary.reads),
-            "progress_only": self.progress_only.to_json(),
-            "unknown_models": self.unknown,
+            "progress_only": self.tally.progress_only.to_json(),
+            "unknown_models": self.tally.unknown,
             "prices": {"as_of": self.prices.as_of, "source": self.prices.source},
             "input": {
                 "logs": stats.logs,

@@ -1,13 +1,14 @@
 //! Finding logs: files, folders, globs and lists, and what stands in the way.
 //!
 //! Types are looked at before anything is opened, so a FIFO or a socket cannot hang the run; links are followed only on
-//! request; a file that is reached twice is read once.
+//! request; a file that is reached twice is read once, under the name that sorts first.
 
 use super::bytes::Packing;
 use crate::problem::{Kind, Problem};
+use crate::threads::side_by_side;
 use globset::GlobBuilder;
 use std::collections::HashSet;
-use std::fs::Metadata;
+use std::fs::{DirEntry, Metadata};
 use std::path::{Path, PathBuf};
 
 /// What tells one state of a file from another.
@@ -53,6 +54,14 @@ impl Stamp {
     }
 }
 
+impl Stamp {
+    /// What tells one file from another, where the system says it.
+    fn file(&self) -> Option<(u64, u64)> {
+        let file = (self.device, self.inode);
+        (file != (0, 0)).then_some(file)
+    }
+}
+
 /// A log that was found.
 #[derive(Debug, Clone)]
 pub struct Found {
@@ -95,7 +104,7 @@ pub enum SearchError {
 pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, SearchError> {
     let mut search = Search {
         follow_links,
-        seen: HashSet::new(),
+        visited: HashSet::new(),
         found: Discovery::default(),
     };
     for root in roots {
@@ -110,6 +119,10 @@ pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, Sear
     let mut found = search.found;
     // By bytes, not by components: the same order everywhere, and many times faster.
     found.logs.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+    let mut seen = HashSet::with_capacity(found.logs.len());
+    found
+        .logs
+        .retain(|log| log.stamp.file().is_none_or(|file| seen.insert(file)));
     found.problems.sort();
     Ok(found)
 }
@@ -120,24 +133,32 @@ fn is_pattern(path: &Path) -> bool {
 
 struct Search {
     follow_links: bool,
-    /// Files and folders that were reached, by device and inode.
-    seen: HashSet<(u64, u64)>,
+    /// Folders that were reached, by device and inode.
+    visited: HashSet<(u64, u64)>,
     found: Discovery,
 }
 
-impl Search {
-    fn problem(&mut self, path: &Path, kind: Kind, detail: impl Into<String>) {
-        self.found
-            .problems
-            .push(Problem::file(path.display().to_string(), kind, detail));
-    }
+/// What a folder holds.
+#[derive(Default)]
+struct Held {
+    found: Discovery,
+    /// Folders to visit.
+    folders: Vec<Folder>,
+}
 
+/// A folder and its state.
+type Folder = (PathBuf, Stamp);
+
+impl Search {
     /// A path that was named by the user: links are followed, any name is a log.
     fn named(&mut self, path: &Path) {
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => self.folder(path, &metadata, &|_| true),
-            Ok(metadata) => self.file(path, &metadata, Packing::of(path).unwrap_or(Packing::Plain)),
-            Err(error) => self.problem(path, Kind::Unreadable, error.to_string()),
+            Ok(metadata) => {
+                let packing = Packing::of(path).unwrap_or(Packing::Plain);
+                self.found.file(path.to_path_buf(), &metadata, packing);
+            }
+            Err(error) => self.found.problem(path, Kind::Unreadable, error.to_string()),
         }
     }
 
@@ -177,80 +198,90 @@ impl Search {
         Ok(())
     }
 
-    fn folder(&mut self, folder: &Path, metadata: &Metadata, wanted: &dyn Fn(&Path) -> bool) {
-        if !self.is_new(metadata) {
-            return;
-        }
-        // A list of folders to visit, not recursion: depth costs no stack.
-        let mut folders = vec![folder.to_path_buf()];
-        while let Some(folder) = folders.pop() {
-            let entries = match std::fs::read_dir(&folder) {
-                Ok(entries) => entries,
-                Err(error) => {
-                    self.problem(&folder, Kind::Unreadable, error.to_string());
-                    continue;
-                }
-            };
-            for entry in entries {
-                match entry {
-                    Ok(entry) => folders.extend(self.entry(&entry, wanted)),
-                    Err(error) => self.problem(&folder, Kind::Unreadable, error.to_string()),
-                }
+    /// A folder and all below it, level by level: folders of one level are looked into side by side, and depth costs no
+    /// stack.
+    fn folder(&mut self, folder: &Path, metadata: &Metadata, wanted: &(dyn Fn(&Path) -> bool + Sync)) {
+        let mut level = vec![(folder.to_path_buf(), Stamp::of(metadata))];
+        while !level.is_empty() {
+            level.retain(|(_, stamp)| stamp.file().is_none_or(|folder| self.visited.insert(folder)));
+            let follow_links = self.follow_links;
+            let held = side_by_side(&level, |(folder, _)| Held::of(folder, follow_links, wanted));
+            level = Vec::new();
+            for held in held {
+                self.found.logs.extend(held.found.logs);
+                self.found.problems.extend(held.found.problems);
+                level.extend(held.folders);
             }
         }
     }
+}
 
-    /// One entry of a folder. Returns it if it is a folder to visit.
-    fn entry(&mut self, entry: &std::fs::DirEntry, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+impl Discovery {
+    fn problem(&mut self, path: &Path, kind: Kind, detail: impl Into<String>) {
+        let path = path.display().to_string();
+        self.problems.push(Problem::file(path, kind, detail));
+    }
+
+    fn file(&mut self, path: PathBuf, metadata: &Metadata, packing: Packing) {
+        if metadata.is_file() {
+            let stamp = Stamp::of(metadata);
+            self.logs.push(Found { path, packing, stamp });
+        } else {
+            self.problem(&path, Kind::SpecialFile, "");
+        }
+    }
+}
+
+impl Held {
+    /// Looks into a folder.
+    fn of(folder: &Path, follow_links: bool, wanted: &dyn Fn(&Path) -> bool) -> Held {
+        let mut held = Held::default();
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                held.found.problem(folder, Kind::Unreadable, error.to_string());
+                return held;
+            }
+        };
+        for entry in entries {
+            match entry {
+                Ok(entry) => held.entry(&entry, follow_links, wanted),
+                Err(error) => held.found.problem(folder, Kind::Unreadable, error.to_string()),
+            }
+        }
+        held
+    }
+
+    fn entry(&mut self, entry: &DirEntry, follow_links: bool, wanted: &dyn Fn(&Path) -> bool) {
         let path = entry.path();
         let packing = Packing::of(&path);
         let kind = match entry.file_type() {
             Ok(kind) => kind,
-            Err(error) => {
-                self.problem(&path, Kind::Unreadable, error.to_string());
-                return None;
-            }
+            Err(error) => return self.found.problem(&path, Kind::Unreadable, error.to_string()),
         };
-        if kind.is_symlink() && !self.follow_links {
+        if kind.is_symlink() && !follow_links {
             if packing.is_some() {
-                self.problem(&path, Kind::LinkSkipped, "");
+                self.found.problem(&path, Kind::LinkSkipped, "");
             }
-            return None;
+            return;
         }
         if !kind.is_dir() && !kind.is_symlink() && (packing.is_none() || !wanted(&path)) {
-            return None;
+            return;
         }
-        let metadata = match path.metadata() {
-            Ok(metadata) => metadata,
-            Err(error) => {
-                self.problem(&path, Kind::Unreadable, error.to_string());
-                return None;
-            }
+        // The entry looks inside its folder, a path is walked from its beginning. Only a path follows links.
+        let metadata = match kind.is_symlink() {
+            false => entry.metadata(),
+            true => path.metadata(),
         };
-        if metadata.is_dir() {
-            return self.is_new(&metadata).then_some(path);
+        match metadata {
+            Ok(metadata) if metadata.is_dir() => self.folders.push((path, Stamp::of(&metadata))),
+            Ok(metadata) => {
+                if let Some(packing) = packing.filter(|_| wanted(&path)) {
+                    self.found.file(path, &metadata, packing);
+                }
+            }
+            Err(error) => self.found.problem(&path, Kind::Unreadable, error.to_string()),
         }
-        if let Some(packing) = packing.filter(|_| wanted(&path)) {
-            self.file(&path, &metadata, packing);
-        }
-        None
-    }
-
-    fn file(&mut self, path: &Path, metadata: &Metadata, packing: Packing) {
-        if !metadata.is_file() {
-            self.problem(path, Kind::SpecialFile, "");
-        } else if self.is_new(metadata) {
-            self.found.logs.push(Found {
-                path: path.to_path_buf(),
-                packing,
-                stamp: Stamp::of(metadata),
-            });
-        }
-    }
-
-    fn is_new(&mut self, metadata: &Metadata) -> bool {
-        let stamp = Stamp::of(metadata);
-        (stamp.device, stamp.inode) == (0, 0) || self.seen.insert((stamp.device, stamp.inode))
     }
 }
 

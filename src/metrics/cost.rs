@@ -171,6 +171,12 @@ impl<'a> PriceBook<'a> {
         })
     }
 
+    /// Models that were asked for and have no price.
+    pub fn unpriced(&self) -> impl Iterator<Item = &str> {
+        let unpriced = self.known.iter().filter(|(_, tariff)| tariff.is_none());
+        unpriced.map(|(model, _)| model.as_str())
+    }
+
     /// What a model takes, if that is known.
     pub fn tariff(&self, number: usize) -> Option<&Tariff> {
         self.known.get(number)?.1.as_ref()

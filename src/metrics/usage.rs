@@ -144,6 +144,21 @@ impl Sums {
         self.rewound_responses += u64::from(call.is_rewound);
     }
 
+    /// Adds the sums over other calls.
+    pub fn join(&mut self, other: &Sums) {
+        self.responses += other.responses;
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.write_5m += other.write_5m;
+        self.write_1h += other.write_1h;
+        self.cost += other.cost;
+        self.unpriced += other.unpriced;
+        self.subagent_responses += other.subagent_responses;
+        self.subagent_cost += other.subagent_cost;
+        self.rewound_responses += other.rewound_responses;
+    }
+
     /// Cost in micro-dollars; `None` if no call has a price.
     pub fn cost_micro_usd(&self) -> Option<i64> {
         (self.responses == 0 || self.unpriced < self.responses).then(|| micro_usd(self.cost))
@@ -216,7 +231,18 @@ pub struct WindowFacts {
     pub subagents: u64,
 }
 
-/// Groups calls. Sessions without any call have a row too when grouped by session.
+/// Calls, grouped.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// One for each group. Sessions without any call have a row too when grouped by session.
+    pub rows: Vec<Row>,
+    /// Calls that only progress records show; they are in no row.
+    pub progress_only: Sums,
+    /// Models without a price, those of progress records too.
+    pub unknown: BTreeSet<String>,
+}
+
+/// Groups calls.
 pub fn rows(
     sessions: &[SessionReport],
     counted: &[Counted],
@@ -225,6 +251,18 @@ pub fn rows(
     zone: &TimeZone,
     prices: &PriceTable,
 ) -> Vec<Row> {
+    tally(sessions, counted, by, apart, zone, prices).rows
+}
+
+/// Groups calls, in one pass over them: there may be many.
+pub fn tally(
+    sessions: &[SessionReport],
+    counted: &[Counted],
+    by: By,
+    apart: bool,
+    zone: &TimeZone,
+    prices: &PriceTable,
+) -> Tally {
     let mut rows = Vec::<Row>::new();
     let mut places = BTreeMap::<(String, Option<String>), usize>::new();
     let mut book = PriceBook::new(prices);
@@ -242,9 +280,16 @@ pub fn rows(
     let mut days = Days::new(zone);
     // Calls come session by session, so most go where the one before went, at the same price.
     let mut recent: Option<(Group, usize, usize)> = None;
-    for counted in counted.iter().filter(|counted| !counted.call.is_progress) {
+    let mut progress_only = Sums::default();
+    for counted in counted {
         let session = &sessions[counted.session as usize];
         let call = &counted.call;
+        let model = || session.names.get(call.model as usize).map_or("", |model| model);
+        if call.is_progress {
+            let price = book.number(model());
+            progress_only.add(call, book.tariff(price));
+            continue;
+        }
         let group = Group {
             session: counted.session,
             model: call.model,
@@ -282,7 +327,7 @@ pub fn rows(
                     });
                     rows.len() - 1
                 });
-                let model = session.names.get(call.model as usize).map_or("", |model| model);
+                let model = model();
                 if !rows[at].models.contains(model) {
                     rows[at].models.insert(model.to_owned());
                 }
@@ -308,15 +353,25 @@ pub fn rows(
     } else {
         rows.sort_by(|a, b| (&a.key, &a.agent).cmp(&(&b.key, &b.agent)));
     }
-    rows
+    Tally {
+        rows,
+        progress_only,
+        unknown: book.unpriced().map(str::to_owned).collect(),
+    }
 }
 
-/// The windows of each session's main agent, call by call in the order of time; those on rewound branches are left out.
-pub fn courses(counted: &[Counted]) -> BTreeMap<u32, Vec<u64>> {
+/// The windows of some sessions' main agents, call by call in the order of time; those on rewound branches are left out.
+pub fn courses(counted: &[Counted], sessions: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Vec<u64>> {
     let mut timed = BTreeMap::<u32, Vec<(Time, u64)>>::new();
+    timed.extend(sessions.into_iter().map(|session| (session, Vec::new())));
     let is_main = |call: &Call| !call.is_progress && !call.is_sidechain && !call.is_rewound && !call.is_copied;
-    for Counted { session, call } in counted.iter().filter(|counted| is_main(&counted.call)) {
-        timed.entry(*session).or_default().push((call.time, call.window));
+    // Calls come session by session.
+    for calls in counted.chunk_by(|a, b| a.session == b.session) {
+        let Some(course) = timed.get_mut(&calls[0].session) else {
+            continue;
+        };
+        let calls = calls.iter().map(|counted| &counted.call);
+        course.extend(calls.filter(|call| is_main(call)).map(|call| (call.time, call.window)));
     }
     let course = |mut calls: Vec<(Time, u64)>| {
         calls.sort_by_key(|(time, _)| *time);
@@ -422,18 +477,7 @@ impl Row {
             ..Row::default()
         };
         for row in rows {
-            let (sum, part) = (&mut total.sums, &row.sums);
-            sum.responses += part.responses;
-            sum.input += part.input;
-            sum.output += part.output;
-            sum.cache_read += part.cache_read;
-            sum.write_5m += part.write_5m;
-            sum.write_1h += part.write_1h;
-            sum.cost += part.cost;
-            sum.unpriced += part.unpriced;
-            sum.subagent_responses += part.subagent_responses;
-            sum.subagent_cost += part.subagent_cost;
-            sum.rewound_responses += part.rewound_responses;
+            total.sums.join(&row.sums);
             total.sessions.extend(&row.sessions);
             if let Some(window) = &row.window {
                 let all = total.window.get_or_insert_default();
