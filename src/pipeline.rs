@@ -133,6 +133,8 @@ impl Corpus {
             bytes: 0,
             problems: Vec::new(),
         };
+        // Each log has a dozen or two of the same few kinds: found by hash, sorted once.
+        let mut kinds = HashMap::new();
         for one in read {
             corpus.problems.extend(one.problems);
             corpus.lines += one.lines;
@@ -141,13 +143,14 @@ impl Corpus {
                 .compacted
                 .push(one.kinds.iter().any(|(kind, _)| kind == BOUNDARY_KIND));
             for (kind, count) in one.kinds {
-                *corpus.kinds.entry(kind).or_insert(0) += count;
+                *kinds.entry(kind).or_insert(0) += count;
             }
             corpus.stored.push(one.stored);
             corpus.contents.push(one.content);
             corpus.lines_of.extend(one.evidence);
             corpus.outlines.push(one.outline);
         }
+        corpus.kinds = kinds.into_iter().collect();
         let order = Order::new(&corpus.outlines);
         let shards = (0..SHARDS).collect::<Vec<_>>();
         let copies = side_by_side(&shards, |&shard| order.copies(&corpus.outlines, shard));
@@ -890,7 +893,9 @@ impl Joining {
         let Some(mut parsed) = joined.parsed.take() else { return };
         loop {
             let next = joined.next;
-            let Some(part) = joined.waiting.remove(&next) else { break };
+            let Some(part) = joined.waiting.remove(&next) else {
+                break;
+            };
             joined.next += 1;
             drop(joined);
             match next {

@@ -290,7 +290,13 @@ impl View<'_> {
             )?;
         }
         if !self.tally.unknown.is_empty() {
-            let models = self.tally.unknown.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let models = self
+                .tally
+                .unknown
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", ");
             writeln!(
                 out,
                 "No price is known for {models} ({}).\n  `backcast config prices` prints the table; --prices takes one that has more.",

@@ -5,17 +5,26 @@
 
 use super::bytes::Lines;
 use super::json::{Raw, Source};
-use super::record::{Record, read};
+use super::record::{Block, Record, read};
 use super::repair::Repairer;
 use super::skim::{Portable, Scan};
 use super::texts;
 use crate::session::build::Builder;
 use crate::session::evidence::Evidence;
 use crate::session::log::TroubleKind;
+use std::cell::Cell;
 
 /// How many records are read before they are handed on. The code that reads and the code that takes what was read each fill
 /// most of a processor's first cache: taking turns line by line, each would push the other out.
 const BATCH: usize = 16;
+
+/// More blocks than a line usually has.
+const MANY: usize = 32;
+
+thread_local! {
+    /// Room for the blocks of a batch, as the last one of this thread left it.
+    static SPARE: Cell<Vec<Vec<Block<'static>>>> = const { Cell::new(Vec::new()) };
+}
 
 /// Accepted records that the builder has yet to take, in their order.
 struct Batch<'a> {
@@ -24,13 +33,31 @@ struct Batch<'a> {
     places: Vec<(u64, usize)>,
 }
 
-impl Default for Batch<'_> {
-    fn default() -> Self {
+impl Batch<'_> {
+    /// An empty one, with room for blocks that another one had.
+    fn with_room(rooms: Vec<Vec<Block<'_>>>) -> Self {
+        let rooms = rooms.into_iter().map(emptied).chain(std::iter::repeat_with(Vec::new));
+        let record = |blocks| Record {
+            blocks,
+            ..Record::default()
+        };
         Batch {
-            records: std::iter::repeat_with(Record::default).take(BATCH).collect(),
+            records: rooms.map(record).take(BATCH).collect(),
             places: Vec::with_capacity(BATCH),
         }
     }
+
+    /// Its room for blocks, but for that of a record with very many: it would be held for as long as the thread lives.
+    fn into_room(self) -> Vec<Vec<Block<'static>>> {
+        let rooms = self.records.into_iter().map(|record| emptied(record.blocks));
+        rooms.filter(|room| room.capacity() <= MANY).collect()
+    }
+}
+
+/// Room for blocks that borrow from somewhere else. A list that is collected from another of the same layout takes over its
+/// memory.
+fn emptied<'a>(blocks: Vec<Block<'_>>) -> Vec<Block<'a>> {
+    blocks.into_iter().filter_map(|_| None).collect()
 }
 
 /// Reads lines into a [`Builder`].
@@ -82,7 +109,7 @@ impl<'p> Walker<'p> {
     }
 
     fn walk<S: Scan>(&mut self, bytes: &[u8], offset: u64) {
-        let mut batch = Batch::default();
+        let mut batch = Batch::with_room(SPARE.take());
         let mut lines = self.builder.lines();
         let mut at = 0;
         let mut raw = Raw::<S>::new(bytes, at).after_runs(self.runs);
@@ -119,6 +146,7 @@ impl<'p> Walker<'p> {
         self.builder
             .count_lines(lines - self.builder.lines(), bytes.len() as u64);
         self.runs = raw.run_number();
+        SPARE.set(batch.into_room());
     }
 
     /// Hands the records of a batch on.

@@ -310,7 +310,7 @@ fn book_chain(
     report.reads.merge(&reads.finish());
     report
         .ledger
-        .merge(&booking.finish(|part, name| session.string(part, name)));
+        .merge(booking.finish(|part, name| session.string(part, name)));
     if is_main {
         let counted = std::iter::zip(&chain.rounds, &sizes.rounds)
             .filter(|(round, size)| filter.takes(size.time) && !session.is_copied(round.lines[0]));

@@ -47,13 +47,13 @@ pub struct Summary {
 impl Summary {
     /// Sums up sessions.
     pub fn new(facts: LogFacts, mut sessions: Vec<SessionReport>, mut problems: Vec<Problem>) -> Summary {
-        let (mut ledger, mut rewound, mut reads) = (Ledger::default(), Ledger::default(), Reads::default());
+        let mut reads = Reads::default();
         for session in &mut sessions {
             problems.append(&mut session.problems);
-            ledger.merge(&std::mem::take(&mut session.ledger));
-            rewound.merge(&std::mem::take(&mut session.rewound));
             reads.merge(&std::mem::take(&mut session.reads));
         }
+        let ledger = Ledger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.ledger)));
+        let rewound = Ledger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.rewound)));
         let mut counted = merge(&mut sessions);
         // Ids have told the calls apart and are of no more use; they would be most of what the cache keeps.
         for counted in &mut counted {

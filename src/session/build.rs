@@ -46,7 +46,8 @@ pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<SpreadHasher>>;
 #[derive(Default)]
 pub struct Builder {
     log: Log,
-    names: IdMap<Box<str>, Name>,
+    /// Numbers of strings by their hash. Of several strings with one hash each stands one further on than the one before.
+    names: IdMap<u64, Name>,
     scopes: IdMap<Scope, u32>,
     kinds: IdMap<Name, u64>,
     links: Linker,
@@ -86,17 +87,21 @@ impl Builder {
 
     /// The number of a string.
     fn name(&mut self, text: &str) -> Name {
-        match self.names.get(text) {
-            Some(&name) => name,
-            None => self.new_name(text),
+        let mut hash = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
+        while let Some(&name) = self.names.get(&hash) {
+            if &*self.log.strings[name as usize] == text {
+                return name;
+            }
+            hash = hash.wrapping_add(1);
         }
+        self.new_name(text, hash)
     }
 
     #[cold]
-    fn new_name(&mut self, text: &str) -> Name {
+    fn new_name(&mut self, text: &str, hash: u64) -> Name {
         let name = self.log.strings.len() as Name;
         self.log.strings.push(text.into());
-        self.names.insert(text.into(), name);
+        self.names.insert(hash, name);
         name
     }
 
@@ -543,7 +548,7 @@ impl Builder {
             *self.kinds.entry(names[kind as usize]).or_insert(0) += count;
         }
         self.links.append(other.links, record_base);
-        self.links.link(&mut self.log);
+        self.links.link_part(&mut self.log);
         self.log.lines += other.log.lines;
         self.log.bytes += other.log.bytes;
         self.recent.scope = None;

@@ -18,6 +18,8 @@ pub struct Linker {
     logical_parents: Vec<(u32, Id)>,
     /// How many records are linked.
     linked: usize,
+    /// How many there will be, about.
+    expected: usize,
     /// Links to ids that no record had yet, in the order of the records that have them.
     open: Vec<(u32, Place, Id)>,
     results: Results,
@@ -43,6 +45,7 @@ impl Linker {
     /// Makes room for as many more records.
     pub fn expect(&mut self, records: usize) {
         self.parents.reserve(records);
+        self.expected = self.linked + records;
     }
 
     /// Notes what the record with the next number follows.
@@ -60,8 +63,15 @@ impl Linker {
             .extend(logical.map(|(record, id)| (record + base, id)));
     }
 
-    /// Links what came since the last time, as far as it follows what is there.
-    pub fn link(&mut self, log: &mut Log) {
+    /// Links the part of a log that came since the last time, as far as it follows what is there.
+    pub fn link_part(&mut self, log: &mut Log) {
+        // Room for all parts at once: what is there would have to move each time.
+        let room = log.records.len().max(self.expected);
+        self.index.make_room(room, |number| log.records[number as usize].id);
+        self.link(log);
+    }
+
+    fn link(&mut self, log: &mut Log) {
         let records = &mut log.records;
         self.index
             .make_room(records.len(), |number| records[number as usize].id);

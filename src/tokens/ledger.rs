@@ -3,7 +3,7 @@
 use super::calibrate::Origin;
 use crate::session::log::{Block, BlockKind, Name};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What a block is counted as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -199,9 +199,24 @@ impl Booking {
 
 impl Ledger {
     /// Adds another ledger.
-    pub fn merge(&mut self, other: &Ledger) {
-        for (key, amount) in &other.entries {
-            self.entries.entry(key.clone()).or_default().merge(amount);
+    pub fn merge(&mut self, other: Ledger) {
+        if self.entries.is_empty() {
+            *self = other;
+            return;
+        }
+        for (key, amount) in other.entries {
+            self.entries.entry(key).or_default().merge(&amount);
+        }
+    }
+
+    /// Adds up many ledgers, which mostly have the same entries: found by hash, sorted once.
+    pub fn sum(ledgers: impl IntoIterator<Item = Ledger>) -> Ledger {
+        let mut entries = HashMap::<(Category, String), Amount>::new();
+        for (key, amount) in ledgers.into_iter().flat_map(|ledger| ledger.entries) {
+            entries.entry(key).or_default().merge(&amount);
+        }
+        Ledger {
+            entries: entries.into_iter().collect(),
         }
     }
 
