@@ -924,3 +924,38 @@ impl Parsed {
         self.problems.extend(part.problems);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_joined_in_their_order_whichever_comes_first() {
+        let part = |number: usize| Parsed {
+            problems: vec![Problem::file(number.to_string(), Kind::Unreadable, "")],
+            ..Parsed::default()
+        };
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
+            let joining = Joining::new();
+            for number in order {
+                joining.put(number, part(number));
+            }
+            let problems = joining.done().problems;
+            let joined = problems.iter().map(|problem| problem.path.as_str());
+            assert_eq!(joined.collect::<Vec<_>>(), ["0", "1", "2", "3"], "{order:?}");
+        }
+    }
+
+    #[test]
+    fn who_brings_a_part_while_another_joins_does_not_wait() {
+        let joining = Joining::new();
+        let whole = joining.lock().parsed.take();
+        // Somebody joins: the part stays where it is.
+        joining.put(0, Parsed::default());
+        assert_eq!(joining.lock().waiting.len(), 1);
+        joining.lock().parsed = whole;
+        joining.put(1, Parsed::default());
+        let joined = joining.lock();
+        assert_eq!((joined.waiting.len(), joined.next), (0, 2));
+    }
+}

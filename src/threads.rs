@@ -38,3 +38,36 @@ pub fn both<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce
 pub fn count() -> usize {
     rayon::current_num_threads()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn results_come_in_the_order_of_the_things() {
+        let things = (0..1000u64).collect::<Vec<_>>();
+        let work = || side_by_side(&things, |thing| side_by_side(&[1, 2], |factor| thing * factor));
+        let expected = things.iter().map(|thing| vec![*thing, 2 * thing]).collect::<Vec<_>>();
+        for threads in [1, 2, 7] {
+            assert_eq!(with_threads(Some(threads), work).unwrap(), expected);
+        }
+        assert!(side_by_side(&[0; 0], |thing| *thing).is_empty());
+    }
+
+    #[test]
+    fn one_slow_thing_holds_up_nothing_else() {
+        let things = (0..100).collect::<Vec<_>>();
+        let done = AtomicUsize::new(0);
+        let patience = Instant::now() + Duration::from_secs(60);
+        let work = |thing: &usize| {
+            // The first is done when all others are.
+            while *thing == 0 && done.load(Ordering::Relaxed) < things.len() - 1 && Instant::now() < patience {
+                std::thread::yield_now();
+            }
+            done.fetch_add(1, Ordering::Relaxed)
+        };
+        let turns = with_threads(Some(2), || side_by_side(&things, work)).unwrap();
+        assert_eq!(turns[0], things.len() - 1);
+    }
+}

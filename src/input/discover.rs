@@ -344,4 +344,20 @@ mod tests {
         let followed = discover(&[root.path().into()], true).unwrap();
         assert_eq!(followed.logs.len(), 1, "the link and its target are one file");
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn of_several_names_the_first_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        std::fs::create_dir_all(path("b/c")).unwrap();
+        std::fs::write(path("z.jsonl"), "").unwrap();
+        for other in ["b/c/y.jsonl", "b/x.jsonl", "w.jsonl"] {
+            std::fs::hard_link(path("z.jsonl"), path(other)).unwrap();
+        }
+        for roots in [vec![path("")], vec![path("z.jsonl"), path("w.jsonl"), path("b")]] {
+            let found = discover(&roots, false).unwrap();
+            assert_eq!(names(&found), ["y.jsonl"], "b/c/y.jsonl sorts first");
+        }
+    }
 }

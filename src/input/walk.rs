@@ -56,8 +56,9 @@ impl Batch<'_> {
 
 /// Room for blocks that borrow from somewhere else. A list that is collected from another of the same layout takes over its
 /// memory.
-fn emptied<'a>(blocks: Vec<Block<'_>>) -> Vec<Block<'a>> {
-    blocks.into_iter().filter_map(|_| None).collect()
+fn emptied<'a>(mut blocks: Vec<Block<'_>>) -> Vec<Block<'a>> {
+    blocks.clear();
+    blocks.into_iter().map(|_| Block::default()).collect()
 }
 
 /// Reads lines into a [`Builder`].

@@ -830,6 +830,18 @@ mod tests {
     }
 
     #[test]
+    fn texts_with_one_hash_have_two_names() {
+        let mut builder = Builder::new();
+        let one = builder.name("one");
+        // As if both had this hash.
+        builder.names.insert(xxhash_rust::xxh3::xxh3_64(b"other"), one);
+        let other = builder.name("other");
+        assert_ne!(one, other);
+        assert_eq!([builder.name("one"), builder.name("other")], [one, other]);
+        assert_eq!(builder.log.string(other), "other");
+    }
+
+    #[test]
     fn paths_become_absolute() {
         assert_eq!(normalise("/a/b.rs", "/w"), None);
         assert_eq!(normalise("b.rs", "/w/x"), Some("/w/x/b.rs".into()));

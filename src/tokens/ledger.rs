@@ -240,3 +240,33 @@ impl Ledger {
         total
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(entries: &[(Category, &str, f64)]) -> Ledger {
+        let mut ledger = Ledger::default();
+        for (category, name, tokens) in entries {
+            let amount = ledger.entries.entry((*category, (*name).to_owned())).or_default();
+            amount.add(*tokens, Origin::Estimated);
+        }
+        ledger
+    }
+
+    #[test]
+    fn a_sum_is_what_merging_one_by_one_gives() {
+        let ledgers = [
+            ledger(&[(Category::ToolCall, "Read", 1.5), (Category::ToolResult, "Read", 20.0)]),
+            Ledger::default(),
+            ledger(&[(Category::ToolCall, "Bash", 2.0), (Category::ToolCall, "Read", 0.25)]),
+        ];
+        let mut merged = Ledger::default();
+        for ledger in ledgers.clone() {
+            merged.merge(ledger);
+        }
+        assert_eq!(Ledger::sum(ledgers), merged);
+        let calls = merged.category(Category::ToolCall);
+        assert_eq!((calls.count, calls.estimated), (3, 3750));
+    }
+}
