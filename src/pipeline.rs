@@ -19,7 +19,7 @@ use crate::session::ids::SHARDS;
 use crate::session::log::{Id, Log};
 use crate::session::pack::{self, Outline};
 use crate::session::thread::Part;
-use crate::threads::{both, count, side_by_side};
+use crate::threads::{self, both, side_by_side};
 use crate::tokens::ratios::RatioTable;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -299,7 +299,7 @@ impl Corpus {
         mut take: impl FnMut(R) -> std::io::Result<()>,
     ) -> std::io::Result<Vec<Problem>> {
         let mut problems = Vec::new();
-        for sessions in self.plan.sessions.chunks(STREAMED * count()) {
+        for sessions in self.plan.sessions.chunks(STREAMED * threads::count()) {
             let (results, defects) = self.each_of(sessions, |session, parts| work(&session.id, &parts()));
             problems.extend(defects);
             for result in results {
@@ -854,7 +854,7 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
             problems: problem.into_iter().collect(),
         }
     };
-    let threads = count();
+    let threads = threads::count();
     let parts = open.parts(if threads > 1 { PART } else { u64::MAX });
     let parts = parts.into_iter().enumerate().collect::<Vec<_>>();
     let joining = Joining::new();

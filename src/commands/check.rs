@@ -13,7 +13,7 @@ use crate::metrics::budget::{
 use crate::metrics::cost::PriceTable;
 use crate::metrics::report::{Filter, Wanted};
 use crate::metrics::summary::Summary;
-use crate::metrics::usage::{self, By};
+use crate::metrics::usage::{self, By, tally};
 use crate::output::findings::{Case, Finding, Level, Outcome, annotations, junit};
 use crate::output::{Column, Format, Look, Sheet, Tone};
 use crate::pipeline::{Corpus, summarise};
@@ -170,7 +170,7 @@ impl LookFor<'_> {
 
     /// What all calls add up to.
     fn usage(&self, summary: &Summary) -> Facts {
-        let rows = |by| usage::rows(&summary.sessions, &summary.counted, by, false, self.zone, self.prices);
+        let rows = |by| tally(&summary.sessions, &summary.counted, by, false, self.zone, self.prices).rows;
         let sessions = rows(By::Session);
         let total = usage::Row::total(&sessions).sums;
         let days = rows(By::Day).into_iter().map(|row| (row.key, row.sums.cost));

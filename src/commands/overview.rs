@@ -12,7 +12,7 @@ use crate::metrics::cost::{PriceTable, micro_usd};
 use crate::metrics::quality::quantile;
 use crate::metrics::report::{Boundaries, SessionReport, Wanted};
 use crate::metrics::summary::Summary;
-use crate::metrics::usage::{self, By, Counted, Row, Sums, courses};
+use crate::metrics::usage::{self, By, Counted, Row, Sums, courses, tally};
 use crate::output::{Column, Format, InTable, Look, Sheet, Tone, Unit, bar, column, for_people, sparkline, time_text};
 use crate::pipeline::summarise;
 use crate::problem::Problem;
@@ -245,8 +245,8 @@ impl<'a> Overview<'a> {
             .map(|counted| counted.call.time)
             .filter(|time| *time != NO_TIME)
             .max();
-        let sessions = usage::rows(&summary.sessions, &summary.counted, By::Session, false, zone, prices);
-        let by_day = usage::rows(&summary.sessions, &summary.counted, By::Day, false, zone, prices);
+        let rows = |by| tally(&summary.sessions, &summary.counted, by, false, zone, prices).rows;
+        let (sessions, by_day) = (rows(By::Session), rows(By::Day));
         Overview {
             args,
             summary,

@@ -10,7 +10,7 @@ use crate::metrics::cost::PriceTable;
 use crate::metrics::quality::{self, Quality, quality};
 use crate::metrics::report::Wanted;
 use crate::metrics::summary::Summary;
-use crate::metrics::usage::{By, Row, Tally, columns, courses, on_screen, rows, tally};
+use crate::metrics::usage::{By, Row, Tally, columns, courses, on_screen, tally};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
 use crate::pipeline::summarise;
 use crate::problem::{Problem, ProblemRow};
@@ -42,7 +42,7 @@ pub(super) fn overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
     with_view(args, |view, problems| {
         let summary = &view.stats.summary;
         let by = [By::Day, By::Model, By::Project].map(|by| {
-            let grouped = rows(
+            let grouped = tally(
                 &summary.sessions,
                 &summary.counted,
                 by,
@@ -52,7 +52,7 @@ pub(super) fn overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
             );
             (
                 by.name(),
-                report::rows(usage_sheet(&columns(by, false), &grouped, None).to_json()),
+                report::rows(usage_sheet(&columns(by, false), &grouped.rows, None).to_json()),
             )
         });
         Ok((of_stats(&view.document(), &by), problems.to_vec()))

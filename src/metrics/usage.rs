@@ -1,7 +1,7 @@
 //! Usage over a corpus: every API call counted once, then grouped.
 //!
 //! One call may be told by several lines, sessions and sub-agents. [`merge`] finds the tellings of each and lets the most
-//! complete one count, in the place of the one that made it. [`rows`] groups what is left.
+//! complete one count, in the place of the one that made it. [`tally`] groups what is left.
 
 use super::cost::{Pico, PriceBook, PriceTable, Tariff, micro_usd};
 use super::report::{Call, CallIndex, SessionReport};
@@ -240,18 +240,6 @@ pub struct Tally {
     pub progress_only: Sums,
     /// Models without a price, those of progress records too.
     pub unknown: BTreeSet<String>,
-}
-
-/// Groups calls.
-pub fn rows(
-    sessions: &[SessionReport],
-    counted: &[Counted],
-    by: By,
-    apart: bool,
-    zone: &TimeZone,
-    prices: &PriceTable,
-) -> Vec<Row> {
-    tally(sessions, counted, by, apart, zone, prices).rows
 }
 
 /// Groups calls, in one pass over them: there may be many.
