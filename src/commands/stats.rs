@@ -24,7 +24,6 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::mem::ManuallyDrop;
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -64,14 +63,13 @@ fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Re
     let times = Times::new(&args.times)?;
     let prices = load_prices(args.prices.as_deref())?;
     let table = RatioTable::built_in();
-    // Never given back: that would be a call for every small piece of it, and the process ends anyway.
-    let stats = ManuallyDrop::new(with_logs(&args.input, args.quality, |reading| {
+    let stats = with_logs(&args.input, args.quality, |reading| {
         let wanted = Wanted {
             filter: times.filter(&reading),
             predictions: args.quality,
         };
         Stats::new(reading, &wanted, table)
-    })?);
+    })?;
     let summary = &stats.summary;
     let tally = tally(
         &summary.sessions,

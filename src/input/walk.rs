@@ -33,10 +33,10 @@ struct Batch<'a> {
     places: Vec<(u64, usize)>,
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
     /// An empty one, with room for blocks that another one had.
-    fn with_room(rooms: Vec<Vec<Block<'_>>>) -> Self {
-        let rooms = rooms.into_iter().map(emptied).chain(std::iter::repeat_with(Vec::new));
+    fn with_room(rooms: Vec<Vec<Block<'a>>>) -> Self {
+        let rooms = rooms.into_iter().chain(std::iter::repeat_with(Vec::new));
         let record = |blocks| Record {
             blocks,
             ..Record::default()
@@ -56,7 +56,7 @@ impl Batch<'_> {
 
 /// Room for blocks that borrow from somewhere else. A list that is collected from another of the same layout takes over its
 /// memory.
-fn emptied<'a>(mut blocks: Vec<Block<'_>>) -> Vec<Block<'a>> {
+fn emptied(mut blocks: Vec<Block<'_>>) -> Vec<Block<'static>> {
     blocks.clear();
     blocks.into_iter().map(|_| Block::default()).collect()
 }

@@ -66,15 +66,13 @@ impl Linker {
     /// Links the part of a log that came since the last time, as far as it follows what is there.
     pub fn link_part(&mut self, log: &mut Log) {
         // Room for all parts at once: what is there would have to move each time.
-        let room = log.records.len().max(self.expected);
-        self.index.make_room(room, |number| log.records[number as usize].id);
-        self.link(log);
+        self.link(log, log.records.len().max(self.expected));
     }
 
-    fn link(&mut self, log: &mut Log) {
+    /// Links what came since the last time, with room for as many records in all.
+    fn link(&mut self, log: &mut Log, room: usize) {
         let records = &mut log.records;
-        self.index
-            .make_room(records.len(), |number| records[number as usize].id);
+        self.index.make_room(room, |number| records[number as usize].id);
         for at in self.linked..records.len() {
             let id = records[at].id;
             if id != Id::default() {
@@ -111,7 +109,7 @@ impl Linker {
 
     /// Links what is left, now that all records are there.
     pub fn finish(mut self, log: &mut Log) {
-        self.link(log);
+        self.link(log, log.records.len());
         for (at, place, id) in self.open {
             let found = self.index.find(id, |number| log.records[number as usize].id);
             *place.of(&mut log.records[at as usize]) = match found {
