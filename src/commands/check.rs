@@ -170,7 +170,7 @@ impl LookFor<'_> {
 
     /// What all calls add up to.
     fn usage(&self, summary: &Summary) -> Facts {
-        let rows = |by| tally(&summary.sessions, &summary.counted, by, false, self.zone, self.prices).rows;
+        let rows = |by| tally(summary, by, false, self.zone, self.prices).rows;
         let sessions = rows(By::Session);
         let total = usage::Row::total(&sessions).sums;
         let days = rows(By::Day).into_iter().map(|row| (row.key, row.sums.cost));

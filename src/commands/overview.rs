@@ -12,7 +12,7 @@ use crate::metrics::cost::{PriceTable, micro_usd};
 use crate::metrics::quality::quantile;
 use crate::metrics::report::{Boundaries, SessionReport, Wanted};
 use crate::metrics::summary::Summary;
-use crate::metrics::usage::{self, By, Counted, Row, Sums, courses, tally};
+use crate::metrics::usage::{self, By, Row, Sums, course, tally};
 use crate::output::{Column, Format, InTable, Look, Sheet, Tone, Unit, bar, column, for_people, sparkline, time_text};
 use crate::pipeline::summarise;
 use crate::problem::Problem;
@@ -240,12 +240,9 @@ impl<'a> Overview<'a> {
         zone: &'a TimeZone,
         prices: &PriceTable,
     ) -> Overview<'a> {
-        let calls = summary.counted.iter().filter(|counted| !counted.call.is_progress);
-        let newest = calls
-            .map(|counted| counted.call.time)
-            .filter(|time| *time != NO_TIME)
-            .max();
-        let rows = |by| tally(&summary.sessions, &summary.counted, by, false, zone, prices).rows;
+        let calls = summary.calls.iter().flatten().filter(|call| !call.is_progress);
+        let newest = calls.map(|call| call.time).filter(|time| *time != NO_TIME).max();
+        let rows = |by| tally(summary, by, false, zone, prices).rows;
         let (sessions, by_day) = (rows(By::Session), rows(By::Day));
         Overview {
             args,
@@ -257,7 +254,7 @@ impl<'a> Overview<'a> {
             periods: periods(&by_day, newest, zone),
             days: days(&by_day, newest, zone),
             filled: filled(summary),
-            costly: costly(&sessions, &summary.counted),
+            costly: costly(&sessions, summary),
         }
     }
 
@@ -558,13 +555,11 @@ fn filled(summary: &Summary) -> Vec<Filled> {
     rows
 }
 
-fn costly(sessions: &[Row], counted: &[Counted]) -> Vec<Costly> {
+fn costly(sessions: &[Row], summary: &Summary) -> Vec<Costly> {
     let mut order = sessions.iter().filter(|row| row.sums.responses > 0).collect::<Vec<_>>();
     order.sort_by_key(|row| (Reverse(row.sums.cost), &row.key));
     order.truncate(COSTLIEST);
-    let session = |row: &Row| row.sessions.first().copied();
-    let courses = courses(counted, order.iter().filter_map(|row| session(row)));
-    let course = |row: &Row| courses.get(&session(row)?);
+    let calls = |row: &Row| summary.calls.get(*row.sessions.first()? as usize);
     order
         .into_iter()
         .map(|row| Costly {
@@ -573,7 +568,7 @@ fn costly(sessions: &[Row], counted: &[Counted]) -> Vec<Costly> {
             calls: row.sums.responses,
             peak: row.window.map_or(0, |window| window.peak),
             cost: row.sums.cost_micro_usd(),
-            course: course(row).cloned().unwrap_or_default(),
+            course: calls(row).map_or(vec![], |calls| course(calls)),
         })
         .collect()
 }

@@ -10,7 +10,7 @@ use crate::metrics::cost::PriceTable;
 use crate::metrics::quality::{self, Quality, quality};
 use crate::metrics::report::Wanted;
 use crate::metrics::summary::Summary;
-use crate::metrics::usage::{By, Row, Tally, columns, courses, on_screen, tally};
+use crate::metrics::usage::{By, Row, Tally, columns, course, on_screen, tally};
 use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
 use crate::pipeline::summarise;
 use crate::problem::{Problem, ProblemRow};
@@ -41,14 +41,7 @@ pub(super) fn overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
     with_view(args, |view, problems| {
         let summary = &view.stats.summary;
         let by = [By::Day, By::Model, By::Project].map(|by| {
-            let grouped = tally(
-                &summary.sessions,
-                &summary.counted,
-                by,
-                false,
-                &TimeZone::UTC,
-                view.prices,
-            );
+            let grouped = tally(summary, by, false, &TimeZone::UTC, view.prices);
             (
                 by.name(),
                 report::rows(usage_sheet(&columns(by, false), &grouped.rows, None).to_json()),
@@ -71,14 +64,7 @@ fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Re
         Stats::new(reading, &wanted, table)
     })?;
     let summary = &stats.summary;
-    let tally = tally(
-        &summary.sessions,
-        &summary.counted,
-        args.by,
-        args.subagents,
-        &times.zone,
-        &prices,
-    );
+    let tally = tally(summary, args.by, args.subagents, &times.zone, &prices);
     let view = View {
         stats: &stats,
         total: Row::total(&tally.rows),
@@ -218,15 +204,17 @@ impl View<'_> {
         order.sort_unstable();
         let mut shown = order.iter().map(|&at| self.tally.rows[at].clone()).collect::<Vec<_>>();
         if self.args.by == By::Session {
-            let sessions = shown.iter().filter_map(|row| row.sessions.first().copied());
-            let mut courses = courses(&self.stats.summary.counted, sessions);
             // Sub-agents that are shown apart have windows of their own.
             for row in shown
                 .iter_mut()
                 .filter(|row| row.agent.as_ref().is_none_or(String::is_empty))
             {
-                let course = row.sessions.first().and_then(|session| courses.remove(session));
-                row.course = course.unwrap_or_default();
+                let calls = |session: &u32| self.stats.summary.calls.get(*session as usize);
+                row.course = row
+                    .sessions
+                    .first()
+                    .and_then(calls)
+                    .map_or(vec![], |calls| course(calls));
             }
         }
         usage_sheet(&columns, &shown, Some(&self.total)).write(Format::Table, look, out)?;

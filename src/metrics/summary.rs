@@ -1,10 +1,10 @@
 //! All sessions of a run together: what is shown of it, before it is grouped.
 //!
-//! Pure: takes reports, gives sums. The cache keeps a summary, so that a run over logs that are as they were has nothing to
-//! do but group.
+//! Pure: takes reports, gives sums. One call may be told by several lines, sessions and sub-agents: the most complete telling
+//! counts, in the session that made it. The cache keeps a summary, so that a run over logs that are as they were has
+//! nothing to do but group.
 
-use super::report::{Call, SessionReport};
-use super::usage::{Counted, merge};
+use super::report::{Call, CallIndex, SessionReport};
 use crate::input::record::Tokens;
 use crate::problem::Problem;
 use crate::session::pack::{Damaged, Reader, Writer};
@@ -31,9 +31,9 @@ pub struct Summary {
     pub facts: LogFacts,
     /// Sessions, without what is summed here: their calls, ledgers, reads and problems.
     pub sessions: Vec<SessionReport>,
-    /// Every call once.
+    /// Calls by session, every one once.
     #[serde(skip)]
-    pub counted: Vec<Counted>,
+    pub calls: Vec<Vec<Call>>,
     /// What the tokens were spent on.
     pub ledger: Ledger,
     /// Tokens on rewound branches.
@@ -54,13 +54,9 @@ impl Summary {
         }
         let ledger = Ledger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.ledger)));
         let rewound = Ledger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.rewound)));
-        let mut counted = merge(&mut sessions);
-        // Ids have told the calls apart and are of no more use; they would be most of what the cache keeps.
-        for counted in &mut counted {
-            (counted.call.message, counted.call.request) = (0, 0);
-        }
+        let calls = sessions.iter_mut().map(|session| std::mem::take(&mut session.calls));
         Summary {
-            counted,
+            calls: counted_once(calls.collect()),
             facts,
             sessions,
             ledger,
@@ -70,12 +66,17 @@ impl Summary {
         }
     }
 
+    /// Calls with the number of their session.
+    pub fn numbered_calls(&self) -> impl Iterator<Item = (u32, &Call)> {
+        std::iter::zip(0.., &self.calls).flat_map(|(session, calls)| calls.iter().map(move |call| (session, call)))
+    }
+
     /// In bytes, for the cache.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
         let mut out = Writer {
             bytes: postcard::to_allocvec(self).ok()?,
         };
-        pack_calls(&mut out, &self.counted);
+        pack_calls(&mut out, self);
         Some(out.bytes)
     }
 
@@ -83,9 +84,65 @@ impl Summary {
     pub fn from_bytes(bytes: &[u8]) -> Option<Summary> {
         let (mut summary, bytes) = postcard::take_from_bytes::<Summary>(bytes).ok()?;
         let mut input = Reader { bytes };
-        summary.counted = unpack_calls(&mut input, summary.sessions.len()).ok()?;
+        summary.calls = unpack_calls(&mut input, summary.sessions.len()).ok()?;
         input.bytes.is_empty().then_some(summary)
     }
+}
+
+/// Leaves every call with the one session that it counts for.
+fn counted_once(mut sessions: Vec<Vec<Call>>) -> Vec<Vec<Call>> {
+    let total = sessions.iter().map(Vec::len).sum();
+    let mut index = CallIndex::with_room(total);
+    // Where the calls of the index are: session, and place in it.
+    let mut places = Vec::<(u32, u32)>::with_capacity(total);
+    let mut superseded = Vec::new();
+    for session in 0..sessions.len() {
+        for at in 0..sessions[session].len() {
+            let call = sessions[session][at];
+            let place = (session as u32, at as u32);
+            let known = index.find(&call, |number| {
+                let (session, at) = places[number as usize];
+                &sessions[session as usize][at as usize]
+            });
+            let Some(known) = known else {
+                index.insert(&call, places.len() as u32);
+                places.push(place);
+                continue;
+            };
+            let known = &mut places[known as usize];
+            let before = &mut sessions[known.0 as usize][known.1 as usize];
+            let passed_over = |call: Call| Call {
+                is_progress: true,
+                is_copied: true,
+                is_sidechain: true,
+                ..call
+            };
+            // Names are numbered per session, so the place of a call moves as a whole.
+            if call.rank() < before.rank() {
+                let worse = passed_over(*before);
+                sessions[session][at].merge(&worse);
+                superseded.push(std::mem::replace(known, place));
+            } else {
+                before.merge(&passed_over(call));
+                superseded.push(place);
+            }
+        }
+    }
+    superseded.sort_unstable();
+    let mut superseded = superseded.into_iter().peekable();
+    for (session, calls) in std::iter::zip(0.., &mut sessions) {
+        let mut at = 0;
+        calls.retain(|_| {
+            let is_superseded = superseded.next_if_eq(&(session, at)).is_some();
+            at += 1;
+            !is_superseded
+        });
+        // Ids have told the calls apart and are of no more use; they would be most of what the cache keeps.
+        for call in calls {
+            (call.message, call.request) = (0, 0);
+        }
+    }
+    sessions
 }
 
 /// Flags of a packed call.
@@ -103,11 +160,11 @@ mod flag {
 }
 
 /// Calls are most of a summary, and differ little from one to the next.
-fn pack_calls(out: &mut Writer, counted: &[Counted]) {
-    out.number(counted.len() as u64);
+fn pack_calls(out: &mut Writer, summary: &Summary) {
+    out.number(summary.numbered_calls().count() as u64);
     let (mut place, mut time) = ([0; 5], 0i64);
-    for Counted { session, call } in counted {
-        let new_place = [*session, call.model, call.branch, call.cwd, call.agent];
+    for (session, call) in summary.numbered_calls() {
+        let new_place = [session, call.model, call.branch, call.cwd, call.agent];
         let tokens = &call.tokens;
         let mut flags = 0;
         let mut set = |condition: bool, flag: u64| flags |= u64::from(condition) * flag;
@@ -136,10 +193,10 @@ fn pack_calls(out: &mut Writer, counted: &[Counted]) {
     }
 }
 
-fn unpack_calls(input: &mut Reader<'_>, sessions: usize) -> Result<Vec<Counted>, Damaged> {
+fn unpack_calls(input: &mut Reader<'_>, sessions: usize) -> Result<Vec<Vec<Call>>, Damaged> {
     // A call takes at least six bytes.
     let total = input.count(6)?;
-    let mut counted = Vec::with_capacity(total);
+    let mut calls = vec![Vec::new(); sessions];
     let ([mut session, mut model, mut branch, mut cwd, mut agent], mut time) = ([0; 5], 0i64);
     for _ in 0..total {
         let flags = input.number()?;
@@ -159,7 +216,8 @@ fn unpack_calls(input: &mut Reader<'_>, sessions: usize) -> Result<Vec<Counted>,
         if flags & flag::HOUR != 0 {
             tokens.cache_write_1h = input.number()?;
         }
-        if session as usize >= sessions || tokens.cache_write_1h > tokens.cache_write {
+        let calls = calls.get_mut(session as usize).ok_or(Damaged)?;
+        if tokens.cache_write_1h > tokens.cache_write {
             return Err(Damaged);
         }
         let window = match flags & flag::WINDOW {
@@ -167,26 +225,23 @@ fn unpack_calls(input: &mut Reader<'_>, sessions: usize) -> Result<Vec<Counted>,
             _ => input.number()?,
         };
         time = time.wrapping_add(input.signed()?);
-        counted.push(Counted {
-            session,
-            call: Call {
-                message: 0,
-                request: 0,
-                tokens,
-                window,
-                time,
-                model,
-                branch,
-                cwd,
-                agent,
-                is_sidechain: flags & flag::SIDECHAIN != 0,
-                is_progress: flags & flag::PROGRESS != 0,
-                is_copied: flags & flag::COPIED != 0,
-                is_rewound: flags & flag::REWOUND != 0,
-            },
+        calls.push(Call {
+            message: 0,
+            request: 0,
+            tokens,
+            window,
+            time,
+            model,
+            branch,
+            cwd,
+            agent,
+            is_sidechain: flags & flag::SIDECHAIN != 0,
+            is_progress: flags & flag::PROGRESS != 0,
+            is_copied: flags & flag::COPIED != 0,
+            is_rewound: flags & flag::REWOUND != 0,
         });
     }
-    Ok(counted)
+    Ok(calls)
 }
 
 #[cfg(test)]
@@ -219,7 +274,7 @@ mod tests {
     #[test]
     fn a_summary_comes_back_as_it_was() {
         let summary = summary();
-        assert_eq!(summary.counted.len(), 1, "told twice, counted once");
+        assert_eq!(summary.numbered_calls().count(), 1, "told twice, counted once");
         let bytes = summary.to_bytes().unwrap();
         assert_eq!(Summary::from_bytes(&bytes), Some(summary));
         for end in 0..bytes.len() {
@@ -228,12 +283,45 @@ mod tests {
     }
 
     #[test]
+    fn a_call_counts_where_it_was_made_and_as_it_was_told_best() {
+        let call = |message: u64, output: u64| Call {
+            message,
+            tokens: Tokens {
+                output,
+                ..Tokens::default()
+            },
+            ..Call::default()
+        };
+        let copied = |call: Call| Call {
+            is_copied: true,
+            ..call
+        };
+        // One is told by a copy before the session that made it, and better there; another the other way round. A third
+        // has no id: it is never the same.
+        let told = vec![
+            vec![copied(call(1, 9)), call(2, 1), call(0, 5)],
+            vec![call(0, 5), call(1, 4), copied(call(2, 3)), call(3, 1)],
+            vec![call(1, 5)],
+        ];
+        let outputs = |calls: &Vec<Call>| calls.iter().map(|call| call.tokens.output).collect::<Vec<_>>();
+        let counted = counted_once(told);
+        let found = counted.iter().map(outputs).collect::<Vec<_>>();
+        assert_eq!(found, [vec![3, 5], vec![5, 9, 1], vec![]]);
+        assert!(
+            counted
+                .iter()
+                .flatten()
+                .all(|call| !call.is_copied && call.message == 0)
+        );
+    }
+
+    #[test]
     fn what_cannot_be_is_not_believed() {
         let mut elsewhere = summary();
-        elsewhere.counted[0].session = 2;
+        elsewhere.calls.splice(..0, [Vec::new(), Vec::new()]);
         assert_eq!(Summary::from_bytes(&elsewhere.to_bytes().unwrap()), None);
         let mut too_much = summary();
-        too_much.counted[0].call.tokens.cache_write_1h = 21;
+        too_much.calls[0][0].tokens.cache_write_1h = 21;
         assert_eq!(Summary::from_bytes(&too_much.to_bytes().unwrap()), None);
     }
 }

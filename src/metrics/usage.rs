@@ -1,69 +1,13 @@
-//! Usage over a corpus: every API call counted once, then grouped.
-//!
-//! One call may be told by several lines, sessions and sub-agents. [`merge`] finds the tellings of each and lets the most
-//! complete one count, in the place of the one that made it. [`tally`] groups what is left.
+//! Usage over a corpus: the calls of a [`Summary`], each of which is there once, in groups.
 
 use super::cost::{Pico, PriceBook, PriceTable, Tariff, micro_usd};
-use super::report::{Call, CallIndex, SessionReport};
+use super::report::{Call, SessionReport};
+use super::summary::Summary;
 use crate::output::{Column, InTable, Unit, Value};
 use crate::session::log::{NO_TIME, Time};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A call that counts, and the session it counts for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Counted {
-    /// Number of the session.
-    pub session: u32,
-    /// The call.
-    pub call: Call,
-}
-
-/// Every call of all sessions once, in the order of the sessions.
-///
-/// The calls are taken out of the reports: there is one list of them at a time.
-pub fn merge(sessions: &mut [SessionReport]) -> Vec<Counted> {
-    let total = sessions.iter().map(|session| session.calls.len()).sum();
-    let mut counted: Vec<Counted> = Vec::with_capacity(total);
-    let mut index = CallIndex::with_room(total);
-    for (number, session) in sessions.iter_mut().enumerate() {
-        let session_number = number as u32;
-        for call in &std::mem::take(&mut session.calls) {
-            let Some(at) = index.find(call, |at| &counted[at as usize].call) else {
-                index.insert(call, counted.len() as u32);
-                counted.push(Counted {
-                    session: session_number,
-                    call: *call,
-                });
-                continue;
-            };
-            let before = &mut counted[at as usize];
-            // Names are numbered per session, so the place of a call moves as a whole.
-            if call.rank() < before.call.rank() {
-                let mut better = *call;
-                better.merge(&Call {
-                    is_progress: true,
-                    is_copied: true,
-                    is_sidechain: true,
-                    ..before.call
-                });
-                *before = Counted {
-                    session: session_number,
-                    call: better,
-                };
-            } else {
-                before.call.merge(&Call {
-                    is_progress: true,
-                    is_copied: true,
-                    is_sidechain: true,
-                    ..*call
-                });
-            }
-        }
-    }
-    counted
-}
 
 /// What rows are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -243,35 +187,24 @@ pub struct Tally {
 }
 
 /// Groups calls, in one pass over them: there may be many.
-pub fn tally(
-    sessions: &[SessionReport],
-    counted: &[Counted],
-    by: By,
-    apart: bool,
-    zone: &TimeZone,
-    prices: &PriceTable,
-) -> Tally {
+pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &PriceTable) -> Tally {
     let mut rows = Vec::<Row>::new();
     let mut places = BTreeMap::<(String, Option<String>), usize>::new();
     let mut book = PriceBook::new(prices);
     if by == By::Session {
-        for (number, session) in sessions
-            .iter()
-            .enumerate()
-            .filter(|(_, session)| session.times.is_some())
-        {
+        let sessions = std::iter::zip(0.., &summary.sessions);
+        for (number, session) in sessions.filter(|(_, session)| session.times.is_some()) {
             let key = (session.id.clone(), apart.then(String::new));
             places.insert(key.clone(), rows.len());
-            rows.push(session_row(number as u32, session, key));
+            rows.push(session_row(number, session, key));
         }
     }
     let mut days = Days::new(zone);
-    // Calls come session by session, so most go where the one before went, at the same price.
+    // Most calls go where the one before went, at the same price.
     let mut recent: Option<(Group, usize, usize)> = None;
     let mut progress_only = Sums::default();
-    for counted in counted {
-        let session = &sessions[counted.session as usize];
-        let call = &counted.call;
+    for (number, call) in summary.numbered_calls() {
+        let session = &summary.sessions[number as usize];
         let model = || session.names.get(call.model as usize).map_or("", |model| model);
         if call.is_progress {
             let price = book.number(model());
@@ -279,7 +212,7 @@ pub fn tally(
             continue;
         }
         let group = Group {
-            session: counted.session,
+            session: number,
             model: call.model,
             key: match by {
                 By::Session => 0,
@@ -319,7 +252,7 @@ pub fn tally(
                 if !rows[at].models.contains(model) {
                     rows[at].models.insert(model.to_owned());
                 }
-                rows[at].sessions.insert(counted.session);
+                rows[at].sessions.insert(number);
                 (at, book.number(model))
             }
         };
@@ -348,27 +281,16 @@ pub fn tally(
     }
 }
 
-/// The windows of some sessions' main agents, call by call in the order of time; those on rewound branches are left out.
-pub fn courses(counted: &[Counted], sessions: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Vec<u64>> {
-    let mut timed = BTreeMap::<u32, Vec<(Time, u64)>>::new();
-    timed.extend(sessions.into_iter().map(|session| (session, Vec::new())));
-    let is_main = |call: &Call| !call.is_progress && !call.is_sidechain && !call.is_rewound && !call.is_copied;
-    // Calls come session by session.
-    for calls in counted.chunk_by(|a, b| a.session == b.session) {
-        let Some(course) = timed.get_mut(&calls[0].session) else {
-            continue;
-        };
-        let calls = calls.iter().map(|counted| &counted.call);
-        course.extend(calls.filter(|call| is_main(call)).map(|call| (call.time, call.window)));
-    }
-    let course = |mut calls: Vec<(Time, u64)>| {
-        calls.sort_by_key(|(time, _)| *time);
-        calls.into_iter().map(|(_, window)| window).collect()
-    };
-    timed
-        .into_iter()
-        .map(|(session, calls)| (session, course(calls)))
-        .collect()
+/// The windows of a session's main agent, call by call in the order of time; those on rewound branches are left out.
+pub fn course(calls: &[Call]) -> Vec<u64> {
+    let is_main = |call: &&Call| !call.is_progress && !call.is_sidechain && !call.is_rewound && !call.is_copied;
+    let mut timed = calls
+        .iter()
+        .filter(is_main)
+        .map(|call| (call.time, call.window))
+        .collect::<Vec<_>>();
+    timed.sort_by_key(|(time, _)| *time);
+    timed.into_iter().map(|(_, window)| window).collect()
 }
 
 /// What decides where a call goes and what it costs, in numbers of its session.

@@ -3,7 +3,7 @@
 use backcast::input::bytes::{Io, Limits};
 use backcast::input::discover::discover;
 use backcast::metrics::report::{Wanted, report};
-use backcast::metrics::usage::merge;
+use backcast::metrics::summary::{LogFacts, Summary};
 use backcast::pipeline::{Corpus, Options};
 use backcast::problem::Problem;
 use backcast::session::thread::{Session, thread};
@@ -235,10 +235,11 @@ pub fn tell(path: &Path) -> Told {
     };
     let corpus = Corpus::read(&found.logs, &options);
     let table = RatioTable::built_in();
-    let (mut sessions, unplanned) = corpus.map_sessions(|id, parts| report(id, parts, table, &Wanted::default()));
+    let (sessions, unplanned) = corpus.map_sessions(|id, parts| report(id, parts, table, &Wanted::default()));
+    let summary = Summary::new(LogFacts::default(), sessions, Vec::new());
     let mut figures = Figures::default();
-    for counted in merge(&mut sessions).iter().filter(|counted| !counted.call.is_progress) {
-        let tokens = &counted.call.tokens;
+    for call in summary.calls.iter().flatten().filter(|call| !call.is_progress) {
+        let tokens = &call.tokens;
         let write_5m = tokens.cache_write - tokens.cache_write_1h;
         let one = [
             1,
@@ -250,10 +251,9 @@ pub fn tell(path: &Path) -> Told {
         ];
         add(&mut figures, &one);
     }
-    let threads = sessions.iter().flat_map(|session| session.problems.iter().cloned());
     Told {
         figures,
-        ledger: sessions.iter().map(|session| session.ledger.total().tokens()).sum(),
+        ledger: summary.ledger.total().tokens(),
         lines: corpus.lines,
         kinds: corpus.kinds.clone(),
         problems: found
@@ -261,7 +261,7 @@ pub fn tell(path: &Path) -> Told {
             .into_iter()
             .chain(corpus.problems.iter().cloned())
             .chain(unplanned)
-            .chain(threads)
+            .chain(summary.problems)
             .collect(),
     }
 }
