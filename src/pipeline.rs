@@ -9,16 +9,16 @@ use crate::input::bytes::{Io, Limits, Lines, Log as OpenLog, Packing};
 use crate::input::discover::Found;
 use crate::input::messages::{Message, Reader, Wanted as WantedParts};
 use crate::input::walk::Walker;
-use crate::metrics::report::{SessionReport, Wanted, report};
+use crate::metrics::report::{Followed, SessionReport, Told, Wanted};
 use crate::metrics::summary::{LogFacts, Summary};
 use crate::problem::{Kind, Problem};
-use crate::session::build::Builder;
+use crate::session::build::{Builder, Room};
 use crate::session::corpus::{LogOutline, Order, Plan, SessionPlan};
 use crate::session::evidence::Evidence;
 use crate::session::ids::SHARDS;
 use crate::session::log::{Id, Log};
 use crate::session::pack::{self, Outline};
-use crate::session::thread::Part;
+use crate::session::thread::{Part, Session};
 use crate::threads::{self, both, side_by_side};
 use crate::tokens::ratios::RatioTable;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -383,7 +383,9 @@ impl Corpus {
                 with_lines: false,
                 progress: &|_| (),
             };
-            parse_log(&self.found[at], &outline.path, &options).whole.finish()
+            parse_log(&self.found[at], &outline.path, &Rooms::default(), &options)
+                .whole
+                .finish()
         });
         name_default_session(&mut log, &outline.default_session);
         Part {
@@ -620,6 +622,52 @@ struct ReadLog {
     problems: Vec<Problem>,
 }
 
+/// Reports on one session, the two halves of it side by side.
+fn report(id: &str, parts: &[Part], table: &RatioTable, wanted: &Wanted) -> SessionReport {
+    let session = Session::new(id, parts);
+    let (followed, told) = both(
+        || Followed::new(&session, table, wanted),
+        || Told::new(&session, wanted),
+    );
+    told.join(followed)
+}
+
+/// Memory that logs share while they are read.
+struct Memory {
+    /// How much is left of [`WHOLE`].
+    whole: AtomicUsize,
+    rooms: Rooms,
+}
+
+/// Room of logs, and parts of logs, that are done with, for those that are read next. The system gives fresh memory page by
+/// page, and takes some of it back whenever much is free: both cost more than what is written into it.
+#[derive(Default)]
+struct Rooms(Mutex<Vec<Room>>);
+
+impl Rooms {
+    /// How many records a room is kept for.
+    const LARGEST: usize = 1 << 13;
+    /// How many rooms are kept.
+    const MOST: usize = 8;
+
+    /// Some room, if there is any.
+    fn take(&self) -> Room {
+        self.lock().pop().unwrap_or_default()
+    }
+
+    /// Leaves room for others, but for that of a big log: it would be held for as long as anything is read.
+    fn leave(&self, room: Room) {
+        let mut rooms = self.lock();
+        if rooms.len() < Self::MOST && room.size() <= Self::LARGEST {
+            rooms.push(room);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Room>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Reads logs side by side; results in their order.
 fn read_logs(
     logs: &[Found],
@@ -627,10 +675,13 @@ fn read_logs(
     reporting: Option<Reporting<'_>>,
     options: &Options<'_>,
 ) -> Vec<ReadLog> {
-    let whole_room = AtomicUsize::new(WHOLE);
+    let memory = Memory {
+        whole: AtomicUsize::new(WHOLE),
+        rooms: Rooms::default(),
+    };
     let read = |numbers: Vec<usize>, early: Option<&Early<'_>>| {
         side_by_side(&numbers, |&at| {
-            (at, read_log(&logs[at], known[at], &whole_room, early, options))
+            (at, read_log(&logs[at], known[at], &memory, early, options))
         })
     };
     // For early reports logs of sub-agents come first: they tell which sessions have more than one log. The others in the
@@ -688,7 +739,7 @@ impl Early<'_> {
 fn read_log(
     found: &Found,
     known: Option<ContentHash>,
-    whole_room: &AtomicUsize,
+    memory: &Memory,
     early: Option<&Early<'_>>,
     options: &Options<'_>,
 ) -> ReadLog {
@@ -699,8 +750,8 @@ fn read_log(
     }
     let hash = || cache::hash_file(&found.path, found.stamp.size).ok();
     let (parsed, content) = match options.cache {
-        None => (parse_log(found, &path, options), None),
-        Some(_) => both(|| parse_log(found, &path, options), hash),
+        None => (parse_log(found, &path, &memory.rooms, options), None),
+        Some(_) => both(|| parse_log(found, &path, &memory.rooms, options), hash),
     };
     let Parsed {
         whole,
@@ -721,10 +772,11 @@ fn read_log(
     };
     if let Some(report) = early.and_then(|early| early.report(&part, &outline)) {
         let stored = Stored::Reported(Mutex::new(Some(Box::new(report))));
+        memory.rooms.leave(Room::of(part.log));
         return facts.with(stored, None, None, outline, problems);
     }
     let log = part.log;
-    let is_whole = log.bytes >= BIG && takes_room(&log, &outline, whole_room);
+    let is_whole = log.bytes >= BIG && takes_room(&log, &outline, &memory.whole);
     let packed = (content.is_some() || !is_whole).then(|| pack::pack(&log));
     if let (Some(cache), Some(content), Some(packed)) = (options.cache, content, &packed) {
         cache.put(found, content, PartKind::Log, packed);
@@ -733,7 +785,10 @@ fn read_log(
         }
     }
     let stored = match packed.filter(|_| !is_whole) {
-        Some(packed) => Stored::Packed(packed),
+        Some(packed) => {
+            memory.rooms.leave(Room::of(log));
+            Stored::Packed(packed)
+        }
         None => Stored::Whole(Mutex::new(Some(Box::new(log)))),
     };
     facts.with(stored, content, evidence, outline, problems)
@@ -824,7 +879,7 @@ struct Parsed {
 }
 
 /// Parses a log, a big one in parts side by side.
-fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
+fn parse_log(found: &Found, path: &str, rooms: &Rooms, options: &Options<'_>) -> Parsed {
     let open = match OpenLog::open(&found.path, found.packing, options.io) {
         Ok(open) => open,
         Err(error) => {
@@ -835,7 +890,7 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
         }
     };
     let read_part = |part: &Range<u64>| {
-        let walker = Walker::new(options.limits.max_line, options.progress);
+        let walker = Walker::in_room(rooms.take(), options.limits.max_line, options.progress);
         let mut walker = if options.with_lines {
             walker.with_evidence()
         } else {
@@ -857,13 +912,17 @@ fn parse_log(found: &Found, path: &str, options: &Options<'_>) -> Parsed {
     let threads = threads::count();
     let parts = open.parts(if threads > 1 { PART } else { u64::MAX });
     let parts = parts.into_iter().enumerate().collect::<Vec<_>>();
-    let joining = Joining::new();
+    let joining = Joining::new(rooms);
     side_by_side(&parts, |(number, part)| joining.put(*number, read_part(part)));
     joining.done()
 }
 
 /// A log whose parts are joined in their order, as they come in.
-struct Joining(Mutex<Joined>);
+struct Joining<'r> {
+    joined: Mutex<Joined>,
+    /// Where room of parts goes.
+    rooms: &'r Rooms,
+}
 
 struct Joined {
     /// What is joined so far. Whoever joins has it meanwhile; others leave their part and go on reading.
@@ -874,17 +933,20 @@ struct Joined {
     waiting: BTreeMap<usize, Parsed>,
 }
 
-impl Joining {
-    fn new() -> Joining {
-        Joining(Mutex::new(Joined {
-            parsed: Some(Parsed::default()),
-            next: 0,
-            waiting: BTreeMap::new(),
-        }))
+impl<'r> Joining<'r> {
+    fn new(rooms: &'r Rooms) -> Joining<'r> {
+        Joining {
+            joined: Mutex::new(Joined {
+                parsed: Some(Parsed::default()),
+                next: 0,
+                waiting: BTreeMap::new(),
+            }),
+            rooms,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Joined> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.joined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, number: usize, part: Parsed) {
@@ -900,7 +962,7 @@ impl Joining {
             drop(joined);
             match next {
                 0 => parsed = part,
-                _ => parsed.append(part),
+                _ => self.rooms.leave(parsed.append(part)),
             }
             joined = self.lock();
         }
@@ -909,19 +971,19 @@ impl Joining {
 
     /// The whole log, once every part was put.
     fn done(self) -> Parsed {
-        let joined = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let joined = self.joined.into_inner().unwrap_or_else(PoisonError::into_inner);
         joined.parsed.unwrap_or_default()
     }
 }
 
 impl Parsed {
-    /// Joins the part that follows.
-    fn append(&mut self, part: Parsed) {
+    /// Joins the part that follows, of which room is left.
+    fn append(&mut self, part: Parsed) -> Room {
         if let (Some(evidence), Some(lines)) = (&mut self.evidence, part.evidence) {
             evidence.append(lines, self.whole.block_count());
         }
-        self.whole.append(part.whole);
         self.problems.extend(part.problems);
+        self.whole.append(part.whole)
     }
 }
 
@@ -936,7 +998,8 @@ mod tests {
             ..Parsed::default()
         };
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
-            let joining = Joining::new();
+            let rooms = Rooms::default();
+            let joining = Joining::new(&rooms);
             for number in order {
                 joining.put(number, part(number));
             }
@@ -947,8 +1010,25 @@ mod tests {
     }
 
     #[test]
+    fn room_is_not_hoarded() {
+        let rooms = Rooms::default();
+        let of = |records: usize| {
+            let mut log = Log::default();
+            log.records.reserve_exact(records);
+            Room::of(log)
+        };
+        rooms.leave(of(Rooms::LARGEST + 1));
+        assert_eq!(rooms.take().size(), 0);
+        rooms.leave(of(Rooms::LARGEST));
+        assert_eq!(rooms.take().size(), Rooms::LARGEST);
+        (0..100).for_each(|_| rooms.leave(of(1)));
+        assert_eq!(rooms.lock().len(), Rooms::MOST);
+    }
+
+    #[test]
     fn who_brings_a_part_while_another_joins_does_not_wait() {
-        let joining = Joining::new();
+        let rooms = Rooms::default();
+        let joining = Joining::new(&rooms);
         let whole = joining.lock().parsed.take();
         // Somebody joins: the part stays where it is.
         joining.put(0, Parsed::default());

@@ -17,6 +17,8 @@ use std::time::{Duration, SystemTime};
 
 /// Size of a block read: large enough to amortise the call, small enough to stay in the second-level cache.
 pub const BLOCK: usize = 256 << 10;
+/// The largest buffer that is kept from one log to the next.
+const KEPT: usize = 8 * BLOCK;
 /// Files from this size on are mapped when they are settled.
 const MAP_FROM: u64 = 16 << 20;
 /// How much of a mapped file is handed on at a time. What was read is let go again, so that no more than this stays mapped.
@@ -289,10 +291,11 @@ fn read_blocks(
     limits: Limits,
     lines: &mut dyn Lines,
 ) -> io::Result<()> {
-    let mut buffer = SPARE.take().unwrap_or_else(|| PageAligned::new(BLOCK));
+    let spare = SPARE.take().filter(|buffer| buffer.len() <= limits.max_line);
+    let mut buffer = spare.unwrap_or_else(|| PageAligned::new(BLOCK));
     let result = read_into(&mut buffer, reader, offset, stop, limits, lines);
-    // One that grew for a long line is not kept: it would be held for as long as the thread lives.
-    if buffer.len() == BLOCK {
+    // One that grew for a very long line is not kept: it would be held for as long as the thread lives.
+    if buffer.len() <= KEPT {
         SPARE.set(Some(buffer));
     }
     result
@@ -344,7 +347,9 @@ fn read_into(
                 continue;
             }
         }
-        match reader.read(&mut buffer[held..]) {
+        // A block at a time, also in a buffer that once grew.
+        let room = buffer.len().min((held + 1).next_multiple_of(BLOCK));
+        match reader.read(&mut buffer[held..room]) {
             Ok(0) => {
                 if held > 0 {
                     lines.lines(&buffer[..held], base);
@@ -402,10 +407,13 @@ mod tests {
     struct Collect {
         lines: Vec<(u64, Vec<u8>)>,
         long: Vec<(u64, u64)>,
+        /// The most bytes that came at once.
+        largest: usize,
     }
 
     impl Lines for Collect {
         fn lines(&mut self, bytes: &[u8], mut offset: u64) {
+            self.largest = self.largest.max(bytes.len());
             for line in bytes.split_inclusive(|&byte| byte == b'\n') {
                 self.lines.push((offset, line.to_vec()));
                 offset += line.len() as u64;
@@ -450,6 +458,25 @@ mod tests {
             prop_assert_eq!(&read_in_parts(&content, part, Io::Read, 1 << 20).lines, &expected);
             prop_assert_eq!(&read_in_parts(&content, part, Io::Mmap, 1 << 20).lines, &expected);
         }
+    }
+
+    #[test]
+    fn a_buffer_that_grew_is_read_a_block_at_a_time() {
+        let short = |lines: usize| b"line\n".repeat(lines);
+        let long = [vec![b'y'; 5 * BLOCK], b"\n".to_vec()].concat();
+        let largest = |content: &[u8]| {
+            let collect = read_in_parts(content, 1 << 30, Io::Read, 1 << 30);
+            assert_eq!(collect.lines, split_lines(content));
+            collect.largest
+        };
+        assert!(largest(&long) > 5 * BLOCK);
+        let kept = SPARE.take();
+        assert!(kept.as_ref().is_some_and(|buffer| buffer.len() > 5 * BLOCK));
+        SPARE.set(kept);
+        assert!(largest(&short(BLOCK)) <= BLOCK);
+        // It is too large for who takes only shorter lines.
+        let collect = read_in_parts(&long, 1 << 30, Io::Read, BLOCK);
+        assert_eq!(collect.long, [(0, long.len() as u64)]);
     }
 
     #[test]

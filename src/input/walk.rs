@@ -9,7 +9,7 @@ use super::record::{Block, Record, read};
 use super::repair::Repairer;
 use super::skim::{Portable, Scan};
 use super::texts;
-use crate::session::build::Builder;
+use crate::session::build::{Builder, Room};
 use crate::session::evidence::Evidence;
 use crate::session::log::TroubleKind;
 use std::cell::Cell;
@@ -76,8 +76,13 @@ pub struct Walker<'p> {
 impl<'p> Walker<'p> {
     /// Starts a log or a part of one. `progress` is told how many bytes were taken, block by block.
     pub fn new(max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> Walker<'p> {
+        Walker::in_room(Room::default(), max_line, progress)
+    }
+
+    /// The same, in room that another one had.
+    pub fn in_room(room: Room, max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> Walker<'p> {
         Walker {
-            builder: Builder::new(),
+            builder: Builder::new(room),
             repairer: Repairer::default(),
             max_line,
             evidence: None,

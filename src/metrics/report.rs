@@ -188,24 +188,224 @@ pub struct SessionReport {
 
 /// Reports on one session.
 pub fn report(id: &str, parts: &[Part], table: &RatioTable, wanted: &Wanted) -> SessionReport {
-    let filter = wanted.filter;
     let session = Session::new(id, parts);
-    let mut threaded = thread(&session);
-    let mut report = SessionReport {
-        id: id.to_owned(),
-        names: vec![String::new()],
-        branches: u64::from(threaded.branches),
-        problems: std::mem::take(&mut threaded.problems),
-        ..SessionReport::default()
-    };
-    let mut names = Names::default();
-    survey(&session, filter, &mut report);
-    for (at, chain) in threaded.chains.iter().enumerate() {
-        book_chain(&session, chain, at == 0, table, wanted, &mut report, &mut names);
+    let told = Told::new(&session, wanted);
+    told.join(Followed::new(&session, table, wanted))
+}
+
+/// One half of a report: what can be read off the records without threading them. The halves know nothing of each other.
+pub struct Told<'s, 'a> {
+    session: &'s Session<'a>,
+    report: SessionReport,
+    names: Names,
+    /// By call: the record that tells where it belongs.
+    tellers: Vec<Node>,
+}
+
+impl<'s, 'a> Told<'s, 'a> {
+    /// Of a session.
+    pub fn new(session: &'s Session<'a>, wanted: &Wanted) -> Told<'s, 'a> {
+        let mut told = Told {
+            session,
+            report: SessionReport {
+                id: session.id.to_owned(),
+                names: vec![String::new()],
+                ..SessionReport::default()
+            },
+            names: Names::default(),
+            tellers: Vec::new(),
+        };
+        survey(session, wanted.filter, &mut told.report);
+        told.book_calls(wanted.filter);
+        told
     }
-    book_rewound(&session, &threaded, table, filter, &mut report);
-    book_calls(&session, &threaded, filter, &mut report, &mut names);
-    report
+
+    /// The report, with its other half.
+    pub fn join(mut self, followed: Followed) -> SessionReport {
+        let Followed {
+            report: other,
+            rewound,
+            predictions,
+        } = followed;
+        for (call, teller) in std::iter::zip(&mut self.report.calls, self.tellers) {
+            call.is_rewound = rewound.binary_search(&teller).is_ok();
+        }
+        let predictions = predictions.into_iter().map(|(node, prediction)| {
+            let model = self.session.response(node).map_or(0, |line| line.model);
+            Prediction {
+                model: self.names.number(&mut self.report.names, self.session, node, model),
+                ..prediction
+            }
+        });
+        SessionReport {
+            predictions: predictions.collect(),
+            id: self.report.id,
+            names: self.report.names,
+            project: self.report.project,
+            times: self.report.times,
+            version: self.report.version,
+            calls: self.report.calls,
+            prompts: self.report.prompts,
+            copied_records: self.report.copied_records,
+            boundaries: self.report.boundaries,
+            ..other
+        }
+    }
+
+    /// Merges the lines of each call.
+    fn book_calls(&mut self, filter: Filter) {
+        let Told {
+            session,
+            report,
+            names,
+            tellers,
+        } = self;
+        // A call mostly has two lines.
+        let expected = session.response_lines() / 2;
+        let mut index = CallIndex::with_room(expected);
+        report.calls.reserve(expected);
+        tellers.reserve(expected);
+        // Model, branch, folder and agent of the last call, and the numbers they have: most calls repeat them.
+        let mut recent = None;
+        for node in session.own_nodes() {
+            let Some(line) = session.response(node) else { continue };
+            let log = session.log(node);
+            let record = session.record(node);
+            let tokens = line.billed;
+            if tokens.is_zero() || log.string(line.model) == "<synthetic>" || !filter.takes(record.time) {
+                continue;
+            }
+            let scope = log.scope_of(record);
+            let is_copied = session.is_copied(node);
+            if line.message == 0 && is_copied {
+                continue;
+            }
+            let place = (session.part_number(node), record.scope, line.model);
+            let numbers = match recent {
+                Some((known, numbers)) if known == place => numbers,
+                _ => [line.model, scope.branch, scope.cwd, scope.agent]
+                    .map(|name| names.number(&mut report.names, session, node, name)),
+            };
+            recent = Some((place, numbers));
+            let [model, branch, cwd, agent] = numbers;
+            let call = Call {
+                message: line.message,
+                request: line.request,
+                tokens,
+                window: line.context().input_side(),
+                time: record.time,
+                model,
+                branch,
+                cwd,
+                agent,
+                is_sidechain: scope.is_sidechain,
+                is_progress: line.is_progress,
+                is_copied,
+                is_rewound: false,
+            };
+            match index.find(&call, |at| &report.calls[at as usize]) {
+                Some(at) => {
+                    let known = &mut report.calls[at as usize];
+                    if call.rank() < known.rank() {
+                        tellers[at as usize] = node;
+                    }
+                    known.merge(&call);
+                }
+                None => {
+                    index.insert(&call, report.calls.len() as u32);
+                    report.calls.push(call);
+                    tellers.push(node);
+                }
+            }
+        }
+        report.calls.shrink_to_fit();
+    }
+}
+
+/// The other half: what comes of the conversation that the records make up.
+pub struct Followed {
+    report: SessionReport,
+    /// Records on rewound branches, sorted.
+    rewound: Vec<Node>,
+    /// How well rounds are predicted, and a line of each.
+    predictions: Vec<(Node, Prediction)>,
+}
+
+impl Followed {
+    /// Of a session.
+    pub fn new(session: &Session<'_>, table: &RatioTable, wanted: &Wanted) -> Followed {
+        let mut threaded = thread(session);
+        let mut followed = Followed {
+            report: SessionReport {
+                branches: u64::from(threaded.branches),
+                problems: std::mem::take(&mut threaded.problems),
+                ..SessionReport::default()
+            },
+            rewound: Vec::new(),
+            predictions: Vec::new(),
+        };
+        for (at, chain) in threaded.chains.iter().enumerate() {
+            followed.book_chain(session, chain, at == 0, table, wanted);
+        }
+        followed.report.rewound = book_rewound(session, &threaded, table, wanted.filter);
+        followed.rewound = threaded.rewound;
+        followed.rewound.sort_unstable();
+        followed
+    }
+
+    fn book_chain(&mut self, session: &Session<'_>, chain: &Chain, is_main: bool, table: &RatioTable, wanted: &Wanted) {
+        let report = &mut self.report;
+        let filter = wanted.filter;
+        report.subagents += u64::from(chain.is_sidechain);
+        let mut reads = ReadTracker::default();
+        let mut booking = Booking::default();
+        let mut last_summary = None;
+        let sizes = size(
+            session,
+            chain,
+            table,
+            &mut |node: Node, block: &Block, tokens: f64, origin: Origin| {
+                if session.is_copied(node) || !filter.takes_all() && !filter.takes(session.record(node).time) {
+                    return;
+                }
+                let log = session.log(node);
+                // What was read before a compaction is gone. The summary is the first thing in the new window.
+                if session.is_summary(node) && last_summary != Some(node) {
+                    reads.boundary();
+                    last_summary = Some(node);
+                }
+                booking.add(session.part_number(node), block, tokens, origin);
+                if matches!(block.kind, BlockKind::ToolCall | BlockKind::ToolResult) {
+                    reads.block(block, log.string(block.name), log.string(block.path), tokens);
+                }
+            },
+        );
+        report.reads.merge(&reads.finish());
+        report
+            .ledger
+            .merge(booking.finish(|part, name| session.string(part, name)));
+        if is_main {
+            let counted = std::iter::zip(&chain.rounds, &sizes.rounds)
+                .filter(|(round, size)| filter.takes(size.time) && !session.is_copied(round.lines[0]));
+            for (_, size) in counted {
+                report.occupancy.add(size);
+            }
+        }
+        for pair in sizes.pairs.iter().filter(|_| wanted.predictions) {
+            if filter.takes(session.record(pair.node).time) {
+                let prediction = Prediction {
+                    model: 0,
+                    error: pair.predicted - pair.actual,
+                    naive_error: pair.naive - pair.actual,
+                    actual: pair.actual,
+                };
+                self.predictions.push((pair.node, prediction));
+            }
+        }
+        for unfit in sizes.unfit {
+            *report.unfit.entry(unfit).or_insert(0) += 1;
+        }
+    }
 }
 
 /// Numbers strings of a report: texts once, and by the number they have in each log.
@@ -273,74 +473,8 @@ fn survey(session: &Session<'_>, filter: Filter, report: &mut SessionReport) {
     report.version = version.to_owned();
 }
 
-fn book_chain(
-    session: &Session<'_>,
-    chain: &Chain,
-    is_main: bool,
-    table: &RatioTable,
-    wanted: &Wanted,
-    report: &mut SessionReport,
-    names: &mut Names,
-) {
-    let filter = wanted.filter;
-    report.subagents += u64::from(chain.is_sidechain);
-    let mut reads = ReadTracker::default();
-    let mut booking = Booking::default();
-    let mut last_summary = None;
-    let sizes = size(
-        session,
-        chain,
-        table,
-        &mut |node: Node, block: &Block, tokens: f64, origin: Origin| {
-            if session.is_copied(node) || !filter.takes_all() && !filter.takes(session.record(node).time) {
-                return;
-            }
-            let log = session.log(node);
-            // What was read before a compaction is gone. The summary is the first thing in the new window.
-            if session.is_summary(node) && last_summary != Some(node) {
-                reads.boundary();
-                last_summary = Some(node);
-            }
-            booking.add(session.part_number(node), block, tokens, origin);
-            if matches!(block.kind, BlockKind::ToolCall | BlockKind::ToolResult) {
-                reads.block(block, log.string(block.name), log.string(block.path), tokens);
-            }
-        },
-    );
-    report.reads.merge(&reads.finish());
-    report
-        .ledger
-        .merge(booking.finish(|part, name| session.string(part, name)));
-    if is_main {
-        let counted = std::iter::zip(&chain.rounds, &sizes.rounds)
-            .filter(|(round, size)| filter.takes(size.time) && !session.is_copied(round.lines[0]));
-        for (_, size) in counted {
-            report.occupancy.add(size);
-        }
-    }
-    for pair in sizes.pairs.iter().filter(|_| wanted.predictions) {
-        if filter.takes(session.record(pair.node).time) {
-            let model = session.response(pair.node).map_or(0, |line| line.model);
-            report.predictions.push(Prediction {
-                model: names.number(&mut report.names, session, pair.node, model),
-                error: pair.predicted - pair.actual,
-                naive_error: pair.naive - pair.actual,
-                actual: pair.actual,
-            });
-        }
-    }
-    for unfit in sizes.unfit {
-        *report.unfit.entry(unfit).or_insert(0) += 1;
-    }
-}
-
-fn book_rewound(
-    session: &Session<'_>,
-    threaded: &Threaded,
-    table: &RatioTable,
-    filter: Filter,
-    report: &mut SessionReport,
-) {
+/// What rewound branches were spent on.
+fn book_rewound(session: &Session<'_>, threaded: &Threaded, table: &RatioTable, filter: Filter) -> Ledger {
     let mut booking = Booking::default();
     for &node in &threaded.rewound {
         let record = session.record(node);
@@ -358,69 +492,7 @@ fn book_rewound(
             booking.add(session.part_number(node), block, tokens, Origin::Estimated);
         }
     }
-    report.rewound = booking.finish(|part, name| session.string(part, name));
-}
-
-/// Merges the lines of each call.
-fn book_calls(
-    session: &Session<'_>,
-    threaded: &Threaded,
-    filter: Filter,
-    report: &mut SessionReport,
-    names: &mut Names,
-) {
-    let mut rewound = threaded.rewound.clone();
-    rewound.sort_unstable();
-    // Calls outside the main chain make room for themselves.
-    let rounds = threaded.chains.first().map_or(0, |chain| chain.rounds.len());
-    let mut index = CallIndex::with_room(rounds);
-    report.calls.reserve(rounds);
-    // Model, branch, folder and agent of the last call, and the numbers they have: most calls repeat them.
-    let mut recent = None;
-    for node in session.own_nodes() {
-        let Some(line) = session.response(node) else { continue };
-        let log = session.log(node);
-        let record = session.record(node);
-        let tokens = line.billed();
-        if tokens.is_zero() || log.string(line.model) == "<synthetic>" || !filter.takes(record.time) {
-            continue;
-        }
-        let scope = log.scope_of(record);
-        let is_copied = session.is_copied(node);
-        if line.message == 0 && is_copied {
-            continue;
-        }
-        let place = (session.part_number(node), record.scope, line.model);
-        let numbers = match recent {
-            Some((known, numbers)) if known == place => numbers,
-            _ => [line.model, scope.branch, scope.cwd, scope.agent]
-                .map(|name| names.number(&mut report.names, session, node, name)),
-        };
-        recent = Some((place, numbers));
-        let [model, branch, cwd, agent] = numbers;
-        let call = Call {
-            message: line.message,
-            request: line.request,
-            tokens,
-            window: line.context().input_side(),
-            time: record.time,
-            model,
-            branch,
-            cwd,
-            agent,
-            is_sidechain: scope.is_sidechain,
-            is_progress: line.is_progress,
-            is_copied,
-            is_rewound: rewound.binary_search(&node).is_ok(),
-        };
-        match index.find(&call, |at| &report.calls[at as usize]) {
-            Some(at) => report.calls[at as usize].merge(&call),
-            None => {
-                index.insert(&call, report.calls.len() as u32);
-                report.calls.push(call);
-            }
-        }
-    }
+    booking.finish(|part, name| session.string(part, name))
 }
 
 /// Finds the telling of a call that is known already, in a list that the caller keeps.

@@ -77,10 +77,54 @@ struct Recent {
     scope: Option<u32>,
 }
 
+/// Room for records that nothing is in.
+#[derive(Default)]
+pub struct Room {
+    records: Vec<Record>,
+    responses: Vec<ResponseLine>,
+    blocks: Vec<Block>,
+    parents: Vec<Id>,
+}
+
+impl Room {
+    /// That of a log which is of no more use.
+    pub fn of(mut log: Log) -> Room {
+        log.records.clear();
+        log.responses.clear();
+        log.blocks.clear();
+        Room {
+            records: log.records,
+            responses: log.responses,
+            blocks: log.blocks,
+            parents: Vec::new(),
+        }
+    }
+
+    /// How many of anything there is room for.
+    pub fn size(&self) -> usize {
+        let sizes = [
+            self.records.capacity(),
+            self.responses.capacity(),
+            self.blocks.capacity(),
+            self.parents.capacity(),
+        ];
+        sizes.into_iter().max().unwrap_or(0)
+    }
+}
+
 impl Builder {
     /// An empty one.
-    pub fn new() -> Builder {
-        let mut builder = Builder::default();
+    pub fn new(room: Room) -> Builder {
+        let mut builder = Builder {
+            log: Log {
+                records: room.records,
+                responses: room.responses,
+                blocks: room.blocks,
+                ..Log::default()
+            },
+            links: Linker::new(room.parents),
+            ..Builder::default()
+        };
         builder.name("");
         builder
     }
@@ -383,13 +427,19 @@ impl Builder {
             Some(_) => Stop::Other,
         };
         let number = self.log.responses.len() as u32;
+        let (billed, last_call) = match usage.iterations {
+            0 => (usage.top, None),
+            _ => of_iterations(&usage),
+        };
         self.log.responses.push(ResponseLine {
             record: index,
             message: hash(record.message.id),
             request: hash(record.request),
             model,
             stop,
-            usage,
+            billed,
+            last_call,
+            is_zeroed: usage.top.is_zero() && usage.iterations > 0,
             is_progress: kind == RecordKind::Progress,
         });
         Some(number)
@@ -483,8 +533,8 @@ impl Builder {
         self.links.expect(records);
     }
 
-    /// Joins the builder of the part of the file that follows this one.
-    pub fn append(&mut self, mut other: Builder) {
+    /// Joins the builder of the part of the file that follows this one. What is left of it is its room.
+    pub fn append(&mut self, mut other: Builder) -> Room {
         other.settle_kinds();
         let names = other.log.strings.iter().map(|text| self.name(text)).collect::<Vec<_>>();
         let scopes = (other.log.scopes.iter())
@@ -506,7 +556,7 @@ impl Builder {
         let boundary_base = self.log.boundaries.len() as u32;
         self.log
             .records
-            .extend(other.log.records.into_iter().map(|record| Record {
+            .extend(other.log.records.drain(..).map(|record| Record {
                 line: record.line.saturating_add(u32::try_from(line_base).unwrap_or(u32::MAX)),
                 scope: scopes[record.scope as usize],
                 first_block: record.first_block + block_base,
@@ -516,12 +566,12 @@ impl Builder {
             }));
         self.log
             .responses
-            .extend(other.log.responses.into_iter().map(|response| ResponseLine {
+            .extend(other.log.responses.drain(..).map(|response| ResponseLine {
                 record: response.record + record_base,
                 model: names[response.model as usize],
                 ..response
             }));
-        self.log.blocks.extend(other.log.blocks.into_iter().map(|block| Block {
+        self.log.blocks.extend(other.log.blocks.drain(..).map(|block| Block {
             name: names[block.name as usize],
             path: names[block.path as usize],
             ..block
@@ -547,11 +597,17 @@ impl Builder {
         for (kind, count) in other.kinds {
             *self.kinds.entry(names[kind as usize]).or_insert(0) += count;
         }
-        self.links.append(other.links, record_base);
+        let parents = self.links.append(other.links, record_base);
         self.links.link_part(&mut self.log);
         self.log.lines += other.log.lines;
         self.log.bytes += other.log.bytes;
         self.recent.scope = None;
+        Room {
+            records: other.log.records,
+            responses: other.log.responses,
+            blocks: other.log.blocks,
+            parents,
+        }
     }
 
     /// Links what is not linked yet and gives the finished log.
@@ -569,6 +625,17 @@ impl Builder {
             .sort_unstable_by(|a, b| strings[a.0 as usize].cmp(&strings[b.0 as usize]));
         self.log
     }
+}
+
+/// What a line that lists iterations says was billed, and what the window held at the call if that is something else. Zeroed
+/// counts beside them (kept segments) mean their sum. Of several iterations only the last one says what was sent.
+#[inline(never)]
+fn of_iterations(usage: &wire::Usage) -> (wire::Tokens, Option<Box<wire::Tokens>>) {
+    let is_zeroed = usage.top.is_zero();
+    let billed = if is_zeroed { usage.iterations_sum } else { usage.top };
+    let is_last = !usage.last_iteration.is_zero() && (usage.iterations > 1 || is_zeroed);
+    let context = if is_last { usage.last_iteration } else { usage.top };
+    (billed, (context != billed).then(|| Box::new(context)))
 }
 
 /// How a text of the client's own begins, and what it is.
@@ -831,7 +898,7 @@ mod tests {
 
     #[test]
     fn texts_with_one_hash_have_two_names() {
-        let mut builder = Builder::new();
+        let mut builder = Builder::new(Room::default());
         let one = builder.name("one");
         // As if both had this hash.
         builder.names.insert(xxhash_rust::xxh3::xxh3_64(b"other"), one);
@@ -839,6 +906,72 @@ mod tests {
         assert_ne!(one, other);
         assert_eq!([builder.name("one"), builder.name("other")], [one, other]);
         assert_eq!(builder.log.string(other), "other");
+    }
+
+    #[test]
+    fn a_log_in_the_room_of_another_is_the_same() {
+        let line = |number: u32| {
+            format!(
+                concat!(
+                    r#"{{"type":"assistant","uuid":"u{0}","parentUuid":"u{1}","sessionId":"s","#,
+                    r#""message":{{"id":"m{0}","model":"m","content":[{{"type":"text","text":"a"}}],"usage":{{"output_tokens":{0}}}}}}}"#,
+                    "\n"
+                ),
+                number,
+                number.saturating_sub(1)
+            )
+        };
+        let build = |room: Room, numbers: std::ops::Range<u32>| {
+            let mut walker = Walker::in_room(room, 1 << 20, &|_| ());
+            walker.lines(numbers.map(line).collect::<String>().as_bytes(), 0);
+            walker.into_builder()
+        };
+        let fresh = build(Room::default(), 5..9).finish();
+        assert_eq!(
+            (fresh.records.len(), fresh.responses.len(), fresh.blocks.len()),
+            (4, 4, 4)
+        );
+        let room = Room::of(build(Room::default(), 0..50).finish());
+        assert!(room.size() >= 50);
+        assert!(build(room, 5..9).finish() == fresh);
+        // What is left of a part that was joined is room too.
+        let mut whole = build(Room::default(), 0..5);
+        let room = whole.append(build(Room::default(), 5..20));
+        assert_eq!(whole.finish().records.len(), 20);
+        assert!(room.records.capacity() >= 15 && room.parents.capacity() >= 15);
+        assert!(build(room, 5..9).finish() == fresh);
+    }
+
+    #[test]
+    fn what_was_billed_and_what_was_sent_differ_with_iterations() {
+        let tokens = |input: u64| format!(r#""input_tokens":{input},"output_tokens":1"#);
+        let listed = |inputs: &[u64]| {
+            let each = inputs
+                .iter()
+                .map(|input| format!(r#"{{"type":"message",{}}}"#, tokens(*input)));
+            format!(r#","iterations":[{}]"#, each.collect::<Vec<_>>().join(","))
+        };
+        let zeroed = r#""input_tokens":0,"output_tokens":0"#;
+        // The usage, what was billed, what was sent, and whether counts were zeroed.
+        for (usage, billed, sent, is_zeroed) in [
+            (tokens(7), 7, 7, false),
+            (zeroed.into(), 0, 0, false),
+            (tokens(7) + &listed(&[7]), 7, 7, false),
+            (tokens(7) + &listed(&[3, 4]), 7, 4, false),
+            (zeroed.to_owned() + &listed(&[3, 4]), 7, 4, true),
+            (zeroed.to_owned() + &listed(&[5]), 5, 5, true),
+        ] {
+            let line = format!(r#"{{"type":"assistant","uuid":"u","message":{{"usage":{{{usage}}}}}}}"#);
+            let mut walker = Walker::new(1 << 20, &|_| ());
+            walker.lines(line.as_bytes(), 0);
+            let log = walker.into_builder().finish();
+            let response = &log.responses[0];
+            let found = (response.billed.input, response.context().input, response.is_zeroed);
+            assert_eq!(found, (billed, sent, is_zeroed), "{usage}");
+            let packed = crate::session::pack::pack(&log);
+            let back = crate::session::pack::unpack(&packed).ok();
+            assert_eq!(back.map(|log| log.responses), Some(log.responses), "{usage}");
+        }
     }
 
     #[test]

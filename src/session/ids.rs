@@ -13,8 +13,11 @@ pub struct FirstWith {
 impl FirstWith {
     /// With room for as many records.
     pub fn with_room(records: usize) -> FirstWith {
+        let length = (records * 3 / 2 + 1).next_power_of_two();
+        // Written, not asked for as zeroes: a slot is looked at before it is taken, and the system would first lend every page
+        // of such memory and then exchange it, for which it stops all other threads.
         FirstWith {
-            slots: vec![0; (records * 3 / 2 + 1).next_power_of_two()],
+            slots: std::iter::repeat_n(0, length).collect(),
         }
     }
 

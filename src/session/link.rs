@@ -42,6 +42,14 @@ impl Place {
 }
 
 impl Linker {
+    /// An empty one; `parents` is room for what records follow.
+    pub fn new(parents: Vec<Id>) -> Linker {
+        Linker {
+            parents,
+            ..Linker::default()
+        }
+    }
+
     /// Makes room for as many more records.
     pub fn expect(&mut self, records: usize) {
         self.parents.reserve(records);
@@ -54,13 +62,15 @@ impl Linker {
         self.logical_parents.extend(logical_parent.map(|id| (record, id)));
     }
 
-    /// Takes what another one noted, which has linked nothing yet; its records are now `base` and those that follow.
-    pub fn append(&mut self, other: Linker, base: u32) {
+    /// Takes what another one noted, which has linked nothing yet; its records are now `base` and those that follow. What is
+    /// left of it is room for as many parents.
+    pub fn append(&mut self, mut other: Linker, base: u32) -> Vec<Id> {
         debug_assert_eq!(other.linked, 0, "links of a part do not hold for the whole");
-        self.parents.extend(other.parents);
+        self.parents.append(&mut other.parents);
         let logical = other.logical_parents.into_iter();
         self.logical_parents
             .extend(logical.map(|(record, id)| (record + base, id)));
+        other.parents
     }
 
     /// Links the part of a log that came since the last time, as far as it follows what is there.

@@ -4,7 +4,7 @@
 //! [`super::pack`] (in memory between the stages, on disk in the cache), and assembled with others into sessions by
 //! [`super::assemble`]. Strings that repeat (sessions, models, tools, paths) are kept once and named by number.
 
-use crate::input::record::{Tokens, Usage};
+use crate::input::record::Tokens;
 
 /// Number of a string in [`Log::strings`]. Number 0 is the empty string and means "none".
 pub type Name = u32;
@@ -220,7 +220,7 @@ impl Stop {
 }
 
 /// One line of a response: what it says of the API call. Several lines may speak of the same call.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ResponseLine {
     /// The record that carries it, by index.
     pub record: u32,
@@ -232,29 +232,20 @@ pub struct ResponseLine {
     pub model: Name,
     /// Why it ended.
     pub stop: Stop,
-    /// Token counts.
-    pub usage: Usage,
+    /// What was billed.
+    pub billed: Tokens,
+    /// What the window held at the call, if that is something else. It hardly ever is, so it has no place in every line.
+    pub last_call: Option<Box<Tokens>>,
+    /// Its counts were zeroed beside the iterations that it lists: the line stands in a segment that a compaction kept.
+    pub is_zeroed: bool,
     /// Nested in a progress record: a sub-agent's call seen from outside.
     pub is_progress: bool,
 }
 
 impl ResponseLine {
-    /// What this line says was billed. Zeroed counts beside listed iterations (kept segments) mean their sum.
-    pub fn billed(&self) -> Tokens {
-        if self.usage.top.is_zero() {
-            self.usage.iterations_sum
-        } else {
-            self.usage.top
-        }
-    }
-
-    /// What the window held at the call: with several iterations only the last one.
+    /// What the window held at the call.
     pub fn context(&self) -> Tokens {
-        if !self.usage.last_iteration.is_zero() && (self.usage.iterations > 1 || self.usage.top.is_zero()) {
-            self.usage.last_iteration
-        } else {
-            self.usage.top
-        }
+        self.last_call.as_deref().copied().unwrap_or(self.billed)
     }
 }
 

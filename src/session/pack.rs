@@ -6,10 +6,10 @@
 //! somebody who can compute one.
 
 use super::log::*;
-use crate::input::record::{Tokens, Usage};
+use crate::input::record::Tokens;
 
 /// First bytes of a packed log. Changes with the format *and* with what parsing puts into it.
-pub const MAGIC: &[u8; 8] = b"bcast\x00\x01\n";
+pub const MAGIC: &[u8; 8] = b"bcast\x00\x02\n";
 
 /// Why bytes are not a packed log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -382,46 +382,35 @@ fn pack_responses(out: &mut Writer, log: &Log) {
                 && previous.request == response.request
                 && previous.model == response.model
                 && previous.is_progress == response.is_progress
+                && !response.is_zeroed
                 && Tokens {
                     output: 0,
-                    ..previous.usage.top
+                    ..previous.billed
                 } == Tokens {
                     output: 0,
-                    ..response.usage.top
+                    ..response.billed
                 }
-                && response.usage.iterations == 0
+                && response.last_call.is_none()
         });
-        let has_iterations = response.usage.iterations > 0;
         out.number(
             u64::from(same)
                 | u64::from(response.is_progress) << 1
-                | u64::from(has_iterations) << 2
+                | u64::from(response.last_call.is_some()) << 2
                 | u64::from(response.request != 0) << 3
-                | (response.stop as u64) << 4,
+                | (response.stop as u64) << 4
+                | u64::from(response.is_zeroed) << 6,
         );
         if same {
-            out.number(response.usage.top.output);
+            out.number(response.billed.output);
         } else {
             out.hash(response.message);
             if response.request != 0 {
                 out.hash(response.request);
             }
             out.number(u64::from(response.model));
-            out.tokens(&response.usage.top);
-            if has_iterations {
-                // Nearly always one, equal to the top level.
-                let is_plain = response.usage.iterations == 1
-                    && response.usage.iterations_sum == response.usage.top
-                    && response.usage.last_iteration == response.usage.top;
-                out.number(if is_plain {
-                    0
-                } else {
-                    u64::from(response.usage.iterations)
-                });
-                if !is_plain {
-                    out.tokens(&response.usage.iterations_sum);
-                    out.tokens(&response.usage.last_iteration);
-                }
+            out.tokens(&response.billed);
+            if let Some(last_call) = &response.last_call {
+                out.tokens(last_call);
             }
         }
         previous = Some(response);
@@ -434,38 +423,32 @@ fn unpack_responses(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged
             continue;
         }
         let flags = input.number()?;
-        let stop = Stop::from_code((flags >> 4) as u8).ok_or(Damaged)?;
+        let stop = Stop::from_code((flags >> 4) as u8 & 3).ok_or(Damaged)?;
         let mut response = ResponseLine {
             record: at as u32,
             message: 0,
             request: 0,
             model: 0,
             stop,
-            usage: Usage::default(),
+            billed: Tokens::default(),
+            last_call: None,
+            is_zeroed: flags & 1 << 6 != 0,
             is_progress: flags & 2 != 0,
         };
         if flags & 1 != 0 {
             let previous = log.responses.last().ok_or(Damaged)?;
             (response.message, response.request, response.model) = (previous.message, previous.request, previous.model);
-            response.usage.top = previous.usage.top;
-            response.usage.top.output = input.number()?;
+            response.billed = previous.billed;
+            response.billed.output = input.number()?;
         } else {
             response.message = input.hash()?;
             if flags & 8 != 0 {
                 response.request = input.hash()?;
             }
             response.model = input.below(log.strings.len())?;
-            response.usage.top = input.tokens()?;
+            response.billed = input.tokens()?;
             if flags & 4 != 0 {
-                response.usage.iterations = input.small()?;
-                if response.usage.iterations == 0 {
-                    response.usage.iterations = 1;
-                    response.usage.iterations_sum = response.usage.top;
-                    response.usage.last_iteration = response.usage.top;
-                } else {
-                    response.usage.iterations_sum = input.tokens()?;
-                    response.usage.last_iteration = input.tokens()?;
-                }
+                response.last_call = Some(Box::new(input.tokens()?));
             }
         }
         log.responses.push(response);

@@ -179,6 +179,11 @@ impl<'a> Session<'a> {
         self.log(node).responses.get(number as usize)
     }
 
+    /// How many lines of API calls there are in its logs.
+    pub fn response_lines(&self) -> usize {
+        self.parts.iter().map(|part| part.log.responses.len()).sum()
+    }
+
     /// What a boundary says of itself.
     pub fn boundary(&self, node: Node) -> Option<&'a Boundary> {
         let number = self.record(node).boundary?;

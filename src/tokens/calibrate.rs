@@ -254,7 +254,7 @@ impl<'r> Sent<'r> {
             model,
             ratios,
             has_usage: context.input_side() > 0,
-            is_kept: first.is_some_and(|response| response.usage.top.is_zero() && response.usage.iterations > 0),
+            is_kept: first.is_some_and(|response| response.is_zeroed),
             input: context.input_side(),
             cache_read: context.cache_read,
             output: if is_final {
