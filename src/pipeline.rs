@@ -28,10 +28,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The smallest part of a file that is worth a thread of its own.
-const PART: u64 = 8 << 20;
+const PART: u64 = 4 << 20;
 
 /// Logs from this size on are held as they are while there is room.
-const BIG: u64 = 2 * PART;
+const BIG: u64 = 16 << 20;
 
 /// How boundaries are counted among the kinds of records.
 const BOUNDARY_KIND: &str = "system/compact_boundary";
@@ -723,8 +723,13 @@ impl Early<'_> {
         if !is_of_one_session(&part.log, outline) || self.shared.contains(&outline.sessions[0]) {
             return None;
         }
-        let start = outline.ids.iter().find(|id| **id != Id::default());
-        let is_new = |start: &Id| self.starts.lock().is_ok_and(|mut starts| starts.insert(*start));
+        let start = part
+            .log
+            .records
+            .iter()
+            .map(|record| record.id)
+            .find(|id| *id != Id::default());
+        let is_new = |start: Id| self.starts.lock().is_ok_and(|mut starts| starts.insert(start));
         if !start.is_none_or(is_new) {
             return None;
         }
@@ -762,7 +767,7 @@ fn read_log(
     let evidence = evidence.map(|evidence| evidence.pack());
     // A log that is being written would leave an entry behind at every run.
     let content = content.filter(|_| problems.is_empty() && cache::is_settled(found));
-    let outline = LogOutline::of_log(path.clone(), default_session(found), &log);
+    let mut outline = LogOutline::of_log(path.clone(), default_session(found), &log);
     let facts = Facts::new(&path, &log, &mut problems);
     let part = Part {
         path,
@@ -770,7 +775,13 @@ fn read_log(
         copied: Vec::new(),
         lines: Default::default(),
     };
-    if let Some(report) = early.and_then(|early| early.report(&part, &outline)) {
+    let ids = || part.log.records.iter().map(|record| record.id).collect();
+    let (report, (times, ids)) = both(
+        || early.and_then(|early| early.report(&part, &outline)),
+        || (part.log.times(), ids()),
+    );
+    (outline.times, outline.ids) = (times, ids);
+    if let Some(report) = report {
         let stored = Stored::Reported(Mutex::new(Some(Box::new(report))));
         memory.rooms.leave(Room::of(part.log));
         return facts.with(stored, None, None, outline, problems);

@@ -30,10 +30,9 @@ impl LogOutline {
         LogOutline::of(path, default_session, &outline.log, outline.times, ids)
     }
 
-    /// From a log that is not packed.
+    /// From a log that is not packed. Times and ids of its records are left out: gathering them from a big log takes a while.
     pub fn of_log(path: String, default_session: String, log: &Log) -> LogOutline {
-        let ids = log.records.iter().map(|record| record.id).collect();
-        LogOutline::of(path, default_session, log, log.times(), ids)
+        LogOutline::of(path, default_session, log, (NO_TIME, NO_TIME), Vec::new())
     }
 
     fn of(path: String, default_session: String, log: &Log, times: (Time, Time), ids: Vec<Id>) -> LogOutline {
