@@ -7,6 +7,7 @@
 use super::report::{Call, CallIndex, SessionReport};
 use crate::input::record::Tokens;
 use crate::problem::Problem;
+use crate::session::log::Time;
 use crate::session::pack::{Damaged, Reader, Writer};
 use crate::tokens::ledger::Ledger;
 use crate::tokens::reads::Reads;
@@ -76,7 +77,7 @@ impl Summary {
         let mut out = Writer {
             bytes: postcard::to_allocvec(self).ok()?,
         };
-        pack_calls(&mut out, self);
+        pack_calls(&mut out, &self.calls);
         Some(out.bytes)
     }
 
@@ -151,7 +152,7 @@ mod flag {
     pub const PROGRESS: u64 = 1 << 1;
     pub const COPIED: u64 = 1 << 2;
     pub const REWOUND: u64 = 1 << 3;
-    /// Session, model, branch, folder and agent are not those of the call before.
+    /// Model, branch, folder and agent are not those of the call before.
     pub const PLACE: u64 = 1 << 4;
     /// What was sent is not what was billed as input.
     pub const WINDOW: u64 = 1 << 5;
@@ -160,88 +161,102 @@ mod flag {
 }
 
 /// Calls are most of a summary, and differ little from one to the next.
-fn pack_calls(out: &mut Writer, summary: &Summary) {
-    out.number(summary.numbered_calls().count() as u64);
-    let (mut place, mut time) = ([0; 5], 0i64);
-    for (session, call) in summary.numbered_calls() {
-        let new_place = [session, call.model, call.branch, call.cwd, call.agent];
-        let tokens = &call.tokens;
-        let mut flags = 0;
-        let mut set = |condition: bool, flag: u64| flags |= u64::from(condition) * flag;
-        set(call.is_sidechain, flag::SIDECHAIN);
-        set(call.is_progress, flag::PROGRESS);
-        set(call.is_copied, flag::COPIED);
-        set(call.is_rewound, flag::REWOUND);
-        set(new_place != place, flag::PLACE);
-        set(call.window != tokens.input_side(), flag::WINDOW);
-        set(tokens.cache_write_1h > 0, flag::HOUR);
-        out.number(flags);
-        if flags & flag::PLACE != 0 {
-            new_place.iter().for_each(|name| out.number(u64::from(*name)));
+fn pack_calls(out: &mut Writer, sessions: &[Vec<Call>]) {
+    let (mut place, mut time) = ([0; 4], 0i64);
+    for calls in sessions {
+        out.number(calls.len() as u64);
+        for call in calls {
+            pack_call(out, call, &mut place, &mut time);
         }
-        for count in [tokens.input, tokens.output, tokens.cache_write, tokens.cache_read] {
-            out.number(count);
-        }
-        if flags & flag::HOUR != 0 {
-            out.number(tokens.cache_write_1h);
-        }
-        if flags & flag::WINDOW != 0 {
-            out.number(call.window);
-        }
-        out.signed(call.time.wrapping_sub(time));
-        (place, time) = (new_place, call.time);
     }
 }
 
-fn unpack_calls(input: &mut Reader<'_>, sessions: usize) -> Result<Vec<Vec<Call>>, Damaged> {
-    // A call takes at least six bytes.
-    let total = input.count(6)?;
-    let mut calls = vec![Vec::new(); sessions];
-    let ([mut session, mut model, mut branch, mut cwd, mut agent], mut time) = ([0; 5], 0i64);
-    for _ in 0..total {
-        let flags = input.number()?;
-        if flags & flag::PLACE != 0 {
-            session = input.small()?;
-            for name in [&mut model, &mut branch, &mut cwd, &mut agent] {
-                *name = input.small()?;
-            }
-        }
-        let mut tokens = Tokens {
-            input: input.number()?,
-            output: input.number()?,
-            cache_write: input.number()?,
-            cache_read: input.number()?,
-            cache_write_1h: 0,
-        };
-        if flags & flag::HOUR != 0 {
-            tokens.cache_write_1h = input.number()?;
-        }
-        let calls = calls.get_mut(session as usize).ok_or(Damaged)?;
-        if tokens.cache_write_1h > tokens.cache_write {
-            return Err(Damaged);
-        }
-        let window = match flags & flag::WINDOW {
-            0 => tokens.input_side(),
-            _ => input.number()?,
-        };
-        time = time.wrapping_add(input.signed()?);
-        calls.push(Call {
-            message: 0,
-            request: 0,
-            tokens,
-            window,
-            time,
-            model,
-            branch,
-            cwd,
-            agent,
-            is_sidechain: flags & flag::SIDECHAIN != 0,
-            is_progress: flags & flag::PROGRESS != 0,
-            is_copied: flags & flag::COPIED != 0,
-            is_rewound: flags & flag::REWOUND != 0,
-        });
+/// Packs a call; `place` and `time` are those of the one before it.
+fn pack_call(out: &mut Writer, call: &Call, place: &mut [u32; 4], time: &mut Time) {
+    let new_place = [call.model, call.branch, call.cwd, call.agent];
+    let tokens = &call.tokens;
+    let mut flags = 0;
+    let mut set = |condition: bool, flag: u64| flags |= u64::from(condition) * flag;
+    set(call.is_sidechain, flag::SIDECHAIN);
+    set(call.is_progress, flag::PROGRESS);
+    set(call.is_copied, flag::COPIED);
+    set(call.is_rewound, flag::REWOUND);
+    set(new_place != *place, flag::PLACE);
+    set(call.window != tokens.input_side(), flag::WINDOW);
+    set(tokens.cache_write_1h > 0, flag::HOUR);
+    out.number(flags);
+    if flags & flag::PLACE != 0 {
+        new_place.iter().for_each(|name| out.number(u64::from(*name)));
     }
-    Ok(calls)
+    for count in [tokens.input, tokens.output, tokens.cache_write, tokens.cache_read] {
+        out.number(count);
+    }
+    if flags & flag::HOUR != 0 {
+        out.number(tokens.cache_write_1h);
+    }
+    if flags & flag::WINDOW != 0 {
+        out.number(call.window);
+    }
+    out.signed(call.time.wrapping_sub(*time));
+    (*place, *time) = (new_place, call.time);
+}
+
+fn unpack_calls(input: &mut Reader<'_>, sessions: usize) -> Result<Vec<Vec<Call>>, Damaged> {
+    let (mut place, mut time) = ([0; 4], 0i64);
+    let unpack = |_| {
+        // A call takes at least six bytes.
+        let total = input.count(6)?;
+        let mut calls = Vec::with_capacity(total);
+        for _ in 0..total {
+            calls.push(unpack_call(input, &mut place, &mut time)?);
+        }
+        Ok(calls)
+    };
+    (0..sessions).map(unpack).collect()
+}
+
+/// Unpacks a call; `place` and `time` are those of the one before it.
+fn unpack_call(input: &mut Reader<'_>, place: &mut [u32; 4], time: &mut Time) -> Result<Call, Damaged> {
+    let flags = input.number()?;
+    if flags & flag::PLACE != 0 {
+        for name in place.iter_mut() {
+            *name = input.small()?;
+        }
+    }
+    let mut tokens = Tokens {
+        input: input.number()?,
+        output: input.number()?,
+        cache_write: input.number()?,
+        cache_read: input.number()?,
+        cache_write_1h: 0,
+    };
+    if flags & flag::HOUR != 0 {
+        tokens.cache_write_1h = input.number()?;
+    }
+    if tokens.cache_write_1h > tokens.cache_write {
+        return Err(Damaged);
+    }
+    let window = match flags & flag::WINDOW {
+        0 => tokens.input_side(),
+        _ => input.number()?,
+    };
+    *time = time.wrapping_add(input.signed()?);
+    let [model, branch, cwd, agent] = *place;
+    Ok(Call {
+        message: 0,
+        request: 0,
+        tokens,
+        window,
+        time: *time,
+        model,
+        branch,
+        cwd,
+        agent,
+        is_sidechain: flags & flag::SIDECHAIN != 0,
+        is_progress: flags & flag::PROGRESS != 0,
+        is_copied: flags & flag::COPIED != 0,
+        is_rewound: flags & flag::REWOUND != 0,
+    })
 }
 
 #[cfg(test)]
