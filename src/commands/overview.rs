@@ -559,7 +559,6 @@ fn costly(sessions: &[Row], summary: &Summary) -> Vec<Costly> {
     let mut order = sessions.iter().filter(|row| row.sums.responses > 0).collect::<Vec<_>>();
     order.sort_by_key(|row| (Reverse(row.sums.cost), &row.key));
     order.truncate(COSTLIEST);
-    let calls = |row: &Row| summary.calls.get(*row.sessions.first()? as usize);
     order
         .into_iter()
         .map(|row| Costly {
@@ -568,7 +567,7 @@ fn costly(sessions: &[Row], summary: &Summary) -> Vec<Costly> {
             calls: row.sums.responses,
             peak: row.window.map_or(0, |window| window.peak),
             cost: row.sums.cost_micro_usd(),
-            course: calls(row).map_or(vec![], |calls| course(calls)),
+            course: course(summary, row),
         })
         .collect()
 }

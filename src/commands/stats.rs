@@ -209,12 +209,7 @@ impl View<'_> {
                 .iter_mut()
                 .filter(|row| row.agent.as_ref().is_none_or(String::is_empty))
             {
-                let calls = |session: &u32| self.stats.summary.calls.get(*session as usize);
-                row.course = row
-                    .sessions
-                    .first()
-                    .and_then(calls)
-                    .map_or(vec![], |calls| course(calls));
+                row.course = course(&self.stats.summary, row);
             }
         }
         usage_sheet(&columns, &shown, Some(&self.total)).write(Format::Table, look, out)?;

@@ -222,13 +222,21 @@ impl<'s, 'a> Told<'s, 'a> {
 
     /// The report, with its other half.
     pub fn join(mut self, followed: Followed) -> SessionReport {
+        // Every field is named so that the compiler notices one that is left out.
         let Followed {
-            report: other,
+            branches,
+            subagents,
+            ledger,
             rewound,
+            rewound_nodes,
+            occupancy,
+            reads,
             predictions,
+            unfit,
+            problems,
         } = followed;
         for (call, teller) in std::iter::zip(&mut self.report.calls, self.tellers) {
-            call.is_rewound = rewound.binary_search(&teller).is_ok();
+            call.is_rewound = rewound_nodes.binary_search(&teller).is_ok();
         }
         let predictions = predictions.into_iter().map(|(node, prediction)| {
             let model = self.session.response(node).map_or(0, |line| line.model);
@@ -239,16 +247,15 @@ impl<'s, 'a> Told<'s, 'a> {
         });
         SessionReport {
             predictions: predictions.collect(),
-            id: self.report.id,
-            names: self.report.names,
-            project: self.report.project,
-            times: self.report.times,
-            version: self.report.version,
-            calls: self.report.calls,
-            prompts: self.report.prompts,
-            copied_records: self.report.copied_records,
-            boundaries: self.report.boundaries,
-            ..other
+            branches,
+            subagents,
+            ledger,
+            rewound,
+            occupancy,
+            reads,
+            unfit,
+            problems,
+            ..self.report
         }
     }
 
@@ -322,41 +329,43 @@ impl<'s, 'a> Told<'s, 'a> {
     }
 }
 
-/// The other half: what comes of the conversation that the records make up.
+/// The other half: what comes of the conversation that the records make up. Fields are those of a [`SessionReport`], but for
+/// two.
+#[derive(Default)]
 pub struct Followed {
-    report: SessionReport,
+    branches: u64,
+    subagents: u64,
+    ledger: Ledger,
+    rewound: Ledger,
     /// Records on rewound branches, sorted.
-    rewound: Vec<Node>,
-    /// How well rounds are predicted, and a line of each.
+    rewound_nodes: Vec<Node>,
+    occupancy: Occupancy,
+    reads: Reads,
+    /// How well rounds are predicted, beside a line of each: it tells the model, which is numbered when the halves are joined.
     predictions: Vec<(Node, Prediction)>,
+    unfit: BTreeMap<Unfit, u64>,
+    problems: Vec<Problem>,
 }
 
 impl Followed {
     /// Of a session.
     pub fn new(session: &Session<'_>, table: &RatioTable, wanted: &Wanted) -> Followed {
-        let mut threaded = thread(session);
-        let mut followed = Followed {
-            report: SessionReport {
-                branches: u64::from(threaded.branches),
-                problems: std::mem::take(&mut threaded.problems),
-                ..SessionReport::default()
-            },
-            rewound: Vec::new(),
-            predictions: Vec::new(),
-        };
+        let mut followed = Followed::default();
+        let threaded = thread(session);
         for (at, chain) in threaded.chains.iter().enumerate() {
             followed.book_chain(session, chain, at == 0, table, wanted);
         }
-        followed.report.rewound = book_rewound(session, &threaded, table, wanted.filter);
-        followed.rewound = threaded.rewound;
-        followed.rewound.sort_unstable();
+        followed.rewound = book_rewound(session, &threaded, table, wanted.filter);
+        followed.branches = u64::from(threaded.branches);
+        followed.problems = threaded.problems;
+        followed.rewound_nodes = threaded.rewound;
+        followed.rewound_nodes.sort_unstable();
         followed
     }
 
     fn book_chain(&mut self, session: &Session<'_>, chain: &Chain, is_main: bool, table: &RatioTable, wanted: &Wanted) {
-        let report = &mut self.report;
         let filter = wanted.filter;
-        report.subagents += u64::from(chain.is_sidechain);
+        self.subagents += u64::from(chain.is_sidechain);
         let mut reads = ReadTracker::default();
         let mut booking = Booking::default();
         let mut last_summary = None;
@@ -380,15 +389,14 @@ impl Followed {
                 }
             },
         );
-        report.reads.merge(&reads.finish());
-        report
-            .ledger
+        self.reads.merge(&reads.finish());
+        self.ledger
             .merge(booking.finish(|part, name| session.string(part, name)));
         if is_main {
             let counted = std::iter::zip(&chain.rounds, &sizes.rounds)
                 .filter(|(round, size)| filter.takes(size.time) && !session.is_copied(round.lines[0]));
             for (_, size) in counted {
-                report.occupancy.add(size);
+                self.occupancy.add(size);
             }
         }
         for pair in sizes.pairs.iter().filter(|_| wanted.predictions) {
@@ -403,7 +411,7 @@ impl Followed {
             }
         }
         for unfit in sizes.unfit {
-            *report.unfit.entry(unfit).or_insert(0) += 1;
+            *self.unfit.entry(unfit).or_insert(0) += 1;
         }
     }
 }

@@ -281,14 +281,16 @@ pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &P
     }
 }
 
-/// The windows of a session's main agent, call by call in the order of time; those on rewound branches are left out.
-pub fn course(calls: &[Call]) -> Vec<u64> {
+/// The windows of the main agent of a row's (first) session, call by call in the order of time; those on rewound branches are
+/// left out.
+pub fn course(summary: &Summary, row: &Row) -> Vec<u64> {
     let is_main = |call: &&Call| !call.is_progress && !call.is_sidechain && !call.is_rewound && !call.is_copied;
-    let mut timed = calls
-        .iter()
-        .filter(is_main)
-        .map(|call| (call.time, call.window))
-        .collect::<Vec<_>>();
+    let calls = row
+        .sessions
+        .first()
+        .and_then(|session| summary.calls.get(*session as usize));
+    let calls = calls.into_iter().flatten().filter(is_main);
+    let mut timed = calls.map(|call| (call.time, call.window)).collect::<Vec<_>>();
     timed.sort_by_key(|(time, _)| *time);
     timed.into_iter().map(|(_, window)| window).collect()
 }

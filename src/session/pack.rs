@@ -397,8 +397,8 @@ fn pack_responses(out: &mut Writer, log: &Log) {
                 | u64::from(response.is_progress) << 1
                 | u64::from(response.last_call.is_some()) << 2
                 | u64::from(response.request != 0) << 3
-                | (response.stop as u64) << 4
-                | u64::from(response.is_zeroed) << 6,
+                | u64::from(response.is_zeroed) << 4
+                | (response.stop as u64) << 5,
         );
         if same {
             out.number(response.billed.output);
@@ -423,7 +423,7 @@ fn unpack_responses(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged
             continue;
         }
         let flags = input.number()?;
-        let stop = Stop::from_code((flags >> 4) as u8 & 3).ok_or(Damaged)?;
+        let stop = Stop::from_code((flags >> 5) as u8).ok_or(Damaged)?;
         let mut response = ResponseLine {
             record: at as u32,
             message: 0,
@@ -432,7 +432,7 @@ fn unpack_responses(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged
             stop,
             billed: Tokens::default(),
             last_call: None,
-            is_zeroed: flags & 1 << 6 != 0,
+            is_zeroed: flags & 16 != 0,
             is_progress: flags & 2 != 0,
         };
         if flags & 1 != 0 {
