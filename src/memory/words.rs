@@ -37,10 +37,13 @@ const ADVICE: &str = "advice advise idea ideas recommend recommendation recommen
 const FORMS: &str = include_str!("recall/forms.txt");
 
 /// Words that stand for each other.
-const RELATED: &str = include_str!("recall/related.txt");
+pub static RELATED: List = List::new(include_str!("recall/related.txt"));
 
 /// Kinds of things, and things of that kind.
-const KINDS: &str = include_str!("recall/kinds.txt");
+pub static KINDS: List = List::new(include_str!("recall/kinds.txt"));
+
+/// Both, of many more words and less sure.
+pub static WIDER: List = List::new(include_str!("recall/wider.txt"));
 
 /// Calls `each` with every word of a line that is not a stop word. The word is borrowed from a buffer that is used again.
 pub fn each_word(line: &str, mut each: impl FnMut(&str)) {
@@ -144,55 +147,96 @@ pub fn stem(base: &str) -> Cow<'_, str> {
     STEMMER.get_or_init(|| Stemmer::create(Algorithm::English)).stem(base)
 }
 
-/// Stems of words that stand for the one with this stem.
-pub fn related(stem_of: &str) -> &'static [String] {
-    static GROUPS: OnceLock<HashMap<String, Vec<String>>> = OnceLock::new();
-    let groups = GROUPS.get_or_init(|| {
-        let mut groups = HashMap::<String, Vec<String>>::new();
-        for line in lines(RELATED) {
-            let stems = line
-                .split_whitespace()
-                .map(|word| stem(base(word)).into_owned())
-                .collect::<Vec<_>>();
-            for one in &stems {
-                let others = groups.entry(one.clone()).or_default();
-                for other in &stems {
-                    if other != one && !others.contains(other) {
-                        others.push(other.clone());
-                    }
-                }
-            }
-        }
-        groups
-    });
-    groups.get(stem_of).map_or(&[], Vec::as_slice)
+/// Which words stand for others. A line of the text is a group of words that stand for each other, or kinds, a colon, and
+/// things that stand for any of them.
+pub struct List {
+    text: &'static str,
+    groups: OnceLock<Vec<Group>>,
 }
 
-/// Stems of things that are of the kind with this stem.
-pub fn members(stem_of: &str) -> &'static [String] {
-    static GROUPS: OnceLock<HashMap<String, Vec<String>>> = OnceLock::new();
-    let groups = GROUPS.get_or_init(|| {
-        let stems = |words: &str| {
-            words
-                .split_whitespace()
-                .map(|word| stem(base(word)).into_owned())
-                .collect::<Vec<_>>()
-        };
-        let mut groups = HashMap::<String, Vec<String>>::new();
-        for (kinds, things) in lines(KINDS).filter_map(|line| line.split_once(':')) {
-            let things = stems(things);
-            for kind in stems(kinds) {
-                let known = groups.entry(kind.clone()).or_default();
-                for thing in &things {
-                    if *thing != kind && !known.contains(thing) {
-                        known.push(thing.clone());
+struct Group {
+    /// In their base forms.
+    words: Vec<&'static str>,
+    /// For so many of the first others stand: for all, or for the kinds.
+    kinds: usize,
+    /// Those from here on stand for them: all, or the things.
+    things: usize,
+    /// Stems of these, once they are asked for.
+    stems: OnceLock<Vec<Cow<'static, str>>>,
+}
+
+impl Group {
+    fn stems(&self) -> &[Cow<'static, str>] {
+        let stems = || self.words[self.things..].iter().map(|word| stem(word)).collect();
+        self.stems.get_or_init(stems)
+    }
+}
+
+impl List {
+    const fn new(text: &'static str) -> List {
+        List {
+            text,
+            groups: OnceLock::new(),
+        }
+    }
+
+    fn groups(&self) -> &[Group] {
+        self.groups.get_or_init(|| {
+            let bases = |words: &'static str| words.split_whitespace().map(base);
+            let groups = lines(self.text).map(|line| {
+                let (kinds, things) = line.split_once(':').unwrap_or((line, ""));
+                let words = bases(kinds).chain(bases(things)).collect::<Vec<_>>();
+                let kinds = bases(kinds).count();
+                let things = if kinds < words.len() { kinds } else { 0 };
+                let stems = OnceLock::new();
+                Group {
+                    words,
+                    kinds,
+                    things,
+                    stems,
+                }
+            });
+            groups.collect()
+        })
+    }
+
+    /// Calls `each` with the number of a stem and every stem that stands for it. All are looked for in one pass: stems are
+    /// made only of words that start like one of them.
+    pub fn each_standing_for(&self, stems: &[&str], mut each: impl FnMut(usize, &str)) {
+        let mut by_letter = [0_u64; 128];
+        for (at, stem_of) in stems.iter().enumerate().take(64) {
+            if let Some(mask) = stem_of
+                .bytes()
+                .next()
+                .and_then(|byte| by_letter.get_mut(usize::from(byte)))
+            {
+                *mask |= 1 << at;
+            }
+        }
+        for group in self.groups() {
+            for word in &group.words[..group.kinds] {
+                let letter = word.bytes().next().map_or(0, usize::from);
+                let mut like = by_letter.get(letter).copied().unwrap_or(0);
+                while like != 0 {
+                    let at = like.trailing_zeros() as usize;
+                    like &= like - 1;
+                    if word.as_bytes().starts_with(start_of(stems[at])) && stem(word) == stems[at] {
+                        let others = group.stems().iter().filter(|other| *other != stems[at]);
+                        others.for_each(|other| each(at, other));
                     }
                 }
             }
         }
-        groups
-    });
-    groups.get(stem_of).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// How a base form must start to have this stem: as the stem does, but for its last letter. `dying` is the stemmer's own.
+pub fn start_of(stem_of: &str) -> &[u8] {
+    let length = match stem_of {
+        "die" | "lie" | "tie" => 1,
+        _ => stem_of.len().saturating_sub(1).max(1),
+    };
+    &stem_of.as_bytes()[..length.min(stem_of.len())]
 }
 
 fn lines(data: &'static str) -> impl Iterator<Item = &'static str> {
@@ -221,16 +265,49 @@ mod tests {
         assert_eq!(stems("用 git"), ["用", "git"]);
     }
 
+    fn standing_for(list: &List, word: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        list.each_standing_for(&["xyzzy", &stem(word)], |at, other| {
+            assert_eq!(at, 1);
+            found.push(other.to_owned());
+        });
+        found
+    }
+
     #[test]
     fn other_words_for_the_same_are_known() {
-        assert!(related(&stem("repo")).contains(&stem("repository").into_owned()));
-        assert!(related("xyzzy").is_empty());
+        let list = List::new("# no words\n\nbig large\nlarge: whale went\n");
+        assert_eq!(standing_for(&list, "big"), ["larg"]);
+        // Things stand for their kind, not the kind for them.
+        assert_eq!(standing_for(&list, "large"), ["big", "whale", "go"]);
+        assert!(standing_for(&list, "whale").is_empty());
+        assert!(standing_for(&list, "lar").is_empty());
+        assert!(standing_for(&RELATED, "repo").contains(&stem("repository").into_owned()));
+    }
+
+    #[test]
+    fn every_list_can_be_read() {
+        for list in [&RELATED, &KINDS, &WIDER] {
+            for line in lines(list.text) {
+                let is_plain = |word: &str| {
+                    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+                    word.bytes().all(is_part) && word.as_bytes().starts_with(start_of(&stem(word)))
+                };
+                let (kinds, things) = line.split_once(':').unwrap_or(("", line));
+                let mut words = kinds.split_whitespace().chain(things.split_whitespace());
+                assert!(words.all(is_plain), "{line}");
+                assert!(things.split_whitespace().count() > 1, "{line}");
+                assert_eq!(kinds.is_empty(), !line.contains(':'), "{line}");
+            }
+        }
     }
 
     #[test]
     fn a_stem_keeps_the_first_letter() {
         for word in ["dying", "lying", "skies", "news", "generously", "yellow", "early"] {
-            assert_eq!(stem(word).as_bytes()[0], word.as_bytes()[0]);
+            let stem = stem(word);
+            assert_eq!(stem.as_bytes()[0], word.as_bytes()[0]);
+            assert!(word.as_bytes().starts_with(start_of(&stem)), "{word} {stem}");
         }
     }
 }

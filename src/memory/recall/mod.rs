@@ -12,9 +12,9 @@ mod time;
 
 pub use select::{Limits, Memory, Taken, excerpt, is_news, is_usage_of, is_worth_asking, pick, take};
 
-use super::words::{base, each_word, is_filler, is_of_advice, members, related, stem};
+use super::words::{KINDS, RELATED, WIDER, base, each_word, is_filler, is_of_advice, start_of, stem};
 use focus::Focus;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// How the parts of a score are weighed. One setting for everything.
@@ -30,6 +30,8 @@ pub struct Weights {
     pub related: f64,
     /// Things of a kind that the query names.
     pub members: f64,
+    /// Words of the wider list, where there is nothing nearer.
+    pub wider: f64,
     /// Two words of the query next to each other.
     pub neighbours: f64,
     /// Two words of the query close together.
@@ -60,6 +62,7 @@ impl Default for Weights {
             filler: 0.5,
             related: 0.6,
             members: 0.7,
+            wider: 0.5,
             also: 0.15,
             name: 1.4,
             neighbours: 0.4,
@@ -100,6 +103,9 @@ const NEAR: u32 = 6;
 /// What a new line counts in words when distances are measured.
 const LINE_GAP: u32 = 3;
 
+/// Letters, digits, and whatever else a word may start with.
+const SIGNS: usize = 37;
+
 /// Marks the end of a line among the words.
 const LINE_END: u32 = u32::MAX;
 
@@ -128,8 +134,8 @@ pub struct Index {
     numbers: HashMap<u64, u32, BuildHasherDefault<Identity>>,
     /// Base forms by number.
     vocabulary: Vec<Box<str>>,
-    /// Numbers of the words that start with a letter.
-    by_letter: HashMap<char, Vec<u32>>,
+    /// Numbers of the words by the two signs they start with; see [`bucket`].
+    by_start: Vec<Vec<u32>>,
     documents: Vec<Document>,
     /// Words in all documents.
     total: u64,
@@ -186,9 +192,8 @@ impl Index {
         let number = self.vocabulary.len() as u32;
         self.numbers.insert(hash, number);
         let form = base(word);
-        if let Some(letter) = form.chars().next() {
-            self.by_letter.entry(letter).or_default().push(number);
-        }
+        self.by_start.resize_with(SIGNS * SIGNS, Vec::new);
+        self.by_start[bucket(form.as_bytes())].push(number);
         self.vocabulary.push(form.into());
         self.seen.push(1);
         number
@@ -215,7 +220,7 @@ impl Index {
         let dated = self.dated(&question);
         let mut scored = Vec::new();
         for (number, count) in counts.iter().enumerate() {
-            if count.own | count.related | count.members != 0 {
+            if count.own | count.related | count.members | count.wider != 0 {
                 let mut one = self.score(number, count, &question, &places, &sharpness, weights);
                 one.score += weights.time * dated.get(number).copied().unwrap_or(0.0);
                 scored.push(one);
@@ -250,53 +255,55 @@ impl Index {
             own: vec![0; self.vocabulary.len()],
             related: vec![0; self.vocabulary.len()],
             members: vec![0; self.vocabulary.len()],
+            wider: vec![0; self.vocabulary.len()],
         };
-        let mark = |places: &mut Places, wanted: &str, mark: &mut dyn FnMut(usize, &mut Places)| {
-            let letter = wanted.chars().next();
-            let numbers = letter
-                .and_then(|letter| self.by_letter.get(&letter))
-                .map_or(&[][..], Vec::as_slice);
-            // A word starts as its stem does, but for the last letter and for the shortest stems: `die`, `dying`.
-            let head = &wanted.as_bytes()[..if wanted.len() > 3 { 3 } else { 1 }];
-            for &number in numbers {
-                let word = &self.vocabulary[number as usize];
-                if word.as_bytes().starts_with(head) && stem(word) == wanted {
-                    mark(number as usize, places);
+        let mut is_there = vec![false; question.terms.len()];
+        for (wanted, roles) in wanted(question) {
+            let alike = self.starting_with(start_of(&wanted));
+            for number in alike.filter(|&number| stem(&self.vocabulary[number]) == wanted) {
+                for &(term, role) in &roles {
+                    let bit = 1 << term;
+                    match role {
+                        Role::Own => {
+                            places.own[number] = term + 1;
+                            is_there[usize::from(term)] = true;
+                        }
+                        Role::Related => places.related[number] |= bit,
+                        Role::Member => places.members[number] |= bit,
+                        Role::Wider => places.wider[number] |= bit,
+                    }
                 }
             }
-        };
-        for (at, term) in question.terms.iter().enumerate() {
-            mark(&mut places, &term.stem, &mut |number, places| {
-                places.own[number] = at as u8 + 1
-            });
-            if !places.own.contains(&(at as u8 + 1)) {
-                for number in self.slips(&term.word) {
+        }
+        for at in (0..is_there.len()).filter(|&at| !is_there[at]) {
+            for number in self.slips(&question.terms[at].word) {
+                if places.own[number] == 0 {
                     places.own[number] = at as u8 + 1;
                 }
-            }
-            if term.weight >= 1.0 {
-                for other in related(&term.stem) {
-                    mark(&mut places, other, &mut |number, places| {
-                        places.related[number] |= 1 << at
-                    });
-                }
-            }
-            for other in members(&term.stem) {
-                mark(&mut places, other, &mut |number, places| {
-                    places.members[number] |= 1 << at
-                });
             }
         }
         places
     }
 
+    /// Numbers of the words that start with some bytes.
+    fn starting_with<'i>(&'i self, start: &'i [u8]) -> impl Iterator<Item = usize> + 'i {
+        let first = bucket(start);
+        let buckets = match start.len() {
+            0 | 1 => first / SIGNS * SIGNS..first / SIGNS * SIGNS + SIGNS,
+            _ => first..first + 1,
+        };
+        let numbers = self.by_start.get(buckets).unwrap_or_default().iter().flatten();
+        numbers
+            .map(|&number| number as usize)
+            .filter(move |&number| self.vocabulary[number].as_bytes().starts_with(start))
+    }
+
     /// Words that a word which is nowhere was most likely meant to be.
     fn slips(&self, word: &str) -> Vec<usize> {
         let is_plain = word.len() >= SLIP && word.bytes().all(|byte| byte.is_ascii_lowercase());
-        let numbers = word.chars().next().filter(|_| is_plain);
-        let numbers = numbers.and_then(|letter| self.by_letter.get(&letter));
-        let numbers = numbers.into_iter().flatten().map(|&number| number as usize);
-        numbers
+        let start = word.as_bytes().get(..1).filter(|_| is_plain);
+        let alike = start.into_iter().flat_map(|start| self.starting_with(start));
+        alike
             .filter(|&number| is_slip(word, &self.vocabulary[number]))
             .collect()
     }
@@ -388,6 +395,7 @@ impl Index {
                 count.own |= if own > 0 { 1 << (own - 1) } else { 0 };
                 count.related |= places.related[word as usize];
                 count.members |= places.members[word as usize];
+                count.wider |= places.wider[word as usize];
                 if let Some(pair) = question.pair(before, own) {
                     count.neighbours |= 1 << pair;
                 }
@@ -421,6 +429,10 @@ impl Index {
             let any = inverse(having(&|count| (count.own | count.related | count.members) & bit != 0));
             sharpness.related.push(own.min(either));
             sharpness.members.push(own.min(any));
+            let any = inverse(having(&|count| {
+                (count.own | count.related | count.members | count.wider) & bit != 0
+            }));
+            sharpness.wider.push(own.min(any));
         }
         for (at, &(one, other)) in question.neighbours.iter().enumerate() {
             let weight = question.terms[usize::from(one)]
@@ -464,6 +476,10 @@ impl Index {
             } else if count.members & (1 << at) != 0 {
                 let worth = sharpness.members[at] * weights.members;
                 score += worth * gain(f64::from(found.members[at]), drag);
+                *share = worth;
+            } else if count.wider & (1 << at) != 0 {
+                let worth = sharpness.wider[at] * weights.wider;
+                score += worth * gain(f64::from(found.wider[at]), drag);
                 *share = worth;
             }
         }
@@ -556,6 +572,8 @@ struct Question {
 }
 
 struct Term {
+    /// Whether it is a name.
+    is_name: bool,
     /// As it was asked, in its base form.
     word: String,
     stem: String,
@@ -589,6 +607,7 @@ impl Question {
             } else if terms.len() < MOST_TERMS {
                 order.push(terms.len() as u8);
                 terms.push(Term {
+                    is_name: names.contains(word),
                     word: base(word).to_owned(),
                     stem,
                     weight,
@@ -623,6 +642,54 @@ impl Question {
     }
 }
 
+/// What a word is to a term of the question.
+#[derive(Clone, Copy)]
+enum Role {
+    Own,
+    Related,
+    Member,
+    Wider,
+}
+
+/// The stems that a question looks for, and what they are to which terms.
+fn wanted(question: &Question) -> BTreeMap<String, Vec<(u8, Role)>> {
+    let mut wanted = BTreeMap::<String, Vec<(u8, Role)>>::new();
+    let mut add = |at: usize, stem: &str, role: Role| match wanted.get_mut(stem) {
+        Some(roles) => roles.push((at as u8, role)),
+        None => {
+            wanted.insert(stem.to_owned(), vec![(at as u8, role)]);
+        }
+    };
+    let stems = question.terms.iter().map(|term| term.stem.as_str()).collect::<Vec<_>>();
+    for (at, stem) in stems.iter().enumerate() {
+        add(at, stem, Role::Own);
+    }
+    let is_content = |at: usize| question.terms[at].weight >= 1.0;
+    RELATED.each_standing_for(&stems, |at, other| {
+        if is_content(at) {
+            add(at, other, Role::Related);
+        }
+    });
+    KINDS.each_standing_for(&stems, |at, other| add(at, other, Role::Member));
+    // A name is no word of the language.
+    WIDER.each_standing_for(&stems, |at, other| {
+        if is_content(at) && !question.terms[at].is_name {
+            add(at, other, Role::Wider);
+        }
+    });
+    wanted
+}
+
+/// Where words are found that start with these bytes.
+fn bucket(start: &[u8]) -> usize {
+    let sign = |at: usize| match start.get(at) {
+        Some(letter @ b'a'..=b'z') => usize::from(letter - b'a'),
+        Some(digit @ b'0'..=b'9') => usize::from(digit - b'0') + 26,
+        _ => SIGNS - 1,
+    };
+    sign(0) * SIGNS + sign(1)
+}
+
 /// What the words of the vocabulary are to a question.
 struct Places {
     /// Number of the term, from 1; 0 for none.
@@ -631,6 +698,8 @@ struct Places {
     related: Vec<u64>,
     /// Terms that the word is a member of, as bits.
     members: Vec<u64>,
+    /// Terms that it stands for by the wider list, as bits.
+    wider: Vec<u64>,
 }
 
 /// Which terms are in a memory, as bits.
@@ -639,6 +708,7 @@ struct Count {
     own: u64,
     related: u64,
     members: u64,
+    wider: u64,
     neighbours: u64,
 }
 
@@ -648,6 +718,7 @@ struct Sharpness {
     own: Vec<f64>,
     related: Vec<f64>,
     members: Vec<f64>,
+    wider: Vec<f64>,
     neighbours: Vec<f64>,
 }
 
@@ -663,6 +734,7 @@ struct Found {
     own: Vec<u32>,
     related: Vec<u32>,
     members: Vec<u32>,
+    wider: Vec<u32>,
     neighbours: Vec<u32>,
     passage: f64,
     near: f64,
@@ -681,32 +753,35 @@ impl Found {
             own: vec![0; terms],
             related: vec![0; terms],
             members: vec![0; terms],
+            wider: vec![0; terms],
             neighbours: vec![0; question.neighbours.len()],
             passage: 0.0,
             near: 0.0,
         };
         let mut positions = vec![Vec::<u32>::new(); terms];
-        let (mut own, mut related) = (0_u64, 0_u64);
-        let mut line_before = (0_u64, 0_u64);
+        let (mut own, mut related, mut wider) = (0_u64, 0_u64, 0_u64);
+        let mut line_before = (0_u64, 0_u64, 0_u64);
         let mut before = 0_u8;
         let mut position = 0_u32;
         // What a related word brings to a passage is half of what it brings to the whole.
-        let worth = |own: u64, related: u64| {
-            let of = |at: usize| match (own >> at & 1, related >> at & 1) {
-                (1, _) => sharpness.own[at],
-                (0, 1) => sharpness.related[at] * weights.related / 2.0,
+        let worth = |own: u64, related: u64, wider: u64| {
+            let of = |at: usize| match (own >> at & 1, related >> at & 1, wider >> at & 1) {
+                (1, ..) => sharpness.own[at],
+                (_, 1, _) => sharpness.related[at] * weights.related / 2.0,
+                (_, _, 1) => sharpness.wider[at] * weights.wider,
                 _ => 0.0,
             };
             (0..terms).map(of).sum::<f64>()
         };
         for (at, &word) in document.words.iter().enumerate() {
             if word == LINE_END {
-                if own | related != 0 {
-                    let two = worth(own | line_before.0, related | line_before.1);
+                if own | related | wider != 0 {
+                    let (own_before, related_before, wider_before) = line_before;
+                    let two = worth(own | own_before, related | related_before, wider | wider_before);
                     found.passage = found.passage.max(two);
                 }
-                line_before = (own, related);
-                (own, related, before) = (0, 0, 0);
+                line_before = (own, related, wider);
+                (own, related, wider, before) = (0, 0, 0, 0);
                 position += LINE_GAP;
                 continue;
             }
@@ -721,16 +796,18 @@ impl Found {
                     found.neighbours[pair] += times;
                 }
             }
-            let mut others = places.related[word as usize];
-            related |= others;
-            while others != 0 {
-                found.related[others.trailing_zeros() as usize] += times;
-                others &= others - 1;
-            }
-            let mut others = places.members[word as usize];
-            while others != 0 {
-                found.members[others.trailing_zeros() as usize] += times;
-                others &= others - 1;
+            related |= places.related[word as usize];
+            wider |= places.wider[word as usize];
+            let others = [
+                (places.related[word as usize], &mut found.related),
+                (places.members[word as usize], &mut found.members),
+                (places.wider[word as usize], &mut found.wider),
+            ];
+            for (mut terms, counts) in others {
+                while terms != 0 {
+                    counts[terms.trailing_zeros() as usize] += times;
+                    terms &= terms - 1;
+                }
             }
             before = place;
             position += 1;
@@ -850,6 +927,46 @@ mod tests {
         let first = |query: &str| index.ask(query, &Weights::default()).first().map(|hit| hit.document);
         assert_eq!(first("which instrument does somebody play"), Some(4));
         assert_eq!(first("should tests mock the databse"), Some(1));
+    }
+
+    #[test]
+    fn the_wider_list_counts_only_where_nothing_is_nearer() {
+        let mut index = index();
+        index.add("", "The parcel came on Friday.");
+        let found = |index: &Index, query: &str| {
+            let hits = index.ask(query, &Weights::default());
+            hits.iter().map(|hit| hit.document).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&index, "when did the package come"), [4]);
+        index.add("", "The package came on Friday.");
+        assert_eq!(found(&index, "when did the package come"), [5, 4]);
+        // A name is no word of the language.
+        index.add("", "The plumbing is old.");
+        assert_eq!(found(&index, "how old is the plumber"), [6]);
+        assert!(found(&index, "what does Ms Plumber want").is_empty());
+    }
+
+    #[test]
+    fn words_are_found_by_how_they_start() {
+        let mut index = Index::default();
+        index.add("", "q dying dine 5g 偏好 über");
+        for (start, expected) in [
+            ("d", &["dying", "dine"][..]),
+            ("di", &["dine"]),
+            ("q", &["q"]),
+            ("5g", &["5g"]),
+            ("偏", &["偏好"]),
+            ("ü", &["über"]),
+            ("x", &[]),
+            ("dines", &[]),
+        ] {
+            let found = index
+                .starting_with(start.as_bytes())
+                .map(|number| &*index.vocabulary[number]);
+            let mut found = found.collect::<Vec<_>>();
+            found.sort_unstable_by_key(|word| expected.iter().position(|known| known == word));
+            assert_eq!(found, expected, "{start}");
+        }
     }
 
     #[test]
