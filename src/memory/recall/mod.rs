@@ -139,8 +139,10 @@ pub struct Index {
     documents: Vec<Document>,
     /// Words in all documents.
     total: u64,
-    /// How often each word was seen, up to two.
-    seen: Vec<u8>,
+    /// Whether each word was seen only once.
+    is_single: Vec<bool>,
+    /// How many were.
+    singles: u64,
 }
 
 #[derive(Debug)]
@@ -186,7 +188,9 @@ impl Index {
     fn number(&mut self, word: &str) -> u32 {
         let hash = xxhash_rust::xxh3::xxh3_64(word.as_bytes());
         if let Some(&number) = self.numbers.get(&hash) {
-            self.seen[number as usize] = 2;
+            if std::mem::take(&mut self.is_single[number as usize]) {
+                self.singles -= 1;
+            }
             return number;
         }
         let number = self.vocabulary.len() as u32;
@@ -195,7 +199,8 @@ impl Index {
         self.by_start.resize_with(SIGNS * SIGNS, Vec::new);
         self.by_start[bucket(form.as_bytes())].push(number);
         self.vocabulary.push(form.into());
-        self.seen.push(1);
+        self.is_single.push(true);
+        self.singles += 1;
         number
     }
 
@@ -333,8 +338,7 @@ impl Index {
 
     /// Share of words that were seen once: how likely one more word is a new one.
     fn new_words(&self) -> f64 {
-        let once = self.seen.iter().filter(|&&seen| seen == 1).count() as f64;
-        once / (self.total as f64).max(1.0)
+        self.singles as f64 / (self.total as f64).max(1.0)
     }
 
     /// Whether none of the best memories says together what the question puts together, where so much was said that one would
