@@ -92,6 +92,30 @@ impl Summary {
 
 /// Leaves every call with the one session that it counts for.
 fn counted_once(mut sessions: Vec<Vec<Call>>) -> Vec<Vec<Call>> {
+    // Inside a session every call is there once.
+    let superseded = match sessions.len() {
+        0 | 1 => Vec::new(),
+        _ => superseded(&mut sessions),
+    };
+    let mut superseded = superseded.into_iter().peekable();
+    for (session, calls) in std::iter::zip(0.., &mut sessions) {
+        let mut at = 0;
+        calls.retain(|_| {
+            let is_superseded = superseded.next_if_eq(&(session, at)).is_some();
+            at += 1;
+            !is_superseded
+        });
+        // Ids have told the calls apart and are of no more use; they would be most of what the cache keeps.
+        for call in calls {
+            (call.message, call.request) = (0, 0);
+        }
+    }
+    sessions
+}
+
+/// Merges what several sessions tell of a call into the telling that counts, and finds the others: session, and place in it,
+/// in their order.
+fn superseded(sessions: &mut [Vec<Call>]) -> Vec<(u32, u32)> {
     let total = sessions.iter().map(Vec::len).sum();
     let mut index = CallIndex::with_room(total);
     // Where the calls of the index are: session, and place in it.
@@ -130,20 +154,7 @@ fn counted_once(mut sessions: Vec<Vec<Call>>) -> Vec<Vec<Call>> {
         }
     }
     superseded.sort_unstable();
-    let mut superseded = superseded.into_iter().peekable();
-    for (session, calls) in std::iter::zip(0.., &mut sessions) {
-        let mut at = 0;
-        calls.retain(|_| {
-            let is_superseded = superseded.next_if_eq(&(session, at)).is_some();
-            at += 1;
-            !is_superseded
-        });
-        // Ids have told the calls apart and are of no more use; they would be most of what the cache keeps.
-        for call in calls {
-            (call.message, call.request) = (0, 0);
-        }
-    }
-    sessions
+    superseded
 }
 
 /// Flags of a packed call.

@@ -536,6 +536,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         let session = self.session;
         let mut chain = Chain::default();
         // Every third or fourth record starts a round.
+        chain.rounds.reserve(self.chain.len() / 3);
         let room = self.chain.len() / 4;
         let mut round_of_message = IdMap::<u64, usize>::with_capacity_and_hasher(room, Default::default());
         // Lines of a response mostly follow one another.

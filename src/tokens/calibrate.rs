@@ -103,6 +103,7 @@ pub fn size<'r>(
 ) -> Sizes {
     let mut sizes = Sizes {
         rounds: Vec::with_capacity(chain.rounds.len()),
+        pairs: Vec::with_capacity(chain.rounds.len()),
         ..Sizes::default()
     };
     let mut previous: Option<Sent<'_>> = None;
