@@ -38,7 +38,7 @@ const BOUNDARY_KIND: &str = "system/compact_boundary";
 const STREAMED: usize = 32;
 
 /// Part of the name of everything that is kept of a report. Changes with what a report holds *and* with how it comes about.
-const REPORT_MARK: &[u8] = b"report 2";
+const REPORT_MARK: &[u8] = b"report 3";
 
 /// How logs are read.
 pub struct Options<'a> {

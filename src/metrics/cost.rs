@@ -5,7 +5,7 @@
 
 use crate::input::record::Tokens;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 /// Prices of a model in US dollars per million tokens, as published.
@@ -150,6 +150,8 @@ impl PriceTable {
 pub struct PriceBook<'a> {
     table: &'a PriceTable,
     known: Vec<(String, Option<Tariff>)>,
+    /// Numbers of all that are known.
+    numbers: HashMap<String, usize>,
 }
 
 impl<'a> PriceBook<'a> {
@@ -158,17 +160,22 @@ impl<'a> PriceBook<'a> {
         PriceBook {
             table,
             known: Vec::new(),
+            numbers: HashMap::new(),
         }
     }
 
     /// Number of a model, for [`PriceBook::tariff`].
     pub fn number(&mut self, model: &str) -> usize {
-        let known = self.known.iter().position(|(known, _)| known == model);
-        known.unwrap_or_else(|| {
-            let tariff = self.table.find(model).map(Price::tariff);
-            self.known.push((model.to_owned(), tariff));
-            self.known.len() - 1
-        })
+        // The first few are nearly always all.
+        let first = self.known.iter().take(8).position(|(known, _)| known == model);
+        if let Some(number) = first.or_else(|| self.numbers.get(model).copied()) {
+            return number;
+        }
+        let number = self.known.len();
+        let tariff = self.table.find(model).map(Price::tariff);
+        self.known.push((model.to_owned(), tariff));
+        self.numbers.insert(model.to_owned(), number);
+        number
     }
 
     /// Models that were asked for and have no price.

@@ -509,8 +509,9 @@ pub struct CallIndex {
     first: IdMap<u64, u32>,
     /// Message id asked for last, and where its first call is: lines of a call mostly follow one another.
     latest: Option<(u64, u32)>,
-    /// Further calls with a message id that is known but another request: rare, so a list beside the map.
-    others: Vec<u32>,
+    /// Further calls with a message id that is known but another request, by both. They all have a request: one without is the
+    /// same as any other with its message.
+    others: IdMap<u128, u32>,
 }
 
 impl CallIndex {
@@ -528,10 +529,10 @@ impl CallIndex {
             _ => *self.first.get(&call.message).filter(|_| call.message != 0)?,
         };
         self.latest = Some((call.message, first));
-        let is_same = |at: &u32| call.is_same(call_at(*at));
-        Some(first)
-            .filter(is_same)
-            .or_else(|| self.others.iter().copied().find(is_same))
+        match call.is_same(call_at(first)) {
+            true => Some(first),
+            false => self.others.get(&call.key()).copied(),
+        }
     }
 
     /// Remembers where a call that was not found is put.
@@ -542,7 +543,7 @@ impl CallIndex {
         let first = *self.first.entry(call.message).or_insert(at);
         self.latest = Some((call.message, first));
         if first != at {
-            self.others.push(at);
+            self.others.entry(call.key()).or_insert(at);
         }
     }
 }
@@ -551,6 +552,11 @@ impl Call {
     /// Whether two tellings are of one call: same message, and requests that do not contradict each other.
     pub fn is_same(&self, other: &Call) -> bool {
         self.message == other.message && (self.request == other.request || self.request == 0 || other.request == 0)
+    }
+
+    /// Message and request in one.
+    fn key(&self) -> u128 {
+        u128::from(self.message) << 64 | u128::from(self.request)
     }
 
     /// How good a teller is; the smallest one says where a call belongs.
@@ -586,5 +592,33 @@ impl Call {
                 ..*other
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_one_message_are_told_apart_by_their_request() {
+        let call = |message: u64, request: u64| Call {
+            message,
+            request,
+            ..Call::default()
+        };
+        let calls = [call(7, 1), call(7, 2), call(8, 0), call(7, 3), call(0, 1), call(0, 1)];
+        let mut index = CallIndex::default();
+        let at = |number: u32| &calls[number as usize];
+        for (number, call) in std::iter::zip(0.., &calls) {
+            assert_eq!(index.find(call, at), None, "{number}");
+            index.insert(call, number);
+        }
+        let mut found = |message: u64, request: u64| index.find(&call(message, request), at);
+        assert_eq!(
+            [found(7, 1), found(7, 2), found(7, 3), found(7, 4)],
+            [Some(0), Some(1), Some(3), None]
+        );
+        // Without a request it is the first one's, and one without a request takes any.
+        assert_eq!([found(7, 0), found(8, 5), found(0, 1)], [Some(0), Some(2), None]);
     }
 }

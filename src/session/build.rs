@@ -53,7 +53,7 @@ pub struct Builder {
     links: Linker,
     /// Scope of the previous record and the texts it was made of: nearly every record repeats them.
     recent: Recent,
-    /// Record types seen so far, a few dozen at most: what they are made of, their name, and how many there were.
+    /// Record types seen so far, the first few dozen: what they are made of, their name, and how many there were.
     kind_names: Vec<(RecordKind, Vec<u8>, Name, u64)>,
     /// The id of the last record and how it was written: mostly that of the next one's parent.
     recent_id: Option<([u8; 36], Id)>,
@@ -63,6 +63,9 @@ pub struct Builder {
     recent_names: [Name; 8],
     buffer: String,
 }
+
+/// So many record types are found by what they are made of, any further ones by their name.
+const MOST_KINDS: usize = 64;
 
 /// Where the agent is among [`Recent::texts`].
 const AGENT: usize = 1;
@@ -402,7 +405,11 @@ impl Builder {
             None => self.name(family),
             Some(detail) => self.name(&format!("{family}/{}", detail.decode(&mut buffer))),
         };
-        self.kind_names.push((kind, raw(detail).to_vec(), name, 1));
+        if self.kind_names.len() < MOST_KINDS {
+            self.kind_names.push((kind, raw(detail).to_vec(), name, 1));
+        } else {
+            *self.kinds.entry(name).or_insert(0) += 1;
+        }
     }
 
     /// Moves the counts of record types to where all kinds are counted.
@@ -868,6 +875,26 @@ mod tests {
         );
         assert_eq!(parse_time(b"yesterday"), NO_TIME);
         assert_eq!(parse_time(b"2026-13-07T16:21:32.976Z"), NO_TIME);
+    }
+
+    #[test]
+    fn kinds_are_counted_however_many_there_are() {
+        let mut walker = Walker::new(1 << 20, &|_| ());
+        for turn in 0..3 * MOST_KINDS {
+            let kind = turn % (2 * MOST_KINDS);
+            let line = format!("{{\"type\":\"system\",\"subtype\":\"k{kind}\",\"uuid\":\"{turn}\"}}\n");
+            walker.lines(line.as_bytes(), 0);
+        }
+        let log = walker.into_builder().finish();
+        assert_eq!(log.kinds.len(), 2 * MOST_KINDS);
+        for &(name, count) in &log.kinds {
+            let number = log
+                .string(name)
+                .trim_start_matches("system/k")
+                .parse::<usize>()
+                .unwrap();
+            assert_eq!(count, if number < MOST_KINDS { 2 } else { 1 }, "{number}");
+        }
     }
 
     #[test]

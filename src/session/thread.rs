@@ -371,6 +371,7 @@ pub fn thread(session: &Session<'_>) -> Threaded {
         }
         let mut walk = Walk {
             session,
+            agent: is_sidechain.then_some(agent.as_str()),
             nodes: &nodes,
             taken,
             chain: Vec::with_capacity(nodes.len()),
@@ -381,10 +382,10 @@ pub fn thread(session: &Session<'_>) -> Threaded {
         walk.put_kept_segments_back();
         let mut chain = walk.rounds();
         walk.count_rewound(&mut threaded);
-        chain.agent = agent;
-        chain.is_sidechain = is_sidechain;
         threaded.problems.append(&mut walk.problems);
         taken = walk.into_untaken();
+        chain.agent = agent;
+        chain.is_sidechain = is_sidechain;
         pair_calls(session, &chain, &mut threaded.problems);
         threaded.chains.push(chain);
     }
@@ -425,13 +426,15 @@ fn sidechains(session: &Session<'_>, nodes: Vec<Node>) -> Vec<(String, bool, Vec
 /// Finding one chain among its candidates.
 struct Walk<'s, 'a> {
     session: &'s Session<'a>,
+    /// The sub-agent whose chain it is.
+    agent: Option<&'s str>,
     /// Records that may be on the chain, in order.
     nodes: &'s [Node],
     /// By node: on the chain, or taken into it from beside.
     taken: Vec<bool>,
     /// The chain, oldest first once `climb` is done.
     chain: Vec<Node>,
-    /// Records that follow one that was never written.
+    /// Records that follow one that was never written, sorted once `climb` is done.
     after_holes: Vec<Node>,
     problems: Vec<Problem>,
 }
@@ -458,6 +461,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             next = self.step(node);
         }
         self.chain.reverse();
+        self.after_holes.sort_unstable();
     }
 
     /// What comes before `node`.
@@ -470,6 +474,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         };
         let breaks = record.kind == RecordKind::Boundary;
         match self.session.target(node, link) {
+            Target::Node(parent) if self.is_elsewhere(parent) => return None,
             Target::Node(parent) if !self.taken[parent as usize] => return Some(parent),
             // The kept segment was written again after the boundary, and the boundary points into it.
             Target::Node(_) if breaks => {}
@@ -487,6 +492,16 @@ impl<'s, 'a> Walk<'s, 'a> {
             Target::None => return None,
         }
         self.before(node)
+    }
+
+    /// Whether a record is on no chain of this sub-agent: it is the main agent's, or another one's. A window of a sub-agent
+    /// starts with it, and if every one took in what others said, all together would be as long as their square.
+    fn is_elsewhere(&self, node: Node) -> bool {
+        self.agent.is_some_and(|agent| {
+            let log = self.session.log(node);
+            let other = log.string(log.scope_of(self.session.record(node)).agent);
+            !self.session.is(node, trait_of::SIDECHAIN) || !other.is_empty() && other != agent
+        })
     }
 
     /// The newest message before `node` in file order that is not on the chain yet.
@@ -544,7 +559,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         let mut pending = Nodes::new();
         let (mut is_after_hole, mut is_after_restart) = (false, false);
         for &node in &self.chain {
-            is_after_hole |= self.after_holes.contains(&node);
+            is_after_hole |= self.after_holes.binary_search(&node).is_ok();
             match session.kind(node) {
                 RecordKind::Assistant => {
                     let Some(message) = api_message(session, node) else {
@@ -998,5 +1013,21 @@ mod tests {
             .map(|chain| (chain.agent.as_str(), chain.tail.len()))
             .collect::<Vec<_>>();
         assert_eq!(agents, [("", 0), ("agent1", 2), ("agent2", 1)]);
+    }
+
+    #[test]
+    fn a_sub_agent_takes_in_nothing_of_others() {
+        // One starts behind the main agent's answer, one behind the other's prompt.
+        let parts = [part(
+            "u1 - u\na1 u1 a:m1\nx1 a1 x:agent1\nx2 x1 x:agent2\nx3 x2 x:agent2",
+        )];
+        let session = Session::new("S", &parts);
+        let threaded = thread(&session);
+        let lengths = threaded
+            .chains
+            .iter()
+            .map(|chain| (chain.rounds.len(), chain.tail.len()));
+        assert_eq!(lengths.collect::<Vec<_>>(), [(1, 0), (0, 1), (0, 2)]);
+        assert_eq!((threaded.branches, threaded.problems.len()), (0, 0));
     }
 }
