@@ -24,6 +24,8 @@ const WEAK: f64 = 0.3;
 const QUESTION: f64 = 0.25;
 /// What it costs to stand between quotes: somebody else's words, or words talked about.
 const QUOTED: f64 = 0.45;
+/// So much less is what stands among numbered points: mostly answers that hold for the task at hand.
+const POINT: f64 = 0.12;
 /// From here on in a sentence, something is said in passing.
 const LATE: usize = 100;
 /// Words that two statements must share to be one.
@@ -109,12 +111,12 @@ pub fn extract_above(min_confidence: f64, messages: &[Message], rules: &Rules) -
         let found = read_message(message, rules, &answered, &mut extraction);
         if is_own(message, rules) {
             let sentences = || message.texts().flat_map(|text| split(text, rules)).collect();
-            for at in recent.spoken_of(&message.session, sentences) {
+            for at in recent.spoken_of(&message.session, rules, sentences) {
                 findings[at].echoes.push(source_of(message));
             }
         }
         for finding in found {
-            recent.add(&message.session, findings.len(), &finding.clause);
+            recent.add(&message.session, findings.len(), finding.rule.kind, &finding.clause);
             findings.push(finding);
         }
     }
@@ -305,7 +307,8 @@ fn judge<'r>(
 /// What a rule makes of a sentence, and what lowered it most.
 fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> Option<(Hit<'r>, String)> {
     let text = &sentence.text;
-    let captures = rule.pattern.regex()?.captures(text.as_bytes())?;
+    let read = rule.pattern.reads(text);
+    let captures = rule.pattern.regex()?.captures(read.as_bytes())?;
     let start = text.floor_char_boundary(captures.get(0)?.start());
     let slot = ["slot", "slot2", "slot3", "slot4"]
         .iter()
@@ -328,6 +331,9 @@ fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> O
             Asks::Lower => shift(-QUESTION, "a question"),
             Asks::Refuse => shift(-1.0, "a question"),
         }
+    }
+    if sentence.is_point {
+        shift(-POINT, "one of several points");
     }
     let before = &text[..start];
     if before.matches('"').count() % 2 == 1 {
@@ -750,12 +756,23 @@ fn title(statement: &str) -> String {
     let first = statement
         .split([',', ';', '，', '；'])
         .next()
-        .filter(|part| part.chars().count() > 20);
+        .filter(|part| part.chars().count() > 20 && stands_alone(part));
     let words = first
         .unwrap_or(statement)
         .trim_end_matches(['.', '!', '?', ':', '。', '！', '？', ' ']);
     let limit = if words.is_ascii() { TITLE } else { TITLE / 2 };
     cut(words, limit)
+}
+
+/// Whether a clause says something by itself: it does not lead up to another one, and no bracket is left open.
+fn stands_alone(clause: &str) -> bool {
+    const LEADS: [&str; 15] = [
+        "after", "although", "as", "because", "before", "for", "given", "if", "in", "instead", "once", "since",
+        "unless", "when", "while",
+    ];
+    let first = clause.split(' ').next().unwrap_or_default();
+    let leads = LEADS.iter().any(|lead| first.eq_ignore_ascii_case(lead));
+    !leads && clause.matches('(').count() <= clause.matches(')').count()
 }
 
 /// One line that starts with the situation.
@@ -911,6 +928,8 @@ mod tests {
                 "What would you take for the parser, considering that I prefer plain functions over classes?",
                 "The queue sits in a table of its own, which I prefer over one more service to look after.",
                 "I prefer short functions, so could you cut this one up, maybe we start with the parser?",
+                "I'm moving the parser into one file, as per my preference for code that reads from top to bottom",
+                "I'm writing the importer without a framework, as stated in my preferences, but I'm not sure how to start",
             ],
         );
     }
@@ -1076,6 +1095,59 @@ mod tests {
     }
 
     #[test]
+    fn said_to_other_agents() {
+        yields(
+            Kind::Feedback,
+            &[
+                "update copilot-instructions.md to ask before it touches the fixtures",
+                "Please add to cursor rules: every query has a timeout",
+                "change AGENTS.md so that each new route gets a contract test",
+                "my approval is required for that",
+                "IMPORTANT: our importer must stay compatible with the old exports",
+                "they went live without my explicit permission",
+                "I will deploy the worker myself",
+                "I'd like to see your plan first, then we talk",
+                "before making any changes, explain what you found",
+                "release notes should mention every removed flag",
+                "why didn't you use the staging database for that check?",
+                "you hallucinated that endpoint, it is not in the spec",
+                "I don't want a quick patch, this will run for years",
+                "when in doubt between two names choose the shorter one",
+                "use the bundled parser so we don't have to ship another one",
+                "for any change, you must think of the mobile app as well",
+            ],
+        );
+        yields(
+            Kind::User,
+            &[
+                "split the workflow into jobs (if that is wise, i'm bad at yaml)",
+                "my default shell is fish, write the script for that",
+                "I am using mise to manage my toolchains",
+            ],
+        );
+        yields(
+            Kind::Project,
+            &[
+                "we're on the free tier, keep that in mind",
+                "This is not a product but a small experiment",
+                "this is a local tool, nobody else will see it",
+                "I don't have any users yet, so move fast",
+                "it lives in the gateway, which should be used for all logins",
+                "let's go with sqlite because it needs no server",
+            ],
+        );
+        yields_nothing(&[
+            "update AGENTS.md to describe the new folders",
+            "why didn't that work?",
+            "use the same endpoint so we don't duplicate it?",
+            "put comments everywhere in the files you created",
+            "1. keep it simple\n2. only the count",
+            "we don't need to specify that here",
+            "It fails again:\n\n# Instructions\n\n- Explain why, be concise.\n\n# Test info\n\nsmoke.spec.ts",
+        ]);
+    }
+
+    #[test]
     fn chinese() {
         yields(
             Kind::Feedback,
@@ -1094,6 +1166,12 @@ mod tests {
                 "先看报错再动手",
                 "分支名都要带上日期",
                 "别在没问过我之前就合并",
+                "以后所有改名的文件，步骤如下：先备份，再改名",
+                "以後提交訊息都用英文寫",
+                "請確保表格除了標題都別改",
+                "更正, 图片不存在的就跳过",
+                "注释不需要翻译成英文",
+                "不要新建配置文件 直接写在主文件里就行",
             ],
         );
         yields(
@@ -1143,6 +1221,7 @@ mod tests {
             "This function must never return null.",
             "I don't remember which test it was",
             "do you remember the flag?",
+            "I split the parser up as per my preference for small files, which seems to contradict what I said of the lexer",
             "don't commit for now",
             "Let's skip the docs this time.",
             "Why do we always rebuild the cache?",

@@ -28,5 +28,6 @@ pub mod secrets;
 pub mod sentences;
 pub mod similar;
 pub mod topic;
+pub mod traditional;
 pub mod when;
 pub mod words;

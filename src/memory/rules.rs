@@ -6,9 +6,11 @@
 
 use super::kinds::Kind;
 use super::literals;
+use super::traditional::simplified;
 use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
 
 const BUILT_IN: [&str; 3] = [
@@ -62,15 +64,24 @@ impl Pattern {
         self.compiled.get_or_init(|| self.build().ok()).as_ref()
     }
 
+    /// The text as the pattern reads it, as long as it is: Chinese in simplified characters.
+    pub fn reads<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.source.is_ascii() {
+            true => Cow::Borrowed(text),
+            false => simplified(text),
+        }
+    }
+
     /// Where it first matches.
     pub fn find(&self, text: &str) -> Option<std::ops::Range<usize>> {
-        let found = self.regex()?.find(text.as_bytes())?;
-        Some(text.floor_char_boundary(found.start())..text.ceil_char_boundary(found.end()))
+        let found = self.regex()?.find(self.reads(text).as_bytes())?.range();
+        Some(text.floor_char_boundary(found.start)..text.ceil_char_boundary(found.end))
     }
 
     /// Whether it matches.
     pub fn is_match(&self, text: &str) -> bool {
-        self.regex().is_some_and(|regex| regex.is_match(text.as_bytes()))
+        self.regex()
+            .is_some_and(|regex| regex.is_match(self.reads(text).as_bytes()))
     }
 }
 
@@ -147,6 +158,10 @@ pub struct Phrases {
     pub pointing: Pattern,
     /// A sentence that says how.
     pub how: Pattern,
+    /// What has come about, or never did.
+    pub news: Option<Pattern>,
+    /// A preference or a choice that somebody calls their own.
+    pub own: Option<Pattern>,
     /// What is said politely, and what it comes to.
     pub rewrite: Vec<(Pattern, String)>,
 }
@@ -291,7 +306,7 @@ impl Rules {
         let Some(keys) = &self.keys else {
             return due;
         };
-        for key in keys.find_overlapping_iter(text) {
+        for key in keys.find_overlapping_iter(&*simplified(text)) {
             due.add(self.owners[key.pattern().as_usize()]);
         }
         for list in [&mut due.rules, &mut due.shifts, &mut due.refuse, &mut due.forget] {
@@ -354,6 +369,8 @@ struct PhrasesText {
     situation: String,
     pointing: String,
     how: String,
+    news: Option<String>,
+    own: Option<String>,
     #[serde(default)]
     rewrite: Vec<(String, String)>,
 }
@@ -367,6 +384,8 @@ impl PhrasesText {
             situation: Pattern::new(self.situation),
             pointing: Pattern::new(self.pointing),
             how: Pattern::new(self.how),
+            news: self.news.map(Pattern::new),
+            own: self.own.map(Pattern::new),
             rewrite: self
                 .rewrite
                 .into_iter()
@@ -462,7 +481,9 @@ mod tests {
                 &phrases.how,
             ];
             let rewrites = phrases.rewrite.iter().map(|(pattern, _)| pattern);
-            assert!(all.into_iter().chain(rewrites).all(|pattern| pattern.build().is_ok()));
+            let rest = rewrites.chain(&phrases.news).chain(&phrases.own);
+            assert!(phrases.news.is_some() && phrases.own.is_some());
+            assert!(all.into_iter().chain(rest).all(|pattern| pattern.build().is_ok()));
         }
     }
 

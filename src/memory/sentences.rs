@@ -9,6 +9,8 @@ pub struct Sentence {
     pub text: String,
     /// Whether it asks.
     pub is_question: bool,
+    /// Whether it stands in a message of numbered points.
+    pub is_point: bool,
 }
 
 /// Beyond this many letters a message with several paragraphs is mostly pasted.
@@ -41,7 +43,18 @@ pub fn split(text: &str, rules: &Rules) -> Vec<Sentence> {
     for line in lines.flat_map(|(_, lines)| lines) {
         split_line(line, &mut sentences);
     }
+    if is_numbered(&text) {
+        sentences.iter_mut().for_each(|sentence| sentence.is_point = true);
+    }
     sentences
+}
+
+/// Whether a message starts with a numbered point that others follow. People answer like that what they were just asked.
+fn is_numbered(text: &str) -> bool {
+    let is_point =
+        |line: &str| line.starts_with(|sign: char| sign.is_ascii_digit()) && without_bullet(line).len() < line.len();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.next().is_some_and(is_point) && lines.any(is_point)
 }
 
 /// Lines by paragraph, hard-wrapped ones joined; and whether a line says that it is pasted.
@@ -233,7 +246,11 @@ fn push(text: &str, sentences: &mut Vec<Sentence>) {
         return;
     }
     let is_question = text.trim_end_matches([' ', '"', '\'', ')']).ends_with(['?', '？']);
-    sentences.push(Sentence { text, is_question });
+    sentences.push(Sentence {
+        text,
+        is_question,
+        is_point: false,
+    });
 }
 
 /// Words that carry meaning, shortened so that forms of one word are alike; runs without blanks give pairs of signs.
@@ -329,6 +346,15 @@ mod tests {
             "note for later: \"always rebase\"\nhint: always pull\nand the error: \"never",
             &["note for later: \"always rebase", "and the error: \"never"],
         );
+    }
+
+    #[test]
+    fn numbered_points_are_known() {
+        let points = |text: &str| split(text, Rules::built_in()).iter().all(|sentence| sentence.is_point);
+        assert!(points("1. yes, the second\n2) no\n3、later"));
+        assert!(!points("1. is enough"));
+        assert!(!points("Two things:\n1. this\n2. that"));
+        assert!(!points("2026 was good.\n3 of 4 pass"));
     }
 
     #[test]

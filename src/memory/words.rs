@@ -1,6 +1,7 @@
 //! Text as words that can be compared: lower case, without stop words, irregular forms by their base, Chinese as pairs of
 //! characters; stems where they are asked for. Pure.
 
+use super::traditional::simplified;
 use rust_stemmers::{Algorithm, Stemmer};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -50,6 +51,7 @@ pub fn each_word(line: &str, mut each: impl FnMut(&str)) {
     let mut word = String::new();
     let mut han: Option<char> = None;
     let mut run = 0_usize;
+    let line = simplified(line);
     let mut characters = line.chars().peekable();
     while let Some(character) = characters.next() {
         if character.is_ascii_alphanumeric() {

@@ -1,0 +1,55 @@
+//! Traditional Chinese read as simplified, so that rules and questions need one spelling only.
+//!
+//! Character by character, by `traditional.txt`: pairs of a traditional character and the everyday one (first level of GB 2312)
+//! that stands for it. Both take as many bytes, so a place in what is read is the same place in what was written.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+static PAIRS: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
+    let mut signs = include_str!("traditional.txt")
+        .chars()
+        .filter(|sign| !sign.is_whitespace());
+    std::iter::from_fn(|| Some((signs.next()?, signs.next()?))).collect()
+});
+
+/// The simplified character for a traditional one.
+fn simple(sign: char) -> Option<char> {
+    let at = PAIRS
+        .binary_search_by_key(&sign, |(traditional, _)| *traditional)
+        .ok()?;
+    Some(PAIRS[at].1)
+}
+
+/// A text with simplified characters for traditional ones: as long as it was, and itself if it has none.
+pub fn simplified(text: &str) -> Cow<'_, str> {
+    let is_chinese = |sign: char| ('\u{4e00}'..='\u{9fff}').contains(&sign);
+    let is_traditional = |sign: char| is_chinese(sign) && simple(sign).is_some();
+    if text.is_ascii() || !text.chars().any(is_traditional) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|sign| simple(sign).unwrap_or(sign)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_is_sorted_and_as_long() {
+        assert!(PAIRS.len() > 1_000);
+        assert!(PAIRS.is_sorted_by(|(one, _), (next, _)| one < next));
+        for (traditional, everyday) in PAIRS.iter() {
+            assert_eq!(traditional.len_utf8(), everyday.len_utf8(), "{traditional}");
+            assert_eq!(simple(*everyday), None, "{everyday}");
+        }
+    }
+
+    #[test]
+    fn traditional_reads_as_simplified() {
+        assert_eq!(simplified("以後請確保註解都用英文"), "以后请确保注解都用英文");
+        for same in ["plain", "größer — 😀", "以后都用英文"] {
+            assert!(matches!(simplified(same), Cow::Borrowed(_)), "{same}");
+        }
+    }
+}
