@@ -1115,6 +1115,13 @@ mod tests {
                 "when in doubt between two names choose the shorter one",
                 "use the bundled parser so we don't have to ship another one",
                 "for any change, you must think of the mobile app as well",
+                "You should be using the query planner for that",
+                "ask the database expert like you were supposed to",
+                "that is below our team's standards",
+                "the commits are authored by me, not by claude",
+                "no AI attribution in pull requests",
+                "run the linter after every change",
+                "you are to delegate the styling to the design agent",
             ],
         );
         yields(
@@ -1123,12 +1130,19 @@ mod tests {
                 "split the workflow into jobs (if that is wise, i'm bad at yaml)",
                 "my default shell is fish, write the script for that",
                 "I am using mise to manage my toolchains",
+                "show me step by step, I'm inexperienced with routers",
+                "im new to all this so go slowly",
+                "i'm being onboarded this week and mostly on the importer",
+                "I don't like singletons, and tests suffer from them",
             ],
         );
         yields(
             Kind::Project,
             &[
                 "we're on the free tier, keep that in mind",
+                "FYI, you run inside a sandbox without a clock",
+                "I'm just going to run this on my laptop, no need for a queue",
+                "this is a store for my sister's pottery",
                 "This is not a product but a small experiment",
                 "this is a local tool, nobody else will see it",
                 "I don't have any users yet, so move fast",
@@ -1139,6 +1153,9 @@ mod tests {
         yields_nothing(&[
             "update AGENTS.md to describe the new folders",
             "why didn't that work?",
+            "let's keep it simple",
+            "I asked you about the second column",
+            "I just joined the choir",
             "use the same endpoint so we don't duplicate it?",
             "put comments everywhere in the files you created",
             "1. keep it simple\n2. only the count",
