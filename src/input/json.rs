@@ -413,8 +413,11 @@ impl<'a, S: Scan> Raw<'a, S> {
     fn takes(&mut self, token: &'static [u8]) -> bool {
         // In two steps: longer ones are not compared in place.
         let (start, rest) = token.split_at(token.len().min(32));
-        let window = self.bytes.get(self.at..self.at + 64);
-        let found = window.is_some_and(|window| window.starts_with(start) && window[32..].starts_with(rest));
+        let Some(window) = self.bytes.get(self.at..self.at + 64) else {
+            return false;
+        };
+        // No closure here: it would be a function of its own, which knows no token and compares byte by byte.
+        let found = window.starts_with(start) && window[32..].starts_with(rest);
         if found {
             self.at += token.len();
         }

@@ -5,6 +5,7 @@
 //! [`super::assemble`]. Strings that repeat (sessions, models, tools, paths) are kept once and named by number.
 
 use crate::input::record::Tokens;
+use crate::input::skim::hex32;
 
 /// Number of a string in [`Log::strings`]. Number 0 is the empty string and means "none".
 pub type Name = u32;
@@ -53,31 +54,7 @@ fn parse_uuid(text: &[u8]) -> Option<u128> {
         return None;
     }
     let half = |at: usize| u64::from(u32::from_le_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]));
-    let mut value = 0;
-    for (high, low) in [(0, 4), (9, 14), (19, 24), (28, 32)] {
-        value = value << 32 | u128::from(hex8(half(high) | half(low) << 32)?);
-    }
-    Some(value)
-}
-
-/// The value of eight lower-case hexadecimal digits, the first in the lowest byte: all of them at once.
-fn hex8(digits: u64) -> Option<u32> {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    const TOP: u64 = EACH * 0x80;
-    if digits & TOP != 0 {
-        return None;
-    }
-    // The top bit of each byte says whether it is at least `low`. No byte is above ASCII, so nothing is carried.
-    let at_least = |low: u8| digits + EACH * u64::from(0x80 - low);
-    let numerals = at_least(b'0') & !at_least(b'9' + 1);
-    let letters = at_least(b'a') & !at_least(b'f' + 1);
-    if (numerals | letters) & TOP != TOP {
-        return None;
-    }
-    let nibbles = (digits & (EACH * 0x0f)) + ((digits >> 6) & EACH) * 9;
-    let bytes = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
-    let pairs = (bytes | bytes >> 8) & 0x0000_ffff_0000_ffff;
-    Some(((pairs | pairs >> 16) as u32).swap_bytes())
+    hex32([(0, 4), (9, 14), (19, 24), (28, 32)].map(|(one, next)| half(one) | half(next) << 32))
 }
 
 /// Hash of an API id (message, request, tool call). Never 0, which means "none".
