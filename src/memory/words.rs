@@ -264,6 +264,7 @@ mod tests {
         );
         assert_eq!(stems("we went, they go"), ["go", "go"]);
         assert_eq!(stems("偏好简短"), ["偏好", "好简", "简短"]);
+        assert_eq!(stems("偏好簡短"), ["偏好", "好简", "简短"]);
         assert_eq!(stems("用 git"), ["用", "git"]);
     }
 
