@@ -1,7 +1,8 @@
 //! Traditional Chinese read as simplified, so that rules and questions need one spelling only.
 //!
-//! Character by character, by `traditional.txt`: pairs of a traditional character and the everyday one (first level of GB 2312)
-//! that stands for it. Both take as many bytes, so a place in what is read is the same place in what was written.
+//! Character by character, by `traditional.txt` (after the character table of OpenCC): pairs of a traditional character and the
+//! everyday one (first level of GB 2312) that stands for it. Both take as many bytes, so a place in what is read is the same
+//! place in what was written.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
