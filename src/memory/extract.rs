@@ -756,7 +756,7 @@ fn title(statement: &str) -> String {
     let first = statement
         .split([',', ';', '，', '；'])
         .next()
-        .filter(|part| part.chars().count() > 20 && stands_alone(part));
+        .filter(|part| part.chars().count() > 20 && is_complete(part));
     let words = first
         .unwrap_or(statement)
         .trim_end_matches(['.', '!', '?', ':', '。', '！', '？', ' ']);
@@ -765,7 +765,7 @@ fn title(statement: &str) -> String {
 }
 
 /// Whether a clause says something by itself: it does not lead up to another one, and no bracket is left open.
-fn stands_alone(clause: &str) -> bool {
+fn is_complete(clause: &str) -> bool {
     const LEADS: [&str; 15] = [
         "after", "although", "as", "because", "before", "for", "given", "if", "in", "instead", "once", "since",
         "unless", "when", "while",
