@@ -220,6 +220,7 @@ mod tests {
         check(RULE, &["thanks", late], &[]);
         check("Always use tabs", &["use tabs always"], &[]);
     }
+
     #[test]
     fn the_next_message_may_take_an_order_up_anywhere() {
         let asks = "The shop takes long since this morning, mostly when people search. I have looked at the cache and at \
