@@ -236,6 +236,45 @@ pub fn short_end<const STEPS: usize>(bytes: &[u8], start: usize) -> Option<usize
     None
 }
 
+/// How far ahead bytes are asked for: a page. The processor itself looks ahead only as far as the page goes, and would wait for
+/// the start of each one of a mapped file.
+const AHEAD: usize = 4 << 10;
+
+/// How far from its start the parts of a line are that no string scan asks for.
+const AROUND: usize = 1 << 10;
+
+/// The bytes that one fault maps of a file that is in memory.
+const FAULT_AROUND: usize = 64 << 10;
+
+/// Asks for bytes ahead of the line at `at`. [`Scan::string`] does the same as it goes. `faulted` is the caller's to keep: bytes
+/// can only be asked for where the file is mapped already, so the next stretch of it is looked at well before it is read.
+#[inline(always)]
+pub fn fetch_ahead(bytes: &[u8], at: usize, faulted: &mut usize) {
+    let start = bytes.as_ptr().addr();
+    let stretch = (start + at + 4 * AHEAD) / FAULT_AROUND;
+    if *faulted != stretch {
+        *faulted = stretch;
+        std::hint::black_box(bytes.get((stretch * FAULT_AROUND).wrapping_sub(start)).copied());
+    }
+    for line in (at + AHEAD..at + AHEAD + AROUND).step_by(64) {
+        fetch(bytes, line);
+    }
+}
+
+/// Asks the processor for the cache line with the byte at `at`, which need not be there.
+#[inline(always)]
+fn fetch(bytes: &[u8], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint: no address makes it fail, and it changes nothing that a program can see. SSE is part of every x86-64
+        // processor.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, at);
+}
+
 /// The number that 32 lower-case hexadecimal digits spell, the first ones first; `None` if one is something else. Every record
 /// has an id of so many, so all of them are looked at together.
 #[cfg(target_arch = "x86_64")]
@@ -315,7 +354,7 @@ impl Avx2 {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{Avx2, Declined, Escapes, Scan, Scanned, finish};
+    use super::{AHEAD, Avx2, Declined, Escapes, Scan, Scanned, fetch, finish};
     use std::arch::x86_64::{
         __m256i, _mm_loadu_si128, _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8,
         _mm256_loadu_si256, _mm256_max_epu8, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8,
@@ -557,6 +596,7 @@ mod avx2 {
             // everything it needs stays in registers.
             let mut all = 0u32;
             for block in bytes.get(at..).unwrap_or_default().as_chunks::<STEP>().0 {
+                fetch(bytes, at + AHEAD);
                 let block = Block::load_whole(block);
                 let (escaped, next_carry) = block.escaped(carry);
                 let ends = block.equals(b'"') & !escaped;

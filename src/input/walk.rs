@@ -7,7 +7,7 @@ use super::bytes::Lines;
 use super::json::{Raw, Source};
 use super::record::{Block, Record, read};
 use super::repair::Repairer;
-use super::skim::{Portable, Scan};
+use super::skim::{Portable, Scan, fetch_ahead};
 use super::texts;
 use crate::session::build::{Builder, Room};
 use crate::session::evidence::Evidence;
@@ -117,11 +117,12 @@ impl<'p> Walker<'p> {
     fn walk<S: Scan>(&mut self, bytes: &[u8], offset: u64) {
         let mut batch = Batch::with_room(SPARE.take());
         let mut lines = self.builder.lines();
-        let mut at = 0;
+        let (mut at, mut faulted) = (0, 0);
         let mut raw = Raw::<S>::new(bytes, at).after_runs(self.runs);
         while at < bytes.len() {
             lines += 1;
             raw.restart(at);
+            fetch_ahead(bytes, at, &mut faulted);
             let record = &mut batch.records[batch.places.len()];
             let end = match read(&mut raw, record).and_then(|()| raw.end_of_line()) {
                 Ok(end) if end - at <= self.max_line => {

@@ -6,18 +6,21 @@ use super::log::Id;
 /// looked at only where they are the same.
 #[derive(Default)]
 pub struct FirstWith {
-    /// Half of a hash, then a record number plus one; zero is free. A power of two long, at most two thirds full.
+    /// Half of a hash, then a record number. A power of two long, at most two thirds full.
     slots: Vec<u64>,
 }
+
+/// A slot that nothing is in: no record has the last number. Anything but zero, because the compiler asks for zeroes instead of
+/// writing them. A slot is looked at before it is taken, so the system would lend every page of such memory first and exchange
+/// it afterwards, for which it stops all other threads.
+const FREE: u64 = u32::MAX as u64;
 
 impl FirstWith {
     /// With room for as many records.
     pub fn with_room(records: usize) -> FirstWith {
         let length = (records * 3 / 2 + 1).next_power_of_two();
-        // Written, not asked for as zeroes: a slot is looked at before it is taken, and the system would first lend every page
-        // of such memory and then exchange it, for which it stops all other threads.
         FirstWith {
-            slots: std::iter::repeat_n(0, length).collect(),
+            slots: vec![FREE; length],
         }
     }
 
@@ -28,7 +31,8 @@ impl FirstWith {
         }
         let larger = FirstWith::with_room(records);
         for taken in std::mem::replace(self, larger).slots {
-            if let Some(number) = (taken as u32).checked_sub(1) {
+            if taken as u32 != FREE as u32 {
+                let number = taken as u32;
                 self.first(id_of(number), number, &id_of);
             }
         }
@@ -40,7 +44,7 @@ impl FirstWith {
         match self.look(id, id_of) {
             Ok(known) => known,
             Err(free) => {
-                self.slots[free] = half(hash(id)) | u64::from(number + 1);
+                self.slots[free] = half(hash(id)) | u64::from(number);
                 number
             }
         }
@@ -59,10 +63,10 @@ impl FirstWith {
         let mut slot = hash as usize >> 12 & mask;
         loop {
             let taken = self.slots[slot];
-            if taken == 0 {
+            if taken == FREE {
                 return Err(slot);
             }
-            let number = (taken as u32).wrapping_sub(1);
+            let number = taken as u32;
             if half(taken) == half(hash) && id_of(number) == id {
                 return Ok(number);
             }
