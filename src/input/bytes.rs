@@ -7,6 +7,7 @@
 //!
 //! Memory is bounded by the longest line that is copied ([`Limits::max_line`]), not by the file.
 
+use crate::threads;
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::cell::Cell;
 use std::fs::File;
@@ -21,6 +22,8 @@ pub const BLOCK: usize = 256 << 10;
 const KEPT: usize = 8 * BLOCK;
 /// Files from this size on are mapped when they are settled.
 const MAP_FROM: u64 = 16 << 20;
+/// The same where one thread works alone: nobody else has to be stopped each time when a mapping goes.
+const MAP_FROM_ALONE: u64 = 128 << 10;
 /// How much of a mapped file is handed on at a time. What was read is let go again, so that no more than this stays mapped.
 const MAPPED: usize = 4 << 20;
 /// A file that nobody touched for this long is settled.
@@ -109,7 +112,7 @@ impl Log {
         let is_mapped = packing == Packing::Plain
             && size > 0
             && match io {
-                Io::Auto => size >= MAP_FROM && is_settled(metadata.modified()?),
+                Io::Auto => size >= map_from() && is_settled(metadata.modified()?),
                 Io::Mmap => true,
                 Io::Read => false,
             };
@@ -167,6 +170,13 @@ impl Log {
     }
 }
 
+fn map_from() -> u64 {
+    match threads::count() {
+        1 => MAP_FROM_ALONE,
+        _ => MAP_FROM,
+    }
+}
+
 fn is_settled(modified: SystemTime) -> bool {
     SystemTime::now()
         .duration_since(modified)
@@ -204,7 +214,10 @@ fn read_mapped(map: &Mmap, part: Range<u64>, lines: &mut dyn Lines) {
             _ => after_newline(at + MAPPED - 1),
         };
         lines.lines(&map[at..next], at as u64);
-        let_go(map, at..next);
+        // What is read at once goes with its mapping.
+        if next - at < map.len() {
+            let_go(map, at..next);
+        }
         at = next;
     }
 }

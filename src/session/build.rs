@@ -64,6 +64,17 @@ pub struct Builder {
     buffer: String,
 }
 
+/// Whether two ids are written alike. In three words and in place: a comparison of so many bytes is a call otherwise, and most
+/// records make two.
+#[inline]
+fn is_same_id(one: &[u8; 36], other: &[u8; 36]) -> bool {
+    let words = |id: &[u8; 36]| -> Option<[u128; 3]> {
+        let at = |at: usize| Some(u128::from_ne_bytes(*id.get(at..)?.first_chunk()?));
+        Some([at(0)?, at(16)?, at(20)?])
+    };
+    words(one) == words(other)
+}
+
 /// So many record types are found by what they are made of, any further ones by their name.
 const MOST_KINDS: usize = 64;
 
@@ -182,10 +193,8 @@ impl Builder {
 
     fn id(&mut self, text: Option<Text<'_>>) -> Option<Id> {
         let text = text?;
-        // Arrays are compared in place, slices by a call.
         if let Some((known, id)) = &self.recent_id
-            && text.raw().first_chunk() == Some(known)
-            && text.raw().len() == known.len()
+            && text.raw().try_into().is_ok_and(|written| is_same_id(written, known))
         {
             return Some(*id);
         }
@@ -379,10 +388,12 @@ impl Builder {
 
     fn count_known_kind(&mut self, kind: RecordKind, record: &wire::Record<'_>) {
         let detail = raw(record.subtype.or(record.attachment));
+        // Most records have none, and comparing nothing would be a call too.
+        let is_it = |text: &[u8]| text.len() == detail.len() && (detail.is_empty() || text == detail);
         let known = self
             .kind_names
             .iter_mut()
-            .find(|(known, text, ..)| *known == kind && text == detail);
+            .find(|(known, text, ..)| *known == kind && is_it(text));
         match known {
             Some((.., count)) => *count += 1,
             None => self.new_kind(kind, record),
