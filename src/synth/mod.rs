@@ -42,6 +42,7 @@ use crate::synth::words::{Pools, Text, Tongue, fill, slug};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 /// What a bulk corpus should be.
 #[derive(Clone, Debug)]
@@ -214,7 +215,7 @@ impl<'a> Bulk<'a> {
             agents_truth.merge(&truth);
             Ok(run)
         })?;
-        let (_, mut truth, prefix) = log.finish()?;
+        let (mut truth, prefix) = close(log)?;
         truth.merge(&agents_truth);
         Ok((truth, prefix))
     }
@@ -270,7 +271,7 @@ impl<'a> Bulk<'a> {
         Drive::new(&mut log, target).run(0, |_| unreachable!("a sub-agent starts none of its own"))?;
         let messages = nested_messages(&mut log, &prompt);
         main.now = log.now.max(main.now);
-        let (_, truth, _) = log.finish()?;
+        let (truth, _) = close(log)?;
         let mut report = Text::default();
         let units = self.rng.range(200, 2_500);
         self.pools.write(&mut self.rng, Tongue::English, units, &mut report);
@@ -284,6 +285,14 @@ impl<'a> Bulk<'a> {
             truth,
         ))
     }
+}
+
+/// Closes a log. Its file was last written when its last record was, as it is with real ones: readers go by that.
+fn close(log: Log<'_>) -> io::Result<(Truth, Option<Prefix>)> {
+    let ended = SystemTime::UNIX_EPOCH + Duration::from_millis(log.now);
+    let (out, truth, prefix) = log.finish()?;
+    out.get_ref().set_modified(ended)?;
+    Ok((truth, prefix))
 }
 
 /// What `agent_progress` repeats of a sub-agent: the prompt, and its last response as it was being streamed.
