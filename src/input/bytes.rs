@@ -3,7 +3,8 @@
 //! The one other place with `unsafe` (the first is [`super::skim`]): mapping a file. A mapped file that shrinks kills
 //! the process with SIGBUS, so [`Io::Auto`] maps only what has been left alone for a while, and only where mapping
 //! earns something: in big files, whose lines may be hundreds of megabytes long and are then walked without a
-//! copy. Everything else goes through blocks of [`BLOCK`] bytes, which is as fast and cannot be killed.
+//! copy, and in smaller ones where one thread works alone. With several, each mapping that goes stops all of them for a moment:
+//! then everything else goes through blocks of [`BLOCK`] bytes, which is as fast and cannot be killed.
 //!
 //! Memory is bounded by the longest line that is copied ([`Limits::max_line`]), not by the file.
 
@@ -22,7 +23,7 @@ pub const BLOCK: usize = 256 << 10;
 const KEPT: usize = 8 * BLOCK;
 /// Files from this size on are mapped when they are settled.
 const MAP_FROM: u64 = 16 << 20;
-/// The same where one thread works alone: nobody else has to be stopped each time when a mapping goes.
+/// The same where one thread works alone: nobody else has to be stopped each time a mapping goes.
 const MAP_FROM_ALONE: u64 = 128 << 10;
 /// How much of a mapped file is handed on at a time. What was read is let go again, so that no more than this stays mapped.
 const MAPPED: usize = 4 << 20;
@@ -34,7 +35,7 @@ pub const HEAD: usize = 4 << 10;
 /// How files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Io {
-    /// Map big settled files, read everything else.
+    /// Map big files that nobody has written for a while, on one thread smaller ones too; read everything else.
     #[default]
     Auto,
     /// Map every file. A file that shrinks meanwhile ends the run.

@@ -763,6 +763,26 @@ mod tests {
     }
 
     #[test]
+    fn asking_for_bytes_ahead_needs_none_to_be_there() {
+        let bytes = vec![b'x'; FAULT_AROUND + 3 * AHEAD];
+        for length in [0, 1, AHEAD, FAULT_AROUND, bytes.len()] {
+            for start in (0..AHEAD.min(length)).step_by(AHEAD / 4) {
+                let slice = &bytes[start..length];
+                let mut faulted = 0;
+                let stretches = (0..slice.len()).step_by(AHEAD / 2).map(|at| {
+                    fetch_ahead(slice, at, &mut faulted);
+                    faulted
+                });
+                // Where each line stands, the stretch four times as far ahead was looked at.
+                let expected = (0..slice.len())
+                    .step_by(AHEAD / 2)
+                    .map(|at| (slice.as_ptr().addr() + at + 4 * AHEAD) / FAULT_AROUND);
+                assert!(stretches.eq(expected));
+            }
+        }
+    }
+
+    #[test]
     fn ids_are_read_as_they_are_written() {
         let words = |text: &[u8; 32]| {
             let mut words = text

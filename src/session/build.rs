@@ -1013,6 +1013,17 @@ mod tests {
     }
 
     #[test]
+    fn ids_are_the_same_only_if_every_byte_is() {
+        let id = *b"0c97beba-bfcb-4f84-9950-e0354bfc808b";
+        assert!(is_same_id(&id, &id.clone()));
+        for at in 0..id.len() {
+            let mut other = id;
+            other[at] ^= 1;
+            assert!(!is_same_id(&id, &other), "{at}");
+        }
+    }
+
+    #[test]
     fn paths_become_absolute() {
         assert_eq!(normalise("/a/b.rs", "/w"), None);
         assert_eq!(normalise("b.rs", "/w/x"), Some("/w/x/b.rs".into()));

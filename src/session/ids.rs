@@ -109,6 +109,8 @@ mod tests {
             first.make_room((at + 1).next_multiple_of(100), id_of);
             assert_eq!(first.first(*id, at as u32, id_of), at as u32 % 1000);
         }
+        // A hash of zeroes is no free slot.
+        assert_eq!(first.find(Id(0), id_of), Some(0));
         assert_eq!(first.find(ids[1234], id_of), Some(234));
         assert_eq!(first.find(Id(77 << 64), id_of), None);
     }
