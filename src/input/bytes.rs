@@ -475,6 +475,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_mapped_is_settled_and_big_enough_for_so_many_threads() {
+        let is_mapped = |size: u64, age: Duration, threads: usize| {
+            let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+            file.as_file().set_len(size).unwrap();
+            file.as_file().set_modified(SystemTime::now() - age).unwrap();
+            let open = || Log::open(file.path(), Packing::Plain, Io::Auto).unwrap().map.is_some();
+            threads::with_threads(Some(threads), open).unwrap()
+        };
+        let old = 2 * SETTLED_AFTER;
+        for (threads, from) in [(1, MAP_FROM_ALONE), (2, MAP_FROM)] {
+            assert!(is_mapped(from, old, threads));
+            assert!(!is_mapped(from - 1, old, threads));
+            assert!(!is_mapped(from, Duration::ZERO, threads));
+        }
+    }
+
+    #[test]
     fn a_buffer_that_grew_is_read_a_block_at_a_time() {
         let short = |lines: usize| b"line\n".repeat(lines);
         let long = [vec![b'y'; 5 * BLOCK], b"\n".to_vec()].concat();

@@ -31,7 +31,7 @@ impl FirstWith {
         }
         let larger = FirstWith::with_room(records);
         for taken in std::mem::replace(self, larger).slots {
-            if taken as u32 != FREE as u32 {
+            if taken != FREE {
                 let number = taken as u32;
                 self.first(id_of(number), number, &id_of);
             }

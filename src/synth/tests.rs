@@ -135,6 +135,29 @@ fn same_options_give_the_same_bytes() {
 }
 
 #[test]
+fn files_were_written_when_their_last_record_was() {
+    let place = Scratch::new("times");
+    write_bulk(&place.0, &options(300_000, 6, 0.0), &|_| ()).unwrap();
+    for (path, bytes) in tree(&place.0) {
+        let text = String::from_utf8_lossy(&bytes);
+        let stamps = text.match_indices("\"timestamp\":\"").map(|(at, key)| {
+            let stamp = &text[at + key.len()..];
+            stamp[..stamp.find('"').unwrap()].parse::<jiff::Timestamp>().unwrap()
+        });
+        let Some(last) = stamps
+            .max()
+            .filter(|_| path.extension().is_some_and(|end| end == "jsonl"))
+        else {
+            continue;
+        };
+        let modified = fs::metadata(place.0.join(&path)).unwrap().modified().unwrap();
+        let after = jiff::Timestamp::try_from(modified).unwrap().duration_since(last);
+        // The last record may be followed by a pause.
+        assert!((0..24 * 3600).contains(&after.as_secs()), "{path:?}: {after}");
+    }
+}
+
+#[test]
 fn sizes_and_counts_are_as_asked() {
     for (bytes, files) in [(1_000_000, 1), (4_000_000, 40), (12_000_000, 7)] {
         let scratch = Scratch::new(&format!("size-{files}"));
