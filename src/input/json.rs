@@ -240,6 +240,13 @@ pub trait Source<'a> {
     }
 }
 
+/// Declines a line. Hardly ever, and the code for it is kept out of the way of what every line runs through.
+#[inline(always)]
+fn declined<T>() -> Result<T, Declined> {
+    std::hint::cold_path();
+    Err(Declined)
+}
+
 /// Walks the bytes of a line in place.
 pub struct Raw<'a, S> {
     bytes: &'a [u8],
@@ -296,7 +303,7 @@ impl<'a, S: Scan> Raw<'a, S> {
         match self.next_byte() {
             None => Ok(self.at),
             Some(b'\n') => Ok(self.at + 1),
-            Some(_) => Err(Declined),
+            Some(_) => declined(),
         }
     }
 
@@ -317,7 +324,7 @@ impl<'a, S: Scan> Raw<'a, S> {
             self.at += 1;
             Ok(())
         } else {
-            Err(Declined)
+            declined()
         }
     }
 
@@ -326,7 +333,7 @@ impl<'a, S: Scan> Raw<'a, S> {
         self.expect(bracket)?;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Declined);
+            return declined();
         }
         Ok(RawFrame { started: false })
     }
@@ -342,7 +349,7 @@ impl<'a, S: Scan> Raw<'a, S> {
             }
             Some(b',') if frame.started => self.at += 1,
             Some(_) if !frame.started => {}
-            _ => return Err(Declined),
+            _ => return declined(),
         }
         frame.started = true;
         Ok(true)
@@ -454,7 +461,7 @@ impl<'a, S: Scan> Raw<'a, S> {
         }
         let key = self.quoted()?;
         if key.spelling == Spelling::Escaped {
-            return Err(Declined);
+            return declined();
         }
         self.expect(b':')?;
         Ok(Some(key.raw))
@@ -491,18 +498,18 @@ impl<'a, S: Scan> Raw<'a, S> {
         let mut at = usize::from(rest.first() == Some(&b'-'));
         let whole = digits(at);
         if whole == 0 || whole > 15 || (whole > 1 && rest[at] == b'0') {
-            return Err(Declined);
+            return declined();
         }
         at += whole;
         if rest.get(at) == Some(&b'.') {
             let fraction = digits(at + 1);
             if fraction == 0 || fraction > 30 {
-                return Err(Declined);
+                return declined();
             }
             at += 1 + fraction;
         }
         if matches!(rest.get(at), Some(b'e' | b'E')) {
-            return Err(Declined);
+            return declined();
         }
         self.at = start + at;
         Ok(&rest[..at])
@@ -516,7 +523,7 @@ impl<'a, S: Scan> Raw<'a, S> {
             Some(b't') if rest.starts_with(b"true") => (4, Some(true)),
             Some(b'f') if rest.starts_with(b"false") => (5, Some(false)),
             Some(b'n') if rest.starts_with(b"null") => (4, None),
-            _ => return Err(Declined),
+            _ => return declined(),
         };
         self.at += length;
         Ok(value)
@@ -531,14 +538,14 @@ impl<'a, S: Scan> Raw<'a, S> {
         let mut open = 0usize;
         loop {
             // A value is next.
-            let first = self.next_byte().ok_or(Declined)?;
+            let first = self.next_byte().map_or_else(declined, Ok)?;
             match first {
                 b'"' => units = units.saturating_add(self.string_units::<MEASURE>()?),
                 b'{' | b'[' => {
                     self.at += 1;
                     open += 1;
                     if self.depth + open > MAX_DEPTH {
-                        return Err(Declined);
+                        return declined();
                     }
                     objects = objects << 1 | u128::from(first == b'{');
                     units = units.saturating_add(1);
@@ -586,7 +593,7 @@ impl<'a, S: Scan> Raw<'a, S> {
                         objects >>= 1;
                         units = units.saturating_add(1);
                     }
-                    _ => return Err(Declined),
+                    _ => return declined(),
                 }
             }
         }
@@ -630,13 +637,13 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
 
     #[inline]
     fn peek(&mut self) -> Result<Kind, Declined> {
-        match self.next_byte().ok_or(Declined)? {
+        match self.next_byte().map_or_else(declined, Ok)? {
             b'"' => Ok(Kind::String),
             b'{' => Ok(Kind::Object),
             b'[' => Ok(Kind::Array),
             b't' | b'f' | b'n' => Ok(Kind::Literal),
             b'-' | b'0'..=b'9' => Ok(Kind::Number),
-            _ => Err(Declined),
+            _ => declined(),
         }
     }
 

@@ -61,14 +61,24 @@ pub trait Scan {
 
 /// Four hexadecimal digits at `at`, as a number.
 fn hex4(bytes: &[u8], at: usize) -> Result<u32, Declined> {
-    let digits = bytes.get(at..at + 4).ok_or(Declined)?;
-    let mut value = 0u32;
-    for &digit in digits {
-        let nibble = (digit as char).to_digit(16).ok_or(Declined)?;
-        value = value << 4 | nibble;
-    }
-    Ok(value)
+    let digits: &[u8; 4] = bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or(Declined)?;
+    // What is no digit is more than all four together can be.
+    let value = digits.iter().fold(0, |value, digit| value << 4 | HEX[*digit as usize]);
+    if value > 0xffff { Err(Declined) } else { Ok(value) }
 }
+
+/// Values of hexadecimal digits; a bit far above them for every other byte, which no shift of the digits behind it reaches.
+const HEX: [u32; 256] = {
+    let mut values = [1 << 16; 256];
+    let mut value = 0;
+    while value < 16 {
+        let digit = b"0123456789abcdef"[value as usize];
+        values[digit as usize] = value;
+        values[digit.to_ascii_uppercase() as usize] = value;
+        value += 1;
+    }
+    values
+};
 
 /// Running totals of escapes; shared by both implementations so that they cannot disagree.
 #[derive(Default)]
@@ -748,6 +758,21 @@ mod tests {
         check(br#"\\\ud83d\ude00""#, Ok((14, 3, 1)));
         check(b"\xff\"", Err(()));
         check(b"ends in a backslash\\", Err(()));
+    }
+
+    #[test]
+    fn only_four_hexadecimal_digits_are_a_number() {
+        for at in 0..4 {
+            for sign in 0..=u8::MAX {
+                let mut text = *b"a9Fb";
+                text[at] = sign;
+                let digits = text.map(|digit| (digit as char).to_digit(16));
+                let expected = digits.iter().try_fold(0, |value, digit| Some(value << 4 | (*digit)?));
+                assert_eq!(hex4(&text, 0).ok(), expected, "{sign} at {at}");
+            }
+        }
+        assert_eq!(hex4(b"a9F", 0), Err(Declined));
+        assert_eq!(hex4(b"a9F", 9), Err(Declined));
     }
 
     #[test]

@@ -22,8 +22,9 @@ const BATCH: usize = 16;
 const MANY: usize = 32;
 
 thread_local! {
-    /// Room for the blocks of a batch, as the last one of this thread left it.
-    static SPARE: Cell<Vec<Vec<Block<'static>>>> = const { Cell::new(Vec::new()) };
+    /// Records of a batch with nothing in them, as the last one of this thread left them: fresh memory for every block of a log
+    /// would cost more than what is read into it.
+    static SPARE: Cell<Vec<Record<'static>>> = const { Cell::new(Vec::new()) };
 }
 
 /// Accepted records that the builder has yet to take, in their order.
@@ -34,29 +35,31 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// An empty one, with room for blocks that another one had.
-    fn with_room(rooms: Vec<Vec<Block<'a>>>) -> Self {
-        let rooms = rooms.into_iter().chain(std::iter::repeat_with(Vec::new));
-        let record = |blocks| Record {
-            blocks,
-            ..Record::default()
-        };
+    /// An empty one, of records that another one had.
+    fn of(mut records: Vec<Record<'a>>) -> Self {
+        records.resize_with(BATCH, Record::default);
         Batch {
-            records: rooms.map(record).take(BATCH).collect(),
+            records,
             places: Vec::with_capacity(BATCH),
         }
     }
 
-    /// Its room for blocks, but for that of a record with very many: it would be held for as long as the thread lives.
-    fn into_room(self) -> Vec<Vec<Block<'static>>> {
-        let rooms = self.records.into_iter().map(|record| emptied(record.blocks));
-        rooms.filter(|room| room.capacity() <= MANY).collect()
+    /// Its records with nothing in them but room for blocks.
+    fn into_empty(self) -> Vec<Record<'static>> {
+        let empty = |record: Record<'_>| Record {
+            blocks: emptied(record.blocks),
+            ..Record::default()
+        };
+        self.records.into_iter().map(empty).collect()
     }
 }
 
-/// Room for blocks that borrow from somewhere else. A list that is collected from another of the same layout takes over its
-/// memory.
+/// Room for blocks that borrow from somewhere else, but for that of very many: it would be held for as long as the thread lives.
+/// A list that is collected from another of the same layout takes over its memory.
 fn emptied(mut blocks: Vec<Block<'_>>) -> Vec<Block<'static>> {
+    if blocks.capacity() > MANY {
+        return Vec::new();
+    }
     blocks.clear();
     blocks.into_iter().map(|_| Block::default()).collect()
 }
@@ -115,7 +118,7 @@ impl<'p> Walker<'p> {
     }
 
     fn walk<S: Scan>(&mut self, bytes: &[u8], offset: u64) {
-        let mut batch = Batch::with_room(SPARE.take());
+        let mut batch = Batch::of(SPARE.take());
         let mut lines = self.builder.lines();
         let (mut at, mut faulted) = (0, 0);
         let mut raw = Raw::<S>::new(bytes, at).after_runs(self.runs);
@@ -153,7 +156,7 @@ impl<'p> Walker<'p> {
         self.builder
             .count_lines(lines - self.builder.lines(), bytes.len() as u64);
         self.runs = raw.run_number();
-        SPARE.set(batch.into_room());
+        SPARE.set(batch.into_empty());
     }
 
     /// Hands the records of a batch on.

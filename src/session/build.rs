@@ -64,19 +64,22 @@ pub struct Builder {
     buffer: String,
 }
 
-/// Whether two ids are written alike. In three words and in place: a comparison of so many bytes is a call otherwise, and most
-/// records make two.
+/// Whether two ids are written alike. Most records compare two, so it is done in place, word by word: lists of words would be
+/// compared by a call again.
 #[inline]
 fn is_same_id(one: &[u8; 36], other: &[u8; 36]) -> bool {
-    let words = |id: &[u8; 36]| -> Option<[u128; 3]> {
-        let at = |at: usize| Some(u128::from_ne_bytes(*id.get(at..)?.first_chunk()?));
-        Some([at(0)?, at(16)?, at(20)?])
+    let words = |id: &[u8; 36]| {
+        [0, 8, 16, 24, 28].map(|at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| id[at + byte])))
     };
-    words(one) == words(other)
+    let pairs = std::iter::zip(words(one), words(other));
+    pairs.fold(0, |differing, (word, other)| differing | (word ^ other)) == 0
 }
 
 /// So many record types are found by what they are made of, any further ones by their name.
 const MOST_KINDS: usize = 64;
+
+/// Room for as many names is made at once: most logs have no more.
+const NAMES: usize = 100;
 
 /// Where the agent is among [`Recent::texts`].
 const AGENT: usize = 1;
@@ -139,6 +142,8 @@ impl Builder {
             links: Linker::new(room.parents),
             ..Builder::default()
         };
+        builder.names.reserve(NAMES);
+        builder.log.strings.reserve(NAMES);
         builder.name("");
         builder
     }
@@ -545,9 +550,9 @@ impl Builder {
     pub fn expect(&mut self, bytes: u64) {
         // Records are three kilobytes long in the mean, and most have one block.
         let records = usize::try_from(bytes / 2500).unwrap_or(0).min(1 << 20) + 16;
-        self.log.records.reserve(records);
-        self.log.blocks.reserve(records);
-        self.log.responses.reserve(records * 2 / 3);
+        make_room(&mut self.log.records, records);
+        make_room(&mut self.log.blocks, records);
+        make_room(&mut self.log.responses, records * 2 / 3);
         self.links.expect(records);
     }
 
@@ -642,6 +647,15 @@ impl Builder {
             .kinds
             .sort_unstable_by(|a, b| strings[a.0 as usize].cmp(&strings[b.0 as usize]));
         self.log
+    }
+}
+
+/// Makes room for as many more. A list that nothing is in is made anew: growing it would copy what was in it once.
+pub(super) fn make_room<T>(list: &mut Vec<T>, more: usize) {
+    if list.is_empty() && list.capacity() < more {
+        *list = Vec::with_capacity(more);
+    } else {
+        list.reserve(more);
     }
 }
 
@@ -944,6 +958,19 @@ mod tests {
         assert_ne!(one, other);
         assert_eq!([builder.name("one"), builder.name("other")], [one, other]);
         assert_eq!(builder.log.string(other), "other");
+    }
+
+    #[test]
+    fn room_is_made_beside_what_is_there() {
+        let mut list = Vec::<u64>::with_capacity(4);
+        let room = list.as_ptr();
+        make_room(&mut list, 4);
+        assert_eq!(list.as_ptr(), room, "there was room");
+        make_room(&mut list, 5);
+        assert!(list.capacity() >= 5);
+        list.push(7);
+        make_room(&mut list, 100);
+        assert!(list == [7] && list.capacity() >= 101);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Worked out as records come in. Of a big log, whose parts are read side by side, all but the last part is linked by the
 //! time it was read.
 
-use super::build::IdMap;
+use super::build::{IdMap, make_room};
 use super::ids::FirstWith;
 use super::log::{BlockKind, Id, Link, Log, Record};
 
@@ -52,7 +52,7 @@ impl Linker {
 
     /// Makes room for as many more records.
     pub fn expect(&mut self, records: usize) {
-        self.parents.reserve(records);
+        make_room(&mut self.parents, records);
         self.expected = self.linked + records;
     }
 

@@ -104,6 +104,7 @@ impl<'a> Session<'a> {
             }
         }
         if parts.len() > 1 {
+            session.by_id.reserve(total);
             for node in 0..total as Node {
                 let record = session.record(node);
                 if record.id != Id::default() && session.is(node, trait_of::OWN) {

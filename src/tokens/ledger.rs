@@ -90,7 +90,7 @@ pub struct Amount {
 
 impl Amount {
     fn add(&mut self, tokens: f64, origin: Origin) {
-        let thousandths = (tokens.max(0.0) * 1000.0).round() as u64;
+        let thousandths = rounded(tokens.max(0.0) * 1000.0);
         self.count += 1;
         match origin {
             Origin::Recorded => self.recorded += thousandths,
@@ -120,6 +120,12 @@ impl Amount {
         };
         (thousandths + 500) / 1000
     }
+}
+
+/// What `round` gives of a number that is not negative. That is a call on processors without an instruction for it.
+pub fn rounded(number: f64) -> u64 {
+    let whole = number as u64;
+    whole.saturating_add(u64::from(number - whole as f64 >= 0.5))
 }
 
 /// Tokens by category and name.
@@ -159,7 +165,8 @@ impl Booking {
         }
         let slots = &mut self.slots[category as usize];
         if slots.len() <= name as usize {
-            slots.resize(name as usize + 1, 0);
+            // For many names at once: they come in no order.
+            slots.resize((name as usize + 1).next_multiple_of(64), 0);
         }
         let slot = &mut slots[name as usize];
         if *slot == 0 {
@@ -252,6 +259,26 @@ mod tests {
             amount.add(*tokens, Origin::Estimated);
         }
         ledger
+    }
+
+    #[test]
+    fn rounding_is_that_of_round() {
+        let halves = (0..2000).map(|number| f64::from(number) / 2.0);
+        let odd = [
+            0.499_999_999_999_999_94,
+            1e15 + 0.5,
+            4_503_599_627_370_495.5,
+            1e19,
+            f64::MAX,
+            f64::INFINITY,
+            f64::NAN,
+        ];
+        for number in halves
+            .flat_map(|half| [half.next_down().max(0.0), half, half.next_up()])
+            .chain(odd)
+        {
+            assert_eq!(rounded(number), number.round() as u64, "{number}");
+        }
     }
 
     #[test]

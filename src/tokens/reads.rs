@@ -4,6 +4,7 @@
 //! fetched something new: another range, or the file after an edit. A read is *redundant* only if the same version of the
 //! file was already in the window and covered the range.
 
+use super::ledger::rounded;
 use crate::session::build::IdMap;
 use crate::session::log::{Block, BlockKind, api_id};
 
@@ -82,7 +83,7 @@ impl ReadTracker {
                 self.files.entry(api_id(path.as_bytes())).or_default().edits += 1;
             }
             (BlockKind::ToolResult, "Read") if !block.is_error && !path.is_empty() => {
-                self.read(block.range, path, tokens.max(0.0).round() as u64);
+                self.read(block.range, path, rounded(tokens.max(0.0)));
             }
             _ => {}
         }
