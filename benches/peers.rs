@@ -607,11 +607,12 @@ enum Contender {
     DuckdbCli,
     DuckdbPython,
     DuckdbSame,
+    DuckdbOperators,
     Jq,
 }
 
 impl Contender {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::ScanOneThread,
         Self::ScanAllCores,
         Self::Wc,
@@ -623,6 +624,7 @@ impl Contender {
         Self::DuckdbCli,
         Self::DuckdbPython,
         Self::DuckdbSame,
+        Self::DuckdbOperators,
         Self::Jq,
     ];
 
@@ -639,6 +641,7 @@ impl Contender {
             Self::DuckdbCli => "DuckDB CLI, usage",
             Self::DuckdbPython => "DuckDB Python, usage",
             Self::DuckdbSame => "DuckDB, same fields",
+            Self::DuckdbOperators => "DuckDB, same, ->>",
             Self::Jq => "jq (5% once, scaled)",
         }
     }
@@ -652,7 +655,7 @@ impl Contender {
             Self::Wc => output.lines().last()?.split_whitespace().next()?.parse().ok(),
             Self::Backcast | Self::BackcastOneThread | Self::BackcastCached => None,
             Self::Ccusage | Self::Ccost => json(output)?["totals"]["outputTokens"].as_u64(),
-            Self::DuckdbCli | Self::DuckdbPython | Self::DuckdbSame => Some(
+            Self::DuckdbCli | Self::DuckdbPython | Self::DuckdbSame | Self::DuckdbOperators => Some(
                 output
                     .lines()
                     .filter_map(|row| row.split(',').nth(2)?.parse::<u64>().ok())
@@ -784,7 +787,11 @@ fn race(contender: Contender, corpus: &Corpus, tools: &Tools, home: &Path, cache
             (tools.duckdb.clone(), fill(&["-csv", "-noheader", "-c", &query], &[]))
         }
         Contender::DuckdbSame => {
-            let query = same_fields_query(corpus);
+            let query = same_fields_query(corpus, Blocks::Typed);
+            (tools.duckdb.clone(), fill(&["-csv", "-noheader", "-c", &query], &[]))
+        }
+        Contender::DuckdbOperators => {
+            let query = same_fields_query(corpus, Blocks::Operators);
             (tools.duckdb.clone(), fill(&["-csv", "-noheader", "-c", &query], &[]))
         }
         Contender::DuckdbPython => {
@@ -865,36 +872,110 @@ GROUP BY session, model ORDER BY session, model"
     )
 }
 
-/// The fields that `stats` reads: beside the usage the links between records, where they were made, and of every block its
-/// kind, ids, tool, file and length. Nothing is done with them that `stats` does: no chains, no sizes, no ledger.
-fn same_fields_query(corpus: &Corpus) -> String {
+/// How `DuckDB` gets at the blocks of a message. Both give the same sums.
+#[derive(Clone, Copy)]
+enum Blocks {
+    /// With the operators of its JSON type, each of which reads the block again: how such queries are mostly written.
+    Operators,
+    /// Parsed once into rows of a declared type: the fastest form found.
+    Typed,
+}
+
+impl Blocks {
+    /// The blocks of a message, a row each.
+    fn rows(self) -> String {
+        match self {
+            Self::Operators => "unnest(CASE json_type(message.content) WHEN 'ARRAY' THEN message.content->'$[*]'
+        ELSE [json_object('text', message.content)] END)"
+                .to_owned(),
+            Self::Typed => {
+                let texts = [
+                    "type",
+                    "text",
+                    "thinking",
+                    "signature",
+                    "id",
+                    "tool_use_id",
+                    "name",
+                    "content",
+                ];
+                let texts = texts.map(|name| format!("\"{name}\":\"VARCHAR\"")).join(",");
+                let shape = format!("'[{{{texts},\"is_error\":\"BOOLEAN\",\"input\":\"JSON\"}}]'");
+                format!(
+                    "unnest(CASE json_type(message.content) WHEN 'ARRAY' THEN from_json(message.content, {shape})
+        ELSE from_json(json_array(json_object('text', message.content)), {shape}) END)"
+                )
+            }
+        }
+    }
+
+    fn field(self, name: &str) -> String {
+        match self {
+            Self::Operators => format!("block->>'{name}'"),
+            Self::Typed => format!("block.\"{name}\""),
+        }
+    }
+
+    /// An argument of a tool call.
+    fn argument(self, name: &str) -> String {
+        match self {
+            Self::Operators => format!("block->>'$.input.{name}'"),
+            Self::Typed => format!("block.\"input\"->>'{name}'"),
+        }
+    }
+}
+
+/// The fields that `stats` reads, all of them: beside the usage the links between records, where they were made, what kinds they
+/// are, boundaries and attachments, and of every block its kind, ids, tool, arguments and length. Nothing is done with them that
+/// `stats` does: no chains, no sizes, no ledger.
+fn same_fields_query(corpus: &Corpus, blocks: Blocks) -> String {
     let source = duckdb_source(corpus);
+    let rows = blocks.rows();
+    let count = |names: &[&str]| {
+        let counts = names.iter().map(|name| format!("count({})", blocks.field(name)));
+        counts.collect::<Vec<_>>().join(" + ")
+    };
+    let length = |name: &str| format!("sum(length({}))", blocks.field(name));
+    let [kinds, ids, names, errors] = [&["type"][..], &["id", "tool_use_id"], &["name"], &["is_error"]].map(count);
+    let [text, thinking, signature, input, content] = ["text", "thinking", "signature", "input", "content"].map(length);
+    let [file, path, notebook, command, offset, limit] =
+        ["file_path", "path", "notebook_path", "command", "offset", "limit"].map(|name| blocks.argument(name));
+    let counts = "input_tokens BIGINT, output_tokens BIGINT, cache_creation_input_tokens BIGINT,
+          cache_read_input_tokens BIGINT, cache_creation STRUCT(ephemeral_1h_input_tokens BIGINT), iterations JSON";
+    let answer = format!("id VARCHAR, model VARCHAR, stop_reason VARCHAR, usage STRUCT({counts})");
     format!(
-        "SELECT count(*), sum(input), sum(output), sum(writes), sum(reads), sum(hour), min(first), sum(blocks),
-  sum(text), sum(thinking), sum(calls), sum(results), sum(links), sum(files), session, model, cwd, branch, version
+        "SELECT count(*), sum(input), sum(output), sum(writes), sum(reads), sum(hour), min(first), max(last),
+  sum(blocks), sum(text), sum(thinking), sum(signatures), sum(calls), sum(results), sum(errors), sum(links), sum(names),
+  sum(files), sum(commands), sum(ranges), sum(marks), sum(attached), sum(boundaries), sum(relayed),
+  session, model, cwd, branch, version, agent
 FROM (
-  SELECT sessionId AS session, model, cwd, gitBranch AS branch, version, min(timestamp) AS first,
+  SELECT sessionId AS session, model, cwd, gitBranch AS branch, version, agentId AS agent,
+    min(timestamp) AS first, max(timestamp) AS last,
     max(usage.input_tokens) AS input, max(usage.output_tokens) AS output,
     max(usage.cache_creation_input_tokens) AS writes, max(usage.cache_read_input_tokens) AS reads,
     max(usage.cache_creation.ephemeral_1h_input_tokens) AS hour,
-    count(block) AS blocks, sum(length(block->>'text')) AS text,
-    sum(length(coalesce(block->>'thinking', block->>'signature'))) AS thinking,
-    sum(length(block->>'input')) AS calls, sum(length(block->>'content')) AS results,
-    count(uuid) + count(parentUuid) + count(coalesce(block->>'id', block->>'tool_use_id')) AS links,
-    count(coalesce(block->>'$.input.file_path', block->>'name')) AS files
+    {kinds} AS blocks, {text} AS text, {thinking} AS thinking, {signature} AS signatures,
+    {input} AS calls, {content} AS results, {errors} AS errors,
+    count(uuid) + count(parentUuid) + count(logicalParentUuid) + {ids} AS links, {names} AS names,
+    count(coalesce({file}, {path}, {notebook})) AS files, count({command}) AS commands,
+    count({offset}) + count({limit}) AS ranges,
+    count(type) + count(subtype) + count(stop_reason) + count(usage.iterations) + count(isSidechain) + count(isMeta)
+      + count(isCompactSummary) + count(isApiErrorMessage) AS marks,
+    sum(length(attachment)) + sum(length(content)) AS attached,
+    count(compactMetadata) + count(microcompactMetadata) AS boundaries, count(data) AS relayed
   FROM (
-    SELECT uuid, parentUuid, sessionId, version, cwd, gitBranch, timestamp, requestId,
-      message.id AS id, message.model AS model, message.usage AS usage,
-      unnest(CASE json_type(message.content) WHEN 'ARRAY' THEN message.content->'$[*]'
-        ELSE [json_object('text', message.content)] END) AS block
+    SELECT * EXCLUDE (message), message.id AS id, message.model AS model, message.stop_reason AS stop_reason,
+      message.usage AS usage, {rows} AS block
     FROM read_json({source},
-      columns = {{'uuid': 'VARCHAR', 'parentUuid': 'VARCHAR', 'sessionId': 'VARCHAR', 'version': 'VARCHAR',
-        'cwd': 'VARCHAR', 'gitBranch': 'VARCHAR', 'requestId': 'VARCHAR', 'timestamp': 'VARCHAR',
-        'message': 'STRUCT(id VARCHAR, model VARCHAR, content JSON,
-          usage STRUCT(input_tokens BIGINT, output_tokens BIGINT, cache_creation_input_tokens BIGINT,
-          cache_read_input_tokens BIGINT, cache_creation STRUCT(ephemeral_1h_input_tokens BIGINT)))'}}))
-  GROUP BY sessionId, model, cwd, gitBranch, version, id, requestId)
-GROUP BY session, model, cwd, branch, version ORDER BY session, model"
+      columns = {{'uuid': 'VARCHAR', 'parentUuid': 'VARCHAR', 'logicalParentUuid': 'VARCHAR', 'sessionId': 'VARCHAR',
+        'agentId': 'VARCHAR', 'version': 'VARCHAR', 'cwd': 'VARCHAR', 'gitBranch': 'VARCHAR', 'timestamp': 'VARCHAR',
+        'requestId': 'VARCHAR', 'type': 'VARCHAR', 'subtype': 'VARCHAR', 'isSidechain': 'BOOLEAN', 'isMeta': 'BOOLEAN',
+        'isCompactSummary': 'BOOLEAN', 'isApiErrorMessage': 'BOOLEAN', 'content': 'VARCHAR', 'attachment': 'JSON',
+        'compactMetadata': 'JSON', 'microcompactMetadata': 'JSON',
+        'data': 'STRUCT(\"type\" VARCHAR, agentId VARCHAR, message STRUCT(requestId VARCHAR, message STRUCT({answer})))',
+        'message': 'STRUCT({answer}, content JSON)'}}))
+  GROUP BY sessionId, model, cwd, gitBranch, version, agentId, id, requestId)
+GROUP BY session, model, cwd, branch, version, agent ORDER BY session, model"
     )
 }
 
@@ -1166,8 +1247,13 @@ fn claims(corpora: &[Corpus], races: &[Race]) -> Vec<Claim> {
             Some(18.0),
         ),
     ];
-    let text = "DuckDB, same fields / backcast";
-    claims.push(claim(text, many, C::DuckdbSame, C::Backcast, AtLeast, 15.0, Some(20.0)));
+    // The fastest query that was found for it, and the one that people write.
+    for (text, query) in [
+        ("DuckDB, same fields / backcast", C::DuckdbSame),
+        ("DuckDB, same, ->> / backcast", C::DuckdbOperators),
+    ] {
+        claims.push(claim(text, many, query, C::Backcast, AtLeast, 15.0, Some(20.0)));
+    }
     // The scan of this runner is as fast as we can make one; the other is the one that people have.
     for (text, scan) in [
         ("1 thread / newline scan", C::ScanOneThread),
