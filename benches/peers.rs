@@ -947,9 +947,9 @@ fn same_fields_query(corpus: &Corpus, blocks: Blocks) -> String {
         "SELECT count(*), sum(input), sum(output), sum(writes), sum(reads), sum(hour), min(first), max(last),
   sum(blocks), sum(text), sum(thinking), sum(signatures), sum(calls), sum(results), sum(errors), sum(links), sum(names),
   sum(files), sum(commands), sum(ranges), sum(marks), sum(attached), sum(boundaries), sum(relayed),
-  session, model, cwd, branch, version, agent
+  session, model, cwd, branch, version
 FROM (
-  SELECT sessionId AS session, model, cwd, gitBranch AS branch, version, agentId AS agent,
+  SELECT sessionId AS session, model, cwd, gitBranch AS branch, version,
     min(timestamp) AS first, max(timestamp) AS last,
     max(usage.input_tokens) AS input, max(usage.output_tokens) AS output,
     max(usage.cache_creation_input_tokens) AS writes, max(usage.cache_read_input_tokens) AS reads,
@@ -959,8 +959,8 @@ FROM (
     count(uuid) + count(parentUuid) + count(logicalParentUuid) + {ids} AS links, {names} AS names,
     count(coalesce({file}, {path}, {notebook})) AS files, count({command}) AS commands,
     count({offset}) + count({limit}) AS ranges,
-    count(type) + count(subtype) + count(stop_reason) + count(usage.iterations) + count(isSidechain) + count(isMeta)
-      + count(isCompactSummary) + count(isApiErrorMessage) AS marks,
+    count(type) + count(subtype) + count(agentId) + count(stop_reason) + count(usage.iterations)
+      + count(isSidechain) + count(isMeta) + count(isCompactSummary) + count(isApiErrorMessage) AS marks,
     sum(length(attachment)) + sum(length(content)) AS attached,
     count(compactMetadata) + count(microcompactMetadata) AS boundaries, count(data) AS relayed
   FROM (
@@ -974,8 +974,8 @@ FROM (
         'compactMetadata': 'JSON', 'microcompactMetadata': 'JSON',
         'data': 'STRUCT(\"type\" VARCHAR, agentId VARCHAR, message STRUCT(requestId VARCHAR, message STRUCT({answer})))',
         'message': 'STRUCT({answer}, content JSON)'}}))
-  GROUP BY sessionId, model, cwd, gitBranch, version, agentId, id, requestId)
-GROUP BY session, model, cwd, branch, version, agent ORDER BY session, model"
+  GROUP BY sessionId, model, cwd, gitBranch, version, id, requestId)
+GROUP BY session, model, cwd, branch, version ORDER BY session, model"
     )
 }
 
