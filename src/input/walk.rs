@@ -228,3 +228,22 @@ impl Lines for Walker<'_> {
         (self.progress)(length);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_passed_on_empty_and_with_room_for_a_few_blocks() {
+        let mut batch = Batch::of(Vec::new());
+        batch.records[0].is_meta = true;
+        batch.records[0].blocks = vec![Block::default(); MANY];
+        batch.records[1].blocks = vec![Block::default(); MANY + 1];
+        let memory = batch.records.as_ptr().addr();
+        let records = batch.into_empty();
+        assert_eq!((records.len(), records.as_ptr().addr()), (BATCH, memory));
+        assert!(records.iter().all(|record| !record.is_meta && record.blocks.is_empty()));
+        assert_eq!([0, 1].map(|at: usize| records[at].blocks.capacity()), [MANY, 0]);
+        assert_eq!(Batch::of(records).records.as_ptr().addr(), memory);
+    }
+}
