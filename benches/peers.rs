@@ -782,18 +782,9 @@ fn race(contender: Contender, corpus: &Corpus, tools: &Tools, home: &Path, cache
             ];
             (tools.ccost.clone(), fill(&args, &words))
         }
-        Contender::DuckdbCli => {
-            let query = duckdb_query(corpus);
-            (tools.duckdb.clone(), fill(&["-csv", "-noheader", "-c", &query], &[]))
-        }
-        Contender::DuckdbSame => {
-            let query = same_fields_query(corpus, Blocks::Typed);
-            (tools.duckdb.clone(), fill(&["-csv", "-noheader", "-c", &query], &[]))
-        }
-        Contender::DuckdbOperators => {
-            let query = same_fields_query(corpus, Blocks::Operators);
-            (tools.duckdb.clone(), fill(&["-csv", "-noheader", "-c", &query], &[]))
-        }
+        Contender::DuckdbCli => duckdb_cli(tools, &duckdb_query(corpus)),
+        Contender::DuckdbSame => duckdb_cli(tools, &same_fields_query(corpus, Blocks::Typed)),
+        Contender::DuckdbOperators => duckdb_cli(tools, &same_fields_query(corpus, Blocks::Operators)),
         Contender::DuckdbPython => {
             let query = duckdb_query(corpus);
             (tools.duckdb_python.clone(), fill(&["-c", DUCKDB_SCRIPT, &query], &[]))
@@ -833,6 +824,10 @@ fn fill(template: &[&str], words: &[(&str, &OsStr)]) -> Vec<OsString> {
         .iter()
         .map(|arg| value(arg).map_or_else(|| arg.into(), |value| (*value).into()))
         .collect()
+}
+
+fn duckdb_cli(tools: &Tools, query: &str) -> (Option<Tool>, Vec<OsString>) {
+    (tools.duckdb.clone(), fill(&["-csv", "-noheader", "-c", query], &[]))
 }
 
 /// Where the logs are and how long their lines get, as `DuckDB` is told. The line limit is no larger than the corpus needs,
