@@ -1,6 +1,7 @@
 //! Threads: the only place that knows about them. Everything else says what may be done side by side.
 
 use rayon::prelude::*;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Into how many shares for each thread the things that are left are split before one share is taken.
@@ -9,18 +10,50 @@ const SHARES: usize = 16;
 /// The most things that are taken at once.
 const FEW: usize = 64;
 
-/// Runs `work` on a pool of `threads` (all cores if `None`).
+thread_local! {
+    /// Whether this thread does all work itself.
+    static IS_ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` on a pool of `threads` (all cores if `None`). One thread is the caller's own: a second one that only waits, mostly
+/// on another core, would make the system interrupt that core for every mapping that goes.
 pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> anyhow::Result<R> {
+    if threads == Some(1) {
+        let _alone = Alone::begin();
+        return Ok(work());
+    }
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.unwrap_or(0))
         .build()?;
     Ok(pool.install(work))
 }
 
+/// A time in which this thread does all work itself; it ends when this goes, also by a panic.
+struct Alone {
+    was_alone: bool,
+}
+
+impl Alone {
+    fn begin() -> Alone {
+        Alone {
+            was_alone: IS_ALONE.replace(true),
+        }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        IS_ALONE.set(self.was_alone);
+    }
+}
+
 /// Works on many things side by side; results in their order. The next few are for whoever is free, and the last ones are
 /// handed out one by one: things are not equally big and threads not equally fast, so a share dealt out beforehand would leave
 /// one thread to work alone at the end. Neighbours go to the same thread, because small ones are quicker in a row.
 pub fn side_by_side<'t, T: Sync, R: Send>(things: &'t [T], work: impl Fn(&'t T) -> R + Sync) -> Vec<R> {
+    if IS_ALONE.get() {
+        return things.iter().map(work).collect();
+    }
     let workers = count().min(things.len());
     let share_from = |from: usize| {
         let left = things.get(from..).filter(|left| !left.is_empty())?;
@@ -44,12 +77,19 @@ pub fn side_by_side<'t, T: Sync, R: Send>(things: &'t [T], work: impl Fn(&'t T) 
 
 /// Does two things side by side.
 pub fn both<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B + Send) -> (A, B) {
+    if IS_ALONE.get() {
+        return (one(), other());
+    }
     rayon::join(one, other)
 }
 
 /// How many threads there are.
 pub fn count() -> usize {
-    rayon::current_num_threads()
+    if IS_ALONE.get() {
+        1
+    } else {
+        rayon::current_num_threads()
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +110,34 @@ mod tests {
             );
         }
         assert!(side_by_side(&[0; 0], |thing| *thing).is_empty());
+    }
+
+    #[test]
+    fn one_thread_is_the_callers_and_others_are_not() {
+        let here = std::thread::current().id();
+        let everywhere = || {
+            let things = [0; 100];
+            let mut ids = side_by_side(&things, |_| std::thread::current().id());
+            let (one, other) = both(|| std::thread::current().id(), || std::thread::current().id());
+            ids.extend([one, other]);
+            ids
+        };
+        let alone = || (count(), everywhere());
+        let (threads, ids) = with_threads(Some(1), alone).unwrap();
+        assert_eq!(threads, 1);
+        assert!(ids.iter().all(|id| *id == here));
+        let within = with_threads(Some(1), || with_threads(Some(2), alone).unwrap()).unwrap();
+        assert_eq!(within.0, 2);
+        assert!(within.1.iter().all(|id| *id != here));
+        let (inner, after) = with_threads(Some(1), || (with_threads(Some(1), count).unwrap(), count())).unwrap();
+        assert_eq!((inner, after), (1, 1));
+    }
+
+    #[test]
+    fn a_panic_ends_the_time_alone() {
+        let panicked = std::panic::catch_unwind(|| with_threads(Some(1), || panic!("on purpose")));
+        assert!(panicked.is_err());
+        assert!(!IS_ALONE.get());
     }
 
     #[test]
