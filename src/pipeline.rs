@@ -11,7 +11,7 @@ use crate::cache::{self, Cache, ContentHash, PartKind};
 use crate::input::bytes::{Io, Limits, Lines, Log as OpenLog, Packing};
 use crate::input::discover::Found;
 use crate::input::messages::{Message, Reader, Wanted as WantedParts};
-use crate::metrics::report::{Followed, SessionReport, Told, Wanted};
+use crate::metrics::report::{Booked, Followed, SessionReport, Told, Wanted, stretches};
 use crate::metrics::summary::{LogFacts, Summary};
 use crate::problem::{Kind, Problem};
 use crate::session::build::Room;
@@ -20,7 +20,7 @@ use crate::session::evidence::Evidence;
 use crate::session::ids::SHARDS;
 use crate::session::log::{Id, Log};
 use crate::session::pack::{self, Outline};
-use crate::session::thread::{Part, Session};
+use crate::session::thread::{Part, Session, thread};
 use crate::threads::{self, both, side_by_side};
 use crate::tokens::ratios::RatioTable;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -623,11 +623,26 @@ struct ReadLog {
 /// Reports on one session, the two halves of it side by side.
 fn report(id: &str, parts: &[Part], table: &RatioTable, wanted: &Wanted) -> SessionReport {
     let session = Session::new(id, parts);
-    let (followed, told) = both(
-        || Followed::new(&session, table, wanted),
-        || Told::new(&session, wanted),
-    );
+    let (followed, told) = both(|| follow(&session, table, wanted), || Told::new(&session, wanted));
     told.join(followed)
+}
+
+/// Threads a session, then sizes it, a long one in stretches side by side: several for each thread, because one of them may
+/// still be at work on the other half of the report.
+fn follow(session: &Session<'_>, table: &RatioTable, wanted: &Wanted) -> Followed {
+    let threaded = thread(session);
+    let stretches = match threads::count() {
+        1 => stretches(&threaded, 1),
+        threads => stretches(&threaded, 2 * threads),
+    };
+    let book = |stretch| Booked::new(session, stretch, table, wanted);
+    // Sessions are many and mostly short: for one of few stretches nobody is called.
+    let booked = if stretches.len() > threaded.chains.len() {
+        side_by_side(&stretches, book)
+    } else {
+        stretches.iter().map(book).collect()
+    };
+    Followed::of(session, threaded, booked, table, wanted)
 }
 
 /// Memory that logs share while they are read.

@@ -8,12 +8,13 @@ use crate::problem::Problem;
 use crate::session::build::IdMap;
 use crate::session::log::{Block, BlockKind, NO_TIME, Name, RecordKind, Time};
 use crate::session::thread::{Chain, Node, Part, Session, Threaded, is_prompt, thread};
-use crate::tokens::calibrate::{Origin, RoundSize, Unfit, size};
+use crate::tokens::calibrate::{Origin, RoundSize, Sizes, Unfit, size_rounds};
 use crate::tokens::ledger::{Booking, Ledger};
 use crate::tokens::ratios::RatioTable;
-use crate::tokens::reads::{ReadTracker, Reads};
+use crate::tokens::reads::{ReadTracker, Reads, Step};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Times that count; both ends included and excluded as ranges go.
 #[derive(Debug, Clone, Copy, Default)]
@@ -350,10 +351,32 @@ pub struct Followed {
 impl Followed {
     /// Of a session.
     pub fn new(session: &Session<'_>, table: &RatioTable, wanted: &Wanted) -> Followed {
-        let mut followed = Followed::default();
         let threaded = thread(session);
+        let booked = stretches(&threaded, 1)
+            .iter()
+            .map(|stretch| Booked::new(session, stretch, table, wanted))
+            .collect();
+        Followed::of(session, threaded, booked, table, wanted)
+    }
+
+    /// Of a session, given what all its stretches come to, in their order.
+    pub fn of(
+        session: &Session<'_>,
+        threaded: Threaded,
+        booked: Vec<Booked>,
+        table: &RatioTable,
+        wanted: &Wanted,
+    ) -> Followed {
+        let mut followed = Followed::default();
+        let mut booked = booked.into_iter().peekable();
         for (at, chain) in threaded.chains.iter().enumerate() {
-            followed.book_chain(session, chain, at == 0, table, wanted);
+            followed.subagents += u64::from(chain.is_sidechain);
+            let mut reads = ReadTracker::default();
+            while let Some(next) = booked.next_if(|next| next.chain == at) {
+                next.steps.iter().for_each(|step| reads.take(*step));
+                followed.take(session, chain, next, wanted);
+            }
+            followed.reads.merge(&reads.finish());
         }
         followed.rewound = book_rewound(session, &threaded, table, wanted.filter);
         followed.branches = u64::from(threaded.branches);
@@ -363,43 +386,17 @@ impl Followed {
         followed
     }
 
-    fn book_chain(&mut self, session: &Session<'_>, chain: &Chain, is_main: bool, table: &RatioTable, wanted: &Wanted) {
+    fn take(&mut self, session: &Session<'_>, chain: &Chain, booked: Booked, wanted: &Wanted) {
         let filter = wanted.filter;
-        self.subagents += u64::from(chain.is_sidechain);
-        let mut reads = ReadTracker::default();
-        let mut booking = Booking::default();
-        let mut last_summary = None;
-        let sizes = size(
-            session,
-            chain,
-            table,
-            &mut |node: Node, block: &Block, tokens: f64, origin: Origin| {
-                if session.is_copied(node) || !filter.takes_all() && !filter.takes(session.record(node).time) {
-                    return;
-                }
-                let log = session.log(node);
-                // What was read before a compaction is gone. The summary is the first thing in the new window.
-                if session.is_summary(node) && last_summary != Some(node) {
-                    reads.boundary();
-                    last_summary = Some(node);
-                }
-                booking.add(session.part_number(node), block, tokens, origin);
-                if matches!(block.kind, BlockKind::ToolCall | BlockKind::ToolResult) {
-                    reads.block(block, log.string(block.name), log.string(block.path), tokens);
-                }
-            },
-        );
-        self.reads.merge(&reads.finish());
-        self.ledger
-            .merge(booking.finish(|part, name| session.string(part, name)));
-        if is_main {
-            let counted = std::iter::zip(&chain.rounds, &sizes.rounds)
+        let Sizes { rounds, pairs, unfit } = booked.sizes;
+        if booked.chain == 0 {
+            let counted = std::iter::zip(&chain.rounds[booked.rounds], &rounds)
                 .filter(|(round, size)| filter.takes(size.time) && !session.is_copied(round.lines[0]));
             for (_, size) in counted {
                 self.occupancy.add(size);
             }
         }
-        for pair in sizes.pairs.iter().filter(|_| wanted.predictions) {
+        for pair in pairs.iter().filter(|_| wanted.predictions) {
             if filter.takes(session.record(pair.node).time) {
                 let prediction = Prediction {
                     model: 0,
@@ -410,8 +407,94 @@ impl Followed {
                 self.predictions.push((pair.node, prediction));
             }
         }
-        for unfit in sizes.unfit {
+        for unfit in unfit {
             *self.unfit.entry(unfit).or_insert(0) += 1;
+        }
+        self.ledger.merge(booked.ledger);
+    }
+}
+
+/// Rounds of a chain that are sized and booked at once.
+pub struct Stretch<'t> {
+    chain: &'t Chain,
+    /// Number of the chain.
+    number: usize,
+    rounds: Range<usize>,
+}
+
+/// Fewer rounds than this are not worth a stretch of their own.
+const FEWEST: usize = 1024;
+
+/// All chains of a session, each in stretches that can be booked side by side: about as many as `share` says, fewer if the chain
+/// is short, and none starts inside a turn, because a round inherits from its turn.
+pub fn stretches(threaded: &Threaded, share: usize) -> Vec<Stretch<'_>> {
+    let mut stretches = Vec::with_capacity(threaded.chains.len());
+    for (number, chain) in threaded.chains.iter().enumerate() {
+        let rounds = &chain.rounds;
+        let length = rounds.len().div_ceil(share.max(1)).max(FEWEST);
+        let mut from = 0;
+        loop {
+            let starts_turn = |at: &usize| rounds[*at].turn != rounds[at - 1].turn;
+            let to = (from + length..rounds.len()).find(starts_turn).unwrap_or(rounds.len());
+            stretches.push(Stretch {
+                chain,
+                number,
+                rounds: from..to,
+            });
+            from = to;
+            if from == rounds.len() {
+                break;
+            }
+        }
+    }
+    stretches
+}
+
+/// What a stretch comes to.
+pub struct Booked {
+    /// Number of its chain.
+    chain: usize,
+    rounds: Range<usize>,
+    sizes: Sizes,
+    ledger: Ledger,
+    /// What matters to reads, in order.
+    steps: Vec<Step>,
+}
+
+impl Booked {
+    /// Sizes and books a stretch.
+    pub fn new(session: &Session<'_>, stretch: &Stretch<'_>, table: &RatioTable, wanted: &Wanted) -> Booked {
+        let filter = wanted.filter;
+        let mut steps = Vec::new();
+        let mut booking = Booking::default();
+        let mut last_summary = None;
+        let sizes = size_rounds(
+            session,
+            stretch.chain,
+            stretch.rounds.clone(),
+            table,
+            &mut |node: Node, block: &Block, tokens: f64, origin: Origin| {
+                if session.is_copied(node) || !filter.takes_all() && !filter.takes(session.record(node).time) {
+                    return;
+                }
+                let log = session.log(node);
+                // What was read before a compaction is gone. The summary is the first thing in the new window.
+                if session.is_summary(node) && last_summary != Some(node) {
+                    steps.push(Step::Boundary);
+                    last_summary = Some(node);
+                }
+                booking.add(session.part_number(node), block, tokens, origin);
+                if matches!(block.kind, BlockKind::ToolCall | BlockKind::ToolResult) {
+                    steps.extend(Step::of(block, log.string(block.name), log.string(block.path), tokens));
+                }
+            },
+        );
+        Booked {
+            chain: stretch.number,
+            rounds: stretch.rounds.clone(),
+            sizes,
+            ledger: booking.finish(|part, name| session.string(part, name)),
+            steps,
         }
     }
 }
@@ -598,6 +681,52 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::thread::Round;
+
+    #[test]
+    fn stretches_hold_every_round_once_and_start_with_a_turn() {
+        // Lengths of the turns of each chain.
+        let chain = |turns: &[usize]| Chain {
+            rounds: std::iter::zip(0.., turns)
+                .flat_map(|(turn, length)| {
+                    let round = Round {
+                        turn,
+                        ..Round::default()
+                    };
+                    std::iter::repeat_n(round, *length)
+                })
+                .collect(),
+            ..Chain::default()
+        };
+        let threaded = Threaded {
+            chains: vec![
+                chain(&[7; 900]),
+                chain(&[]),
+                chain(&[5000]),
+                chain(&[5; 100]),
+                chain(&[3000, 1, 3000]),
+            ],
+            ..Threaded::default()
+        };
+        let lengths = |share: usize| {
+            let mut lengths = vec![Vec::new(); threaded.chains.len()];
+            for stretch in stretches(&threaded, share) {
+                let before = lengths[stretch.number].iter().sum::<usize>();
+                assert_eq!(stretch.rounds.start, before);
+                let rounds = &threaded.chains[stretch.number].rounds;
+                assert!(before == 0 || rounds[before].turn != rounds[before - 1].turn);
+                lengths[stretch.number].push(stretch.rounds.len());
+            }
+            lengths
+        };
+        let whole = threaded.chains.iter().map(|chain| vec![chain.rounds.len()]);
+        assert!(lengths(1).into_iter().eq(whole.clone()));
+        assert!(lengths(0).into_iter().eq(whole));
+        let four = [vec![1575; 4], vec![0], vec![5000], vec![500], vec![3000, 3001]];
+        assert_eq!(lengths(4), four);
+        // However many there might be, none is short but the last.
+        assert_eq!(lengths(100)[0], [1029, 1029, 1029, 1029, 1029, 1029, 126]);
+    }
 
     #[test]
     fn calls_of_one_message_are_told_apart_by_their_request() {

@@ -8,6 +8,7 @@ use super::ratios::{RatioTable, Ratios, drops_thinking};
 use crate::session::log::{Block, BlockKind, Log, RecordKind, Stop};
 use crate::session::thread::{Chain, Node, Round, Session, is_prompt};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Where a count comes from. Counts of different origin are never added without saying so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,7 +82,7 @@ pub enum Unfit {
 }
 
 /// What sizing a chain gives.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Sizes {
     /// One per round.
     pub rounds: Vec<RoundSize>,
@@ -101,17 +102,31 @@ pub fn size<'r>(
     table: &'r RatioTable,
     block: &mut dyn FnMut(Node, &Block, f64, Origin),
 ) -> Sizes {
+    size_rounds(session, chain, 0..chain.rounds.len(), table, block)
+}
+
+/// Sizes some rounds of a chain. Those of neighbouring ranges, one behind the other, are those of the whole.
+pub fn size_rounds<'r>(
+    session: &Session<'r>,
+    chain: &'r Chain,
+    rounds: Range<usize>,
+    table: &'r RatioTable,
+    block: &mut dyn FnMut(Node, &Block, f64, Origin),
+) -> Sizes {
     let mut sizes = Sizes {
-        rounds: Vec::with_capacity(chain.rounds.len()),
-        pairs: Vec::with_capacity(chain.rounds.len()),
+        rounds: Vec::with_capacity(rounds.len()),
+        pairs: Vec::with_capacity(rounds.len()),
         ..Sizes::default()
     };
+    let starts_turn = |round: &Round| round.inputs.iter().any(|node| is_prompt(session, *node));
+    // What a round inherits goes back to the start of the turn before it.
+    let lead = chain.rounds[..rounds.start].iter().rposition(starts_turn).unwrap_or(0);
     let mut previous: Option<Sent<'_>> = None;
     // Estimated thinking of the running turn, for models that forget it at the next prompt.
     let mut turn_thinking = 0.0;
-    for (at, round) in chain.rounds.iter().enumerate() {
+    for (at, round) in std::iter::zip(lead.., &chain.rounds[lead..rounds.end]) {
         let sent = Sent::new(session, round, table, previous.as_ref());
-        let starts_turn = round.inputs.iter().any(|node| is_prompt(session, *node));
+        let starts_turn = starts_turn(round);
         let dropped = if starts_turn && drops_thinking(sent.model) {
             turn_thinking
         } else {
@@ -121,6 +136,10 @@ pub fn size<'r>(
             turn_thinking = 0.0;
         }
         turn_thinking += sent.out.thinking;
+        if at < rounds.start {
+            previous = Some(sent);
+            continue;
+        }
         let fit = fitness(session, round, previous.as_ref(), &sent);
         let base = base_size(fit, &sent);
         match (fit, &previous) {
@@ -163,7 +182,9 @@ pub fn size<'r>(
         });
         previous = Some(sent);
     }
-    if let Some(last) = &previous {
+    // What follows the last round belongs to it.
+    let is_end = !rounds.is_empty() && rounds.end == chain.rounds.len();
+    if let Some(last) = previous.filter(|_| is_end) {
         last.give_output(session, block);
         let ratios = last.ratios;
         let mut rest = Estimates::default();

@@ -69,28 +69,51 @@ struct Version {
 /// Lines that a read without a limit returns at most.
 const WHOLE: u32 = 2000;
 
-impl ReadTracker {
+/// Something that matters to reads, with the hash of its path. What a chain has of them can be gathered in pieces side by side,
+/// but has to be followed in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
     /// A boundary: the window starts anew.
-    pub fn boundary(&mut self) {
-        self.window += 1;
-    }
+    Boundary,
+    /// A shell command that may have changed any file.
+    Shell,
+    /// A file was changed.
+    Edit(u64),
+    /// Lines of a file were read (the first one and how many, 0 where the call did not say), and their tokens.
+    Read(u64, (u32, u32), u64),
+}
 
-    /// A call or a result, in order, with its tool, path and size.
-    pub fn block(&mut self, block: &Block, tool: &str, path: &str, tokens: f64) {
+impl Step {
+    /// What a call or a result is, given its tool, path and size.
+    pub fn of(block: &Block, tool: &str, path: &str, tokens: f64) -> Option<Step> {
         match (block.kind, tool) {
-            (BlockKind::ToolCall, _) if block.may_change_files => self.world += 1,
+            (BlockKind::ToolCall, _) if block.may_change_files => Some(Step::Shell),
             (BlockKind::ToolResult, "Edit" | "Write" | "MultiEdit" | "NotebookEdit") if !block.is_error => {
-                self.files.entry(api_id(path.as_bytes())).or_default().edits += 1;
+                Some(Step::Edit(api_id(path.as_bytes())))
             }
-            (BlockKind::ToolResult, "Read") if !block.is_error && !path.is_empty() => {
-                self.read(block.range, path, rounded(tokens.max(0.0)));
-            }
-            _ => {}
+            (BlockKind::ToolResult, "Read") if !block.is_error && !path.is_empty() => Some(Step::Read(
+                api_id(path.as_bytes()),
+                block.range,
+                rounded(tokens.max(0.0)),
+            )),
+            _ => None,
+        }
+    }
+}
+
+impl ReadTracker {
+    /// What happened next.
+    pub fn take(&mut self, step: Step) {
+        match step {
+            Step::Boundary => self.window += 1,
+            Step::Shell => self.world += 1,
+            Step::Edit(path) => self.files.entry(path).or_default().edits += 1,
+            Step::Read(path, range, tokens) => self.read(path, range, tokens),
         }
     }
 
-    fn read(&mut self, (offset, limit): (u32, u32), path: &str, tokens: u64) {
-        let file = self.files.entry(api_id(path.as_bytes())).or_default();
+    fn read(&mut self, path: u64, (offset, limit): (u32, u32), tokens: u64) {
+        let file = self.files.entry(path).or_default();
         let version = Version {
             edits: file.edits,
             world: self.world,
@@ -138,23 +161,28 @@ mod tests {
     #[test]
     fn only_the_same_version_and_range_is_redundant() {
         let mut tracker = ReadTracker::default();
+        let block = |tracker: &mut ReadTracker, block: &Block, tool: &str, path: &str, tokens: f64| {
+            if let Some(step) = Step::of(block, tool, path, tokens) {
+                tracker.take(step);
+            }
+        };
         let edit = Block::new(BlockKind::ToolResult);
         let mut shell = Block::new(BlockKind::ToolCall);
         shell.may_change_files = true;
-        tracker.block(&read((0, 0)), "Read", "/a", 100.0);
-        tracker.block(&read((10, 5)), "Read", "/a", 10.0);
+        block(&mut tracker, &read((0, 0)), "Read", "/a", 100.0);
+        block(&mut tracker, &read((10, 5)), "Read", "/a", 10.0);
         assert_eq!(tracker.finish().redundant, 1, "a part of what is there");
-        tracker.block(&edit, "Edit", "/a", 0.0);
-        tracker.block(&read((0, 0)), "Read", "/a", 100.0);
+        block(&mut tracker, &edit, "Edit", "/a", 0.0);
+        block(&mut tracker, &read((0, 0)), "Read", "/a", 100.0);
         assert_eq!(tracker.finish().redundant, 1, "edited since");
-        tracker.block(&shell, "Bash", "", 0.0);
-        tracker.block(&read((0, 0)), "Read", "/a", 100.0);
+        block(&mut tracker, &shell, "Bash", "", 0.0);
+        block(&mut tracker, &read((0, 0)), "Read", "/a", 100.0);
         assert_eq!(tracker.finish().redundant, 1, "may have changed since");
-        tracker.boundary();
-        tracker.block(&read((0, 0)), "Read", "/a", 100.0);
+        tracker.take(Step::Boundary);
+        block(&mut tracker, &read((0, 0)), "Read", "/a", 100.0);
         assert_eq!(tracker.finish().redundant, 1, "gone since");
-        tracker.block(&read((0, 0)), "Read", "/a", 100.0);
-        tracker.block(&read((3000, 10)), "Read", "/a", 10.0);
+        block(&mut tracker, &read((0, 0)), "Read", "/a", 100.0);
+        block(&mut tracker, &read((3000, 10)), "Read", "/a", 10.0);
         let reads = tracker.finish();
         assert_eq!((reads.redundant, reads.redundant_tokens), (2, 110));
         assert_eq!((reads.count, reads.tokens, reads.repeated_files), (7, 520, 1));

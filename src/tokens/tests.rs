@@ -1,13 +1,14 @@
 //! Hand-made chains, read by the real reader, sized: every rule of [`super::calibrate`] in a few lines of log.
 
-use super::calibrate::{Origin, Sizes, Unfit, size};
+use super::calibrate::{Origin, Sizes, Unfit, size_rounds};
 use super::equation::Equation;
 use super::ratios::{Coefficient, RatioTable};
 use crate::input::bytes::Lines;
 use crate::input::walk::Walker;
-use crate::session::log::BlockKind;
+use crate::session::log::{Block, BlockKind};
 use crate::session::thread::{Chain, Part, Session, thread};
 use serde_json::{Value, json};
+use std::ops::Range;
 
 const OPUS: &str = "claude-opus-4-5-20251101";
 const SONNET: &str = "claude-sonnet-4-5-20250929";
@@ -75,26 +76,36 @@ impl Script {
         }];
         let session = Session::new("s", &parts);
         let threaded = thread(&session);
-        let mut shares = Vec::new();
-        let sizes = size(
-            &session,
-            &threaded.chains[0],
-            RatioTable::built_in(),
-            &mut |node, block, tokens, origin| {
+        let chain = &threaded.chains[0];
+        let sized = |rounds: Range<usize>, shares: &mut Vec<Shared>| {
+            let mut share = |node, block: &Block, tokens, origin| {
                 shares.push(Shared {
                     line: session.record(node).line,
                     kind: block.kind,
                     tokens,
                     origin,
                 });
-            },
-        );
-        check(&session, &threaded.chains[0], &sizes, &shares);
+            };
+            size_rounds(&session, chain, rounds, RatioTable::built_in(), &mut share)
+        };
+        let (all, mut shares) = (chain.rounds.len(), Vec::new());
+        let sizes = sized(0..all, &mut shares);
+        // Wherever a chain is cut, its pieces are sized as the whole is.
+        for cut in 0..=all {
+            let mut of_pieces = Vec::new();
+            let mut pieces = sized(0..cut, &mut of_pieces);
+            let rest = sized(cut..all, &mut of_pieces);
+            pieces.rounds.extend(rest.rounds);
+            pieces.pairs.extend(rest.pairs);
+            pieces.unfit.extend(rest.unfit);
+            assert_eq!((&pieces, &of_pieces), (&sizes, &shares), "cut at {cut}");
+        }
+        check(&session, chain, &sizes, &shares);
     }
 }
 
 /// What a block was given.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Shared {
     line: u32,
     kind: BlockKind,

@@ -2,6 +2,7 @@
 //! the cache, and the packing of the logs.
 
 use crate::fixture::{Fixture, corpus, files_below, logs_below};
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -118,6 +119,74 @@ fn for_a_big_log_read_in_parts() {
     );
     assert!(one == run(&["--threads=2"]), "into the cache");
     assert!(one == run(&["--threads=2"]), "from the cache");
+}
+
+/// A log of many short rounds: files are read, changed and read again, responses think, and now and then the window is compacted.
+fn long_session(rounds: usize) -> String {
+    let mut log = String::new();
+    let (mut number, mut parent) = (0, Value::Null);
+    let mut add = |mut record: Value| {
+        number += 1;
+        let id = json!(format!("00000000-0000-4000-8000-{number:012}"));
+        record["uuid"] = id.clone();
+        record["parentUuid"] = std::mem::replace(&mut parent, id);
+        record["sessionId"] = json!("11111111-1111-4111-8111-111111111111");
+        record["timestamp"] = json!(format!(
+            "2026-01-{:02}T{:02}:00:00.000Z",
+            1 + number / 24 % 28,
+            number % 24
+        ));
+        log.push_str(&record.to_string());
+        log.push('\n');
+    };
+    for round in 0..rounds {
+        if round % 9 == 0 {
+            add(json!({"type": "user", "message": {"role": "user", "content": format!("question {round}")}}));
+        }
+        let tool = ["Read", "Read", "Edit", "Read", "Bash"][round % 5];
+        let input = json!({"file_path": format!("/src/{}.rs", round % 37), "command": "make"});
+        let blocks = json!([
+            {"type": "thinking", "thinking": "so ".repeat(round % 61), "signature": "x".repeat(40)},
+            {"type": "tool_use", "id": format!("call{round}"), "name": tool, "input": input},
+        ]);
+        let usage =
+            json!({"input_tokens": 5, "cache_read_input_tokens": 20_000 + 70 * (round % 700), "output_tokens": 9});
+        let id = format!("msg_{round}");
+        let message = json!({"id": id, "role": "assistant", "model": "claude-sonnet-4-5-20250929", "content": blocks, "usage": usage});
+        add(json!({"type": "assistant", "requestId": format!("req_{round}"), "message": message}));
+        let result = json!({"type": "tool_result", "tool_use_id": format!("call{round}"), "content": "line ".repeat(round % 83)});
+        add(json!({"type": "user", "message": {"role": "user", "content": [result]}}));
+        if round % 700 == 699 {
+            let metadata = json!({"trigger": "auto", "preTokens": 160_000});
+            add(
+                json!({"type": "system", "subtype": "compact_boundary", "content": "Conversation compacted", "compactMetadata": metadata}),
+            );
+            let message = json!({"role": "user", "content": "What happened so far: much."});
+            add(json!({"type": "user", "isCompactSummary": true, "message": message}));
+        }
+    }
+    log
+}
+
+#[test]
+fn for_a_long_session_sized_in_stretches() {
+    let fixture = Fixture::new();
+    let log = fixture.path("long.jsonl");
+    std::fs::write(&log, long_session(5000)).unwrap();
+    for output in [
+        ["--format=json", "--by=session"],
+        ["--format=json", "--by=tool"],
+        ["--format=json", "--quality"],
+    ] {
+        let output = output.map(str::to_owned);
+        let run = |threads: &str| stats(&fixture, std::slice::from_ref(&log), &output, &["--no-cache", threads]);
+        let one = run("--threads=1");
+        let document: Value = serde_json::from_slice(&one).unwrap();
+        assert_eq!(document["totals"]["responses"], 5000, "{output:?}");
+        for threads in ["--threads=2", "--threads=3", "--threads=8"] {
+            assert!(one == run(threads), "{output:?} {threads}");
+        }
+    }
 }
 
 #[test]
