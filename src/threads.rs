@@ -51,10 +51,10 @@ impl Drop for Alone {
 /// handed out one by one: things are not equally big and threads not equally fast, so a share dealt out beforehand would leave
 /// one thread to work alone at the end. Neighbours go to the same thread, because small ones are quicker in a row.
 pub fn side_by_side<'t, T: Sync, R: Send>(things: &'t [T], work: impl Fn(&'t T) -> R + Sync) -> Vec<R> {
-    if IS_ALONE.get() {
+    let workers = count().min(things.len());
+    if workers < 2 {
         return things.iter().map(work).collect();
     }
-    let workers = count().min(things.len());
     let share_from = |from: usize| {
         let left = things.get(from..).filter(|left| !left.is_empty())?;
         Some((left.len() / (SHARES * workers)).clamp(1, FEW))
@@ -77,7 +77,7 @@ pub fn side_by_side<'t, T: Sync, R: Send>(things: &'t [T], work: impl Fn(&'t T) 
 
 /// Does two things side by side.
 pub fn both<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B + Send) -> (A, B) {
-    if IS_ALONE.get() {
+    if count() < 2 {
         return (one(), other());
     }
     rayon::join(one, other)

@@ -723,10 +723,15 @@ pub fn is_prompt(session: &Session<'_>, node: Node) -> bool {
     session.is(node, trait_of::PROMPT)
 }
 
+/// Whether a round is the first of a turn: something was asked.
+pub fn starts_turn(session: &Session<'_>, round: &Round) -> bool {
+    round.inputs.iter().any(|node| is_prompt(session, *node))
+}
+
 fn number_turns(session: &Session<'_>, chain: &mut Chain) {
     let mut turn = 0;
     for (at, round) in chain.rounds.iter_mut().enumerate() {
-        if at > 0 && round.inputs.iter().any(|node| is_prompt(session, *node)) {
+        if at > 0 && starts_turn(session, round) {
             turn += 1;
         }
         round.turn = turn;

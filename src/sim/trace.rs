@@ -8,7 +8,7 @@ use crate::input::record::{Tokens, quarter};
 use crate::policy::presets::Version;
 use crate::session::build::IdMap;
 use crate::session::log::{Block, BlockKind, Id, NO_TIME, RecordKind, Time};
-use crate::session::thread::{Chain, Node, Round, Session, is_prompt};
+use crate::session::thread::{Chain, Node, Round, Session, starts_turn};
 use crate::tokens::calibrate::{Origin, Sizes, size};
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::{RatioTable, drops_thinking};
@@ -352,7 +352,7 @@ impl Builder<'_, '_> {
             time: session.record(first).time,
             input_time: round.inputs.last().map_or(NO_TIME, |node| session.record(*node).time),
             turn: round.turn,
-            starts_turn: round.inputs.iter().any(|node| is_prompt(session, *node)),
+            starts_turn: starts_turn(session, round),
             calls: items.iter().filter(|item| item.category == Category::ToolCall).count() as u32,
             model: model as u16,
             version: version as u16,

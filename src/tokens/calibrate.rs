@@ -6,7 +6,7 @@
 
 use super::ratios::{RatioTable, Ratios, drops_thinking};
 use crate::session::log::{Block, BlockKind, Log, RecordKind, Stop};
-use crate::session::thread::{Chain, Node, Round, Session, is_prompt};
+use crate::session::thread::{Chain, Node, Round, Session, starts_turn};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -118,15 +118,18 @@ pub fn size_rounds<'r>(
         pairs: Vec::with_capacity(rounds.len()),
         ..Sizes::default()
     };
-    let starts_turn = |round: &Round| round.inputs.iter().any(|node| is_prompt(session, *node));
     // What a round inherits goes back to the start of the turn before it.
-    let lead = chain.rounds[..rounds.start].iter().rposition(starts_turn).unwrap_or(0);
+    let before = &chain.rounds[..rounds.start];
+    let lead = before
+        .iter()
+        .rposition(|round| starts_turn(session, round))
+        .unwrap_or(0);
     let mut previous: Option<Sent<'_>> = None;
     // Estimated thinking of the running turn, for models that forget it at the next prompt.
     let mut turn_thinking = 0.0;
     for (at, round) in std::iter::zip(lead.., &chain.rounds[lead..rounds.end]) {
         let sent = Sent::new(session, round, table, previous.as_ref());
-        let starts_turn = starts_turn(round);
+        let starts_turn = starts_turn(session, round);
         let dropped = if starts_turn && drops_thinking(sent.model) {
             turn_thinking
         } else {
