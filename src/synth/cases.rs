@@ -39,7 +39,7 @@ const CASES: &[Case] = &[
     ),
     case(
         "long-session",
-        "a longer session for the ledger: several hundred records of all usual kinds",
+        "a longer session for the ledger: a good hundred records of all usual kinds",
         long_session,
     ),
     case(
@@ -469,7 +469,9 @@ fn every_version(folder: &mut Folder) -> io::Result<()> {
 fn long_session(folder: &mut Folder) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     log.hour_cache = true;
-    Drive::new(&mut log, 180_000).run(0, |_| unreachable!("no sub-agents were asked for"))?;
+    Drive::new(&mut log, 180_000)
+        .with_lines_up_to(1_500)
+        .run(0, |_| unreachable!("no sub-agents were asked for"))?;
     folder.save(log)?;
     Ok(())
 }
@@ -942,7 +944,7 @@ fn duplicate_reads(folder: &mut Folder) -> io::Result<()> {
         let read = tools::read(&mut log, &file, 1, 40);
         log.respond(&[read], Order::CallsFirst)?;
     }
-    let edit = tools::edit(&mut log, &mut file);
+    let edit = tools::edit(&mut log, &mut file, 12, false);
     log.respond(&[edit], Order::CallsFirst)?;
     for (first, count) in [(1, 40), (9, 12)] {
         let read = tools::read(&mut log, &file, first, count);

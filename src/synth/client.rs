@@ -131,6 +131,11 @@ impl Client {
         !self.from((2, 1, 23))
     }
 
+    /// Says after every turn how it is used, not only at the start.
+    pub fn repeats_modes(&self) -> bool {
+        self.from((2, 1, 150))
+    }
+
     /// System records carry a subtype; 1.x has none.
     pub fn has_subtypes(&self) -> bool {
         self.from((2, 0, 0))
@@ -151,6 +156,11 @@ impl Client {
 
     pub fn has_iterations(&self) -> bool {
         self.from((2, 1, 100))
+    }
+
+    /// Whether the second copy of an edit holds the whole file of so many characters as it was before.
+    pub fn keeps_original(&self, units: u64) -> bool {
+        units < 10_000 || !self.from((2, 1, 150))
     }
 
     /// Edits are tracked one by one beside the snapshots.

@@ -5,7 +5,7 @@ use crate::synth::json::{Uuid, hex_id, quoted, timestamp};
 use crate::synth::rng::Band;
 use crate::synth::session::{Block, Bookmark, Order, Session, string_value};
 use crate::synth::tools::{self, ProjectFile};
-use crate::synth::words::{Text, fill, prose_tongue};
+use crate::synth::words::{Text, fill, prose_tongue, speech_tongue};
 use std::io::{self, Write};
 
 /// Characters of what people type.
@@ -29,19 +29,24 @@ const PROMPT_CHARS: &[Band] = &[
 /// Characters of what the model says and thinks.
 const SPEECH_CHARS: &[Band] = &[
     Band {
-        parts: 720,
-        low: 30,
-        high: 400,
+        parts: 650,
+        low: 20,
+        high: 200,
     },
     Band {
-        parts: 250,
-        low: 400,
-        high: 1_800,
+        parts: 230,
+        low: 200,
+        high: 700,
     },
     Band {
-        parts: 30,
-        low: 1_800,
-        high: 7_000,
+        parts: 105,
+        low: 700,
+        high: 1_900,
+    },
+    Band {
+        parts: 15,
+        low: 1_900,
+        high: 6_000,
     },
 ];
 
@@ -61,7 +66,12 @@ pub struct Drive<'s, 'p, W: Write> {
     /// Size to stop at.
     target: u64,
     last_turn: Option<Bookmark>,
+    /// The largest line of all, about.
+    longest: u64,
 }
+
+/// Lines of bulk sessions end here.
+const LONGEST: u64 = 2_400_000;
 
 impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
     pub fn new(session: &'s mut Session<'p, W>, target: u64) -> Self {
@@ -70,24 +80,30 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             files: Vec::new(),
             target,
             last_turn: None,
+            longest: LONGEST,
         }
     }
 
+    /// Has many records in little space.
+    pub fn with_lines_up_to(self, longest: u64) -> Self {
+        Self { longest, ..self }
+    }
+
     /// Bytes that are still wanted.
-    fn left(&self) -> u64 {
+    pub fn left(&self) -> u64 {
         self.target.saturating_sub(self.session.sink.written())
     }
 
     /// The largest line that may come now: a small file gets small lines, so that sizes stay near their targets.
     fn line_limit(&self) -> u64 {
-        (self.target / 12).min(self.left() / 2).clamp(600, 2_400_000)
+        (self.target / 12).min(self.left() / 2).clamp(600, self.longest)
     }
 
     pub fn text(&mut self, bands: &[Band]) -> Text {
         let limit = self.line_limit() / 2;
         let session = &mut *self.session;
         let units = session.rng.size(bands).min(limit);
-        let tongue = prose_tongue(&mut session.rng);
+        let tongue = speech_tongue(&mut session.rng);
         let mut text = Text::default();
         session.pools.write(&mut session.rng, tongue, units, &mut text);
         text
@@ -158,16 +174,7 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             session.plain("summary", &json)?;
         }
         if session.client.has_attachments() {
-            let id = session.who.session_id.clone();
-            for (kind, key, value) in [
-                ("mode", "mode", "normal"),
-                ("permission-mode", "permissionMode", "default"),
-            ] {
-                session.plain(
-                    kind,
-                    &format!("{{\"type\":\"{kind}\",\"{key}\":\"{value}\",\"sessionId\":\"{id}\"}}"),
-                )?;
-            }
+            modes(session)?;
             for kind in [
                 "hook_success",
                 "skill_listing",
@@ -280,17 +287,16 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             self.session.compact_preserving(&blocks)?;
             return self.restore();
         }
-        let hooks = self.session.client.has_progress() && self.session.rng.permille(150);
-        if let Some(call) = blocks
-            .last_mut()
-            .filter(|_| hooks)
-            .and_then(|block| block.call.as_mut())
-        {
-            let data = format!(
-                "{{\"type\":\"hook_progress\",\"hookEvent\":\"PostToolUse\",\"hookName\":\"PostToolUse:{}\",\"command\":\"callback\"}}",
-                call.name
-            );
-            call.progress.push((data.into_bytes(), call.id.clone()));
+        if self.session.client.has_progress() {
+            for call in blocks.iter_mut().filter_map(|block| block.call.as_mut()) {
+                if self.session.rng.permille(450) {
+                    let data = format!(
+                        "{{\"type\":\"hook_progress\",\"hookEvent\":\"PostToolUse\",\"hookName\":\"PostToolUse:{}\",\"command\":\"callback\"}}",
+                        call.name
+                    );
+                    call.progress.push((data.into_bytes(), call.id.clone()));
+                }
+            }
         }
         let order = if self.session.client.results_hang_on_calls() && self.session.rng.permille(450) {
             Order::Interleaved
@@ -302,20 +308,24 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
         } else {
             self.session.respond(&blocks, order)?;
         }
-        if self.session.client.has_attachments() && self.session.rng.permille(40) {
-            attachment(self.session, "task_reminder")?;
+        if self.session.client.has_attachments() {
+            for kind in ["task_reminder", "hook_additional_context"] {
+                if self.session.rng.permille(140) {
+                    attachment(self.session, kind)?;
+                }
+            }
         }
         Ok(())
     }
 
     fn preamble(&mut self) -> Vec<Block> {
         let mut blocks = Vec::new();
-        if self.session.rng.permille(400) {
+        if self.session.rng.permille(800) {
             let text = self.text(SPEECH_CHARS);
-            blocks.push(tools::thinking_block(self.session, &text));
+            blocks.push(tools::long_signed_thinking(self.session, &text));
         }
-        if self.session.rng.permille(450) {
-            let text = self.text(&SPEECH_CHARS[..1]);
+        if self.session.rng.permille(500) {
+            let text = self.text(SPEECH_CHARS);
             blocks.push(tools::text_block(self.session, &text));
         }
         blocks
@@ -421,7 +431,11 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
                 "last-prompt",
                 &format!("{{\"type\":\"last-prompt\",\"leafUuid\":\"{leaf}\",\"sessionId\":\"{id}\"}}"),
             )?;
-            if session.rng.permille(300) {
+            let repeats = session.client.repeats_modes();
+            if repeats {
+                modes(session)?;
+            }
+            if repeats || session.rng.permille(300) {
                 let title = fill(&mut session.rng, "$V the $a $n");
                 session.plain(
                     "ai-title",
@@ -462,6 +476,21 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
         }
         Ok(())
     }
+}
+
+/// The records that say how the client is used at the moment.
+fn modes<W: Write>(session: &mut Session<W>) -> io::Result<()> {
+    let id = session.who.session_id.clone();
+    for (kind, key, value) in [
+        ("mode", "mode", "normal"),
+        ("permission-mode", "permissionMode", "default"),
+    ] {
+        session.plain(
+            kind,
+            &format!("{{\"type\":\"{kind}\",\"{key}\":\"{value}\",\"sessionId\":\"{id}\"}}"),
+        )?;
+    }
+    Ok(())
 }
 
 /// One of the small records that describe a session and have no place in its thread.

@@ -35,9 +35,9 @@ pub use truth::{Tally, Truth};
 use crate::synth::client::{CLIENTS, SMALL_MODEL};
 use crate::synth::damage::LineSink;
 use crate::synth::drive::{AgentRun, Drive};
-use crate::synth::json::{Uuid, api_id, hex_id, quoted, timestamp};
+use crate::synth::json::{Uuid, hex_id, quoted, timestamp};
 use crate::synth::rng::{Band, Rng};
-use crate::synth::session::{Identity, Prefix, Session};
+use crate::synth::session::{Identity, Prefix, Session, Told};
 use crate::synth::words::{Pools, Text, Tongue, fill, slug};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -227,6 +227,7 @@ impl<'a> Bulk<'a> {
         folder: &Path,
         target: u64,
     ) -> io::Result<(AgentRun, Truth)> {
+        let room = drive.left() / 2;
         let main = &mut *drive.session;
         let agent_id = hex_id(&mut self.rng, if main.client.late_envelope() { 17 } else { 8 });
         let name = format!("agent-{agent_id}");
@@ -264,16 +265,25 @@ impl<'a> Bulk<'a> {
         if self.rng.permille(150) && !main.last_assistant.is_empty() {
             log.replay(&main.last_assistant)?;
         }
-        let prompt = fill(
-            &mut self.rng,
-            "Find every $a $n that can $v a $n.\nReport \"paths\" only.",
-        );
+        let steps = self.rng.range(4, 40);
+        let prompt = (0..steps)
+            .map(|_| {
+                fill(
+                    &mut self.rng,
+                    "Find every $a $n that can $v a $n. Report \"paths\" only.",
+                )
+            })
+            .collect::<Vec<_>>()
+            .join("\n");
+        if main.client.has_progress() {
+            log.told = Some(Told::up_to(room));
+        }
         Drive::new(&mut log, target).run(0, |_| unreachable!("a sub-agent starts none of its own"))?;
         let messages = nested_messages(&mut log, &prompt);
         main.now = log.now.max(main.now);
         let (truth, _) = close(log)?;
         let mut report = Text::default();
-        let units = self.rng.range(200, 2_500);
+        let units = self.rng.range(800, 12_000).min(target / 8);
         self.pools.write(&mut self.rng, Tongue::English, units, &mut report);
         Ok((
             AgentRun {
@@ -295,32 +305,18 @@ fn close(log: Log<'_>) -> io::Result<(Truth, Option<Prefix>)> {
     Ok((truth, prefix))
 }
 
-/// What `agent_progress` repeats of a sub-agent: the prompt, and its last response as it was being streamed.
+/// What `agent_progress` repeats of a sub-agent: the prompt, then its calls and what they gave. A repeated call has the id and the
+/// usage of the agent's own line, so a counter that looks inside must not add it.
 fn nested_messages(log: &mut Log<'_>, prompt: &str) -> Vec<Vec<u8>> {
-    let uuid = Uuid::new(&mut log.rng);
-    let now = timestamp(log.now);
-    let mut messages = vec![
-        format!(
-            "{{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":[{{\"type\":\"text\",\"text\":{}}}]}},\
-             \"uuid\":\"{}\",\"timestamp\":\"{now}\"}}",
-            quoted(prompt),
-            uuid.as_str()
-        )
-        .into_bytes(),
-    ];
-    // The nested message is the agent's own line: same id, same usage, so a counter that looks inside must not add it.
-    let line = &log.last_assistant;
-    let find = |key: &[u8]| line.windows(key.len()).position(|part| part == key);
-    if let (Some(start), Some(end)) = (find(b"\"message\":{"), find(b",\"type\":\"assistant\",\"uuid\":\"")) {
-        let id = api_id(&mut log.rng, "");
-        messages.push(
-            [
-                format!("{{\"type\":\"assistant\",\"timestamp\":\"{now}\",").as_bytes(),
-                &line[start..end],
-                format!(",\"uuid\":\"{id}\"}}").as_bytes(),
-            ]
-            .concat(),
-        );
-    }
-    messages
+    let Some(told) = log.told.take() else {
+        return Vec::new();
+    };
+    let asked = format!(
+        "{{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":[{{\"type\":\"text\",\"text\":{}}}]}},\
+         \"uuid\":\"{}\",\"timestamp\":\"{}\"}}",
+        quoted(prompt),
+        Uuid::new(&mut log.rng).as_str(),
+        timestamp(log.now)
+    );
+    std::iter::once(asked.into_bytes()).chain(told.messages).collect()
 }

@@ -16,33 +16,64 @@ pub struct ProjectFile {
     lines: u64,
     /// How many lines were edited so far.
     edits: u64,
+    /// Whether some of its comments have signs outside ASCII.
+    has_remarks: bool,
 }
 
-/// Characters of ordinary results; the client cuts what the model sees, so the tail ends at 50,000.
-const RESULT_CHARS: &[Band] = &[
+/// Characters of what commands and searches print.
+const OUTPUT_CHARS: &[Band] = &[
     Band {
-        parts: 400,
-        low: 30,
-        high: 500,
+        parts: 520,
+        low: 20,
+        high: 460,
     },
     Band {
-        parts: 310,
-        low: 500,
-        high: 2_400,
+        parts: 300,
+        low: 460,
+        high: 1_700,
     },
     Band {
-        parts: 205,
-        low: 2_400,
-        high: 8_000,
+        parts: 130,
+        low: 1_700,
+        high: 5_000,
     },
     Band {
-        parts: 72,
-        low: 8_000,
-        high: 24_000,
+        parts: 45,
+        low: 5_000,
+        high: 14_000,
     },
     Band {
-        parts: 13,
-        low: 24_000,
+        parts: 5,
+        low: 14_000,
+        high: 30_000,
+    },
+];
+
+/// Characters of what is read of a file at once; the client cuts what the model sees, so the tail ends at 50,000.
+const READ_CHARS: &[Band] = &[
+    Band {
+        parts: 500,
+        low: 150,
+        high: 2_500,
+    },
+    Band {
+        parts: 300,
+        low: 2_500,
+        high: 7_000,
+    },
+    Band {
+        parts: 140,
+        low: 7_000,
+        high: 18_000,
+    },
+    Band {
+        parts: 50,
+        low: 18_000,
+        high: 34_000,
+    },
+    Band {
+        parts: 10,
+        low: 34_000,
         high: 50_000,
     },
 ];
@@ -76,6 +107,64 @@ const FILE_LINES: &[Band] = &[
     },
 ];
 
+/// Lines of the files that a bulk session works on: larger, because it comes back to them.
+const WORKED_ON_LINES: &[Band] = &[
+    Band {
+        parts: 250,
+        low: 20,
+        high: 175,
+    },
+    Band {
+        parts: 400,
+        low: 175,
+        high: 530,
+    },
+    Band {
+        parts: 300,
+        low: 530,
+        high: 1_000,
+    },
+    Band {
+        parts: 45,
+        low: 1_000,
+        high: 1_700,
+    },
+    Band {
+        parts: 4,
+        low: 1_700,
+        high: 6_000,
+    },
+    Band {
+        parts: 1,
+        low: 12_000,
+        high: 36_000,
+    },
+];
+
+/// Progress records of a command of a bundled case, and of a bulk session: a command that runs for long says so every second.
+const FEW_TICKS: &[Band] = &[Band {
+    parts: 1,
+    low: 1,
+    high: 6,
+}];
+const TICKS: &[Band] = &[
+    Band {
+        parts: 700,
+        low: 1,
+        high: 6,
+    },
+    Band {
+        parts: 240,
+        low: 6,
+        high: 22,
+    },
+    Band {
+        parts: 60,
+        low: 22,
+        high: 90,
+    },
+];
+
 const READ_LIMIT: u64 = 2_000;
 const AVERAGE_LINE: u64 = 38;
 
@@ -100,6 +189,17 @@ impl ProjectFile {
             seed: rng.next(),
             lines: rng.size(FILE_LINES),
             edits: 0,
+            has_remarks: false,
+        }
+    }
+
+    /// A file that a bulk session works on, of at most `most` lines.
+    fn worked_on(rng: &mut Rng, root: &str, most: u64) -> Self {
+        let file = Self::new(rng, root);
+        Self {
+            lines: rng.size(WORKED_ON_LINES).min(most),
+            has_remarks: rng.permille(450),
+            ..file
         }
     }
 
@@ -107,7 +207,9 @@ impl ProjectFile {
     fn line<'p>(&self, pools: &'p Pools, number: u64) -> &'p Line {
         let lines = self.lines.max(1);
         let rewritten = self.edits / lines + u64::from(number <= self.edits % lines);
-        pools.line_at(self.tongue, self.seed.wrapping_add(rewritten), number)
+        let is_remark = self.has_remarks && Rng::at(self.seed, number).is_multiple_of(12);
+        let tongue = if is_remark { Tongue::Remarks } else { self.tongue };
+        pools.line_at(tongue, self.seed.wrapping_add(rewritten), number)
     }
 
     /// Writes lines `first..first + count`, numbered as `Read` shows them and plain as `toolUseResult` keeps them.
@@ -142,6 +244,17 @@ enum Numbers {
     None,
     Arrow,
     Tab,
+}
+
+impl Numbers {
+    /// As the client of a session shows them.
+    fn of<W: Write>(session: &Session<W>) -> Numbers {
+        if session.client.late_envelope() {
+            Numbers::Tab
+        } else {
+            Numbers::Arrow
+        }
+    }
 }
 
 fn object(parts: &[&[u8]]) -> Vec<u8> {
@@ -193,6 +306,22 @@ pub fn text_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block {
 
 /// A thinking block; newer clients keep only its signature.
 pub fn thinking_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block {
+    let length = 300 + text.units as usize / if session.client.has_iterations() { 1 } else { 3 };
+    signed_thinking(session, text, length)
+}
+
+/// The same with a signature as long as most are.
+pub fn long_signed_thinking<W: Write>(session: &mut Session<W>, text: &Text) -> Block {
+    let units = text.units as usize;
+    let length = if session.client.has_iterations() {
+        600 + units * 6
+    } else {
+        250 + units * 3 / 2
+    };
+    signed_thinking(session, text, length)
+}
+
+fn signed_thinking<W: Write>(session: &mut Session<W>, text: &Text, signature: usize) -> Block {
     let tokens = session.rng.around(text.tokens(session.density()) * 4 / 5, 4) + 12;
     let hidden = session.client.has_iterations();
     let mut json = b"{\"type\":\"thinking\",\"thinking\":\"".to_vec();
@@ -200,8 +329,7 @@ pub fn thinking_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block 
         json.extend_from_slice(&text.escaped);
     }
     json.extend_from_slice(b"\",\"signature\":\"E");
-    let length = 300 + text.units as usize / if hidden { 1 } else { 3 };
-    session.pools.base64(&mut session.rng, length, &mut json);
+    session.pools.base64(&mut session.rng, signature, &mut json);
     json.extend_from_slice(b"=\"}");
     Block {
         json,
@@ -212,11 +340,7 @@ pub fn thinking_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block 
 
 /// A call of `Read` on `file` from line `first`.
 pub fn read<W: Write>(session: &mut Session<W>, file: &ProjectFile, first: u64, count: u64) -> Block {
-    let numbers = if session.client.late_envelope() {
-        Numbers::Tab
-    } else {
-        Numbers::Arrow
-    };
+    let numbers = Numbers::of(session);
     let (mut shown, mut kept) = (Text::default(), Text::default());
     let count = count.min(READ_LIMIT);
     file.write(session.pools, first, count, numbers, &mut shown, &mut kept);
@@ -240,10 +364,11 @@ pub fn read<W: Write>(session: &mut Session<W>, file: &ProjectFile, first: u64, 
     call_block(session, "Read", input.as_bytes(), outcome)
 }
 
-/// A call of `Edit`: the model sees one sentence, the log keeps the whole original file.
-pub fn edit<W: Write>(session: &mut Session<W>, file: &mut ProjectFile) -> Block {
+/// A call of `Edit` that changes at most `most` lines: the model sees one sentence, and sometimes what stands there now; the log
+/// keeps the whole original file.
+pub fn edit<W: Write>(session: &mut Session<W>, file: &mut ProjectFile, most: u64, is_shown: bool) -> Block {
     let first = file.edits % file.lines.max(1) + 1;
-    let count = session.rng.range(1, 12).min(file.lines + 1 - first);
+    let count = session.rng.range(1, most).min(file.lines + 1 - first);
     let whole = file.plain(session.pools, 1, file.lines);
     let old = file.plain(session.pools, first, count);
     file.edits += count;
@@ -263,15 +388,20 @@ pub fn edit<W: Write>(session: &mut Session<W>, file: &mut ProjectFile) -> Block
         &pair,
         b"}",
     ]);
+    let original = if session.client.keeps_original(whole.units) {
+        string_value(&whole)
+    } else {
+        b"null".to_vec()
+    };
     let kept = object(&[
         format!("{{\"filePath\":{path},\"oldString\":\"").as_bytes(),
         &old.escaped,
         b"\",\"newString\":\"",
         &new.escaped,
-        b"\",\"originalFile\":\"",
-        &whole.escaped,
+        b"\",\"originalFile\":",
+        &original,
         format!(
-            "\",\"structuredPatch\":[{{\"oldStart\":{first},\"oldLines\":{count},\"newStart\":{first},\
+            ",\"structuredPatch\":[{{\"oldStart\":{first},\"oldLines\":{count},\"newStart\":{first},\
              \"newLines\":{count},\"lines\":[\"-"
         )
         .as_bytes(),
@@ -280,7 +410,12 @@ pub fn edit<W: Write>(session: &mut Session<W>, file: &mut ProjectFile) -> Block
         &new.escaped,
         b"\"]}],\"userModified\":false,\"replaceAll\":false}",
     ]);
-    let shown = Text::of(&format!("The file {} has been updated successfully.", file.path));
+    let mut shown = Text::of(&format!("The file {} has been updated successfully.", file.path));
+    if is_shown {
+        shown.push(" These lines stand there now:\n");
+        let numbers = Numbers::of(session);
+        file.write(session.pools, first, count, numbers, &mut shown, &mut Text::default());
+    }
     let outcome = outcome(session, &shown, kept);
     call_block(session, "Edit", &input, outcome)
 }
@@ -304,19 +439,40 @@ pub fn write<W: Write>(session: &mut Session<W>, file: &ProjectFile) -> Block {
     call_block(session, "Write", &input, outcome)
 }
 
-/// A call of `Bash`, with progress records where the client writes them; some fail.
+/// A call of `Bash` that prints what has no sign outside ASCII.
 pub fn bash<W: Write>(session: &mut Session<W>, units: u64) -> Block {
     let tongue = if session.rng.permille(150) {
         Tongue::Patterns
     } else {
         Tongue::Console
     };
+    command(session, &[(tongue, units)], FEW_TICKS, u64::MAX)
+}
+
+/// A call of `Bash` as bulk sessions have them: a sixth of the outputs, and more of the long ones, have signs outside ASCII.
+fn bulk_bash<W: Write>(session: &mut Session<W>, units: u64, limit: u64) -> Block {
+    let parts = if session.rng.permille(if units > 2_400 { 420 } else { 150 }) {
+        [(Tongue::Console, units * 4 / 5), (Tongue::Signs, units / 5)]
+    } else {
+        [(Tongue::Patterns, units / 8), (Tongue::Console, units * 7 / 8)]
+    };
+    // A small log has no room for a command that runs for long.
+    command(session, &parts, TICKS, limit / 1_000 + 1)
+}
+
+/// A call of `Bash` that prints these parts, with progress records where the client writes them; some fail.
+fn command<W: Write>(session: &mut Session<W>, parts: &[(Tongue, u64)], ticks: &[Band], most: u64) -> Block {
     let mut shown = Text::default();
     let failed = session.rng.permille(60);
     if failed {
         shown.push("Exit code 1\n");
     }
-    session.pools.write(&mut session.rng, tongue, units, &mut shown);
+    for (at, (tongue, units)) in parts.iter().enumerate() {
+        if at > 0 {
+            shown.newline();
+        }
+        session.pools.write(&mut session.rng, *tongue, *units, &mut shown);
+    }
     let kept = if failed {
         object(&[b"\"Error: ", &shown.escaped, b"\""])
     } else {
@@ -336,13 +492,13 @@ pub fn bash<W: Write>(session: &mut Session<W>, units: u64) -> Block {
     let input = format!("{{\"command\":{},\"description\":{}}}", quoted(&command), quoted(&note));
     let mut block = call_block(session, "Bash", input.as_bytes(), outcome);
     if session.client.has_progress() && session.rng.permille(250) {
-        let ticks = session.rng.range(1, 6);
+        let ticks = session.rng.size(ticks).min(most);
         if let Some(call) = &mut block.call {
             for tick in 0..ticks {
                 let mut output = Text::default();
                 session
                     .pools
-                    .write(&mut session.rng, Tongue::Console, 60 * tick + 1, &mut output);
+                    .write(&mut session.rng, Tongue::Console, 60 * tick.min(4) + 1, &mut output);
                 let data = object(&[
                     b"{\"type\":\"bash_progress\",\"output\":\"",
                     &output.escaped,
@@ -454,40 +610,36 @@ pub fn picture<W: Write>(session: &mut Session<W>, bytes: u64) -> Block {
     call_block(session, "Read", format!("{{\"file_path\":{path}}}").as_bytes(), outcome)
 }
 
-/// A result text of heavy-tailed size, at most `limit` characters.
-pub fn result_units(rng: &mut Rng, limit: u64) -> u64 {
-    rng.size(RESULT_CHARS).min(limit).max(20)
-}
-
 /// Any tool, as often as sessions use them. `limit` bounds the size of the line it makes.
 pub fn any<W: Write>(session: &mut Session<W>, files: &mut Vec<ProjectFile>, limit: u64) -> Block {
-    let units = result_units(&mut session.rng, limit / 4);
     let most_lines = (limit / (AVERAGE_LINE + 8)).max(4);
     if files.len() < 3 || session.rng.permille(120) {
-        let mut file = ProjectFile::new(&mut session.rng, &session.who.cwd);
-        file.lines = file.lines.min(most_lines);
         if files.len() >= 24 {
             files.remove(0);
         }
-        files.push(file);
+        files.push(ProjectFile::worked_on(&mut session.rng, &session.who.cwd, most_lines));
     }
     let at = session.rng.below(files.len() as u64) as usize;
+    let output = session.rng.size(OUTPUT_CHARS).min(limit / 4).max(20);
     match session.rng.below(1000) {
-        0..=279 => {
-            let count = (units / AVERAGE_LINE).max(3);
+        0..=219 => {
+            let units = session.rng.size(READ_CHARS).min(limit / 3);
             let first = if session.rng.permille(300) {
                 session.rng.range(1, files[at].lines)
             } else {
                 1
             };
-            read(session, &files[at], first, count.min(most_lines / 3 + 1))
+            read(session, &files[at], first, (units / AVERAGE_LINE).max(3))
         }
-        280..=629 => bash(session, units),
-        630..=789 => edit(session, &mut files[at]),
-        790..=829 => write(session, &files[at]),
-        830..=929 => grep(session, units),
-        930..=959 => fetch(session, units),
-        960..=993 => todos(session),
+        220..=584 => bulk_bash(session, output, limit),
+        585..=784 => {
+            let is_shown = session.rng.permille(350);
+            edit(session, &mut files[at], 24, is_shown)
+        }
+        785..=804 => write(session, &files[at]),
+        805..=904 => grep(session, output),
+        905..=919 => fetch(session, output),
+        920..=993 => todos(session),
         _ => {
             let bytes = session.rng.size(&[
                 Band {

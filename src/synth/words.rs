@@ -95,6 +95,12 @@ pub enum Tongue {
     Russian,
     Hindi,
     Emoji,
+    /// English without a sign outside ASCII: most of what models write.
+    Plain,
+    /// What terminals show with signs outside ASCII.
+    Signs,
+    /// Comments with signs outside ASCII, which make up few lines of many files.
+    Remarks,
 }
 
 pub const CODE: [Tongue; 4] = [Tongue::Go, Tongue::Python, Tongue::Rust, Tongue::TypeScript];
@@ -258,6 +264,33 @@ const EMOJI: &[&str] = &[
     "⚠️ the $n is $a 🏳️‍🌈 café naïve œuvre",
 ];
 
+const PLAIN: &[&str] = &[
+    "The $a $n has to $v before the $n can $v.",
+    "Now let me look at `$n/$v.go` and $v the $n.",
+    "- `$V$N`: $v each $n, then $v what is $a",
+    "## $N and $n",
+    "",
+    "That $n is \"$a\" because nobody asks it to $v.",
+    "There are $i places that $v a $n; only $i of them are $a.",
+    "```",
+    "The tests pass. Next I will $v the $n in `$n_$n.py:$i`.",
+];
+const SIGNS: &[&str] = &[
+    "  ✓ should $v the $a $n ($i ms)",
+    "├── $n/$v_$n.ts",
+    "│   └── $n.json",
+    "● $n → $n: $i rows",
+    "Compiling $n… $i of $i",
+    "$n – $i × $a, “$n” left out",
+];
+const REMARKS: &[&str] = &[
+    "// $V the $n → $n, then $v — the $a one first",
+    "# $N … $n: at most $i × per $n",
+    "/* $n ≥ $i; “$a” isn’t a $n */",
+    "- **$N** — $v each $n (see § $i)",
+    "// ── $N ─────────────────────────────",
+];
+
 fn templates(tongue: Tongue) -> &'static [&'static str] {
     match tongue {
         Tongue::Go => GO,
@@ -272,10 +305,13 @@ fn templates(tongue: Tongue) -> &'static [&'static str] {
         Tongue::Russian => RUSSIAN,
         Tongue::Hindi => HINDI,
         Tongue::Emoji => EMOJI,
+        Tongue::Plain => PLAIN,
+        Tongue::Signs => SIGNS,
+        Tongue::Remarks => REMARKS,
     }
 }
 
-const ALL: [Tongue; 12] = [
+const ALL: [Tongue; 15] = [
     Tongue::Go,
     Tongue::Python,
     Tongue::Rust,
@@ -288,7 +324,14 @@ const ALL: [Tongue; 12] = [
     Tongue::Russian,
     Tongue::Hindi,
     Tongue::Emoji,
+    Tongue::Plain,
+    Tongue::Signs,
+    Tongue::Remarks,
 ];
+
+/// The last so many tongues are those of bulk sessions alone. They are drawn last, so that the bundled cases stay what they are
+/// whatever these say.
+const BULK_ONLY: usize = 3;
 
 fn capital(word: &str) -> String {
     let mut letters = word.chars();
@@ -326,25 +369,24 @@ pub fn fill(rng: &mut Rng, template: &str) -> String {
 impl Pools {
     pub fn new() -> Self {
         let mut rng = Rng::new(0x6f72_6368_6172_6421);
-        let lines = ALL
-            .iter()
-            .map(|&tongue| {
-                let templates = templates(tongue);
-                (0..POOL_LINES)
-                    .map(|_| {
-                        let template = *rng.pick(templates);
-                        let text = Text::of(&fill(&mut rng, template));
-                        Line {
-                            escaped: text.escaped.into(),
-                            units: text.units,
-                            weight: text.weight,
-                        }
-                    })
-                    .collect()
-            })
-            .collect();
+        let pool = |rng: &mut Rng, tongue: &Tongue| -> Vec<Line> {
+            let templates = templates(*tongue);
+            let line = |rng: &mut Rng| {
+                let template = *rng.pick(templates);
+                let text = Text::of(&fill(rng, template));
+                Line {
+                    escaped: text.escaped.into(),
+                    units: text.units,
+                    weight: text.weight,
+                }
+            };
+            (0..POOL_LINES).map(|_| line(rng)).collect()
+        };
         const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let (of_cases, of_bulk) = ALL.split_at(ALL.len() - BULK_ONLY);
+        let mut lines = of_cases.iter().map(|tongue| pool(&mut rng, tongue)).collect::<Vec<_>>();
         let base64 = (0..BASE64_SLAB).map(|_| *rng.pick(LETTERS)).collect();
+        lines.extend(of_bulk.iter().map(|tongue| pool(&mut rng, tongue)));
         Self { lines, base64 }
     }
 
@@ -389,6 +431,14 @@ pub fn prose_tongue(rng: &mut Rng) -> Tongue {
         90..=94 => Tongue::Russian,
         95..=96 => Tongue::Hindi,
         _ => Tongue::Emoji,
+    }
+}
+
+/// The tongue of what people and models write in a session: a fifth of it has signs outside ASCII.
+pub fn speech_tongue(rng: &mut Rng) -> Tongue {
+    match rng.permille(780) {
+        true => Tongue::Plain,
+        false => prose_tongue(rng),
     }
 }
 

@@ -4,6 +4,7 @@
 use super::Session;
 use crate::synth::client::Client;
 use crate::synth::json::Uuid;
+use memchr::memmem;
 use std::io::{self, Write};
 
 const PREFIX_BYTES: usize = 48 * 1024;
@@ -44,6 +45,60 @@ impl Prefix {
 
     pub fn is_useful(&self) -> bool {
         self.whole > 0
+    }
+}
+
+/// Calls of a sub-agent and what they gave, as the progress records of its parent repeat them.
+pub struct Told {
+    pub messages: Vec<Vec<u8>>,
+    /// Bytes that may still be repeated.
+    room: u64,
+}
+
+/// A parent stops to repeat what its sub-agent does after so many messages.
+const TOLD_MESSAGES: usize = 80;
+
+impl Told {
+    pub fn up_to(room: u64) -> Told {
+        Told {
+            messages: Vec::new(),
+            room,
+        }
+    }
+
+    /// Keeps what a line says if it is a call or a result, without the second copy of a result.
+    pub(super) fn keep(&mut self, kind: &str, line: &[u8]) {
+        let after = |mark: &[u8]| memmem::find(line, mark).map(|at| at + mark.len());
+        let Some(start) = after(b",\"message\":").map(|at| at - b"\"message\":".len()) else {
+            return;
+        };
+        let said = match kind {
+            "assistant" if after(b"\"content\":[{\"type\":\"tool_use\"").is_some() => {
+                after(b",\"type\":\"assistant\"").map(|end| (end - b",\"type\":\"assistant\"".len(), end))
+            }
+            "user" if after(b"\"content\":[{\"tool_use_id\"").is_some() => after(b",\"uuid\":\"").map(|end| {
+                let end = end - b",\"uuid\":\"".len();
+                (end, end)
+            }),
+            _ => None,
+        };
+        // Behind it stand the id and the time.
+        const STAMP: usize =
+            r#","uuid":"00000000-0000-0000-0000-000000000000","timestamp":"2000-01-01T00:00:00.000Z""#.len();
+        let Some((end, stamp)) = said.filter(|(_, stamp)| stamp + STAMP <= line.len()) else {
+            return;
+        };
+        let message = [
+            format!("{{\"type\":\"{kind}\",").as_bytes(),
+            &line[start..end],
+            &line[stamp..stamp + STAMP],
+            b"}",
+        ]
+        .concat();
+        if self.messages.len() < TOLD_MESSAGES && message.len() as u64 <= self.room {
+            self.room -= message.len() as u64;
+            self.messages.push(message);
+        }
     }
 }
 

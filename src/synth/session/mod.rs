@@ -5,7 +5,7 @@
 mod compaction;
 mod copies;
 
-pub use copies::{Bookmark, Prefix, replaced};
+pub use copies::{Bookmark, Prefix, Told, replaced};
 
 use self::compaction::Clearable;
 use crate::synth::client::{Client, OutputStyle, chars_per_ten_tokens, drops_thinking};
@@ -138,6 +138,8 @@ pub struct Session<'p, W: Write> {
     pub prefix: Option<Prefix>,
     /// The last readable assistant line, for a sub-agent that repeats it.
     pub last_assistant: Vec<u8>,
+    /// Calls and results as the progress records of a parent repeat them, if there is one.
+    pub told: Option<Told>,
     prompt_id: Option<Uuid>,
     line: Vec<u8>,
     early: Vec<u8>,
@@ -215,6 +217,7 @@ impl<'p, W: Write> Session<'p, W> {
             truth: Truth::default(),
             prefix: None,
             last_assistant: Vec::new(),
+            told: None,
             prompt_id: None,
             line: Vec::with_capacity(16 * 1024),
             early: early.into_bytes(),
@@ -291,6 +294,9 @@ impl<'p, W: Write> Session<'p, W> {
         let readable = self.sink.emit(&self.line, kind, &mut self.truth)?;
         if let Some(prefix) = &mut self.prefix {
             prefix.keep(kind, &self.line, readable);
+        }
+        if let Some(told) = &mut self.told {
+            told.keep(kind, &self.line);
         }
         Ok(readable)
     }
