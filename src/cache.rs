@@ -7,6 +7,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the cache is files, and looks at their times")]
 
+use crate::input::bytes::Packing;
 use crate::input::discover::{Found, Stamp};
 use crate::session::evidence::Evidence;
 use crate::session::pack::{self, seal, unsealed};
@@ -88,14 +89,15 @@ impl Cache {
         self.rebuilt.load(Ordering::Relaxed)
     }
 
-    /// Name of an entry: what the content hash, the format, the line limit and the part come to.
-    fn name(&self, content: &ContentHash, part: PartKind) -> blake3::Hash {
+    /// Name of an entry: what the content hash, the format, the line limit, the packing and the part come to. Packing: the same
+    /// bytes are another log where a name says that they are packed.
+    fn name(&self, content: &ContentHash, packing: Packing, part: PartKind) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         hasher
             .update(content)
             .update(pack::MAGIC)
             .update(&self.max_line.to_le_bytes())
-            .update(&[part as u8]);
+            .update(&[packing as u8, part as u8]);
         hasher.finalize()
     }
 
@@ -106,8 +108,8 @@ impl Cache {
 
     /// A part of the trace of a log with this content. An entry ends in its own name, so that one in the place of another
     /// is told from it.
-    pub fn get(&self, content: &ContentHash, part: PartKind) -> Option<Vec<u8>> {
-        let name = self.name(content, part);
+    pub fn get(&self, content: &ContentHash, packing: Packing, part: PartKind) -> Option<Vec<u8>> {
+        let name = self.name(content, packing, part);
         let mut bytes = fs::read(self.place(&name)).ok()?;
         let is_named = bytes.ends_with(name.as_bytes());
         bytes.truncate(bytes.len().saturating_sub(name.as_bytes().len()));
@@ -137,7 +139,7 @@ impl Cache {
 
     /// Keeps a part of the trace of a file that [`is_settled`]. Failing to do so costs time later, nothing else.
     pub fn put(&self, found: &Found, content: ContentHash, part: PartKind, packed: &[u8]) {
-        let name = self.name(&content, part);
+        let name = self.name(&content, found.packing, part);
         if write_atomically(&self.place(&name), &[packed, name.as_bytes()]).is_ok() {
             self.remember(found, content);
         }
@@ -246,9 +248,12 @@ impl Cache {
                 .map(|(_, content)| *content)
                 .collect::<std::collections::HashSet<_>>();
             for content in outdated.iter().filter(|content| !used.contains(*content)) {
-                // An entry that stays behind takes space, nothing else.
-                let _ = fs::remove_file(self.place(&self.name(content, PartKind::Log)));
-                let _ = fs::remove_file(self.place(&self.name(content, PartKind::Lines)));
+                for packing in Packing::ALL {
+                    for part in [PartKind::Log, PartKind::Lines] {
+                        // An entry that stays behind takes space, nothing else.
+                        let _ = fs::remove_file(self.place(&self.name(content, packing, part)));
+                    }
+                }
             }
         }
     }

@@ -38,7 +38,7 @@ const BOUNDARY_KIND: &str = "system/compact_boundary";
 const STREAMED: usize = 32;
 
 /// Part of the name of everything that is kept of a report. Changes with what a report holds *and* with how it comes about.
-const REPORT_MARK: &[u8] = b"report 3";
+const REPORT_MARK: &[u8] = b"report 4";
 
 /// How logs are read.
 pub struct Options<'a> {
@@ -189,7 +189,7 @@ impl Corpus {
             bytes: self.bytes,
         };
         let problems = self.problems.iter().cloned().chain(defects).collect();
-        Summary::new(facts, sessions, problems)
+        Summary::new(facts, sessions, problems, wanted.filter)
     }
 
     /// Reports on every session, from the cache where it knows them.
@@ -246,10 +246,13 @@ impl Corpus {
         hasher
             .update(REPORT_MARK)
             .update(RatioTable::built_in_text().as_bytes())
+            .update(&(self.limits.max_line as u64).to_le_bytes())
             .update(session.id.as_bytes());
         for &log in &session.logs {
             let is_own = self.plan.copied[log].is_empty();
-            hasher.update(&self.contents[log].filter(|_| is_own)?);
+            hasher
+                .update(&self.contents[log].filter(|_| is_own)?)
+                .update(&[self.found[log].packing as u8]);
         }
         Some(*hasher.finalize().as_bytes())
     }
@@ -479,7 +482,7 @@ pub fn summarise(
     problems.extend(defects);
     // The logs are done with; there are many calls to come.
     drop(corpus.stored);
-    let summary = Summary::new(facts, sessions, problems);
+    let summary = Summary::new(facts, sessions, problems, wanted.filter);
     if let Some((cache, key)) = key
         && let Some(bytes) = summary.to_bytes()
     {
@@ -793,10 +796,10 @@ fn read_log(
 fn read_cached(found: &Found, path: &str, known: Option<ContentHash>, options: &Options<'_>) -> Option<ReadLog> {
     let (cache, content) = options.cache.zip(known)?;
     let evidence = match options.with_lines {
-        true => Some(cache.get(&content, PartKind::Lines)?),
+        true => Some(cache.get(&content, found.packing, PartKind::Lines)?),
         false => None,
     };
-    let packed = cache.get(&content, PartKind::Log)?;
+    let packed = cache.get(&content, found.packing, PartKind::Log)?;
     let front = Outline::read(&packed).ok()?;
     let mut problems = Vec::new();
     let facts = Facts::new(path, &front.log, &mut problems);

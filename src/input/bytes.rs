@@ -80,14 +80,17 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// By the name of the file.
+    /// All of them.
+    pub const ALL: [Packing; 3] = [Packing::Plain, Packing::Gzip, Packing::Zstd];
+
+    /// By the name of the file, which need not be UTF-8.
     pub fn of(path: &Path) -> Option<Packing> {
-        let name = path.file_name()?.to_str()?;
-        if name.ends_with(".jsonl") {
+        let name = path.file_name()?.as_encoded_bytes();
+        if name.ends_with(b".jsonl") {
             Some(Packing::Plain)
-        } else if name.ends_with(".jsonl.gz") {
+        } else if name.ends_with(b".jsonl.gz") {
             Some(Packing::Gzip)
-        } else if name.ends_with(".jsonl.zst") {
+        } else if name.ends_with(b".jsonl.zst") {
             Some(Packing::Zstd)
         } else {
             None

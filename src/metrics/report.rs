@@ -217,7 +217,7 @@ impl<'s, 'a> Told<'s, 'a> {
             tellers: Vec::new(),
         };
         survey(session, wanted.filter, &mut told.report);
-        told.book_calls(wanted.filter);
+        told.book_calls();
         told
     }
 
@@ -260,8 +260,8 @@ impl<'s, 'a> Told<'s, 'a> {
         }
     }
 
-    /// Merges the lines of each call.
-    fn book_calls(&mut self, filter: Filter) {
+    /// Merges the lines of each call, whenever they were written.
+    fn book_calls(&mut self) {
         let Told {
             session,
             report,
@@ -275,17 +275,18 @@ impl<'s, 'a> Told<'s, 'a> {
         tellers.reserve(expected);
         // Model, branch, folder and agent of the last call, and the numbers they have: most calls repeat them.
         let mut recent = None;
-        for node in session.own_nodes() {
+        for node in session.own_nodes().chain(session.repeats().iter().copied()) {
             let Some(line) = session.response(node) else { continue };
             let log = session.log(node);
             let record = session.record(node);
             let tokens = line.billed;
-            if tokens.is_zero() || log.string(line.model) == "<synthetic>" || !filter.takes(record.time) {
+            if tokens.is_zero() || log.string(line.model) == "<synthetic>" {
                 continue;
             }
             let scope = log.scope_of(record);
             let is_copied = session.is_copied(node);
-            if line.message == 0 && is_copied {
+            // Without an id it cannot be told from what it repeats.
+            if line.message == 0 && (is_copied || record.is_repeat) {
                 continue;
             }
             let place = (session.part_number(node), record.scope, line.model);

@@ -4,7 +4,7 @@
 //! counts, in the session that made it. The cache keeps a summary, so that a run over logs that are as they were has
 //! nothing to do but group.
 
-use super::report::{Call, CallIndex, SessionReport};
+use super::report::{Call, CallIndex, Filter, SessionReport};
 use crate::input::record::Tokens;
 use crate::problem::Problem;
 use crate::session::log::Time;
@@ -46,8 +46,14 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Sums up sessions.
-    pub fn new(facts: LogFacts, mut sessions: Vec<SessionReport>, mut problems: Vec<Problem>) -> Summary {
+    /// Sums up sessions, of their calls those that `filter` takes. A call counts at the time of its first line, wherever that
+    /// stands, so it is asked only when all tellings are known: of two ranges that meet, each call is in one.
+    pub fn new(
+        facts: LogFacts,
+        mut sessions: Vec<SessionReport>,
+        mut problems: Vec<Problem>,
+        filter: Filter,
+    ) -> Summary {
         let mut reads = Reads::default();
         for session in &mut sessions {
             problems.append(&mut session.problems);
@@ -56,8 +62,14 @@ impl Summary {
         let ledger = Ledger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.ledger)));
         let rewound = Ledger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.rewound)));
         let calls = sessions.iter_mut().map(|session| std::mem::take(&mut session.calls));
+        let mut calls = counted_once(calls.collect());
+        if !filter.takes_all() {
+            for calls in &mut calls {
+                calls.retain(|call| filter.takes(call.time));
+            }
+        }
         Summary {
-            calls: counted_once(calls.collect()),
+            calls,
             facts,
             sessions,
             ledger,
@@ -294,7 +306,12 @@ mod tests {
             calls: vec![call],
             ..SessionReport::default()
         };
-        Summary::new(LogFacts::default(), vec![session("a"), session("b")], Vec::new())
+        Summary::new(
+            LogFacts::default(),
+            vec![session("a"), session("b")],
+            Vec::new(),
+            Filter::default(),
+        )
     }
 
     #[test]

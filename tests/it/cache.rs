@@ -1,6 +1,6 @@
 //! The cache saves time and changes nothing: damaged, foreign, outdated or shared, the output is the same.
 
-use crate::fixture::{Fixture, case, corpus, files_below};
+use crate::fixture::{Fixture, case, corpus, files_below, only_log};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -393,4 +393,43 @@ fn several_runs_at_the_same_time() {
         None,
         "no temporary files stay behind"
     );
+}
+
+/// Figures of one run over a log with the cache of the fixture.
+fn totals(fixture: &Fixture, log: &Path, options: &[&str]) -> serde_json::Value {
+    fixture.stats(log, options)["totals"].clone()
+}
+
+#[test]
+fn another_limit_of_lines_is_another_log() {
+    let fixture = Fixture::new();
+    let long = String::from_utf8_lossy(&only_log("one-hour-writes")).replacen(
+        "\"content\":[",
+        &format!("\"pad\":\"{}\",\"content\":[", "x".repeat(400_000)),
+        1,
+    );
+    let log = fixture.write("a.jsonl", long);
+    sleep(RACY);
+    let short = ["--max-line=256KiB"];
+    let expected = [&short[..], &[]].map(|options| totals(&fixture, &log, &[&["--no-cache"], options].concat()));
+    assert_ne!(expected[0], expected[1]);
+    for turn in [0, 1, 0, 1] {
+        let options = [&short[..], &[]][turn];
+        assert_eq!(totals(&fixture, &log, options), expected[turn]);
+    }
+}
+
+#[test]
+fn the_same_bytes_under_a_name_that_says_otherwise_are_another_log() {
+    use std::io::Write;
+    let fixture = Fixture::new();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packed.write_all(&only_log("one-hour-writes")).expect("a packed log");
+    let packed = packed.finish().expect("a packed log");
+    let (log, part) = (fixture.write("s.jsonl.gz", &packed), fixture.write("s.part", &packed));
+    sleep(RACY);
+    for _ in 0..2 {
+        assert_eq!(totals(&fixture, &part, &[])["responses"], 0);
+        assert_eq!(totals(&fixture, &log, &[])["responses"], 3);
+    }
 }

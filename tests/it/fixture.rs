@@ -2,7 +2,7 @@
 
 use backcast::input::bytes::{Io, Limits};
 use backcast::input::discover::discover;
-use backcast::metrics::report::{Wanted, report};
+use backcast::metrics::report::{Filter, Wanted, report};
 use backcast::metrics::summary::{LogFacts, Summary};
 use backcast::pipeline::{Corpus, Options};
 use backcast::problem::Problem;
@@ -236,7 +236,7 @@ pub fn tell(path: &Path) -> Told {
     let corpus = Corpus::read(&found.logs, &options);
     let table = RatioTable::built_in();
     let (sessions, unplanned) = corpus.map_sessions(|id, parts| report(id, parts, table, &Wanted::default()));
-    let summary = Summary::new(LogFacts::default(), sessions, Vec::new());
+    let summary = Summary::new(LogFacts::default(), sessions, Vec::new(), Filter::default());
     let mut figures = Figures::default();
     for call in summary.calls.iter().flatten().filter(|call| !call.is_progress) {
         let tokens = &call.tokens;
