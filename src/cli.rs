@@ -6,7 +6,7 @@ pub mod memory;
 pub mod notes;
 pub mod search;
 
-use crate::input::bytes::Io;
+use crate::input::bytes::{BLOCK, Io};
 use crate::metrics::usage::By;
 use crate::output::Format;
 use clap::{ArgGroup, Args, Parser, Subcommand};
@@ -24,7 +24,7 @@ Exit status:
   0  done
   1  a check found something
   2  wrong usage, or the run could not be done
-  3  done, but with --strict: some input was lost or skipped
+  3  done, but with --strict: some input was lost
 
 Environment:
   CLAUDE_CONFIG_DIR  the client's home; its folder `projects` is read when no path is given
@@ -44,7 +44,7 @@ pub struct Cli {
         long,
         global = true,
         env = "BACKCAST_OFFLINE",
-        value_parser = clap::builder::BoolishValueParser::new(),
+        value_parser = clap::builder::FalseyValueParser::new(),
         hide_env_values = true,
         help_heading = "Network"
     )]
@@ -111,7 +111,7 @@ pub struct InputArgs {
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Threads to use [default: all cores]. The output does not depend on it.
-    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reading")]
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Reading")]
     pub threads: Option<u16>,
     /// How files are read: `auto` maps big files that nobody writes to and reads the rest, `mmap` maps all (a file that
     /// shrinks meanwhile ends the run), `read` maps none.
@@ -125,7 +125,7 @@ pub struct InputArgs {
     )]
     pub io: Io,
     /// Longest line that is read (at least 256KiB); longer ones are passed over and reported.
-    #[arg(long, default_value = "32MiB", value_parser = parse_size, value_name = "SIZE", help_heading = "Reading")]
+    #[arg(long, default_value = "32MiB", value_parser = parse_line_size, value_name = "SIZE", help_heading = "Reading")]
     pub max_line: u64,
     /// Follow symbolic links inside folders.
     #[arg(long, help_heading = "Reading")]
@@ -148,7 +148,8 @@ pub struct InputArgs {
     /// List every problem as an annotation that GitHub shows beside a run.
     #[arg(long, conflicts_with = "quiet", help_heading = "Problems")]
     pub annotate: bool,
-    /// End with status 3 if any input was lost or skipped.
+    /// End with status 3 if any input was lost: files or lines that could not be read. Links that are not followed are only
+    /// named.
     #[arg(long, help_heading = "Problems")]
     pub strict: bool,
     /// No progress bar and no summary on standard error.
@@ -159,7 +160,8 @@ pub struct InputArgs {
 /// Which times count.
 #[derive(Debug, Clone, Args)]
 pub struct TimeArgs {
-    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`).
+    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`; without a zone it is
+    /// one of --timezone). A call counts at the time of its first line.
     #[arg(long, value_name = "TIME", help_heading = "Selection")]
     pub since: Option<String>,
     /// Only what was written before the end of this date, or before this time.
@@ -680,6 +682,14 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         _ => return Err(format!("unknown unit `{unit}`: use KiB, MiB, GiB, kB, MB or GB")),
     };
     number.checked_mul(factor).ok_or_else(|| "too large".to_owned())
+}
+
+/// A line may always be as long as a block that is read.
+fn parse_line_size(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        size if size < BLOCK as u64 => Err("must be at least 256KiB".to_owned()),
+        size => Ok(size),
+    }
 }
 
 pub(crate) fn parse_share(text: &str) -> Result<f64, String> {

@@ -18,6 +18,8 @@ pub enum Kind {
     SpecialFile,
     /// A link that was not followed.
     LinkSkipped,
+    /// A folder or pattern among others that has no log.
+    NoLogs,
     /// A compressed log ended early or is damaged.
     BrokenStream,
     /// A record follows one that no log has.
@@ -45,6 +47,7 @@ impl Kind {
             Kind::Unreadable,
             Kind::SpecialFile,
             Kind::LinkSkipped,
+            Kind::NoLogs,
             Kind::BrokenStream,
             Kind::MissingParent,
             Kind::ParentCycle,
@@ -73,10 +76,12 @@ impl Kind {
                 TroubleKind::TooLong => "too-long",
                 TroubleKind::TornTail => "torn-tail",
                 TroubleKind::BadTime => "bad-timestamp",
+                TroubleKind::BadCount => "bad-count",
             },
             Kind::Unreadable => "unreadable",
             Kind::SpecialFile => "special-file",
             Kind::LinkSkipped => "link-skipped",
+            Kind::NoLogs => "no-logs",
             Kind::BrokenStream => "broken-stream",
             Kind::MissingParent => "missing-parent",
             Kind::ParentCycle => "parent-cycle",
@@ -106,10 +111,14 @@ impl Kind {
                 TroubleKind::TooLong => "longer than --max-line; the line was left out",
                 TroubleKind::TornTail => "the last line is unfinished: the log is being written, or was cut",
                 TroubleKind::BadTime => "a timestamp that cannot be read; the record counts as undated",
+                TroubleKind::BadCount => {
+                    "a token count that is none (negative, a fraction, text, more than a trillion); it counts as 0"
+                }
             },
             Kind::Unreadable => "could not be read; left out",
             Kind::SpecialFile => "not a regular file; left out",
             Kind::LinkSkipped => "a symbolic link; not followed (--follow-links does)",
+            Kind::NoLogs => "a folder or pattern that was named has no log",
             Kind::BrokenStream => "the compressed stream ends early or is damaged; what came before was used",
             Kind::MissingParent => "follows a record that is in no log; joined to the record before it",
             Kind::ParentCycle => "records that follow each other in a circle; the circle was cut",
@@ -135,6 +144,7 @@ impl Kind {
                     | TroubleKind::TooDeep
                     | TroubleKind::OnlyNul
                     | TroubleKind::TooLong
+                    | TroubleKind::BadCount
             ),
             Kind::Unreadable | Kind::SpecialFile | Kind::BrokenStream | Kind::Internal => true,
             _ => false,

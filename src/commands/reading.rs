@@ -8,6 +8,7 @@ use crate::input::bytes::Limits;
 use crate::input::discover::{Discovery, Found, discover};
 use crate::input::messages::{Message, Wanted};
 use crate::output::findings::annotations;
+use crate::output::harmless;
 use crate::pipeline::{Corpus, Options, read_messages};
 use crate::problem::{Kind, Problem};
 use crate::threads::with_threads;
@@ -164,10 +165,11 @@ pub fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             roots.push(path.clone());
             continue;
         }
-        for line in io::stdin().lock().lines() {
+        for line in io::stdin().lock().split(b'\n') {
             let line = line.context("reading the list of paths from standard input")?;
+            let line = line.strip_suffix(b"\r").unwrap_or(&line);
             if !line.is_empty() {
-                roots.push(PathBuf::from(line));
+                roots.push(path_of(line)?);
             }
         }
     }
@@ -175,6 +177,20 @@ pub fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         bail!("the list of paths on standard input is empty");
     }
     Ok(roots)
+}
+
+/// A path as it stands in a list. Where the system knows paths that are not UTF-8, so does a list.
+#[cfg(unix)]
+fn path_of(line: &[u8]) -> Result<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(line)))
+}
+
+/// A path as it stands in a list.
+#[cfg(not(unix))]
+fn path_of(line: &[u8]) -> Result<PathBuf> {
+    let line = std::str::from_utf8(line).context("a path on standard input")?;
+    Ok(PathBuf::from(line))
 }
 
 /// `$CLAUDE_CONFIG_DIR`, or `~/.claude`.
@@ -245,7 +261,7 @@ pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
         );
     } else if args.problems {
         for problem in problems {
-            eprintln!("{problem}");
+            eprintln!("{}", harmless(&problem.to_string()));
         }
     } else if !args.quiet && !problems.is_empty() {
         eprintln!("problems (--problems lists them with file and line):");

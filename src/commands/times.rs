@@ -7,9 +7,9 @@ use crate::pipeline::summarise;
 use crate::session::log::Time;
 use crate::tokens::ratios::RatioTable;
 use anyhow::{Context, Result, anyhow, bail};
-use jiff::civil::Date;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
+use jiff::{Timestamp, ToSpan, Zoned};
 
 /// Times as they were asked for.
 pub struct Times {
@@ -83,14 +83,22 @@ pub fn days_before(newest: Time, days: u32, zone: &TimeZone) -> Option<Time> {
     Some(first.to_zoned(zone.clone()).ok()?.timestamp().as_millisecond())
 }
 
-/// A date or a time; as an end, a date means the end of its day.
+/// A date or a time; as an end, a date means the end of its day. A time that names no zone is one of `zone`.
 fn parse_moment(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
     if let Ok(timestamp) = text.parse::<Timestamp>() {
         return Ok(timestamp.as_millisecond());
     }
-    let date = text
-        .parse::<Date>()
-        .map_err(|_| anyhow!("`{text}` is neither a date (2026-11-01) nor a time (2026-11-01T12:00:00Z)"))?;
+    if let Ok(zoned) = text.parse::<Zoned>() {
+        return Ok(zoned.timestamp().as_millisecond());
+    }
+    let refuse = || anyhow!("`{text}` is neither a date (2026-11-01) nor a time (2026-11-01T12:00:00Z)");
+    // Who parses a date passes over a time behind it, and who parses a time over a zone.
+    if text.contains(|sign: char| !sign.is_ascii_digit() && sign != '-') {
+        let time = text.parse::<DateTime>().ok().filter(|_| !text.contains('['));
+        let time = time.ok_or_else(refuse)?;
+        return Ok(time.to_zoned(zone.clone())?.timestamp().as_millisecond());
+    }
+    let date = text.parse::<Date>().map_err(|_| refuse())?;
     let date = if is_end { date.checked_add(1.day())? } else { date };
     Ok(date.to_zoned(zone.clone())?.timestamp().as_millisecond())
 }
@@ -109,7 +117,20 @@ mod tests {
         check("2026-11-01", false, "2026-10-31T23:00:00Z");
         check("2026-11-01", true, "2026-11-01T23:00:00Z");
         check("2026-11-01T12:00:00Z", true, "2026-11-01T12:00:00Z");
-        assert!(parse_moment("yesterday", &zone, false).is_err());
+        for is_end in [false, true] {
+            check("2026-11-01T12:00:00", is_end, "2026-11-01T11:00:00Z");
+            check("2026-11-01 12:00", is_end, "2026-11-01T11:00:00Z");
+            check("2026-11-01T12:00:00+05:00", is_end, "2026-11-01T07:00:00Z");
+            check("2026-11-01T12:00[America/New_York]", is_end, "2026-11-01T17:00:00Z");
+        }
+        for nonsense in [
+            "yesterday",
+            "2026-11-01T",
+            "2026-11-01T12:00:00[Nowhere/Land]",
+            "2026-13-01",
+        ] {
+            assert!(parse_moment(nonsense, &zone, false).is_err(), "{nonsense}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::threads::side_by_side;
 use globset::GlobBuilder;
 use std::collections::HashSet;
 use std::fs::{DirEntry, Metadata};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// What tells one state of a file from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -90,6 +90,16 @@ pub enum SearchError {
         "{0}: no such file or folder\n  hint: a pattern such as 'logs/**/*.jsonl' needs quotes, so that the shell leaves it alone"
     )]
     Missing(String),
+    /// A pattern that starts in a folder that cannot be looked into.
+    #[error("{pattern}: cannot look into {folder}: {reason}")]
+    Start {
+        /// The pattern.
+        pattern: String,
+        /// Its part before the first sign that stands for others.
+        folder: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A pattern that is none.
     #[error("{pattern}: not a pattern: {reason}")]
     Pattern {
@@ -102,12 +112,12 @@ pub enum SearchError {
 
 /// Searches all `roots`.
 pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, SearchError> {
-    let mut search = Search {
-        follow_links,
-        visited: HashSet::new(),
-        found: Discovery::default(),
-    };
+    let mut found = Discovery::default();
     for root in roots {
+        let mut search = Search {
+            follow_links,
+            found: Discovery::default(),
+        };
         if root.symlink_metadata().is_ok() {
             search.named(root);
         } else if is_pattern(root) {
@@ -115,8 +125,13 @@ pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, Sear
         } else {
             return Err(SearchError::Missing(root.display().to_string()));
         }
+        // Of a single root that has nothing the caller says so.
+        if roots.len() > 1 && search.found.logs.is_empty() && search.found.problems.is_empty() {
+            search.found.problem(root, Kind::NoLogs, "");
+        }
+        found.logs.extend(search.found.logs);
+        found.problems.extend(search.found.problems);
     }
-    let mut found = search.found;
     // By bytes, not by components: the same order everywhere, and many times faster.
     found.logs.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
     let mut seen = HashSet::with_capacity(found.logs.len());
@@ -124,6 +139,7 @@ pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, Sear
         .logs
         .retain(|log| log.stamp.file().is_none_or(|file| seen.insert(file)));
     found.problems.sort();
+    found.problems.dedup();
     Ok(found)
 }
 
@@ -131,10 +147,9 @@ fn is_pattern(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '[', '{'])
 }
 
+/// The search of one root.
 struct Search {
     follow_links: bool,
-    /// Folders that were reached, by device and inode.
-    visited: HashSet<(u64, u64)>,
     found: Discovery,
 }
 
@@ -163,6 +178,9 @@ impl Search {
     }
 
     fn pattern(&mut self, pattern: &Path) -> Result<(), SearchError> {
+        // As the paths are that it is compared with: without `.` and doubled separators.
+        let parts = pattern.components().filter(|part| *part != Component::CurDir);
+        let pattern = parts.collect::<PathBuf>();
         let text = pattern.to_string_lossy().into_owned();
         let refuse = |reason: String| SearchError::Pattern {
             pattern: text.clone(),
@@ -182,10 +200,12 @@ impl Search {
         } else {
             start
         };
-        let metadata = start
-            .metadata()
-            .map_err(|error| refuse(format!("{}: {error}", start.display())))?;
-        let is_here = start.as_os_str() == "." && !text.starts_with('.');
+        let metadata = start.metadata().map_err(|error| SearchError::Start {
+            pattern: text.clone(),
+            folder: start.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        let is_here = start.as_os_str() == ".";
         // A pattern may name folders as well as logs, and what lies below them.
         self.folder(&start, &metadata, &|path| {
             let path = if is_here {
@@ -201,9 +221,11 @@ impl Search {
     /// A folder and all below it, level by level: folders of one level are looked into side by side, and depth costs no
     /// stack.
     fn folder(&mut self, folder: &Path, metadata: &Metadata, wanted: &(dyn Fn(&Path) -> bool + Sync)) {
+        // Folders that were reached, by device and inode: links may lead in circles.
+        let mut visited = HashSet::new();
         let mut level = vec![(folder.to_path_buf(), Stamp::of(metadata))];
         while !level.is_empty() {
-            level.retain(|(_, stamp)| stamp.file().is_none_or(|folder| self.visited.insert(folder)));
+            level.retain(|(_, stamp)| stamp.file().is_none_or(|folder| visited.insert(folder)));
             let follow_links = self.follow_links;
             let held = side_by_side(&level, |(folder, _)| Held::of(folder, follow_links, wanted));
             level = Vec::new();
@@ -260,7 +282,9 @@ impl Held {
             Err(error) => return self.found.problem(&path, Kind::Unreadable, error.to_string()),
         };
         if kind.is_symlink() && !follow_links {
-            if packing.is_some() {
+            // A folder may hold logs that a pattern means, whatever its own name.
+            let is_folder = path.metadata().is_ok_and(|metadata| metadata.is_dir());
+            if is_folder || packing.is_some() && wanted(&path) {
                 self.found.problem(&path, Kind::LinkSkipped, "");
             }
             return;
@@ -340,7 +364,15 @@ mod tests {
         let found = discover(&[root.path().into()], false).unwrap();
         assert_eq!(names(&found), ["good.jsonl"]);
         let kinds = found.problems.iter().map(|problem| problem.kind).collect::<Vec<_>>();
-        assert_eq!(kinds, [Kind::SpecialFile, Kind::LinkSkipped, Kind::SpecialFile]);
+        assert_eq!(
+            kinds,
+            [
+                Kind::SpecialFile,
+                Kind::LinkSkipped,
+                Kind::LinkSkipped,
+                Kind::SpecialFile
+            ]
+        );
         let followed = discover(&[root.path().into()], true).unwrap();
         assert_eq!(followed.logs.len(), 1, "the link and its target are one file");
     }

@@ -61,9 +61,15 @@ pub struct Usage {
     pub iterations_sum: Tokens,
     /// The last one of type `message`.
     pub last_iteration: Tokens,
+    /// A count that is none was taken for 0: negative, with a fraction, no number, or more than [`MAX_COUNT`].
+    pub is_odd: bool,
 }
 
+/// More tokens than any call has. A line that claims more must not drown the sums of all others.
+pub const MAX_COUNT: u64 = 1_000_000_000_000;
+
 impl Usage {
+    /// Its counts, of one that is not odd.
     fn numbers(&self) -> Numbers {
         let mut numbers = [0; 16];
         numbers[0] = u64::from(self.iterations);
@@ -95,6 +101,7 @@ impl Usage {
             iterations: numbers[0] as u32,
             iterations_sum: tokens(6),
             last_iteration: tokens(11),
+            is_odd: false,
         }
     }
 }
@@ -615,7 +622,10 @@ fn read_new_usage<'a, S: Source<'a>>(source: &mut S, slot: &mut Option<Usage>) -
         _ => counts.read(source, key)?,
     });
     usage.top = counts.tokens();
-    source.remember_numbers(mark, usage.numbers());
+    usage.is_odd |= counts.is_odd;
+    if !usage.is_odd {
+        source.remember_numbers(mark, usage.numbers());
+    }
     Ok(())
 }
 
@@ -642,6 +652,7 @@ fn read_iterations<'a, S: Source<'a>>(source: &mut S, usage: &mut Usage) -> Resu
         });
         usage.iterations = usage.iterations.saturating_add(1);
         usage.iterations_sum.add(&counts.tokens());
+        usage.is_odd |= counts.is_odd;
         if is_message {
             usage.last_iteration = counts.tokens();
         }
@@ -653,21 +664,29 @@ fn read_iterations<'a, S: Source<'a>>(source: &mut S, usage: &mut Usage) -> Resu
 #[derive(Default)]
 struct Counts {
     tokens: Tokens,
-    one_hour: u64,
+    /// Cache writes as they are split: for five minutes, and for one hour.
+    split: [u64; 2],
+    /// Whether the sum of the split is named too.
+    has_write: bool,
+    is_odd: bool,
 }
 
 impl Counts {
     #[inline(always)]
     fn read<'a, S: Source<'a>>(&mut self, source: &mut S, key: &[u8]) -> Result<(), Declined> {
         match key {
-            b"input_tokens" => self.tokens.input = source.number()?.unwrap_or(0),
-            b"output_tokens" => self.tokens.output = source.number()?.unwrap_or(0),
-            b"cache_creation_input_tokens" => self.tokens.cache_write = source.number()?.unwrap_or(0),
-            b"cache_read_input_tokens" => self.tokens.cache_read = source.number()?.unwrap_or(0),
+            b"input_tokens" => self.tokens.input = self.count(source)?,
+            b"output_tokens" => self.tokens.output = self.count(source)?,
+            b"cache_creation_input_tokens" => {
+                self.tokens.cache_write = self.count(source)?;
+                self.has_write = true;
+            }
+            b"cache_read_input_tokens" => self.tokens.cache_read = self.count(source)?,
             b"cache_creation" => {
-                self.one_hour = 0;
+                self.split = [0; 2];
                 members!(source, ["ephemeral_1h_input_tokens"], key => match key {
-                    b"ephemeral_1h_input_tokens" => self.one_hour = source.number()?.unwrap_or(0),
+                    b"ephemeral_5m_input_tokens" => self.split[0] = self.count(source)?,
+                    b"ephemeral_1h_input_tokens" => self.split[1] = self.count(source)?,
                     _ => source.skip()?,
                 });
             }
@@ -676,10 +695,28 @@ impl Counts {
         Ok(())
     }
 
-    /// The total rules: a one-hour share that exceeds it is left over from another line.
+    /// A count; what is none counts as 0, and only what says nothing (`null`) is not noted.
+    #[inline(always)]
+    fn count<'a, S: Source<'a>>(&mut self, source: &mut S) -> Result<u64, Declined> {
+        let kind = source.peek()?;
+        let count = match kind {
+            Kind::Number => source.count()?.filter(|count| *count <= MAX_COUNT),
+            _ => source.skip().map(|()| None)?,
+        };
+        self.is_odd |= count.is_none() && kind != Kind::Literal;
+        Ok(count.unwrap_or(0))
+    }
+
+    /// The total rules: a one-hour share that exceeds it is left over from another line. Without a total the split tells it.
     fn tokens(&self) -> Tokens {
+        let [five_minutes, one_hour] = self.split;
+        let cache_write = match self.has_write {
+            true => self.tokens.cache_write,
+            false => five_minutes + one_hour,
+        };
         Tokens {
-            cache_write_1h: self.one_hour.min(self.tokens.cache_write),
+            cache_write,
+            cache_write_1h: one_hour.min(cache_write),
             ..self.tokens
         }
     }

@@ -95,8 +95,9 @@ const RECORD_STARTS: [&[u8]; 8] = [
     b"{\"message\":",
 ];
 
-/// Starts tried on one line. A line of nothing but torn starts would else cost the square of its length.
-const MAX_STARTS: usize = 64;
+/// How often each byte of a line may be looked at, on average. A line of nothing but torn starts would else cost the square of
+/// its length.
+const MAX_LOOKS: usize = 64;
 
 /// Takes a record and the tape it stands on.
 pub type Accept<'f> = dyn FnMut(&Record<'_>, Tape<'_, '_>) + 'f;
@@ -149,10 +150,13 @@ impl Repairer {
         let mut rung = Rung::Split;
         let mut lost = false;
         let mut at = 0usize;
-        let mut starts = 0usize;
-        while at < line.len() && starts < MAX_STARTS {
-            starts += 1;
-            if let Some(end) = object_end(line, at) {
+        let mut looked_at = 0usize;
+        while at < line.len() {
+            let (reached, is_whole) = object_end(line, at);
+            looked_at += reached - at;
+            let is_affordable = looked_at < line.len().saturating_mul(MAX_LOOKS);
+            if is_whole && is_affordable {
+                let end = reached;
                 // After a torn record any object may come by, also one nested in the torn one. Only records
                 // of the log proper name their session.
                 let must_name_session = rung == Rung::Resynced;
@@ -171,12 +175,11 @@ impl Repairer {
             }
             rung = Rung::Resynced;
             lost = true;
-            match next_start(line, at + 1) {
+            match next_start(line, at + 1).filter(|_| is_affordable) {
                 Some(next) => at = next,
                 None => break,
             }
         }
-        lost |= at < line.len();
         if found > 0 {
             return Outcome::Read { rung, lost };
         }
@@ -246,14 +249,14 @@ fn is_too_deep(bytes: &[u8]) -> bool {
     false
 }
 
-/// The index after the object that starts at `at`, if a whole one does.
-fn object_end(line: &[u8], at: usize) -> Option<usize> {
+/// How far the object goes that starts at `at`, and whether that is all of it.
+fn object_end(line: &[u8], at: usize) -> (usize, bool) {
     if line.get(at) != Some(&b'{') {
-        return None;
+        return (at, false);
     }
     let mut raw = Raw::<Portable>::new(line, at);
-    raw.skip().ok()?;
-    Some(raw.position())
+    let is_whole = raw.skip().is_ok();
+    (raw.position(), is_whole)
 }
 
 /// Where the next record may start.

@@ -55,7 +55,7 @@ pub struct PriceTable {
 #[derive(Debug, thiserror::Error)]
 pub enum PriceError {
     /// Not JSON of this shape.
-    #[error("not a price table: {0}")]
+    #[error("not a price table")]
     Shape(#[from] serde_json::Error),
     /// A price that cannot be meant.
     #[error("{model}: {field} is {value}: a price must be a number from 0 to 1,000,000 dollars per million tokens")]

@@ -15,8 +15,9 @@ pub enum Error {
     /// A rename over a device or a link would replace it instead of writing into it.
     #[error("{} is not a regular file and cannot be replaced by one", .path.display())]
     NotAFile { path: PathBuf },
-    #[error("cannot write {}: {source}", .path.display())]
-    Failed { path: PathBuf, source: io::Error },
+    /// The reason is part of the sentence, not a second one.
+    #[error("cannot write {}: {reason}", .path.display())]
+    Failed { path: PathBuf, reason: io::Error },
 }
 
 /// Puts `bytes` at `path`. Without `force`, a file that is already there is an error.
@@ -27,9 +28,9 @@ pub fn write(path: &Path, force: bool, bytes: &[u8]) -> Result<(), Error> {
 /// Puts `bytes` at `path`, where nothing was before, without waiting for the disk: for many files that the next run makes
 /// again if the machine goes down. A killed process still leaves no half of one.
 pub fn write_fresh(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let failed = |source| Error::Failed {
+    let failed = |reason| Error::Failed {
         path: path.to_owned(),
-        source,
+        reason,
     };
     let folder = path
         .parent()
@@ -55,9 +56,9 @@ pub fn write_with(path: &Path, force: bool, fill: impl FnOnce(&mut dyn Write) ->
         Ok(old) => Some(old),
         Err(_) => None,
     };
-    let failed = |source| Error::Failed {
+    let failed = |reason| Error::Failed {
         path: path.to_owned(),
-        source,
+        reason,
     };
 
     let folder = match path.parent() {
@@ -88,7 +89,14 @@ fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
     // Private by default; a report should have the permissions that any new file of this user has.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
+    // The name of the temporary file, which stands in the error, says nothing to anybody.
+    builder.tempfile_in(folder).map_err(|error| {
+        let cause = error
+            .get_ref()
+            .and_then(|named| named.source())
+            .map(ToString::to_string);
+        cause.map_or_else(|| error.kind().into(), |cause| io::Error::new(error.kind(), cause))
+    })
 }
 
 /// Everything on disk before the rename: else a crash could leave the new name with missing content.
@@ -175,7 +183,7 @@ mod tests {
             out.write_all(&[b'x'; 100_000])?;
             Err(io::ErrorKind::StorageFull.into())
         });
-        assert!(matches!(failure, Err(Error::Failed { source, .. }) if source.kind() == io::ErrorKind::StorageFull));
+        assert!(matches!(failure, Err(Error::Failed { reason, .. }) if reason.kind() == io::ErrorKind::StorageFull));
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["report.csv"]);
     }

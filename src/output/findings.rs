@@ -3,6 +3,7 @@
 //! Texts come from logs and file names, so both forms escape whatever would end a value early. Neither has a time: the same
 //! input gives the same bytes.
 
+use super::human::harmless;
 use std::fmt::Write;
 
 /// How much it matters.
@@ -44,8 +45,8 @@ pub fn annotation(finding: &Finding) -> String {
             let _ = write!(line, "line={at},");
         }
     }
-    let _ = writeln!(line, "title={}::{}", property(&finding.title), data(&finding.message));
-    line
+    let _ = write!(line, "title={}::{}", property(&finding.title), data(&finding.message));
+    harmless(&line) + "\n"
 }
 
 /// All findings, a line each.

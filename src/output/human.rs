@@ -30,7 +30,7 @@ pub fn cell(unit: Unit, value: &Value) -> String {
 
 /// Text that cannot act on the terminal: control characters (escape sequences, line breaks) become spaces; marks that
 /// reorder the line or take no room, and would hide what is there, go.
-fn harmless(text: &str) -> String {
+pub fn harmless(text: &str) -> String {
     let visible = |c: &char| {
         let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         let hides = matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{feff}');

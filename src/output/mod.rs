@@ -24,7 +24,7 @@ mod tone;
 use std::io::{self, BufWriter, Write};
 
 pub use columns::{Column, InTable, Unit, Value, column, docs, time_text};
-pub use human::cell as for_people;
+pub use human::{cell as for_people, harmless};
 pub use spark::{bar, sparkline};
 pub use table::{Look, folded};
 pub use tone::Tone;

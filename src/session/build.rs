@@ -197,7 +197,8 @@ impl Builder {
     }
 
     fn id(&mut self, text: Option<Text<'_>>) -> Option<Id> {
-        let text = text?;
+        // One that says nothing is none.
+        let text = text.filter(|text| !text.raw().is_empty())?;
         if let Some((known, id)) = &self.recent_id
             && text.raw().try_into().is_ok_and(|written| is_same_id(written, known))
         {
@@ -358,6 +359,9 @@ impl Builder {
             RecordKind::Attachment => self.push_attachment(record, scope),
             _ => {}
         }
+        if record.message.usage.is_some_and(|usage| usage.is_odd) {
+            self.trouble(TroubleKind::BadCount, line, offset);
+        }
         let response = self.push_response(record, kind, index);
         let boundary = record
             .compaction
@@ -442,7 +446,11 @@ impl Builder {
             _ => return None,
         };
         let model = self.name_text(record.message.model);
-        let hash = |text: Option<Text<'_>>| text.map_or(0, |text| api_id(text.raw()));
+        // An id that says nothing is none.
+        let hash = |text: Option<Text<'_>>| match text.map_or(&b""[..], |text| text.raw()) {
+            b"" => 0,
+            id => api_id(id),
+        };
         let stop = match record.message.stop_reason.map(|reason| reason.raw()) {
             None => Stop::Unknown,
             Some(b"tool_use") => Stop::ToolUse,
@@ -858,7 +866,10 @@ fn parse_usual_time(text: &[u8; 24]) -> Option<Time> {
     };
     let (year, month, day) = (number(0..4), number(5..7), number(8..10));
     let (hour, minute, second, milli) = (number(11..13), number(14..16), number(17..19), number(20..23));
-    let is_in_range = matches!(month, 1..=12) && matches!(day, 1..=31) && hour < 24 && minute < 60 && second < 60;
+    // The calendar knows about leap days and where time ends.
+    const DAYS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let days = DAYS.get((month - 1) as usize).copied().unwrap_or(0);
+    let is_in_range = year < 9_999 && (1..=days).contains(&day) && hour < 24 && minute < 60 && second < 60;
     (is_usual && is_in_range)
         .then(|| (((days_from_civil(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * 1000 + milli)
 }
@@ -899,7 +910,20 @@ mod tests {
             parse_time(b"2026-08-07T16:21:32.000Z")
         );
         assert_eq!(parse_time(b"yesterday"), NO_TIME);
-        assert_eq!(parse_time(b"2026-13-07T16:21:32.976Z"), NO_TIME);
+        for nowhen in [
+            "2026-13-07",
+            "2026-02-29",
+            "2026-02-30",
+            "2026-04-31",
+            "2026-01-00",
+            "9999-12-31",
+        ] {
+            assert_eq!(
+                parse_time(format!("{nowhen}T23:59:59.976Z").as_bytes()),
+                NO_TIME,
+                "{nowhen}"
+            );
+        }
     }
 
     #[test]

@@ -441,10 +441,12 @@ pub enum TroubleKind {
     TornTail = 9,
     /// A timestamp that is not one.
     BadTime = 10,
+    /// A token count that is none.
+    BadCount = 11,
 }
 
 /// All kinds of trouble, by code.
-pub const TROUBLE_KINDS: [TroubleKind; 11] = [
+pub const TROUBLE_KINDS: [TroubleKind; 12] = [
     TroubleKind::Stripped,
     TroubleKind::Mended,
     TroubleKind::Split,
@@ -456,6 +458,7 @@ pub const TROUBLE_KINDS: [TroubleKind; 11] = [
     TroubleKind::TooLong,
     TroubleKind::TornTail,
     TroubleKind::BadTime,
+    TroubleKind::BadCount,
 ];
 
 #[cfg(test)]

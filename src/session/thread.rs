@@ -80,6 +80,8 @@ pub struct Session<'a> {
     part_of: Vec<u32>,
     /// By node: what is asked of it again and again.
     briefs: Vec<Brief>,
+    /// See [`Session::repeats`].
+    repeats: Vec<Node>,
     /// Nodes by id, filled only if the session has several logs.
     by_id: IdMap<u128, Node>,
 }
@@ -94,11 +96,12 @@ impl<'a> Session<'a> {
             starts: Vec::with_capacity(parts.len()),
             part_of: Vec::new(),
             briefs: Vec::with_capacity(total),
+            repeats: Vec::new(),
             by_id: IdMap::default(),
         };
         for (number, part) in parts.iter().enumerate() {
             session.starts.push(session.briefs.len() as u32);
-            brief(id, part, &mut session.briefs);
+            brief(id, part, &mut session.briefs, &mut session.repeats);
             if parts.len() > 1 {
                 session.part_of.resize(session.briefs.len(), number as u32);
             }
@@ -212,6 +215,12 @@ impl<'a> Session<'a> {
         self.briefs.iter().enumerate().filter(own).map(|(node, _)| node as Node)
     }
 
+    /// Nodes of this session with an id that an earlier one of their log has: no part of the conversation, but what was billed
+    /// was billed.
+    pub fn repeats(&self) -> &[Node] {
+        &self.repeats
+    }
+
     /// Whether the window after a node is not what it was before: a boundary of either kind, or a summary.
     pub fn is_break(&self, node: Node) -> bool {
         self.is(node, trait_of::BREAK)
@@ -255,7 +264,7 @@ impl<'a> Session<'a> {
 }
 
 /// Finds out what is asked of every record of a log again and again.
-fn brief(session: &str, part: &Part, briefs: &mut Vec<Brief>) {
+fn brief(session: &str, part: &Part, briefs: &mut Vec<Brief>, repeats: &mut Vec<Node>) {
     let log = &part.log;
     let scopes = log.scopes.iter().map(|scope| {
         let is_own = log.string(scope.session) == session;
@@ -266,6 +275,9 @@ fn brief(session: &str, part: &Part, briefs: &mut Vec<Brief>) {
     for (at, record) in log.records.iter().enumerate() {
         let mut found = scopes[record.scope as usize];
         if record.is_repeat {
+            if found & trait_of::OWN != 0 {
+                repeats.push(briefs.len() as Node);
+            }
             found &= !trait_of::OWN;
         }
         let mut set = |condition: bool, flag: u8| found |= u8::from(condition) * flag;

@@ -142,3 +142,88 @@ fn one_message_id_under_two_requests_is_two_calls() {
         [1, 10, 7, 0, 0, 0]
     );
 }
+
+/// A line of a call: its message, its request, its output, when and as which record.
+fn told(message: &str, request: &str, output: &str, time: &str, uuid: &str) -> String {
+    format!(
+        "{{\"type\":\"assistant\",\"uuid\":\"{uuid}\",\"sessionId\":\"s\",\"timestamp\":\"{time}\",\"requestId\":\"{request}\",\
+         \"message\":{{\"id\":\"{message}\",\"model\":\"claude-opus-5\",\"role\":\"assistant\",\"content\":[],\
+         \"usage\":{{\"input_tokens\":10,\"output_tokens\":{output}}}}}}}\n"
+    )
+}
+
+const NOON: &str = "2026-01-01T12:00:00.000Z";
+
+/// Responses and output of a log of these lines, and the kinds of its problems.
+fn of_lines(lines: &[String], options: &[&str]) -> (u64, u64, Vec<String>) {
+    let fixture = Fixture::new();
+    let log = fixture.write("a.jsonl", lines.concat());
+    let stats = fixture.stats(&log, &[&["--no-cache"], options].concat());
+    let kinds = stats["problems"]["by_kind"].as_object().expect("kinds");
+    let [responses, _, output, ..] = figures(&stats["totals"]);
+    (responses, output, kinds.keys().cloned().collect())
+}
+
+#[test]
+fn an_id_that_says_nothing_is_none() {
+    let lines = [told("m", "q", "5", NOON, "a"), told("m", "", "50", NOON, "b")];
+    assert_eq!(of_lines(&lines, &[]), (1, 50, vec![]), "a request");
+    let lines = [told("m", "q", "5", NOON, ""), told("n", "r", "7", NOON, "")];
+    assert_eq!(of_lines(&lines, &[]), (2, 12, vec![]), "records");
+}
+
+#[test]
+fn records_that_repeat_an_id_inside_a_log_are_billed_all_the_same() {
+    let lines = [told("m", "q", "1", NOON, "a"), told("m", "q", "50", NOON, "a")];
+    assert_eq!(of_lines(&lines, &[]), (1, 50, vec![]), "the complete telling counts");
+    let lines = [told("m", "q", "5", NOON, "a"), told("n", "r", "7", NOON, "a")];
+    assert_eq!(of_lines(&lines, &[]), (2, 12, vec![]), "two calls are two");
+}
+
+#[test]
+fn a_call_across_the_edge_of_a_range_is_in_one_of_two() {
+    let lines = [
+        told("m", "q", "1", "2026-01-01T23:59:59.000Z", "a"),
+        told("m", "q", "50", "2026-01-02T00:00:01.000Z", "b"),
+    ];
+    let (before, after) = (["--until=2026-01-01"], ["--since=2026-01-02"]);
+    assert_eq!(
+        of_lines(&lines, &before),
+        (1, 50, vec![]),
+        "whole, on the day of its first line"
+    );
+    assert_eq!(of_lines(&lines, &after), (0, 0, vec![]));
+}
+
+#[test]
+fn a_count_that_is_none_is_named_and_spares_the_others() {
+    let good = told("m", "q", "5", NOON, "a");
+    for nonsense in ["18446744073709551615", "1000000000001", "-3", "2e3", "7.5", "\"9\""] {
+        let lines = [good.clone(), told("n", "r", nonsense, NOON, "b")];
+        assert_eq!(of_lines(&lines, &[]), (2, 5, vec!["bad-count".into()]), "{nonsense}");
+    }
+    for (fine, output) in [("1000000000000", 1_000_000_000_005), ("null", 5), ("-0", 5)] {
+        let lines = [good.clone(), told("n", "r", fine, NOON, "b")];
+        assert_eq!(of_lines(&lines, &[]), (2, output, vec![]), "{fine}");
+    }
+}
+
+#[test]
+fn cache_writes_without_their_sum_are_added_up() {
+    let fixture = Fixture::new();
+    let split = "7,\"cache_creation\":{\"ephemeral_5m_input_tokens\":20,\"ephemeral_1h_input_tokens\":300}";
+    let log = fixture.write("a.jsonl", told("m", "q", split, NOON, "a"));
+    let stats = fixture.stats(&log, &["--no-cache"]);
+    assert_eq!(figures(&stats["totals"]), [1, 10, 7, 0, 20, 300]);
+}
+
+#[test]
+fn any_number_of_records_on_one_line_is_read() {
+    let record = |at: usize| told(&format!("m{at}"), "q", "1", NOON, &format!("u{at}"));
+    let glued = (0..300).map(record).collect::<String>().replace('\n', "");
+    assert_eq!(of_lines(&[glued], &[]), (300, 300, vec!["records-split".into()]));
+    // A torn record with more blocks than records were ever tried for, and a whole one behind it.
+    let torn = "{\"type\":\"user\",\"sessionId\":\"s\",\"message\":{\"content\":[".to_owned()
+        + &"{\"type\":\"text\"},".repeat(200);
+    assert_eq!(of_lines(&[torn, record(1)], &[]), (1, 1, vec!["record-torn".into()]));
+}

@@ -30,7 +30,7 @@ fn pipes_sockets_and_links_are_named_and_passed_over() {
 
     let stats = fixture.stats(&logs, &["--no-cache"]);
     assert_eq!(figures(&stats["totals"])[0], 3);
-    assert_eq!(*kinds(&stats), json!({"special-file": 2, "link-skipped": 2}));
+    assert_eq!(*kinds(&stats), json!({"special-file": 2, "link-skipped": 3}));
 
     let followed = fixture.stats(&logs, &["--no-cache", "--follow-links"]);
     assert_eq!(figures(&followed["totals"])[0], 3, "a log and a link to it are one log");
@@ -208,4 +208,69 @@ fn without_a_path_the_clients_own_folder_is_read() {
     let mut command = fixture.command(["stats", "--format=json"]);
     command.env("CLAUDE_CONFIG_DIR", case("missing-request-id"));
     assert_eq!(figures(&Run::of(command).success().json()["totals"])[0], 2);
+}
+
+#[test]
+fn every_root_is_searched_whatever_another_one_found() {
+    let fixture = Fixture::new();
+    for (name, case) in [("a1", "one-hour-writes"), ("b1", "missing-request-id")] {
+        fixture.write(&format!("l/{name}.jsonl"), only_log(case));
+    }
+    let logs = |roots: &[&str]| {
+        let args = ["stats", "--no-cache", "-f=json"]
+            .into_iter()
+            .chain(roots.iter().copied());
+        let mut command = fixture.command(args);
+        command.current_dir(fixture.path(""));
+        let stats: Value = serde_json::from_slice(&Run::of(command).success().stdout).expect("JSON");
+        (stats["input"]["logs"].clone(), kinds(&stats).clone())
+    };
+    let both = (json!(2), json!({}));
+    assert_eq!(logs(&["l/a*.jsonl", "l/b*.jsonl"]), both);
+    assert_eq!(logs(&["l/a*.jsonl", "l"]), both);
+    assert_eq!(logs(&["l", "l/a*.jsonl"]), both);
+    for spelling in ["l//*.jsonl", "./l/./*.jsonl", "./*/*.jsonl", "*/*.jsonl"] {
+        assert_eq!(logs(&[spelling]), both, "{spelling}");
+    }
+    assert_eq!(logs(&["l", "l/c*.jsonl"]), (json!(2), json!({"no-logs": 1})));
+}
+
+#[cfg(unix)]
+#[test]
+fn names_need_not_be_utf_8() {
+    use std::os::unix::ffi::OsStrExt;
+    let fixture = Fixture::new();
+    let log = fixture.write("l/good.jsonl", only_log("one-hour-writes"));
+    let odd = fixture.path("l").join(OsStr::from_bytes(b"b\xff.jsonl"));
+    std::fs::write(&odd, only_log("missing-request-id")).expect("a log");
+    assert_eq!(fixture.stats(fixture.path("l"), &["--no-cache"])["input"]["logs"], 2);
+    let list = [odd.as_os_str().as_bytes(), b"\n", log.as_os_str().as_bytes(), b"\n"].concat();
+    let mut command = fixture.command(["stats", "--no-cache", "-f=json", "-"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a run");
+    child.stdin.take().expect("a pipe").write_all(&list).expect("a list");
+    let output = child.wait_with_output().expect("an end");
+    let stats: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(stats["input"]["logs"], 2);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_folder_is_named() {
+    let fixture = Fixture::new();
+    fixture.write("l/good.jsonl", only_log("one-hour-writes"));
+    fixture.write("elsewhere/more.jsonl", only_log("missing-request-id"));
+    std::os::unix::fs::symlink(fixture.path("elsewhere"), fixture.path("l/more")).expect("a link");
+    std::os::unix::fs::symlink(fixture.path("elsewhere/more.jsonl"), fixture.path("l/x.jsonl")).expect("a link");
+    let stats = fixture.stats(fixture.path("l"), &["--no-cache"]);
+    assert_eq!(*kinds(&stats), json!({"link-skipped": 2}));
+    let stats = fixture.stats(fixture.path("l/g*.jsonl"), &["--no-cache"]);
+    assert_eq!(
+        *kinds(&stats),
+        json!({"link-skipped": 1}),
+        "a pattern does not mean the other link"
+    );
 }
