@@ -5,8 +5,8 @@ use super::writing::for_people;
 use super::{Ending, print};
 use crate::cli::{ConfigArgs, ConfigWhat};
 use crate::metrics::cost::PriceTable;
-use crate::policy::presets::{self, Policies, RECORDED};
-use crate::policy::{KEYS, Key, Policy};
+use crate::policy::presets::{self, Policies, RECORDED, Version};
+use crate::policy::{KEYS, Key};
 use anyhow::Result;
 use std::fmt::Write;
 
@@ -28,11 +28,10 @@ fn list_presets() -> String {
     text
 }
 
-/// Values as TOML, one a line, with what they mean on request. A policy by version shows its newest range, and beside
-/// each value that differs between ranges what it was before.
+/// The policy as a file that comes to it, one value a line, with where each is from on request. What differs between versions of
+/// the client is left to the preset, and told beside it.
 fn show(policies: &Policies, with_origin: bool) -> String {
-    let newest = policies.of(None);
-    let mut text = format!("# policy {}\n", policies.name);
+    let mut text = format!("# policy {}\nbase = {:?}\n", policies.name, policies.base);
     let mut section = "";
     for key in KEYS {
         let (head, name) = key.name.split_once('.').unwrap_or(("", key.name));
@@ -40,30 +39,52 @@ fn show(policies: &Policies, with_origin: bool) -> String {
             let _ = write!(text, "\n[{head}]\n");
             section = head;
         }
-        let _ = write!(text, "{name} = {}", (key.get)(newest));
-        if with_origin {
-            let origin = policies.origins.get(key.name).map_or("default", String::as_str);
-            let _ = write!(text, "  # {origin}");
-        }
-        let _ = writeln!(text);
-        for earlier in earlier_values(policies, key, newest) {
-            let _ = writeln!(text, "#   {earlier}");
+        match &values(policies, key)[..] {
+            [(_, value)] => {
+                let _ = write!(text, "{name} = {value}");
+                if with_origin {
+                    let origin = policies.origins.get(key.name).map_or("default", String::as_str);
+                    let _ = write!(text, "  # {origin}");
+                }
+                let _ = writeln!(text);
+            }
+            by_version => {
+                let _ = writeln!(text, "# {name} is left to the base:");
+                for (from, value) in by_version {
+                    let _ = writeln!(text, "#   from {from}: {value}");
+                }
+            }
         }
     }
     text
 }
 
-/// What the value was in earlier ranges of versions, where it differs.
-fn earlier_values(policies: &Policies, key: &Key, newest: &Policy) -> Vec<String> {
-    let mut told = Vec::new();
-    let mut last = None;
+/// The values of a key, each with the version that has it first.
+fn values(policies: &Policies, key: &Key) -> Vec<(Version, String)> {
+    let mut values: Vec<(Version, String)> = Vec::new();
     for (from, policy) in policies.ranges() {
         let value = (key.get)(policy).to_string();
-        if last.as_ref() != Some(&value) {
-            told.push(format!("from {from}: {value}"));
+        if values.last().is_none_or(|(_, last)| *last != value) {
+            values.push((*from, value));
         }
-        last = Some(value);
     }
-    let is_constant = told.len() == 1 && last == Some((key.get)(newest).to_string());
-    if is_constant { Vec::new() } else { told }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_comes_to_the_same_policy() {
+        let by_hand = Policies::from_toml("mine", "recall.most = 1\n[window]\nreserve = 7").unwrap();
+        let presets = presets::names().into_iter().map(|name| Policies::preset(name).unwrap());
+        for policies in presets.chain([by_hand]) {
+            for with_origin in [false, true] {
+                let text = show(&policies, with_origin);
+                let again = Policies::from_toml("again", &text).unwrap();
+                assert_eq!(again.ranges(), policies.ranges(), "{}", policies.name);
+            }
+        }
+    }
 }

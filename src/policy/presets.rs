@@ -109,6 +109,8 @@ fn read_preset(name: &'static str, text: &str) -> Result<Preset, PolicyError> {
 pub struct Policies {
     /// Name, for people and manifests.
     pub name: String,
+    /// The preset that it differs from.
+    pub base: String,
     /// By first version, ascending; the first one also serves what came before it.
     ranges: Vec<(Version, Policy)>,
     /// Where values come from that are not defaults, the same for every range unless it is a preset's.
@@ -120,6 +122,7 @@ impl Policies {
     pub fn preset(name: &str) -> Result<Policies, PolicyError> {
         let mut policies = Policies {
             name: name.to_owned(),
+            base: name.to_owned(),
             ranges: Vec::new(),
             origins: BTreeMap::new(),
         };
@@ -149,11 +152,11 @@ impl Policies {
         Ok(policies)
     }
 
-    /// A policy from TOML; `base` in it names the preset that it differs from.
+    /// A policy from TOML; `base` in it names the preset that it differs from, which is the one of who has no file if it does not.
     pub fn from_toml(name: &str, text: &str) -> Result<Policies, PolicyError> {
         let mut table = text.parse::<Table>()?;
         let base = match table.remove("base") {
-            None => "article".to_owned(),
+            None => RECORDED.to_owned(),
             Some(Value::String(base)) => base,
             Some(other) => {
                 let reason = format!("`{other}` is not the name of a preset");
@@ -172,6 +175,7 @@ impl Policies {
     pub fn one(name: &str, policy: Policy) -> Policies {
         Policies {
             name: name.to_owned(),
+            base: "article".to_owned(),
             ranges: vec![(Version::default(), policy)],
             origins: BTreeMap::new(),
         }
