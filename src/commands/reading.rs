@@ -59,6 +59,11 @@ pub fn with_messages<R: Send>(
     wanted: Wanted,
     work: impl FnOnce(Vec<Message>, Vec<Problem>) -> R + Send,
 ) -> Result<R> {
+    // Somebody who wants to know whether anything was lost wants every line read.
+    let wanted = Wanted {
+        every_line: args.strict || args.problems || args.annotate,
+        ..wanted
+    };
     with_found(args, |logs, options, finish| {
         let (messages, problems) = read_messages(logs, wanted, options);
         work(messages, finish(problems))

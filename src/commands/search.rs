@@ -2,6 +2,7 @@
 
 use super::memory::folder;
 use super::reading::{close, with_found};
+use super::writing::for_people;
 use super::{Ending, print};
 use crate::cli::memory::MemoryFormat;
 use crate::cli::search::{Place, SearchArgs};
@@ -71,7 +72,7 @@ pub fn run(args: &SearchArgs) -> Result<Ending> {
         })?,
     };
     let text = match args.format {
-        MemoryFormat::Table => table(&memories, &messages),
+        MemoryFormat::Table => for_people(&table(&memories, &messages)),
         MemoryFormat::Json => {
             let document = serde_json::json!({
                 "schema_version": SCHEMA_VERSION,
@@ -82,10 +83,9 @@ pub fn run(args: &SearchArgs) -> Result<Ending> {
             format!("{document:#}\n")
         }
         MemoryFormat::Jsonl => {
-            let memories = memories.iter().map(serde_json::to_string);
-            let lines = memories.chain(messages.iter().map(serde_json::to_string));
-            lines
-                .map(|line| line.map(|line| line + "\n"))
+            let memories = memories.iter().map(line);
+            memories
+                .chain(messages.iter().map(line))
                 .collect::<Result<String, _>>()?
         }
     };
@@ -94,6 +94,21 @@ pub fn run(args: &SearchArgs) -> Result<Ending> {
         eprintln!("nothing found");
     }
     Ok(close(&args.input, &problems))
+}
+
+/// A row with the version of its fields.
+fn line(row: &impl Serialize) -> serde_json::Result<String> {
+    #[derive(Serialize)]
+    struct Line<'a, R> {
+        schema_version: u32,
+        #[serde(flatten)]
+        row: &'a R,
+    }
+    let line = Line {
+        schema_version: SCHEMA_VERSION,
+        row,
+    };
+    Ok(serde_json::to_string(&line)? + "\n")
 }
 
 /// Two digits: more would say more than is known.
@@ -155,8 +170,11 @@ fn messages(
     logs: &[Found],
     options: &Options<'_>,
 ) -> (Vec<MessageHit>, Vec<Problem>) {
+    // Most lines are passed over unread, and with them what is wrong with them.
+    let every_line = args.input.strict || args.input.problems || args.input.annotate;
     let wanted = Wanted {
         results: args.results,
+        every_line,
         ..Wanted::default()
     };
     let weigh = |log: usize, message: Message| {

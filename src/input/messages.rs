@@ -111,6 +111,8 @@ pub struct Wanted {
     pub queued: bool,
     /// Longest text of a result or in the input of a call, in bytes; of a longer one its beginning and end are kept.
     pub longest: Option<usize>,
+    /// Read lines too that can hold no message, to find out what is wrong with them.
+    pub every_line: bool,
 }
 
 impl Wanted {
@@ -250,18 +252,28 @@ impl<'p> Reader<'p> {
         });
     }
 
+    /// A line among those that are read, as far as it is wanted.
+    fn asked_for<S: Scan>(&mut self, line: &[u8], offset: u64, is_complete: bool) {
+        let may_hold = self.may_hold_message(line);
+        let is_wanted = may_hold && self.filter.is_none_or(|filter| filter(line));
+        self.passed_over += u64::from(may_hold && !is_wanted);
+        if is_wanted || self.wanted.every_line {
+            let before = self.messages.len();
+            self.line::<S>(line, offset, is_complete);
+            if !is_wanted {
+                self.messages.truncate(before);
+            }
+        }
+    }
+
     fn walk<S: Scan>(&mut self, bytes: &[u8], offset: u64) {
         let mut at = 0;
         while at < bytes.len() {
             let newline = memchr::memchr(b'\n', &bytes[at..]);
             let end = newline.map_or(bytes.len(), |found| at + found);
             self.lines += 1;
-            if self.is_asked_for() && self.may_hold_message(&bytes[at..end]) {
-                if self.filter.is_some_and(|filter| !filter(&bytes[at..end])) {
-                    self.passed_over += 1;
-                } else {
-                    self.line::<S>(&bytes[at..end], offset + at as u64, newline.is_some());
-                }
+            if self.is_asked_for() {
+                self.asked_for::<S>(&bytes[at..end], offset + at as u64, newline.is_some());
             }
             at = end + 1;
         }

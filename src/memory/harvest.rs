@@ -16,6 +16,7 @@ pub const WANTED: Wanted = Wanted {
     results: true,
     queued: false,
     longest: None,
+    every_line: false,
 };
 
 /// A memory file as it last was.

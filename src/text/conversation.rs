@@ -18,6 +18,7 @@ pub const WANTED: Wanted = Wanted {
     results: true,
     queued: true,
     longest: Some(6_000),
+    every_line: false,
 };
 
 /// A chain in words.

@@ -168,3 +168,41 @@ fn the_same_bytes_for_any_threads_and_order() {
     };
     assert_eq!(lines(&once), lines(&run(&["logs/deep", "logs/a.jsonl"], "2")));
 }
+
+#[test]
+fn what_was_lost_is_found_out_also_where_nothing_is_looked_for() {
+    let fixture = Fixture::new();
+    let log =
+        message("user", "a", 1, "the nightly import of invoices fails") + "{\"torn\n" + &message("user", "a", 2, "x");
+    fixture.write("logs/a.jsonl", log);
+    let args = ["search", "nightly import", "logs", "--only", "transcripts"];
+    let strict = fixture.run(args.into_iter().chain(["--strict"])).ended(3);
+    assert_eq!(
+        strict.stdout,
+        fixture.run(args).success().stdout,
+        "the same messages in the same order"
+    );
+    assert!(strict.stderr.contains("malformed"), "{}", strict.stderr);
+}
+
+#[test]
+fn lines_fit_the_screen_and_rows_name_their_version() {
+    let fixture = Fixture::new();
+    let session = "0c97beba-bfcb-4f84-9950-e0354bfc808b";
+    fixture.write(
+        "logs/a.jsonl",
+        message("user", session, 1, &"the nightly import fails again ".repeat(20)),
+    );
+    let args = ["search", "nightly import", "logs", "--only", "transcripts"];
+    let mut narrow = fixture.command(args);
+    narrow.env("COLUMNS", "80");
+    let narrow = crate::fixture::Run::of(narrow).success();
+    assert!(
+        narrow.text().lines().all(|line| line.chars().count() <= 80),
+        "{}",
+        narrow.text()
+    );
+    let rows = fixture.run(args.into_iter().chain(["-f", "jsonl"])).success();
+    let row: Value = serde_json::from_str(rows.text().lines().next().expect("a row")).expect("JSON");
+    assert_eq!((&row["schema_version"], &row["session"]), (&json!(1), &json!(session)));
+}
