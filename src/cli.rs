@@ -289,13 +289,14 @@ pub struct StatsArgs {
     /// Show sub-agents in rows of their own.
     #[arg(long, help_heading = "Selection")]
     pub subagents: bool,
-    /// Most rows of the table, the costliest first kept; 0 for all. Other formats have all rows.
+    /// Most rows of the table, of which the costliest are kept (the largest by tool); 0 for all. Other formats have all rows.
     #[arg(long, default_value_t = 20, value_name = "N", help_heading = "Output")]
     pub top: usize,
     /// Price table to use instead of the built-in one (JSON; `backcast stats -f json` names the one in use).
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub prices: Option<PathBuf>,
-    /// Show how well sizes are estimated: every round predicted from the one before.
+    /// Show how well sizes are estimated: every round predicted from the one before. Formats of rows alone (jsonl, csv,
+    /// parquet) have these rows instead.
     #[arg(long, help_heading = "Output")]
     pub quality: bool,
     /// How results are written.

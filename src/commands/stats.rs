@@ -19,7 +19,7 @@ use crate::tokens::calibrate::Origin;
 use crate::tokens::ledger::{Amount, CATEGORIES, Category, Ledger};
 use crate::tokens::ratios::RatioTable;
 use crate::tokens::reads::Reads;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
@@ -30,6 +30,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
 pub fn run(args: &StatsArgs) -> Result<Ending> {
+    if args.subagents && args.by == By::Tool {
+        bail!("--subagents does not go with --by tool: tools are counted over all agents together");
+    }
     with_view(args, |view, problems| {
         emit(&args.out, |out, look| view.write(out, look))?;
         Ok(close(&args.input, problems))
@@ -155,7 +158,12 @@ impl View<'_> {
         )?;
         if self.args.by == By::Tool {
             let rows = tool_rows(&stats.summary.ledger);
-            tool_sheet(&rows, None).write(Format::Table, look, out)?;
+            let shown = &rows[..self.shown(rows.len())];
+            tool_sheet(shown, None).write(Format::Table, look, out)?;
+            if shown.len() < rows.len() {
+                let (shown, all) = (shown.len(), rows.len());
+                writeln!(out, "The {shown} largest of {all} tools; --top 0 shows all.")?;
+            }
         } else {
             self.write_usage(out, look)?;
         }
@@ -189,18 +197,21 @@ impl View<'_> {
         Ok(())
     }
 
+    /// How many of so many rows the table has.
+    fn shown(&self, rows: usize) -> usize {
+        match self.args.top {
+            0 => rows,
+            top => top.min(rows),
+        }
+    }
+
     /// The table of rows, cut to the costliest.
     fn write_usage(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
         let columns = on_screen(self.args.by, self.args.subagents);
-        let top = if self.args.top == 0 {
-            self.tally.rows.len()
-        } else {
-            self.args.top
-        };
         let mut order = (0..self.tally.rows.len()).collect::<Vec<_>>();
         let weight = |at: usize| (self.tally.rows[at].sums.cost, self.tally.rows[at].sums.responses);
         order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
-        order.truncate(top);
+        order.truncate(self.shown(self.tally.rows.len()));
         order.sort_unstable();
         let mut shown = order.iter().map(|&at| self.tally.rows[at].clone()).collect::<Vec<_>>();
         if self.args.by == By::Session {

@@ -284,3 +284,37 @@ fn colours_and_bars_stay_out_of_pipes() {
     assert!(!run.stdout.contains(&0x1b), "no escape codes");
     assert_eq!(run.stderr, "");
 }
+
+#[test]
+fn tools_are_cut_like_other_rows_and_know_no_agents() {
+    let fixture = Fixture::new();
+    let stats = |more: &[&str]| {
+        fixture.run(
+            ["stats", "--by=tool", "--no-cache"]
+                .iter()
+                .chain(more)
+                .copied()
+                .chain([corpus().to_str().expect("a path")]),
+        )
+    };
+    let cut = stats(&["--top=3"]).success();
+    let all = stats(&["--top=0"]).success();
+    assert!(cut.text().contains("The 3 largest of ") && !all.text().contains("largest of"));
+    assert!(cut.text().lines().count() < all.text().lines().count());
+    assert!(stats(&["--subagents"]).ended(2).stderr.contains("--by tool"));
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused() {
+    let fixture = Fixture::new();
+    let logs = corpus();
+    for (option, reason) in [("--max-line=1KiB", "at least 256KiB"), ("--threads=20000", "1..=1024")] {
+        let run = fixture
+            .run(["stats".as_ref(), option.as_ref(), logs.as_os_str()])
+            .ended(2);
+        assert!(run.stderr.contains(reason), "{}", run.stderr);
+    }
+    let mut empty = fixture.command(["stats", "--no-cache", "-q", logs.to_str().expect("a path")]);
+    empty.env("BACKCAST_OFFLINE", "");
+    crate::fixture::Run::of(empty).success();
+}
