@@ -1,12 +1,13 @@
 //! `backcast memory extract`: what past sessions leave for later ones.
 
-use super::consolidate::tell;
+use super::consolidate::{tell, tell_run};
 use super::drawn::{self, candidate, rejected, source};
 use super::{folder, now};
 use crate::cli::InputArgs;
 use crate::cli::memory::{CheckArgs, ExtractArgs, MemoryFormat};
 use crate::commands::policy::of_memories;
 use crate::commands::reading::{close, with_messages};
+use crate::commands::words::{count, count_of};
 use crate::commands::writing::{check_free, for_people, write_page};
 use crate::commands::{Ending, backend, print};
 use crate::input::messages::{Message, Wanted};
@@ -22,6 +23,7 @@ use crate::memory::plan::{Options, Snapshot, plan_with};
 use crate::memory::rules::Rules;
 use crate::memory::secrets;
 use crate::report::Content;
+use crate::session::log::Time;
 use crate::text::anthropic::extract as anthropic;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -51,7 +53,7 @@ fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
         );
     };
     if args.daily {
-        return note(args, &memdir, &lock, &extraction.candidates);
+        return note(args, &memdir, &lock, now, &extraction.candidates);
     }
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
@@ -67,7 +69,7 @@ fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
     }
     let run = memdir.commit(&lock, "extract", now, &planned.changes)?;
     if !args.input.quiet {
-        tell(&planned.changes, run.as_deref());
+        tell(&args.dir, &planned.changes, run.as_deref());
         eprintln!(
             "{} were there already, {} had been retired, {} had been deleted",
             planned.unchanged, planned.retired, planned.deleted
@@ -114,18 +116,29 @@ fn find(args: &ExtractArgs, messages: &[Message], rules: &Rules) -> Result<Optio
 }
 
 /// Notes candidates in the logs of the days they were said on.
-fn note(args: &ExtractArgs, memdir: &Memdir, lock: &Lock, candidates: &[Candidate]) -> Result<()> {
+fn note(args: &ExtractArgs, memdir: &Memdir, lock: &Lock, now: Time, candidates: &[Candidate]) -> Result<()> {
     let mut days = BTreeMap::<String, Vec<String>>::new();
     for (date, line) in candidates.iter().flat_map(daily::lines) {
         days.entry(date).or_default().push(line);
     }
-    let mut added = 0;
+    let (mut changes, mut added) = (Vec::new(), 0_u64);
     for (date, lines) in &mut days {
         lines.sort();
-        added += memdir.append_log(lock, date, lines)?;
+        if let Some((change, lines)) = memdir.log_change(date, lines)? {
+            changes.push(change);
+            added += lines as u64;
+        }
     }
+    let run = memdir.commit(lock, "extract", now, &changes)?;
     if !args.input.quiet {
-        eprintln!("{added} lines noted; `backcast memory dream` distils them");
+        eprintln!(
+            "{} noted; `backcast memory dream{}` distils them",
+            count(added, "line"),
+            folder::options(&args.dir)
+        );
+        if let Some(run) = run {
+            tell_run(&args.dir, &run);
+        }
     }
     Ok(())
 }
@@ -180,8 +193,8 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
     print(text.as_bytes())?;
     if !args.input.quiet {
         eprintln!(
-            "{} memories, {} turned down, {} dropped for a secret",
-            extraction.candidates.len(),
+            "{}, {} turned down, {} dropped for a secret",
+            count_of(extraction.candidates.len() as u64, "memory", "memories"),
             extraction.rejected.len(),
             extraction.secrets_dropped
         );
@@ -216,8 +229,8 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
     print(text.as_bytes())?;
     if !args.input.quiet {
         eprintln!(
-            "{} memory files, {} edited but never written in these logs, {} dropped for a secret",
-            found.files.len(),
+            "{}, {} edited but never written in these logs, {} dropped for a secret",
+            count(found.files.len() as u64, "memory file"),
             found.unknown.len(),
             found.secrets_dropped
         );
@@ -280,10 +293,10 @@ fn harvest_table(found: &Harvest) -> String {
     for file in &found.files {
         let _ = writeln!(
             text,
-            "{} ({} bytes, {} calls)",
+            "{} ({}, {})",
             file.path,
-            file.text.len(),
-            file.sources.len()
+            count(file.text.len() as u64, "byte"),
+            count(file.sources.len() as u64, "call")
         );
     }
     for path in &found.unknown {

@@ -8,6 +8,7 @@ mod prompt;
 mod recall;
 
 use super::policy::of_memories;
+use super::words::{count, count_of};
 use super::writing::{check_free, for_people, write_page};
 use super::{Ending, print};
 use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
@@ -71,7 +72,11 @@ fn run_check(args: &CheckArgs) -> Result<Ending> {
         }
     };
     print(text.as_bytes())?;
-    eprintln!("{} memories, {} findings", snapshot.topics.len(), findings.len());
+    eprintln!(
+        "{}, {}",
+        count_of(snapshot.topics.len() as u64, "memory", "memories"),
+        count(findings.len() as u64, "finding")
+    );
     Ok(if findings.is_empty() {
         Ending::Done
     } else {
