@@ -585,6 +585,12 @@ fn log_without(entry: &Entry, before: Option<&str>, current: Option<&str>) -> Op
     None
 }
 
+/// When a memory was last said, as its sources tell. Most files that a person wrote have none, and are not parsed for it.
+fn said_in(text: &str) -> Option<Time> {
+    let front = &text[..front_end(text)?];
+    front.contains("sources:").then(|| Topic::read("", 0, front).said())?
+}
+
 fn memory(file: String, modified: Time, text: &str) -> Memory {
     let mut front = skim_front(text);
     let body = &text[front_end(text).unwrap_or(0)..];
@@ -600,7 +606,7 @@ fn memory(file: String, modified: Time, text: &str) -> Memory {
         description: front.remove("description").unwrap_or_default(),
         kind: front.remove("type").and_then(|kind| Kind::read(&kind)),
         body: body.to_owned(),
-        modified,
+        last_said: said_in(text).unwrap_or(modified),
         file,
     }
 }

@@ -290,3 +290,43 @@ fn the_command_that_takes_a_run_back_works_as_it_is_printed() {
         }
     }
 }
+
+#[test]
+fn check_tells_the_problems_of_the_logs_it_reads() {
+    let fixture = Fixture::new();
+    fixture.write(
+        "logs/a.jsonl",
+        "{\"type\":\"user\",\"message\":{\"content\":\"torn\n".to_owned() + &said("a", 1, TABS),
+    );
+    extract(&fixture);
+    let check = |more: &[&str], status: i32| {
+        let args = ["memory", "check", "--dir", "memory", "--logs", "logs"];
+        fixture.run([&args, more].concat()).ended(status).stderr
+    };
+    assert!(check(&[], 0).contains("1 memory, 0 findings"));
+    let told = check(&["--problems"], 0);
+    assert!(
+        told.contains("a.jsonl:1") && !told.contains("--problems lists"),
+        "{told}"
+    );
+    check(&["--strict"], 3);
+    assert_eq!(check(&["-q"], 0), "");
+}
+
+#[test]
+fn a_memory_is_as_old_in_an_answer_as_in_the_list() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", said("a", 1, TABS));
+    extract(&fixture);
+    let age = |text: &str| {
+        let words = text.split_whitespace().collect::<Vec<_>>();
+        let at = words.iter().position(|word| word.starts_with("days")).expect("an age");
+        words[at - 1].trim_start_matches('(').to_owned()
+    };
+    let listed = fixture.run(["memory", "list", "--dir", "memory"]).success();
+    let answer = fixture
+        .run(["memory", "recall", "--dir", "memory", "tabs in the files"])
+        .success();
+    assert!(answer.text().contains("Written in the past"), "{}", answer.text());
+    assert_eq!(age(listed.text()), age(answer.text()));
+}

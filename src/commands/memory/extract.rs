@@ -26,7 +26,7 @@ use crate::report::Content;
 use crate::session::log::Time;
 use crate::text::anthropic::extract as anthropic;
 use anyhow::{Context, Result, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -71,7 +71,7 @@ fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
     if !args.input.quiet {
         tell(&args.dir, &planned.changes, run.as_deref());
         eprintln!(
-            "{} were there already, {} had been retired, {} had been deleted",
+            "{} there already, {} had been retired, {} had been deleted",
             planned.unchanged, planned.retired, planned.deleted
         );
     }
@@ -144,18 +144,23 @@ fn note(args: &ExtractArgs, memdir: &Memdir, lock: &Lock, now: Time, candidates:
 }
 
 /// What logs say that a directory does not.
-pub(super) fn out_of_date(args: &CheckArgs, snapshot: &Snapshot) -> Result<Vec<Finding>> {
-    let input = InputArgs::of(&args.logs);
+pub(super) fn out_of_date(args: &CheckArgs, snapshot: &Snapshot) -> Result<(Vec<Finding>, Ending)> {
+    let input = InputArgs {
+        problems: args.problems,
+        strict: args.strict,
+        quiet: args.quiet,
+        ..InputArgs::of(&args.logs)
+    };
     let (extraction, problems) = with_messages(&input, Wanted::default(), |messages, problems| {
         (extract(&messages, Rules::built_in()), problems)
     })?;
-    close(&input, &problems);
+    let ending = close(&input, &problems);
     let options = Options {
         team: args.team,
         index: Limits::of(&of_memories(&args.dir.set)?),
     };
     let planned = plan_with(snapshot, &extraction.candidates, &extraction.forgotten, &options);
-    Ok(check::against_logs(snapshot, &planned.changes))
+    Ok((check::against_logs(snapshot, &planned.changes), ending))
 }
 
 fn run_extract(args: &ExtractArgs) -> Result<Ending> {
@@ -182,16 +187,18 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
     }
     if !args.dry_run {
         keep(args, &extraction)?;
-        let ending = close(&args.input, &problems);
-        return complete.map(|()| ending);
     }
-    let text = match args.format {
-        MemoryFormat::Table => for_people(&table(&extraction, args.rejected)),
-        MemoryFormat::Json => document(&extraction, args.rejected),
-        MemoryFormat::Jsonl => lines(&extraction, args.rejected),
-    };
-    print(text.as_bytes())?;
-    if !args.input.quiet {
+    // Who keeps what was found sees it only by asking for it.
+    let is_shown = args.dry_run || args.rejected;
+    if let Some(format) = args.format.or(is_shown.then_some(MemoryFormat::Table)) {
+        let text = match format {
+            MemoryFormat::Table => for_people(&table(&extraction, args.rejected)),
+            MemoryFormat::Json => document(&extraction, args.rejected),
+            MemoryFormat::Jsonl => lines(&extraction, args.rejected),
+        };
+        print(text.as_bytes())?;
+    }
+    if args.dry_run && !args.input.quiet {
         eprintln!(
             "{}, {} turned down, {} dropped for a secret",
             count_of(extraction.candidates.len() as u64, "memory", "memories"),
@@ -215,7 +222,7 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
             "sources": file.sources.iter().map(source).collect::<Vec<_>>(),
         })
     });
-    let text = match args.format {
+    let text = match args.format.unwrap_or_default() {
         MemoryFormat::Table => for_people(&harvest_table(&found)),
         MemoryFormat::Json => {
             let files = files.collect::<Vec<_>>();
@@ -224,7 +231,7 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
                 json!({"schema_version": SCHEMA_VERSION, "files": files, "unknown": found.unknown, "secrets_dropped": found.secrets_dropped})
             )
         }
-        MemoryFormat::Jsonl => files.map(|file| format!("{file}\n")).collect(),
+        MemoryFormat::Jsonl => files.map(line).collect(),
     };
     print(text.as_bytes())?;
     if !args.input.quiet {
@@ -241,7 +248,13 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
 fn lines(extraction: &Extraction, with_rejected: bool) -> String {
     let turned = extraction.rejected.iter().filter(|_| with_rejected).map(rejected);
     let all = extraction.candidates.iter().map(candidate).chain(turned);
-    all.map(|object| format!("{object}\n")).collect()
+    all.map(line).collect()
+}
+
+/// An object on a line of its own, with the version of its fields.
+fn line(mut object: Value) -> String {
+    object["schema_version"] = SCHEMA_VERSION.into();
+    format!("{object}\n")
 }
 
 fn document(extraction: &Extraction, with_rejected: bool) -> String {
