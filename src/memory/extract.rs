@@ -654,7 +654,8 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
     let dated = |text: &str| day.map_or_else(|| text.to_owned(), |day| dates::absolute(text, day));
     let says = best.rule.says.as_ref().zip(best.slot.as_ref());
     let says = says.map(|(says, slot)| says.replace("{slot}", &capital(slot)));
-    let statement = dated(&best.statement);
+    let (statement, why) = apart(&best.statement, best.why.as_deref());
+    let statement = dated(&statement);
     let mut body = match &says {
         Some(says) => format!("{says} For example: {statement}"),
         None => statement,
@@ -665,7 +666,7 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         }
     };
     section("Context", &best.context);
-    section("Why", &best.why);
+    section("Why", &why);
     // What follows an instance concerns that instance.
     section("How to apply", &best.how.clone().filter(|_| says.is_none()));
     let core = says.unwrap_or_else(|| dated(&best.core));
@@ -682,6 +683,42 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         || rejected(best, group.confidence, "holds a secret"),
         extraction,
     );
+}
+
+/// A statement and its reason, each said once: a reason that ends the statement is taken off it, and "because" is what the head
+/// of the reason says already. "Since" may tell a time and "as" a likeness, so what they start stays where it is, too.
+fn apart(statement: &str, why: Option<&str>) -> (String, Option<String>) {
+    let Some(why) = why else {
+        return (statement.to_owned(), None);
+    };
+    let opens = |words: &[&str]| words.iter().any(|word| starts_like(why, word));
+    let mut said = statement.to_owned();
+    if let Some((head, tail)) = statement.rsplit_once(why)
+        && !opens(&["since ", "as "])
+        && tail.chars().all(|sign| matches!(sign, '.' | '!' | '。' | '！'))
+    {
+        let head = head.trim_end_matches([' ', ',', ';', ':', '-', '–', '—', '，', '；']);
+        let end = match tail {
+            "" if head.is_ascii() => ".",
+            "" => "。",
+            tail => tail,
+        };
+        if head.chars().count() > 4 && !head.ends_with('(') {
+            said = format!("{head}{end}");
+        }
+    }
+    let bare = match opens(&["because of "]) {
+        true => why,
+        false if opens(&["because "]) => &why["because ".len()..],
+        false => why.strip_prefix("因为").unwrap_or(why),
+    };
+    (said, Some(bare.trim_start().to_owned()))
+}
+
+/// Whether a text starts with some ASCII words, in capitals or not.
+fn starts_like(text: &str, words: &str) -> bool {
+    text.get(..words.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(words))
 }
 
 /// Takes a candidate in, unless it holds a secret.
@@ -786,7 +823,8 @@ fn hook(finding: &Finding<'_>, statement: &str, rules: &Rules) -> String {
             let rest = if rest.len() > 8 { rest } else { one_line.as_str() };
             format!("{}: {rest}", plain(clause, rules))
         }
-        None if finding.rule.when.is_empty() => one_line,
+        // Who says when themself is not told twice.
+        None if starts_like(&one_line, &finding.rule.when) => one_line,
         None => format!("{}: {one_line}", finding.rule.when),
     };
     cut(&line, HOOK)
@@ -1323,7 +1361,7 @@ mod tests {
         };
         assert_eq!(candidate.kind, Kind::Feedback);
         assert!(
-            candidate.body.contains("**Why:** because CI is slow"),
+            candidate.body.contains("you commit.\n\n**Why:** CI is slow"),
             "{}",
             candidate.body
         );
@@ -1337,6 +1375,29 @@ mod tests {
         assert_eq!(found.candidates[0].title, "Do not commit the scratch files");
         let found = of("The freeze starts on Friday, so no release after that");
         assert!(found.candidates[0].body.contains("Friday (2026-03-06)"), "{found:?}");
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let body = |text: &str| of(text).candidates[0].body.clone();
+        assert_eq!(
+            body("Never push to main without asking me, because the deploy runs from there!"),
+            "Never push to main without asking me!\n\n**Why:** the deploy runs from there"
+        );
+        assert_eq!(
+            body("Always squash the commits of a branch so that reverts stay easy"),
+            "Always squash the commits of a branch.\n\n**Why:** so that reverts stay easy"
+        );
+        assert_eq!(
+            body("我们决定用 SQLite,因为备份方便"),
+            "我们决定用 SQLite。\n\n**Why:** 备份方便"
+        );
+        let since = body("From now on use the new runner for every job, since the old one is gone.");
+        assert!(since.contains("job, since the old one is gone."), "{since}");
+        let hook = of("From now on always sign the releases with the new key.").candidates[0]
+            .hook
+            .clone();
+        assert_eq!(hook, "From now on always sign the releases with the new key.");
     }
 
     #[test]

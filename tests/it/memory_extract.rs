@@ -75,7 +75,7 @@ fn one_object_a_candidate_with_its_sources() {
     assert!(
         found[0]["body"]
             .as_str()
-            .is_some_and(|body| body.contains("**Why:** because others build on them"))
+            .is_some_and(|body| body.contains("**Why:** others build on them"))
     );
     assert_eq!(found[1]["type"], "user");
     assert!(
