@@ -323,7 +323,7 @@ pub struct ExtractArgs {
     /// Print the memory files that the agent itself wrote, as they last were, instead; no directory is touched.
     #[arg(
         long,
-        conflicts_with_all = ["rejected", "team", "daily", "dir", "agent", "rules", "min_confidence"],
+        conflicts_with_all = ["rejected", "team", "daily", "dir", "agent", "rules", "min_confidence", "backend"],
         help_heading = "Output"
     )]
     pub harvest: bool,

@@ -138,6 +138,7 @@ fn nonsense_is_refused() {
         ),
         (&["list", "--set", "foo.bar=1"], "unknown policy value"),
         (&["extract", "logs", "--harvest"], "cannot be used with"),
+        (&["extract", "logs", "--dry-run", "--daily"], "cannot be used with"),
         (&["check", "--problems"], "--logs"),
     ] {
         let run = fixture.run([&["memory"], args, &["--dir", "memory"]].concat()).ended(2);

@@ -198,7 +198,8 @@ pub fn undo(args: &UndoArgs) -> Result<Ending> {
         let (snapshot, passed) = memdir.read()?;
         refit_indexes(&snapshot, &mut changes, &Limits::of(&of_memories(&args.dir.set)?));
         // An index that cannot be read cannot be written either, and stays as it is.
-        changes.retain(|change| !passed.iter().any(|passed| passed.file == change.file));
+        let is_unread = |file: &str| passed.iter().any(|passed| passed.file == file);
+        changes.retain(|change| change.action != Action::Index || !is_unread(&change.file));
     }
     for file in &kept {
         let left = match changes.iter().any(|change| change.file == *file) {
