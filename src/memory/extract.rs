@@ -36,6 +36,11 @@ const DOUBT_LEFT: f64 = 0.75;
 pub(crate) const HOOK: usize = 130;
 /// Longest title.
 pub(crate) const TITLE: usize = 60;
+/// After these, "because" cannot be taken off a statement without changing it.
+const BOUND: [&str; 16] = [
+    "and", "are", "but", "is", "just", "mainly", "mostly", "not", "only", "or", "partly", "simply", "so", "that's",
+    "was", "were",
+];
 
 /// What came of the messages.
 #[derive(Debug, Default, PartialEq)]
@@ -685,34 +690,35 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
     );
 }
 
-/// A statement and its reason, each said once: a reason that ends the statement is taken off it, and "because" is what the head
-/// of the reason says already. "Since" may tell a time and "as" a likeness, so what they start stays where it is, too.
+/// A statement and its reason, each said once: a reason that ends the statement is taken off it, where it surely is a clause of
+/// its own, and the head above it says "because" already.
 fn apart(statement: &str, why: Option<&str>) -> (String, Option<String>) {
     let Some(why) = why else {
         return (statement.to_owned(), None);
     };
-    let opens = |words: &[&str]| words.iter().any(|word| starts_like(why, word));
-    let mut said = statement.to_owned();
-    if let Some((head, tail)) = statement.rsplit_once(why)
-        && !opens(&["since ", "as "])
-        && tail.chars().all(|sign| matches!(sign, '.' | '!' | '。' | '！'))
-    {
-        let head = head.trim_end_matches([' ', ',', ';', ':', '-', '–', '—', '，', '；']);
-        let end = match tail {
-            "" if head.is_ascii() => ".",
-            "" => "。",
-            tail => tail,
-        };
-        if head.chars().count() > 4 && !head.ends_with('(') {
-            said = format!("{head}{end}");
-        }
-    }
-    let bare = match opens(&["because of "]) {
-        true => why,
-        false if opens(&["because "]) => &why["because ".len()..],
+    let bare = match starts_like(why, "because ") && !starts_like(why, "because of ") {
+        true => &why["because ".len()..],
         false => why.strip_prefix("因为").unwrap_or(why),
     };
-    (said, Some(bare.trim_start().to_owned()))
+    let whole = (statement.to_owned(), Some(why.to_owned()));
+    let Some((head, end)) = statement.rsplit_once(why) else {
+        return (whole.0, Some(bare.to_owned()));
+    };
+    let is_apart = head.trim_end().ends_with([',', ';', '–', '—', '，', '；']);
+    // "To avoid" may belong to the verb before it, and "not just because" says something else without the rest.
+    let last = head.split_whitespace().next_back().unwrap_or_default();
+    let is_bound = bare.len() == why.len() || BOUND.iter().any(|word| last.eq_ignore_ascii_case(word));
+    let is_end = end.chars().all(|sign| matches!(sign, '.' | '!' | '。' | '！'));
+    let head = head.trim_end_matches([' ', ',', ';', '–', '—', '，', '；']);
+    if is_bound && !is_apart || !is_end || head.chars().count() < 5 {
+        return whole;
+    }
+    let end = match end {
+        "" if head.is_ascii() => ".",
+        "" => "。",
+        end => end,
+    };
+    (format!("{head}{end}"), Some(bare.to_owned()))
 }
 
 /// Whether a text starts with some ASCII words, in capitals or not.
@@ -1385,15 +1391,25 @@ mod tests {
             "Never push to main without asking me!\n\n**Why:** the deploy runs from there"
         );
         assert_eq!(
-            body("Always squash the commits of a branch so that reverts stay easy"),
+            body("Always squash the commits of a branch, so that reverts stay easy"),
             "Always squash the commits of a branch.\n\n**Why:** so that reverts stay easy"
         );
         assert_eq!(
             body("我们决定用 SQLite,因为备份方便"),
             "我们决定用 SQLite。\n\n**Why:** 备份方便"
         );
-        let since = body("From now on use the new runner for every job, since the old one is gone.");
-        assert!(since.contains("job, since the old one is gone."), "{since}");
+        for (text, why) in [
+            (
+                "From now on please try in all the tests of the importer to avoid mocks.",
+                "to avoid mocks",
+            ),
+            (
+                "Never add a dependency to the parser or the lexer just because it is popular.",
+                "because it is popular",
+            ),
+        ] {
+            assert_eq!(body(text), format!("{text}\n\n**Why:** {why}"));
+        }
         let hook = of("From now on always sign the releases with the new key.").candidates[0]
             .hook
             .clone();
