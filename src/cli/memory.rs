@@ -14,6 +14,19 @@ pub struct MemoryArgs {
 }
 
 impl MemoryArgs {
+    /// Which directory.
+    pub fn dir(&self) -> &DirArgs {
+        match &self.what {
+            MemoryWhat::Extract(args) => &args.dir,
+            MemoryWhat::Recall(args) => &args.dir,
+            MemoryWhat::Dream(args) => &args.dir,
+            MemoryWhat::Undo(args) => &args.dir,
+            MemoryWhat::Prompt(args) => &args.dir,
+            MemoryWhat::Check(args) => &args.dir,
+            MemoryWhat::List(args) => &args.dir,
+        }
+    }
+
     /// The text backend of what has one.
     pub fn backend(&self) -> Option<BackendName> {
         match &self.what {
@@ -117,17 +130,18 @@ pub struct RecallArgs {
     /// Which directory.
     #[command(flatten)]
     pub dir: DirArgs,
-    /// Answers many: a JSON object a line, `{\"id\", \"text\"}`; `-` is standard input. Writes a JSON object a line.
+    /// Answers many: a JSON object a line, `{"id", "text"}`; `-` is standard input. Writes a JSON object a line.
     #[arg(long, value_name = "FILE", conflicts_with = "query")]
     pub queries: Option<PathBuf>,
-    /// Most memories in an answer [default: 5, `recall.most`].
-    #[arg(long, value_name = "N")]
-    pub most: Option<usize>,
+    /// Most memories in an answer, at least 1 [default: 5, `recall.most`].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub most: Option<u32>,
     /// How many files are looked at, the newest first; 0 for all [default: 200, `recall.files`].
     #[arg(long, value_name = "N")]
     pub max_files: Option<usize>,
-    /// Share of a query's weight that must be there when its sharpest word is not; 0 never abstains.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.15)]
+    /// Share of a query's weight, 0 to 1, that must be there when its sharpest word is not; with 0 whatever has a word of the
+    /// query will do.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.15, value_parser = parse_share)]
     pub fit: f64,
     /// A file that this session was shown or has read; may be given several times.
     #[arg(long, value_name = "FILE")]
@@ -227,12 +241,21 @@ pub struct CheckArgs {
     /// Logs, folders or patterns that the directory should be up to date with.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub logs: Vec<PathBuf>,
-    /// Put project facts and pointers into the team's folder, as `extract --team` does.
+    /// The directory is kept with `extract --team`: project facts and pointers belong in the team's folder.
     #[arg(long, requires = "logs")]
     pub team: bool,
     /// How findings are written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: CheckShape,
+    /// List every problem of the logs with file, line and byte offset, not only how many there were.
+    #[arg(long, requires = "logs", help_heading = "Problems")]
+    pub problems: bool,
+    /// End with status 3 if any of the logs was lost or skipped.
+    #[arg(long, requires = "logs", help_heading = "Problems")]
+    pub strict: bool,
+    /// No progress bar and no summary on standard error.
+    #[arg(long, short, help_heading = "Problems")]
+    pub quiet: bool,
 }
 
 /// Arguments of `memory list`.
@@ -281,20 +304,14 @@ pub struct ExtractArgs {
     /// Put project facts and pointers into the team's folder.
     #[arg(long)]
     pub team: bool,
-    /// Only note it in the logs of the days it was said on (`logs/YYYY/MM/YYYY-MM-DD.md`), which `memory dream` distils.
+    /// Only note it in the logs of the days it was said on (`logs/YYYY/MM/YYYY-MM-DD.md`), which `memory dream` distils. Taken back
+    /// by `memory undo`, too.
     #[arg(long, conflicts_with_all = ["team", "dry_run"])]
     pub daily: bool,
-    /// How it is printed.
-    #[arg(
-        long,
-        short,
-        value_enum,
-        default_value_t,
-        value_name = "FORMAT",
-        help_heading = "Output"
-    )]
-    pub format: MemoryFormat,
-    /// Print what was turned down too, and why.
+    /// Print what was found, in this form [default: a table with --dry-run, --rejected or --harvest, else nothing].
+    #[arg(long, short, value_enum, value_name = "FORMAT", help_heading = "Output")]
+    pub format: Option<MemoryFormat>,
+    /// Print what was found and what was turned down, and why.
     #[arg(long, help_heading = "Output")]
     pub rejected: bool,
     /// Write what was found, and what was turned down, as an HTML page, too.
@@ -303,8 +320,12 @@ pub struct ExtractArgs {
     /// Replace that file if it exists.
     #[arg(long, requires = "html", help_heading = "Output")]
     pub force: bool,
-    /// Print the memory files that the agent itself wrote, as they last were, instead.
-    #[arg(long, conflicts_with = "rejected", help_heading = "Output")]
+    /// Print the memory files that the agent itself wrote, as they last were, instead; no directory is touched.
+    #[arg(
+        long,
+        conflicts_with_all = ["rejected", "team", "daily", "dir", "agent", "rules", "min_confidence", "backend"],
+        help_heading = "Output"
+    )]
     pub harvest: bool,
     /// More rules (TOML, in the form of the built-in ones).
     #[arg(long, value_name = "FILE", help_heading = "Selection")]

@@ -36,6 +36,11 @@ const DOUBT_LEFT: f64 = 0.75;
 pub(crate) const HOOK: usize = 130;
 /// Longest title.
 pub(crate) const TITLE: usize = 60;
+/// After these, "because" cannot be taken off a statement without changing it.
+const BOUND: [&str; 16] = [
+    "and", "are", "but", "is", "just", "mainly", "mostly", "not", "only", "or", "partly", "simply", "so", "that's",
+    "was", "were",
+];
 
 /// What came of the messages.
 #[derive(Debug, Default, PartialEq)]
@@ -654,7 +659,8 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
     let dated = |text: &str| day.map_or_else(|| text.to_owned(), |day| dates::absolute(text, day));
     let says = best.rule.says.as_ref().zip(best.slot.as_ref());
     let says = says.map(|(says, slot)| says.replace("{slot}", &capital(slot)));
-    let statement = dated(&best.statement);
+    let (statement, why) = apart(&best.statement, best.why.as_deref());
+    let statement = dated(&statement);
     let mut body = match &says {
         Some(says) => format!("{says} For example: {statement}"),
         None => statement,
@@ -665,7 +671,7 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         }
     };
     section("Context", &best.context);
-    section("Why", &best.why);
+    section("Why", &why);
     // What follows an instance concerns that instance.
     section("How to apply", &best.how.clone().filter(|_| says.is_none()));
     let core = says.unwrap_or_else(|| dated(&best.core));
@@ -682,6 +688,43 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         || rejected(best, group.confidence, "holds a secret"),
         extraction,
     );
+}
+
+/// A statement and its reason, each said once: a reason that ends the statement is taken off it, where it surely is a clause of
+/// its own, and the head above it says "because" already.
+fn apart(statement: &str, why: Option<&str>) -> (String, Option<String>) {
+    let Some(why) = why else {
+        return (statement.to_owned(), None);
+    };
+    let bare = match starts_like(why, "because ") && !starts_like(why, "because of ") {
+        true => &why["because ".len()..],
+        false => why.strip_prefix("因为").unwrap_or(why),
+    };
+    let whole = (statement.to_owned(), Some(why.to_owned()));
+    let Some((head, end)) = statement.rsplit_once(why) else {
+        return (whole.0, Some(bare.to_owned()));
+    };
+    let is_apart = head.trim_end().ends_with([',', ';', '–', '—', '，', '；']);
+    // "To avoid" may belong to the verb before it, and "not just because" says something else without the rest.
+    let last = head.split_whitespace().next_back().unwrap_or_default();
+    let is_bound = bare.len() == why.len() || BOUND.iter().any(|word| last.eq_ignore_ascii_case(word));
+    let is_end = end.chars().all(|sign| matches!(sign, '.' | '!' | '。' | '！'));
+    let head = head.trim_end_matches([' ', ',', ';', '–', '—', '，', '；']);
+    if is_bound && !is_apart || !is_end || head.chars().count() < 5 {
+        return whole;
+    }
+    let end = match end {
+        "" if head.is_ascii() => ".",
+        "" => "。",
+        end => end,
+    };
+    (format!("{head}{end}"), Some(bare.to_owned()))
+}
+
+/// Whether a text starts with some ASCII words, in capitals or not.
+fn starts_like(text: &str, words: &str) -> bool {
+    text.get(..words.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(words))
 }
 
 /// Takes a candidate in, unless it holds a secret.
@@ -786,7 +829,8 @@ fn hook(finding: &Finding<'_>, statement: &str, rules: &Rules) -> String {
             let rest = if rest.len() > 8 { rest } else { one_line.as_str() };
             format!("{}: {rest}", plain(clause, rules))
         }
-        None if finding.rule.when.is_empty() => one_line,
+        // Who says when themself is not told twice.
+        None if starts_like(&one_line, &finding.rule.when) => one_line,
         None => format!("{}: {one_line}", finding.rule.when),
     };
     cut(&line, HOOK)
@@ -1323,7 +1367,7 @@ mod tests {
         };
         assert_eq!(candidate.kind, Kind::Feedback);
         assert!(
-            candidate.body.contains("**Why:** because CI is slow"),
+            candidate.body.contains("you commit.\n\n**Why:** CI is slow"),
             "{}",
             candidate.body
         );
@@ -1337,6 +1381,39 @@ mod tests {
         assert_eq!(found.candidates[0].title, "Do not commit the scratch files");
         let found = of("The freeze starts on Friday, so no release after that");
         assert!(found.candidates[0].body.contains("Friday (2026-03-06)"), "{found:?}");
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let body = |text: &str| of(text).candidates[0].body.clone();
+        assert_eq!(
+            body("Never push to main without asking me, because the deploy runs from there!"),
+            "Never push to main without asking me!\n\n**Why:** the deploy runs from there"
+        );
+        assert_eq!(
+            body("Always squash the commits of a branch, so that reverts stay easy"),
+            "Always squash the commits of a branch.\n\n**Why:** so that reverts stay easy"
+        );
+        assert_eq!(
+            body("我们决定用 SQLite,因为备份方便"),
+            "我们决定用 SQLite。\n\n**Why:** 备份方便"
+        );
+        for (text, why) in [
+            (
+                "From now on please try in all the tests of the importer to avoid mocks.",
+                "to avoid mocks",
+            ),
+            (
+                "Never add a dependency to the parser or the lexer just because it is popular.",
+                "because it is popular",
+            ),
+        ] {
+            assert_eq!(body(text), format!("{text}\n\n**Why:** {why}"));
+        }
+        let hook = of("From now on always sign the releases with the new key.").candidates[0]
+            .hook
+            .clone();
+        assert_eq!(hook, "From now on always sign the releases with the new key.");
     }
 
     #[test]

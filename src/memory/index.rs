@@ -1,6 +1,7 @@
 //! `MEMORY.md`: a line for each memory, the most useful first, within the limits that are loaded. Lines a person wrote are
 //! kept as they are; a person's order is kept once there is any text between the entries. Pure.
 
+use super::extract::cut;
 use super::names;
 use super::topic::{Topic, one_line};
 use crate::policy::Policy;
@@ -35,6 +36,12 @@ impl Default for Limits {
         Limits::of(&Policy::default())
     }
 }
+
+/// What a line that is too long leaves for the hook at least, at the cost of the title.
+const HOOK_ROOM: usize = 60;
+
+/// Shortest title that it leaves.
+const TITLE_ROOM: usize = 24;
 
 /// How the line starts that says what was left out.
 const CUT: &str = "> **Cut:**";
@@ -80,26 +87,36 @@ pub fn is_elsewhere(file: &str) -> bool {
     file.contains("://") || file.starts_with('#') || names::is_inside(file) && !names::is_topic(file)
 }
 
-/// The line of a memory.
+/// The line of a memory. One that is too long keeps its link; the title gives way to the hook, which says when it matters.
 pub fn line(topic: &Topic, file: &str, limits: &Limits) -> String {
     let title = plain(&topic.name()).replace(['[', ']'], "");
-    let link = format!("- [{}]({file})", title.trim());
+    let title = title.trim();
     let hook = plain(&topic.description());
-    let line = if hook.is_empty() {
-        link
-    } else {
-        format!("{link} — {hook}")
+    let line = |title: &str, hook: &str| match hook {
+        "" => format!("- [{title}]({file})"),
+        hook => format!("- [{title}]({file}) — {hook}"),
     };
-    if line.chars().count() <= limits.line {
-        return line;
+    let whole = line(title, &hook);
+    let length = |text: &str| text.chars().count();
+    if length(&whole) <= limits.line {
+        return whole;
     }
-    let cut = line.chars().take(limits.line - 1).collect::<String>();
-    // A title so long that the link itself would be cut keeps its link and loses its hook.
-    if entry(&cut).is_none() {
-        let title = title.chars().take(60).collect::<String>();
-        return format!("- [{}]({file})", title.trim());
+    let room = limits.line.saturating_sub(length(&line("", " ")) - 1);
+    // A name so long that the link alone fills the line leaves no room for a hook.
+    if room < 2 * TITLE_ROOM {
+        return line(&shortened(title, 60), "");
     }
-    format!("{}…", cut.trim_end())
+    let title = shortened(title, room.saturating_sub(length(&hook).min(HOOK_ROOM)).max(TITLE_ROOM));
+    let hook = shortened(&hook, room - length(&title));
+    line(&title, &hook)
+}
+
+/// A text within so many characters, the sign that it was cut among them.
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    cut(text, most - 1)
 }
 
 /// Text without what Markdown would take for markup of its own: raw HTML and parentheses that end a link are escaped.
@@ -309,6 +326,25 @@ mod tests {
         assert!(text.lines().last().is_some_and(|line| line.starts_with(CUT)));
         assert_eq!(built(Some(&text), &topics), text);
         assert!(text.lines().all(|line| line.chars().count() <= 150));
+    }
+
+    #[test]
+    fn a_hook_has_room_beside_a_long_title() {
+        let words = "We freeze merges on 2026-09-01 because the mobile team cuts a release branch";
+        let file = names::file_name("project", words);
+        let memory = Topic::new(
+            &file,
+            &words[..60],
+            &format!("When planning work: {words}"),
+            Kind::Project,
+            "x",
+        );
+        let text = line(&memory, &file, &Limits::default());
+        assert!(text.chars().count() <= 150, "{text}");
+        let (_, hook) = text.split_once(" — ").expect("a hook");
+        assert!(hook.chars().count() >= 50, "{text}");
+        assert!(hook.starts_with("When planning work: We freeze merges on"), "{text}");
+        assert!(text.starts_with("- [We freeze merges"), "{text}");
     }
 
     #[test]

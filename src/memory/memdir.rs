@@ -49,6 +49,9 @@ pub enum Error {
     /// No such run.
     #[error("no run {0} in the archive; `memory undo --list` shows them")]
     NoRun(String),
+    /// No run at all.
+    #[error("no run has changed {0} yet: there is nothing to undo")]
+    NoRuns(String),
     /// The journal of a run cannot be written.
     #[error("the journal of run {0}: {1}")]
     Journal(String, serde_json::Error),
@@ -435,14 +438,18 @@ impl Memdir {
         journals
     }
 
-    /// What would bring a run back: the files as they were before it. A file that was changed since is named, not touched.
+    /// What would bring a run back: the files as they were before it. A file that was changed since is named, not touched; but
+    /// the log of a day, which only grows, loses what the run noted and keeps what was written behind it.
     pub fn undo(&self, run: Option<&str>) -> Result<(String, Vec<Change>, Vec<String>), Error> {
         let journals = self.journals();
         let journal = match run {
             Some(run) => journals.iter().find(|journal| journal.run == run),
             None => journals.last(),
         };
-        let journal = journal.ok_or_else(|| Error::NoRun(run.unwrap_or("at all").to_owned()))?;
+        let journal = journal.ok_or_else(|| match run {
+            Some(run) => Error::NoRun(run.to_owned()),
+            None => Error::NoRuns(self.root.display().to_string()),
+        })?;
         let mut changes = Vec::new();
         let mut kept = Vec::new();
         for entry in journal.changes.iter().rev() {
@@ -457,16 +464,20 @@ impl Memdir {
             if current == before {
                 continue;
             }
-            if current.as_deref().map(hash) != entry.after {
+            let (after, reason) = if current.as_deref().map(hash) == entry.after {
+                (before, format!("as it was before run {}", journal.run))
+            } else if let Some(text) = log_without(entry, before.as_deref(), current.as_deref()) {
+                (Some(text), format!("without what run {} noted", journal.run))
+            } else {
                 kept.push(entry.file.clone());
                 continue;
-            }
+            };
             changes.push(Change {
                 file: entry.file.clone(),
                 action: Action::Restore,
                 before: current,
-                after: before,
-                reason: format!("as it was before run {}", journal.run),
+                after,
+                reason,
                 marks: Vec::new(),
                 made: None,
                 taken_back: None,
@@ -475,14 +486,16 @@ impl Memdir {
         Ok((journal.run.clone(), changes, kept))
     }
 
-    /// Adds lines to the log of a day (`2026-11-16`), those that it has not; says how many those were. Logs only grow.
-    pub fn append_log(&self, _lock: &Lock, date: &str, lines: &[String]) -> Result<usize, Error> {
+    /// What adds lines to the log of a day (`2026-11-16`), those that it has not, and how many those are; `None` if it has all.
+    /// Logs only grow.
+    pub fn log_change(&self, date: &str, lines: &[String]) -> Result<Option<(Change, usize)>, Error> {
         let file = names::daily_log(date).ok_or_else(|| Error::Outside(date.to_owned()))?;
-        let mut text = match self.text_of(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        let before = match self.text_of(&file) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::Io(file, error)),
         };
+        let mut text = before.clone().unwrap_or_default();
         let mut known = text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
         let mut added = 0;
         for line in lines {
@@ -496,11 +509,17 @@ impl Memdir {
                 added += 1;
             }
         }
-        if added > 0 {
-            let path = self.inside(&file, true)?;
-            atomic::write(&path, true, text.as_bytes())?;
-        }
-        Ok(added)
+        let change = Change {
+            file,
+            action: if before.is_some() { Action::Update } else { Action::New },
+            before,
+            after: Some(text),
+            reason: "noted in the log of the day".to_owned(),
+            marks: Vec::new(),
+            made: None,
+            taken_back: None,
+        };
+        Ok((added > 0).then_some((change, added)))
     }
 
     /// The texts of all daily logs, oldest first.
@@ -543,6 +562,35 @@ fn hash(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
+/// The log of a day without what a run noted there, if it did nothing but grow since: what the run left is known by its hash, and
+/// what stands behind it came later.
+fn log_without(entry: &Entry, before: Option<&str>, current: Option<&str>) -> Option<String> {
+    let (left, current) = (entry.after.as_deref()?, current?);
+    if !entry.file.starts_with(names::LOGS) {
+        return None;
+    }
+    let mut hasher = blake3::Hasher::new();
+    let mut end = 0;
+    for line in current.split_inclusive('\n') {
+        hasher.update(line.as_bytes());
+        end += line.len();
+        if hasher.finalize().to_hex().as_str() == left {
+            let mut text = before.unwrap_or_default().to_owned();
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            return Some(text + &current[end..]);
+        }
+    }
+    None
+}
+
+/// When a memory was last said, as its sources tell. Most files that a person wrote have none, and are not parsed for it.
+fn said_in(text: &str) -> Option<Time> {
+    let front = &text[..front_end(text)?];
+    front.contains("sources:").then(|| Topic::read("", 0, front).said())?
+}
+
 fn memory(file: String, modified: Time, text: &str) -> Memory {
     let mut front = skim_front(text);
     let body = &text[front_end(text).unwrap_or(0)..];
@@ -558,7 +606,7 @@ fn memory(file: String, modified: Time, text: &str) -> Memory {
         description: front.remove("description").unwrap_or_default(),
         kind: front.remove("type").and_then(|kind| Kind::read(&kind)),
         body: body.to_owned(),
-        modified,
+        last_said: said_in(text).unwrap_or(modified),
         file,
     }
 }

@@ -1,8 +1,8 @@
 //! Names and paths inside a memory directory: what a file may be called, and which paths are refused. Pure: the text of a
 //! path only; links are resolved where files are touched, in [`super::memdir`].
 
-/// Longest name of a file without its ending.
-const LONGEST: usize = 60;
+/// Longest name of a file without its type and ending. The index has a line for title, name and hook together.
+const LONGEST: usize = 40;
 
 /// Name of the index.
 pub const INDEX: &str = "MEMORY.md";
@@ -23,7 +23,10 @@ pub fn file_name(kind: &str, title: &str) -> String {
         } else if !name.is_empty() && !name.ends_with('_') {
             name.push('_');
         }
-        if name.len() >= LONGEST {
+        if name.len() > LONGEST {
+            // Whole words, where the last one is no monster.
+            let end = name.rfind('_').filter(|end| *end > LONGEST / 2);
+            name.truncate(end.unwrap_or(LONGEST));
             break;
         }
     }
@@ -146,6 +149,14 @@ mod tests {
         assert_eq!(
             file_name("feedback", "Small commits, please!"),
             "feedback_small_commits_please.md"
+        );
+        assert_eq!(
+            file_name("project", "We freeze merges on 2026-09-01 because the mobile team asks"),
+            "project_we_freeze_merges_on_2026_09_01_because.md"
+        );
+        assert_eq!(
+            file_name("user", &"x".repeat(90)),
+            format!("user_{}.md", "x".repeat(40))
         );
         assert!(file_name("user", "偏好简短的回答").starts_with("user_"));
         assert_ne!(file_name("user", "偏好简短的回答"), file_name("user", "偏好中文回答"));

@@ -252,6 +252,27 @@ pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &Limits) -> V
     changes
 }
 
+/// Makes the indexes fit what changes leave behind, where those would bring an index back that knows nothing of a memory that
+/// stays, or leave one alone that lists a memory that goes.
+pub fn refit_indexes(snapshot: &Snapshot, changes: &mut Vec<Change>, limits: &Limits) {
+    let after = applied(snapshot, changes);
+    let indexes = Snapshot {
+        index: after.index,
+        team_index: after.team_index,
+        ..snapshot.clone()
+    };
+    for fitting in index_changes(&indexes, &after.topics, limits) {
+        match changes.iter_mut().find(|change| change.file == fitting.file) {
+            Some(change) => {
+                let before = change.before.take();
+                *change = Change { before, ..fitting };
+            }
+            None => changes.push(fitting),
+        }
+    }
+    changes.retain(|change| change.before != change.after);
+}
+
 /// The directory after changes: what the next run will read.
 pub fn applied(snapshot: &Snapshot, changes: &[Change]) -> Snapshot {
     let mut after = snapshot.clone();
@@ -260,12 +281,14 @@ pub fn applied(snapshot: &Snapshot, changes: &[Change]) -> Snapshot {
         match change.file.as_str() {
             INDEX => after.index = change.after.clone(),
             file if file.strip_prefix(TEAM) == Some(INDEX) => after.team_index = change.after.clone(),
-            file => {
+            file if names::is_topic(file) => {
                 after.topics.retain(|topic| topic.file != file);
                 after
                     .topics
                     .extend(change.after.as_ref().map(|text| Topic::read(file, 0, text)));
             }
+            // The logs of days are no memories.
+            _ => {}
         }
     }
     after.topics.sort_by(|one, other| one.file.cmp(&other.file));

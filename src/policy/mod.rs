@@ -162,7 +162,7 @@ policy! {
     "memory.index_lines" index_lines: u64 = 200, "Lines of an index of memories that are loaded.";
     "memory.index_bytes" index_bytes: u64 = 25_000, "Bytes of it.";
     "recall.files" recall_files: u64 = 200, "Memory files that recall looks at, the newest first; 0 for all.";
-    "recall.most" recall_most: u64 = 5, "Memories in an answer.";
+    "recall.most" recall_most: u64 = 5, "Memories in an answer, at least 1.";
     "recall.lines" recall_lines: u64 = 200, "Lines of a memory that are shown.";
     "recall.bytes" recall_bytes: u64 = 4_096, "Bytes of it.";
     "recall.session_bytes" recall_session_bytes: u64 = 60_000, "Bytes of memories in a session.";
@@ -249,6 +249,9 @@ impl Policy {
         }
         if self.extract_turns == 0 {
             return wrong("extract.turns", "must be at least 1");
+        }
+        if self.recall_most == 0 {
+            return wrong("recall.most", "must be at least 1");
         }
         Ok(())
     }

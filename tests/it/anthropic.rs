@@ -1214,13 +1214,14 @@ fn recall_chooses_from_the_list_only() {
     assert_eq!(mock.calls(), 3);
     // What was shown already cannot be chosen, and one word asks nothing.
     let surfaced = ["--surfaced", "launch.md"];
-    run(
+    let none = run(
         &fixture,
         &mock,
         &["memory", "recall", "when do we launch", "--dir", "mem"],
         &surfaced,
     )
     .success();
+    assert!(none.stderr.contains("the model chose none"), "{}", none.stderr);
     let text = mock.requests()[3].text();
     assert!(
         text.contains("] Indentation (") && !text.contains("] Launch ("),

@@ -333,7 +333,52 @@ fn undo_leaves_what_a_person_changed_since() {
         undone.stderr
     );
     assert_eq!(std::fs::read_to_string(&edited).unwrap(), "mine now\n");
-    assert_eq!(visible(&folder).len(), 1);
+    // The index lists what stays, and nothing else.
+    let index = std::fs::read_to_string(folder.join("MEMORY.md")).unwrap();
+    assert_eq!(
+        index,
+        "- [feedback small commits](feedback_small_commits.md) — mine now\n"
+    );
+    assert_eq!(visible(&folder).len(), 2);
+    fixture.run(["memory", "undo", "--dir", "memory"]).success();
+    let check = fixture.run(["memory", "check", "--dir", "memory"]);
+    assert!(!check.text().contains("not-listed"), "{}", check.text());
+}
+
+#[test]
+fn undo_of_an_older_run_keeps_the_index_of_what_stays() {
+    let fixture = Fixture::new();
+    let folder = fixture.path("memory");
+    let [first, second] = [1, 2].map(|number| {
+        let (title, body) = match number {
+            1 => ("Small commits", "One change a commit."),
+            _ => ("Real database", "Integration tests use Postgres."),
+        };
+        candidate(Kind::Feedback, title, body, number)
+    });
+    apply(&folder, &[first]);
+    let listed = fixture.run(["memory", "undo", "--dir", "memory", "--list"]).success();
+    let run = listed.text().split(' ').next().unwrap().to_owned();
+    apply(&folder, &[second]);
+    let undone = fixture.run(["memory", "undo", &run, "--dir", "memory"]).success();
+    assert!(
+        undone.stderr.contains("MEMORY.md: changed since") && undone.stderr.contains("in line with what stays"),
+        "{}",
+        undone.stderr
+    );
+    fixture.run(["memory", "check", "--dir", "memory"]).success();
+    assert_eq!(visible(&folder).len(), 2);
+}
+
+#[test]
+fn undo_says_when_there_was_no_run() {
+    let fixture = Fixture::new();
+    fixture.write("memory/mine.md", "mine\n");
+    let told = fixture.run(["memory", "undo", "--dir", "memory"]).ended(2).stderr;
+    assert!(
+        told.contains("there is nothing to undo") && !told.contains("--list"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -402,15 +447,17 @@ fn logs_of_the_day_only_grow() {
     let fixture = Fixture::new();
     let memdir = Memdir::create(&fixture.path("memory")).unwrap();
     let lock = memdir.lock(NOW).unwrap().unwrap();
-    memdir
-        .append_log(&lock, "2026-11-16", &["first\nthing".to_owned()])
-        .unwrap();
-    memdir
-        .append_log(&lock, "2026-11-16", &["second".to_owned(), "first\nthing".to_owned()])
-        .unwrap();
+    let note = |lines: &[&str]| {
+        let lines = lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+        let noted = memdir.log_change("2026-11-16", &lines).unwrap();
+        noted.map(|(change, _)| memdir.commit(&lock, "extract", NOW, &[change]).unwrap())
+    };
+    assert!(note(&["first\nthing"]).is_some());
+    assert!(note(&["second", "first\nthing"]).is_some());
+    assert!(note(&["second"]).is_none());
     let text = std::fs::read_to_string(memdir.root().join("logs/2026/11/2026-11-16.md")).unwrap();
     assert_eq!(text, "- first thing\n- second\n");
-    assert!(memdir.append_log(&lock, "../../etc", &["x".to_owned()]).is_err());
+    assert!(memdir.log_change("../../etc", &["x".to_owned()]).is_err());
     assert!(memdir.read().unwrap().0.topics.is_empty());
 }
 

@@ -58,7 +58,10 @@ fn recall_answers_or_says_nothing() {
         let nothing = fixture
             .run(["memory", "recall", "--dir", "memory", "-f", "json", query])
             .success();
-        assert_eq!(nothing.json(), json!({"query": query, "selected": []}));
+        assert_eq!(
+            nothing.json(),
+            json!({"schema_version": 1, "query": query, "selected": []})
+        );
     }
     let nowhere = fixture
         .run([
@@ -72,6 +75,75 @@ fn recall_answers_or_says_nothing() {
         ])
         .success();
     assert_eq!(nowhere.json()["selected"], json!([]));
+}
+
+#[test]
+fn an_empty_answer_says_why() {
+    let fixture = Fixture::new();
+    with_memories(&fixture);
+    fixture.write("empty/memory/.keep", "");
+    for (dir, query, more, why) in [
+        ("memory", "release", &[][..], "queries of one word are not answered"),
+        (
+            "memory",
+            "capital of france",
+            &["--fit", "0"],
+            "no memory has a word of the query",
+        ),
+        ("memory", "next release day", &["--budget", "10"], "no room: "),
+        (
+            "memory",
+            "next release day",
+            &["--surfaced", "deploys.md"],
+            "nothing new: ",
+        ),
+        (
+            "memory",
+            "release the kraken kangaroo zebra walrus penguin ostrich giraffe",
+            &["--fit", "1"],
+            "--fit 0 shows the best there is",
+        ),
+        ("empty/memory", "next release day", &[], "has no memories"),
+        ("nowhere/memory", "next release day", &[], "no memories there"),
+    ] {
+        let args = ["memory", "recall", "--dir", dir, query];
+        let run = fixture.run([&args, more].concat()).success();
+        assert_eq!(run.text(), "", "{query} {more:?}");
+        assert!(
+            run.stderr.contains(why) && run.stderr.lines().count() == 1,
+            "{query} {more:?}: {}",
+            run.stderr
+        );
+    }
+    let args = ["memory", "recall", "--dir", "memory", "release zebra giraffe walrus"];
+    let best = fixture.run([&args[..], &["--fit", "0"]].concat()).success();
+    assert!(best.text().contains("Releases leave on Tuesday"), "{}", best.text());
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let fixture = Fixture::new();
+    with_memories(&fixture);
+    fixture.write("logs/a.jsonl", "");
+    for (args, why) in [
+        (&["recall", "next release day", "--most", "0"][..], "--most"),
+        (
+            &["recall", "next release day", "--set", "recall.most=0"],
+            "must be at least 1",
+        ),
+        (&["recall", "next release day", "--fit", "5"], "between 0 and 1"),
+        (
+            &["extract", "logs", "--dry-run", "--set", "foo.bar=1"],
+            "unknown policy value",
+        ),
+        (&["list", "--set", "foo.bar=1"], "unknown policy value"),
+        (&["extract", "logs", "--harvest"], "cannot be used with"),
+        (&["extract", "logs", "--dry-run", "--daily"], "cannot be used with"),
+        (&["check", "--problems"], "--logs"),
+    ] {
+        let run = fixture.run([&["memory"], args, &["--dir", "memory"]].concat()).ended(2);
+        assert!(run.stderr.contains(why), "{args:?}: {}", run.stderr);
+    }
 }
 
 #[test]
@@ -99,6 +171,7 @@ fn many_queries_are_answered_in_their_order() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
         .collect::<Vec<_>>();
     assert_eq!(lines.len(), 2);
+    assert!(lines.iter().all(|line| line["schema_version"] == 1), "{lines:?}");
     assert_eq!(
         (&lines[0]["id"], &lines[0]["selected"][0]["file"]),
         (&json!(7), &json!("deploys.md"))

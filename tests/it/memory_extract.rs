@@ -54,7 +54,18 @@ fn one_object_a_candidate_with_its_sources() {
     let found = lines(&run.stdout);
     assert_eq!(found.len(), 2, "{found:?}");
     let keys = found[0].as_object().expect("an object").keys().collect::<Vec<_>>();
-    assert_eq!(keys, ["body", "confidence", "hook", "sources", "title", "type"]);
+    assert_eq!(
+        keys,
+        [
+            "body",
+            "confidence",
+            "hook",
+            "schema_version",
+            "sources",
+            "title",
+            "type"
+        ]
+    );
     assert_eq!(found[0]["type"], "feedback");
     assert_eq!(found[0]["sources"].as_array().map(Vec::len), Some(2));
     assert_eq!(
@@ -64,7 +75,7 @@ fn one_object_a_candidate_with_its_sources() {
     assert!(
         found[0]["body"]
             .as_str()
-            .is_some_and(|body| body.contains("**Why:** because others build on them"))
+            .is_some_and(|body| body.contains("**Why:** others build on them"))
     );
     assert_eq!(found[1]["type"], "user");
     assert!(
@@ -96,6 +107,28 @@ fn what_was_turned_down_is_shown_with_its_reason() {
     assert!(reasons.contains(&"written by a program"), "{reasons:?}");
     assert_eq!(document["memories"].as_array().map(Vec::len), Some(2));
     assert_eq!(document["schema_version"], 1);
+}
+
+#[test]
+fn what_is_kept_is_printed_too_for_whoever_asks() {
+    let fixture = Fixture::new();
+    write_sessions(&fixture);
+    for more in [
+        &["-fjson"][..],
+        &["-fjsonl", "--rejected"],
+        &["-ftable"],
+        &["--rejected"],
+    ] {
+        let args = [&["memory", "extract", "logs", "-q"], more].concat();
+        let shown = fixture.run([&args[..], &["--dry-run"]].concat()).success();
+        for place in [&["--dir", "memory"][..], &["--dir", "noted", "--daily"]] {
+            let kept = fixture.run([&args[..], place].concat()).success();
+            assert_eq!(kept.stdout, shown.stdout, "{more:?} {place:?}");
+        }
+    }
+    assert!(fixture.path("memory/MEMORY.md").is_file());
+    let silent = fixture.run(["memory", "extract", "logs", "--dir", "memory"]).success();
+    assert_eq!(silent.text(), "");
 }
 
 #[test]
@@ -204,4 +237,5 @@ fn memory_files_of_the_agent_are_rebuilt() {
     let found = lines(&run.stdout);
     assert_eq!((found[0]["file"].as_str(), found.len()), (Some(path), 1));
     assert_eq!(found[0]["text"], text.replace("Tabs", "Spaces"));
+    assert_eq!(found[0]["schema_version"], 1);
 }

@@ -210,3 +210,123 @@ fn limits_are_values_of_the_policy() {
         .run(["memory", "check", "--dir", "memory", "--set", "memory.index_lines=1"])
         .ended(1);
 }
+
+/// The log of the first day.
+const DAY: &str = "memory/logs/2026/03/2026-03-01.md";
+
+fn daily(fixture: &Fixture) -> String {
+    fixture
+        .run(["memory", "extract", "logs", "--dir", "memory", "--daily"])
+        .success()
+        .stderr
+}
+
+fn undo(fixture: &Fixture) -> String {
+    fixture.run(["memory", "undo", "--dir", "memory"]).success().stderr
+}
+
+#[test]
+fn what_was_noted_of_a_day_can_be_taken_back() {
+    let fixture = Fixture::new();
+    let day = || std::fs::read_to_string(fixture.path(DAY)).expect("a log");
+    fixture.write("logs/a.jsonl", said("a", 1, TABS));
+    let told = daily(&fixture);
+    assert!(told.contains("1 line noted") && told.contains("memory undo"), "{told}");
+    let first = day();
+    fixture.write("logs/b.jsonl", said("b", 1, SIGN));
+    daily(&fixture);
+    assert_ne!(day(), first);
+    undo(&fixture);
+    assert_eq!(day(), first);
+    let listed = fixture.run(["memory", "undo", "--dir", "memory", "--list"]).success();
+    assert!(listed.text().contains(" extract 1 file, "), "{}", listed.text());
+    // The same again is a run again; nothing new is none.
+    assert!(daily(&fixture).contains("run "));
+    let told = daily(&fixture);
+    assert!(told.contains("0 lines noted") && !told.contains("run "), "{told}");
+}
+
+#[test]
+fn taking_back_what_was_noted_keeps_what_a_person_wrote_since() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", said("a", 1, TABS));
+    fixture.write(DAY, "- my own note");
+    daily(&fixture);
+    let noted = std::fs::read_to_string(fixture.path(DAY)).expect("a log");
+    assert!(noted.starts_with("- my own note\n- 2026-03-01T"), "{noted}");
+    fixture.write(DAY, format!("{noted}- and another\n"));
+    undo(&fixture);
+    let left = std::fs::read_to_string(fixture.path(DAY)).expect("a log");
+    assert_eq!(left, "- my own note\n- and another\n");
+    // A log that did not only grow is left alone.
+    fixture.write("logs/b.jsonl", said("b", 1, SIGN));
+    daily(&fixture);
+    let noted = std::fs::read_to_string(fixture.path(DAY)).expect("a log");
+    let edited = noted.replace("my own", "my very own");
+    fixture.write(DAY, &edited);
+    assert!(undo(&fixture).contains("left as it is"));
+    assert_eq!(std::fs::read_to_string(fixture.path(DAY)).expect("a log"), edited);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_command_that_takes_a_run_back_works_as_it_is_printed() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", said("a", 1, TABS));
+    for place in [
+        &["--dir", "my memory's/here"][..],
+        &["--agent", "my team:reviewer", "--scope", "project"],
+        &[],
+    ] {
+        for more in [&[][..], &["--daily"]] {
+            let told = fixture.run([&["memory", "extract", "logs"], place, more].concat());
+            let told = told.success().stderr;
+            let start = told.find("`backcast memory undo").expect("a hint") + 1;
+            let hint = &told[start..start + told[start..].find('`').expect("its end")];
+            let binary = env!("CARGO_BIN_EXE_backcast");
+            let command = hint.replacen("backcast", &format!("'{binary}'"), 1);
+            let undone = Run::of(fixture.hermetic("sh", ["-c", &command])).success();
+            assert!(undone.stderr.contains("restore "), "{hint}: {}", undone.stderr);
+        }
+    }
+}
+
+#[test]
+fn check_tells_the_problems_of_the_logs_it_reads() {
+    let fixture = Fixture::new();
+    fixture.write(
+        "logs/a.jsonl",
+        "{\"type\":\"user\",\"message\":{\"content\":\"torn\n".to_owned() + &said("a", 1, TABS),
+    );
+    extract(&fixture);
+    let check = |more: &[&str], status: i32| {
+        let args = ["memory", "check", "--dir", "memory", "--logs", "logs"];
+        fixture.run([&args, more].concat()).ended(status).stderr
+    };
+    assert!(check(&[], 0).contains("1 memory, 0 findings"));
+    let told = check(&["--problems"], 0);
+    assert!(
+        told.contains("a.jsonl:1") && !told.contains("--problems lists"),
+        "{told}"
+    );
+    check(&["--strict"], 3);
+    assert_eq!(check(&["-q"], 0), "");
+}
+
+#[test]
+fn a_memory_is_as_old_in_an_answer_as_in_the_list() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", said("a", 1, TABS));
+    extract(&fixture);
+    let age = |text: &str| {
+        let words = text.split_whitespace().collect::<Vec<_>>();
+        let at = words.iter().position(|word| word.starts_with("days")).expect("an age");
+        words[at - 1].trim_start_matches('(').to_owned()
+    };
+    let listed = fixture.run(["memory", "list", "--dir", "memory"]).success();
+    let answer = fixture
+        .run(["memory", "recall", "--dir", "memory", "tabs in the files"])
+        .success();
+    assert!(answer.text().contains("Written in the past"), "{}", answer.text());
+    assert_eq!(age(listed.text()), age(answer.text()));
+}

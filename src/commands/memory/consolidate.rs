@@ -1,9 +1,10 @@
 //! `backcast memory dream` and `backcast memory undo`.
 
 use super::{folder, now};
-use crate::cli::memory::{DreamArgs, UndoArgs};
+use crate::cli::memory::{DirArgs, DreamArgs, UndoArgs};
 use crate::commands::backend::{self, Model};
 use crate::commands::policy::of_memories;
+use crate::commands::words::count;
 use crate::commands::writing::for_people;
 use crate::commands::{Ending, print};
 use crate::memory::change::{Action, Change, diff};
@@ -11,7 +12,8 @@ use crate::memory::dream::{self, Found, Rules};
 use crate::memory::index::Limits;
 use crate::memory::kinds::Candidate;
 use crate::memory::memdir::Memdir;
-use crate::memory::plan::{Options, Snapshot, applied, plan};
+use crate::memory::names;
+use crate::memory::plan::{Options, Snapshot, applied, plan, refit_indexes};
 use crate::memory::{daily, dates, lock, secrets};
 use crate::session::log::Time;
 use crate::text::anthropic::dream as anthropic;
@@ -64,13 +66,13 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
     };
     let distilled = distil(&memdir, &read(&memdir)?, &rules);
     if let Some(run) = memdir.commit(&lock, "distil", now, &distilled)? {
-        tell(&distilled, Some(&run));
+        tell(&args.dir, &distilled, Some(&run));
     }
     let dreamt = sleep(&read(&memdir)?, &rules, now, model.as_ref())?.unwrap_or_default();
     let run = memdir.commit(&lock, "dream", now, &dreamt.changes)?;
     consolidation.done(now).context("the consolidation lock")?;
     tell_proposals(&dreamt.proposals);
-    tell(&dreamt.changes, run.as_deref());
+    tell(&args.dir, &dreamt.changes, run.as_deref());
     Ok(Ending::Done)
 }
 
@@ -175,10 +177,10 @@ pub fn undo(args: &UndoArgs) -> Result<Ending> {
         let mut out = String::new();
         for journal in memdir.journals() {
             out.push_str(&format!(
-                "{} {} {} files, {}\n",
+                "{} {} {}, {}\n",
                 journal.run,
                 journal.verb,
-                journal.changes.len(),
+                count(journal.changes.len() as u64, "file"),
                 journal.time
             ));
             for entry in &journal.changes {
@@ -191,26 +193,46 @@ pub fn undo(args: &UndoArgs) -> Result<Ending> {
     let Some(lock) = memdir.lock(now)? else {
         bail!("another run is writing there; try again")
     };
-    let (run, changes, kept) = memdir.undo(args.run.as_deref())?;
+    let (run, mut changes, kept) = memdir.undo(args.run.as_deref())?;
+    if kept.iter().any(|file| !file.starts_with(names::LOGS)) {
+        let (snapshot, passed) = memdir.read()?;
+        refit_indexes(&snapshot, &mut changes, &Limits::of(&of_memories(&args.dir.set)?));
+        // An index that cannot be read cannot be written either, and stays as it is.
+        let is_unread = |file: &str| passed.iter().any(|passed| passed.file == file);
+        changes.retain(|change| change.action != Action::Index || !is_unread(&change.file));
+    }
     for file in &kept {
-        eprintln!("{file}: changed since run {run}; left as it is");
+        let left = match changes.iter().any(|change| change.file == *file) {
+            true => "only brought in line with what stays",
+            false => "left as it is",
+        };
+        eprintln!("{file}: changed since run {run}; {left}");
     }
     if args.dry_run {
         return print(diff(&changes).as_bytes());
     }
     let undone = memdir.commit(&lock, "undo", now, &changes)?;
-    tell(&changes, undone.as_deref());
+    tell(&args.dir, &changes, undone.as_deref());
     Ok(Ending::Done)
 }
 
-pub(super) fn tell(changes: &[Change], run: Option<&str>) {
+/// Says what a run did, and how to take it back.
+pub(super) fn tell(dir: &DirArgs, changes: &[Change], run: Option<&str>) {
     for change in changes.iter().filter(|change| change.action != Action::Index) {
         eprintln!("{} {}: {}", change.action.name(), change.file, change.reason);
     }
     match run {
-        Some(run) => eprintln!("run {run}; `backcast memory undo {run}` takes it back"),
+        Some(run) => tell_run(dir, run),
         None => eprintln!("nothing to do"),
     }
+}
+
+/// Says how to take a run back, as it can be pasted.
+pub(super) fn tell_run(dir: &DirArgs, run: &str) {
+    eprintln!(
+        "run {run}; `backcast memory undo {run}{}` takes it back",
+        folder::options(dir)
+    );
 }
 
 fn tell_proposals(proposals: &[dream::Proposal]) {

@@ -1,12 +1,13 @@
 //! `backcast memory extract`: what past sessions leave for later ones.
 
-use super::consolidate::tell;
+use super::consolidate::{tell, tell_run};
 use super::drawn::{self, candidate, rejected, source};
 use super::{folder, now};
 use crate::cli::InputArgs;
 use crate::cli::memory::{CheckArgs, ExtractArgs, MemoryFormat};
 use crate::commands::policy::of_memories;
 use crate::commands::reading::{close, with_messages};
+use crate::commands::words::{count, count_of};
 use crate::commands::writing::{check_free, for_people, write_page};
 use crate::commands::{Ending, backend, print};
 use crate::input::messages::{Message, Wanted};
@@ -22,9 +23,10 @@ use crate::memory::plan::{Options, Snapshot, plan_with};
 use crate::memory::rules::Rules;
 use crate::memory::secrets;
 use crate::report::Content;
+use crate::session::log::Time;
 use crate::text::anthropic::extract as anthropic;
 use anyhow::{Context, Result, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -51,7 +53,7 @@ fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
         );
     };
     if args.daily {
-        return note(args, &memdir, &lock, &extraction.candidates);
+        return note(args, &memdir, &lock, now, &extraction.candidates);
     }
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
@@ -67,9 +69,9 @@ fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
     }
     let run = memdir.commit(&lock, "extract", now, &planned.changes)?;
     if !args.input.quiet {
-        tell(&planned.changes, run.as_deref());
+        tell(&args.dir, &planned.changes, run.as_deref());
         eprintln!(
-            "{} were there already, {} had been retired, {} had been deleted",
+            "{} there already, {} had been retired, {} had been deleted",
             planned.unchanged, planned.retired, planned.deleted
         );
     }
@@ -114,35 +116,51 @@ fn find(args: &ExtractArgs, messages: &[Message], rules: &Rules) -> Result<Optio
 }
 
 /// Notes candidates in the logs of the days they were said on.
-fn note(args: &ExtractArgs, memdir: &Memdir, lock: &Lock, candidates: &[Candidate]) -> Result<()> {
+fn note(args: &ExtractArgs, memdir: &Memdir, lock: &Lock, now: Time, candidates: &[Candidate]) -> Result<()> {
     let mut days = BTreeMap::<String, Vec<String>>::new();
     for (date, line) in candidates.iter().flat_map(daily::lines) {
         days.entry(date).or_default().push(line);
     }
-    let mut added = 0;
+    let (mut changes, mut added) = (Vec::new(), 0_u64);
     for (date, lines) in &mut days {
         lines.sort();
-        added += memdir.append_log(lock, date, lines)?;
+        if let Some((change, lines)) = memdir.log_change(date, lines)? {
+            changes.push(change);
+            added += lines as u64;
+        }
     }
+    let run = memdir.commit(lock, "extract", now, &changes)?;
     if !args.input.quiet {
-        eprintln!("{added} lines noted; `backcast memory dream` distils them");
+        eprintln!(
+            "{} noted; `backcast memory dream{}` distils them",
+            count(added, "line"),
+            folder::options(&args.dir)
+        );
+        if let Some(run) = run {
+            tell_run(&args.dir, &run);
+        }
     }
     Ok(())
 }
 
 /// What logs say that a directory does not.
-pub(super) fn out_of_date(args: &CheckArgs, snapshot: &Snapshot) -> Result<Vec<Finding>> {
-    let input = InputArgs::of(&args.logs);
+pub(super) fn out_of_date(args: &CheckArgs, snapshot: &Snapshot) -> Result<(Vec<Finding>, Ending)> {
+    let input = InputArgs {
+        problems: args.problems,
+        strict: args.strict,
+        quiet: args.quiet,
+        ..InputArgs::of(&args.logs)
+    };
     let (extraction, problems) = with_messages(&input, Wanted::default(), |messages, problems| {
         (extract(&messages, Rules::built_in()), problems)
     })?;
-    close(&input, &problems);
+    let ending = close(&input, &problems);
     let options = Options {
         team: args.team,
         index: Limits::of(&of_memories(&args.dir.set)?),
     };
     let planned = plan_with(snapshot, &extraction.candidates, &extraction.forgotten, &options);
-    Ok(check::against_logs(snapshot, &planned.changes))
+    Ok((check::against_logs(snapshot, &planned.changes), ending))
 }
 
 fn run_extract(args: &ExtractArgs) -> Result<Ending> {
@@ -169,19 +187,21 @@ fn run_extract(args: &ExtractArgs) -> Result<Ending> {
     }
     if !args.dry_run {
         keep(args, &extraction)?;
-        let ending = close(&args.input, &problems);
-        return complete.map(|()| ending);
     }
-    let text = match args.format {
-        MemoryFormat::Table => for_people(&table(&extraction, args.rejected)),
-        MemoryFormat::Json => document(&extraction, args.rejected),
-        MemoryFormat::Jsonl => lines(&extraction, args.rejected),
-    };
-    print(text.as_bytes())?;
-    if !args.input.quiet {
+    // Who keeps what was found sees it only by asking for it.
+    let is_shown = args.dry_run || args.rejected;
+    if let Some(format) = args.format.or(is_shown.then_some(MemoryFormat::Table)) {
+        let text = match format {
+            MemoryFormat::Table => for_people(&table(&extraction, args.rejected)),
+            MemoryFormat::Json => document(&extraction, args.rejected),
+            MemoryFormat::Jsonl => lines(&extraction, args.rejected),
+        };
+        print(text.as_bytes())?;
+    }
+    if args.dry_run && !args.input.quiet {
         eprintln!(
-            "{} memories, {} turned down, {} dropped for a secret",
-            extraction.candidates.len(),
+            "{}, {} turned down, {} dropped for a secret",
+            count_of(extraction.candidates.len() as u64, "memory", "memories"),
             extraction.rejected.len(),
             extraction.secrets_dropped
         );
@@ -202,7 +222,7 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
             "sources": file.sources.iter().map(source).collect::<Vec<_>>(),
         })
     });
-    let text = match args.format {
+    let text = match args.format.unwrap_or_default() {
         MemoryFormat::Table => for_people(&harvest_table(&found)),
         MemoryFormat::Json => {
             let files = files.collect::<Vec<_>>();
@@ -211,13 +231,13 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
                 json!({"schema_version": SCHEMA_VERSION, "files": files, "unknown": found.unknown, "secrets_dropped": found.secrets_dropped})
             )
         }
-        MemoryFormat::Jsonl => files.map(|file| format!("{file}\n")).collect(),
+        MemoryFormat::Jsonl => files.map(line).collect(),
     };
     print(text.as_bytes())?;
     if !args.input.quiet {
         eprintln!(
-            "{} memory files, {} edited but never written in these logs, {} dropped for a secret",
-            found.files.len(),
+            "{}, {} edited but never written in these logs, {} dropped for a secret",
+            count(found.files.len() as u64, "memory file"),
             found.unknown.len(),
             found.secrets_dropped
         );
@@ -228,7 +248,13 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
 fn lines(extraction: &Extraction, with_rejected: bool) -> String {
     let turned = extraction.rejected.iter().filter(|_| with_rejected).map(rejected);
     let all = extraction.candidates.iter().map(candidate).chain(turned);
-    all.map(|object| format!("{object}\n")).collect()
+    all.map(line).collect()
+}
+
+/// An object on a line of its own, with the version of its fields.
+fn line(mut object: Value) -> String {
+    object["schema_version"] = SCHEMA_VERSION.into();
+    format!("{object}\n")
 }
 
 fn document(extraction: &Extraction, with_rejected: bool) -> String {
@@ -280,10 +306,10 @@ fn harvest_table(found: &Harvest) -> String {
     for file in &found.files {
         let _ = writeln!(
             text,
-            "{} ({} bytes, {} calls)",
+            "{} ({}, {})",
             file.path,
-            file.text.len(),
-            file.sources.len()
+            count(file.text.len() as u64, "byte"),
+            count(file.sources.len() as u64, "call")
         );
     }
     for path in &found.unknown {

@@ -2,6 +2,7 @@
 
 use crate::cli::memory::{AgentScope, DirArgs};
 use crate::commands::reading::client_home;
+use crate::commands::words::shell_word;
 use crate::memory::memdir::Memdir;
 use crate::memory::place::{Place, Scope, Surroundings, agent_place, place};
 use anyhow::{Context, Result, bail};
@@ -56,6 +57,25 @@ pub fn existing(args: &DirArgs) -> Result<Memdir> {
             path.display()
         )
     })
+}
+
+/// The options that name the directory again, each with a space before it, as a shell takes them.
+pub fn options(args: &DirArgs) -> String {
+    if let Some(dir) = &args.dir {
+        let dir = dir.display().to_string();
+        // What opens with a hyphen would be an option.
+        let sign = if dir.starts_with('-') { "./" } else { "" };
+        return format!(" --dir {}", shell_word(&format!("{sign}{dir}")));
+    }
+    let Some(agent) = &args.agent else {
+        return String::new();
+    };
+    let scope = match args.scope {
+        AgentScope::User => "user",
+        AgentScope::Project => "project",
+        AgentScope::Local => "local",
+    };
+    format!(" --agent {} --scope {scope}", shell_word(agent))
 }
 
 fn settings(path: &Path) -> Option<Value> {

@@ -8,6 +8,7 @@ mod prompt;
 mod recall;
 
 use super::policy::of_memories;
+use super::words::{count, count_of};
 use super::writing::{check_free, for_people, write_page};
 use super::{Ending, print};
 use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
@@ -22,6 +23,8 @@ use serde_json::json;
 
 /// Runs it.
 pub fn run(args: &MemoryArgs) -> Result<Ending> {
+    // A value that cannot be set is an error whether or not this run comes to use it.
+    of_memories(&args.dir().set)?;
     match &args.what {
         MemoryWhat::Extract(args) => extract::run(args),
         MemoryWhat::Recall(args) => recall::run(args),
@@ -47,8 +50,11 @@ fn run_check(args: &CheckArgs) -> Result<Ending> {
         &Limits::of(&of_memories(&args.dir.set)?),
         &secret_in,
     );
+    let mut ending = Ending::Done;
     if !args.logs.is_empty() {
-        findings.extend(extract::out_of_date(args, &snapshot)?);
+        let (more, read) = extract::out_of_date(args, &snapshot)?;
+        ending = read;
+        findings.extend(more);
         findings.sort();
     }
     let folder = args.dir.dir.as_deref().unwrap_or(memdir.root());
@@ -71,11 +77,17 @@ fn run_check(args: &CheckArgs) -> Result<Ending> {
         }
     };
     print(text.as_bytes())?;
-    eprintln!("{} memories, {} findings", snapshot.topics.len(), findings.len());
-    Ok(if findings.is_empty() {
-        Ending::Done
-    } else {
-        Ending::Found
+    if !args.quiet {
+        eprintln!(
+            "{}, {}",
+            count_of(snapshot.topics.len() as u64, "memory", "memories"),
+            count(findings.len() as u64, "finding")
+        );
+    }
+    // Lost input says more than a finding: without it there might be others.
+    Ok(match ending {
+        Ending::Done if !findings.is_empty() => Ending::Found,
+        _ => ending,
     })
 }
 

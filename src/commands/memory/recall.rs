@@ -6,12 +6,17 @@ use crate::commands::backend::{self, Model};
 use crate::commands::policy::of_memories;
 use crate::commands::{Ending, print};
 use crate::memory::memdir::Memdir;
-use crate::memory::recall::{Hit, Index, Limits, Memory, Taken, Weights, is_news, is_worth_asking, pick, take};
+use crate::memory::recall::{
+    Hit, Index, Limits, Memory, Nothing, Taken, Weights, is_news, is_worth_asking, pick, take, why_nothing,
+};
 use crate::text::anthropic::recall::List;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Read;
+
+/// Version of the fields of an answer.
+const SCHEMA_VERSION: u32 = 1;
 
 /// A line of `--queries`.
 #[derive(Deserialize)]
@@ -27,8 +32,10 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
     let policy = of_memories(&args.dir.set)?;
     let files = args.max_files.unwrap_or(usize::try_from(policy.recall_files)?);
     let most = if files == 0 { usize::MAX } else { files };
-    // No directory is one without memories: nothing fits.
-    let (memories, passed) = match Memdir::open(&path)? {
+    // No directory is one without memories: the answer is empty, and that is no error.
+    let memdir = Memdir::open(&path)?;
+    let is_there = memdir.is_some();
+    let (memories, passed) = match memdir {
         Some(memdir) => memdir.memories(most)?,
         None => {
             eprintln!(
@@ -49,7 +56,7 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
     };
     let usual = Limits::of(&policy);
     let limits = Limits {
-        most: args.most.unwrap_or(usual.most),
+        most: args.most.map_or(Ok(usual.most), usize::try_from)?,
         budget: args.budget.unwrap_or(usual.budget),
         surfaced: args.surfaced.iter().cloned().collect(),
         tools: args.tool.iter().map(|tool| tool.to_lowercase()).collect(),
@@ -63,16 +70,18 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
             text: args.query.clone().unwrap_or_default(),
         }],
     };
+    let mut chosen = None;
     let taken = match backend::open(&args.model, None, true, false)? {
         None => {
             let pick = |query: &Query| pick(&memories, &index, &query.text, &weights, &limits, now);
             asked.iter().map(pick).collect()
         }
         Some(model) => {
-            let chosen = choose(&model, &asked, &memories, &limits);
+            let found = choose(&model, &asked, &memories, &limits);
             model.close();
-            let Some(chosen) = chosen? else { return Ok(Ending::Done) };
-            let shown = chosen.into_iter().map(|hits| take(&memories, hits, &limits, now));
+            let Some(found) = found? else { return Ok(Ending::Done) };
+            chosen = found.first().cloned();
+            let shown = found.into_iter().map(|hits| take(&memories, hits, &limits, now));
             shown.collect::<Vec<_>>()
         }
     };
@@ -90,12 +99,39 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
     match args.format {
         Shape::Json => print(format!("{}\n", answer(query, &taken, &memories)).as_bytes()),
         Shape::Text => {
-            if taken.is_empty() {
-                eprintln!("nothing fits");
+            if taken.is_empty() && is_there {
+                let why = why(&memories, &index, query, &weights, &limits, chosen.as_deref());
+                eprintln!("{why}");
             }
             let texts = taken.iter().map(|taken| taken.text.as_str()).collect::<Vec<_>>();
             print(texts.join("\n").as_bytes())
         }
+    }
+}
+
+/// Why there is no answer, in words. `chosen` is what a model chose, if one was asked.
+fn why(
+    memories: &[Memory],
+    index: &Index,
+    query: &str,
+    weights: &Weights,
+    limits: &Limits,
+    chosen: Option<&[Hit]>,
+) -> &'static str {
+    let found = |weights: &Weights| index.ask(query, weights);
+    let hits = chosen.map_or_else(|| found(weights), <[Hit]>::to_vec);
+    let shares_word = || {
+        let loose = Weights { fit: 0.0, ..*weights };
+        !found(&loose).is_empty()
+    };
+    match why_nothing(memories, &hits, query, limits) {
+        Nothing::OneWord => "queries of one word are not answered",
+        Nothing::NoMemories => "nothing fits: the directory has no memories",
+        Nothing::NoFit if chosen.is_some() => "nothing fits: the model chose none",
+        Nothing::NoFit if shares_word() => "nothing fits well enough; --fit 0 shows the best there is",
+        Nothing::NoFit => "nothing fits: no memory has a word of the query",
+        Nothing::NoNews => "nothing new: what fits was left out by --surfaced or --tool",
+        Nothing::NoRoom => "no room: what fits is longer than the bytes that are left (--budget)",
     }
 }
 
@@ -120,7 +156,11 @@ fn answer(query: &str, taken: &[Taken], memories: &[Memory]) -> Value {
         let score = (taken.score * 1e4).round() / 1e4;
         json!({"file": memories[taken.memory].file, "score": score})
     };
-    json!({"query": query, "selected": taken.iter().map(one).collect::<Vec<_>>()})
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "query": query,
+        "selected": taken.iter().map(one).collect::<Vec<_>>(),
+    })
 }
 
 fn queries(path: &std::path::Path) -> Result<Vec<Query>> {

@@ -10,7 +10,9 @@ mod focus;
 mod select;
 mod time;
 
-pub use select::{Limits, Memory, Taken, excerpt, is_news, is_usage_of, is_worth_asking, pick, take};
+pub use select::{
+    Limits, Memory, Nothing, Taken, excerpt, is_news, is_usage_of, is_worth_asking, pick, take, why_nothing,
+};
 
 use super::words::{KINDS, RELATED, WIDER, base, each_word, is_filler, is_of_advice, start_of, stem};
 use focus::Focus;

@@ -21,8 +21,8 @@ pub struct Memory {
     pub kind: Option<Kind>,
     /// Its Markdown.
     pub body: String,
-    /// When it was last written.
-    pub modified: Time,
+    /// When it was last said; without sources, when the file was written.
+    pub last_said: Time,
 }
 
 impl Memory {
@@ -133,6 +133,39 @@ pub fn take(memories: &[Memory], hits: impl IntoIterator<Item = Hit>, limits: &L
     taken
 }
 
+/// Why nothing is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nothing {
+    /// One word says too little.
+    OneWord,
+    /// There is nothing to choose from.
+    NoMemories,
+    /// None fits.
+    NoFit,
+    /// What fits was seen, or is about a tool in use.
+    NoNews,
+    /// What fits is longer than the bytes that are left.
+    NoRoom,
+}
+
+/// Why [`take`] shows none of the memories that were found for a query.
+pub fn why_nothing(memories: &[Memory], hits: &[Hit], query: &str, limits: &Limits) -> Nothing {
+    let is_new = |memory: &Memory| is_news(memory, limits);
+    if !is_worth_asking(query) {
+        Nothing::OneWord
+    } else if memories.is_empty() {
+        Nothing::NoMemories
+    } else if !memories.iter().any(is_new) {
+        Nothing::NoNews
+    } else if hits.is_empty() {
+        Nothing::NoFit
+    } else if !hits.iter().any(|hit| is_new(&memories[hit.document])) {
+        Nothing::NoNews
+    } else {
+        Nothing::NoRoom
+    }
+}
+
 /// Whether a memory may be shown in this session: not seen yet, and no usage docs of a tool in use.
 pub fn is_news(memory: &Memory, limits: &Limits) -> bool {
     !limits.surfaced.contains(&memory.file) && !limits.tools.iter().any(|tool| is_usage_of(memory, tool))
@@ -184,9 +217,9 @@ pub fn excerpt(memory: &Memory, limits: &Limits, now: Time) -> String {
         "## {} ({}, {})\n",
         memory.name,
         memory.file,
-        when::age(memory.modified, now)
+        when::age(memory.last_said, now)
     );
-    if now.saturating_sub(memory.modified) > when::DAY {
+    if now.saturating_sub(memory.last_said) > when::DAY {
         text.push_str("Written in the past: check it against what is there now before relying on it.\n");
     }
     text.push('\n');

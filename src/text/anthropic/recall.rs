@@ -55,7 +55,7 @@ impl List {
                 at + 1,
                 memory.kind.map_or("untyped", Kind::name),
                 mask(&one_line(&memory.name)),
-                when::date(memory.modified),
+                when::date(memory.last_said),
                 cut(&mask(&one_line(&memory.description)), MAX_DESCRIPTION)
             );
         }
