@@ -230,11 +230,6 @@ impl Model {
         pass(self, true).map(Some)
     }
 
-    /// Whether nothing is asked, only counted.
-    pub fn is_estimate(&self) -> bool {
-        self.mode == Mode::Estimate
-    }
-
     /// Says what it came to.
     pub fn close(&self) {
         self.bar.finish_and_clear();

@@ -6,7 +6,7 @@ use super::policy::resolve;
 use super::reading::{Reading, close, with_logs};
 use super::report::notes_in;
 use super::words::{count, grouped};
-use super::writing::{check_free, emit, load_prices, write_page};
+use super::writing::{check_free_or_page, emit, load_prices, write_page};
 use crate::cli::notes::NotesArgs;
 use crate::memory::names::{project_slug, safe_part};
 use crate::metrics::cost::PriceTable;
@@ -20,7 +20,7 @@ use crate::session::thread::{Chain, Part, Session, thread};
 use crate::sim::event::Event;
 use crate::sim::trace::{Trace, trace};
 use crate::sim::{Mode, Setting, by_number, replay, windows_of};
-use crate::text::continued::{Continued, Lines};
+use crate::text::continued::{Continued, Lines, Whole};
 use crate::text::conversation::{self, Conversation};
 use crate::text::offline::digest::Digest;
 use crate::text::offline::{Offline, Written, write_notes};
@@ -42,6 +42,10 @@ const SCHEMA_VERSION: u32 = 1;
 const NOTES: &str = "session-memory/summary.md";
 const LINES: &str = "session-memory/.summary-lines.json";
 const SUMMARY: &str = "compact.md";
+const WHOLE: &str = ".written.json";
+
+/// Name of the page.
+const PAGE: &str = "notes";
 
 /// What was written for a session.
 #[derive(Debug, Clone, Default)]
@@ -162,7 +166,10 @@ pub(super) const COLUMNS: &[Column<Row>] = &[
 
 /// Runs it.
 pub fn run(args: &NotesArgs) -> Result<Ending> {
-    check_free(args.html.as_deref(), args.force)?;
+    // --force is about what people wrote; a page holds nothing of their own, and must not need it.
+    if let Some(page) = &args.html {
+        check_free_or_page(page, PAGE)?;
+    }
     let mut policies = resolve(&args.policy)?;
     if !args
         .policy
@@ -193,11 +200,6 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
             path.display()
         );
     }
-    let here = std::path::absolute(&args.out).with_context(|| args.out.display().to_string())?;
-    let is_estimate = model.as_ref().is_some_and(Model::is_estimate);
-    if !is_estimate {
-        std::fs::create_dir_all(&here).with_context(|| format!("making {}", args.out.display()))?;
-    }
     let run = Run {
         args,
         policies: &policies,
@@ -205,7 +207,7 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
         template: template.as_deref(),
         model: model.as_ref(),
         prompt: prompt.as_deref(),
-        root: here.canonicalize().unwrap_or(here),
+        root: std::path::absolute(&args.out).with_context(|| args.out.display().to_string())?,
     };
     let write = |is_last| with_logs(&args.input, false, |reading| run.write(reading, is_last))?;
     let outcome = match &model {
@@ -230,11 +232,15 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
     }
     if let Some(path) = &args.html {
         let content = Content {
-            name: "notes".to_owned(),
-            notes: notes_in(&run.root)?,
+            name: PAGE.to_owned(),
+            notes: if run.root.exists() {
+                notes_in(&run.root)?
+            } else {
+                Vec::new()
+            },
             ..Content::default()
         };
-        write_page(path, args.force, args.input.quiet, content)?;
+        write_page(path, true, args.input.quiet, content)?;
     }
     let ending = close(&args.input, &outcome.problems);
     outcome.complete().map(|()| ending)
@@ -319,15 +325,17 @@ struct Run<'a> {
     model: Option<&'a Model>,
     /// What it is told instead of the usual.
     prompt: Option<&'a str>,
-    /// The folder, resolved.
+    /// The folder; made with the first file.
     root: PathBuf,
 }
 
 /// What one session gives.
 struct Done {
     row: Row,
-    /// Files below the session's folder.
+    /// Files to write below the session's folder.
     files: Vec<(String, String)>,
+    /// Of the texts that are written whole, those that the session gives.
+    whole: Vec<(String, String)>,
     problems: Vec<Problem>,
     /// Why texts are missing.
     missing: Vec<TextError>,
@@ -367,23 +375,70 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    /// Writes a file below the folder, and nowhere else: a link that leads out of it is refused.
+    /// Writes a file below the folder, and nowhere else: a link that leads out of it is refused, before anything is made.
     fn put(&self, name: &str, text: &str) -> io::Result<()> {
-        let path = self.root.join(name);
-        let folder = path.parent().unwrap_or(&self.root);
-        std::fs::create_dir_all(folder)?;
-        if !folder.canonicalize()?.starts_with(&self.root) {
+        std::fs::create_dir_all(&self.root)?;
+        let root = self.root.canonicalize()?;
+        let path = root.join(name);
+        let folder = path.parent().unwrap_or(&root);
+        let is_there = |folder: &&Path| folder.symlink_metadata().is_ok();
+        let deepest = folder.ancestors().find(is_there).unwrap_or(&root);
+        if !deepest.canonicalize()?.starts_with(&root) {
             return Err(io::Error::other(format!(
                 "{} leads out of {}",
-                folder.display(),
-                self.root.display()
+                deepest.display(),
+                root.display()
             )));
         }
+        std::fs::create_dir_all(folder)?;
         let written = match path.symlink_metadata() {
             Ok(_) => atomic::write(&path, true, text.as_bytes()),
             Err(_) => atomic::write_fresh(&path, text.as_bytes()),
         };
         written.map_err(io::Error::other)
+    }
+
+    /// Takes over the texts that are written whole, but for those that somebody else wrote or changed: these stay, and are
+    /// named.
+    fn settle(&self, done: &mut Done) {
+        if done.whole.is_empty() {
+            return;
+        }
+        let folder = self.root.join(&done.row.file);
+        let list = std::fs::read(folder.join(WHOLE)).ok();
+        let before = list.and_then(|bytes| serde_json::from_slice::<Whole>(&bytes).ok());
+        let mut whole = before.clone().unwrap_or_default();
+        for (name, text) in std::mem::take(&mut done.whole) {
+            let path = folder.join(&name);
+            let old = std::fs::read(&path);
+            let is_same = old.as_ref().is_ok_and(|old| old == text.as_bytes());
+            let is_free = path.symlink_metadata().is_err();
+            let is_ours = old.as_ref().is_ok_and(|old| whole.is_untouched(&name, old));
+            if !(is_same || is_free || is_ours || self.args.force) {
+                self.leave(&name, done);
+                continue;
+            }
+            whole.note(&name, &text);
+            if name == SUMMARY {
+                done.row.summary_tokens = Some(size::tokens(&text));
+            }
+            if !is_same {
+                done.files.push((name, text));
+            }
+        }
+        if before.as_ref() != Some(&whole)
+            && let Ok(list) = serde_json::to_string(&whole)
+        {
+            done.files.push((WHOLE.to_owned(), list + "\n"));
+        }
+    }
+
+    /// Says that a file is left to somebody else.
+    fn leave(&self, name: &str, done: &mut Done) {
+        let path = self.args.out.join(&done.row.file).join(name);
+        let detail = format!("session {}", done.row.session);
+        let problem = Problem::file(path.display().to_string(), Kind::TextKept, detail);
+        done.problems.push(problem);
     }
 
     fn session(&self, corpus: &Corpus, id: &str, parts: &[Part]) -> Option<Done> {
@@ -413,6 +468,7 @@ impl Run<'_> {
                 ..Row::default()
             },
             files: Vec::new(),
+            whole: Vec::new(),
             problems: Vec::new(),
             missing: Vec::new(),
         };
@@ -420,6 +476,7 @@ impl Run<'_> {
         if self.args.wants_summary() {
             self.summaries(&conversation, pivot, policy, &mut done, parts);
         }
+        self.settle(&mut done);
         problems.append(&mut threaded.problems);
         problems.append(&mut done.problems);
         done.problems = problems;
@@ -469,9 +526,10 @@ impl Run<'_> {
         });
         let template = text.map_or_else(Template::built_in, |text| Template::parse(&text));
         let folder = self.root.join(&done.row.file);
-        let existing = std::fs::read_to_string(folder.join(NOTES))
-            .ok()
-            .filter(|_| !self.args.force);
+        let place = folder.join(NOTES);
+        let existing = std::fs::read_to_string(&place).ok().filter(|_| !self.args.force);
+        // What cannot be read as text cannot be continued, and is not ours to replace.
+        let is_strange = existing.is_none() && !self.args.force && place.symlink_metadata().is_ok();
         let continued = match &existing {
             None => Continued::new(&template),
             Some(file) => {
@@ -496,7 +554,7 @@ impl Run<'_> {
                 let written = write_notes(&digest, &continued.own_words, &template, limits);
                 if self.args.history {
                     let name = format!("session-memory/history/{:04}.md", number + 1);
-                    done.files.push((name, written.text.clone()));
+                    done.whole.push((name, written.text.clone()));
                 }
                 last = Some(written);
             }
@@ -526,6 +584,9 @@ impl Run<'_> {
         else {
             return;
         };
+        if is_strange {
+            return self.leave(NOTES, done);
+        }
         let (text, lines) = continued.finish(&text, &template);
         done.row.tokens = Some(size::tokens(&text));
         done.row.condensed = condensed;
@@ -564,12 +625,7 @@ impl Run<'_> {
         let mut breaker = Breaker::new(policy.breaker);
         for (name, variant, range) in wanted {
             match self.summary(conversation, range, variant, policy, &mut breaker) {
-                Ok(text) => {
-                    if name == SUMMARY {
-                        done.row.summary_tokens = Some(size::tokens(&text));
-                    }
-                    done.files.push((name, text));
-                }
+                Ok(text) => done.whole.push((name, text)),
                 Err(error) => self.owe(error, done, parts),
             }
         }
@@ -617,7 +673,7 @@ impl Run<'_> {
             current = self.update(model, asked, from..*end, &current, &done.row)?;
             if self.args.history {
                 let name = format!("session-memory/history/{:04}.md", number + 1);
-                done.files.push((name, current.clone()));
+                done.whole.push((name, current.clone()));
             }
             (from, is_written) = (*end, true);
         }

@@ -340,6 +340,113 @@ fn a_file_is_continued_and_a_persons_words_in_it_stay() {
     assert!(!std::fs::read_to_string(&path).expect("notes").contains("Ada owns"));
 }
 
+/// The files of the only session, by name below its folder.
+fn session_file(fixture: &Fixture, name: &str) -> PathBuf {
+    let mut found = notes_of(fixture, "notes").into_iter();
+    let found = found.find(|(path, _)| path.ends_with("session-memory/summary.md"));
+    let notes = found.expect("notes").0;
+    notes.ancestors().nth(2).expect("a session").join(name)
+}
+
+#[test]
+fn a_page_is_replaced_without_the_switch_that_replaces_notes() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", shop().text);
+    let args = ["notes", "logs", "--out", "notes", "--html", "x.html"];
+    fixture.run(args).success();
+    let notes = session_file(&fixture, "session-memory/summary.md");
+    let text = std::fs::read_to_string(&notes).expect("notes");
+    std::fs::write(&notes, text.replacen("\n\n", "\n\n- Ada owns the receipts.\n", 1)).expect("written");
+    fixture.run(args).success();
+    let page = std::fs::read_to_string(fixture.path("x.html")).expect("a page");
+    assert!(page.contains("Ada owns the receipts"), "the page is the new one");
+    // Anything else stays, also with --force: a page of another command, a page of somebody else.
+    fixture.run(["replay", "logs", "--html", "replay.html"]).success();
+    fixture.write("mine.html", "<title>notes</title>\n");
+    for name in ["replay.html", "mine.html"] {
+        let before = std::fs::read(fixture.path(name)).expect("a page");
+        let run = fixture
+            .run(["notes", "logs", "--out", "notes", "--html", name, "--force"])
+            .ended(2);
+        assert!(run.stderr.contains("is no page of notes"), "{}", run.stderr);
+        assert_eq!(std::fs::read(fixture.path(name)).expect("a page"), before);
+    }
+    assert!(std::fs::read_to_string(&notes).expect("notes").contains("Ada owns"));
+}
+
+#[test]
+fn a_summary_that_somebody_changed_is_left_to_them() {
+    let fixture = Fixture::new();
+    let mut session = shop();
+    fixture.write("logs/a.jsonl", &session.text);
+    let args = [
+        "notes",
+        "logs",
+        "--out",
+        "notes",
+        "--summary",
+        "--history",
+        "--problems",
+    ];
+    let run = fixture.run(args).success();
+    assert!(!run.stderr.contains("text-kept"), "{}", run.stderr);
+    let (summary, history) = (
+        session_file(&fixture, "compact.md"),
+        session_file(&fixture, "session-memory/history/0001.md"),
+    );
+    let read = |path: &Path| std::fs::read_to_string(path).expect("a text");
+    let first = read(&summary);
+    // As it was written, it is replaced by what is new.
+    session.user("now print the receipt in two columns");
+    session.says("The receipt has two columns now.");
+    fixture.write("logs/a.jsonl", &session.text);
+    let run = fixture.run(args).success();
+    assert!(!run.stderr.contains("text-kept"), "{}", run.stderr);
+    assert!(read(&summary).contains("two columns") && read(&summary) != first);
+    // Changed, it stays until somebody says otherwise.
+    for path in [&summary, &history] {
+        std::fs::write(path, read(path) + "Ada was here.\n").expect("written");
+    }
+    session.user("and print the total in bold");
+    session.says("It is bold.");
+    fixture.write("logs/a.jsonl", &session.text);
+    for _ in 0..2 {
+        let run = fixture.run(args).success();
+        assert_eq!(run.stderr.matches("text-kept").count(), 2, "{}", run.stderr);
+        assert!(run.stderr.contains("compact.md"), "{}", run.stderr);
+        assert!(read(&summary).ends_with("Ada was here.\n") && read(&history).ends_with("Ada was here.\n"));
+    }
+    let forced = args.into_iter().chain(["--force"]);
+    let run = fixture.run(forced).success();
+    assert!(!run.stderr.contains("text-kept"), "{}", run.stderr);
+    assert!(read(&summary).contains("in bold") && !read(&summary).contains("Ada was here"));
+    assert!(!read(&history).contains("Ada was here"));
+    // One that nobody here wrote stays, too, and so do notes that are no text.
+    std::fs::remove_file(session_file(&fixture, ".written.json")).expect("a list");
+    std::fs::write(&summary, "Mine.\n").expect("written");
+    let notes = session_file(&fixture, "session-memory/summary.md");
+    std::fs::write(&notes, b"\xff\xfe not text").expect("written");
+    let run = fixture.run(args).success();
+    assert_eq!(run.stderr.matches("text-kept").count(), 2, "{}", run.stderr);
+    assert_eq!(read(&summary), "Mine.\n");
+    assert_eq!(std::fs::read(&notes).expect("bytes"), b"\xff\xfe not text");
+}
+
+#[test]
+fn a_run_without_logs_or_sessions_leaves_no_folder() {
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.path("empty")).expect("a folder");
+    fixture.write("logs/a.jsonl", shop().text);
+    let unknown = "ffffffff-0000-4000-8000-000000000000";
+    for args in [
+        ["notes", "empty", "--out", "new", "--to-end", "--summary"],
+        ["notes", "logs", "--out", "new", "--from", unknown],
+    ] {
+        fixture.run(args).ended(2);
+        assert!(!fixture.path("new").exists(), "{args:?}");
+    }
+}
+
 #[test]
 fn history_has_a_file_an_update_and_templates_are_left_as_they_are() {
     let fixture = Fixture::new();
@@ -430,8 +537,8 @@ fn nothing_is_written_outside_the_folder() {
             .expect("a link");
         let run = fixture.run(["notes", "more", "--out", "linked"]).ended(2);
         assert!(run.stderr.contains("leads out of"), "{}", run.stderr);
-        let strays = notes_of(&fixture, "elsewhere");
-        assert!(strays.is_empty(), "{strays:?}");
+        let strays = std::fs::read_dir(fixture.path("elsewhere")).expect("a folder").count();
+        assert_eq!(strays, 0, "not even a folder is made there");
     }
 }
 
