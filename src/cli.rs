@@ -361,25 +361,25 @@ pub struct TuneArgs {
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
     pub search: crate::tune::search::Search,
-    /// Policies of a random search.
-    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
-    pub points: u64,
+    /// Policies of a random search [default: 100].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
+    pub points: Option<u64>,
     /// Most policies of other searches.
     #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
     pub max_points: u64,
     /// What a miss is worth in dollars.
-    #[arg(long, default_value_t = 1.0, value_name = "USD", help_heading = "Search")]
+    #[arg(long, default_value_t = 1.0, value_name = "USD", value_parser = parse_worth, help_heading = "Search")]
     pub miss_cost: f64,
     /// Same seed, same result.
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Search")]
     pub seed: u64,
-    /// Parts that sessions are split into, to choose on some and test on others.
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
-    pub folds: usize,
-    /// Resamples for intervals.
-    #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Search")]
+    /// Parts that sessions are split into, to choose on some and test on others; at most one a session [default: 5].
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
+    pub folds: Option<usize>,
+    /// Resamples for intervals, at least 100: with fewer there is no telling where 95 % lie.
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(100..), help_heading = "Search")]
     pub resamples: usize,
-    /// Folder for points.csv, front.csv and recommendation.json. A run that was broken off goes on there.
+    /// Folder for points.csv, front.csv, recommendation.json and scores, from which a run that was broken off goes on.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Write everything as one HTML page, too.
@@ -398,7 +398,8 @@ pub struct TuneArgs {
         help_heading = "Output"
     )]
     pub format: Format,
-    /// Most rows of the table; 0 for all.
+    /// Most rows of the table: the present policy, the best, and others that no policy beats in everything; 0 for all
+    /// policies.
     #[arg(long, default_value_t = 15, value_name = "N", help_heading = "Output")]
     pub top: usize,
 }
@@ -680,6 +681,13 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         _ => return Err(format!("unknown unit `{unit}`: use KiB, MiB, GiB, kB, MB or GB")),
     };
     number.checked_mul(factor).ok_or_else(|| "too large".to_owned())
+}
+
+/// What something is worth, in dollars.
+fn parse_worth(text: &str) -> Result<f64, String> {
+    let dollars = text.parse::<f64>().ok();
+    let worth = dollars.filter(|dollars| dollars.is_finite() && *dollars >= 0.0);
+    worth.ok_or_else(|| "an amount is a number of dollars, 0 or more".to_owned())
 }
 
 pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
