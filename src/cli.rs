@@ -446,7 +446,9 @@ recorded client did, recorded sizes are used; after that, the window is made of 
 open-loop: what an agent would have done after losing something is not simulated.
 
 With --out, the folder gets sessions.csv, rounds.csv (or .parquet), boundaries.jsonl, summary.json and manifest.json; with
---compare also compare.csv, while the other files are about the first policy.
+--working-set, --compare or --html also misses.jsonl, with --events events.jsonl, and with --compare compare.csv and
+compare.json, while the other files are about the first policy. --force takes the files of an earlier run away, as far as
+its manifest lists them.
 
 Examples:
   backcast replay corpus                                    what the recorded policy does
@@ -564,7 +566,8 @@ pub struct AuditArgs {
 #[command(after_long_help = "\
 A folder may hold what `replay --out`, `tune --out`, `notes --out` and `memory` wrote, and JSON documents of `stats`, `audit`,
 `replay --compare`, `tune` and `memory extract`, in any depth: the page shows whatever is there. Logs are replayed and audited
-for it. The page is one file that loads nothing: it can be mailed, archived and opened without a network.
+for it, by the policy; where there are only results, a policy is refused. The page is one file that loads nothing: it can be
+mailed, archived and opened without a network.
 
 Examples:
   backcast report                        your own sessions, to report.html
@@ -574,7 +577,7 @@ pub struct ReportArgs {
     /// Folders that other commands wrote to, or logs.
     #[command(flatten)]
     pub input: InputArgs,
-    /// Which policy logs are replayed with.
+    /// Which policy logs are replayed with; results are shown as they are.
     #[command(flatten)]
     pub policy: PolicyArgs,
     /// Where the page goes [default: report.html in the folder that other commands wrote to; for logs, in the current one].
