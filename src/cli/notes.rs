@@ -48,13 +48,14 @@ pub struct NotesArgs {
     /// Write the summary of a compaction, too: of what came since the last recorded one.
     #[arg(long, help_heading = "Output")]
     pub summary: bool,
-    /// Summarise from this message on; earlier ones would stay. Only sessions that have it are looked at.
+    /// Summarise from this message on; earlier ones would stay. Only sessions that have it are looked at. Any record of the
+    /// main conversation will do: one without words of its own (thinking, say) stands for the message beside it.
     #[arg(long, value_name = "UUID", conflicts_with = "up_to", help_heading = "Output")]
     pub from: Option<String>,
-    /// Summarise up to this message; later ones would stay. Only sessions that have it are looked at.
+    /// Summarise up to this message; later ones would stay. As --from.
     #[arg(long, value_name = "UUID", help_heading = "Output")]
     pub up_to: Option<String>,
-    /// What the summary should mind, as it is given with a compaction.
+    /// What the summary should mind, as it is given with a compaction. Needs --summary, --from or --up-to.
     #[arg(long, value_name = "TEXT", default_value = "", help_heading = "Output")]
     pub instructions: String,
     /// Sections to use instead of the ten: a Markdown file with headings and a description in italics below each.

@@ -21,7 +21,7 @@ use crate::sim::event::Event;
 use crate::sim::trace::{Trace, trace};
 use crate::sim::{Mode, Setting, by_number, replay, windows_of};
 use crate::text::continued::{Continued, Lines, Whole};
-use crate::text::conversation::{self, Conversation};
+use crate::text::conversation::{self, Conversation, Place};
 use crate::text::offline::digest::Digest;
 use crate::text::offline::{Offline, Written, write_notes};
 use crate::text::template::{Template, substitute};
@@ -180,6 +180,9 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
         // Whoever asks for notes wants them kept, also where the recorded client kept none.
         policies.assign("notes.on=true", "backcast notes")?;
     }
+    if !args.instructions.is_empty() && !args.wants_summary() {
+        bail!("--instructions is about a summary, and none is asked for\n  hint: add --summary");
+    }
     let prices = load_prices(args.policy.prices.as_deref())?;
     let read = |path: &Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
     let template = args.template.as_deref().map(read).transpose()?;
@@ -224,7 +227,10 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
     if let Some(uuid) = args.from.as_ref().or(args.up_to.as_ref())
         && outcome.rows.is_empty()
     {
-        bail!("no session has the message {uuid}");
+        match outcome.elsewhere {
+            Some(place) => bail!("{uuid} is no part of a main conversation: {place}"),
+            None => bail!("no session has the message {uuid}"),
+        }
     }
     emit(&args.output(), |out, look| outcome.print(args, out, look))?;
     if !args.input.quiet {
@@ -253,6 +259,18 @@ struct Outcome {
     problems: Vec<Problem>,
     /// Texts that a model owes, by why.
     owed: BTreeMap<String, u64>,
+    /// Where the record that was named is, if in no main conversation.
+    elsewhere: Option<String>,
+}
+
+/// What came of a session.
+enum Worked {
+    /// Texts.
+    Done(Box<Done>),
+    /// Nothing: the record that was named is elsewhere in it.
+    Elsewhere(String),
+    /// Nothing.
+    Passed,
 }
 
 impl Outcome {
@@ -286,14 +304,20 @@ impl Outcome {
     }
 
     fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: Look) -> io::Result<()> {
-        let shown = match (args.format, args.top) {
-            (Format::Table, top) if top > 0 => &self.rows[..self.rows.len().min(top)],
-            _ => &self.rows[..],
+        let mut shown = match (args.format, args.top) {
+            (Format::Table, top) if top > 0 => self.rows[..self.rows.len().min(top)].to_vec(),
+            _ => self.rows.clone(),
         };
+        if args.format == Format::Table {
+            // As every other table has them.
+            for row in &mut shown {
+                row.session = row.session.chars().take(8).collect();
+            }
+        }
         let sheet = Sheet {
             schema_version: SCHEMA_VERSION,
             columns: COLUMNS,
-            rows: shown,
+            rows: &shown,
             total: None,
         };
         sheet.write(args.format, look, out)?;
@@ -351,11 +375,15 @@ impl Run<'_> {
         let mut outcome = Outcome::default();
         let defects = corpus.stream_sessions(
             |id, parts| self.session(&corpus, id, parts),
-            |done| {
-                let Some(done) = done else { return Ok(()) };
-                if !is_last {
-                    return Ok(());
-                }
+            |worked| {
+                let done = match worked {
+                    Worked::Done(done) if is_last => done,
+                    Worked::Elsewhere(place) => {
+                        outcome.elsewhere.get_or_insert(place);
+                        return Ok(());
+                    }
+                    Worked::Done(_) | Worked::Passed => return Ok(()),
+                };
                 outcome.problems.extend(done.problems);
                 let is_owed = |error: &&TextError| self.model.is_some() && **error != TextError::Nothing;
                 for error in done.missing.iter().filter(is_owed) {
@@ -441,15 +469,25 @@ impl Run<'_> {
         done.problems.push(problem);
     }
 
-    fn session(&self, corpus: &Corpus, id: &str, parts: &[Part]) -> Option<Done> {
+    fn session(&self, corpus: &Corpus, id: &str, parts: &[Part]) -> Worked {
         let session = Session::new(id, parts);
         let mut threaded = thread(&session);
-        let chain = threaded.chains.first()?;
+        let Some(chain) = threaded.chains.first() else {
+            return Worked::Passed;
+        };
         let (conversation, mut problems) = read_conversation(corpus, &session, chain);
         let wanted = self.args.from.as_ref().or(self.args.up_to.as_ref());
-        let pivot = wanted.and_then(|uuid| conversation.find(uuid));
-        if conversation.messages.is_empty() || wanted.is_some() && pivot.is_none() {
-            return None;
+        let is_start = self.args.from.is_some();
+        let pivot = match wanted.map(|uuid| conversation.find(&session, &threaded, uuid, is_start)) {
+            None => None,
+            Some(Place::Message(at)) => Some(at),
+            Some(Place::Nowhere) => return Worked::Passed,
+            Some(Place::Rewound) => return Worked::Elsewhere(format!("session {id} was rewound from it")),
+            Some(Place::SubAgent) => return Worked::Elsewhere(format!("it belongs to a sub-agent of session {id}")),
+            Some(Place::Beside) => return Worked::Elsewhere(format!("it stands beside that of session {id}")),
+        };
+        if conversation.messages.is_empty() {
+            return Worked::Passed;
         }
         let trace = trace(&session, chain, RatioTable::built_in());
         let gates = self.gates(&trace);
@@ -480,7 +518,7 @@ impl Run<'_> {
         problems.append(&mut threaded.problems);
         problems.append(&mut done.problems);
         done.problems = problems;
-        Some(done)
+        Worked::Done(Box::new(done))
     }
 
     /// The policy of the version that the session ended with.

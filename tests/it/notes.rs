@@ -1,7 +1,7 @@
 //! `backcast notes` and `replay --with-text`: what is written, that it keeps its limits and its shape, that a person's own
 //! words in it survive, and that nothing leaves the folder.
 
-use crate::fixture::{Fixture, real_logs};
+use crate::fixture::{Fixture, case, files_below, real_logs};
 use backcast::input::bytes::{Io, Limits};
 use backcast::input::discover::discover;
 use backcast::memory::secrets;
@@ -283,6 +283,75 @@ fn a_part_is_summarised_from_or_up_to_a_message() {
         "{}",
         run.stderr
     );
+}
+
+/// A line of thinking stands for the words of its response, a system record for the message beside it; what is in no main
+/// conversation is said to be where it is.
+#[test]
+fn any_record_of_the_conversation_names_a_message() {
+    let fixture = Fixture::new();
+    let plain = case("plain").display().to_string();
+    let summary = |option: &str, uuid: &str| {
+        let out = format!("{option}-{uuid}");
+        fixture
+            .run(["notes", &plain, "--out", &out, &format!("--{option}"), uuid])
+            .success();
+        find(&notes_of(&fixture, &out), "compact.md")
+    };
+    let thinking = "6850daf8-9c1f-4f9e-9869-5326b62f7eab";
+    let said = "0705b8b2-f01c-4401-814a-d3305032d5c8";
+    let system = "95e79325-3996-409a-ae6f-a06ce022f244";
+    let (before, after) = (
+        "80ae4751-94dc-4e37-b869-0204e01cd6bf",
+        "d312c197-93ae-4484-8201-bc55808819e7",
+    );
+    assert_eq!(summary("from", thinking), summary("from", said));
+    assert_eq!(summary("up-to", thinking), summary("up-to", said));
+    assert_eq!(summary("from", system), summary("from", after));
+    assert_eq!(summary("up-to", system), summary("up-to", before));
+    assert_ne!(summary("up-to", before), summary("up-to", after));
+
+    let mut session = Session::new("rewound");
+    session.user("first try of the question");
+    session.says("An answer to it.");
+    // The third record follows the first: the second is a branch that was left.
+    session.record(
+        "user",
+        json!({"parentUuid": "00000000-0000-4000-8000-000000000001", "message": {"role": "user", "content": "second try"}}),
+    );
+    session.says("An answer to the second.");
+    fixture.write("logs/a.jsonl", session.text);
+    let left = "00000000-0000-4000-8000-000000000002";
+    let run = fixture.run(["notes", "logs", "--out", "none", "--from", left]).ended(2);
+    assert!(run.stderr.contains("was rewound from it"), "{}", run.stderr);
+    let agent = case("subagents-nested").display().to_string();
+    let logs = files_below(&case("subagents-nested"));
+    let log = logs.iter().find(|log| log.display().to_string().contains("agent-"));
+    let log = std::fs::read_to_string(case("subagents-nested").join(log.expect("a sub-agent"))).expect("a log");
+    let first = serde_json::from_str::<Value>(log.lines().next().expect("a line")).expect("JSON");
+    let uuid = first["uuid"].as_str().expect("an id");
+    let run = fixture
+        .run(["notes", &agent, "--out", "none", "--up-to", uuid])
+        .ended(2);
+    assert!(run.stderr.contains("belongs to a sub-agent"), "{}", run.stderr);
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", shop().text);
+    for (option, words) in [
+        ("--instructions=mind the receipts", "add --summary"),
+        ("--model=claude-haiku-4-5", "--model: about a model"),
+        ("--max-cost=1", "--max-cost: about a model"),
+    ] {
+        let run = fixture.run(["notes", "logs", "--out", "notes", option]).ended(2);
+        assert!(run.stderr.contains(words), "{option}: {}", run.stderr);
+        assert!(!fixture.path("notes").exists());
+    }
+    let run = fixture.run(["notes", "logs", "--out", "notes"]).success();
+    let id = &shop().id[..8];
+    assert!(run.text().contains(&format!("\n{id} ")), "{}", run.text());
 }
 
 #[test]
