@@ -616,7 +616,7 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "CALLS", default_value_t = 3, help_heading = "Output")]
     pub within: u64,
     /// Walk through the boundaries of one session step by step, so that they can be checked by hand. The beginning of its
-    /// id is enough.
+    /// id is enough. A text for people, in no other format.
     #[arg(long, value_name = "SESSION", help_heading = "Output")]
     pub explain: Option<String>,
     /// How results are written.
