@@ -364,25 +364,25 @@ pub struct TuneArgs {
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
     pub search: crate::tune::search::Search,
-    /// Policies of a random search.
-    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
-    pub points: u64,
+    /// Policies of a random search [default: 100].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
+    pub points: Option<u64>,
     /// Most policies of other searches.
     #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
     pub max_points: u64,
     /// What a miss is worth in dollars.
-    #[arg(long, default_value_t = 1.0, value_name = "USD", help_heading = "Search")]
+    #[arg(long, default_value_t = 1.0, value_name = "USD", value_parser = parse_worth, help_heading = "Search")]
     pub miss_cost: f64,
     /// Same seed, same result.
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Search")]
     pub seed: u64,
-    /// Parts that sessions are split into, to choose on some and test on others.
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
-    pub folds: usize,
-    /// Resamples for intervals.
-    #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Search")]
+    /// Parts that sessions are split into, to choose on some and test on others; at most one a session [default: 5].
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
+    pub folds: Option<usize>,
+    /// Resamples for intervals, at least 100: with fewer there is no telling where 95 % lie.
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(100..), help_heading = "Search")]
     pub resamples: usize,
-    /// Folder for points.csv, front.csv and recommendation.json. A run that was broken off goes on there.
+    /// Folder for points.csv, front.csv, recommendation.json and scores, from which a run that was broken off goes on.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Write everything as one HTML page, too.
@@ -401,7 +401,8 @@ pub struct TuneArgs {
         help_heading = "Output"
     )]
     pub format: Format,
-    /// Most rows of the table; 0 for all.
+    /// Most rows of the table: the present policy, the best, and others that no policy beats in everything; 0 for all
+    /// policies.
     #[arg(long, default_value_t = 15, value_name = "N", help_heading = "Output")]
     pub top: usize,
 }
@@ -448,7 +449,9 @@ recorded client did, recorded sizes are used; after that, the window is made of 
 open-loop: what an agent would have done after losing something is not simulated.
 
 With --out, the folder gets sessions.csv, rounds.csv (or .parquet), boundaries.jsonl, summary.json and manifest.json; with
---compare also compare.csv, while the other files are about the first policy.
+--working-set, --compare or --html also misses.jsonl, with --events events.jsonl, and with --compare compare.csv and
+compare.json, while the other files are about the first policy. --force takes the files of an earlier run away, as far as
+its manifest lists them.
 
 Examples:
   backcast replay corpus                                    what the recorded policy does
@@ -566,7 +569,8 @@ pub struct AuditArgs {
 #[command(after_long_help = "\
 A folder may hold what `replay --out`, `tune --out`, `notes --out` and `memory` wrote, and JSON documents of `stats`, `audit`,
 `replay --compare`, `tune` and `memory extract`, in any depth: the page shows whatever is there. Logs are replayed and audited
-for it. The page is one file that loads nothing: it can be mailed, archived and opened without a network.
+for it, by the policy; where there are only results, a policy is refused. The page is one file that loads nothing: it can be
+mailed, archived and opened without a network.
 
 Examples:
   backcast report                        your own sessions, to report.html
@@ -576,7 +580,7 @@ pub struct ReportArgs {
     /// Folders that other commands wrote to, or logs.
     #[command(flatten)]
     pub input: InputArgs,
-    /// Which policy logs are replayed with.
+    /// Which policy logs are replayed with; results are shown as they are.
     #[command(flatten)]
     pub policy: PolicyArgs,
     /// Where the page goes [default: report.html in the folder that other commands wrote to; for logs, in the current one].
@@ -615,7 +619,7 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "CALLS", default_value_t = 3, help_heading = "Output")]
     pub within: u64,
     /// Walk through the boundaries of one session step by step, so that they can be checked by hand. The beginning of its
-    /// id is enough.
+    /// id is enough. A text for people, in no other format.
     #[arg(long, value_name = "SESSION", help_heading = "Output")]
     pub explain: Option<String>,
     /// How results are written.
@@ -691,6 +695,13 @@ fn parse_line_size(text: &str) -> Result<u64, String> {
         size if size < BLOCK as u64 => Err("must be at least 256KiB".to_owned()),
         size => Ok(size),
     }
+}
+
+/// What something is worth, in dollars.
+fn parse_worth(text: &str) -> Result<f64, String> {
+    let dollars = text.parse::<f64>().ok();
+    let worth = dollars.filter(|dollars| dollars.is_finite() && *dollars >= 0.0);
+    worth.ok_or_else(|| "an amount is a number of dollars, 0 or more".to_owned())
 }
 
 pub(crate) fn parse_share(text: &str) -> Result<f64, String> {

@@ -38,6 +38,8 @@ pub enum Kind {
     Internal,
     /// A text about a session was not written.
     NoText,
+    /// A text about a session is somebody else's by now, and was left to them.
+    TextKept,
 }
 
 impl Kind {
@@ -56,6 +58,7 @@ impl Kind {
             Kind::BoundaryWithoutLeaf,
             Kind::CacheRebuilt,
             Kind::NoText,
+            Kind::TextKept,
             Kind::Internal,
         ];
         TROUBLE_KINDS.into_iter().map(Kind::Line).chain(others)
@@ -90,6 +93,7 @@ impl Kind {
             Kind::BoundaryWithoutLeaf => "boundary-without-leaf",
             Kind::CacheRebuilt => "cache-rebuilt",
             Kind::NoText => "no-text",
+            Kind::TextKept => "text-kept",
             Kind::Internal => "internal-error",
         }
     }
@@ -129,6 +133,9 @@ impl Kind {
             }
             Kind::CacheRebuilt => "a cache entry was damaged, foreign or outdated; it was made again",
             Kind::NoText => "a summary or notes could not be written; the reason stands beside it",
+            Kind::TextKept => {
+                "somebody changed the text since it was written, or wrote it; it stays (--force replaces it)"
+            }
             Kind::Internal => "a defect of backcast: the session was left out; please report it",
         }
     }

@@ -15,8 +15,9 @@ notes.first, notes.growth and notes.calls); what came after the last update is i
 from the session itself, without a model: what was asked, changed, run, failed, fixed, decided and answered, in the words of
 the log, secrets masked. Sub-agents and rewound branches stay out.
 
-A file that is there already is continued: what somebody wrote into it stays, what they deleted stays away. --force writes
-it anew.
+A file that is there already is continued: what somebody wrote into it stays, what they deleted stays away. Summaries and
+histories are written whole; one that somebody changed since is left to them, and named (--problems). --force writes all of
+them anew.
 
 With --backend anthropic a model writes them, update after update, from what the one before left; headings, limits and the
 messages of the user are kept by the program all the same. Without --history one update stands for several where they fit.
@@ -47,13 +48,14 @@ pub struct NotesArgs {
     /// Write the summary of a compaction, too: of what came since the last recorded one.
     #[arg(long, help_heading = "Output")]
     pub summary: bool,
-    /// Summarise from this message on; earlier ones would stay. Only sessions that have it are looked at.
+    /// Summarise from this message on; earlier ones would stay. Only sessions that have it are looked at. Any record of the
+    /// main conversation will do: one without words of its own (thinking, say) stands for the message beside it.
     #[arg(long, value_name = "UUID", conflicts_with = "up_to", help_heading = "Output")]
     pub from: Option<String>,
-    /// Summarise up to this message; later ones would stay. Only sessions that have it are looked at.
+    /// Summarise up to this message; later ones would stay. As --from.
     #[arg(long, value_name = "UUID", help_heading = "Output")]
     pub up_to: Option<String>,
-    /// What the summary should mind, as it is given with a compaction.
+    /// What the summary should mind, as it is given with a compaction. Needs --summary, --from or --up-to.
     #[arg(long, value_name = "TEXT", default_value = "", help_heading = "Output")]
     pub instructions: String,
     /// Sections to use instead of the ten: a Markdown file with headings and a description in italics below each.
@@ -64,10 +66,11 @@ pub struct NotesArgs {
     /// `{{current_notes}}` are filled in.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub prompt: Option<PathBuf>,
-    /// Write all notes and summaries of the folder as one HTML page, too.
+    /// Write all notes and summaries of the folder as one HTML page, too. An earlier page of notes is replaced; any other
+    /// file that is there is not, whatever the switches.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
-    /// Replace notes that are there instead of continuing them.
+    /// Replace notes that are there instead of continuing them, and summaries that somebody changed.
     #[arg(long, help_heading = "Output")]
     pub force: bool,
     /// Which policy.

@@ -1,16 +1,17 @@
 //! The model as commands use it: opened from the command line, asked in as many passes as it takes, and its bill at the end.
 
 use super::reading::{cache_place, progress};
-use super::words::{grouped, size_text};
+use super::words::{count, count_of, dollars, grouped, size_text};
 use super::writing::load_prices;
 use crate::cli::backend::{BackendArgs, BackendName};
 use crate::cli::memory::Shape;
 use crate::commands::print;
+use crate::metrics::cost::Pico;
 use crate::text::TextError;
 use crate::text::anthropic::batches::Waits;
 use crate::text::anthropic::client::{Client, Key, Timeouts, checked_base};
 use crate::text::anthropic::ledger::{Caps, Rate, at, micro, money};
-use crate::text::anthropic::{Anthropic, Estimate, Event, Mode, Patience, Setup, Watch};
+use crate::text::anthropic::{Anthropic, Estimate, Event, MODEL, Mode, Patience, Setup, Watch};
 use crate::threads::{side_by_side, with_threads};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -70,8 +71,23 @@ impl<T> Asked<T> {
 /// its cache, `remembers` whether it may keep anything there.
 pub fn open(args: &BackendArgs, cache: Option<&Path>, remembers: bool, quiet: bool) -> Result<Option<Model>> {
     if args.backend == BackendName::Offline {
-        if args.estimate.is_some() || args.batch || args.count_tokens {
-            bail!("--estimate, --batch and --count-tokens are about a model\n  hint: add --backend anthropic");
+        let given = [
+            ("--estimate", args.estimate.is_some()),
+            ("--batch", args.batch),
+            ("--count-tokens", args.count_tokens),
+            ("--model", args.model != MODEL),
+            ("--max-cost", args.max_cost.is_some()),
+            ("--max-calls", args.max_calls.is_some()),
+            ("--max-tokens", args.max_tokens.is_some()),
+            ("--model-prices", args.model_prices.is_some()),
+        ];
+        let given = given.iter().filter(|(_, is_given)| *is_given);
+        let given = given.map(|(name, _)| *name).collect::<Vec<_>>();
+        if !given.is_empty() {
+            bail!(
+                "{}: about a model, and the offline backend asks none\n  hint: add --backend anthropic",
+                given.join(", ")
+            );
         }
         return Ok(None);
     }
@@ -230,11 +246,6 @@ impl Model {
         pass(self, true).map(Some)
     }
 
-    /// Whether nothing is asked, only counted.
-    pub fn is_estimate(&self) -> bool {
-        self.mode == Mode::Estimate
-    }
-
     /// Says what it came to.
     pub fn close(&self) {
         self.bar.finish_and_clear();
@@ -244,22 +255,25 @@ impl Model {
         }
         let spent = &tally.spent;
         let mut text = format!(
-            "{}: {} calls, {} tokens in ({} of them from the prompt cache), {} out, ${}",
+            "{}: {}, {} in ({} of them from the prompt cache), {} out, ${}",
             self.name,
-            grouped(spent.calls),
-            grouped(spent.tokens.input_side()),
+            count(spent.calls, "call"),
+            count(spent.tokens.input_side(), "token"),
             grouped(spent.tokens.cache_read),
             grouped(spent.tokens.output),
             money(&micro(spent.pico))
         );
         if spent.unknown_tokens > 0 {
             text.push_str(&format!(
-                " (with up to {} tokens of calls whose end is not known)",
-                grouped(spent.unknown_tokens)
+                " (with up to {} of calls whose end is not known)",
+                count(spent.unknown_tokens, "token")
             ));
         }
         if tally.known > 0 {
-            text.push_str(&format!("; {} answers were known", grouped(tally.known)));
+            text.push_str(&format!(
+                "; {} known",
+                count_of(tally.known, "answer was", "answers were")
+            ));
         }
         if tally.fetched > 0 {
             text.push_str(&format!(
@@ -301,10 +315,17 @@ fn estimate_json(model: &str, estimate: &Estimate) -> String {
     format!("{value:#}\n")
 }
 
+/// Prices are counted in millionths of a millionth of a dollar.
+const PICO_PER_CENT: Pico = 10_000_000_000;
+
 fn estimate_text(model: &str, estimate: &Estimate) -> String {
-    let dollars = |rate| match estimate.pico {
-        Some(pico) => format!("${}", money(&micro(at(rate, pico)))),
-        None => "no price is known".to_owned(),
+    // What it costs at most is rounded up to the cent: less would not be the most.
+    let most = |rate| {
+        let cents = estimate.pico.map(|pico| at(rate, pico).div_ceil(PICO_PER_CENT));
+        let micro = cents.and_then(|cents| i64::try_from(cents.saturating_mul(10_000)).ok());
+        micro.map_or("no price is known".to_owned(), |micro| {
+            format!("{} at most", dollars(Some(micro)))
+        })
     };
     let counted = if estimate.is_counted {
         "counted by the server"
@@ -312,12 +333,39 @@ fn estimate_text(model: &str, estimate: &Estimate) -> String {
         "estimated"
     };
     format!(
-        "model            {model}\ncalls            {}\nknown answers    {}\ntokens in        {} ({counted})\ntokens out       {} at most\ncost             {} at most\ncost in batches  {} at most\n",
+        "model            {model}\ncalls            {}\nknown answers    {}\ntokens in        {} ({counted})\ntokens out       {} at most\ncost             {}\ncost in batches  {}\n",
         grouped(estimate.calls),
         grouped(estimate.known),
         grouped(estimate.input),
         grouped(estimate.output),
-        dollars(Rate::Full),
-        dollars(Rate::Half),
+        most(Rate::Full),
+        most(Rate::Half),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_that_it_costs_is_rounded_up_to_the_cent() {
+        let text = |pico| {
+            let estimate = Estimate {
+                pico,
+                ..Estimate::default()
+            };
+            let text = estimate_text("some-model", &estimate);
+            let line = text.lines().find(|line| line.starts_with("cost  "));
+            line.unwrap_or_default()
+                .split_whitespace()
+                .skip(1)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(text(Some(15_703_785_000_000)), "$15.71 at most");
+        assert_eq!(text(Some(15_710_000_000_000)), "$15.71 at most");
+        assert_eq!(text(Some(1)), "$0.01 at most");
+        assert_eq!(text(Some(0)), "$0.00 at most");
+        assert_eq!(text(None), "no price is known");
+    }
 }

@@ -1,7 +1,7 @@
 //! `backcast replay --compare`: two policies side by side on the same sessions.
 
 use super::policy::named;
-use super::words::{grouped, percent};
+use super::words::{count, grouped, percent};
 use crate::cli::ReplayArgs;
 use crate::metrics::compare::{
     COLUMNS, CompareRow, FIRST, NEVER, SCHEMA_VERSION, SECOND, Side, Watch, compactions, cost, mean, misses,
@@ -198,12 +198,12 @@ impl Compared<'_> {
         let total = self.total();
         writeln!(
             out,
-            "A: {}\nB: {}\n{} sessions of {} logs, {} calls\n",
+            "A: {}\nB: {}\n{} of {}, {}\n",
             self.compare.names[FIRST],
             self.compare.names[SECOND],
-            grouped(self.rows.len() as u64),
-            grouped(self.logs as u64),
-            grouped(total.sides[FIRST].row.calls)
+            count(self.rows.len() as u64, "session"),
+            count(self.logs as u64, "log"),
+            count(total.sides[FIRST].row.calls, "call")
         )?;
         let rows = total_rows(&total);
         let sheet = Sheet {

@@ -6,7 +6,7 @@ use super::policy::resolve;
 use super::reading::{Reading, close, with_logs};
 use super::report::notes_in;
 use super::words::{count, grouped};
-use super::writing::{check_free, emit, load_prices, write_page};
+use super::writing::{check_free_or_page, emit, load_prices, write_page};
 use crate::cli::notes::NotesArgs;
 use crate::memory::names::{project_slug, safe_part};
 use crate::metrics::cost::PriceTable;
@@ -20,8 +20,8 @@ use crate::session::thread::{Chain, Part, Session, thread};
 use crate::sim::event::Event;
 use crate::sim::trace::{Trace, trace};
 use crate::sim::{Mode, Setting, by_number, replay, windows_of};
-use crate::text::continued::{Continued, Lines};
-use crate::text::conversation::{self, Conversation};
+use crate::text::continued::{Continued, Lines, Whole};
+use crate::text::conversation::{self, Conversation, Place};
 use crate::text::offline::digest::Digest;
 use crate::text::offline::{Offline, Written, write_notes};
 use crate::text::template::{Template, substitute};
@@ -42,6 +42,10 @@ const SCHEMA_VERSION: u32 = 1;
 const NOTES: &str = "session-memory/summary.md";
 const LINES: &str = "session-memory/.summary-lines.json";
 const SUMMARY: &str = "compact.md";
+const WHOLE: &str = ".written.json";
+
+/// Name of the page.
+const PAGE: &str = "notes";
 
 /// What was written for a session.
 #[derive(Debug, Clone, Default)]
@@ -162,7 +166,10 @@ pub(super) const COLUMNS: &[Column<Row>] = &[
 
 /// Runs it.
 pub fn run(args: &NotesArgs) -> Result<Ending> {
-    check_free(args.html.as_deref(), args.force)?;
+    // --force is about what people wrote; a page holds nothing of their own, and must not need it.
+    if let Some(page) = &args.html {
+        check_free_or_page(page, PAGE)?;
+    }
     let mut policies = resolve(&args.policy)?;
     if !args
         .policy
@@ -172,6 +179,9 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
     {
         // Whoever asks for notes wants them kept, also where the recorded client kept none.
         policies.assign("notes.on=true", "backcast notes")?;
+    }
+    if !args.instructions.is_empty() && !args.wants_summary() {
+        bail!("--instructions is about a summary, and none is asked for\n  hint: add --summary");
     }
     let prices = load_prices(args.policy.prices.as_deref())?;
     let read = |path: &Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
@@ -193,11 +203,6 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
             path.display()
         );
     }
-    let here = std::path::absolute(&args.out).with_context(|| args.out.display().to_string())?;
-    let is_estimate = model.as_ref().is_some_and(Model::is_estimate);
-    if !is_estimate {
-        std::fs::create_dir_all(&here).with_context(|| format!("making {}", args.out.display()))?;
-    }
     let run = Run {
         args,
         policies: &policies,
@@ -205,7 +210,7 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
         template: template.as_deref(),
         model: model.as_ref(),
         prompt: prompt.as_deref(),
-        root: here.canonicalize().unwrap_or(here),
+        root: std::path::absolute(&args.out).with_context(|| args.out.display().to_string())?,
     };
     let write = |is_last| with_logs(&args.input, false, |reading| run.write(reading, is_last))?;
     let outcome = match &model {
@@ -222,7 +227,10 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
     if let Some(uuid) = args.from.as_ref().or(args.up_to.as_ref())
         && outcome.rows.is_empty()
     {
-        bail!("no session has the message {uuid}");
+        match outcome.elsewhere {
+            Some(place) => bail!("{uuid} is no part of a main conversation: {place}"),
+            None => bail!("no session has the message {uuid}"),
+        }
     }
     emit(&args.output(), |out, look| outcome.print(args, out, look))?;
     if !args.input.quiet {
@@ -230,11 +238,15 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
     }
     if let Some(path) = &args.html {
         let content = Content {
-            name: "notes".to_owned(),
-            notes: notes_in(&run.root)?,
+            name: PAGE.to_owned(),
+            notes: if run.root.exists() {
+                notes_in(&run.root)?
+            } else {
+                Vec::new()
+            },
             ..Content::default()
         };
-        write_page(path, args.force, args.input.quiet, content)?;
+        write_page(path, true, args.input.quiet, content)?;
     }
     let ending = close(&args.input, &outcome.problems);
     outcome.complete().map(|()| ending)
@@ -247,6 +259,18 @@ struct Outcome {
     problems: Vec<Problem>,
     /// Texts that a model owes, by why.
     owed: BTreeMap<String, u64>,
+    /// Where the record that was named is, if in no main conversation.
+    elsewhere: Option<String>,
+}
+
+/// What came of a session.
+enum Worked {
+    /// Texts.
+    Done(Box<Done>),
+    /// Nothing: the record that was named is elsewhere in it.
+    Elsewhere(String),
+    /// Nothing.
+    Passed,
 }
 
 impl Outcome {
@@ -280,14 +304,20 @@ impl Outcome {
     }
 
     fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: Look) -> io::Result<()> {
-        let shown = match (args.format, args.top) {
-            (Format::Table, top) if top > 0 => &self.rows[..self.rows.len().min(top)],
-            _ => &self.rows[..],
+        let mut shown = match (args.format, args.top) {
+            (Format::Table, top) if top > 0 => self.rows[..self.rows.len().min(top)].to_vec(),
+            _ => self.rows.clone(),
         };
+        if args.format == Format::Table {
+            // As every other table has them.
+            for row in &mut shown {
+                row.session = row.session.chars().take(8).collect();
+            }
+        }
         let sheet = Sheet {
             schema_version: SCHEMA_VERSION,
             columns: COLUMNS,
-            rows: shown,
+            rows: &shown,
             total: None,
         };
         sheet.write(args.format, look, out)?;
@@ -319,15 +349,17 @@ struct Run<'a> {
     model: Option<&'a Model>,
     /// What it is told instead of the usual.
     prompt: Option<&'a str>,
-    /// The folder, resolved.
+    /// The folder; made with the first file.
     root: PathBuf,
 }
 
 /// What one session gives.
 struct Done {
     row: Row,
-    /// Files below the session's folder.
+    /// Files to write below the session's folder.
     files: Vec<(String, String)>,
+    /// Of the texts that are written whole, those that the session gives.
+    whole: Vec<(String, String)>,
     problems: Vec<Problem>,
     /// Why texts are missing.
     missing: Vec<TextError>,
@@ -343,11 +375,15 @@ impl Run<'_> {
         let mut outcome = Outcome::default();
         let defects = corpus.stream_sessions(
             |id, parts| self.session(&corpus, id, parts),
-            |done| {
-                let Some(done) = done else { return Ok(()) };
-                if !is_last {
-                    return Ok(());
-                }
+            |worked| {
+                let done = match worked {
+                    Worked::Done(done) if is_last => done,
+                    Worked::Elsewhere(place) => {
+                        outcome.elsewhere.get_or_insert(place);
+                        return Ok(());
+                    }
+                    Worked::Done(_) | Worked::Passed => return Ok(()),
+                };
                 outcome.problems.extend(done.problems);
                 let is_owed = |error: &&TextError| self.model.is_some() && **error != TextError::Nothing;
                 for error in done.missing.iter().filter(is_owed) {
@@ -367,18 +403,22 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    /// Writes a file below the folder, and nowhere else: a link that leads out of it is refused.
+    /// Writes a file below the folder, and nowhere else: a link that leads out of it is refused, before anything is made.
     fn put(&self, name: &str, text: &str) -> io::Result<()> {
-        let path = self.root.join(name);
-        let folder = path.parent().unwrap_or(&self.root);
-        std::fs::create_dir_all(folder)?;
-        if !folder.canonicalize()?.starts_with(&self.root) {
+        std::fs::create_dir_all(&self.root)?;
+        let root = self.root.canonicalize()?;
+        let path = root.join(name);
+        let folder = path.parent().unwrap_or(&root);
+        let is_there = |folder: &&Path| folder.symlink_metadata().is_ok();
+        let deepest = folder.ancestors().find(is_there).unwrap_or(&root);
+        if !deepest.canonicalize()?.starts_with(&root) {
             return Err(io::Error::other(format!(
                 "{} leads out of {}",
-                folder.display(),
-                self.root.display()
+                deepest.display(),
+                root.display()
             )));
         }
+        std::fs::create_dir_all(folder)?;
         let written = match path.symlink_metadata() {
             Ok(_) => atomic::write(&path, true, text.as_bytes()),
             Err(_) => atomic::write_fresh(&path, text.as_bytes()),
@@ -386,15 +426,68 @@ impl Run<'_> {
         written.map_err(io::Error::other)
     }
 
-    fn session(&self, corpus: &Corpus, id: &str, parts: &[Part]) -> Option<Done> {
+    /// Takes over the texts that are written whole, but for those that somebody else wrote or changed: these stay, and are
+    /// named.
+    fn settle(&self, done: &mut Done) {
+        if done.whole.is_empty() {
+            return;
+        }
+        let folder = self.root.join(&done.row.file);
+        let list = std::fs::read(folder.join(WHOLE)).ok();
+        let before = list.and_then(|bytes| serde_json::from_slice::<Whole>(&bytes).ok());
+        let mut whole = before.clone().unwrap_or_default();
+        for (name, text) in std::mem::take(&mut done.whole) {
+            let path = folder.join(&name);
+            let old = std::fs::read(&path);
+            let is_same = old.as_ref().is_ok_and(|old| old == text.as_bytes());
+            let is_free = path.symlink_metadata().is_err();
+            let is_ours = old.as_ref().is_ok_and(|old| whole.is_untouched(&name, old));
+            if !(is_same || is_free || is_ours || self.args.force) {
+                self.leave(&name, done);
+                continue;
+            }
+            whole.note(&name, &text);
+            if name == SUMMARY {
+                done.row.summary_tokens = Some(size::tokens(&text));
+            }
+            if !is_same {
+                done.files.push((name, text));
+            }
+        }
+        if before.as_ref() != Some(&whole)
+            && let Ok(list) = serde_json::to_string(&whole)
+        {
+            done.files.push((WHOLE.to_owned(), list + "\n"));
+        }
+    }
+
+    /// Says that a file is left to somebody else.
+    fn leave(&self, name: &str, done: &mut Done) {
+        let path = self.args.out.join(&done.row.file).join(name);
+        let detail = format!("session {}", done.row.session);
+        let problem = Problem::file(path.display().to_string(), Kind::TextKept, detail);
+        done.problems.push(problem);
+    }
+
+    fn session(&self, corpus: &Corpus, id: &str, parts: &[Part]) -> Worked {
         let session = Session::new(id, parts);
         let mut threaded = thread(&session);
-        let chain = threaded.chains.first()?;
+        let Some(chain) = threaded.chains.first() else {
+            return Worked::Passed;
+        };
         let (conversation, mut problems) = read_conversation(corpus, &session, chain);
         let wanted = self.args.from.as_ref().or(self.args.up_to.as_ref());
-        let pivot = wanted.and_then(|uuid| conversation.find(uuid));
-        if conversation.messages.is_empty() || wanted.is_some() && pivot.is_none() {
-            return None;
+        let is_start = self.args.from.is_some();
+        let pivot = match wanted.map(|uuid| conversation.find(&session, &threaded, uuid, is_start)) {
+            None => None,
+            Some(Place::Message(at)) => Some(at),
+            Some(Place::Nowhere) => return Worked::Passed,
+            Some(Place::Rewound) => return Worked::Elsewhere(format!("session {id} was rewound from it")),
+            Some(Place::SubAgent) => return Worked::Elsewhere(format!("it belongs to a sub-agent of session {id}")),
+            Some(Place::Beside) => return Worked::Elsewhere(format!("it stands beside that of session {id}")),
+        };
+        if conversation.messages.is_empty() {
+            return Worked::Passed;
         }
         let trace = trace(&session, chain, RatioTable::built_in());
         let gates = self.gates(&trace);
@@ -413,6 +506,7 @@ impl Run<'_> {
                 ..Row::default()
             },
             files: Vec::new(),
+            whole: Vec::new(),
             problems: Vec::new(),
             missing: Vec::new(),
         };
@@ -420,10 +514,11 @@ impl Run<'_> {
         if self.args.wants_summary() {
             self.summaries(&conversation, pivot, policy, &mut done, parts);
         }
+        self.settle(&mut done);
         problems.append(&mut threaded.problems);
         problems.append(&mut done.problems);
         done.problems = problems;
-        Some(done)
+        Worked::Done(Box::new(done))
     }
 
     /// The policy of the version that the session ended with.
@@ -469,9 +564,10 @@ impl Run<'_> {
         });
         let template = text.map_or_else(Template::built_in, |text| Template::parse(&text));
         let folder = self.root.join(&done.row.file);
-        let existing = std::fs::read_to_string(folder.join(NOTES))
-            .ok()
-            .filter(|_| !self.args.force);
+        let place = folder.join(NOTES);
+        let existing = std::fs::read_to_string(&place).ok().filter(|_| !self.args.force);
+        // What cannot be read as text cannot be continued, and is not ours to replace.
+        let is_strange = existing.is_none() && !self.args.force && place.symlink_metadata().is_ok();
         let continued = match &existing {
             None => Continued::new(&template),
             Some(file) => {
@@ -496,7 +592,7 @@ impl Run<'_> {
                 let written = write_notes(&digest, &continued.own_words, &template, limits);
                 if self.args.history {
                     let name = format!("session-memory/history/{:04}.md", number + 1);
-                    done.files.push((name, written.text.clone()));
+                    done.whole.push((name, written.text.clone()));
                 }
                 last = Some(written);
             }
@@ -526,6 +622,9 @@ impl Run<'_> {
         else {
             return;
         };
+        if is_strange {
+            return self.leave(NOTES, done);
+        }
         let (text, lines) = continued.finish(&text, &template);
         done.row.tokens = Some(size::tokens(&text));
         done.row.condensed = condensed;
@@ -564,12 +663,7 @@ impl Run<'_> {
         let mut breaker = Breaker::new(policy.breaker);
         for (name, variant, range) in wanted {
             match self.summary(conversation, range, variant, policy, &mut breaker) {
-                Ok(text) => {
-                    if name == SUMMARY {
-                        done.row.summary_tokens = Some(size::tokens(&text));
-                    }
-                    done.files.push((name, text));
-                }
+                Ok(text) => done.whole.push((name, text)),
                 Err(error) => self.owe(error, done, parts),
             }
         }
@@ -617,7 +711,7 @@ impl Run<'_> {
             current = self.update(model, asked, from..*end, &current, &done.row)?;
             if self.args.history {
                 let name = format!("session-memory/history/{:04}.md", number + 1);
-                done.files.push((name, current.clone()));
+                done.whole.push((name, current.clone()));
             }
             (from, is_written) = (*end, true);
         }

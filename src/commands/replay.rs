@@ -6,7 +6,7 @@ use super::notes::read_conversation;
 use super::policy::resolve;
 use super::reading::{Reading, close, problem_counts, with_logs};
 use super::replay_texts::{Losses, Written};
-use super::words::{dollars, grouped, percent};
+use super::words::{count, dollars, grouped, percent};
 use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::ReplayArgs;
 use crate::metrics::compare::CompareRow;
@@ -96,9 +96,39 @@ pub(super) fn drawn(args: &ReplayArgs) -> Result<(report::Run, Vec<Problem>)> {
     Ok((outcome.draw(args, &policies, None), outcome.problems))
 }
 
+/// The last file of a run: it says that the rest is whole, and lists it.
+const MANIFEST: &str = "manifest.json";
+
+/// Every other file that a run may write.
+const FILES: [&str; 9] = [
+    "sessions.csv",
+    "rounds.csv",
+    "rounds.parquet",
+    "boundaries.jsonl",
+    "summary.json",
+    "misses.jsonl",
+    "events.jsonl",
+    "compare.csv",
+    "compare.json",
+];
+
+/// Those of this run.
+fn files_of(args: &ReplayArgs) -> Vec<&'static str> {
+    let rounds = format!("rounds.{}", args.rounds.extension());
+    let is_written = |name: &str| match name {
+        "rounds.csv" | "rounds.parquet" => name == rounds,
+        "misses.jsonl" => args.wants_uses(),
+        "events.jsonl" => args.events,
+        "compare.csv" | "compare.json" => args.compare.is_some(),
+        _ => true,
+    };
+    FILES.into_iter().filter(|name| is_written(name)).collect()
+}
+
 /// Where the files of a run go.
 struct Files {
     folder: PathBuf,
+    names: Vec<&'static str>,
     rounds: PathBuf,
     force: bool,
 }
@@ -106,21 +136,41 @@ struct Files {
 impl Files {
     /// Looks whether anything is in the way before the work begins.
     fn new(folder: &Path, args: &ReplayArgs) -> Result<Files> {
-        std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        let rounds = folder.join(format!("rounds.{}", args.rounds.extension()));
-        let mut names = vec!["sessions.csv", "boundaries.jsonl", "summary.json", "manifest.json"];
-        names.extend(args.events.then_some("events.jsonl"));
-        names.extend(args.wants_uses().then_some("misses.jsonl"));
-        names.extend(args.compare.iter().flat_map(|_| ["compare.csv", "compare.json"]));
-        let targets = names.iter().map(|name| folder.join(name)).chain([rounds.clone()]);
+        let names = files_of(args);
+        let targets = names.iter().chain([&MANIFEST]).map(|name| folder.join(name));
         if let Some(target) = targets.into_iter().find(|target| !args.force && target.exists()) {
             bail!("{} exists; use --force to replace it", target.display());
         }
         Ok(Files {
             folder: folder.to_path_buf(),
-            rounds,
+            names,
+            rounds: folder.join(format!("rounds.{}", args.rounds.extension())),
             force: args.force,
         })
+    }
+
+    /// Takes away what an earlier run left and this one does not write, so that nobody takes it for a part of this one: the
+    /// old manifest, and files that it lists as its own. Nothing else in the folder is touched.
+    fn retire(&self) -> io::Result<()> {
+        let manifest = self.folder.join(MANIFEST);
+        let old = std::fs::read(&manifest).ok();
+        let old = old.and_then(|bytes| serde_json::from_slice::<Json>(&bytes).ok());
+        let Some((true, listed)) = old
+            .as_ref()
+            .map(|old| (old["backcast"].is_string(), old["files"].as_array()))
+        else {
+            return Ok(());
+        };
+        // The manifest first: without it, a folder that is half replaced is known to be.
+        std::fs::remove_file(&manifest)?;
+        let listed = listed.into_iter().flatten().filter_map(Json::as_str);
+        for name in listed.filter(|name| FILES.contains(name) && !self.names.contains(name)) {
+            let file = self.folder.join(name);
+            if file.symlink_metadata().is_ok_and(|file| file.is_file()) {
+                std::fs::remove_file(file)?;
+            }
+        }
+        Ok(())
     }
 
     /// Everything but the rounds, which were written on the way. The manifest comes last: it says that the rest is whole.
@@ -159,7 +209,7 @@ impl Files {
         }
         let documents = [
             ("summary.json", outcome.summary(policies)),
-            ("manifest.json", outcome.manifest(policies, compare, args, &self.rounds)),
+            (MANIFEST, outcome.manifest(policies, compare, args, &self.names)),
         ];
         for (name, document) in documents {
             let text = serde_json::to_string_pretty(&document)? + "\n";
@@ -221,6 +271,7 @@ impl Run<'_> {
             )?,
             Some(files) => {
                 outcome.inputs = corpus.hash_logs();
+                std::fs::create_dir_all(&files.folder).with_context(|| format!("making {}", files.folder.display()))?;
                 let mut defects = Vec::new();
                 atomic::write_with(&files.rounds, files.force, |out| {
                     let mut stream = Stream::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, out)?;
@@ -232,7 +283,9 @@ impl Run<'_> {
                             stream.push(batch, out)
                         },
                     )?;
-                    stream.finish(out)
+                    stream.finish(out)?;
+                    // Nothing can go wrong any more but the disk: now the earlier run may go.
+                    files.retire()
                 })?;
                 defects
             }
@@ -550,7 +603,7 @@ impl Outcome {
         count
     }
 
-    fn manifest(&self, policies: &Policies, compare: Option<&Compare>, args: &ReplayArgs, rounds: &Path) -> Json {
+    fn manifest(&self, policies: &Policies, compare: Option<&Compare>, args: &ReplayArgs, files: &[&str]) -> Json {
         let inputs = self.inputs.iter().map(|(path, bytes, hash)| {
             let hash = hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string());
             json!({"path": path, "bytes": bytes, "blake3": hash})
@@ -562,10 +615,6 @@ impl Outcome {
                 .map(|(from, policy)| json!({"from_version": from.to_string(), "values": policy.to_toml()}));
             json!({"name": policies.name, "ranges": ranges.collect::<Vec<_>>(), "origins": policies.origins})
         };
-        let rounds = rounds.file_name().unwrap_or_default().to_string_lossy();
-        let mut files = vec!["sessions.csv", &*rounds, "boundaries.jsonl", "summary.json"];
-        files.extend(args.wants_uses().then_some("misses.jsonl"));
-        files.extend(compare.iter().flat_map(|_| ["compare.csv", "compare.json"]));
         json!({
             "schema_version": SCHEMA_VERSION,
             "backcast": env!("CARGO_PKG_VERSION"),
@@ -592,11 +641,11 @@ impl Outcome {
         let total = &self.total;
         writeln!(
             out,
-            "Policy {}: {} sessions of {} logs, {} calls\n",
+            "Policy {}: {} of {}, {}\n",
             policies.name,
-            grouped(self.sessions.len() as u64),
-            grouped(self.logs as u64),
-            grouped(total.calls)
+            count(self.sessions.len() as u64, "session"),
+            count(self.logs as u64, "log"),
+            count(total.calls, "call")
         )?;
         let mut order = (0..self.sessions.len())
             .filter(|at| self.sessions[*at].calls > 0)
@@ -673,8 +722,8 @@ impl Outcome {
         if let Some((low, high)) = counts.at_risk_ratio() {
             writeln!(
                 out,
-                "  Of {} uses 20,000 tokens or more away, {:.1} to {:.1} % hit.",
-                grouped(counts.at_risk_uses()),
+                "  Of {} 20,000 tokens or more away, {:.1} to {:.1} % hit.",
+                count(counts.at_risk_uses(), "use"),
                 100.0 * low,
                 100.0 * high
             )?;
@@ -692,9 +741,9 @@ impl Outcome {
         )?;
         writeln!(
             out,
-            "Reads of what had been dropped: {} ({} tokens); prompts summarised: {}.",
+            "Reads of what had been dropped: {} ({}); prompts summarised: {}.",
             grouped(counts.fetches[FetchKind::Refetch as usize]),
-            grouped(counts.fetch_tokens[FetchKind::Refetch as usize]),
+            count(counts.fetch_tokens[FetchKind::Refetch as usize], "token"),
             grouped(counts.prompts)
         )
     }
@@ -719,10 +768,10 @@ impl Outcome {
         if !micro.is_empty() {
             writeln!(
                 out,
-                "Micro-compactions: {}; {} results cleared, {} tokens.",
+                "Micro-compactions: {}; {} cleared, {}.",
                 micro.join(", "),
-                grouped(total.cleared),
-                grouped(total.saved)
+                count(total.cleared, "result"),
+                count(total.saved, "token")
             )?;
         }
         if total.failures + total.too_long + total.blocked_calls > 0 {
@@ -735,10 +784,10 @@ impl Outcome {
         if total.notes + total.extractions > 0 {
             writeln!(
                 out,
-                "Notes updated {} times, memories extracted {} times, consolidated {} times.",
-                grouped(total.notes),
-                grouped(total.extractions),
-                self.consolidations(policies)
+                "Notes updated {}, memories extracted {}, consolidated {}.",
+                count(total.notes, "time"),
+                count(total.extractions, "time"),
+                count(self.consolidations(policies), "time")
             )?;
         }
         writeln!(

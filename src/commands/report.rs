@@ -8,6 +8,7 @@ use super::reading::{client_home, close, roots};
 use super::writing::{check_free, write_page};
 use super::{Ending, audit, replay, stats};
 use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs, TimeArgs};
+use crate::input::discover::discover;
 use crate::memory::memdir::Memdir;
 use crate::metrics::usage::By;
 use crate::output::Format;
@@ -26,14 +27,12 @@ pub fn run(args: &ReportArgs) -> Result<Ending> {
         named => roots(named)?,
     };
     let found = look(&paths)?;
+    refuse_silence(args, &paths, &found)?;
     let target = target(args, &paths, &found);
     check_free(Some(&target), args.force)?;
     let (mut content, problems) = gather(args, &paths, &found)?;
     if content.is_empty() {
-        bail!(
-            "nothing to show in {}\n  hint: name a folder that `replay --out`, `tune --out` or `memory extract` wrote to, or logs",
-            names(&paths)
-        );
+        bail!("{}", nothing_in(&paths));
     }
     content.name = match paths.as_slice() {
         [one] => short_name(&full(one)).into_owned(),
@@ -42,6 +41,48 @@ pub fn run(args: &ReportArgs) -> Result<Ending> {
     };
     write_page(&target, args.force, args.input.quiet, content)?;
     Ok(close(&args.input, &problems))
+}
+
+/// What was looked for in vain.
+fn nothing_in(paths: &[PathBuf]) -> String {
+    format!(
+        "nothing to show in {}\n  looked for: logs (.jsonl, .jsonl.gz, .jsonl.zst); what `replay --out`, `tune --out` and `notes --out` write; a memory directory (MEMORY.md); JSON documents of `stats`, `audit`, `tune`, `replay --compare` and `memory extract`\n  hint: name a folder that one of these commands wrote to, or logs",
+        names(paths)
+    )
+}
+
+/// Refuses what would be passed over without a word: folders with nothing in them, and a policy where nothing is replayed.
+fn refuse_silence(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> Result<()> {
+    if found.is_empty() && !paths.is_empty() {
+        let logs = discover(paths, args.input.follow_links)?;
+        if logs.logs.is_empty() && logs.problems.is_empty() {
+            bail!("{}", nothing_in(paths));
+        }
+    }
+    let policy = &args.policy;
+    let of_environment = std::env::var("BACKCAST_POLICY").ok();
+    let given = [
+        ("--policy", policy.policy.is_some() && policy.policy != of_environment),
+        ("--set", !policy.set.is_empty()),
+        ("--window", policy.window.is_some()),
+        ("--client-env", policy.client_env),
+        ("--prices", policy.prices.is_some()),
+    ];
+    let given = given.iter().filter(|(_, is_given)| *is_given);
+    let given = given.map(|(name, _)| *name).collect::<Vec<_>>();
+    if !reads_logs(found) && !given.is_empty() {
+        bail!(
+            "{}: only logs are replayed, and {} holds results that are shown as they are\n  hint: leave it out, or give it to the command that makes the results",
+            given.join(", "),
+            names(paths)
+        );
+    }
+    Ok(())
+}
+
+/// Whether logs are read; without anything that was found, the reader of logs has the last word.
+fn reads_logs(found: &Found) -> bool {
+    !found.logs.is_empty() || found.is_empty()
 }
 
 fn names(paths: &[PathBuf]) -> String {
@@ -74,8 +115,7 @@ fn target(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> PathBuf {
 fn gather(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> Result<(Content, Vec<Problem>)> {
     let mut content = Content::default();
     let mut problems = Vec::new();
-    let reads_logs = !found.logs.is_empty() || found.is_empty();
-    if reads_logs {
+    if reads_logs(found) {
         problems = replay_logs(args, paths, found, &mut content)?;
     }
     for folder in &found.runs {

@@ -6,7 +6,7 @@ use super::Ending;
 use super::policy::resolve;
 use super::reading::{Reading, close, progress, with_logs};
 use super::replay::learned_summary;
-use super::words::grouped;
+use super::words::{count, count_of, grouped};
 use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::TuneArgs;
 use crate::metrics::cost::{PriceTable, micro_usd};
@@ -35,6 +35,15 @@ use std::path::{Path, PathBuf};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// Policies of a random search, where nothing else is said.
+const POINTS: u64 = 100;
+
+/// Parts that sessions are split into, where nothing else is said.
+const FOLDS: usize = 5;
+
+/// What a run that was broken off goes on from.
+const SCORES: &str = "scores";
 
 /// Policies that are replayed before what is known is put on disk.
 const BATCH: usize = 16;
@@ -85,8 +94,11 @@ fn points(args: &TuneArgs) -> Result<Vec<Point>> {
         .iter()
         .map(|text| space::axis(text, args.max_points))
         .collect::<Result<Vec<_>, _>>()?;
+    if args.points.is_some() && args.search != Search::Random {
+        bail!("--points is about a random search\n  hint: add --search random, or leave --points out");
+    }
     let tried = match args.search {
-        Search::Random => space::random(&axes, args.points, args.seed)?,
+        Search::Random => space::random(&axes, args.points.unwrap_or(POINTS), args.seed)?,
         Search::Grid | Search::Halving => space::grid(&axes, args.max_points)?,
     };
     let present = Point { settings: Vec::new() };
@@ -94,7 +106,7 @@ fn points(args: &TuneArgs) -> Result<Vec<Point>> {
 }
 
 fn check_folder(folder: &Path, args: &TuneArgs) -> Result<PathBuf> {
-    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    kept::check(&folder.join(SCORES), args.force)?;
     let taken = ["points.csv", "front.csv", "recommendation.json"]
         .iter()
         .map(|name| folder.join(name));
@@ -152,6 +164,12 @@ impl Tuner<'_> {
         if sessions.is_empty() {
             bail!(
                 "no session with a call in these logs\n  hint: `backcast stats` with the same paths shows what is in them"
+            );
+        }
+        if let Some(folds) = self.args.folds.filter(|folds| *folds > sessions.len()) {
+            bail!(
+                "--folds {folds} is more than there are sessions with a call: {}\n  hint: a fold needs a session at least",
+                sessions.len()
             );
         }
         let known = self.search(&sessions, summary, key)?;
@@ -246,9 +264,11 @@ impl Tuner<'_> {
     /// What an earlier run over the same logs found out, and the file that holds it.
     fn resume(&self, sessions: usize, key: Option<[u8; 32]>) -> Result<(Known, Option<Kept>)> {
         let place = self.folder.zip(key);
-        let opened = place
-            .map(|(folder, key)| Kept::open(&folder.join("scores"), &key))
-            .transpose()?;
+        let open = |(folder, key): (&Path, [u8; 32])| {
+            std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+            Kept::open(&folder.join(SCORES), &key)
+        };
+        let opened = place.map(open).transpose()?;
         let (kept, mut scores) = opened.map_or_else(Default::default, |(kept, scores)| (Some(kept), scores));
         let known = self
             .points
@@ -474,7 +494,7 @@ impl Tuned {
         let names = sessions.iter().map(|session| session.id.clone()).collect::<Vec<_>>();
         let rigour = Rigour {
             miss_cost,
-            folds: tuner.args.folds,
+            folds: tuner.args.folds.unwrap_or(FOLDS),
             resamples: tuner.args.resamples,
             seed: tuner.args.seed,
         };
@@ -586,36 +606,30 @@ impl Tuned {
     fn write_text(&self, args: &TuneArgs, out: &mut dyn Write, look: Look) -> io::Result<()> {
         writeln!(
             out,
-            "{} policies on {} sessions, of which {} compact under any of them.\n",
-            grouped(self.rows.len() as u64),
-            grouped(self.sessions as u64),
+            "{} on {}, of which {} compact under any of them.\n",
+            count_of(self.rows.len() as u64, "policy", "policies"),
+            count(self.sessions as u64, "session"),
             grouped(self.reached as u64)
         )?;
-        let mut shown = self.front.clone();
-        if !shown.contains(&0) {
-            shown.push(0);
-        }
-        let best = self.choice.as_ref().map_or(0, |choice| choice.best);
-        shown.sort_by(|a, b| self.rows[*a].score.cost.cmp(&self.rows[*b].score.cost).then(a.cmp(b)));
-        let most = if args.top == 0 { shown.len() } else { args.top };
-        let left_out = shown.len().saturating_sub(most);
-        let keep = |at: &usize| *at == 0 || *at == best;
-        let must = shown.iter().filter(|at| keep(at)).count();
-        let step = (shown.len().saturating_sub(must))
-            .div_ceil(most.saturating_sub(must).max(1))
-            .max(1);
-        let mut others = 0;
-        shown.retain(|at| {
-            others += usize::from(!keep(at));
-            keep(at) || (others - 1) % step == 0
-        });
+        let (shown, is_thinned) = self.shown(args.top);
         let rows = shown.iter().map(|at| self.rows[*at].clone()).collect::<Vec<_>>();
         sheet(&rows).write(Format::Table, look, out)?;
-        if left_out > 0 {
+        if shown.len() < self.rows.len() {
+            let front = self.front.len();
+            let what = match (is_thinned, shown.len()) {
+                (false, _) => "the present one, and those that no other beats in\n  everything".to_owned(),
+                (true, ..=2) => {
+                    format!("the present one and the best of the {front} that no\n  other beats in everything")
+                }
+                (true, _) => {
+                    format!("the present one, the best, and some of the {front} that no\n  other beats in everything")
+                }
+            };
             writeln!(
                 out,
-                "Of the {} policies on the front; --top 0 shows all.",
-                self.front.len()
+                "{} of {} shown: {what}; --top 0 shows all.",
+                shown.len(),
+                count_of(self.rows.len() as u64, "policy", "policies")
             )?;
         }
         writeln!(
@@ -631,6 +645,34 @@ impl Tuned {
             out,
             "Open loop: recorded messages are taken as they came. Wrong edits and lost\n  reasoning after a compaction are not in these dollars, which favours low\n  thresholds."
         )
+    }
+
+    /// The rows of the table, cheapest first: all policies if `top` is 0, else those of the front and the present one, evenly
+    /// thinned out to as many; and whether they were. The present policy and the best are always among them.
+    fn shown(&self, top: usize) -> (Vec<usize>, bool) {
+        let by_cost = |rows: &mut Vec<usize>| rows.sort_by_key(|at| (self.rows[*at].score.cost, *at));
+        if top == 0 {
+            let mut all = (0..self.rows.len()).collect::<Vec<_>>();
+            by_cost(&mut all);
+            return (all, false);
+        }
+        let needed = [0, self.choice.as_ref().map_or(0, |choice| choice.best)];
+        let mut shown = self.front.clone();
+        shown.extend(needed);
+        by_cost(&mut shown);
+        shown.dedup();
+        let is_needed = |at: &usize| needed.contains(at);
+        let others = shown.iter().filter(|at| !is_needed(at)).count();
+        let room = top.saturating_sub(shown.len() - others).min(others);
+        let mut passed = 0;
+        shown.retain(|at| {
+            if is_needed(at) {
+                return true;
+            }
+            passed += 1;
+            passed * room / others > (passed - 1) * room / others
+        });
+        (shown, room < others)
     }
 
     fn write_choice(&self, args: &TuneArgs, out: &mut dyn Write) -> io::Result<()> {
@@ -654,7 +696,7 @@ impl Tuned {
         if !choice.holds() {
             return writeln!(
                 out,
-                "No difference shown at ${} a miss. The best on all sessions, {},\n  saves {} there, but choosing on some sessions saves\n  {} on the others.\n",
+                "No difference shown at ${} a miss. The best on all sessions, {},\n  saves {} of cost and misses there, but choosing on some sessions\n  saves {} on the others.\n{OF_COST}\n",
                 args.miss_cost,
                 best.name,
                 told(&choice.in_sample),
@@ -671,6 +713,7 @@ impl Tuned {
             choice.agreeing_folds,
             choice.folds
         )?;
+        writeln!(out, "{OF_COST}")?;
         for advice in self.advice.as_array().into_iter().flatten() {
             let note = advice["note"].as_str().unwrap_or_default();
             match (advice["setting"]["name"].as_str(), advice["setting"]["value"].as_str()) {
@@ -686,14 +729,29 @@ impl Tuned {
             return Ok(());
         }
         writeln!(out, "Where the choice flips, as a miss gets dearer:")?;
-        writeln!(out, "  {:>10}  {}", "cheapest", self.rows[self.flips[0].from].name)?;
-        for step in &self.flips {
+        let first = ("cheapest".to_owned(), self.flips[0].from);
+        let steps = self.flips.iter().map(|step| {
             let price = format!("above ${:.2}", step.dollars_per_miss.max(0.0));
-            writeln!(out, "  {price:>10}  {}", self.rows[step.to].name)?;
-        }
+            (price, step.to)
+        });
+        let lines = std::iter::once(first).chain(steps);
+        let lines = lines.map(|(price, policy)| (price, self.rows[policy].name.as_str()));
+        out.write_all(in_line(&lines.collect::<Vec<_>>()).as_bytes())?;
         writeln!(out)
     }
 }
+
+/// Prices and policies in two columns.
+fn in_line(lines: &[(String, &str)]) -> String {
+    let width = lines.iter().map(|(price, _)| price.len()).max().unwrap_or(0);
+    let lines = lines
+        .iter()
+        .map(|(price, policy)| format!("  {price:>width$}  {policy}\n"));
+    lines.collect()
+}
+
+/// Why the text has other shares than the table.
+const OF_COST: &str = "  (Saved in the table is of cost alone; here misses and blocked calls count.)";
 
 fn sheet(rows: &[PointRow]) -> Sheet<'_, PointRow> {
     Sheet {
@@ -701,5 +759,23 @@ fn sheet(rows: &[PointRow]) -> Sheet<'_, PointRow> {
         columns: POINT_COLUMNS,
         rows,
         total: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flips_are_in_line() {
+        let lines = [
+            ("cheapest".to_owned(), "window.percent=50"),
+            ("above $0.83".to_owned(), "window.percent=80"),
+            ("above $13.40".to_owned(), "as it is"),
+        ];
+        assert_eq!(
+            in_line(&lines),
+            "      cheapest  window.percent=50\n   above $0.83  window.percent=80\n  above $13.40  as it is\n"
+        );
     }
 }

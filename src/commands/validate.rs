@@ -3,7 +3,7 @@
 use super::Ending;
 use super::policy::resolve;
 use super::reading::{close, problem_counts, with_logs};
-use super::words::{count, dollars, grouped, percent};
+use super::words::{count, count_of, dollars, grouped, percent};
 use super::writing::{emit, load_prices};
 use crate::cli::ValidateArgs;
 use crate::cli::check::CheckFormat;
@@ -33,6 +33,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
 pub fn run(args: &ValidateArgs) -> Result<Ending> {
+    if args.explain.is_some() && args.out.format != CheckFormat::Table {
+        bail!("--explain prints a text for people, and --format is about the table\n  hint: leave one of them out");
+    }
     let policies = resolve(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
     let (sessions, problems) = with_logs(&args.input, args.working_set, |reading| {
@@ -710,12 +713,12 @@ impl<'a> Report<'a> {
         let auto = &self.total.auto;
         writeln!(
             out,
-            "Policy {}: {} of {} decidable automatic compactions at the very call,\n{} spurious in {} calls.\n",
+            "Policy {}: {} of {} decidable automatic compactions at the very call,\n{} spurious in {}.\n",
             self.policies.name,
             grouped(auto.exact),
             grouped(auto.decidable),
             grouped(auto.spurious),
-            grouped(self.total.calls)
+            count(self.total.calls, "call")
         )?;
         let shown = self
             .versions
@@ -770,13 +773,13 @@ impl<'a> Report<'a> {
         if self.costs.recorded > 0 {
             writeln!(
                 out,
-                "Cost: {} recorded, {} simulated ({}); a session is off by\n  {} in the median, {} at p90. {} cache misses that nothing in the\n  logs explains cost {} ({} of the record).",
+                "Cost: {} recorded, {} simulated ({}); a session is off by\n  {} in the median, {} at p90. {} that nothing in the\n  logs explains cost {} ({} of the record).",
                 dollars(Some(micro_usd(self.costs.recorded))),
                 dollars(Some(micro_usd(self.costs.simulated))),
                 share(relative(&self.costs)),
                 share(quantile(&self.cost_errors, 0.5)),
                 share(quantile(&self.cost_errors, 0.9)),
-                self.costs.unexplained,
+                count_of(self.costs.unexplained, "cache miss", "cache misses"),
                 dollars(Some(micro_usd(self.costs.unexplained_cost))),
                 percent(
                     micro_usd(self.costs.unexplained_cost) as u64,
@@ -787,10 +790,10 @@ impl<'a> Report<'a> {
         if !self.segments.is_empty() {
             writeln!(
                 out,
-                "Windows simulated from the first call of a segment to its end: off by {} in\n  the median, {} at p90, over {} segments.",
+                "Windows simulated from the first call of a segment to its end: off by {} in\n  the median, {} at p90, over {}.",
                 share(quantile(&self.segments, 0.5)),
                 share(quantile(&self.segments, 0.9)),
-                self.segments.len()
+                count(self.segments.len() as u64, "segment")
             )?;
         }
         if let Some(edits) = &self.first_edits {
@@ -813,8 +816,8 @@ impl<'a> Report<'a> {
         if unsure + by_usage > 0 {
             writeln!(
                 out,
-                "Windows of {} calls were inferred from what the same session sent, so that no\n  prediction there can be spurious; those of {} are not known (--window says).",
-                grouped(by_usage),
+                "Windows of {} were inferred from what the same session sent, so that no\n  prediction there can be spurious; those of {} are not known (--window says).",
+                count(by_usage, "call"),
                 grouped(unsure)
             )?;
         }

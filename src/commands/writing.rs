@@ -4,9 +4,9 @@ use super::words::size_text;
 use crate::cli::OutputArgs;
 use crate::metrics::cost::PriceTable;
 use crate::output::{Format, Look, atomic, folded};
-use crate::report::{Content, page};
+use crate::report::{Content, is_page_of, page};
 use anyhow::{Context, Result, bail};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 
 /// The price table of a file, or the built-in one.
@@ -22,6 +22,24 @@ pub fn load_prices(path: Option<&Path>) -> Result<PriceTable> {
 pub fn check_free(path: Option<&Path>, force: bool) -> Result<()> {
     if let Some(path) = path.filter(|path| !force && path.exists()) {
         bail!("{} exists; use --force to replace it", path.display());
+    }
+    Ok(())
+}
+
+/// Refuses a file that is there already, unless it is an earlier page of that name: that one can be made again, and so is
+/// replaced without a switch.
+pub fn check_free_or_page(path: &Path, name: &str) -> Result<()> {
+    const ENOUGH: u64 = 4096;
+    let is_page = || {
+        let mut head = Vec::new();
+        let read = std::fs::File::open(path).and_then(|file| file.take(ENOUGH).read_to_end(&mut head));
+        read.is_ok() && is_page_of(&String::from_utf8_lossy(&head), name)
+    };
+    if path.exists() && !(path.is_file() && is_page()) {
+        bail!(
+            "{} exists and is no page of {name}\n  hint: name another file; only an earlier page is replaced",
+            path.display()
+        );
     }
     Ok(())
 }

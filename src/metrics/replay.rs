@@ -1125,6 +1125,7 @@ impl Sink for Collector<'_> {
         if self.detail.events {
             let mut line = tell::line(self.trace, at, event);
             line["session"] = json!(self.id);
+            line["schema_version"] = json!(SCHEMA_VERSION);
             self.replayed.events.extend_from_slice(line.to_string().as_bytes());
             self.replayed.events.push(b'\n');
         }

@@ -185,6 +185,13 @@ pub fn page(content: Content) -> String {
     )
 }
 
+/// Whether a file is a page of that name that was made here, by how it begins.
+pub fn is_page_of(file: &str, name: &str) -> bool {
+    let title = format!("<title>{}</title>", text_of_markup(name));
+    let head = file.split_once("<style").map_or("", |(head, _)| head);
+    head.contains(r#"<meta name="generator" content="backcast">"#) && head.contains(&title)
+}
+
 impl Run {
     /// What its calls add up to.
     fn tally(&self) -> Tally {

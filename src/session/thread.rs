@@ -251,6 +251,15 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The record that a node follows, if the session has it.
+    pub fn parent(&self, node: Node) -> Option<Node> {
+        let record = self.record(node);
+        match self.target(node, record.parent) {
+            Target::Node(parent) => Some(parent),
+            _ => None,
+        }
+    }
+
     fn problem(&self, node: Node, kind: Kind) -> Problem {
         let record = self.record(node);
         Problem {

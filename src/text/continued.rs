@@ -2,12 +2,14 @@
 //!
 //! Beside the file lies a list of the lines that were written here last time, by their hashes. What the file holds beyond
 //! them was put in by somebody else; what it lacks of them was taken out. Without a list, all of it is somebody else's.
+//!
+//! Summaries and histories are written whole ([`Whole`]): one that somebody changed since is theirs.
 
 use super::template::{Section, Template};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Version of the list's format.
+/// Version of the lists' formats.
 const SCHEMA_VERSION: u32 = 1;
 
 /// The lines that were written last time.
@@ -39,6 +41,8 @@ fn hash(line: &str) -> String {
 pub struct Continued {
     /// The file with what somebody else wrote, and nothing else.
     pub own_words: String,
+    /// What stands before the first heading, if somebody else wrote there.
+    head: Option<String>,
     /// Lines that are not to come back.
     deleted: BTreeSet<String>,
 }
@@ -48,19 +52,22 @@ impl Continued {
     pub fn new(template: &Template) -> Continued {
         Continued {
             own_words: template.empty(),
+            head: None,
             deleted: BTreeSet::new(),
         }
     }
 
     /// From a file and the list beside it.
     pub fn from(file: &str, lines: Option<Lines>, template: &Template) -> Continued {
+        let found = Template::parse(file);
+        let head = own_head(&found.head, &template.head);
         let Some(lines) = lines else {
             return Continued {
                 own_words: file.to_owned(),
+                head,
                 deleted: BTreeSet::new(),
             };
         };
-        let found = Template::parse(file);
         let mut present = BTreeSet::new();
         let mut sections = Vec::new();
         for section in &found.sections {
@@ -95,6 +102,7 @@ impl Continued {
         let gone = lines.written.difference(&present).cloned();
         Continued {
             own_words: own.fill(bodies.iter().copied()),
+            head,
             deleted: gone.chain(lines.deleted.iter().cloned()).collect(),
         }
     }
@@ -128,11 +136,52 @@ impl Continued {
             bodies.push(body.join("\n").trim_matches('\n').to_owned());
         }
         let shape = Template {
-            head: template.head.clone(),
+            head: self.head.as_ref().unwrap_or(&template.head).clone(),
             sections: new.sections,
         };
         (shape.fill(bodies.iter().map(String::as_str)), lines)
     }
+}
+
+/// The head of a file, as it stands, if it has a line that is not the template's.
+fn own_head(head: &str, of_template: &str) -> Option<String> {
+    let known = of_template.lines().map(str::trim).collect::<BTreeSet<_>>();
+    let is_own = |line: &str| !line.trim().is_empty() && !known.contains(line.trim());
+    head.lines().any(is_own).then(|| head.to_owned())
+}
+
+/// Texts of a session that were written whole, by name: what they were, as hashes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Whole {
+    schema_version: u32,
+    written: BTreeMap<String, String>,
+}
+
+impl Default for Whole {
+    fn default() -> Whole {
+        Whole {
+            schema_version: SCHEMA_VERSION,
+            written: BTreeMap::new(),
+        }
+    }
+}
+
+impl Whole {
+    /// Whether the file of that name is as it was written here.
+    pub fn is_untouched(&self, name: &str, file: &[u8]) -> bool {
+        self.written
+            .get(name)
+            .is_some_and(|written| *written == whole_hash(file))
+    }
+
+    /// Remembers what was written.
+    pub fn note(&mut self, name: &str, text: &str) {
+        self.written.insert(name.to_owned(), whole_hash(text.as_bytes()));
+    }
+}
+
+fn whole_hash(file: &[u8]) -> String {
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(file))
 }
 
 #[cfg(test)]
@@ -162,5 +211,31 @@ mod tests {
         let template = Template::built_in();
         let file = template.fill(["A title"]);
         assert_eq!(Continued::from(&file, None, &template).own_words, file);
+    }
+
+    #[test]
+    fn what_somebody_wrote_above_the_first_heading_stays() {
+        let template = Template::parse("Of session 1.\n\n# One\n_first_\n");
+        let (file, lines) = Continued::new(&template).finish(&template.fill(["- a"]), &template);
+        for (edited, head) in [
+            (file.clone(), "Of session 1.\n\n# One"),
+            (format!("Mine.\n{file}"), "Mine.\nOf session 1.\n\n# One"),
+            ("Only mine.\n".to_owned(), "Only mine.\n\n# One"),
+        ] {
+            for lines in [Some(lines.clone()), None] {
+                let going = Continued::from(&edited, lines, &template);
+                let (text, _) = going.finish(&template.fill(["- b"]), &template);
+                assert!(text.starts_with(head), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_whole_text_is_known_by_all_of_it() {
+        let mut whole = Whole::default();
+        whole.note("compact.md", "text\n");
+        assert!(whole.is_untouched("compact.md", b"text\n"));
+        assert!(!whole.is_untouched("compact.md", b"text\nand mine\n"));
+        assert!(!whole.is_untouched("compact/0001.md", b"text\n"));
     }
 }

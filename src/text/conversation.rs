@@ -6,7 +6,7 @@
 use super::Material;
 use crate::input::messages::{Message, Role, Wanted};
 use crate::session::log::{Id, RecordKind};
-use crate::session::thread::{Chain, Node, Session};
+use crate::session::thread::{Chain, Node, Session, Threaded};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -151,8 +151,64 @@ impl Conversation {
         self.calls.partition_point(|other| *other <= call)
     }
 
-    /// The message of a record.
-    pub fn find(&self, uuid: &str) -> Option<usize> {
-        self.messages.iter().position(|message| message.uuid == uuid)
+    /// Where the record of that id stands. One without words stands for a message: a line of a response for the next line
+    /// of it that has some, or the last; anything else for the message `after` it, or the one before.
+    pub fn find(&self, session: &Session<'_>, threaded: &Threaded, uuid: &str, after: bool) -> Place {
+        let is_it = |message: &Message| message.uuid == uuid;
+        if let Some(found) = self.messages.iter().position(is_it) {
+            return Place::Message(found);
+        }
+        let (id, _) = Id::read(uuid.as_bytes());
+        let own = session.own_nodes().collect::<Vec<_>>();
+        let Some(&node) = own.iter().find(|node| session.record(**node).id == id) else {
+            return Place::Nowhere;
+        };
+        let log = session.log(node);
+        if log.scope_of(session.record(node)).is_sidechain {
+            return Place::SubAgent;
+        }
+        // By record of the chain: how many messages stand before it, how many up to it, and its call.
+        let (mut known, mut passed) = (HashMap::new(), 0);
+        for (node, call) in threaded.chains.first().into_iter().flat_map(records) {
+            let before = passed;
+            passed += usize::from(self.nodes.get(passed) == Some(&node));
+            known.insert(node, (before, passed, call));
+        }
+        let (mut at, mut up_to) = (node, None);
+        // Records may follow each other in a circle.
+        for _ in &own {
+            if threaded.rewound.contains(&at) {
+                return Place::Rewound;
+            }
+            up_to = known.get(&at);
+            match (up_to, session.parent(at)) {
+                (None, Some(parent)) => at = parent,
+                _ => break,
+            }
+        }
+        let (Some(&(before, up_to, call)), Some(last)) = (up_to, self.messages.len().checked_sub(1)) else {
+            return Place::Beside;
+        };
+        let next = if at == node { before } else { up_to };
+        let is_line = |at: &usize| self.calls[*at] == call && self.messages[*at].role == Role::Assistant;
+        let line = (session.kind(node) == RecordKind::Assistant)
+            .then(|| (next..=last).find(is_line).or_else(|| (0..next).rfind(is_line)));
+        let beside = if after { next.min(last) } else { next.saturating_sub(1) };
+        Place::Message(line.flatten().unwrap_or(beside))
     }
+}
+
+/// Where a record stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the conversation: the message that it is or stands for.
+    Message(usize),
+    /// On a branch that was rewound.
+    Rewound,
+    /// In the conversation of a sub-agent.
+    SubAgent,
+    /// In the session, and in none of these.
+    Beside,
+    /// In another session, or in none.
+    Nowhere,
 }

@@ -92,7 +92,7 @@ fn an_answer_becomes_memories_and_a_second_run_asks_nothing() {
     let found: Value = serde_json::from_slice(&first.stdout).expect("one memory");
     assert_eq!(found["title"], "Never rewrite shared history");
     assert_eq!(found["sources"][0]["uuid"], "a-2");
-    assert!(first.stderr.contains("1 calls, 1,000 tokens in"), "{}", first.stderr);
+    assert!(first.stderr.contains("1 call, 1,000 tokens in"), "{}", first.stderr);
     // 1,000 tokens at a dollar and 100 at five, a million.
     assert!(first.stderr.contains("$0.0015"), "{}", first.stderr);
 
@@ -122,7 +122,7 @@ fn an_answer_becomes_memories_and_a_second_run_asks_nothing() {
     assert_eq!(second.stdout, first.stdout);
     assert_eq!(mock.calls(), 1);
     assert!(
-        second.stderr.contains("0 calls") && second.stderr.contains("1 answers were known"),
+        second.stderr.contains("0 calls") && second.stderr.contains("1 answer was known"),
         "{}",
         second.stderr
     );
@@ -491,7 +491,7 @@ fn hostile_answers_land_nowhere() {
     );
     assert!(!text.contains("a1B2c3D4e5"), "not even among the answers that are kept");
     assert!(
-        run.stderr.contains("1 calls") && !run.stderr.contains("rm -rf"),
+        run.stderr.contains("1 call,") && !run.stderr.contains("rm -rf"),
         "{}",
         run.stderr
     );

@@ -315,7 +315,7 @@ fn folder_of_everything(fixture: &Fixture) -> PathBuf {
         &logs,
         "--vary",
         "window.percent=50..90:20",
-        "--resamples=50",
+        "--resamples=100",
         "--out",
         &at("tune"),
     ]);

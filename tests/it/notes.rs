@@ -1,7 +1,7 @@
 //! `backcast notes` and `replay --with-text`: what is written, that it keeps its limits and its shape, that a person's own
 //! words in it survive, and that nothing leaves the folder.
 
-use crate::fixture::{Fixture, real_logs};
+use crate::fixture::{Fixture, case, files_below, real_logs};
 use backcast::input::bytes::{Io, Limits};
 use backcast::input::discover::discover;
 use backcast::memory::secrets;
@@ -285,6 +285,75 @@ fn a_part_is_summarised_from_or_up_to_a_message() {
     );
 }
 
+/// A line of thinking stands for the words of its response, a system record for the message beside it; what is in no main
+/// conversation is said to be where it is.
+#[test]
+fn any_record_of_the_conversation_names_a_message() {
+    let fixture = Fixture::new();
+    let plain = case("plain").display().to_string();
+    let summary = |option: &str, uuid: &str| {
+        let out = format!("{option}-{uuid}");
+        fixture
+            .run(["notes", &plain, "--out", &out, &format!("--{option}"), uuid])
+            .success();
+        find(&notes_of(&fixture, &out), "compact.md")
+    };
+    let thinking = "6850daf8-9c1f-4f9e-9869-5326b62f7eab";
+    let said = "0705b8b2-f01c-4401-814a-d3305032d5c8";
+    let system = "95e79325-3996-409a-ae6f-a06ce022f244";
+    let (before, after) = (
+        "80ae4751-94dc-4e37-b869-0204e01cd6bf",
+        "d312c197-93ae-4484-8201-bc55808819e7",
+    );
+    assert_eq!(summary("from", thinking), summary("from", said));
+    assert_eq!(summary("up-to", thinking), summary("up-to", said));
+    assert_eq!(summary("from", system), summary("from", after));
+    assert_eq!(summary("up-to", system), summary("up-to", before));
+    assert_ne!(summary("up-to", before), summary("up-to", after));
+
+    let mut session = Session::new("rewound");
+    session.user("first try of the question");
+    session.says("An answer to it.");
+    // The third record follows the first: the second is a branch that was left.
+    session.record(
+        "user",
+        json!({"parentUuid": "00000000-0000-4000-8000-000000000001", "message": {"role": "user", "content": "second try"}}),
+    );
+    session.says("An answer to the second.");
+    fixture.write("logs/a.jsonl", session.text);
+    let left = "00000000-0000-4000-8000-000000000002";
+    let run = fixture.run(["notes", "logs", "--out", "none", "--from", left]).ended(2);
+    assert!(run.stderr.contains("was rewound from it"), "{}", run.stderr);
+    let agent = case("subagents-nested").display().to_string();
+    let logs = files_below(&case("subagents-nested"));
+    let log = logs.iter().find(|log| log.display().to_string().contains("agent-"));
+    let log = std::fs::read_to_string(case("subagents-nested").join(log.expect("a sub-agent"))).expect("a log");
+    let first = serde_json::from_str::<Value>(log.lines().next().expect("a line")).expect("JSON");
+    let uuid = first["uuid"].as_str().expect("an id");
+    let run = fixture
+        .run(["notes", &agent, "--out", "none", "--up-to", uuid])
+        .ended(2);
+    assert!(run.stderr.contains("belongs to a sub-agent"), "{}", run.stderr);
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", shop().text);
+    for (option, words) in [
+        ("--instructions=mind the receipts", "add --summary"),
+        ("--model=claude-haiku-4-5", "--model: about a model"),
+        ("--max-cost=1", "--max-cost: about a model"),
+    ] {
+        let run = fixture.run(["notes", "logs", "--out", "notes", option]).ended(2);
+        assert!(run.stderr.contains(words), "{option}: {}", run.stderr);
+        assert!(!fixture.path("notes").exists());
+    }
+    let run = fixture.run(["notes", "logs", "--out", "notes"]).success();
+    let id = &shop().id[..8];
+    assert!(run.text().contains(&format!("\n{id} ")), "{}", run.text());
+}
+
 #[test]
 fn a_file_is_continued_and_a_persons_words_in_it_stay() {
     let fixture = Fixture::new();
@@ -338,6 +407,113 @@ fn a_file_is_continued_and_a_persons_words_in_it_stay() {
     );
     fixture.run(["notes", "logs", "--out", "notes", "--force"]).success();
     assert!(!std::fs::read_to_string(&path).expect("notes").contains("Ada owns"));
+}
+
+/// The files of the only session, by name below its folder.
+fn session_file(fixture: &Fixture, name: &str) -> PathBuf {
+    let mut found = notes_of(fixture, "notes").into_iter();
+    let found = found.find(|(path, _)| path.ends_with("session-memory/summary.md"));
+    let notes = found.expect("notes").0;
+    notes.ancestors().nth(2).expect("a session").join(name)
+}
+
+#[test]
+fn a_page_is_replaced_without_the_switch_that_replaces_notes() {
+    let fixture = Fixture::new();
+    fixture.write("logs/a.jsonl", shop().text);
+    let args = ["notes", "logs", "--out", "notes", "--html", "x.html"];
+    fixture.run(args).success();
+    let notes = session_file(&fixture, "session-memory/summary.md");
+    let text = std::fs::read_to_string(&notes).expect("notes");
+    std::fs::write(&notes, text.replacen("\n\n", "\n\n- Ada owns the receipts.\n", 1)).expect("written");
+    fixture.run(args).success();
+    let page = std::fs::read_to_string(fixture.path("x.html")).expect("a page");
+    assert!(page.contains("Ada owns the receipts"), "the page is the new one");
+    // Anything else stays, also with --force: a page of another command, a page of somebody else.
+    fixture.run(["replay", "logs", "--html", "replay.html"]).success();
+    fixture.write("mine.html", "<title>notes</title>\n");
+    for name in ["replay.html", "mine.html"] {
+        let before = std::fs::read(fixture.path(name)).expect("a page");
+        let run = fixture
+            .run(["notes", "logs", "--out", "notes", "--html", name, "--force"])
+            .ended(2);
+        assert!(run.stderr.contains("is no page of notes"), "{}", run.stderr);
+        assert_eq!(std::fs::read(fixture.path(name)).expect("a page"), before);
+    }
+    assert!(std::fs::read_to_string(&notes).expect("notes").contains("Ada owns"));
+}
+
+#[test]
+fn a_summary_that_somebody_changed_is_left_to_them() {
+    let fixture = Fixture::new();
+    let mut session = shop();
+    fixture.write("logs/a.jsonl", &session.text);
+    let args = [
+        "notes",
+        "logs",
+        "--out",
+        "notes",
+        "--summary",
+        "--history",
+        "--problems",
+    ];
+    let run = fixture.run(args).success();
+    assert!(!run.stderr.contains("text-kept"), "{}", run.stderr);
+    let (summary, history) = (
+        session_file(&fixture, "compact.md"),
+        session_file(&fixture, "session-memory/history/0001.md"),
+    );
+    let read = |path: &Path| std::fs::read_to_string(path).expect("a text");
+    let first = read(&summary);
+    // As it was written, it is replaced by what is new.
+    session.user("now print the receipt in two columns");
+    session.says("The receipt has two columns now.");
+    fixture.write("logs/a.jsonl", &session.text);
+    let run = fixture.run(args).success();
+    assert!(!run.stderr.contains("text-kept"), "{}", run.stderr);
+    assert!(read(&summary).contains("two columns") && read(&summary) != first);
+    // Changed, it stays until somebody says otherwise.
+    for path in [&summary, &history] {
+        std::fs::write(path, read(path) + "Ada was here.\n").expect("written");
+    }
+    session.user("and print the total in bold");
+    session.says("It is bold.");
+    fixture.write("logs/a.jsonl", &session.text);
+    for _ in 0..2 {
+        let run = fixture.run(args).success();
+        assert_eq!(run.stderr.matches("text-kept").count(), 2, "{}", run.stderr);
+        assert!(run.stderr.contains("compact.md"), "{}", run.stderr);
+        assert!(read(&summary).ends_with("Ada was here.\n") && read(&history).ends_with("Ada was here.\n"));
+    }
+    let forced = args.into_iter().chain(["--force"]);
+    let run = fixture.run(forced).success();
+    assert!(!run.stderr.contains("text-kept"), "{}", run.stderr);
+    assert!(read(&summary).contains("in bold") && !read(&summary).contains("Ada was here"));
+    assert!(!read(&history).contains("Ada was here"));
+    // One that nobody here wrote stays, too, and so do notes that are no text.
+    std::fs::remove_file(session_file(&fixture, ".written.json")).expect("a list");
+    std::fs::write(&summary, "Mine.\n").expect("written");
+    let notes = session_file(&fixture, "session-memory/summary.md");
+    std::fs::write(&notes, b"\xff\xfe not text").expect("written");
+    let run = fixture.run(args).success();
+    assert_eq!(run.stderr.matches("text-kept").count(), 2, "{}", run.stderr);
+    assert_eq!(read(&summary), "Mine.\n");
+    assert_eq!(std::fs::read(&notes).expect("bytes"), b"\xff\xfe not text");
+}
+
+#[test]
+fn a_run_without_logs_or_sessions_leaves_no_folder() {
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.path("empty")).expect("a folder");
+    fixture.write("logs/a.jsonl", shop().text);
+    let unknown = "ffffffff-0000-4000-8000-000000000000";
+    for args in [
+        ["notes", "empty", "--out", "new", "--to-end", "--summary"],
+        ["notes", "logs", "--out", "new", "--from", unknown],
+    ] {
+        fixture.run(args).ended(2);
+        assert!(!fixture.path("new").exists(), "{args:?}");
+    }
 }
 
 #[test]
@@ -430,8 +606,8 @@ fn nothing_is_written_outside_the_folder() {
             .expect("a link");
         let run = fixture.run(["notes", "more", "--out", "linked"]).ended(2);
         assert!(run.stderr.contains("leads out of"), "{}", run.stderr);
-        let strays = notes_of(&fixture, "elsewhere");
-        assert!(strays.is_empty(), "{strays:?}");
+        let strays = std::fs::read_dir(fixture.path("elsewhere")).expect("a folder").count();
+        assert_eq!(strays, 0, "not even a folder is made there");
     }
 }
 

@@ -156,6 +156,83 @@ fn nothing_is_overwritten_unless_forced() {
     assert!(before != contents(&out));
 }
 
+/// What an earlier run left would be taken for a part of the later one; what somebody put there is not ours.
+#[test]
+fn a_forced_run_takes_the_files_of_the_earlier_one_away_and_nothing_else() {
+    let fixture = Fixture::new();
+    let out = fixture.path("run");
+    let logs = case("boundary-auto").display().to_string();
+    let run = |more: &[&str]| {
+        let args = ["replay", &logs, "--quiet", "--out", "run"];
+        fixture.run(args.iter().chain(more)).success();
+        let names = contents(&out).into_keys().collect::<Vec<_>>();
+        let mut listed = json(&out, "manifest.json")["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|name| name.as_str().unwrap().to_owned())
+            .chain(["manifest.json".to_owned()])
+            .collect::<Vec<_>>();
+        listed.sort();
+        (names, listed)
+    };
+    let (names, listed) = run(&["--compare=never", "--events", "--rounds=parquet"]);
+    assert_eq!(names, listed);
+    assert!(names.iter().any(|name| name == "events.jsonl"), "{names:?}");
+    let events = std::fs::read_to_string(out.join("events.jsonl")).unwrap();
+    assert!(events.lines().count() > 0);
+    for line in events.lines() {
+        let event = serde_json::from_str::<Value>(line).unwrap();
+        assert_eq!(event["schema_version"], 1, "{line}");
+    }
+    fixture.write("run/mine.csv", "mine");
+    let (names, mut listed) = run(&["--force"]);
+    listed.push("mine.csv".to_owned());
+    listed.sort();
+    assert_eq!(names, listed);
+    // A file of that name that no manifest lists is somebody's: it stays, and the page does not show it.
+    fixture.write("run/misses.jsonl", "{\"mine\": true}\n");
+    let stray = std::fs::read(case_compare(&fixture, &logs)).unwrap();
+    fixture.write("run/compare.json", stray);
+    let (names, _) = run(&["--force"]);
+    assert!(names.iter().any(|name| name == "misses.jsonl"), "{names:?}");
+    fixture.run(["report", "run", "--quiet"]).success();
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(!page.contains("mine") && page.contains("\"compare\":null"));
+}
+
+/// A comparison that another run wrote.
+fn case_compare(fixture: &Fixture, logs: &str) -> std::path::PathBuf {
+    let args = ["replay", logs, "--quiet", "--compare=never", "--out", "other"];
+    fixture.run(args).success();
+    fixture.path("other/compare.json")
+}
+
+#[test]
+fn a_run_without_logs_leaves_no_folder() {
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.path("empty")).unwrap();
+    for verb in ["replay", "tune"] {
+        let run = fixture.run([verb, "empty", "--out", "new"]).ended(2);
+        assert!(run.stderr.contains("no logs in empty"), "{}", run.stderr);
+        assert!(!fixture.path("new").exists());
+    }
+}
+
+#[test]
+fn one_is_not_told_as_several() {
+    let fixture = Fixture::new();
+    let log = String::from_utf8(crate::fixture::only_log("plain")).unwrap();
+    let short = log.lines().take(2).map(|line| format!("{line}\n"));
+    fixture.write("logs/a.jsonl", short.collect::<String>());
+    let run = fixture.run(["replay", "logs"]).success();
+    assert!(run.text().contains("1 session of 1 log, 1 call\n"), "{}", run.text());
+    let run = fixture.run(["replay", "logs", "--compare=never"]).success();
+    assert!(run.text().contains("1 session of 1 log, 1 call\n"), "{}", run.text());
+    let run = fixture.run(["validate", "logs"]).success();
+    assert!(run.text().contains("spurious in 1 call."), "{}", run.text());
+}
+
 #[test]
 fn parquet_holds_the_same_rounds() {
     use parquet::file::reader::{FileReader, SerializedFileReader};

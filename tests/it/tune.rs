@@ -138,6 +138,81 @@ fn bad_ranges_are_refused_at_once() {
 }
 
 #[test]
+fn nonsense_is_refused() {
+    let fixture = Fixture::new();
+    let logs = corpus().display().to_string();
+    for (more, words) in [
+        (&["--miss-cost=nan"][..], "a number of dollars"),
+        (&["--miss-cost=inf"], "a number of dollars"),
+        (&["--miss-cost=-1"], "a number of dollars"),
+        (&["--resamples=0"], "--resamples"),
+        (&["--resamples=1"], "--resamples"),
+        (&["--folds=1000"], "more than there are sessions"),
+        (&["--points=3"], "add --search random"),
+    ] {
+        let run = fixture.run(["tune", &logs].iter().chain(more)).ended(2);
+        assert!(run.stderr.contains(words), "{more:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_file_that_no_sweep_wrote_is_not_overwritten() {
+    let fixture = Fixture::new();
+    let logs = corpus().display().to_string();
+    let theirs = fixture.write("out/scores", "home 3, away 1\n");
+    let args = ["tune", &logs, "--quiet", "--vary=window.percent=50", "--out", "out"];
+    let run = fixture.run(args).ended(2);
+    assert!(run.stderr.contains("scores exists; use --force"), "{}", run.stderr);
+    assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "home 3, away 1\n");
+    std::fs::remove_file(&theirs).unwrap();
+    fixture.run(args).success();
+    // Its own it goes on from.
+    for name in ["points.csv", "front.csv", "recommendation.json"] {
+        std::fs::remove_file(fixture.path("out").join(name)).unwrap();
+    }
+    fixture.run(args).success();
+}
+
+/// Every policy that was asked for can be seen, and what is not shown is said.
+#[test]
+fn the_table_shows_all_or_says_what_it_leaves_out() {
+    let fixture = Fixture::new();
+    let logs = corpus().display().to_string();
+    let table = |more: &[&str]| {
+        let run = fixture.run(["tune", &logs].iter().chain(more)).success();
+        run.text().to_owned()
+    };
+    let rows = |text: &str| {
+        let lines = text.lines().skip_while(|line| !line.starts_with('\u{2500}')).skip(1);
+        let is_row =
+            |line: &&str| line.starts_with("window.") || line.starts_with("restore.") || line.starts_with("as it");
+        lines.take_while(is_row).count()
+    };
+    let all = table(&["--top=0"]);
+    assert_eq!(rows(&all), 8, "{all}");
+    assert!(!all.contains("shown:"), "{all}");
+    let front = table(&[]);
+    assert!(
+        front.contains("5 of 8 policies shown: the present one, and those"),
+        "{front}"
+    );
+    assert!(front.contains("Saved in the table is of cost alone"), "{front}");
+    let two = table(&["--top=2"]);
+    assert_eq!(rows(&two), 2, "{two}");
+    assert!(
+        two.contains("2 of 8 policies shown: the present one and the best of the 5"),
+        "{two}"
+    );
+    let three = table(&["--top=3"]);
+    assert_eq!(rows(&three), 3, "{three}");
+    assert!(three.contains("the best, and some of the 5"), "{three}");
+    let alike = table(&["--vary=restore.large=cut,skip", "--top=0"]);
+    for value in ["restore.large=\"cut\"", "restore.large=\"skip\"", "as it is"] {
+        assert!(alike.contains(value), "{alike}");
+    }
+}
+
+#[test]
 fn the_screen_has_eighty_columns() {
     let fixture = Fixture::new();
     for miss_cost in ["0", "0.01", "5"] {

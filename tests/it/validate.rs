@@ -96,6 +96,13 @@ fn a_boundary_can_be_walked_through() {
         .run(["validate", path, "--explain", "zzz", "--no-cache"])
         .ended(2);
     assert!(none.stderr.contains("no session starts with"));
+    for format in ["json", "junit"] {
+        let run = fixture
+            .run(["validate", path, "--explain", &session[..8], "--format", format])
+            .ended(2);
+        assert!(run.stderr.contains("a text for people"), "{}", run.stderr);
+        assert!(run.stdout.is_empty());
+    }
 }
 
 /// The promise on real logs: every decidable automatic boundary at the very call, none spurious, sizes and costs close.

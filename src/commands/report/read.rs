@@ -17,8 +17,12 @@ use std::path::Path;
 
 /// What `replay --out` wrote.
 pub fn run(folder: &Path) -> Result<Run> {
-    let compare = folder.join("compare.json");
     let manifest = json_file(&folder.join("manifest.json"))?;
+    // Other files of that name may be left from an earlier run.
+    let is_listed = |name: &str| match manifest["files"].as_array() {
+        Some(listed) => listed.iter().any(|known| known == name),
+        None => folder.join(name).is_file(),
+    };
     Ok(Run {
         name: format!(
             "{} ({})",
@@ -27,10 +31,15 @@ pub fn run(folder: &Path) -> Result<Run> {
         ),
         summary: json_file(&folder.join("summary.json"))?,
         sessions: sheet(&folder.join("sessions.csv"), SESSION_COLUMNS)?,
-        rounds: rounds(folder)?,
+        rounds: rounds(folder, is_listed)?,
         boundaries: lines(&folder.join("boundaries.jsonl"))?,
-        misses: lines(&folder.join("misses.jsonl"))?,
-        compare: compare.is_file().then(|| json_file(&compare)).transpose()?,
+        misses: match is_listed("misses.jsonl") {
+            true => lines(&folder.join("misses.jsonl"))?,
+            false => Vec::new(),
+        },
+        compare: is_listed("compare.json")
+            .then(|| json_file(&folder.join("compare.json")))
+            .transpose()?,
     })
 }
 
@@ -151,10 +160,10 @@ fn csv_rows(path: &Path, mut take: impl FnMut(&[String], &csv::StringRecord)) ->
 }
 
 /// The calls of all sessions, packed session by session.
-fn rounds(folder: &Path) -> Result<Vec<SessionRounds>> {
+fn rounds(folder: &Path, is_listed: impl Fn(&str) -> bool) -> Result<Vec<SessionRounds>> {
     let mut sessions = Sessions::default();
     let (csv, parquet) = (folder.join("rounds.csv"), folder.join("rounds.parquet"));
-    if csv.is_file() {
+    if is_listed("rounds.csv") {
         let mut places = None::<BTreeMap<String, usize>>;
         csv_rows(&csv, |header, cells| {
             let places = places.get_or_insert_with(|| {
@@ -171,7 +180,7 @@ fn rounds(folder: &Path) -> Result<Vec<SessionRounds>> {
                 Round::read(cell),
             );
         })?;
-    } else if parquet.is_file() {
+    } else if is_listed("rounds.parquet") {
         let file = File::open(&parquet).with_context(|| format!("reading {}", parquet.display()))?;
         let reader = SerializedFileReader::new(file).with_context(|| parquet.display().to_string())?;
         for row in reader

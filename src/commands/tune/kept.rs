@@ -3,19 +3,41 @@
 //! A frame is its length and, sealed by a checksum, the scores of some policies by name; a later frame replaces what an earlier one
 //! said of a policy. A run that dies while it writes leaves a torn frame, which the next run drops.
 
+use crate::output::atomic::Error;
 use crate::session::pack::{seal, unsealed};
 use crate::tune::score::Score;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Mark and version of the format.
 const MAGIC: &[u8; 8] = b"bcsweep\x03";
 
+/// The mark alone: any version is ours.
+const MARK: &[u8] = MAGIC.split_at(7).0;
+
 /// Scores of one policy by session, as far as they are known.
 pub type Scores = Vec<Option<Score>>;
+
+/// Refuses a place where something else lies than the file of a sweep; with `force` only what is no file.
+pub fn check(path: &Path, force: bool) -> Result<(), Error> {
+    let Ok(found) = path.symlink_metadata() else {
+        return Ok(());
+    };
+    let path = path.to_owned();
+    if !found.is_file() {
+        return Err(Error::NotAFile { path });
+    }
+    let mut head = Vec::new();
+    let read = File::open(&path).and_then(|file| file.take(MARK.len() as u64).read_to_end(&mut head));
+    if force || read.is_ok() && (head.is_empty() || head == MARK) {
+        Ok(())
+    } else {
+        Err(Error::Exists { path })
+    }
+}
 
 /// The open file.
 pub struct Kept {
@@ -28,7 +50,10 @@ impl Kept {
     pub fn open(path: &Path, key: &[u8; 32]) -> Result<(Kept, BTreeMap<String, Scores>)> {
         let told = || format!("opening {}", path.display());
         let head = [MAGIC.as_slice(), key].concat();
-        let old = std::fs::read(path).unwrap_or_default();
+        let old = match std::fs::read(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error).with_context(told),
+            read => read.unwrap_or_default(),
+        };
         let (known, good) = match old.strip_prefix(head.as_slice()) {
             Some(frames) => {
                 let (known, good) = read(frames);
@@ -86,6 +111,23 @@ fn frame(bytes: &[u8]) -> Option<(Batch, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_file_of_a_sweep_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scores");
+        assert!(check(&path, false).is_ok());
+        drop(Kept::open(&path, &[1; 32]).unwrap());
+        assert!(check(&path, false).is_ok());
+        for ours in ["", "bcsweep\x01 of an older version"] {
+            std::fs::write(&path, ours).unwrap();
+            assert!(check(&path, false).is_ok());
+        }
+        std::fs::write(&path, "7 : 3\n").unwrap();
+        assert!(matches!(check(&path, false), Err(Error::Exists { .. })));
+        assert!(check(&path, true).is_ok());
+        assert!(matches!(check(folder.path(), true), Err(Error::NotAFile { .. })));
+    }
 
     #[test]
     fn whole_frames_survive_a_torn_one_and_another_sweep_starts_anew() {
