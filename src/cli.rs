@@ -88,8 +88,11 @@ pub enum Command {
         /// Shell to write it for.
         shell: clap_complete::Shell,
     },
-    /// Prints the manual page (roff).
-    Man,
+    /// Prints the manual page of the program, or of a command (roff).
+    Man {
+        /// Command, such as `stats` or `memory recall`.
+        command: Vec<String>,
+    },
 }
 
 impl Command {
@@ -211,10 +214,10 @@ pub struct OutputArgs {
         help_heading = "Output"
     )]
     pub format: Format,
-    /// Write to a file instead of standard output.
+    /// Write to a file instead of standard output (`-`).
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// Replace that file if it exists.
+    /// Replace that file if it exists; a session log never.
     #[arg(long, requires = "written", help_heading = "Output")]
     pub force: bool,
 }

@@ -29,7 +29,7 @@ mod writing;
 
 use crate::cli::backend::BackendName;
 use crate::cli::{Cli, Command};
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue};
 use std::io::{self, Write};
@@ -73,12 +73,21 @@ pub fn run(cli: Cli) -> Result<Ending> {
             clap_complete::generate(shell, &mut Cli::command(), "backcast", &mut script);
             print(&script)
         }
-        Command::Man => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-            print(&page)
-        }
+        Command::Man { command } => print(&manual(&command)?),
     }
+}
+
+/// The manual page of a command; without one, of the program.
+fn manual(path: &[String]) -> Result<Vec<u8>> {
+    let mut command = Cli::command();
+    command.build();
+    for word in path {
+        let found = command.find_subcommand(word).cloned();
+        command = found.ok_or_else(|| anyhow!("no command is called `{}`", path.join(" ")))?;
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page)?;
+    Ok(page)
 }
 
 /// Writes to standard output; a reader that went away is noticed here.

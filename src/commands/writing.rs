@@ -2,10 +2,12 @@
 
 use super::words::size_text;
 use crate::cli::OutputArgs;
+use crate::input::bytes::Packing;
 use crate::metrics::cost::PriceTable;
 use crate::output::{Format, Look, atomic, folded};
 use crate::report::{Content, is_page_of, page};
 use anyhow::{Context, Result, bail};
+use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 
@@ -54,6 +56,20 @@ pub fn write_page(path: &Path, force: bool, is_quiet: bool, content: Content) ->
     Ok(())
 }
 
+/// Whether a file that is there is somebody's session log, not rows that were written here.
+fn is_log(path: &Path) -> bool {
+    match Packing::of(path) {
+        None => false,
+        Some(Packing::Plain) => {
+            let mut head = Vec::new();
+            let read = File::open(path).and_then(|file| file.take(1 << 16).read_to_end(&mut head));
+            let is_ours = head.starts_with(b"{\"schema_version\":");
+            read.is_ok() && !is_ours && memchr::memmem::find(&head, b"\"sessionId\":").is_some()
+        }
+        Some(_) => path.exists(),
+    }
+}
+
 /// Writes to the file or to standard output.
 pub fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Result<()>) -> Result<()> {
     let fitted = |out: &mut dyn Write, look: Look| {
@@ -65,7 +81,10 @@ pub fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Resul
         write(&mut text, look)?;
         out.write_all(folded(&String::from_utf8_lossy(&text), look.width).as_bytes())
     };
-    if let Some(path) = &args.output {
+    if let Some(path) = args.output.as_deref().filter(|path| path.as_os_str() != "-") {
+        if is_log(path) {
+            bail!("{} looks like a session log, which is never replaced", path.display());
+        }
         return Ok(atomic::write_with(path, args.force, |out| {
             fitted(out, Look::default())
         })?);

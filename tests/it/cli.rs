@@ -318,3 +318,32 @@ fn numbers_that_make_no_sense_are_refused() {
     empty.env("BACKCAST_OFFLINE", "");
     crate::fixture::Run::of(empty).success();
 }
+
+#[test]
+fn a_session_log_is_never_replaced_and_a_hyphen_is_standard_output() {
+    let fixture = Fixture::new();
+    let content = only_log("one-hour-writes");
+    let log = fixture.write("a.jsonl", &content);
+    let [log_text, rows] = [log.clone(), fixture.path("rows.jsonl")].map(|path| path.display().to_string());
+    let write = |to: &str| fixture.run(["stats", "--no-cache", "-q", "-f=jsonl", &log_text, "--force", "-o", to]);
+    assert!(write(&log_text).ended(2).stderr.contains("never replaced"));
+    assert_eq!(std::fs::read(&log).expect("the log"), content);
+    for _ in 0..2 {
+        write(&rows).success();
+    }
+    assert_eq!(write("-").success().stdout, std::fs::read(&rows).expect("rows"));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let fixture = Fixture::new();
+    for (words, name) in [
+        (&["man"][..], "backcast"),
+        (&["man", "memory", "recall"], "backcast-memory-recall"),
+    ] {
+        let page = fixture.run(words).success();
+        assert!(page.text().contains(&format!(".TH {name} 1")), "{}", page.text());
+    }
+    assert!(fixture.run(["man", "stats"]).success().text().contains("max\\-line"));
+    assert!(fixture.run(["man", "nothing"]).ended(2).stderr.contains("nothing"));
+}
