@@ -115,3 +115,46 @@ fn every_line_is_used_or_explained(stats: &Value) {
     let named = stats["problems"]["list"].as_array().expect("a list").len();
     assert_eq!(stats["problems"]["total"], named);
 }
+
+/// What benchmarks on generated logs depend on: bytes a line, and shares of kinds of records and of tools.
+fn mix(stats: &Value, by_tool: &Value) -> Vec<(String, f64)> {
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let lines = number(&stats["input"]["lines"]);
+    let mut mix = vec![("bytes a line".to_owned(), number(&stats["input"]["bytes"]) / lines)];
+    let records = &stats["input"]["records"];
+    for kind in ["user", "assistant"] {
+        mix.push((kind.to_owned(), number(&records[kind]) / lines));
+    }
+    mix.push(("calls".to_owned(), number(&stats["totals"]["responses"]) / lines));
+    let tools = by_tool["rows"].as_array().expect("rows");
+    let calls = |tool: &Value| number(&tool["calls"]);
+    let all = tools.iter().map(calls).sum::<f64>();
+    for name in ["Bash", "Read", "Edit", "Grep"] {
+        let of = tools.iter().filter(|tool| tool["tool"] == name).map(calls).sum::<f64>();
+        mix.push((name.to_owned(), of / all));
+    }
+    mix
+}
+
+#[test]
+fn generated_sessions_are_like_recorded_ones() {
+    let Some(folder) = real_logs() else {
+        eprintln!("no recorded logs beside this checkout: not compared");
+        return;
+    };
+    let fixture = Fixture::new();
+    let out = fixture.path("bulk");
+    let args = ["synth", "bulk", "--bytes=48MiB", "--files=120", "--seed=1", "--out"];
+    fixture
+        .run(args.iter().map(|arg| arg.as_ref()).chain([out.as_os_str()]))
+        .success();
+    let [recorded, generated] =
+        [folder, out].map(|logs| mix(&fixture.stats(&logs, &[]), &fixture.stats(&logs, &["--by=tool"])));
+    for ((name, recorded), (_, generated)) in std::iter::zip(recorded, generated) {
+        let ratio = generated / recorded;
+        assert!(
+            (0.7..1.4).contains(&ratio),
+            "{name}: {generated:.3}, recorded {recorded:.3}"
+        );
+    }
+}
