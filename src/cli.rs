@@ -182,6 +182,11 @@ pub struct TimeArgs {
 const MAX_LINE: u64 = 32 << 20;
 
 impl InputArgs {
+    /// Whether somebody wants to know what is wrong with the logs, line by line.
+    pub fn asks_for_problems(&self) -> bool {
+        self.strict || self.problems || self.annotate
+    }
+
     /// These paths, read as usual.
     pub fn of(paths: &[PathBuf]) -> InputArgs {
         InputArgs {

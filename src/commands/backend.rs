@@ -1,7 +1,7 @@
 //! The model as commands use it: opened from the command line, asked in as many passes as it takes, and its bill at the end.
 
 use super::reading::{cache_place, progress};
-use super::words::{count, count_of, dollars, grouped, size_text};
+use super::words::{count, count_of, dollars, given, grouped, size_text};
 use super::writing::load_prices;
 use crate::cli::backend::{BackendArgs, BackendName};
 use crate::cli::memory::Shape;
@@ -71,7 +71,7 @@ impl<T> Asked<T> {
 /// its cache, `remembers` whether it may keep anything there.
 pub fn open(args: &BackendArgs, cache: Option<&Path>, remembers: bool, quiet: bool) -> Result<Option<Model>> {
     if args.backend == BackendName::Offline {
-        let given = [
+        let given = given(&[
             ("--estimate", args.estimate.is_some()),
             ("--batch", args.batch),
             ("--count-tokens", args.count_tokens),
@@ -80,14 +80,9 @@ pub fn open(args: &BackendArgs, cache: Option<&Path>, remembers: bool, quiet: bo
             ("--max-calls", args.max_calls.is_some()),
             ("--max-tokens", args.max_tokens.is_some()),
             ("--model-prices", args.model_prices.is_some()),
-        ];
-        let given = given.iter().filter(|(_, is_given)| *is_given);
-        let given = given.map(|(name, _)| *name).collect::<Vec<_>>();
-        if !given.is_empty() {
-            bail!(
-                "{}: about a model, and the offline backend asks none\n  hint: add --backend anthropic",
-                given.join(", ")
-            );
+        ]);
+        if let Some(given) = given {
+            bail!("{given}: about a model, and the offline backend asks none\n  hint: add --backend anthropic");
         }
         return Ok(None);
     }

@@ -66,14 +66,9 @@ pub(super) struct Row {
 
 /// The columns of the list.
 pub(super) const COLUMNS: &[Column<Row>] = &[
-    column(
-        "session",
-        "Session",
-        Unit::Text,
-        InTable::Always,
-        "Session id.",
-        |row| row.session.as_str().into(),
-    ),
+    column("session", "Session", Unit::Id, InTable::Always, "Session id.", |row| {
+        row.session.as_str().into()
+    }),
     column(
         "project",
         "Project",
@@ -304,20 +299,14 @@ impl Outcome {
     }
 
     fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: Look) -> io::Result<()> {
-        let mut shown = match (args.format, args.top) {
-            (Format::Table, top) if top > 0 => self.rows[..self.rows.len().min(top)].to_vec(),
-            _ => self.rows.clone(),
+        let shown = match (args.format, args.top) {
+            (Format::Table, top) if top > 0 => &self.rows[..self.rows.len().min(top)],
+            _ => &self.rows[..],
         };
-        if args.format == Format::Table {
-            // As every other table has them.
-            for row in &mut shown {
-                row.session = row.session.chars().take(8).collect();
-            }
-        }
         let sheet = Sheet {
             schema_version: SCHEMA_VERSION,
             columns: COLUMNS,
-            rows: &shown,
+            rows: shown,
             total: None,
         };
         sheet.write(args.format, look, out)?;

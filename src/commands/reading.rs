@@ -61,7 +61,7 @@ pub fn with_messages<R: Send>(
 ) -> Result<R> {
     // Somebody who wants to know whether anything was lost wants every line read.
     let wanted = Wanted {
-        every_line: args.strict || args.problems || args.annotate,
+        every_line: args.asks_for_problems(),
         ..wanted
     };
     with_found(args, |logs, options, finish| {

@@ -5,6 +5,7 @@ mod read;
 
 use super::memory::drawn;
 use super::reading::{client_home, close, roots};
+use super::words::given;
 use super::writing::{check_free, write_page};
 use super::{Ending, audit, replay, stats};
 use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs, TimeArgs};
@@ -61,19 +62,16 @@ fn refuse_silence(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> Result
     }
     let policy = &args.policy;
     let of_environment = std::env::var("BACKCAST_POLICY").ok();
-    let given = [
+    let given = given(&[
         ("--policy", policy.policy.is_some() && policy.policy != of_environment),
         ("--set", !policy.set.is_empty()),
         ("--window", policy.window.is_some()),
         ("--client-env", policy.client_env),
         ("--prices", policy.prices.is_some()),
-    ];
-    let given = given.iter().filter(|(_, is_given)| *is_given);
-    let given = given.map(|(name, _)| *name).collect::<Vec<_>>();
-    if !reads_logs(found) && !given.is_empty() {
+    ]);
+    if let Some(given) = given.filter(|_| !reads_logs(found)) {
         bail!(
-            "{}: only logs are replayed, and {} holds results that are shown as they are\n  hint: leave it out, or give it to the command that makes the results",
-            given.join(", "),
+            "{given}: only logs are replayed, and {} holds results that are shown as they are\n  hint: leave it out, or give it to the command that makes the results",
             names(paths)
         );
     }

@@ -171,10 +171,9 @@ fn messages(
     options: &Options<'_>,
 ) -> (Vec<MessageHit>, Vec<Problem>) {
     // Most lines are passed over unread, and with them what is wrong with them.
-    let every_line = args.input.strict || args.input.problems || args.input.annotate;
     let wanted = Wanted {
         results: args.results,
-        every_line,
+        every_line: args.input.asks_for_problems(),
         ..Wanted::default()
     };
     let weigh = |log: usize, message: Message| {

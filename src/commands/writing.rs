@@ -20,6 +20,13 @@ pub fn load_prices(path: Option<&Path>) -> Result<PriceTable> {
     PriceTable::parse(&text).with_context(|| path.display().to_string())
 }
 
+/// The first bytes of a file, which tell whose it is.
+pub fn head(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut head)?;
+    Ok(head)
+}
+
 /// Refuses a file that is there already, before the work begins.
 pub fn check_free(path: Option<&Path>, force: bool) -> Result<()> {
     if let Some(path) = path.filter(|path| !force && path.exists()) {
@@ -32,11 +39,7 @@ pub fn check_free(path: Option<&Path>, force: bool) -> Result<()> {
 /// replaced without a switch.
 pub fn check_free_or_page(path: &Path, name: &str) -> Result<()> {
     const ENOUGH: u64 = 4096;
-    let is_page = || {
-        let mut head = Vec::new();
-        let read = std::fs::File::open(path).and_then(|file| file.take(ENOUGH).read_to_end(&mut head));
-        read.is_ok() && is_page_of(&String::from_utf8_lossy(&head), name)
-    };
+    let is_page = || head(path, ENOUGH).is_ok_and(|head| is_page_of(&String::from_utf8_lossy(&head), name));
     if path.exists() && !(path.is_file() && is_page()) {
         bail!(
             "{} exists and is no page of {name}\n  hint: name another file; only an earlier page is replaced",
@@ -61,10 +64,10 @@ fn is_log(path: &Path) -> bool {
     match Packing::of(path) {
         None => false,
         Some(Packing::Plain) => {
-            let mut head = Vec::new();
-            let read = File::open(path).and_then(|file| file.take(1 << 16).read_to_end(&mut head));
-            let is_ours = head.starts_with(b"{\"schema_version\":");
-            read.is_ok() && !is_ours && memchr::memmem::find(&head, b"\"sessionId\":").is_some()
+            let is_record = |head: Vec<u8>| memchr::memmem::find(&head, b"\"sessionId\":").is_some();
+            let foreign = head(path, 1 << 16).ok();
+            let foreign = foreign.filter(|head| !head.starts_with(b"{\"schema_version\":"));
+            foreign.is_some_and(is_record)
         }
         Some(_) => path.exists(),
     }

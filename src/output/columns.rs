@@ -6,6 +6,8 @@ use jiff::Timestamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Text,
+    /// An id, of which people see the beginning.
+    Id,
     /// Words that judge: coloured on a terminal that wants colours, see [`crate::output::Tone`].
     Verdict,
     /// A sparkline or a bar: text that cannot be shortened.
@@ -28,7 +30,7 @@ impl Unit {
     /// The unit in words, for the documentation.
     pub fn label(self) -> &'static str {
         match self {
-            Unit::Text | Unit::Verdict | Unit::Drawing => "text",
+            Unit::Text | Unit::Id | Unit::Verdict | Unit::Drawing => "text",
             Unit::Count => "count",
             Unit::Tokens => "tokens",
             Unit::MicroUsd => "millionths of a US dollar",
@@ -42,7 +44,7 @@ impl Unit {
 
     pub(super) fn kind(self) -> Kind {
         match self {
-            Unit::Text | Unit::Verdict | Unit::Drawing => Kind::Text,
+            Unit::Text | Unit::Id | Unit::Verdict | Unit::Drawing => Kind::Text,
             Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Millis | Unit::Time => Kind::Int,
             Unit::Share | Unit::Ratio => Kind::Float,
             Unit::Flag => Kind::Flag,

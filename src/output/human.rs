@@ -7,6 +7,7 @@ use crate::output::columns::{Unit, Value, timestamp};
 pub fn cell(unit: Unit, value: &Value) -> String {
     match (unit, value) {
         (_, Value::None) => String::new(),
+        (Unit::Id, Value::Text(text)) => harmless(&text.chars().take(8).collect::<String>()),
         (_, Value::Text(text)) => harmless(text),
         (_, Value::Flag(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
         (Unit::Ratio, Value::Float(number)) => format!("{number:.2}"),

@@ -81,7 +81,7 @@ fn schema<R>(columns: &[Column<R>]) -> Result<TypePtr> {
             Kind::Flag => Physical::BOOLEAN,
         };
         let logical = match column.unit {
-            Unit::Text => Some(LogicalType::String),
+            Unit::Text | Unit::Id => Some(LogicalType::String),
             Unit::Time => Some(LogicalType::timestamp(true, TimeUnit::MILLIS)),
             _ => None,
         };

@@ -132,7 +132,7 @@ impl Lane {
     /// Numbers end where their digits compare; everything else begins where the eye does.
     fn alignment(&self) -> CellAlignment {
         match self.unit {
-            Unit::Text | Unit::Verdict | Unit::Drawing | Unit::Time | Unit::Flag => CellAlignment::Left,
+            Unit::Text | Unit::Id | Unit::Verdict | Unit::Drawing | Unit::Time | Unit::Flag => CellAlignment::Left,
             Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Share | Unit::Ratio | Unit::Millis => {
                 CellAlignment::Right
             }

@@ -3,13 +3,14 @@
 //! A frame is its length and, sealed by a checksum, the scores of some policies by name; a later frame replaces what an earlier one
 //! said of a policy. A run that dies while it writes leaves a torn frame, which the next run drops.
 
+use crate::commands::writing::head;
 use crate::output::atomic::Error;
 use crate::session::pack::{seal, unsealed};
 use crate::tune::score::Score;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Mark and version of the format.
@@ -30,9 +31,8 @@ pub fn check(path: &Path, force: bool) -> Result<(), Error> {
     if !found.is_file() {
         return Err(Error::NotAFile { path });
     }
-    let mut head = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(MARK.len() as u64).read_to_end(&mut head));
-    if force || read.is_ok() && (head.is_empty() || head == MARK) {
+    let is_ours = |head: Vec<u8>| head.is_empty() || head == MARK;
+    if force || head(&path, MARK.len() as u64).is_ok_and(is_ours) {
         Ok(())
     } else {
         Err(Error::Exists { path })
