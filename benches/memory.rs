@@ -2,12 +2,12 @@
 //! something worth keeping, on one thread, in memory; the rules are compiled before the clock starts. The bound is 50 ms
 //! for 1,000 messages.
 
-use backcast::input::messages::{Message, Part, Role};
-use backcast::memory::extract::extract;
-use backcast::memory::rules::Rules;
-use backcast::memory::{dates, secrets};
+use language::{dates, secrets};
+use memory::extract::extract;
+use memory::rules::Rules;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use transcript::messages::{Message, Part, Role};
 
 const MESSAGES: usize = 1_000;
 const ROUNDS: usize = 20;

@@ -1,7 +1,7 @@
 //! `cargo bench --bench recall`: what one recall costs over 1,000 memories: the index made from texts in memory, then one
 //! query; the best of several rounds. Reading the files is not in it.
 
-use backcast::memory::recall::{Index, Limits, Memory, Weights, pick};
+use memory::recall::{Index, Limits, Memory, Weights, pick};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

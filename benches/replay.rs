@@ -6,18 +6,18 @@
 
 mod logs;
 
-use backcast::metrics::cost::PriceTable;
-use backcast::policy::presets::Policies;
-use backcast::session::thread::{Part, Session, thread};
-use backcast::sim::event::Event;
-use backcast::sim::trace::{Trace, trace};
-use backcast::sim::{Mode, Setting, by_number, replay, windows_of};
-use backcast::tokens::ratios::RatioTable;
 use logs::{generated, parse_logs};
+use replay::policy::presets::Policies;
+use replay::prices::PriceTable;
+use replay::sim::event::Event;
+use replay::sim::trace::{Trace, trace};
+use replay::sim::{Mode, Setting, by_number, replay, windows_of};
+use replay::tokens::ratios::RatioTable;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use transcript::thread::{Part, Session, thread};
 
 const ROUNDS: usize = 5;
 /// The loop takes milliseconds, and any of them may be disturbed.

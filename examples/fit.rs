@@ -26,19 +26,19 @@
 //! lasts for several models.
 
 use anyhow::{Result, bail};
-use backcast::input::bytes::{Io, Limits};
-use backcast::input::discover::discover;
-use backcast::metrics::quality::quantile;
-use backcast::output::atomic;
-use backcast::pipeline::{Corpus, Options};
-use backcast::session::thread::{Session, thread};
-use backcast::tokens::calibrate::size;
-use backcast::tokens::equation::Equation;
-use backcast::tokens::ratios::{Coefficient, RatioTable, Ratios};
+use backcast::run::{Corpus, Options};
 use clap::Parser;
+use replay::quantile::quantile;
+use replay::tokens::calibrate::size;
+use replay::tokens::equation::Equation;
+use replay::tokens::ratios::{Coefficient, RatioTable, Ratios};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::PathBuf;
+use table::atomic;
+use transcript::bytes::{Io, Limits};
+use transcript::discover::discover;
+use transcript::thread::{Session, thread};
 
 /// Fits the token ratios to logs.
 #[derive(Parser)]

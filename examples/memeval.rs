@@ -9,17 +9,17 @@
 //! never copied into the project.
 
 use anyhow::{Context, Result, bail};
-use backcast::input::bytes::{Io, Limits};
-use backcast::input::discover::discover;
-use backcast::input::messages::{Message, Part, Role, Wanted};
-use backcast::memory::dates;
-use backcast::memory::extract::extract;
-use backcast::memory::rules::Rules;
-use backcast::pipeline::{Options, read_messages};
+use backcast::run::{Options, read_messages};
+use language::dates;
+use memory::extract::extract;
+use memory::rules::Rules;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use transcript::bytes::{Io, Limits};
+use transcript::discover::discover;
+use transcript::messages::{Message, Part, Role, Wanted};
 
 fn main() -> Result<()> {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();

@@ -3,7 +3,7 @@
 //! "gold", "category", "abstain"}]}`. Every set is asked with the one default setting; even and odd queries are shown apart
 //! as well, so that a setting that fits one half only is seen. FIT is the threshold below which the answer is empty.
 
-use backcast::memory::recall::{Index, Limits, Memory, Weights, pick};
+use memory::recall::{Index, Limits, Memory, Weights, pick};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;

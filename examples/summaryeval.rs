@@ -10,18 +10,18 @@
 //! the full-size texts keep their budgets over all sessions. `--show` prints a line a compaction and what was missed.
 
 use anyhow::{Result, bail};
-use backcast::input::bytes::{Io, Limits};
-use backcast::input::discover::discover;
-use backcast::pipeline::{Corpus, Options};
-use backcast::policy::Policy;
-use backcast::session::thread::{Session, thread};
-use backcast::text::carried::{Carried, Compared, NEEDS, Need, compare, means};
-use backcast::text::conversation::{Conversation, WANTED, lines};
-use backcast::text::offline::digest::Digest;
-use backcast::text::offline::{Offline, write_notes};
-use backcast::text::template::Template;
-use backcast::text::{Backend, Limits as NoteLimits, SummaryAsk, Variant, size};
+use backcast::run::{Corpus, Options};
+use notes::carried::{Carried, Compared, NEEDS, Need, compare, means};
+use notes::conversation::{Conversation, WANTED, lines};
+use notes::offline::digest::Digest;
+use notes::offline::{Offline, write_notes};
+use notes::template::Template;
+use notes::{Backend, Limits as NoteLimits, SummaryAsk, Variant, size};
+use replay::policy::Policy;
 use std::path::PathBuf;
+use transcript::bytes::{Io, Limits};
+use transcript::discover::discover;
+use transcript::thread::{Session, thread};
 
 fn main() -> Result<()> {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();

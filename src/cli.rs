@@ -6,11 +6,12 @@ pub mod memory;
 pub mod notes;
 pub mod search;
 
-use crate::input::bytes::{BLOCK, Io};
-use crate::metrics::usage::By;
-use crate::output::Format;
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use crate::usage::tally::By;
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use replay::tune::search::Search;
 use std::path::PathBuf;
+use table::Format;
+use transcript::bytes::{BLOCK, Io};
 
 /// Sees what really happened in the session logs of coding agents: every token counted once, what it cost, what filled the
 /// context window.
@@ -126,7 +127,7 @@ pub struct InputArgs {
         hide_possible_values = true,
         help_heading = "Reading"
     )]
-    pub io: Io,
+    pub io: IoMode,
     /// Longest line that is read (at least 256KiB); longer ones are passed over and reported.
     #[arg(long, default_value = "32MiB", value_parser = parse_line_size, value_name = "SIZE", help_heading = "Reading")]
     pub max_line: u64,
@@ -192,7 +193,7 @@ impl InputArgs {
         InputArgs {
             paths: paths.to_vec(),
             threads: None,
-            io: Io::default(),
+            io: IoMode::default(),
             max_line: MAX_LINE,
             follow_links: false,
             no_cache: true,
@@ -371,7 +372,7 @@ pub struct TuneArgs {
     pub vary: Vec<String>,
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
-    pub search: crate::tune::search::Search,
+    pub search: SearchMode,
     /// Policies of a random search [default: 100].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
     pub points: Option<u64>,
@@ -511,7 +512,7 @@ pub struct ReplayArgs {
         requires = "out",
         help_heading = "Output"
     )]
-    pub rounds: crate::output::stream::Format,
+    pub rounds: table::stream::Format,
     /// What is printed: a table for people, the summary as one JSON document, or a row a session.
     #[arg(
         long,
@@ -720,6 +721,50 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
         Ok(share)
     } else {
         Err("a share lies between 0 and 1".to_owned())
+    }
+}
+
+/// `--io`: how files are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum IoMode {
+    /// Map big files that have not been written for a while, on one thread smaller ones too; read everything else
+    #[default]
+    Auto,
+    /// Map every file. A file that shrinks meanwhile ends the run
+    Mmap,
+    /// Read every file
+    Read,
+}
+
+impl From<IoMode> for Io {
+    fn from(mode: IoMode) -> Io {
+        match mode {
+            IoMode::Auto => Io::Auto,
+            IoMode::Mmap => Io::Mmap,
+            IoMode::Read => Io::Read,
+        }
+    }
+}
+
+/// `--search`: how the space is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SearchMode {
+    /// Every combination on all sessions
+    #[default]
+    Grid,
+    /// Combinations picked by the seed
+    Random,
+    /// Every combination on a few sessions, the better half on twice as many, and so on
+    Halving,
+}
+
+impl From<SearchMode> for Search {
+    fn from(mode: SearchMode) -> Search {
+        match mode {
+            SearchMode::Grid => Search::Grid,
+            SearchMode::Random => Search::Random,
+            SearchMode::Halving => Search::Halving,
+        }
     }
 }
 

@@ -24,22 +24,9 @@
 // Bytes are mapped in `input::bytes` and skimmed in `input::skim`; nothing else needs it.
 #![deny(unsafe_code)]
 
-pub mod cache;
 pub mod cli;
 pub mod commands;
-pub mod input;
-pub mod memory;
-pub mod metrics;
-pub mod output;
-pub mod pipeline;
-pub mod policy;
-pub mod problem;
-pub mod recorded;
-pub mod report;
-pub mod session;
-pub mod sim;
-pub mod synth;
-pub mod text;
-pub mod threads;
-pub mod tokens;
-pub mod tune;
+pub mod page;
+pub mod run;
+pub mod usage;
+pub mod views;

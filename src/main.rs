@@ -2,12 +2,15 @@
 
 use backcast::cli::Cli;
 use backcast::commands::{self, Ending};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let parsed = Cli::command()
+        .try_get_matches()
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             let _ = error.print();
             if let Some(hint) = commands::hint(&error) {
@@ -16,7 +19,7 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    match commands::run(cli) {
+    match commands::run(cli, &matches) {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::Found) => ExitCode::from(1),
         Ok(Ending::InputLost) => ExitCode::from(3),

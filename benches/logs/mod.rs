@@ -2,17 +2,17 @@
 
 mod generated;
 
-use backcast::input::bytes::{Io, Limits, Lines, Log as OpenLog, Packing};
-use backcast::input::walk::Walker;
-use backcast::session::log::Log;
 pub use generated::generated;
 use std::path::{Path, PathBuf};
+use transcript::bytes::{Io, Limits, Lines, Log as OpenLog, Packing};
+use transcript::log::Log;
+use transcript::walk::Walker;
 
 const LIMITS: Limits = Limits { max_line: 32 << 20 };
 
 /// Every log below `folder` in its small form.
 pub fn parse_logs(folder: &Path) -> Vec<(PathBuf, Log)> {
-    let found = backcast::input::discover::discover(&[folder.to_path_buf()], false).expect("a folder of logs");
+    let found = transcript::discover::discover(&[folder.to_path_buf()], false).expect("a folder of logs");
     let parsed = found.logs.into_iter().map(|log| {
         let small = parse(&log.path);
         (log.path, small)

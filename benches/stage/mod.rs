@@ -2,18 +2,18 @@
 //! instructions.
 
 use crate::logs::{each_log, parse, parse_logs};
-use backcast::input::bytes::Lines;
-use backcast::input::json::{Raw, Source, Tape};
-use backcast::input::record::{Record, read};
-use backcast::input::skim::Portable;
-use backcast::metrics::report::{Wanted, report};
-use backcast::session::corpus::{LogOutline, plan};
-use backcast::session::log::Log;
-use backcast::session::pack::{Outline, pack, unpack};
-use backcast::session::thread::Part;
-use backcast::tokens::ratios::RatioTable;
+use backcast::usage::session::{Wanted, report};
+use replay::tokens::ratios::RatioTable;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
+use transcript::bytes::Lines;
+use transcript::corpus::{LogOutline, plan};
+use transcript::json::{Raw, Source, Tape};
+use transcript::log::Log;
+use transcript::pack::{Outline, pack, unpack};
+use transcript::record::{Record, read};
+use transcript::skim::Portable;
+use transcript::thread::Part;
 
 /// A stage: its name, and what it does with a set of logs.
 pub struct Stage {

@@ -1,7 +1,7 @@
 //! What the fuzz targets share: a generator of lines that look like records, made from the bytes of the fuzzer.
 
-use backcast::input::json::Text;
-use backcast::input::record::{Block, Compaction, Message, Record};
+use transcript::json::Text;
+use transcript::record::{Block, Compaction, Message, Record};
 pub use libfuzzer_sys::arbitrary::Unstructured;
 
 /// Keys that mean something somewhere in a record, and a few that do not.
@@ -384,7 +384,7 @@ pub fn described(record: &Record<'_>) -> String {
 }
 
 /// The numbers of a shape.
-fn shape(shape: &backcast::input::skim::Shape) -> [u32; 4] {
+fn shape(shape: &transcript::skim::Shape) -> [u32; 4] {
     [shape.units, shape.escapes, shape.long_escapes, shape.wide]
 }
 

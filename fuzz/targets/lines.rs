@@ -4,7 +4,7 @@
 
 #![no_main]
 
-use backcast::input::bytes::{BLOCK, HEAD, Io, Limits, Lines, Log, Packing};
+use transcript::bytes::{BLOCK, HEAD, Io, Limits, Lines, Log, Packing};
 use backcast_fuzz::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use std::io::Write;

@@ -6,12 +6,12 @@
 
 #![no_main]
 
-use backcast::cache::{read_index, write_index};
-use backcast::input::bytes::Lines;
-use backcast::input::walk::Walker;
-use backcast::session::evidence::Evidence;
-use backcast::session::log::Log;
-use backcast::session::pack::{MAGIC, Outline, is_intact, pack, unpack};
+use backcast::run::cache::{read_index, write_index};
+use transcript::bytes::Lines;
+use transcript::walk::Walker;
+use transcript::evidence::Evidence;
+use transcript::log::Log;
+use transcript::pack::{MAGIC, Outline, is_intact, pack, unpack};
 use backcast_fuzz::{Unstructured, show, write_object};
 use libfuzzer_sys::fuzz_target;
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -5,10 +5,10 @@
 
 #![no_main]
 
-use backcast::input::json::{Raw, Tape};
-use backcast::input::record::{MAX_COUNT, Record, read};
-use backcast::input::repair::{Outcome, Repairer, Rung};
-use backcast::input::skim::{Avx2, Portable, Scan};
+use transcript::json::{Raw, Tape};
+use transcript::record::{MAX_COUNT, Record, read};
+use transcript::repair::{Outcome, Repairer, Rung};
+use transcript::skim::{Avx2, Portable, Scan};
 use backcast_fuzz::{Unstructured, decoded, described, show, write_object};
 use libfuzzer_sys::fuzz_target;
 use serde::Deserialize;
@@ -87,7 +87,7 @@ fn check(line: &[u8]) {
             );
         }
         (Ok(Value::Object(_)), _, outcome) => {
-            let is_deep = outcome == Outcome::Refused(backcast::input::repair::Refusal::TooDeep);
+            let is_deep = outcome == Outcome::Refused(transcript::repair::Refusal::TooDeep);
             let is_read = matches!(outcome, Outcome::Read { lost: false, .. });
             assert!(
                 is_read || is_deep,

@@ -4,9 +4,9 @@
 
 #![no_main]
 
-use backcast::input::bytes::Lines;
-use backcast::input::repair::{Outcome, Repairer, Rung, mend};
-use backcast::input::walk::Walker;
+use transcript::bytes::Lines;
+use transcript::repair::{Outcome, Repairer, Rung, mend};
+use transcript::walk::Walker;
 use backcast_fuzz::{Unstructured, decoded, show, write_object};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! The command line of text backends, as typed.
 
-use super::memory::Shape;
-use crate::text::anthropic::{BASE_URL, MODEL};
+use crate::cli::memory::Shape;
 use clap::{Args, ValueEnum};
+use notes::model::{BASE_URL, MODEL};
 use std::path::PathBuf;
 
 /// What writes texts and finds memories.

@@ -1,10 +1,11 @@
 //! The command line of `check`, as typed. Its limits are options that come from their declaration in [`budget`].
 
-use super::{InputArgs, OutputArgs, PolicyArgs, TimeArgs};
-use crate::metrics::budget::{self, LIMITS, Limit};
-use crate::output::Format;
+use crate::cli::{InputArgs, OutputArgs, PolicyArgs, TimeArgs};
+use crate::usage::budget;
+use crate::usage::budget::{LIMITS, Limit};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::path::PathBuf;
+use table::Format;
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! The command line of `memory`, as typed.
 
-use super::backend::{BackendArgs, BackendName};
-use super::{InputArgs, parse_share};
+use crate::cli::backend::{BackendArgs, BackendName};
+use crate::cli::{InputArgs, parse_share};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 

@@ -1,10 +1,10 @@
 //! Arguments of `notes`.
 
-use super::backend::BackendArgs;
-use super::{InputArgs, OutputArgs, PolicyArgs};
-use crate::output::Format;
+use crate::cli::backend::BackendArgs;
+use crate::cli::{InputArgs, OutputArgs, PolicyArgs};
 use clap::Args;
 use std::path::PathBuf;
+use table::Format;
 
 /// Arguments of `notes`.
 #[derive(Debug, Args)]

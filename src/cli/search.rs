@@ -1,7 +1,7 @@
 //! The command line of `search`, as typed.
 
-use super::InputArgs;
-use super::memory::{DirArgs, MemoryFormat};
+use crate::cli::InputArgs;
+use crate::cli::memory::{DirArgs, MemoryFormat};
 use clap::{Args, ValueEnum};
 
 /// Arguments of `search`.

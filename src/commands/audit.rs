@@ -1,32 +1,31 @@
 //! `backcast audit`: what was recorded at compactions.
 
-mod rows;
-
-use super::Ending;
-use super::policy::resolve;
-use super::reading::{close, problem_counts, with_logs};
-use super::words::{count, count_of, grouped};
-use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::AuditArgs;
-use crate::output::{Column, Format, Look, Sheet, Unit, Value, for_people};
-use crate::pipeline::Corpus;
-use crate::policy::presets::Policies;
-use crate::policy::{self, Policy};
-use crate::problem::{Problem, ProblemRow};
-use crate::recorded::audit::{InForce, Kind, Totals, boundaries};
-use crate::recorded::thresholds::{Checked, EFFECTS, Effect, Evidence, Group, Verdict, check, evidence};
-use crate::report::Content;
-use crate::session::thread::{Session, thread};
-use crate::sim::by_number;
-use crate::sim::inference::infer;
-use crate::sim::trace::trace;
-use crate::tokens::ratios::RatioTable;
+use crate::commands::Ending;
+use crate::commands::policy::resolve;
+use crate::commands::reading::{close, problem_counts, with_logs};
+use crate::commands::writing::{check_free, emit, load_prices, write_page};
+use crate::page::Content;
+use crate::run::Corpus;
+pub use crate::views::audit_rows::{CHECKED, COLUMNS, Row, THRESHOLDS, ThresholdRow};
+use crate::views::audit_rows::{ON_SCREEN, REMARKS_ON_SCREEN, THRESHOLDS_ON_SCREEN};
 use anyhow::Result;
-pub use rows::{CHECKED, COLUMNS, Row, THRESHOLDS, ThresholdRow};
-use rows::{ON_SCREEN, REMARKS_ON_SCREEN, THRESHOLDS_ON_SCREEN};
+use replay::audit::boundaries::{InForce, Kind, Totals, boundaries};
+use replay::audit::thresholds::{Checked, EFFECTS, Effect, Evidence, Group, Verdict, check, evidence};
+use replay::policy;
+use replay::policy::Policy;
+use replay::policy::presets::Policies;
+use replay::sim::by_number;
+use replay::sim::inference::infer;
+use replay::sim::trace::trace;
+use replay::tokens::ratios::RatioTable;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
+use table::words::{count, count_of, grouped};
+use table::{Column, Format, Look, Sheet, Unit, Value, for_people};
+use transcript::problem::{Problem, ProblemRow};
+use transcript::thread::{Session, thread};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;

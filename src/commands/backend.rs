@@ -1,24 +1,24 @@
 //! The model as commands use it: opened from the command line, asked in as many passes as it takes, and its bill at the end.
 
-use super::reading::{cache_place, progress};
-use super::words::{count, count_of, dollars, given, grouped, size_text};
-use super::writing::load_prices;
 use crate::cli::backend::{BackendArgs, BackendName};
 use crate::cli::memory::Shape;
 use crate::commands::print;
-use crate::metrics::cost::Pico;
-use crate::text::TextError;
-use crate::text::anthropic::batches::Waits;
-use crate::text::anthropic::client::{Client, Key, Timeouts, checked_base};
-use crate::text::anthropic::ledger::{Caps, Rate, at, micro, money};
-use crate::text::anthropic::{Anthropic, Estimate, Event, MODEL, Mode, Patience, Setup, Watch};
-use crate::threads::{side_by_side, with_threads};
+use crate::commands::reading::{cache_place, progress};
+use crate::commands::writing::load_prices;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use notes::TextError;
+use notes::model::batches::Waits;
+use notes::model::client::{Client, Key, Timeouts, checked_base};
+use notes::model::ledger::{Caps, Rate, at, micro, money};
+use notes::model::{Anthropic, Estimate, Event, MODEL, Mode, Patience, Setup, Watch};
+use replay::prices::Pico;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+use table::words::{count, count_of, dollars, given, grouped, size_text};
+use transcript::parallel::{side_by_side, with_threads};
 
 /// What may be spent if nothing is said: five dollars.
 const MAX_COST: u64 = 5_000_000;
@@ -125,7 +125,7 @@ pub fn open(args: &BackendArgs, cache: Option<&Path>, remembers: bool, quiet: bo
     };
     let bar = spinner(quiet);
     Ok(Some(Model {
-        backend: Anthropic::new(setup, server.as_str(), client, watch(args.verbose, quiet, bar.clone())),
+        backend: Anthropic::new(setup, &server, client, watch(args.verbose, quiet, bar.clone())),
         mode,
         estimate: args.estimate,
         name: args.model.clone(),

@@ -1,37 +1,39 @@
 //! `backcast check`: sessions held against limits, for CI.
 
-use super::Ending;
-use super::audit::{Chosen, part};
-use super::policy::resolve;
-use super::reading::{Reading, close, problem_counts, with_logs};
-use super::times::Times;
-use super::writing::{emit, load_prices};
 use crate::cli::check::{CheckArgs, CheckFormat, parse_limits};
-use crate::metrics::budget::{
-    self, BoundaryFacts, COLUMNS, Facts, LIMITS, Needs, ON_SCREEN, Place, Row, SessionFacts, Verdict,
+use crate::commands::Ending;
+use crate::commands::audit::{Chosen, part};
+use crate::commands::policy::resolve;
+use crate::commands::reading::{Reading, close, problem_counts, with_logs};
+use crate::commands::times::Times;
+use crate::commands::writing::{emit, load_prices};
+use crate::run::{Corpus, summarise};
+use crate::usage::budget;
+use crate::usage::budget::{
+    BoundaryFacts, COLUMNS, Facts, LIMITS, Needs, ON_SCREEN, Place, Row, SessionFacts, Verdict,
 };
-use crate::metrics::cost::PriceTable;
-use crate::metrics::report::{Filter, Wanted};
-use crate::metrics::summary::Summary;
-use crate::metrics::usage::{self, By, tally};
-use crate::output::findings::{Case, Finding, Level, Outcome, annotations, junit};
-use crate::output::{Column, Format, Look, Sheet, Tone};
-use crate::pipeline::{Corpus, summarise};
-use crate::policy::presets::Policies;
-use crate::problem::Problem;
-use crate::recorded::audit::{InForce, Kind, Remark, boundaries};
-use crate::recorded::thresholds::{Effect, check as check_setting};
-use crate::session::log::Time;
-use crate::session::thread::{Part, Session, thread};
-use crate::sim::event::{CacheMiss, Event};
-use crate::sim::inference::infer;
-use crate::sim::trace::trace;
-use crate::sim::{Mode, Setting, by_number, replay};
-use crate::tokens::ratios::RatioTable;
+use crate::usage::session::{Filter, Wanted};
+use crate::usage::summary::Summary;
+use crate::usage::tally;
+use crate::usage::tally::{By, tally};
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::tz::TimeZone;
+use replay::audit::boundaries::{InForce, Kind, Remark, boundaries};
+use replay::audit::thresholds::{Effect, check as check_setting};
+use replay::policy::presets::Policies;
+use replay::prices::PriceTable;
+use replay::sim::event::{CacheMiss, Event};
+use replay::sim::inference::infer;
+use replay::sim::trace::trace;
+use replay::sim::{Mode, Setting, by_number, replay};
+use replay::tokens::ratios::RatioTable;
 use serde_json::json;
 use std::io::{self, Write};
+use table::findings::{Case, Finding, Level, Outcome, annotations, junit};
+use table::{Column, Format, Look, Sheet, Tone};
+use transcript::log::Time;
+use transcript::problem::Problem;
+use transcript::thread::{Part, Session, thread};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -172,7 +174,7 @@ impl LookFor<'_> {
     fn usage(&self, summary: &Summary) -> Facts {
         let rows = |by| tally(summary, by, false, self.zone, self.prices).rows;
         let sessions = rows(By::Session);
-        let total = usage::Row::total(&sessions).sums;
+        let total = tally::Row::total(&sessions).sums;
         let days = rows(By::Day).into_iter().map(|row| (row.key, row.sums.cost));
         Facts {
             total,

@@ -1,25 +1,25 @@
 //! `backcast replay --compare`: two policies side by side on the same sessions.
 
-use super::policy::named;
-use super::words::{count, grouped, percent};
 use crate::cli::ReplayArgs;
-use crate::metrics::compare::{
+use crate::commands::policy::named;
+use crate::views::compare_rows::{
     COLUMNS, CompareRow, FIRST, NEVER, SCHEMA_VERSION, SECOND, Side, Watch, compactions, cost, mean, misses,
     misses_credited, peak, side_calls,
 };
-use crate::metrics::cost::PriceTable;
-use crate::metrics::replay::{Collector, Detail, Replayed};
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit, column};
-use crate::policy::presets::Policies;
-use crate::session::thread::Session;
-use crate::sim::oracle::{bound, bound_under};
-use crate::sim::trace::Trace;
-use crate::sim::uses::Uses;
-use crate::sim::{Mode, Setting, by_number, replay, windows_of};
+use crate::views::replay_rows::{Collector, Detail, Replayed};
 use anyhow::Result;
+use replay::policy::presets::Policies;
+use replay::prices::PriceTable;
+use replay::sim::oracle::{bound, bound_under};
+use replay::sim::trace::Trace;
+use replay::sim::uses::Uses;
+use replay::sim::{Mode, Setting, by_number, replay, windows_of};
 use serde_json::{Value as Json, json};
 use std::cmp::Reverse;
 use std::io::{self, Write};
+use table::words::{count, grouped, percent};
+use table::{Column, Format, InTable, Look, Sheet, Unit, column};
+use transcript::thread::Session;
 
 /// What the policy is held against.
 pub struct Compare {

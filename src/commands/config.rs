@@ -1,13 +1,14 @@
 //! `backcast config`: the policy in force and where each value comes from; the price table.
 
-use super::policy::resolve;
-use super::writing::for_people;
-use super::{Ending, print};
 use crate::cli::{ConfigArgs, ConfigWhat};
-use crate::metrics::cost::PriceTable;
-use crate::policy::presets::{self, Policies, RECORDED, Version};
-use crate::policy::{KEYS, Key};
+use crate::commands::policy::resolve;
+use crate::commands::writing::for_people;
+use crate::commands::{Ending, print};
 use anyhow::Result;
+use replay::policy::presets;
+use replay::policy::presets::{Policies, RECORDED, Version};
+use replay::policy::{KEYS, Key};
+use replay::prices::PriceTable;
 use std::fmt::Write;
 
 /// Runs it.

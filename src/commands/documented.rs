@@ -1,13 +1,14 @@
 //! The tables of docs/outputs.md and docs/policy.md come from the code. `BACKCAST_UPDATE_DOCS=1 cargo test` writes them.
 
-use super::{audit, notes, stats, tune, validate};
 use crate::cli::Cli;
-use crate::metrics::usage::{By, columns};
-use crate::metrics::{budget, compare, quality, replay};
-use crate::output::docs;
-use crate::policy::{KEYS, Policy, presets};
-use crate::problem::Kind;
+use crate::commands::{audit, notes, stats, tune, validate};
+use crate::usage::tally::{By, columns};
+use crate::usage::{budget, quality};
+use crate::views::{compare_rows, replay_rows};
 use clap::{Arg, Command, CommandFactory};
+use replay::policy::{KEYS, Policy, presets};
+use table::docs;
+use transcript::problem::Kind;
 
 #[test]
 fn the_documented_columns_are_the_real_ones() {
@@ -18,9 +19,9 @@ fn the_documented_columns_are_the_real_ones() {
             ("<!-- columns: day -->", docs(&columns(By::Day, false))),
             ("<!-- columns: tool -->", docs(stats::TOOL_COLUMNS)),
             ("<!-- columns: quality -->", docs(quality::COLUMNS)),
-            ("<!-- columns: replay-session -->", docs(replay::SESSION_COLUMNS)),
-            ("<!-- columns: replay-round -->", docs(replay::ROUND_COLUMNS)),
-            ("<!-- columns: compare -->", docs(compare::COLUMNS)),
+            ("<!-- columns: replay-session -->", docs(replay_rows::SESSION_COLUMNS)),
+            ("<!-- columns: replay-round -->", docs(replay_rows::ROUND_COLUMNS)),
+            ("<!-- columns: compare -->", docs(compare_rows::COLUMNS)),
             ("<!-- columns: validate-case -->", docs(validate::CASE_COLUMNS)),
             ("<!-- columns: audit -->", docs(audit::COLUMNS)),
             ("<!-- columns: audit-threshold -->", docs(audit::THRESHOLDS)),

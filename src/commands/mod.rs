@@ -24,14 +24,14 @@ mod synth;
 mod times;
 mod tune;
 mod validate;
-mod words;
 mod writing;
 
 use crate::cli::backend::BackendName;
 use crate::cli::{Cli, Command};
+use ::notes::model::client::{HAS_CLIENT, NO_CLIENT};
 use anyhow::{Result, anyhow, bail};
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue};
+use clap::{ArgMatches, CommandFactory};
 use std::io::{self, Write};
 
 /// How a command ended, if nothing went wrong.
@@ -45,8 +45,9 @@ pub enum Ending {
     InputLost,
 }
 
-/// Runs a command.
-pub fn run(cli: Cli) -> Result<Ending> {
+/// Parses a command line and runs it.
+pub fn run(cli: Cli, matches: &ArgMatches) -> Result<Ending> {
+    check_features(matches)?;
     let Some(command) = cli.command else {
         return overview::first_screen();
     };
@@ -75,6 +76,25 @@ pub fn run(cli: Cli) -> Result<Ending> {
         }
         Command::Man { command } => print(&manual(&command)?),
     }
+}
+
+/// Refuses options that need a feature this build lacks, before any work is done.
+fn check_features(matches: &ArgMatches) -> Result<()> {
+    let mut leaf = matches;
+    while let Some((_, inner)) = leaf.subcommand() {
+        leaf = inner;
+    }
+    let asks_for = |option: &str, value: &str| {
+        let values = leaf.try_get_raw(option).ok().flatten();
+        values.is_some_and(|mut values| values.any(|given| given == value))
+    };
+    if !table::HAS_PARQUET && (asks_for("format", "parquet") || asks_for("rounds", "parquet")) {
+        bail!("{}", table::NO_PARQUET);
+    }
+    if !HAS_CLIENT && asks_for("backend", "anthropic") {
+        bail!("--backend anthropic: {NO_CLIENT}");
+    }
+    Ok(())
 }
 
 /// The manual page of a command; without one, of the program.
@@ -107,7 +127,7 @@ pub fn hint(error: &clap::Error) -> Option<String> {
     is_path.then(|| {
         format!(
             "  hint: {word} is a path: backcast overview {}",
-            words::shell_word(word)
+            table::words::shell_word(word)
         )
     })
 }

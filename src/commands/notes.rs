@@ -1,39 +1,39 @@
 //! `backcast notes`: the notes of every session as they would stand at its end, and the summary of a compaction.
 
-use super::Ending;
-use super::backend::{self, Model};
-use super::policy::resolve;
-use super::reading::{Reading, close, with_logs};
-use super::report::notes_in;
-use super::words::{count, grouped};
-use super::writing::{check_free_or_page, emit, load_prices, write_page};
 use crate::cli::notes::NotesArgs;
-use crate::memory::names::{project_slug, safe_part};
-use crate::metrics::cost::PriceTable;
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
-use crate::pipeline::Corpus;
-use crate::policy::Policy;
-use crate::policy::presets::Policies;
-use crate::problem::{Kind, Problem};
-use crate::report::Content;
-use crate::session::thread::{Chain, Part, Session, thread};
-use crate::sim::event::Event;
-use crate::sim::trace::{Trace, trace};
-use crate::sim::{Mode, Setting, by_number, replay, windows_of};
-use crate::text::continued::{Continued, Lines, Whole};
-use crate::text::conversation::{self, Conversation, Place};
-use crate::text::offline::digest::Digest;
-use crate::text::offline::{Offline, Written, write_notes};
-use crate::text::template::{Template, substitute};
-use crate::text::{
-    Backend, Breaker, Limits, Material, NotesAsk, Retries, SummaryAsk, TextError, Variant, size, summarise,
-};
-use crate::tokens::ratios::RatioTable;
+use crate::commands::Ending;
+use crate::commands::backend;
+use crate::commands::backend::Model;
+use crate::commands::policy::resolve;
+use crate::commands::reading::{Reading, close, with_logs};
+use crate::commands::report::notes_in;
+use crate::commands::writing::{check_free_or_page, emit, load_prices, write_page};
+use crate::page::Content;
+use crate::run::Corpus;
 use anyhow::{Context, Result, bail};
+use memory::names::{project_slug, safe_part};
+use notes::continued::{Continued, Lines, Whole};
+use notes::conversation;
+use notes::conversation::{Conversation, Place};
+use notes::offline::digest::Digest;
+use notes::offline::{Offline, Written, write_notes};
+use notes::template::{Template, substitute};
+use notes::{Backend, Breaker, Limits, Material, NotesAsk, Retries, SummaryAsk, TextError, Variant, size, summarise};
+use replay::policy::Policy;
+use replay::policy::presets::Policies;
+use replay::prices::PriceTable;
+use replay::sim::event::Event;
+use replay::sim::trace::{Trace, trace};
+use replay::sim::{Mode, Setting, by_number, replay, windows_of};
+use replay::tokens::ratios::RatioTable;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use table::words::{count, grouped};
+use table::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
+use transcript::problem::{Kind, Problem};
+use transcript::thread::{Chain, Part, Session, thread};
 
 /// Version of the fields below, named in JSON documents.
 const SCHEMA_VERSION: u32 = 1;

@@ -1,31 +1,32 @@
 //! `backcast overview`, and `backcast` alone: the first look. Everything on it comes from the summary of a run, so that it is
 //! there at once when the logs are as they were.
 
-use super::Ending;
-use super::reading::{close_softly, problem_counts, with_logs};
-use super::times::{days_before, zone};
-use super::words::{count, grouped, percent, shell_word, size_text};
-use super::writing::{emit, load_prices};
 use crate::cli::memory::Shape;
 use crate::cli::{Cli, Command, OutputArgs, OverviewArgs};
-use crate::metrics::cost::{PriceTable, micro_usd};
-use crate::metrics::quality::quantile;
-use crate::metrics::report::{Boundaries, SessionReport, Wanted};
-use crate::metrics::summary::Summary;
-use crate::metrics::usage::{self, By, Row, Sums, course, tally};
-use crate::output::{Column, Format, InTable, Look, Sheet, Tone, Unit, bar, column, for_people, sparkline, time_text};
-use crate::pipeline::summarise;
-use crate::problem::Problem;
-use crate::session::log::{NO_TIME, Time};
-use crate::tokens::ledger::{CATEGORIES, Category};
-use crate::tokens::ratios::RatioTable;
+use crate::commands::Ending;
+use crate::commands::reading::{close_softly, problem_counts, with_logs};
+use crate::commands::times::{days_before, zone};
+use crate::commands::writing::{emit, load_prices};
+use crate::run::summarise;
+use crate::usage::session::{Boundaries, SessionReport, Wanted};
+use crate::usage::summary::Summary;
+use crate::usage::tally;
+use crate::usage::tally::{By, Row, Sums, course, tally};
 use anyhow::Result;
 use clap::Parser;
 use jiff::tz::TimeZone;
+use replay::prices::{PriceTable, micro_usd};
+use replay::quantile::quantile;
+use replay::tokens::ledger::{CATEGORIES, Category};
+use replay::tokens::ratios::RatioTable;
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use table::words::{count, grouped, percent, shell_word, size_text};
+use table::{Column, Format, InTable, Look, Sheet, Tone, Unit, bar, column, for_people, sparkline, time_text};
+use transcript::log::{NO_TIME, Time};
+use transcript::problem::Problem;
 
 /// Version of the JSON document; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -311,7 +312,7 @@ impl<'a> Overview<'a> {
         let times = || self.active().filter_map(|session| session.times);
         let first = times().map(|times| times.0).min();
         let last = times().map(|times| times.1).max();
-        let day = |time: Option<Time>| Some(usage::day_of(time?, self.zone));
+        let day = |time: Option<Time>| Some(tally::day_of(time?, self.zone));
         match (day(first), day(last)) {
             (Some(first), Some(last)) => format!("; {first} to {last}"),
             _ => String::new(),
@@ -494,7 +495,7 @@ fn periods(by_day: &[Row], newest: Option<Time>, zone: &TimeZone) -> Vec<Period>
     let period = |(name, days): (&str, Option<u32>)| {
         let first = days
             .and_then(|days| days_before(newest?, days, zone))
-            .map(|time| usage::day_of(time, zone));
+            .map(|time| tally::day_of(time, zone));
         // Days are written so that they sort; what has no day belongs to everything alone.
         let rows = by_day.iter().filter(|row| match (&first, days) {
             (_, None) => true,
@@ -517,7 +518,7 @@ fn periods(by_day: &[Row], newest: Option<Time>, zone: &TimeZone) -> Vec<Period>
 fn days(by_day: &[Row], newest: Option<Time>, zone: &TimeZone) -> Vec<(String, u64)> {
     let Some(newest) = newest else { return Vec::new() };
     let day = |back: u32| {
-        let name = usage::day_of(days_before(newest, back, zone)?, zone);
+        let name = tally::day_of(days_before(newest, back, zone)?, zone);
         let row = by_day.iter().find(|row| row.key == name);
         let cost = row.map_or(0, |row| micro_usd(row.sums.cost));
         Some((name, u64::try_from(cost).unwrap_or(0)))

@@ -1,9 +1,10 @@
 //! The policy that the arguments of a command come to, and where each value comes from.
 
 use crate::cli::PolicyArgs;
-use crate::policy::Policy;
-use crate::policy::presets::{Policies, RECORDED, client_switches};
 use anyhow::{Context, Result, anyhow};
+use memory::{index, recall};
+use replay::policy::Policy;
+use replay::policy::presets::{Policies, RECORDED, client_switches};
 use std::path::{Path, PathBuf};
 use toml::Value;
 
@@ -89,5 +90,47 @@ fn client_settings() -> Result<Option<serde_json::Value>> {
             Ok(Some(settings))
         }
         Err(_) => Ok(None),
+    }
+}
+
+/// Returns the limits of an index that a policy sets.
+pub fn index_limits(policy: &Policy) -> index::Limits {
+    index::Limits {
+        lines: to_size(policy.index_lines),
+        bytes: to_size(policy.index_bytes),
+        ..index::Limits::default()
+    }
+}
+
+/// Returns the limits of an answer that a policy sets.
+pub fn recall_limits(policy: &Policy) -> recall::Limits {
+    recall::Limits {
+        most: to_size(policy.recall_most),
+        lines: to_size(policy.recall_lines),
+        bytes: to_size(policy.recall_bytes),
+        budget: to_size(policy.recall_session_bytes),
+        ..recall::Limits::default()
+    }
+}
+
+fn to_size(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The memory crate knows no policy, so its defaults are written down twice.
+    #[test]
+    fn default_limits_are_those_of_the_default_policy() {
+        let policy = Policy::default();
+        let (index, usual) = (index_limits(&policy), index::Limits::default());
+        assert_eq!((index.lines, index.bytes), (usual.lines, usual.bytes));
+        let (recall, usual) = (recall_limits(&policy), recall::Limits::default());
+        assert_eq!(
+            (recall.most, recall.lines, recall.bytes, recall.budget),
+            (usual.most, usual.lines, usual.bytes, usual.budget)
+        );
     }
 }

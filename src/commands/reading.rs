@@ -1,22 +1,22 @@
 //! What every command that reads logs does first: find them, read them with a progress bar, and say at the end what was
 //! wrong with them.
 
-use super::Ending;
-use crate::cache::Cache;
 use crate::cli::InputArgs;
-use crate::input::bytes::Limits;
-use crate::input::discover::{Discovery, Found, discover};
-use crate::input::messages::{Message, Wanted};
-use crate::output::findings::annotations;
-use crate::output::harmless;
-use crate::pipeline::{Corpus, Options, read_messages};
-use crate::problem::{Kind, Problem};
-use crate::threads::with_threads;
+use crate::commands::Ending;
+use crate::run::cache::Cache;
+use crate::run::{Corpus, Options, read_messages};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
+use table::findings::{Finding, Level, annotations};
+use table::harmless;
+use transcript::bytes::Limits;
+use transcript::discover::{Discovery, Found, discover};
+use transcript::messages::{Message, Wanted};
+use transcript::parallel::with_threads;
+use transcript::problem::{Kind, Problem};
 
 /// Logs that were found and how they are to be read.
 pub struct Reading<'a> {
@@ -81,7 +81,7 @@ pub fn with_found<R: Send>(
         let total = found.logs.iter().map(|log| log.stamp.size).sum();
         let bar = progress_bar(total, args.quiet);
         let options = Options {
-            io: args.io,
+            io: args.io.into(),
             limits,
             cache: None,
             with_lines: false,
@@ -132,7 +132,7 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
         let result = work(Reading {
             logs: &found.logs,
             options: Options {
-                io: args.io,
+                io: args.io.into(),
                 limits,
                 cache: cache.as_ref(),
                 with_lines,
@@ -260,10 +260,7 @@ pub fn problem_counts(problems: &[Problem]) -> BTreeMap<&'static str, u64> {
 /// Says on standard error what was wrong, and decides how the run ends.
 pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
     if args.annotate {
-        eprint!(
-            "{}",
-            annotations(&problems.iter().map(Problem::told).collect::<Vec<_>>())
-        );
+        eprint!("{}", annotations(&problems.iter().map(finding).collect::<Vec<_>>()));
     } else if args.problems {
         for problem in problems {
             eprintln!("{}", harmless(&problem.to_string()));
@@ -292,5 +289,24 @@ fn ending(args: &InputArgs, problems: &[Problem]) -> Ending {
         Ending::InputLost
     } else {
         Ending::Done
+    }
+}
+
+/// Returns a problem as a finding for CI systems.
+fn finding(problem: &Problem) -> Finding {
+    let detail = if problem.detail.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", problem.detail)
+    };
+    Finding {
+        level: if problem.kind.is_loss() {
+            Level::Warning
+        } else {
+            Level::Notice
+        },
+        title: problem.kind.name().to_owned(),
+        message: format!("{}{detail}", problem.kind.about()),
+        place: Some((problem.path.clone(), problem.line)),
     }
 }

@@ -1,42 +1,43 @@
 //! `backcast replay`: sessions run through a policy.
 
-use super::Ending;
-use super::compare::{Chain, Compare, Compared};
-use super::notes::read_conversation;
-use super::policy::resolve;
-use super::reading::{Reading, close, problem_counts, with_logs};
-use super::replay_texts::{Losses, Written};
-use super::words::{count, dollars, grouped, percent};
-use super::writing::{check_free, emit, load_prices, write_page};
 use crate::cli::ReplayArgs;
-use crate::metrics::compare::CompareRow;
-use crate::metrics::cost::{PriceTable, micro_usd};
-use crate::metrics::replay::{
+use crate::commands::Ending;
+use crate::commands::compare::{Chain, Compare, Compared};
+use crate::commands::notes::read_conversation;
+use crate::commands::policy::resolve;
+use crate::commands::reading::{Reading, close, problem_counts, with_logs};
+use crate::commands::replay_texts::{Losses, Written};
+use crate::commands::writing::{check_free, emit, load_prices, write_page};
+use crate::page;
+use crate::page::Content;
+use crate::page::rounds::{Round, SessionRounds};
+use crate::run::Corpus;
+use crate::views::compare_rows::CompareRow;
+use crate::views::replay_rows::{
     Collector, Detail, MICRO_KINDS, ROUND_COLUMNS, Replayed, RoundRow, SCHEMA_VERSION, SESSION_COLUMNS, SessionRow,
     part_names,
 };
-use crate::metrics::working_set::UseCounts;
-use crate::output::stream::{Batch, Stream};
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column, sparkline};
-use crate::pipeline::Corpus;
-use crate::policy::presets::Policies;
-use crate::problem::{Kind, Problem, ProblemRow};
-use crate::report::rounds::{Round, SessionRounds};
-use crate::report::{self, Content};
-use crate::session::thread::{Part, Session, thread};
-use crate::sim::event::{Cause, Event, Purpose, Sink};
-use crate::sim::trace::trace;
-use crate::sim::uses::uses;
-use crate::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
-use crate::sim::{Mode, Setting, Texts, by_number, replay, windows_of};
-use crate::tokens::ledger::{CATEGORIES, Category};
-use crate::tokens::ratios::RatioTable;
-use crate::tune::score::chain_key;
 use anyhow::{Context, Result, bail};
+use replay::policy::presets::Policies;
+use replay::prices::{PriceTable, micro_usd};
+use replay::sim::event::{Cause, Event, Purpose, Sink};
+use replay::sim::trace::trace;
+use replay::sim::use_counts::UseCounts;
+use replay::sim::uses::uses;
+use replay::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
+use replay::sim::{Mode, Setting, Texts, by_number, replay, windows_of};
+use replay::tokens::ledger::{CATEGORIES, Category};
+use replay::tokens::ratios::RatioTable;
+use replay::tune::score::chain_key;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use table::stream::{Batch, Stream};
+use table::words::{count, dollars, grouped, percent};
+use table::{Column, Format, InTable, Look, Sheet, Unit, atomic, column, sparkline};
+use transcript::problem::{Kind, Problem, ProblemRow};
+use transcript::thread::{Part, Session, thread};
 
 /// Runs it.
 pub fn run(args: &ReplayArgs) -> Result<Ending> {
@@ -81,7 +82,7 @@ pub fn run(args: &ReplayArgs) -> Result<Ending> {
 }
 
 /// A replay for a page that shows more than that.
-pub(super) fn drawn(args: &ReplayArgs) -> Result<(report::Run, Vec<Problem>)> {
+pub(super) fn drawn(args: &ReplayArgs) -> Result<(page::Run, Vec<Problem>)> {
     let policies = resolve(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
     let run = Run {
@@ -462,17 +463,17 @@ impl Outcome {
     }
 
     /// What a page shows of it.
-    fn draw(&mut self, args: &ReplayArgs, policies: &Policies, compare: Option<Json>) -> report::Run {
+    fn draw(&mut self, args: &ReplayArgs, policies: &Policies, compare: Option<Json>) -> page::Run {
         let mut summary = self.summary(policies);
         let listed = self.problems.iter().map(ProblemRow::from).collect::<Vec<_>>();
         summary["problems"]["list"] = json!(listed);
         let sessions = session_sheet(&self.sessions, None).to_json();
-        report::Run {
+        page::Run {
             name: [std::slice::from_ref(&policies.name), &args.policy.set]
                 .concat()
                 .join(" "),
             summary,
-            sessions: report::rows(sessions),
+            sessions: page::rows(sessions),
             rounds: std::mem::take(&mut self.drawn),
             boundaries: std::mem::take(&mut self.boundaries),
             misses: std::mem::take(&mut self.misses),

@@ -1,22 +1,22 @@
 //! `replay --with-text`: real texts in simulated boundaries, and what the rest of the session needed that they lack.
 
-use crate::input::messages::{Message, Part, Role};
-use crate::memory::secrets;
-use crate::policy::Policy;
-use crate::sim::Texts;
-use crate::sim::event::{Boundary, Cause, Event, Kind};
-use crate::sim::trace::Trace;
-use crate::text::carried::{Carried, NEEDS, Needed};
-use crate::text::conversation::Conversation;
-use crate::text::offline::clean;
-use crate::text::offline::digest::Digest;
-use crate::text::offline::{Offline, write_notes};
-use crate::text::template::Template;
-use crate::text::{Backend, Limits, SummaryAsk, Variant, size};
-use crate::tokens::ratios::{RatioTable, Ratios};
+use language::secrets;
+use notes::carried::{Carried, NEEDS, Needed};
+use notes::conversation::Conversation;
+use notes::offline::clean;
+use notes::offline::digest::Digest;
+use notes::offline::{Offline, write_notes};
+use notes::template::Template;
+use notes::{Backend, Limits, SummaryAsk, Variant, size};
+use replay::policy::Policy;
+use replay::sim::Texts;
+use replay::sim::event::{Boundary, Cause, Event, Kind};
+use replay::sim::trace::Trace;
+use replay::tokens::ratios::{RatioTable, Ratios};
 use serde_json::{Value as Json, json};
 use std::cell::RefCell;
 use std::ops::Range;
+use transcript::messages::{Message, Part, Role};
 
 /// The texts of one chain.
 pub(super) struct Written<'a> {

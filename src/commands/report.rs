@@ -3,22 +3,22 @@
 mod found;
 mod read;
 
-use super::memory::drawn;
-use super::reading::{client_home, close, roots};
-use super::words::given;
-use super::writing::{check_free, write_page};
-use super::{Ending, audit, replay, stats};
 use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs, TimeArgs};
-use crate::input::discover::discover;
-use crate::memory::memdir::Memdir;
-use crate::metrics::usage::By;
-use crate::output::Format;
-use crate::problem::Problem;
-use crate::report::{Content, Notes, short_name};
+use crate::commands::memory::drawn;
+use crate::commands::reading::{client_home, close, roots};
+use crate::commands::writing::{check_free, write_page};
+use crate::commands::{Ending, audit, replay, stats};
+use crate::page::{Content, Notes, short_name};
+use crate::usage::tally::By;
 use anyhow::{Context, Result, bail};
 use found::{Found, look};
+use memory::memdir::Memdir;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use table::Format;
+use table::words::given;
+use transcript::discover::discover;
+use transcript::problem::Problem;
 
 /// Runs it.
 pub fn run(args: &ReportArgs) -> Result<Ending> {
@@ -203,7 +203,7 @@ fn replay_logs(args: &ReportArgs, paths: &[PathBuf], found: &Found, content: &mu
         out: None,
         html: None,
         force: false,
-        rounds: crate::output::stream::Format::default(),
+        rounds: table::stream::Format::default(),
         format: Format::Json,
         top: 0,
     };

@@ -1,23 +1,23 @@
 //! `backcast search`: memories first, transcripts second.
 
-use super::memory::folder;
-use super::reading::{close, with_found};
-use super::writing::for_people;
-use super::{Ending, print};
 use crate::cli::memory::MemoryFormat;
 use crate::cli::search::{Place, SearchArgs};
-use crate::input::discover::Found;
-use crate::input::messages::{Message, Part, Role, Wanted};
-use crate::memory::memdir::Memdir;
-use crate::memory::recall::{Index, Memory, Weights};
-use crate::memory::search::{Ranked, Terms};
-use crate::memory::{secrets, when};
-use crate::pipeline::{Looking, Options, look_through};
-use crate::problem::Problem;
+use crate::commands::memory::folder;
+use crate::commands::reading::{close, with_found};
+use crate::commands::writing::for_people;
+use crate::commands::{Ending, print};
+use crate::run::{Looking, Options, look_through};
 use anyhow::{Result, bail};
+use language::{secrets, when};
+use memory::memdir::Memdir;
+use memory::recall::{Index, Memory, Weights};
+use memory::search::{Ranked, Terms};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use transcript::discover::Found;
+use transcript::messages::{Message, Part, Role, Wanted};
+use transcript::problem::Problem;
 
 /// Version of the fields below, named in JSON documents.
 const SCHEMA_VERSION: u32 = 1;

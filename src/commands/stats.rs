@@ -1,29 +1,31 @@
 //! `backcast stats`: what the logs add up to.
 
-use super::Ending;
-use super::reading::{Reading, close, problem_counts, with_logs};
-use super::times::Times;
-use super::words::{count, dollars, grouped, percent, size_text};
-use super::writing::{emit, load_prices};
 use crate::cli::StatsArgs;
-use crate::metrics::cost::PriceTable;
-use crate::metrics::quality::{self, Quality, quality};
-use crate::metrics::report::Wanted;
-use crate::metrics::summary::Summary;
-use crate::metrics::usage::{By, Row, Tally, columns, course, on_screen, tally};
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit};
-use crate::pipeline::summarise;
-use crate::problem::{Problem, ProblemRow};
-use crate::report::{self, overview::of_stats};
-use crate::tokens::calibrate::Origin;
-use crate::tokens::ledger::{Amount, CATEGORIES, Category, Ledger};
-use crate::tokens::ratios::RatioTable;
-use crate::tokens::reads::Reads;
+use crate::commands::Ending;
+use crate::commands::reading::{Reading, close, problem_counts, with_logs};
+use crate::commands::times::Times;
+use crate::commands::writing::{emit, load_prices};
+use crate::page;
+use crate::page::overview::of_stats;
+use crate::run::summarise;
+use crate::usage::quality;
+use crate::usage::quality::{Quality, quality};
+use crate::usage::session::Wanted;
+use crate::usage::summary::Summary;
+use crate::usage::tally::{By, Row, Tally, columns, course, on_screen, tally};
 use anyhow::{Result, bail};
 use jiff::tz::TimeZone;
+use replay::prices::PriceTable;
+use replay::tokens::calibrate::Origin;
+use replay::tokens::ledger::{Amount, CATEGORIES, Category, Ledger};
+use replay::tokens::ratios::RatioTable;
+use replay::tokens::reads::Reads;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use table::words::{count, dollars, grouped, percent, size_text};
+use table::{Column, Format, InTable, Look, Sheet, Unit};
+use transcript::problem::{Problem, ProblemRow};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -47,7 +49,7 @@ pub(super) fn overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
             let grouped = tally(summary, by, false, &TimeZone::UTC, view.prices);
             (
                 by.name(),
-                report::rows(usage_sheet(&columns(by, false), &grouped.rows, None).to_json()),
+                page::rows(usage_sheet(&columns(by, false), &grouped.rows, None).to_json()),
             )
         });
         Ok((of_stats(&view.document(), &by), problems.to_vec()))

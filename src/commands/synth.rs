@@ -1,11 +1,12 @@
 //! `backcast synth`: made-up logs.
 
-use super::Ending;
-use super::reading::progress_bar;
 use crate::cli::{SynthArgs, SynthWhat};
-use crate::synth::{self, BulkOptions};
+use crate::commands::Ending;
+use crate::commands::reading::progress_bar;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
+use synth;
+use synth::BulkOptions;
 
 /// Runs it.
 pub fn run(args: &SynthArgs) -> Result<Ending> {

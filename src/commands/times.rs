@@ -1,15 +1,15 @@
 //! Which times count: from the options of a command to a range of time.
 
-use super::reading::Reading;
 use crate::cli::TimeArgs;
-use crate::metrics::report::{Filter, Wanted};
-use crate::pipeline::summarise;
-use crate::session::log::Time;
-use crate::tokens::ratios::RatioTable;
+use crate::commands::reading::Reading;
+use crate::run::summarise;
+use crate::usage::session::{Filter, Wanted};
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
+use replay::tokens::ratios::RatioTable;
+use transcript::log::Time;
 
 /// Times as they were asked for.
 pub struct Times {

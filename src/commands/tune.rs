@@ -2,36 +2,37 @@
 
 mod kept;
 
-use super::Ending;
-use super::policy::resolve;
-use super::reading::{Reading, close, progress, with_logs};
-use super::replay::learned_summary;
-use super::words::{count, count_of, grouped};
-use super::writing::{check_free, emit, load_prices, write_page};
-use crate::cli::TuneArgs;
-use crate::metrics::cost::{PriceTable, micro_usd};
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
-use crate::pipeline::Corpus;
-use crate::policy::presets::Policies;
-use crate::problem::Problem;
-use crate::report::Content;
-use crate::session::thread::{Session, thread};
-use crate::sim::oracle::bound;
-use crate::sim::trace::trace;
-use crate::sim::uses::uses;
-use crate::threads::side_by_side;
-use crate::tokens::ratios::RatioTable;
-use crate::tune::evidence::{Choice, Interval, Rigour, choose};
-use crate::tune::front::{Step, flips, pareto, saved_per_miss};
-use crate::tune::score::{Prepared, Ready, Score};
-use crate::tune::search::{Search, rounds, shuffled, survivors};
-use crate::tune::settings::advice;
-use crate::tune::space::{self, Point};
+use crate::cli::{SearchMode, TuneArgs};
+use crate::commands::Ending;
+use crate::commands::policy::resolve;
+use crate::commands::reading::{Reading, close, progress, with_logs};
+use crate::commands::replay::learned_summary;
+use crate::commands::writing::{check_free, emit, load_prices, write_page};
+use crate::page::Content;
+use crate::run::Corpus;
 use anyhow::{Context, Result, bail};
 use kept::{Kept, Scores};
+use replay::policy::presets::Policies;
+use replay::prices::{PriceTable, micro_usd};
+use replay::sim::oracle::bound;
+use replay::sim::trace::trace;
+use replay::sim::uses::uses;
+use replay::tokens::ratios::RatioTable;
+use replay::tune::evidence::{Choice, Interval, Rigour, choose};
+use replay::tune::front::{Step, flips, pareto, saved_per_miss};
+use replay::tune::score::{Prepared, Ready, Score};
+use replay::tune::search::{rounds, shuffled, survivors};
+use replay::tune::settings::advice;
+use replay::tune::space;
+use replay::tune::space::Point;
 use serde_json::{Value as Json, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use table::words::{count, count_of, dollars, grouped};
+use table::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
+use transcript::parallel::side_by_side;
+use transcript::problem::Problem;
+use transcript::thread::{Session, thread};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -94,12 +95,12 @@ fn points(args: &TuneArgs) -> Result<Vec<Point>> {
         .iter()
         .map(|text| space::axis(text, args.max_points))
         .collect::<Result<Vec<_>, _>>()?;
-    if args.points.is_some() && args.search != Search::Random {
+    if args.points.is_some() && args.search != SearchMode::Random {
         bail!("--points is about a random search\n  hint: add --search random, or leave --points out");
     }
     let tried = match args.search {
-        Search::Random => space::random(&axes, args.points.unwrap_or(POINTS), args.seed)?,
-        Search::Grid | Search::Halving => space::grid(&axes, args.max_points)?,
+        SearchMode::Random => space::random(&axes, args.points.unwrap_or(POINTS), args.seed)?,
+        SearchMode::Grid | SearchMode::Halving => space::grid(&axes, args.max_points)?,
     };
     let present = Point { settings: Vec::new() };
     Ok(std::iter::once(present).chain(tried).collect())
@@ -206,7 +207,7 @@ impl Tuner<'_> {
         let (mut known, mut kept) = self.resume(sessions.len(), key)?;
         let order = shuffled(sessions.iter().map(|session| session.id.as_str()), !self.args.seed);
         let mut alive = (0..self.points.len()).collect::<Vec<_>>();
-        let sizes = rounds(self.args.search, alive.len(), sessions.len());
+        let sizes = rounds(self.args.search.into(), alive.len(), sessions.len());
         let bar = progress(
             sizes.len() as u64 * alive.len() as u64,
             self.args.input.quiet,
@@ -635,7 +636,7 @@ impl Tuned {
         writeln!(
             out,
             "Bounds: without any compaction {}, no miss, a mean window of {};\n  with only what is used again kept, no miss, {}.\n",
-            super::words::dollars(Some(micro_usd(self.bounds.never.cost))),
+            dollars(Some(micro_usd(self.bounds.never.cost))),
             grouped(self.bounds.never.mean_window().round() as u64),
             self.oracle_window().map_or("none".to_owned(), grouped)
         )?;

@@ -1,32 +1,33 @@
 //! `backcast validate`: predicted against recorded boundaries.
 
-use super::Ending;
-use super::policy::resolve;
-use super::reading::{close, problem_counts, with_logs};
-use super::words::{count, count_of, dollars, grouped, percent};
-use super::writing::{emit, load_prices};
 use crate::cli::ValidateArgs;
 use crate::cli::check::CheckFormat;
-use crate::metrics::cost::{PriceTable, micro_usd};
-use crate::metrics::quality::quantile;
-use crate::output::findings::{self, Finding, Level, Outcome, annotations, junit};
-use crate::output::{Column, Format, InTable, Look, Sheet, Unit, column};
-use crate::pipeline::Corpus;
-use crate::policy::presets::{Policies, Version};
-use crate::problem::{Kind, Problem};
-use crate::recorded::explain::explain;
-use crate::recorded::first_edits::{FirstEdits, first_edits};
-use crate::recorded::validate::{Case, Costs, Mechanism, Reason, Verdict, validate};
-use crate::session::thread::{Part, Session, thread};
-use crate::sim::by_number;
-use crate::sim::inference::{Grounds, infer};
-use crate::sim::trace::{trace, uuid};
-use crate::sim::uses::uses;
-use crate::tokens::ratios::RatioTable;
+use crate::commands::Ending;
+use crate::commands::policy::resolve;
+use crate::commands::reading::{close, problem_counts, with_logs};
+use crate::commands::writing::{emit, load_prices};
+use crate::run::Corpus;
 use anyhow::{Result, bail};
+use replay::audit::explain::explain;
+use replay::audit::first_edits::{FirstEdits, first_edits};
+use replay::audit::validate::{Case, Costs, Mechanism, Reason, Verdict, validate};
+use replay::policy::presets::{Policies, Version};
+use replay::prices::{PriceTable, micro_usd};
+use replay::quantile::quantile;
+use replay::sim::by_number;
+use replay::sim::inference::{Grounds, infer};
+use replay::sim::trace::{trace, uuid};
+use replay::sim::uses::uses;
+use replay::tokens::ratios::RatioTable;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use table::findings;
+use table::findings::{Finding, Level, Outcome, annotations, junit};
+use table::words::{count, count_of, dollars, grouped, percent};
+use table::{Column, Format, InTable, Look, Sheet, Unit, column};
+use transcript::problem::{Kind, Problem};
+use transcript::thread::{Part, Session, thread};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -357,7 +358,7 @@ pub(super) const CASE_COLUMNS: &[Column<CaseRow>] = &[
         "When it was written.",
         |row| {
             Some(row.case.time)
-                .filter(|time| *time != crate::session::log::NO_TIME)
+                .filter(|time| *time != transcript::log::NO_TIME)
                 .into()
         },
     ),

@@ -1,15 +1,15 @@
 //! What every command that writes results does: the price table they are priced by, and where they go.
 
-use super::words::size_text;
 use crate::cli::OutputArgs;
-use crate::input::bytes::Packing;
-use crate::metrics::cost::PriceTable;
-use crate::output::{Format, Look, atomic, folded};
-use crate::report::{Content, is_page_of, page};
+use crate::page::{Content, is_page_of, page};
 use anyhow::{Context, Result, bail};
+use replay::prices::PriceTable;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
+use table::words::size_text;
+use table::{Format, Look, atomic, folded};
+use transcript::bytes::Packing;
 
 /// The price table of a file, or the built-in one.
 pub fn load_prices(path: Option<&Path>) -> Result<PriceTable> {

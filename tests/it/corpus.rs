@@ -1,10 +1,10 @@
 //! The bundled logs: every case gives what its `expected.json` says, and the folder is what `synth` writes today.
 
 use crate::fixture::{FIGURES, Fixture, case, case_names, corpus, figures, files_below};
-use backcast::problem::Kind;
-use backcast::session::log::TroubleKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use transcript::log::TroubleKind;
+use transcript::problem::Kind;
 
 /// Problems that damage to a line must be reported as; `None` where nothing needs reporting.
 fn reported_as(damage: &str) -> Option<&'static str> {

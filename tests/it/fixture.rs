@@ -1,19 +1,19 @@
 //! A place to run in that knows nothing of the machine: temporary home, temporary cache, empty environment.
 
-use backcast::input::bytes::{Io, Limits};
-use backcast::input::discover::discover;
-use backcast::metrics::report::{Filter, Wanted, report};
-use backcast::metrics::summary::{LogFacts, Summary};
-use backcast::pipeline::{Corpus, Options};
-use backcast::problem::Problem;
-use backcast::session::thread::{Session, thread};
-use backcast::sim::trace::{Trace, trace};
-use backcast::tokens::ratios::RatioTable;
+use backcast::run::{Corpus, Options};
+use backcast::usage::session::{Filter, Wanted, report};
+use backcast::usage::summary::{LogFacts, Summary};
+use replay::sim::trace::{Trace, trace};
+use replay::tokens::ratios::RatioTable;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use transcript::bytes::{Io, Limits};
+use transcript::discover::discover;
+use transcript::problem::Problem;
+use transcript::thread::{Session, thread};
 
 /// The six figures that every output names alike, in this order.
 pub const FIGURES: [&str; 6] = [

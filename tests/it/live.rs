@@ -1,10 +1,10 @@
 //! A log that is being written: cut at every byte, what stands complete counts, and nothing else does.
 
 use crate::fixture::{Fixture, Told, only_log, plain_count, tell};
-use backcast::problem::Kind;
-use backcast::session::log::TroubleKind;
 use serde_json::Value;
 use std::fs::OpenOptions;
+use transcript::log::TroubleKind;
+use transcript::problem::Kind;
 
 /// Cuts a log at every byte, from the end.
 fn cut_everywhere(content: &[u8]) {

@@ -1,12 +1,12 @@
 //! A memory directory on disk: whatever is killed, runs at once, or was put there by somebody hostile.
 
 use crate::fixture::{Fixture, files_below};
-use backcast::memory::change::Action;
-use backcast::memory::kinds::{Candidate, Kind, Source};
-use backcast::memory::memdir::Memdir;
-use backcast::memory::plan::{Options, plan};
-use backcast::memory::topic::Topic;
-use backcast::memory::{check, dream, index};
+use memory::change::Action;
+use memory::kinds::{Candidate, Kind, Source};
+use memory::memdir::Memdir;
+use memory::plan::{Options, plan};
+use memory::topic::Topic;
+use memory::{check, dream, index};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -499,7 +499,7 @@ proptest! {
         let folder = fixture.path("deep/memory");
         let memdir = Memdir::create(&folder).unwrap();
         let lock = memdir.lock(NOW).unwrap().unwrap();
-        let change = backcast::memory::change::Change {
+        let change = memory::change::Change {
             file,
             action: Action::New,
             before: None,

@@ -2,18 +2,19 @@
 //! words in it survive, and that nothing leaves the folder.
 
 use crate::fixture::{Fixture, case, files_below, real_logs};
-use backcast::input::bytes::{Io, Limits};
-use backcast::input::discover::discover;
-use backcast::memory::secrets;
-use backcast::pipeline::{Corpus, Options};
-use backcast::session::thread;
-use backcast::text::carried::{compare, means};
-use backcast::text::conversation::{self, Conversation};
-use backcast::text::offline::Offline;
-use backcast::text::size;
-use backcast::text::template::Template;
+use backcast::run::{Corpus, Options};
+use language::secrets;
+use notes::carried::{compare, means};
+use notes::conversation;
+use notes::conversation::Conversation;
+use notes::offline::Offline;
+use notes::size;
+use notes::template::Template;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use transcript::bytes::{Io, Limits};
+use transcript::discover::discover;
+use transcript::thread;
 
 /// A session, record by record; each follows the one before.
 struct Session {

@@ -2,9 +2,9 @@
 
 use crate::fixture::{case, case_names, chains, tell};
 use crate::traced::events;
-use backcast::policy::presets::Policies;
-use backcast::sim::Mode;
-use backcast::sim::trace::Trace;
+use replay::policy::presets::Policies;
+use replay::sim::Mode;
+use replay::sim::trace::Trace;
 use serde_json::Value;
 
 const PRESETS: [&str; 4] = ["article", "recorded", "api-edits", "never"];

@@ -235,22 +235,12 @@ fn one_is_not_told_as_several() {
 
 #[test]
 fn parquet_holds_the_same_rounds() {
-    use parquet::file::reader::{FileReader, SerializedFileReader};
     let fixture = Fixture::new();
     let (csv, parquet) = (fixture.path("csv"), fixture.path("parquet"));
     replay(&fixture, &csv, &[]);
     replay(&fixture, &parquet, &["--rounds=parquet"]);
-    let file = std::fs::File::open(parquet.join("rounds.parquet")).unwrap();
-    let reader = SerializedFileReader::new(file).unwrap();
-    let inputs = reader
-        .get_row_iter(None)
-        .unwrap()
-        .map(|row| {
-            let row = row.unwrap();
-            let found = row.get_column_iter().find(|(name, _)| *name == "input").unwrap();
-            found.1.to_string()
-        })
-        .collect::<Vec<_>>();
+    let mut inputs = Vec::new();
+    table::read_parquet(&parquet.join("rounds.parquet"), |cell| inputs.extend(cell("input"))).unwrap();
     let expected = rows(&csv, "rounds.csv")
         .into_iter()
         .map(|row| row["input"].clone())

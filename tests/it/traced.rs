@@ -1,13 +1,13 @@
 //! Replays held against events that were worked out by hand: `corpus/*/events.ndjson` under `corpus/*/policy.toml`.
 
 use crate::fixture::{case, case_names, chains};
-use backcast::metrics::cost::PriceTable;
-use backcast::policy::presets::Policies;
-use backcast::sim::event::Event;
-use backcast::sim::inference::infer;
-use backcast::sim::tell::line;
-use backcast::sim::trace::Trace;
-use backcast::sim::{Mode, Setting, replay};
+use backcast::views::events::line;
+use replay::policy::presets::Policies;
+use replay::prices::PriceTable;
+use replay::sim::event::Event;
+use replay::sim::inference::infer;
+use replay::sim::trace::Trace;
+use replay::sim::{Mode, Setting, replay};
 use serde_json::Value;
 
 /// Events of all chains under a policy, as lines.

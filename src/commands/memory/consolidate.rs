@@ -1,24 +1,26 @@
 //! `backcast memory dream` and `backcast memory undo`.
 
-use super::{folder, now};
 use crate::cli::memory::{DirArgs, DreamArgs, UndoArgs};
-use crate::commands::backend::{self, Model};
-use crate::commands::policy::of_memories;
-use crate::commands::words::count;
+use crate::commands::backend;
+use crate::commands::backend::Model;
+use crate::commands::memory::{folder, now};
+use crate::commands::policy::{index_limits, of_memories};
 use crate::commands::writing::for_people;
 use crate::commands::{Ending, print};
-use crate::memory::change::{Action, Change, diff};
-use crate::memory::dream::{self, Found, Rules};
-use crate::memory::index::Limits;
-use crate::memory::kinds::Candidate;
-use crate::memory::memdir::Memdir;
-use crate::memory::names;
-use crate::memory::plan::{Options, Snapshot, applied, plan, refit_indexes};
-use crate::memory::{daily, dates, lock, secrets};
-use crate::session::log::Time;
-use crate::text::anthropic::dream as anthropic;
 use anyhow::{Context, Result, bail};
+use language::{dates, secrets};
+use memory::change::{Action, Change, diff};
+use memory::dream;
+use memory::dream::{Found, Rules};
+use memory::kinds::Candidate;
+use memory::memdir::Memdir;
+use memory::names;
+use memory::plan::{Options, Snapshot, applied, plan, refit_indexes};
+use memory::{daily, lock};
+use notes::model::dream as anthropic;
 use std::path::Path;
+use table::words::count;
+use transcript::log::Time;
 
 /// Runs `dream`.
 pub fn dream(args: &DreamArgs) -> Result<Ending> {
@@ -30,7 +32,7 @@ pub fn dream(args: &DreamArgs) -> Result<Ending> {
         sessions: args.sessions.unwrap_or(usize::try_from(policy.dream_sessions)?),
         scan_minutes: i64::try_from(policy.dream_scan_minutes)?,
         prune_days: args.prune_days,
-        index: Limits::of(&policy),
+        index: index_limits(&policy),
     };
     let model = backend::open(&args.model, None, true, false)?;
     if args.dry_run || args.model.estimate.is_some() {
@@ -196,7 +198,7 @@ pub fn undo(args: &UndoArgs) -> Result<Ending> {
     let (run, mut changes, kept) = memdir.undo(args.run.as_deref())?;
     if kept.iter().any(|file| !file.starts_with(names::LOGS)) {
         let (snapshot, passed) = memdir.read()?;
-        refit_indexes(&snapshot, &mut changes, &Limits::of(&of_memories(&args.dir.set)?));
+        refit_indexes(&snapshot, &mut changes, &index_limits(&of_memories(&args.dir.set)?));
         // An index that cannot be read cannot be written either, and stays as it is.
         let is_unread = |file: &str| passed.iter().any(|passed| passed.file == file);
         changes.retain(|change| change.action != Action::Index || !is_unread(&change.file));

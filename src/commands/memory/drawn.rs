@@ -1,11 +1,11 @@
 //! Memories as a page shows them: by type with their sources, and what was turned down or left, with the reason.
 
-use crate::memory::extract::{Extraction, Rejected};
-use crate::memory::kinds::{Candidate, Source};
-use crate::memory::memdir::Memdir;
-use crate::memory::topic::Topic;
-use crate::memory::when;
 use anyhow::Result;
+use language::when;
+use memory::extract::{Extraction, Rejected};
+use memory::kinds::{Candidate, Source};
+use memory::memdir::Memdir;
+use memory::topic::Topic;
 use serde_json::{Value, json};
 
 /// A memory directory, with what its runs took out of it.

@@ -1,34 +1,36 @@
 //! `backcast memory extract`: what past sessions leave for later ones.
 
-use super::consolidate::{tell, tell_run};
-use super::drawn::{self, candidate, rejected, source};
-use super::{folder, now};
 use crate::cli::InputArgs;
 use crate::cli::memory::{CheckArgs, ExtractArgs, MemoryFormat};
-use crate::commands::policy::of_memories;
+use crate::commands::memory::consolidate::{tell, tell_run};
+use crate::commands::memory::drawn;
+use crate::commands::memory::drawn::{candidate, rejected, source};
+use crate::commands::memory::{folder, now};
+use crate::commands::policy::{index_limits, of_memories};
 use crate::commands::reading::{close, with_messages};
-use crate::commands::words::{count, count_of};
 use crate::commands::writing::{check_free, for_people, write_page};
 use crate::commands::{Ending, backend, print};
-use crate::input::messages::{Message, Wanted};
-use crate::memory::check::{self, Finding};
-use crate::memory::daily;
-use crate::memory::extract::{Extraction, Rejected, accept, extract, extract_above, nowhere, said};
-use crate::memory::harvest::{self, Harvest, harvest};
-use crate::memory::index::Limits;
-use crate::memory::kinds::Candidate;
-use crate::memory::lock::Lock;
-use crate::memory::memdir::Memdir;
-use crate::memory::plan::{Options, Snapshot, plan_with};
-use crate::memory::rules::Rules;
-use crate::memory::secrets;
-use crate::report::Content;
-use crate::session::log::Time;
-use crate::text::anthropic::extract as anthropic;
+use crate::page::Content;
 use anyhow::{Context, Result, bail};
+use language::secrets;
+use memory::check;
+use memory::check::Finding;
+use memory::daily;
+use memory::extract::{Extraction, Rejected, accept, extract, extract_above, nowhere, said};
+use memory::harvest;
+use memory::harvest::{Harvest, harvest};
+use memory::kinds::Candidate;
+use memory::lock::Lock;
+use memory::memdir::Memdir;
+use memory::plan::{Options, Snapshot, plan_with};
+use memory::rules::Rules;
+use notes::model::extract as anthropic;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use table::words::{count, count_of};
+use transcript::log::Time;
+use transcript::messages::{Message, Wanted};
 
 /// Version of the fields below, named in JSON documents.
 const SCHEMA_VERSION: u32 = 1;
@@ -61,7 +63,7 @@ fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
     }
     let options = Options {
         team: args.team,
-        index: Limits::of(&of_memories(&args.dir.set)?),
+        index: index_limits(&of_memories(&args.dir.set)?),
     };
     let planned = plan_with(&snapshot, &extraction.candidates, &extraction.forgotten, &options);
     for file in &planned.untouchable {
@@ -157,7 +159,7 @@ pub(super) fn out_of_date(args: &CheckArgs, snapshot: &Snapshot) -> Result<(Vec<
     let ending = close(&input, &problems);
     let options = Options {
         team: args.team,
-        index: Limits::of(&of_memories(&args.dir.set)?),
+        index: index_limits(&of_memories(&args.dir.set)?),
     };
     let planned = plan_with(snapshot, &extraction.candidates, &extraction.forgotten, &options);
     Ok((check::against_logs(snapshot, &planned.changes), ending))

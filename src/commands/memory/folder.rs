@@ -2,12 +2,12 @@
 
 use crate::cli::memory::{AgentScope, DirArgs};
 use crate::commands::reading::client_home;
-use crate::commands::words::shell_word;
-use crate::memory::memdir::Memdir;
-use crate::memory::place::{Place, Scope, Surroundings, agent_place, place};
 use anyhow::{Context, Result, bail};
+use memory::memdir::Memdir;
+use memory::place::{Place, Scope, Surroundings, agent_place, place};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use table::words::shell_word;
 
 /// The path of the directory.
 pub fn path(args: &DirArgs) -> Result<PathBuf> {

@@ -7,19 +7,19 @@ pub(super) mod folder;
 mod prompt;
 mod recall;
 
-use super::policy::of_memories;
-use super::words::{count, count_of};
-use super::writing::{check_free, for_people, write_page};
-use super::{Ending, print};
 use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
-use crate::memory::check::{self, Finding};
-use crate::memory::index::Limits;
-use crate::memory::{secrets, when};
-use crate::output::findings::{annotations, junit};
-use crate::report::Content;
-use crate::session::log::Time;
+use crate::commands::policy::{index_limits, of_memories};
+use crate::commands::writing::{check_free, for_people, write_page};
+use crate::commands::{Ending, print};
+use crate::page::Content;
 use anyhow::Result;
+use language::{secrets, when};
+use memory::check;
+use memory::check::Finding;
 use serde_json::json;
+use table::findings::{annotations, junit};
+use table::words::{count, count_of};
+use transcript::log::Time;
 
 /// Runs it.
 pub fn run(args: &MemoryArgs) -> Result<Ending> {
@@ -47,7 +47,7 @@ fn run_check(args: &CheckArgs) -> Result<Ending> {
     let mut findings = check::check(
         &snapshot,
         &passed,
-        &Limits::of(&of_memories(&args.dir.set)?),
+        &index_limits(&of_memories(&args.dir.set)?),
         &secret_in,
     );
     let mut ending = Ending::Done;
@@ -122,10 +122,10 @@ fn list(args: &ListArgs) -> Result<Ending> {
         eprintln!("{}: {}", passed.file, passed.why);
     }
     let now = now();
-    let kind = |topic: &crate::memory::topic::Topic| topic.kind().map_or("untyped", |kind| kind.name());
+    let kind = |topic: &memory::topic::Topic| topic.kind().map_or("untyped", |kind| kind.name());
     let text = match args.format {
         Shape::Text => {
-            let line = |topic: &crate::memory::topic::Topic| {
+            let line = |topic: &memory::topic::Topic| {
                 let age = when::age(topic.last_said(), now);
                 format!(
                     "- [{}] {} ({age}, said {}x): {}\n",
@@ -138,8 +138,8 @@ fn list(args: &ListArgs) -> Result<Ending> {
             for_people(&snapshot.topics.iter().map(line).collect::<String>())
         }
         Shape::Json => {
-            let object = |topic: &crate::memory::topic::Topic| {
-                let source = |source: &crate::memory::kinds::Source| {
+            let object = |topic: &memory::topic::Topic| {
+                let source = |source: &memory::kinds::Source| {
                     json!({
                         "session": source.session,
                         "uuid": source.uuid,

@@ -1,14 +1,13 @@
 //! `backcast memory prompt`.
 
-use super::folder;
 use crate::cli::memory::PromptArgs;
-use crate::commands::policy::of_memories;
+use crate::commands::memory::folder;
+use crate::commands::policy::{index_limits, of_memories};
 use crate::commands::reading::client_home;
 use crate::commands::{Ending, print};
-use crate::memory::index::Limits;
-use crate::memory::memdir::Memdir;
-use crate::memory::prompt::{Files, Roots, instructions, section};
 use anyhow::{Context, Result};
+use memory::memdir::Memdir;
+use memory::prompt::{Files, Roots, instructions, section};
 use std::path::{Path, PathBuf};
 
 /// Bigger files are no instructions.
@@ -59,7 +58,7 @@ pub fn run(args: &PromptArgs) -> Result<Ending> {
         None => Default::default(),
     };
     let extra = std::env::var("CLAUDE_COWORK_MEMORY_EXTRA_GUIDELINES").ok();
-    let limits = Limits::of(&of_memories(&args.dir.set)?);
+    let limits = index_limits(&of_memories(&args.dir.set)?);
     text.push_str(&section(
         &path.display().to_string(),
         snapshot.index.as_deref(),
@@ -68,7 +67,7 @@ pub fn run(args: &PromptArgs) -> Result<Ending> {
     ));
     if let Some(team) = &snapshot.team_index {
         text.push_str("\n## team/MEMORY.md\n\n");
-        text.push_str(&crate::memory::index::loaded(team, &limits));
+        text.push_str(&memory::index::loaded(team, &limits));
     }
     print(text.as_bytes())
 }

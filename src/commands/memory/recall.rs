@@ -1,16 +1,17 @@
 //! `backcast memory recall`.
 
-use super::{folder, now};
 use crate::cli::memory::{RecallArgs, Shape};
-use crate::commands::backend::{self, Model};
-use crate::commands::policy::of_memories;
+use crate::commands::backend;
+use crate::commands::backend::Model;
+use crate::commands::memory::{folder, now};
+use crate::commands::policy::{of_memories, recall_limits};
 use crate::commands::{Ending, print};
-use crate::memory::memdir::Memdir;
-use crate::memory::recall::{
+use anyhow::{Context, Result};
+use memory::memdir::Memdir;
+use memory::recall::{
     Hit, Index, Limits, Memory, Nothing, Taken, Weights, is_news, is_worth_asking, pick, take, why_nothing,
 };
-use crate::text::anthropic::recall::List;
-use anyhow::{Context, Result};
+use notes::model::recall::List;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -54,7 +55,7 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
         fit: args.fit,
         ..Weights::default()
     };
-    let usual = Limits::of(&policy);
+    let usual = recall_limits(&policy);
     let limits = Limits {
         most: args.most.map_or(Ok(usual.most), usize::try_from)?,
         budget: args.budget.unwrap_or(usual.budget),

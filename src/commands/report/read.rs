@@ -1,19 +1,17 @@
 //! Results read back from the files that runs wrote.
 
 use crate::commands::tune::POINT_COLUMNS;
-use crate::metrics::replay::SESSION_COLUMNS;
-use crate::output::{Column, Unit, time_text};
-use crate::report::overview::of_stats;
-use crate::report::rounds::{Round, SessionRounds};
-use crate::report::{Content, Run, short_name};
+use crate::page::overview::of_stats;
+use crate::page::rounds::{Round, SessionRounds};
+use crate::page::{Content, Run, short_name};
+use crate::views::replay_rows::SESSION_COLUMNS;
 use anyhow::{Context, Result, bail};
-use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::Field;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use table::{Column, Unit};
 
 /// What `replay --out` wrote.
 pub fn run(folder: &Path) -> Result<Run> {
@@ -172,51 +170,28 @@ fn rounds(folder: &Path, is_listed: impl Fn(&str) -> bool) -> Result<Vec<Session
             });
             let cell = |name: &str| {
                 let cell = cells.get(*places.get(name)?)?;
-                Some(unguarded(cell)).filter(|cell| !cell.is_empty())
+                Some(unguarded(cell).to_owned()).filter(|cell| !cell.is_empty())
             };
             sessions.take(
-                cell("session").unwrap_or_default(),
-                cell("agent").unwrap_or_default(),
+                &cell("session").unwrap_or_default(),
+                &cell("agent").unwrap_or_default(),
                 Round::read(cell),
             );
         })?;
     } else if is_listed("rounds.parquet") {
-        let file = File::open(&parquet).with_context(|| format!("reading {}", parquet.display()))?;
-        let reader = SerializedFileReader::new(file).with_context(|| parquet.display().to_string())?;
-        for row in reader
-            .get_row_iter(None)
-            .with_context(|| parquet.display().to_string())?
-        {
-            let row = row.with_context(|| parquet.display().to_string())?;
-            let cells = row
-                .get_column_iter()
-                .filter_map(|(name, field)| Some((name.as_str(), text(field)?)));
-            let cells = cells.collect::<BTreeMap<_, _>>();
-            let cell = |name: &str| cells.get(name).map(String::as_str);
+        table::read_parquet(&parquet, |cell| {
+            let round = Round::read(|name| cell(name));
             sessions.take(
-                cell("session").unwrap_or_default(),
-                cell("agent").unwrap_or_default(),
-                Round::read(cell),
+                &cell("session").unwrap_or_default(),
+                &cell("agent").unwrap_or_default(),
+                round,
             );
-        }
+        })
+        .with_context(|| format!("reading {}", parquet.display()))?;
     } else {
         bail!("{}: neither rounds.csv nor rounds.parquet", folder.display());
     }
     Ok(sessions.finish())
-}
-
-/// A cell of Parquet as the text that CSV has for it.
-fn text(field: &Field) -> Option<String> {
-    match field {
-        Field::Null => None,
-        Field::Str(text) => Some(text.clone()),
-        Field::TimestampMillis(millis) => time_text(*millis),
-        Field::Long(number) => Some(number.to_string()),
-        Field::Int(number) => Some(number.to_string()),
-        Field::Bool(flag) => Some(flag.to_string()),
-        Field::Double(number) => Some(number.to_string()),
-        other => Some(other.to_string()),
-    }
 }
 
 /// Gathers the calls of one session after the other.

@@ -4,14 +4,14 @@
 //! said of a policy. A run that dies while it writes leaves a torn frame, which the next run drops.
 
 use crate::commands::writing::head;
-use crate::output::atomic::Error;
-use crate::session::pack::{seal, unsealed};
-use crate::tune::score::Score;
 use anyhow::{Context, Result};
+use replay::tune::score::Score;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use table::atomic::Error;
+use transcript::pack::{seal, unsealed};
 
 /// Mark and version of the format.
 const MAGIC: &[u8; 8] = b"bcsweep\x03";

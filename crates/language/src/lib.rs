@@ -1,0 +1,21 @@
+//! Text tools that know nothing of logs: [`secrets`], [`words`], [`dates`], [`traditional`] Chinese, [`when`].
+
+#![cfg_attr(
+    not(test),
+    warn(
+        // Pure: clippy.toml lists what may not be called here, and why.
+        clippy::disallowed_methods,
+        // Bad input is data, so nothing may panic over it.
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::print_stdout,
+        clippy::print_stderr,
+    )
+)]
+#![deny(unsafe_code)]
+
+pub mod dates;
+pub mod secrets;
+pub mod traditional;
+pub mod when;
+pub mod words;

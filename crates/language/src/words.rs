@@ -1,0 +1,316 @@
+//! Text as words that can be compared: lower case, without stop words, irregular forms by their base, Chinese as pairs of
+//! characters; stems where they are asked for. Pure.
+
+use crate::traditional::simplified;
+use rust_stemmers::{Algorithm, Stemmer};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
+
+/// Words that say nothing about what a text is about.
+const STOP: &str = "a about above after again against all also am an and any are as at be because been before being below \
+    between both but by can cannot could did do does doing down during each few for from further get got had has have \
+    having he her here hers herself him himself his how i if in into is it its itself just lets me more most my myself no \
+    nor not now of off on once only or other our ours ourselves out over own same she should so some such than that the \
+    their theirs them themselves then there these they this those through to too under until up very was we were what \
+    when where which while who whom why will with would you your yours yourself yourselves s t m ve ll d re im ive id ill \
+    youre youve thats arent cant couldnt didnt doesnt dont hadnt hasnt havent isnt wasnt werent wont wouldnt";
+
+/// Words of asking rather than of what is asked for: they count, but less.
+const FILLER: &str = "actually advice ago already also amount another any anything around attend attended back best better bought buy \
+    came certain chat chatted check choose choosing clarify come complete completed confirm conversation curious \
+    current currently day days describe did different discuss discussed discussing discussion done earlier earliest \
+    eight even ever everything exactly explain extra feel feeling find first five following found four gave get \
+    getting give go going good happen happened have having held help hold idea ideas interesting keep kind know last \
+    lately later latest like likely long looking made make making many may maybe mention mentioned mentioning might \
+    mind month months much name need new nine notice noticed noticing number often old one option options order \
+    participate participated participating pass passed past per planning please possible previous probably provide \
+    really reason recall recent recently recommend recommendation recommendations related relating remember remind \
+    said say seem seemed seems seven since six some something soon sort specific spend spent start started still \
+    struggle struggling suggest suggestion suggestions sure take taken talked tell ten think thinking thought three \
+    time times tips told took total try trying two type typically upcoming use used using usually various visit \
+    visited want wanted week weeks went wonder wondering year years 什么 怎么 怎样 我们 你们 他们 这个 那个 可以 如何 哪个 哪些 为什 应该 需要 一下";
+
+/// Words of a request for advice.
+const ADVICE: &str = "advice advise idea ideas recommend recommendation recommendations suggest suggestion suggestions tip tips 建议 推荐";
+
+/// Irregular forms and their base.
+const FORMS: &str = include_str!("words/forms.txt");
+
+/// Words that stand for each other.
+pub static RELATED: List = List::new(include_str!("words/related.txt"));
+
+/// Kinds of things, and things of that kind.
+pub static KINDS: List = List::new(include_str!("words/kinds.txt"));
+
+/// Both, of many more words and less sure.
+pub static WIDER: List = List::new(include_str!("words/wider.txt"));
+
+/// Calls `each` with every word of a line that is not a stop word. The word is borrowed from a buffer that is used again.
+pub fn each_word(line: &str, mut each: impl FnMut(&str)) {
+    let mut word = String::new();
+    let mut han: Option<char> = None;
+    let mut run = 0_usize;
+    let line = simplified(line);
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        if character.is_ascii_alphanumeric() {
+            word.push(character.to_ascii_lowercase());
+        } else if is_han(character) {
+            give(&mut word, &mut each);
+            if let Some(before) = han {
+                each(&String::from_iter([before, character]));
+            }
+            han = Some(character);
+            run += 1;
+            if characters.peek().is_none_or(|&next| !is_han(next)) {
+                if run == 1 {
+                    each(character.encode_utf8(&mut [0; 4]));
+                }
+                (han, run) = (None, 0);
+            }
+            continue;
+        } else if character.is_alphanumeric() {
+            word.extend(character.to_lowercase());
+        } else if matches!(character, '\'' | '\u{2019}') && characters.peek().is_some_and(char::is_ascii_alphabetic) {
+            // `Ana's` is Ana; `don't` is one word, and a stop word.
+            let mut rest = characters.clone();
+            if matches!(rest.next(), Some('s' | 'S')) && rest.next().is_none_or(|next| !next.is_alphanumeric()) {
+                characters.next();
+            }
+            continue;
+        } else {
+            give(&mut word, &mut each);
+        }
+    }
+    give(&mut word, &mut each);
+}
+
+fn give(word: &mut String, each: &mut impl FnMut(&str)) {
+    if !word.is_empty() {
+        if !is_stop(word) {
+            each(word);
+        }
+        word.clear();
+    }
+}
+
+fn is_han(character: char) -> bool {
+    matches!(character, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
+}
+
+/// Whether a word says nothing about what a text is about.
+pub fn is_stop(word: &str) -> bool {
+    static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
+    // The longest stop word has ten letters.
+    word.len() <= 10 && WORDS.get_or_init(|| STOP.split_whitespace().collect()).contains(word)
+}
+
+/// Whether a word belongs to the asking.
+pub fn is_filler(word: &str) -> bool {
+    static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
+    WORDS.get_or_init(|| FILLER.split_whitespace().collect()).contains(word)
+}
+
+/// Whether a word asks for advice.
+pub fn is_of_advice(word: &str) -> bool {
+    ADVICE.split_whitespace().any(|known| known == word)
+}
+
+/// The base of an irregular form, or the word itself.
+pub fn base(word: &str) -> &str {
+    static WORDS: OnceLock<HashMap<&str, &str>> = OnceLock::new();
+    let words = WORDS.get_or_init(|| {
+        let groups = lines(FORMS).filter_map(|line| line.split_once(' '));
+        groups
+            .flat_map(|(base, forms)| forms.split_whitespace().map(move |form| (form, base)))
+            .collect()
+    });
+    words.get(word).copied().unwrap_or(word)
+}
+
+/// Whether a stem has forms that do not look like it.
+pub fn has_irregular_forms(stem_of: &str) -> bool {
+    static STEMS: OnceLock<HashSet<String>> = OnceLock::new();
+    let stems = STEMS.get_or_init(|| {
+        let bases = lines(FORMS).filter_map(|line| line.split_whitespace().next());
+        bases.map(|base| stem(base).into_owned()).collect()
+    });
+    // The last are the stemmer's own.
+    stems.contains(stem_of) || matches!(stem_of, "sky" | "die" | "lie" | "tie")
+}
+
+/// The stem of a base form. It starts with the letter that the word starts with.
+pub fn stem(base: &str) -> Cow<'_, str> {
+    static STEMMER: OnceLock<Stemmer> = OnceLock::new();
+    if !base.is_ascii() {
+        return Cow::Borrowed(base);
+    }
+    STEMMER.get_or_init(|| Stemmer::create(Algorithm::English)).stem(base)
+}
+
+/// Which words stand for others. A line of the text is a group of words that stand for each other, or kinds, a colon, and
+/// things that stand for any of them.
+pub struct List {
+    text: &'static str,
+    groups: OnceLock<Vec<Group>>,
+}
+
+struct Group {
+    /// In their base forms.
+    words: Vec<&'static str>,
+    /// For so many of the first others stand: for all, or for the kinds.
+    kinds: usize,
+    /// Those from here on stand for them: all, or the things.
+    things: usize,
+    /// Stems of these, once they are asked for.
+    stems: OnceLock<Vec<Cow<'static, str>>>,
+}
+
+impl Group {
+    fn stems(&self) -> &[Cow<'static, str>] {
+        let stems = || self.words[self.things..].iter().map(|word| stem(word)).collect();
+        self.stems.get_or_init(stems)
+    }
+}
+
+impl List {
+    const fn new(text: &'static str) -> List {
+        List {
+            text,
+            groups: OnceLock::new(),
+        }
+    }
+
+    fn groups(&self) -> &[Group] {
+        self.groups.get_or_init(|| {
+            let bases = |words: &'static str| words.split_whitespace().map(base);
+            let groups = lines(self.text).map(|line| {
+                let (kinds, things) = line.split_once(':').unwrap_or((line, ""));
+                let words = bases(kinds).chain(bases(things)).collect::<Vec<_>>();
+                let kinds = bases(kinds).count();
+                let things = if kinds < words.len() { kinds } else { 0 };
+                let stems = OnceLock::new();
+                Group {
+                    words,
+                    kinds,
+                    things,
+                    stems,
+                }
+            });
+            groups.collect()
+        })
+    }
+
+    /// Calls `each` with the number of a stem and every stem that stands for it. All are looked for in one pass: stems are
+    /// made only of words that start like one of them.
+    pub fn each_standing_for(&self, stems: &[&str], mut each: impl FnMut(usize, &str)) {
+        let mut by_letter = [0_u64; 128];
+        for (at, stem_of) in stems.iter().enumerate().take(64) {
+            if let Some(mask) = stem_of
+                .bytes()
+                .next()
+                .and_then(|byte| by_letter.get_mut(usize::from(byte)))
+            {
+                *mask |= 1 << at;
+            }
+        }
+        for group in self.groups() {
+            for word in &group.words[..group.kinds] {
+                let letter = word.bytes().next().map_or(0, usize::from);
+                let mut like = by_letter.get(letter).copied().unwrap_or(0);
+                while like != 0 {
+                    let at = like.trailing_zeros() as usize;
+                    like &= like - 1;
+                    if word.as_bytes().starts_with(start_of(stems[at])) && stem(word) == stems[at] {
+                        let others = group.stems().iter().filter(|other| *other != stems[at]);
+                        others.for_each(|other| each(at, other));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How a base form must start to have this stem: as the stem does, but for its last letter. `dying` is the stemmer's own.
+pub fn start_of(stem_of: &str) -> &[u8] {
+    let length = match stem_of {
+        "die" | "lie" | "tie" => 1,
+        _ => stem_of.len().saturating_sub(1).max(1),
+    };
+    &stem_of.as_bytes()[..length.min(stem_of.len())]
+}
+
+fn lines(data: &'static str) -> impl Iterator<Item = &'static str> {
+    data.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// The stems of a text, in order.
+pub fn stems(text: &str) -> Vec<String> {
+    let mut stems = Vec::new();
+    each_word(text, |word| stems.push(stem(base(word)).into_owned()));
+    stems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_brought_to_their_stems() {
+        assert_eq!(
+            stems("Ana's commits don't break the builds"),
+            ["ana", "commit", "break", "build"]
+        );
+        assert_eq!(stems("we went, they go"), ["go", "go"]);
+        assert_eq!(stems("偏好简短"), ["偏好", "好简", "简短"]);
+        assert_eq!(stems("偏好簡短"), ["偏好", "好简", "简短"]);
+        assert_eq!(stems("用 git"), ["用", "git"]);
+    }
+
+    fn standing_for(list: &List, word: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        list.each_standing_for(&["xyzzy", &stem(word)], |at, other| {
+            assert_eq!(at, 1);
+            found.push(other.to_owned());
+        });
+        found
+    }
+
+    #[test]
+    fn other_words_for_the_same_are_known() {
+        let list = List::new("# no words\n\nbig large\nlarge: whale went\n");
+        assert_eq!(standing_for(&list, "big"), ["larg"]);
+        // Things stand for their kind, not the kind for them.
+        assert_eq!(standing_for(&list, "large"), ["big", "whale", "go"]);
+        assert!(standing_for(&list, "whale").is_empty());
+        assert!(standing_for(&list, "lar").is_empty());
+        assert!(standing_for(&RELATED, "repo").contains(&stem("repository").into_owned()));
+    }
+
+    #[test]
+    fn every_list_can_be_read() {
+        for list in [&RELATED, &KINDS, &WIDER] {
+            for line in lines(list.text) {
+                let is_plain = |word: &str| {
+                    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+                    word.bytes().all(is_part) && word.as_bytes().starts_with(start_of(&stem(word)))
+                };
+                let (kinds, things) = line.split_once(':').unwrap_or(("", line));
+                let mut words = kinds.split_whitespace().chain(things.split_whitespace());
+                assert!(words.all(is_plain), "{line}");
+                assert!(things.split_whitespace().count() > 1, "{line}");
+                assert_eq!(kinds.is_empty(), !line.contains(':'), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stem_keeps_the_first_letter() {
+        for word in ["dying", "lying", "skies", "news", "generously", "yellow", "early"] {
+            let stem = stem(word);
+            assert_eq!(stem.as_bytes()[0], word.as_bytes()[0]);
+            assert!(word.as_bytes().starts_with(start_of(&stem)), "{word} {stem}");
+        }
+    }
+}

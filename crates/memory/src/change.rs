@@ -1,0 +1,167 @@
+//! One change of one file in a memory directory, and how it looks. Pure.
+
+use crate::kinds::Candidate;
+use crate::topic::Topic;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use transcript::log::Time;
+
+/// What happens to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// A new memory.
+    New,
+    /// A memory that changes.
+    Update,
+    /// A memory that leaves for the archive.
+    Retire,
+    /// The index.
+    Index,
+    /// Brought back by undo.
+    Restore,
+}
+
+impl Action {
+    /// Name in journals and outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Action::New => "new",
+            Action::Update => "update",
+            Action::Retire => "retire",
+            Action::Index => "index",
+            Action::Restore => "restore",
+        }
+    }
+}
+
+/// A change of one file: what it was, what it will be, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// Path inside the directory.
+    pub file: String,
+    /// What happens.
+    pub action: Action,
+    /// The text before; `None` if there was no file.
+    pub before: Option<String>,
+    /// The text after; `None` if there is no file any more.
+    pub after: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// Marks of the candidates behind a memory that leaves, so that it is not made again.
+    pub marks: Vec<String>,
+    /// What a memory was made of, so that it is not made again once a person deleted it.
+    pub made: Option<Made>,
+    /// Id of the record that took a memory back.
+    pub taken_back: Option<String>,
+}
+
+/// What a memory was made of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// Marks of the candidates.
+    pub marks: Vec<String>,
+    /// Ids of the records that said it.
+    pub sources: Vec<String>,
+    /// When it was last said, in milliseconds since 1970.
+    pub said: Option<Time>,
+}
+
+impl Made {
+    /// What a topic file was made of; nothing if a person wrote it.
+    pub fn of(topic: &Topic) -> Option<Made> {
+        let (marks, sources) = (topic.marks(), topic.sources());
+        (!marks.is_empty()).then(|| Made {
+            marks,
+            said: sources.iter().filter_map(|source| source.time).max(),
+            sources: sources.into_iter().map(|source| source.uuid).collect(),
+        })
+    }
+
+    /// Whether a candidate is this one again, without being said again since.
+    pub fn holds(&self, candidate: &Candidate, mark: &str) -> bool {
+        let is_same = self.marks.iter().any(|known| known == mark)
+            || candidate
+                .sources
+                .iter()
+                .any(|source| self.sources.contains(&source.uuid));
+        let last = candidate.sources.iter().filter_map(|source| source.time).max();
+        is_same && last <= self.said
+    }
+}
+
+/// Changes as a diff with the reason above each.
+pub fn diff(changes: &[Change]) -> String {
+    let mut out = String::new();
+    for change in changes {
+        let side = |text: &Option<String>, letter| match text {
+            Some(_) => format!("{letter}/{}", change.file),
+            None => "/dev/null".to_owned(),
+        };
+        let _ = writeln!(out, "# {}: {}", change.action.name(), change.reason);
+        let _ = writeln!(
+            out,
+            "--- {}\n+++ {}",
+            side(&change.before, 'a'),
+            side(&change.after, 'b')
+        );
+        let old = change.before.as_deref().unwrap_or_default().lines().collect::<Vec<_>>();
+        let new = change.after.as_deref().unwrap_or_default().lines().collect::<Vec<_>>();
+        hunk(&mut out, &old, &new);
+    }
+    out
+}
+
+/// The lines that differ, in one hunk with three lines around it. Files here are short; one hunk reads well.
+fn hunk(out: &mut String, old: &[&str], new: &[&str]) {
+    let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
+    let rest = old.len().min(new.len()) - head;
+    let pairs = old.iter().rev().zip(new.iter().rev());
+    let tail = pairs.take_while(|(one, other)| one == other).count().min(rest);
+    let start = head.saturating_sub(3);
+    let after = tail.min(3);
+    let lengths = (old.len() - tail + after - start, new.len() - tail + after - start);
+    let from = |length: usize| if length == 0 { start } else { start + 1 };
+    let _ = writeln!(
+        out,
+        "@@ -{},{} +{},{} @@",
+        from(lengths.0),
+        lengths.0,
+        from(lengths.1),
+        lengths.1
+    );
+    for line in &old[start..head] {
+        let _ = writeln!(out, " {line}");
+    }
+    for line in &old[head..old.len() - tail] {
+        let _ = writeln!(out, "-{line}");
+    }
+    for line in &new[head..new.len() - tail] {
+        let _ = writeln!(out, "+{line}");
+    }
+    for line in &old[old.len() - tail..old.len() - tail + after] {
+        let _ = writeln!(out, " {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diff_shows_what_changes_and_why() {
+        let change = Change {
+            file: "a.md".into(),
+            action: Action::Update,
+            before: Some("1\n2\n3\n4\n5\n6\n".into()),
+            after: Some("1\n2\n3\n4\nfive\n6\n".into()),
+            reason: "because".into(),
+            marks: Vec::new(),
+            made: None,
+            taken_back: None,
+        };
+        assert_eq!(
+            diff(&[change]),
+            "# update: because\n--- a/a.md\n+++ b/a.md\n@@ -2,5 +2,5 @@\n 2\n 3\n 4\n-5\n+five\n 6\n"
+        );
+    }
+}

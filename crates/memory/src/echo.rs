@@ -1,0 +1,271 @@
+//! Messages that go on speaking of what was laid down a moment before.
+//!
+//! Who gives a rule or names a preference often works with it at once: "Always show the query plan when I ask about slow
+//! pages", and in the next message "I need somebody to show me the query plan of these slow pages". No rule finds anything
+//! in the second one, yet it says the same in other words. It becomes a further source of the memory; it never makes one,
+//! and it takes no doubt away.
+//!
+//! Fewer of the words are enough where the message shows by itself that it takes something up: the very next one after an
+//! order, and one that calls a preference or a choice its writer's own. Unless it brings news: who has never shown a query
+//! plan, or has shown six since, tells that.
+
+use crate::kinds::Kind;
+use crate::rules::{Pattern, Phrases, Rules};
+use crate::sentences::{Sentence, content_words};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+/// How many messages later something is still spoken of. Further on, the same words are the same subject, no more.
+const SOON: usize = 3;
+/// What a message opens with, in bytes: about two lines.
+const OPENING: usize = 140;
+/// Share of the words that a message must open with.
+const OPENS_WITH: f64 = 0.55;
+/// Share of the words that one sentence anywhere in the next message must hold.
+const HOLDS: f64 = 0.9;
+/// Share of the words that are enough in the whole of a message that takes something up.
+const TAKES_UP: f64 = 0.5;
+/// Fewer words than this come together by chance.
+const FEWEST: usize = 4;
+
+/// What was said a short while ago, by session.
+#[derive(Default)]
+pub struct Recent<'m> {
+    by_session: BTreeMap<&'m str, Vec<Said>>,
+}
+
+/// Something that was said, and how many messages ago.
+struct Said {
+    at: usize,
+    kind: Kind,
+    words: Vec<String>,
+    ago: usize,
+}
+
+impl<'m> Recent<'m> {
+    /// Takes in the clause of a finding, which is known by a number.
+    pub fn add(&mut self, session: &'m str, at: usize, kind: Kind, clause: &str) {
+        let words = content_words(clause);
+        // Words without blanks between them are counted by pairs of signs, of which there are twice as many.
+        let fewest = if clause.is_ascii() { FEWEST } else { 2 * FEWEST };
+        if words.len() >= fewest {
+            let said = self.by_session.entry(session).or_default();
+            said.push(Said {
+                at,
+                kind,
+                words,
+                ago: 0,
+            });
+        }
+    }
+
+    /// The findings that the next message of a session speaks of. Its sentences are asked for only if there are any.
+    pub fn spoken_of(&mut self, session: &str, rules: &Rules, sentences: impl FnOnce() -> Vec<Sentence>) -> Vec<usize> {
+        let Some(said) = self.by_session.get_mut(session).filter(|said| !said.is_empty()) else {
+            return Vec::new();
+        };
+        said.iter_mut().for_each(|said| said.ago += 1);
+        let message = Spoken::new(sentences(), rules);
+        let is_meant = |said: &&Said| message.says_again(said) || message.takes_up(said);
+        let meant = said.iter().filter(is_meant).map(|said| said.at).collect();
+        said.retain(|said| said.ago < SOON);
+        meant
+    }
+}
+
+/// A message that may go on with something.
+struct Spoken<'r> {
+    sentences: Vec<Sentence>,
+    opening: Vec<String>,
+    /// All its words, which few messages are asked for.
+    words: OnceCell<Vec<String>>,
+    rules: &'r Rules,
+}
+
+impl Spoken<'_> {
+    fn new(sentences: Vec<Sentence>, rules: &Rules) -> Spoken<'_> {
+        Spoken {
+            opening: opening(&sentences),
+            words: OnceCell::new(),
+            sentences,
+            rules,
+        }
+    }
+
+    fn words(&self) -> &[String] {
+        self.words.get_or_init(|| {
+            let sentences = self.sentences.iter();
+            let mut words = sentences
+                .flat_map(|sentence| content_words(&sentence.text))
+                .collect::<Vec<_>>();
+            words.sort_unstable();
+            words
+        })
+    }
+
+    /// Whether most of what was said stands close together.
+    fn says_again(&self, said: &Said) -> bool {
+        let holds =
+            |sentence: &Sentence| !sentence.is_question && shared(&said.words, &content_words(&sentence.text)) >= HOLDS;
+        let opens = || shared(&said.words, &self.opening) >= OPENS_WITH && !self.opens_with_news();
+        opens() || said.ago == 1 && self.sentences.iter().any(holds)
+    }
+
+    /// Whether it is about what was said, and its words are there in any order.
+    fn takes_up(&self, said: &Said) -> bool {
+        let is_about_it = match said.kind {
+            Kind::Feedback => said.ago == 1,
+            Kind::User => self.has(|phrases| phrases.own.as_ref()),
+            Kind::Project | Kind::Reference => false,
+        };
+        is_about_it && shared(&said.words, self.words()) >= TAKES_UP && !self.has(|phrases| phrases.news.as_ref())
+    }
+
+    /// Whether a phrase of any language is in it.
+    fn has(&self, phrase: fn(&Phrases) -> Option<&Pattern>) -> bool {
+        let mut patterns = self.rules.phrases.iter().filter_map(phrase);
+        patterns.any(|pattern| self.sentences.iter().any(|sentence| pattern.is_match(&sentence.text)))
+    }
+
+    fn opens_with_news(&self) -> bool {
+        let news = self.rules.phrases.iter().filter_map(|phrases| phrases.news.as_ref());
+        let first = self.sentences.first().map_or("", |sentence| &sentence.text);
+        news.filter_map(|pattern| pattern.find(first))
+            .any(|found| found.start == 0)
+    }
+}
+
+/// The words of the first lines.
+fn opening(sentences: &[Sentence]) -> Vec<String> {
+    let mut text = String::new();
+    for sentence in sentences {
+        if text.len() >= OPENING {
+            break;
+        }
+        text.push_str(&sentence.text);
+        text.push(' ');
+    }
+    content_words(&text[..text.floor_char_boundary(OPENING)])
+}
+
+/// Which part of the words is among others, both sorted.
+fn shared(words: &[String], among: &[String]) -> f64 {
+    let count = words.iter().filter(|word| among.binary_search(word).is_ok()).count();
+    count as f64 / words.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rules;
+    use crate::sentences::split;
+
+    const RULE: &str = "Always show the query plan when I ask about slow pages";
+
+    /// Which of the messages after a statement speak of it.
+    #[track_caller]
+    fn check(clause: &str, later: &[&str], expected: &[usize]) {
+        check_kind(Kind::Feedback, clause, later, expected);
+    }
+
+    #[track_caller]
+    fn check_kind(kind: Kind, clause: &str, later: &[&str], expected: &[usize]) {
+        let mut recent = Recent::default();
+        recent.add("s", 7, kind, clause);
+        let rules = Rules::built_in();
+        let mut speaking = Vec::new();
+        for (at, text) in later.iter().enumerate() {
+            let meant = recent.spoken_of("s", rules, || split(text, rules));
+            assert!(meant.iter().all(|meant| *meant == 7));
+            speaking.extend(meant.iter().map(|_| at));
+        }
+        assert_eq!(speaking, expected, "{later:?}");
+    }
+
+    #[test]
+    fn who_goes_on_with_it_speaks_of_it() {
+        let about = "I need somebody to show me the query plan of the slow pages in the shop, the search takes long";
+        check(RULE, &[about], &[0]);
+        check(RULE, &["thanks", "and now?", about], &[2]);
+        check(
+            RULE,
+            &[
+                "The checkout hangs. It may be the cache or the pool, I have looked at both for an hour now and found \
+                 nothing in either. I was told that you always show the query plan when people ask about slow pages.",
+            ],
+            &[0],
+        );
+        check(
+            "以后遇到慢查询都先给我看执行计划",
+            &["现在又遇到慢查询了，先给我看执行计划"],
+            &[0],
+        );
+    }
+
+    #[test]
+    fn what_only_shares_the_subject_does_not() {
+        check(RULE, &["the pages of the manual are slow to build, any idea why?"], &[]);
+        check(
+            RULE,
+            &[
+                "thanks",
+                "ok",
+                "go on",
+                "I need you to show me the query plan of the slow pages",
+            ],
+            &[],
+        );
+        let late = "I moved the shop to the new host last night and since then the mails to customers no longer go out, \
+                    nor do the bills that we print. Is the query plan shown when I always ask about slow pages?";
+        check(RULE, &["thanks", late], &[]);
+        check("Always use tabs", &["use tabs always"], &[]);
+    }
+
+    #[test]
+    fn the_next_message_may_take_an_order_up_anywhere() {
+        let asks = "The shop takes long since this morning, mostly when people search. I have looked at the cache and at \
+                    the pool and there is nothing wrong with either of them. Can you show me which query makes these \
+                    pages slow, and its plan?";
+        check(RULE, &[asks], &[0]);
+        check(RULE, &["thanks", asks], &[]);
+        check_kind(Kind::Project, RULE, &[asks], &[]);
+        check(RULE, &[&format!("{asks} I've never had to read one.")], &[]);
+        check(RULE, &[&format!("The launch was postponed. {asks}")], &[]);
+    }
+
+    #[test]
+    fn who_calls_it_their_own_takes_a_preference_up() {
+        let preference = "I prefer small commits over long branches";
+        let asks = |what: &str| {
+            format!(
+                "The next change concerns every file of the project, and the one after it, too. Nobody here has done \
+                 such a thing before, and the review will take days. How do I get there with {what}?"
+            )
+        };
+        let own = asks("my preference for small commits and without long branches");
+        check_kind(Kind::User, preference, &["thanks", "ok", &own], &[2]);
+        let plain = asks("small commits and without long branches");
+        check_kind(Kind::User, preference, &[&plain], &[]);
+        let news = format!("We switched to another forge. {own}");
+        check_kind(Kind::User, preference, &["thanks", &news], &[]);
+        check_kind(
+            Kind::User,
+            "我更喜欢小的提交而不是很长的分支",
+            &[
+                "下一个改动会涉及项目里的每一个文件，再下一个也是这样，这里没有人做过这种事情，评审大概需要好几天的时间，大家都很担心。\
+                 按我的偏好是小的提交而不是很长的分支，怎么做？",
+            ],
+            &[0],
+        );
+    }
+
+    #[test]
+    fn news_that_opens_a_message_is_what_it_is_about() {
+        check(RULE, &["I asked about slow pages, show me a query plan"], &[0]);
+        check(
+            RULE,
+            &["I have never asked about slow pages, show me a query plan"],
+            &[],
+        );
+    }
+}

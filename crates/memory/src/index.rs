@@ -1,0 +1,360 @@
+//! `MEMORY.md`: a line for each memory, the most useful first, within the limits that are loaded. Lines a person wrote are
+//! kept as they are; a person's order is kept once there is any text between the entries. Pure.
+
+use crate::extract::cut;
+use crate::names;
+use crate::topic::{Topic, one_line};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use transcript::log::Time;
+
+/// What is loaded of an index, and how it is written.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most lines.
+    pub lines: usize,
+    /// Most bytes.
+    pub bytes: usize,
+    /// Longest line that is written, in characters.
+    pub line: usize,
+}
+
+impl Default for Limits {
+    /// What the client loads.
+    fn default() -> Limits {
+        Limits {
+            lines: 200,
+            bytes: 25_000,
+            line: 150,
+        }
+    }
+}
+
+/// What a line that is too long leaves for the hook at least, at the cost of the title.
+const HOOK_ROOM: usize = 60;
+
+/// Shortest title that it leaves.
+const TITLE_ROOM: usize = 24;
+
+/// How the line starts that says what was left out.
+const CUT: &str = "> **Cut:**";
+
+/// An entry of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Line number, from 1.
+    pub line: usize,
+    /// Its title.
+    pub title: String,
+    /// The file it points to, as written.
+    pub file: String,
+}
+
+/// The entry a line is, if it is one: `- [Title](file.md) — hook`.
+fn entry(line: &str) -> Option<(&str, &str)> {
+    let rest = line
+        .trim_start()
+        .strip_prefix(['-', '*'])?
+        .trim_start()
+        .strip_prefix('[')?;
+    let (title, rest) = rest.split_once("](")?;
+    let (file, _) = rest.split_once(')')?;
+    Some((title, file))
+}
+
+/// All entries.
+pub fn entries(text: &str) -> Vec<Entry> {
+    let numbered = text.lines().enumerate();
+    let read = |(at, line)| {
+        entry(line).map(|(title, file)| Entry {
+            line: at + 1,
+            title: title.to_owned(),
+            file: file.to_owned(),
+        })
+    };
+    numbered.filter_map(read).collect()
+}
+
+/// Whether an entry points to something else than a memory: outside, to another index, to a log.
+pub fn is_elsewhere(file: &str) -> bool {
+    file.contains("://") || file.starts_with('#') || names::is_inside(file) && !names::is_topic(file)
+}
+
+/// The line of a memory. One that is too long keeps its link; the title gives way to the hook, which says when it matters.
+pub fn line(topic: &Topic, file: &str, limits: &Limits) -> String {
+    let title = plain(&topic.name()).replace(['[', ']'], "");
+    let title = title.trim();
+    let hook = plain(&topic.description());
+    let line = |title: &str, hook: &str| match hook {
+        "" => format!("- [{title}]({file})"),
+        hook => format!("- [{title}]({file}) — {hook}"),
+    };
+    let whole = line(title, &hook);
+    let length = |text: &str| text.chars().count();
+    if length(&whole) <= limits.line {
+        return whole;
+    }
+    let room = limits.line.saturating_sub(length(&line("", " ")) - 1);
+    // A name so long that the link alone fills the line leaves no room for a hook.
+    if room < 2 * TITLE_ROOM {
+        return line(&shortened(title, 60), "");
+    }
+    let title = shortened(title, room.saturating_sub(length(&hook).min(HOOK_ROOM)).max(TITLE_ROOM));
+    let hook = shortened(&hook, room - length(&title));
+    line(&title, &hook)
+}
+
+/// A text within so many characters, the sign that it was cut among them.
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    cut(text, most - 1)
+}
+
+/// Text without what Markdown would take for markup of its own: raw HTML and parentheses that end a link are escaped.
+fn plain(text: &str) -> String {
+    one_line(text).replace('<', "\\<")
+}
+
+/// A memory that an index lists.
+#[derive(Debug, Clone, Copy)]
+pub struct Listed<'a> {
+    /// Its path as the index links it.
+    pub path: &'a str,
+    /// What it is now.
+    pub topic: &'a Topic,
+    /// What it was: a line that was made from that is made anew.
+    pub before: Option<&'a Topic>,
+}
+
+/// The index as it should be. Entries that point to none of the memories are kept if `is_there` knows what they point to.
+pub fn rebuild(old: Option<&str>, memories: &[Listed], is_there: &dyn Fn(&str) -> bool, limits: &Limits) -> String {
+    let mut head = Vec::<&str>::new();
+    let mut body = Vec::<(Option<&str>, String)>::new();
+    let mut listed = BTreeSet::new();
+    for text in old.unwrap_or_default().lines() {
+        if text.starts_with(CUT) {
+            continue;
+        }
+        let Some((_, file)) = entry(text) else {
+            match body.is_empty() {
+                true => head.push(text),
+                false => body.push((None, text.to_owned())),
+            }
+            continue;
+        };
+        if let Some(memory) = memories.iter().find(|memory| memory.path == file) {
+            let is_made = memory.before.is_some_and(|before| line(before, file, limits) == text);
+            if listed.insert(file) {
+                let kept = if is_made {
+                    line(memory.topic, file, limits)
+                } else {
+                    text.to_owned()
+                };
+                body.push((Some(file), kept));
+            }
+        } else if is_elsewhere(file) || is_there(file) {
+            body.push((None, text.to_owned()));
+        }
+    }
+    while body
+        .last()
+        .is_some_and(|(file, line)| file.is_none() && line.trim().is_empty())
+    {
+        body.pop();
+    }
+    let is_arranged = body.iter().any(|(file, _)| file.is_none());
+    for memory in memories {
+        if !listed.contains(memory.path) {
+            body.push((Some(memory.path), line(memory.topic, memory.path, limits)));
+        }
+    }
+    if !is_arranged {
+        body.sort_by_key(|(file, _)| rank(memories, file.unwrap_or_default()));
+    }
+    let lines = body.into_iter().map(|(_, line)| line).collect::<Vec<_>>();
+    fit(&head, &lines, limits)
+}
+
+/// What sorts the most useful first: often confirmed, then lately said, then by name.
+fn rank<'a>(memories: &[Listed<'a>], file: &str) -> (Reverse<u64>, Reverse<Option<Time>>, &'a str) {
+    let memory = memories.iter().find(|memory| memory.path == file);
+    let confirmed = memory.map_or(0, |memory| memory.topic.confirmed());
+    let said = memory.and_then(|memory| memory.topic.said());
+    (
+        Reverse(confirmed),
+        Reverse(said),
+        memory.map_or("", |memory| memory.path),
+    )
+}
+
+/// As many lines as are loaded, and a last line that says how many were left out.
+fn fit(head: &[&str], body: &[String], limits: &Limits) -> String {
+    let lines = head
+        .iter()
+        .copied()
+        .chain(body.iter().map(String::as_str))
+        .collect::<Vec<_>>();
+    let size = lines.iter().map(|line| line.len() + 1).sum::<usize>();
+    if lines.len() <= limits.lines && size <= limits.bytes {
+        return lines.iter().flat_map(|line| [line, "\n"]).collect();
+    }
+    let note =
+        |left: usize| format!("{CUT} {left} more lines do not fit here; `backcast memory list` shows all memories.\n");
+    let room = limits.bytes.saturating_sub(note(lines.len()).len());
+    let mut text = String::new();
+    let mut count = 0;
+    for line in &lines {
+        if count + 1 >= limits.lines || text.len() + line.len() + 1 > room {
+            break;
+        }
+        text.push_str(line);
+        text.push('\n');
+        count += 1;
+    }
+    text + &note(lines.len() - count)
+}
+
+/// Whether an index says that it does not list everything.
+pub fn is_cut(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with(CUT))
+}
+
+/// What is loaded of an index: whole lines within the limits, with a warning if there is more.
+pub fn loaded(text: &str, limits: &Limits) -> String {
+    let mut out = String::new();
+    for (count, line) in text.split_inclusive('\n').enumerate() {
+        if count >= limits.lines || out.len() + line.len() > limits.bytes {
+            let left = text.lines().count() - count;
+            out.push_str(&format!(
+                "{CUT} {left} more lines of {} are not shown: it is over its limits.\n",
+                names::INDEX
+            ));
+            break;
+        }
+        out.push_str(line);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::Kind;
+
+    fn topic(file: &str, name: &str) -> Topic {
+        Topic::new(file, name, "when it matters", Kind::Feedback, "x")
+    }
+
+    fn built(old: Option<&str>, topics: &[Topic]) -> String {
+        let listed = |topic| Listed {
+            path: topic_path(topic),
+            topic,
+            before: None,
+        };
+        rebuild(
+            old,
+            &topics.iter().map(listed).collect::<Vec<_>>(),
+            &|_| false,
+            &Limits::default(),
+        )
+    }
+
+    fn topic_path(topic: &Topic) -> &str {
+        &topic.file
+    }
+
+    #[test]
+    fn a_line_that_was_made_is_made_anew_and_a_persons_is_kept() {
+        let before = topic("a.md", "A");
+        let after = Topic::new("a.md", "A", "when it matters in 2026", Kind::Feedback, "x");
+        let again = |old: &str| {
+            let listed = Listed {
+                path: "a.md",
+                topic: &after,
+                before: Some(&before),
+            };
+            rebuild(Some(old), &[listed], &|file| file == "team/b.md", &Limits::default())
+        };
+        assert_eq!(
+            again("- [A](a.md) — when it matters\n"),
+            "- [A](a.md) — when it matters in 2026\n"
+        );
+        let own = "- [A](a.md) — mine\n- [B](team/b.md) — shared\n- [Team](team/MEMORY.md)\n";
+        assert_eq!(again(own), own);
+    }
+
+    #[test]
+    fn entries_are_made_kept_and_dropped() {
+        let topics = [topic("a.md", "A"), topic("b.md", "B")];
+        let text = built(
+            Some("# Mine\n\n- [My words](b.md) — as I put it\n- [Gone](gone.md) — x\n"),
+            &topics,
+        );
+        assert_eq!(
+            text,
+            "# Mine\n\n- [A](a.md) — when it matters\n- [My words](b.md) — as I put it\n"
+        );
+        assert_eq!(built(Some(&text), &topics), text);
+    }
+
+    #[test]
+    fn an_order_with_headings_is_a_persons() {
+        let topics = [topic("a.md", "A"), topic("b.md", "B")];
+        let old = "- [B](b.md) — x\n## More\n- [Wiki](https://example.org) — outside\n";
+        assert_eq!(
+            built(Some(old), &topics),
+            format!("{old}- [A](a.md) — when it matters\n")
+        );
+    }
+
+    #[test]
+    fn limits_hold_and_the_cut_is_seen() {
+        let topics = (0..400)
+            .map(|at| topic(&format!("{at}.md"), &format!("Number {at} {}", "x".repeat(200))))
+            .collect::<Vec<_>>();
+        let text = built(None, &topics);
+        assert!(text.lines().count() <= 200 && text.len() <= 25_000);
+        assert!(text.lines().last().is_some_and(|line| line.starts_with(CUT)));
+        assert_eq!(built(Some(&text), &topics), text);
+        assert!(text.lines().all(|line| line.chars().count() <= 150));
+    }
+
+    #[test]
+    fn a_hook_has_room_beside_a_long_title() {
+        let words = "We freeze merges on 2026-09-01 because the mobile team cuts a release branch";
+        let file = names::file_name("project", words);
+        let memory = Topic::new(
+            &file,
+            &words[..60],
+            &format!("When planning work: {words}"),
+            Kind::Project,
+            "x",
+        );
+        let text = line(&memory, &file, &Limits::default());
+        assert!(text.chars().count() <= 150, "{text}");
+        let (_, hook) = text.split_once(" — ").expect("a hook");
+        assert!(hook.chars().count() >= 50, "{text}");
+        assert!(hook.starts_with("When planning work: We freeze merges on"), "{text}");
+        assert!(text.starts_with("- [We freeze merges"), "{text}");
+    }
+
+    #[test]
+    fn what_is_loaded_ends_at_a_line() {
+        let long = "- [x](x.md) — y\n".repeat(300);
+        let text = loaded(&long, &Limits::default());
+        assert_eq!(text.lines().count(), 201);
+        assert!(text.contains("100 more lines"));
+        assert_eq!(loaded("- a\n", &Limits::default()), "- a\n");
+    }
+
+    #[test]
+    fn hostile_titles_stay_in_their_line() {
+        let hostile = topic("a.md", "x](../../etc/passwd) <img src=x>\n- [b](b.md)");
+        let text = built(None, std::slice::from_ref(&hostile));
+        assert_eq!(text.lines().count(), 1);
+        assert_eq!(entries(&text)[0].file, "a.md");
+        assert!(!text.contains(" <img"));
+    }
+}

@@ -1,0 +1,214 @@
+//! Who may write. The lock of the operating system on `.lock` is the authority: it is gone with the process that held it.
+//! Process id and time inside are for people. `.consolidate-lock` is the client's own: its body is a process id, its time
+//! the last consolidation; it is taken over from a dead holder or after an hour.
+
+#![allow(clippy::disallowed_methods, reason = "locks are files")]
+
+use language::when;
+use language::when::HOUR;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use transcript::log::Time;
+
+/// How long a lock is waited for: a holder that is about to end, or a process it is just starting, which shares its open
+/// files for a moment. A run that writes takes longer.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How often it is tried meanwhile.
+const STEP: Duration = Duration::from_millis(20);
+
+/// The right to write, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Takes the lock of a directory; `None` if somebody else has it.
+pub fn take(folder: &Path, now: Time) -> io::Result<Option<Lock>> {
+    let path = folder.join(".lock");
+    refuse_link(&path)?;
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)?;
+    let mut patience = PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if patience.is_zero() => return Ok(None),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        patience = patience.saturating_sub(STEP);
+    }
+    file.set_len(0)?;
+    writeln!(
+        file,
+        "{} {}",
+        std::process::id(),
+        when::timestamp(now).unwrap_or_default()
+    )?;
+    Ok(Some(Lock { _file: file }))
+}
+
+/// A link in the place of a lock would have a file elsewhere written.
+fn refuse_link(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() => Err(io::Error::other(format!("{} is not a plain file", path.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// The consolidation lock while a consolidation runs. Dropped without [`Consolidation::done`], the old time is put back.
+#[derive(Debug)]
+pub struct Consolidation {
+    path: PathBuf,
+    before: Option<SystemTime>,
+    is_done: bool,
+}
+
+/// When the last consolidation was.
+pub fn last_consolidation(folder: &Path) -> Option<Time> {
+    millis(modified(&consolidate_lock(folder))?)
+}
+
+fn consolidate_lock(folder: &Path) -> PathBuf {
+    folder.join(".consolidate-lock")
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    let found = fs::symlink_metadata(path).ok()?;
+    found.is_file().then(|| found.modified().ok()).flatten()
+}
+
+/// Milliseconds since 1970.
+pub fn millis(time: SystemTime) -> Option<Time> {
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    since.as_millis().try_into().ok()
+}
+
+/// Takes the consolidation lock; `None` if a living process has held it for less than an hour.
+pub fn consolidate(folder: &Path, now: Time) -> io::Result<Option<Consolidation>> {
+    let path = consolidate_lock(folder);
+    refuse_link(&path)?;
+    let before = modified(&path);
+    let own = std::process::id().to_string();
+    let holder = fs::read_to_string(&path)
+        .ok()
+        .and_then(|text| text.trim().parse::<u32>().ok());
+    let age = before
+        .and_then(millis)
+        .map_or(Time::MAX, |then| now.saturating_sub(then));
+    if holder.is_some_and(|holder| holder != std::process::id() && is_alive(holder)) && age < HOUR {
+        return Ok(None);
+    }
+    table::atomic::write(&path, true, own.as_bytes()).map_err(io::Error::other)?;
+    let lock = Consolidation {
+        path,
+        before,
+        is_done: false,
+    };
+    // Two may have found it free: the one whose id is there has won.
+    if fs::read_to_string(&lock.path)?.trim() != own {
+        let mut lock = lock;
+        lock.is_done = true;
+        return Ok(None);
+    }
+    Ok(Some(lock))
+}
+
+impl Consolidation {
+    /// It worked: the time of the lock is the time of this consolidation, and nobody holds it.
+    pub fn done(mut self, now: Time) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(&self.path)?;
+        file.set_len(0)?;
+        file.set_modified(UNIX_EPOCH + Duration::from_millis(now.max(0).unsigned_abs()))?;
+        self.is_done = true;
+        Ok(())
+    }
+}
+
+impl Drop for Consolidation {
+    fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
+        // A failure here leaves the lock with this process's id, which is dead soon: the next run takes it over.
+        match self.before {
+            Some(before) => {
+                if let Ok(file) = OpenOptions::new().write(true).open(&self.path) {
+                    let _ = file.set_len(0);
+                    let _ = file.set_modified(before);
+                }
+            }
+            None => drop(fs::remove_file(&self.path)),
+        }
+    }
+}
+
+/// Whether a process lives. Where that cannot be told it counts as alive, until its lock is an hour old.
+fn is_alive(process: u32) -> bool {
+    let processes = Path::new("/proc");
+    !processes.join("self").exists() || processes.join(process.to_string()).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = 1_800_000_000_000;
+
+    #[test]
+    fn one_writer_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = take(folder.path(), NOW).unwrap();
+        assert!(first.is_some());
+        assert!(take(folder.path(), NOW).unwrap().is_none());
+        drop(first);
+        assert!(take(folder.path(), NOW).unwrap().is_some());
+    }
+
+    fn set_time(path: &Path, time: Time) {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_millis(time.unsigned_abs()))
+            .unwrap();
+    }
+
+    #[test]
+    fn a_living_holder_keeps_it_for_an_hour() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".consolidate-lock");
+        // Process 1 lives as long as the machine.
+        fs::write(&path, "1").unwrap();
+        set_time(&path, NOW - HOUR / 2);
+        assert!(consolidate(folder.path(), NOW).unwrap().is_none());
+        set_time(&path, NOW - 2 * HOUR);
+        assert!(consolidate(folder.path(), NOW).unwrap().is_some());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_dead_holder_is_taken_over_and_a_failure_puts_the_time_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".consolidate-lock");
+        fs::write(&path, "4194999").unwrap();
+        set_time(&path, NOW - 1_000);
+        drop(consolidate(folder.path(), NOW).unwrap().unwrap());
+        assert_eq!(last_consolidation(folder.path()), Some(NOW - 1_000));
+        consolidate(folder.path(), NOW).unwrap().unwrap().done(NOW).unwrap();
+        assert_eq!(last_consolidation(folder.path()), Some(NOW));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_no_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("elsewhere", folder.path().join(".lock")).unwrap();
+        assert!(take(folder.path(), NOW).is_err());
+        assert!(!folder.path().join("elsewhere").exists());
+    }
+}

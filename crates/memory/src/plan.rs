@@ -1,0 +1,421 @@
+//! From candidates to changes of a directory: new, updated, or unchanged. Pure.
+//!
+//! A candidate is known by its mark (a hash of its type and words), which the file it became carries; so a person may
+//! rename the file or put it in other words, and the next run still knows it. Otherwise it is known by its words: one that
+//! says the same as a memory adds its sources to it and changes nothing else.
+
+use crate::change::{Action, Change, Made};
+use crate::extract::{Forgotten, is_taken_back};
+use crate::index;
+use crate::index::Limits;
+use crate::kinds::{Candidate, Kind, Source};
+use crate::names;
+use crate::names::{INDEX, TEAM};
+use crate::sentences::content_words;
+use crate::similar::{Gist, Relation, comparable};
+use crate::topic::{Topic, one_line};
+use language::words::stems;
+use std::collections::BTreeSet;
+
+/// A directory as it was read.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Topic files, by path.
+    pub topics: Vec<Topic>,
+    /// The index.
+    pub index: Option<String>,
+    /// The index of the team's memories.
+    pub team_index: Option<String>,
+    /// Marks of candidates whose memories left for the archive.
+    pub retired: BTreeSet<String>,
+    /// What memories were made of that a person deleted.
+    pub deleted: Vec<Made>,
+    /// Records whose "forget ..." was followed already; who brought the memory back since wants it.
+    pub taken_back: BTreeSet<String>,
+}
+
+/// How candidates are taken in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Whether project facts and pointers go to the team's folder.
+    pub team: bool,
+    /// Limits of the index.
+    pub index: Limits,
+}
+
+/// What candidates come to.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// What is to be written, indexes last.
+    pub changes: Vec<Change>,
+    /// Candidates that were there already.
+    pub unchanged: usize,
+    /// Candidates whose memory was retired before.
+    pub retired: usize,
+    /// Candidates whose memory a person deleted, and that nobody said again since.
+    pub deleted: usize,
+    /// Files that a candidate belongs to and that cannot be changed: their frontmatter is not YAML.
+    pub untouchable: Vec<String>,
+}
+
+/// What marks a candidate: its type and its words.
+pub fn mark(candidate: &Candidate) -> String {
+    let words = stems(&format!("{}\n{}", candidate.title, candidate.body)).join(" ");
+    blake3::hash(format!("{}\0{words}", candidate.kind.name()).as_bytes()).to_hex()[..12].to_owned()
+}
+
+/// Works out what changes. The order of the candidates does not matter.
+pub fn plan(snapshot: &Snapshot, candidates: &[Candidate], options: &Options) -> Plan {
+    plan_with(snapshot, candidates, &[], options)
+}
+
+/// As [`plan`], and retires what somebody took back.
+pub fn plan_with(snapshot: &Snapshot, candidates: &[Candidate], forgotten: &[Forgotten], options: &Options) -> Plan {
+    let mut ordered = candidates.iter().collect::<Vec<_>>();
+    ordered.sort_by_key(|candidate| (first_time(candidate), candidate.kind, &candidate.title, &candidate.body));
+    let mut plan = Plan::default();
+    let mut topics = snapshot
+        .topics
+        .iter()
+        .map(|topic| (topic.clone(), Gist::of(topic)))
+        .collect::<Vec<_>>();
+    for candidate in ordered {
+        let mark = mark(candidate);
+        let gist = Gist::read(&candidate.title, &candidate.hook, &candidate.body);
+        let home = home_of(&topics, candidate, &mark, &gist);
+        match home {
+            Some(at) if topics[at].0.is_broken() => plan.untouchable.push(topics[at].0.file.clone()),
+            Some(at) => {
+                let topic = &mut topics[at].0;
+                let has_new_sources = topic.add_sources(&candidate.sources);
+                let has_new_mark = has_new_sources && topic.add_marks(&[mark]);
+                plan.unchanged += usize::from(!has_new_sources && !has_new_mark);
+            }
+            None if snapshot.retired.contains(&mark) => plan.retired += 1,
+            None if snapshot.deleted.iter().any(|made| made.holds(candidate, &mark)) => plan.deleted += 1,
+            None => topics.push((new_topic(&topics, candidate, mark, options), gist)),
+        }
+    }
+    let mut after = topics.into_iter().map(|(topic, _)| topic).collect::<Vec<_>>();
+    let leaving = taken_back(snapshot, &mut after, forgotten);
+    plan.changes = differences(snapshot, &after, "said in a session");
+    plan.changes.extend(leaving);
+    plan.changes.extend(index_changes(snapshot, &after, &options.index));
+    plan
+}
+
+/// Takes out what somebody took back after it was last said. It goes to the archive with their words.
+fn taken_back(snapshot: &Snapshot, topics: &mut Vec<Topic>, forgotten: &[Forgotten]) -> Vec<Change> {
+    let mut leaving = Vec::new();
+    for forgotten in forgotten {
+        if snapshot.taken_back.contains(&forgotten.source.uuid) {
+            continue;
+        }
+        let words = content_words(&forgotten.text);
+        let is_meant = |topic: &Topic| {
+            let said = topic.sources().iter().filter_map(|source| source.time).max();
+            let statement = topic.body().trim_start().split("\n\n").next().unwrap_or_default();
+            said.is_some() && said <= forgotten.source.time && is_taken_back(&content_words(statement), &words)
+        };
+        topics.retain(|topic| {
+            let is_gone = is_meant(topic);
+            // What this very run would have made is just not made.
+            if is_gone && let Some(old) = snapshot.topics.iter().find(|old| old.file == topic.file) {
+                leaving.push(Change {
+                    file: old.file.clone(),
+                    action: Action::Retire,
+                    before: Some(old.text()),
+                    after: None,
+                    reason: format!("taken back: {}", one_line(&forgotten.text)),
+                    marks: topic.marks(),
+                    made: None,
+                    taken_back: Some(forgotten.source.uuid.clone()),
+                });
+            }
+            !is_gone
+        });
+    }
+    leaving
+}
+
+fn first_time(candidate: &Candidate) -> Option<i64> {
+    candidate.sources.iter().filter_map(|source| source.time).min()
+}
+
+/// The memory a candidate belongs to: by its mark, by its words, or by a shared source and like words.
+fn home_of(topics: &[(Topic, Gist)], candidate: &Candidate, mark: &str, gist: &Gist) -> Option<usize> {
+    if let Some(at) = topics
+        .iter()
+        .position(|(topic, _)| topic.marks().iter().any(|other| other == mark))
+    {
+        return Some(at);
+    }
+    let id = |source: &Source| (source.session.clone(), source.uuid.clone());
+    let sources = candidate.sources.iter().map(id).collect::<BTreeSet<_>>();
+    topics.iter().position(|(topic, other)| {
+        let shares_source = || topic.sources().iter().any(|source| sources.contains(&id(source)));
+        comparable(topic.kind(), Some(candidate.kind))
+            && match other.relation(gist) {
+                Relation::Same => true,
+                Relation::Alike(_) => shares_source(),
+                _ => false,
+            }
+    })
+}
+
+fn new_topic(topics: &[(Topic, Gist)], candidate: &Candidate, mark: String, options: &Options) -> Topic {
+    let is_shared = options.team && matches!(candidate.kind, Kind::Project | Kind::Reference);
+    let folder = if is_shared { TEAM } else { "" };
+    let name = names::file_name(candidate.kind.name(), &candidate.title);
+    let stem = name.trim_end_matches(".md");
+    let is_taken = |file: &str| topics.iter().any(|(topic, _)| topic.file.eq_ignore_ascii_case(file));
+    let mut file = format!("{folder}{name}");
+    let mut number = 2;
+    while is_taken(&file) {
+        file = format!("{folder}{stem}_{number}.md");
+        number += 1;
+    }
+    let mut topic = Topic::new(
+        &file,
+        &candidate.title,
+        &candidate.hook,
+        candidate.kind,
+        &candidate.body,
+    );
+    topic.add_sources(&candidate.sources);
+    topic.add_marks(&[mark]);
+    topic
+}
+
+/// Topic files that differ, those that leave last.
+pub fn differences(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for topic in after {
+        let before = snapshot
+            .topics
+            .iter()
+            .find(|old| old.file == topic.file)
+            .map(Topic::text);
+        let text = topic.text();
+        if before.as_ref() != Some(&text) {
+            let action = if before.is_some() { Action::Update } else { Action::New };
+            let (file, reason) = (topic.file.clone(), reason.to_owned());
+            changes.push(Change {
+                file,
+                action,
+                before,
+                after: Some(text),
+                reason,
+                marks: Vec::new(),
+                made: Made::of(topic),
+                taken_back: None,
+            });
+        }
+    }
+    changes
+}
+
+/// The indexes, where they differ from what they should be. They come last: a run that is killed before leaves an index
+/// that the next run makes anew.
+pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &Limits) -> Vec<Change> {
+    let team_index = format!("{TEAM}{INDEX}");
+    let mut changes = Vec::new();
+    for (file, before, folder) in [
+        (team_index.as_str(), &snapshot.team_index, TEAM),
+        (INDEX, &snapshot.index, ""),
+    ] {
+        let in_folder = after
+            .iter()
+            .filter(|topic| topic.file.starts_with(TEAM) != folder.is_empty());
+        let listed = in_folder.map(|topic| index::Listed {
+            path: &topic.file[folder.len()..],
+            topic,
+            before: snapshot.topics.iter().find(|old| old.file == topic.file),
+        });
+        let listed = listed.collect::<Vec<_>>();
+        if before.is_none() && listed.is_empty() {
+            continue;
+        }
+        let is_there = |file: &str| after.iter().any(|topic| topic.file == format!("{folder}{file}"));
+        let text = index::rebuild(before.as_deref(), &listed, &is_there, limits);
+        if before.as_ref() != Some(&text) {
+            changes.push(Change {
+                file: file.to_owned(),
+                action: Action::Index,
+                before: before.clone(),
+                after: Some(text),
+                reason: "lists the memories".to_owned(),
+                marks: Vec::new(),
+                made: None,
+                taken_back: None,
+            });
+        }
+    }
+    changes
+}
+
+/// Makes the indexes fit what changes leave behind, where those would bring an index back that knows nothing of a memory that
+/// stays, or leave one alone that lists a memory that goes.
+pub fn refit_indexes(snapshot: &Snapshot, changes: &mut Vec<Change>, limits: &Limits) {
+    let after = applied(snapshot, changes);
+    let indexes = Snapshot {
+        index: after.index,
+        team_index: after.team_index,
+        ..snapshot.clone()
+    };
+    for fitting in index_changes(&indexes, &after.topics, limits) {
+        match changes.iter_mut().find(|change| change.file == fitting.file) {
+            Some(change) => {
+                let before = change.before.take();
+                *change = Change { before, ..fitting };
+            }
+            None => changes.push(fitting),
+        }
+    }
+    changes.retain(|change| change.before != change.after);
+}
+
+/// The directory after changes: what the next run will read.
+pub fn applied(snapshot: &Snapshot, changes: &[Change]) -> Snapshot {
+    let mut after = snapshot.clone();
+    for change in changes {
+        after.retired.extend(change.marks.iter().cloned());
+        match change.file.as_str() {
+            INDEX => after.index = change.after.clone(),
+            file if file.strip_prefix(TEAM) == Some(INDEX) => after.team_index = change.after.clone(),
+            file if names::is_topic(file) => {
+                after.topics.retain(|topic| topic.file != file);
+                after
+                    .topics
+                    .extend(change.after.as_ref().map(|text| Topic::read(file, 0, text)));
+            }
+            // The logs of days are no memories.
+            _ => {}
+        }
+    }
+    after.topics.sort_by(|one, other| one.file.cmp(&other.file));
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(kind: Kind, title: &str, body: &str, uuid: &str) -> Candidate {
+        Candidate {
+            kind,
+            title: title.into(),
+            hook: format!("When it comes to {title}"),
+            body: body.into(),
+            confidence: 0.9,
+            sources: vec![Source {
+                session: "s".into(),
+                uuid: uuid.into(),
+                time: Some(1_760_000_000_000),
+            }],
+        }
+    }
+
+    fn some() -> Vec<Candidate> {
+        vec![
+            candidate(
+                Kind::Feedback,
+                "Small commits",
+                "One change a commit.\n\n**Why:** easier review.",
+                "u1",
+            ),
+            candidate(Kind::Project, "Freeze in March", "No merges from 2026-03-01 on.", "u2"),
+            candidate(Kind::Reference, "Board", "Bugs are tracked on the board INGEST.", "u3"),
+        ]
+    }
+
+    #[test]
+    fn a_second_run_changes_nothing() {
+        let first = plan(&Snapshot::default(), &some(), &Options::default());
+        assert_eq!(first.changes.len(), 4);
+        let after = applied(&Snapshot::default(), &first.changes);
+        let second = plan(&after, &some(), &Options::default());
+        assert_eq!(second.changes, []);
+        assert_eq!(second.unchanged, 3);
+        let mut shuffled = some();
+        shuffled.reverse();
+        assert_eq!(
+            plan(&Snapshot::default(), &shuffled, &Options::default()).changes,
+            first.changes
+        );
+    }
+
+    #[test]
+    fn said_again_adds_a_source_and_keeps_a_persons_words() {
+        let first = plan(&Snapshot::default(), &some(), &Options::default());
+        let mut snapshot = applied(&Snapshot::default(), &first.changes);
+        let edited = snapshot.topics[0]
+            .text()
+            .replace("One change a commit.", "A commit does one thing. - Ana");
+        let file = snapshot.topics[0].file.clone();
+        snapshot.topics[0] = Topic::read(&file, 0, &edited);
+        let again = candidate(
+            Kind::Feedback,
+            "Small commits",
+            "One change a commit.\n\n**Why:** easier review.",
+            "u9",
+        );
+        let second = plan(&snapshot, &[again], &Options::default());
+        let [change] = &second.changes[..] else {
+            panic!("{:?}", second.changes)
+        };
+        let text = change.after.clone().unwrap();
+        assert!(text.contains("A commit does one thing. - Ana"));
+        assert_eq!(Topic::read("a.md", 0, &text).confirmed(), 2);
+    }
+
+    #[test]
+    fn what_was_retired_is_not_made_again() {
+        let retired = some().iter().map(mark).collect();
+        let plan = plan(
+            &Snapshot {
+                retired,
+                ..Snapshot::default()
+            },
+            &some(),
+            &Options::default(),
+        );
+        assert_eq!((plan.changes.len(), plan.retired), (0, 3));
+    }
+
+    #[test]
+    fn a_team_has_a_folder_and_an_index_of_its_own() {
+        let options = Options {
+            team: true,
+            ..Options::default()
+        };
+        let changes = plan(&Snapshot::default(), &some(), &options).changes;
+        let files = changes.iter().map(|change| change.file.as_str()).collect::<Vec<_>>();
+        assert_eq!(
+            files,
+            [
+                "feedback_small_commits.md",
+                "team/project_freeze_in_march.md",
+                "team/reference_board.md",
+                "team/MEMORY.md",
+                "MEMORY.md"
+            ]
+        );
+        assert!(changes[3].after.as_ref().unwrap().contains("](reference_board.md)"));
+    }
+
+    #[test]
+    fn two_memories_of_one_name_get_two_files() {
+        let two = [
+            candidate(
+                Kind::Feedback,
+                "Tests",
+                "Run the whole suite before pushing anything.",
+                "u1",
+            ),
+            candidate(Kind::Feedback, "Tests", "Fixtures live beside what they are for.", "u2"),
+        ];
+        let changes = plan(&Snapshot::default(), &two, &Options::default()).changes;
+        assert_eq!(changes[1].file, "feedback_tests_2.md");
+    }
+}

@@ -1,0 +1,369 @@
+//! What a model is told: how its memory works, with the index, and the instruction files in their order. Pure: files come
+//! in through a function.
+
+use crate::index;
+use crate::index::Limits;
+use crate::topic::front_end;
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+/// Most characters of one instruction file.
+pub const MOST_CHARACTERS: usize = 40_000;
+
+/// Includes inside includes.
+const DEEPEST: usize = 5;
+
+/// Endings of files that are text; one without an ending counts as text.
+const TEXT: [&str; 24] = [
+    "md", "markdown", "txt", "text", "rst", "adoc", "json", "yaml", "yml", "toml", "ini", "cfg", "conf", "xml", "csv",
+    "rs", "py", "js", "ts", "go", "java", "sh", "sql", "mdc",
+];
+
+/// The section about the memory.
+pub fn section(folder: &str, index: Option<&str>, extra: Option<&str>, limits: &Limits) -> String {
+    let mut text = format!(
+        "# Memory\n\n\
+         You have a memory that outlives this conversation: the folder `{folder}`. It holds one file for each memory, and \
+         `MEMORY.md`, the list of them, which is shown below.\n\n\
+         Four types are kept, and nothing else:\n\
+         - `user`: who somebody is, what they know, what they are after.\n\
+         - `feedback`: how they want the work done, whether they corrected you or agreed with you. The rule first, then a line \
+         **Why:** and a line **How to apply:**.\n\
+         - `project`: what is going on and why, where the code cannot tell. Dates in full, never \"next week\".\n\
+         - `reference`: where to look in systems outside the repository.\n\n\
+         Leave out what the code, its history or the instruction files say already, recipes for fixes, the state of the task at \
+         hand, and every kind of secret, also when asked to keep it.\n\n\
+         To keep something: write a file with the fields `name`, `description` and `type` between two lines `---`, then the \
+         memory. The description decides whether it is found again: make it about the situation in which it matters. Add a line \
+         `- [Name](file.md) — description` to `MEMORY.md`. First look whether a memory of it exists, and change that one. If \
+         somebody asks you to remember or to forget something, do it at once.\n\n\
+         A memory was true when it was written. Before you act on one that names a file, a flag or a date, look whether it \
+         still holds; if it does not, trust what you see and correct the memory. If somebody asks you to leave the memory out, \
+         do as if it were empty.\n"
+    );
+    if let Some(extra) = extra.map(str::trim).filter(|extra| !extra.is_empty()) {
+        text.push_str(&format!("\n{extra}\n"));
+    }
+    text.push_str("\n## MEMORY.md\n\n");
+    match index.map(str::trim).filter(|index| !index.is_empty()) {
+        Some(index) => text.push_str(&index::loaded(&format!("{index}\n"), limits)),
+        None => text.push_str("(empty: nothing was kept yet)\n"),
+    }
+    text
+}
+
+/// Whose instructions a file holds; later ones win.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// Of the organisation.
+    Managed,
+    /// Of the user, in every project.
+    User,
+    /// Of the project, committed.
+    Project,
+    /// Of the user in this project.
+    Local,
+    /// Below the project, because a file there is touched.
+    Nested,
+}
+
+impl Origin {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Managed => "managed",
+            Origin::User => "user",
+            Origin::Project => "project",
+            Origin::Local => "local",
+            Origin::Nested => "nested",
+        }
+    }
+}
+
+/// An instruction file that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instruction {
+    /// Where.
+    pub path: PathBuf,
+    /// Whose.
+    pub origin: Origin,
+    /// The file that includes it.
+    pub included_by: Option<PathBuf>,
+    /// What it says, within its limit.
+    pub text: String,
+}
+
+/// What is needed of the disk.
+pub struct Files<'a> {
+    /// The text of a file, if it is there and is text.
+    pub read: &'a dyn Fn(&Path) -> Option<String>,
+    /// The Markdown files of a folder, sorted.
+    pub list: &'a dyn Fn(&Path) -> Vec<PathBuf>,
+}
+
+/// Where instruction files are looked for.
+pub struct Roots<'a> {
+    /// The organisation's file.
+    pub managed: &'a Path,
+    /// The client's home.
+    pub client: Option<&'a Path>,
+    /// The user's home, for `~`.
+    pub home: Option<&'a Path>,
+    /// The root of the repository.
+    pub project: &'a Path,
+    /// The current folder.
+    pub current: &'a Path,
+    /// Files that are being touched.
+    pub touched: &'a [PathBuf],
+}
+
+/// All instruction files in their order, each once, includes before the file that includes them: later wins.
+pub fn instructions(roots: &Roots, files: &Files) -> Vec<Instruction> {
+    let mut gathered = Gathered {
+        files,
+        home: roots.home,
+        seen: BTreeSet::new(),
+        found: Vec::new(),
+    };
+    gathered.add(Origin::Managed, roots.managed, None, 0);
+    if let Some(client) = roots.client {
+        gathered.add(Origin::User, &client.join("CLAUDE.md"), None, 0);
+        gathered.add_all(Origin::User, &client.join("rules"));
+    }
+    let folders = between(roots.project, roots.current);
+    for folder in &folders {
+        gathered.add_folder(Origin::Project, folder);
+    }
+    for folder in &folders {
+        gathered.add(Origin::Local, &folder.join("CLAUDE.local.md"), None, 0);
+    }
+    for touched in roots.touched {
+        let folder = touched.parent().unwrap_or(touched);
+        for folder in between(roots.current, folder).into_iter().skip(1) {
+            gathered.add_folder(Origin::Nested, &folder);
+        }
+    }
+    gathered.found
+}
+
+/// The folders from one down to another, both included; only the second if it does not lie below the first.
+fn between(top: &Path, bottom: &Path) -> Vec<PathBuf> {
+    let Ok(rest) = bottom.strip_prefix(top) else {
+        return vec![bottom.to_path_buf()];
+    };
+    let mut folders = vec![top.to_path_buf()];
+    for part in rest.components() {
+        let next = folders.last().map_or_else(|| top.join(part), |last| last.join(part));
+        folders.push(next);
+    }
+    folders
+}
+
+struct Gathered<'a> {
+    files: &'a Files<'a>,
+    home: Option<&'a Path>,
+    seen: BTreeSet<PathBuf>,
+    found: Vec<Instruction>,
+}
+
+impl Gathered<'_> {
+    fn add_folder(&mut self, origin: Origin, folder: &Path) {
+        self.add(origin, &folder.join("CLAUDE.md"), None, 0);
+        self.add(origin, &folder.join(".claude/CLAUDE.md"), None, 0);
+        self.add_all(origin, &folder.join(".claude/rules"));
+    }
+
+    fn add_all(&mut self, origin: Origin, folder: &Path) {
+        for path in (self.files.list)(folder) {
+            self.add(origin, &path, None, 0);
+        }
+    }
+
+    fn add(&mut self, origin: Origin, path: &Path, included_by: Option<&Path>, depth: usize) {
+        let path = normal(path);
+        // Seen files are not read again: that also ends circles.
+        if depth > DEEPEST || !is_text(&path) || !self.seen.insert(path.clone()) {
+            return;
+        }
+        let Some(text) = (self.files.read)(&path) else { return };
+        let text = &text[front_end(&text).unwrap_or(0)..];
+        for named in includes(text) {
+            if let Some(include) = self.resolve(&named, &path) {
+                self.add(origin, &include, Some(&path), depth + 1);
+            }
+        }
+        let text = cut(text.trim(), &path);
+        self.found.push(Instruction {
+            path,
+            origin,
+            included_by: included_by.map(Path::to_path_buf),
+            text,
+        });
+    }
+
+    fn resolve(&self, named: &str, from: &Path) -> Option<PathBuf> {
+        match named.strip_prefix("~/") {
+            Some(rest) => self.home.map(|home| home.join(rest)),
+            None => from.parent().map(|folder| folder.join(named)),
+        }
+    }
+}
+
+/// A path without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(out.pop()),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn is_text(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_none_or(|ending| TEXT.contains(&ending.to_ascii_lowercase().as_str()))
+}
+
+/// Paths after `@` at the start of a word, outside of code.
+fn includes(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_fenced = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~") {
+            is_fenced = !is_fenced;
+            continue;
+        }
+        if is_fenced {
+            continue;
+        }
+        // Every second piece between backticks is code.
+        for piece in line.split('`').step_by(2) {
+            for word in piece.split_whitespace() {
+                let Some(path) = word.strip_prefix('@') else { continue };
+                let path = path.trim_end_matches(['.', ',', ';', ':', ')', '!', '?']);
+                let is_path = path.contains(['/', '.']) && !path.contains(['@', '\0']);
+                if is_path {
+                    found.push(path.to_owned());
+                }
+            }
+        }
+    }
+    found
+}
+
+fn cut(text: &str, path: &Path) -> String {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        None => text.to_owned(),
+        Some((at, _)) => format!(
+            "{}\n[cut after {MOST_CHARACTERS} characters: {}]",
+            &text[..at],
+            path.display()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn found(files: &[(&str, &str)], touched: &[&str]) -> Vec<(String, Origin)> {
+        let files = files
+            .iter()
+            .map(|(path, text)| (PathBuf::from(path), (*text).to_owned()))
+            .collect::<BTreeMap<_, _>>();
+        let read = |path: &Path| files.get(path).cloned();
+        let list = |folder: &Path| {
+            files
+                .keys()
+                .filter(|path| path.parent() == Some(folder))
+                .cloned()
+                .collect()
+        };
+        let touched = touched.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let roots = Roots {
+            managed: Path::new("/etc/claude-code/CLAUDE.md"),
+            client: Some(Path::new("/home/me/.claude")),
+            home: Some(Path::new("/home/me")),
+            project: Path::new("/home/me/app"),
+            current: Path::new("/home/me/app"),
+            touched: &touched,
+        };
+        let instructions = instructions(
+            &roots,
+            &Files {
+                read: &read,
+                list: &list,
+            },
+        );
+        instructions
+            .into_iter()
+            .map(|found| (found.path.display().to_string(), found.origin))
+            .collect()
+    }
+
+    #[test]
+    fn files_come_in_their_order_and_includes_before_them() {
+        let files = [
+            ("/home/me/app/CLAUDE.local.md", "mine"),
+            ("/home/me/app/CLAUDE.md", "see @docs/style.md and `@not/this.md`"),
+            (
+                "/home/me/app/docs/style.md",
+                "back to @../CLAUDE.md, @~/own.md @/abs/x.txt @image.png",
+            ),
+            ("/home/me/app/docs/image.png", "no"),
+            ("/home/me/own.md", "o"),
+            ("/abs/x.txt", "x"),
+            ("/home/me/app/.claude/rules/a.md", "rule"),
+            ("/home/me/.claude/CLAUDE.md", "user"),
+            ("/etc/claude-code/CLAUDE.md", "managed"),
+        ];
+        let names = found(&files, &[]).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+        assert_eq!(
+            names,
+            [
+                "/etc/claude-code/CLAUDE.md",
+                "/home/me/.claude/CLAUDE.md",
+                "/home/me/own.md",
+                "/abs/x.txt",
+                "/home/me/app/docs/style.md",
+                "/home/me/app/CLAUDE.md",
+                "/home/me/app/.claude/rules/a.md",
+                "/home/me/app/CLAUDE.local.md",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_touched_path_brings_what_lies_above_it_once() {
+        let files = [
+            ("/home/me/app/a/CLAUDE.md", "a"),
+            ("/home/me/app/a/b/CLAUDE.md", "b"),
+            ("/home/me/app/c/CLAUDE.md", "c"),
+        ];
+        let names = found(&files, &["/home/me/app/a/b/x.rs", "/home/me/app/a/y.rs"]);
+        assert_eq!(
+            names,
+            [
+                ("/home/me/app/a/CLAUDE.md".to_owned(), Origin::Nested),
+                ("/home/me/app/a/b/CLAUDE.md".to_owned(), Origin::Nested)
+            ]
+        );
+    }
+
+    #[test]
+    fn the_section_has_the_index_within_its_limits() {
+        let text = section(
+            "/m",
+            Some(&"- [a](a.md) — b\n".repeat(300)),
+            Some("Be kind."),
+            &Limits::default(),
+        );
+        assert!(text.contains("Be kind.") && text.contains("> **Cut:**"));
+        assert!(section("/m", None, None, &Limits::default()).contains("(empty"));
+        assert!(cut(&"é".repeat(MOST_CHARACTERS + 1), Path::new("x")).contains("[cut after"));
+    }
+}

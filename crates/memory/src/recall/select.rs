@@ -1,0 +1,311 @@
+//! From ranked memories to what is shown: at most five, none twice in a session, no usage docs of tools in use, within a
+//! budget of bytes, each cut to its limits and with its age. Pure.
+
+use crate::kinds::Kind;
+use crate::recall::{Hit, Index, Weights};
+use language::when;
+use std::collections::BTreeSet;
+use transcript::log::Time;
+
+/// A memory as recall sees it.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    /// Path inside the directory.
+    pub file: String,
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    pub description: String,
+    /// Its type.
+    pub kind: Option<Kind>,
+    /// Its Markdown.
+    pub body: String,
+    /// When it was last said; without sources, when the file was written.
+    pub last_said: Time,
+}
+
+impl Memory {
+    /// Adds it to an index.
+    pub fn index_into(&self, index: &mut Index) {
+        index.add(&format!("{}\n{}", self.name, self.description), &self.body);
+    }
+}
+
+/// What bounds an answer.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Most memories.
+    pub most: usize,
+    /// Most lines of one.
+    pub lines: usize,
+    /// Most bytes of one.
+    pub bytes: usize,
+    /// Bytes left in the session.
+    pub budget: usize,
+    /// Files that this session was shown or read already.
+    pub surfaced: BTreeSet<String>,
+    /// Tools in use, lower case.
+    pub tools: Vec<String>,
+}
+
+impl Default for Limits {
+    /// What the client injects.
+    fn default() -> Limits {
+        Limits {
+            most: 5,
+            lines: 200,
+            bytes: 4_096,
+            budget: 60_000,
+            surfaced: BTreeSet::new(),
+            tools: Vec::new(),
+        }
+    }
+}
+
+/// A memory that is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Taken {
+    /// Which.
+    pub memory: usize,
+    /// How well it fits.
+    pub score: f64,
+    /// What is shown of it.
+    pub text: String,
+}
+
+/// Whether a query has more than one word; Chinese needs no spaces between them.
+pub fn is_worth_asking(query: &str) -> bool {
+    let words = query.split_whitespace().count();
+    words > 1
+        || query
+            .chars()
+            .filter(|character| !character.is_ascii() && character.is_alphanumeric())
+            .count()
+            > 2
+}
+
+/// The memories that are shown for a query.
+pub fn pick(
+    memories: &[Memory],
+    index: &Index,
+    query: &str,
+    weights: &Weights,
+    limits: &Limits,
+    now: Time,
+) -> Vec<Taken> {
+    if !is_worth_asking(query) {
+        return Vec::new();
+    }
+    take(memories, index.ask(query, weights), limits, now)
+}
+
+/// What is shown of memories that fit, best first, whoever found them.
+pub fn take(memories: &[Memory], hits: impl IntoIterator<Item = Hit>, limits: &Limits, now: Time) -> Vec<Taken> {
+    let mut left = limits.budget;
+    let mut taken = Vec::new();
+    for Hit { document, score } in hits {
+        let memory = &memories[document];
+        if !is_news(memory, limits) {
+            continue;
+        }
+        let text = excerpt(memory, limits, now);
+        if text.len() > left {
+            continue;
+        }
+        left -= text.len();
+        taken.push(Taken {
+            memory: document,
+            score,
+            text,
+        });
+        if taken.len() == limits.most {
+            break;
+        }
+    }
+    taken
+}
+
+/// Why nothing is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nothing {
+    /// One word says too little.
+    OneWord,
+    /// There is nothing to choose from.
+    NoMemories,
+    /// None fits.
+    NoFit,
+    /// What fits was seen, or is about a tool in use.
+    NoNews,
+    /// What fits is longer than the bytes that are left.
+    NoRoom,
+}
+
+/// Why [`take`] shows none of the memories that were found for a query.
+pub fn why_nothing(memories: &[Memory], hits: &[Hit], query: &str, limits: &Limits) -> Nothing {
+    let is_new = |memory: &Memory| is_news(memory, limits);
+    if !is_worth_asking(query) {
+        Nothing::OneWord
+    } else if memories.is_empty() {
+        Nothing::NoMemories
+    } else if !memories.iter().any(is_new) {
+        Nothing::NoNews
+    } else if hits.is_empty() {
+        Nothing::NoFit
+    } else if !hits.iter().any(|hit| is_new(&memories[hit.document])) {
+        Nothing::NoNews
+    } else {
+        Nothing::NoRoom
+    }
+}
+
+/// Whether a memory may be shown in this session: not seen yet, and no usage docs of a tool in use.
+pub fn is_news(memory: &Memory, limits: &Limits) -> bool {
+    !limits.surfaced.contains(&memory.file) && !limits.tools.iter().any(|tool| is_usage_of(memory, tool))
+}
+
+/// Whether a memory only tells how a tool is used: no news while the tool is in use. Warnings about it are.
+pub fn is_usage_of(memory: &Memory, tool: &str) -> bool {
+    const USAGE: [&str; 10] = [
+        "usage",
+        "how to use",
+        "syntax",
+        "options",
+        "flags",
+        "api",
+        "cheat sheet",
+        "command line",
+        "parameters",
+        "用法",
+    ];
+    const WARNING: [&str; 13] = [
+        "warn",
+        "caution",
+        "careful",
+        "gotcha",
+        "pitfall",
+        "beware",
+        "never",
+        "don't",
+        "do not",
+        "avoid",
+        "known issue",
+        "bug",
+        "注意",
+    ];
+    if !matches!(memory.kind, Some(Kind::Reference) | None) {
+        return false;
+    }
+    let head = format!("{} {}", memory.name, memory.description).to_lowercase();
+    let all = format!("{head} {}", memory.body.to_lowercase());
+    let names_tool = head
+        .split(|character: char| !character.is_alphanumeric() && character != '_')
+        .any(|word| word == tool);
+    names_tool && USAGE.iter().any(|word| head.contains(word)) && !WARNING.iter().any(|word| all.contains(word))
+}
+
+/// What is shown of a memory: its age, a caution when it is older than a day, and its text up to the limits.
+pub fn excerpt(memory: &Memory, limits: &Limits, now: Time) -> String {
+    let mut text = format!(
+        "## {} ({}, {})\n",
+        memory.name,
+        memory.file,
+        when::age(memory.last_said, now)
+    );
+    if now.saturating_sub(memory.last_said) > when::DAY {
+        text.push_str("Written in the past: check it against what is there now before relying on it.\n");
+    }
+    text.push('\n');
+    let body = memory.body.trim();
+    let mut end = 0;
+    for line in body.split_inclusive('\n').take(limits.lines) {
+        if end + line.len() > limits.bytes {
+            break;
+        }
+        end += line.len();
+    }
+    // One line that is too long by itself is cut inside.
+    if end == 0 {
+        end = body.floor_char_boundary(limits.bytes);
+    }
+    text.push_str(body[..end].trim_end());
+    text.push('\n');
+    if end < body.len() {
+        text.push_str(&format!(
+            "[cut: {} of {} bytes shown; the rest is in {}]\n",
+            end,
+            body.len(),
+            memory.file
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(file: &str, name: &str, body: &str) -> Memory {
+        Memory {
+            file: file.into(),
+            name: name.into(),
+            body: body.into(),
+            kind: Some(Kind::Reference),
+            ..Memory::default()
+        }
+    }
+
+    fn shown(memories: &[Memory], query: &str, limits: &Limits) -> Vec<String> {
+        let mut index = Index::default();
+        memories.iter().for_each(|memory| memory.index_into(&mut index));
+        let taken = pick(memories, &index, query, &Weights::default(), limits, 0);
+        taken.iter().map(|taken| memories[taken.memory].file.clone()).collect()
+    }
+
+    #[test]
+    fn what_was_surfaced_does_not_come_again() {
+        let memories = [
+            memory("a.md", "release calendar", "x"),
+            memory("b.md", "release notes", "y"),
+        ];
+        assert_eq!(
+            shown(&memories, "the release notes", &Limits::default()),
+            ["b.md", "a.md"]
+        );
+        let limits = Limits {
+            surfaced: ["b.md".to_owned()].into(),
+            ..Limits::default()
+        };
+        assert_eq!(shown(&memories, "the release notes", &limits), ["a.md"]);
+        assert!(shown(&memories, "release", &Limits::default()).is_empty());
+    }
+
+    #[test]
+    fn usage_docs_of_tools_in_use_are_left_out_but_not_warnings() {
+        let limits = Limits {
+            tools: vec!["terraform".into()],
+            ..Limits::default()
+        };
+        let memories = [
+            memory("usage.md", "terraform usage and flags", "plan, then apply"),
+            memory(
+                "care.md",
+                "terraform usage with the shared state",
+                "never apply from a branch",
+            ),
+        ];
+        assert_eq!(shown(&memories, "run terraform usage", &limits), ["care.md"]);
+    }
+
+    #[test]
+    fn long_memories_are_cut_with_a_note_and_the_budget_holds() {
+        let long = memory("long.md", "release log", &"a line of text\n".repeat(900));
+        let text = excerpt(&long, &Limits::default(), 10 * when::DAY);
+        assert!(text.len() < 4_096 + 300 && text.contains("[cut: "), "{}", text.len());
+        assert!(text.contains("10 days ago") && text.contains("check it"));
+        let limits = Limits {
+            budget: 1_000,
+            ..Limits::default()
+        };
+        assert!(shown(&[long], "the release log", &limits).is_empty());
+    }
+}

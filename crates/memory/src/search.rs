@@ -1,0 +1,356 @@
+//! Which messages of past sessions a query is about. A message is weighed when it is read and then let go; what stays of it
+//! is a few numbers, so that gigabytes of logs can be looked through. Once all are weighed it is known how rare every word
+//! of the query is, and they are ranked: BM25 over stems, words of the query next to each other, how much of it is there.
+//! Pure.
+
+use crate::recall::rarity;
+use language::words::{base, each_word, is_filler, stem};
+use regex::bytes::{Regex, RegexBuilder};
+use transcript::log::Time;
+
+/// Words of a query that are looked for.
+const MOST_TERMS: usize = 16;
+/// How soon more of the same word stops counting.
+const SATURATION: f64 = 1.2;
+/// How much length is held against a message.
+const LENGTH: f64 = 0.5;
+/// A message of so many words is of middle length: the mean of a corpus would need another pass.
+const MIDDLE: f64 = 80.0;
+/// What two words of the query next to each other add, by the sharper one.
+const NEIGHBOURS: f64 = 0.5;
+/// What a word of asking counts.
+const FILLER: f64 = 0.3;
+/// Letters that a word must share with a term before its stem is made.
+const HEAD: usize = 3;
+/// Bytes of a snippet.
+const SNIPPET: usize = 240;
+
+/// A query as stems.
+#[derive(Debug)]
+pub struct Terms {
+    stems: Vec<String>,
+    weights: Vec<f64>,
+    /// Finds lines that may hold a term, where that can be told from their bytes.
+    filter: Option<Regex>,
+}
+
+/// What a message holds of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weighed {
+    /// Which log.
+    pub log: u32,
+    /// Line of it.
+    pub line: u64,
+    /// When it was written.
+    pub time: Option<Time>,
+    /// Hash of what makes it the same message in another log.
+    pub same: u64,
+    counts: [u8; MOST_TERMS],
+    neighbours: u8,
+    words: u32,
+}
+
+/// A message that fits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranked {
+    /// Which.
+    pub weighed: Weighed,
+    /// How well; only comparable within one query.
+    pub score: f64,
+}
+
+impl Weighed {
+    /// How many words of the query it holds.
+    pub fn distinct(&self) -> usize {
+        self.counts.iter().filter(|count| **count > 0).count()
+    }
+}
+
+impl Terms {
+    /// Reads a query.
+    pub fn read(query: &str) -> Terms {
+        let mut terms = Terms {
+            stems: Vec::new(),
+            weights: Vec::new(),
+            filter: None,
+        };
+        each_word(query, |word| {
+            let stem = stem(base(word)).into_owned();
+            if terms.stems.len() < MOST_TERMS && !terms.stems.contains(&stem) {
+                terms.stems.push(stem);
+                terms.weights.push(if is_filler(word) { FILLER } else { 1.0 });
+            }
+        });
+        terms.filter = filter(&terms.stems);
+        terms
+    }
+
+    /// Whether there is nothing to look for.
+    pub fn is_empty(&self) -> bool {
+        self.stems.is_empty()
+    }
+
+    /// Whether a line may hold one of the words: cheaper to know than to read it.
+    pub fn may_be_in(&self, line: &[u8]) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.is_match(line))
+    }
+
+    /// Which term a word is.
+    fn term(&self, word: &str) -> Option<usize> {
+        let word = base(word);
+        let is_near = |wanted: &String| {
+            // Of a short stem only the first letter is sure: `die`, `dying`.
+            let head = if wanted.len() > HEAD { HEAD } else { 1 };
+            wanted.as_bytes()[..head] == word.as_bytes()[..head.min(word.len())]
+        };
+        if !self.stems.iter().any(is_near) {
+            return None;
+        }
+        let stem = stem(word);
+        self.stems.iter().position(|wanted| *wanted == stem)
+    }
+
+    /// What texts hold of the query; nothing if they hold none of it.
+    pub fn weigh<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Weighed> {
+        let mut weighed = Weighed {
+            log: 0,
+            line: 0,
+            time: None,
+            same: 0,
+            counts: [0; MOST_TERMS],
+            neighbours: 0,
+            words: 0,
+        };
+        let mut is_found = false;
+        for line in texts.flat_map(str::lines) {
+            let mut before = None;
+            each_word(line, |word| {
+                weighed.words = weighed.words.saturating_add(1);
+                let term = self.term(word);
+                if let Some(term) = term {
+                    is_found = true;
+                    weighed.counts[term] = weighed.counts[term].saturating_add(1);
+                    if before.is_some_and(|before: usize| before + 1 == term) {
+                        weighed.neighbours = weighed.neighbours.saturating_add(1);
+                    }
+                }
+                before = term;
+            });
+        }
+        is_found.then_some(weighed)
+    }
+
+    /// The best, best first; of equal ones the newest. `read` is how many messages were looked at.
+    pub fn rank(&self, weighed: Vec<Weighed>, read: usize) -> Vec<Ranked> {
+        let sharpness = self.sharpness(&weighed, read);
+        let total = sharpness.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let sharpest = sharpness.iter().copied().fold(0.0, f64::max);
+        let score = |weighed: &Weighed| {
+            let drag = SATURATION * (1.0 - LENGTH + LENGTH * f64::from(weighed.words) / MIDDLE);
+            let (mut score, mut there) = (0.0, 0.0);
+            for (count, worth) in weighed.counts.iter().zip(&sharpness).filter(|(count, _)| **count > 0) {
+                let times = f64::from(*count);
+                score += worth * times * (SATURATION + 1.0) / (times + drag);
+                there += worth;
+            }
+            score += NEIGHBOURS * sharpest * f64::from(weighed.neighbours.min(4)) / 2.0;
+            score * (0.25 + 0.75 * there / total)
+        };
+        let mut ranked = weighed
+            .into_iter()
+            .map(|weighed| Ranked {
+                score: score(&weighed),
+                weighed,
+            })
+            .collect::<Vec<_>>();
+        ranked.sort_by(|one, other| {
+            let by_time = other.weighed.time.cmp(&one.weighed.time);
+            let by_place = (one.weighed.log, one.weighed.line).cmp(&(other.weighed.log, other.weighed.line));
+            other.score.total_cmp(&one.score).then(by_time).then(by_place)
+        });
+        let mut seen = std::collections::HashSet::new();
+        ranked.retain(|ranked| seen.insert(ranked.weighed.same));
+        ranked
+    }
+
+    /// What each term is worth: the rarer, the more.
+    fn sharpness(&self, weighed: &[Weighed], read: usize) -> Vec<f64> {
+        let all = read.max(weighed.len()) as f64;
+        let worth = |at: usize| {
+            let found = weighed.iter().filter(|weighed| weighed.counts[at] > 0).count() as f64;
+            self.weights[at] * rarity(all, found)
+        };
+        (0..self.stems.len()).map(worth).collect()
+    }
+
+    /// The stretch of a text that holds most of the query, on one line, and the words found in it.
+    pub fn snippet(&self, text: &str) -> (String, Vec<String>) {
+        let mut found = Vec::new();
+        for (start, word) in places(text) {
+            let mut term = None;
+            each_word(word, |word| term = term.or(self.term(word)));
+            if let Some(term) = term {
+                found.push((start, start + word.len(), term));
+            }
+        }
+        let worth = |from: usize| {
+            let inside = found[from..]
+                .iter()
+                .take_while(|(_, end, _)| *end <= found[from].0 + SNIPPET);
+            let terms = inside
+                .map(|(_, _, term)| *term)
+                .collect::<std::collections::BTreeSet<_>>();
+            terms.iter().map(|term| self.weights[*term]).sum::<f64>()
+        };
+        // Of stretches that hold as much, the first.
+        let best = (0..found.len()).fold(None::<(usize, f64)>, |best, at| {
+            let worth = worth(at);
+            best.filter(|(_, known)| *known >= worth).or(Some((at, worth)))
+        });
+        let start = best.map_or(0, |(at, _)| found[at].0.saturating_sub(SNIPPET / 6));
+        let start = text.floor_char_boundary(start);
+        let end = text.floor_char_boundary((start + SNIPPET).min(text.len()));
+        let whole = |at: usize| text[at..end].find(char::is_whitespace).map_or(at, |space| at + space);
+        let start = if start == 0 { 0 } else { whole(start) };
+        let end = if end == text.len() {
+            end
+        } else {
+            text[start..end]
+                .rfind(char::is_whitespace)
+                .map_or(end, |space| start + space)
+        };
+        let mut line = text[start..end].split_whitespace().collect::<Vec<_>>().join(" ");
+        if start > 0 {
+            line.insert(0, '…');
+        }
+        if end < text.len() {
+            line.push('…');
+        }
+        let mut words = Vec::new();
+        for (from, to, _) in &found {
+            let word = &text[*from..*to];
+            if *from >= start && *to <= end && !words.iter().any(|known: &String| known == word) {
+                words.push(word.to_owned());
+            }
+        }
+        (line, words)
+    }
+}
+
+/// Words of a text with where they start: runs of letters, digits and apostrophes; Chinese by pairs, as it is searched.
+fn places(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_part = |sign: char| sign.is_alphanumeric() || matches!(sign, '\'' | '\u{2019}');
+    let runs = text
+        .split(move |sign: char| !is_part(sign))
+        .filter(|run| !run.is_empty());
+    runs.flat_map(move |run| {
+        let start = run.as_ptr() as usize - text.as_ptr() as usize;
+        let is_spaced = run.is_ascii() || !run.chars().any(|sign| sign >= '\u{2e80}');
+        let pairs = run.char_indices().filter(move |_| !is_spaced).map(move |(at, _)| {
+            let end = run[at..].char_indices().nth(2).map_or(run.len(), |(next, _)| at + next);
+            (start + at, &run[at..end])
+        });
+        std::iter::once((start, run)).filter(move |_| is_spaced).chain(pairs)
+    })
+}
+
+/// Finds what may be one of the stems, whatever its ending. A log may write letters beyond ASCII in more than one way, and an
+/// irregular form may look like anything: then every line is read.
+fn filter(stems: &[String]) -> Option<Regex> {
+    let mut heads = Vec::new();
+    for wanted in stems {
+        let is_plain = wanted.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_plain || language::words::has_irregular_forms(wanted) {
+            return None;
+        }
+        // The last letter of a stem may be another one in the word: `carri` and `carry`, `use` and `using`.
+        let is_sure = wanted.len() <= HEAD && !wanted.ends_with(['i', 'e']);
+        let length = if is_sure { wanted.len() } else { wanted.len() - 1 };
+        heads.push(&wanted[..length]);
+    }
+    if heads.is_empty() {
+        return None;
+    }
+    RegexBuilder::new(&heads.join("|"))
+        .case_insensitive(true)
+        .unicode(false)
+        .build()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weigh(terms: &Terms, texts: &[&str]) -> Vec<Weighed> {
+        let weighed = texts.iter().enumerate().filter_map(|(at, text)| {
+            let weighed = terms.weigh(std::iter::once(*text))?;
+            Some(Weighed {
+                line: at as u64,
+                same: at as u64,
+                ..weighed
+            })
+        });
+        weighed.collect()
+    }
+
+    fn order(query: &str, texts: &[&str]) -> Vec<u64> {
+        let terms = Terms::read(query);
+        let ranked = terms.rank(weigh(&terms, texts), texts.len());
+        ranked.iter().map(|ranked| ranked.weighed.line).collect()
+    }
+
+    #[test]
+    fn what_holds_more_of_the_query_comes_first() {
+        let texts = [
+            "the build is green",
+            "connections to the database are pooled",
+            "we set the size of the connection pool of the database to ten",
+            "nothing of the kind",
+        ];
+        assert_eq!(order("database connection pool size", &texts), [2, 1]);
+        assert_eq!(order("xyzzy", &texts), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn endings_and_irregular_forms_are_found() {
+        assert_eq!(
+            order("deploying went wrong", &["we deploy on Friday", "it goes on"]),
+            [0, 1]
+        );
+        assert_eq!(order("数据库连接", &["数据库的连接池", "nothing"]), [0]);
+    }
+
+    #[test]
+    fn the_filter_lets_through_all_that_is_found() {
+        for (query, text) in [
+            ("carry", "it carries on"),
+            ("relational", "a RELATION"),
+            ("generously", "generous"),
+            ("skies", "the sky"),
+            ("buy", "we bought it"),
+            ("Zürich", "in Zu\\u0308rich"),
+        ] {
+            let terms = Terms::read(query);
+            assert!(terms.may_be_in(text.as_bytes()), "{query}: {text}");
+        }
+        assert!(!Terms::read("database").may_be_in(b"nothing of the kind"));
+    }
+
+    #[test]
+    fn a_snippet_shows_the_match() {
+        let text = format!(
+            "{} the nightly import of invoices fails {}",
+            "x ".repeat(400),
+            "y ".repeat(400)
+        );
+        let (line, words) = Terms::read("why does the invoice import fail").snippet(&text);
+        assert!(line.contains("import of invoices fails"), "{line}");
+        assert!(
+            line.starts_with('…') && line.ends_with('…') && line.len() < 260,
+            "{line}"
+        );
+        assert_eq!(words, ["import", "invoices", "fails"]);
+        assert_eq!(Terms::read("绿色").snippet("按钮是绿色的").1, ["绿色"]);
+    }
+}

@@ -1,0 +1,231 @@
+//! Whether two memories say the same, or the opposite, or give one thing two values. Pure.
+
+use crate::kinds::Kind;
+use crate::topic::Topic;
+use language::words::{each_word, stem, stems};
+use std::collections::BTreeSet;
+
+/// Words that turn a rule around.
+const NEGATIONS: [&str; 12] = [
+    "not",
+    "never",
+    "no",
+    "dont",
+    "don't",
+    "avoid",
+    "stop",
+    "without",
+    "doesnt",
+    "doesn't",
+    "cannot",
+    "shouldn't",
+];
+
+/// The same in Chinese, which has no spaces to find words by.
+const HAN_NEGATIONS: [&str; 5] = ["不要", "别", "禁止", "不用", "避免"];
+
+/// Words that make a sentence a rule, whichever way round.
+const RULE_WORDS: [&str; 14] = [
+    "never", "alway", "avoid", "stop", "prefer", "use", "without", "pleas", "must", "remember", "make", "keep", "want",
+    "ensur",
+];
+
+/// Nouns that have one value at a time.
+const SLOTS: [&str; 23] = [
+    "deadline",
+    "date",
+    "owner",
+    "branch",
+    "version",
+    "port",
+    "url",
+    "address",
+    "limit",
+    "host",
+    "database",
+    "registry",
+    "channel",
+    "contact",
+    "lead",
+    "day",
+    "freeze",
+    "editor",
+    "shell",
+    "timezone",
+    "indentation",
+    "formatter",
+    "budget",
+];
+
+/// What a memory says, in a form that can be compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gist {
+    /// What it is about.
+    stems: BTreeSet<String>,
+    /// Its numbers: two memories that differ in one do not say the same.
+    numbers: BTreeSet<String>,
+    /// Whether it forbids.
+    is_negative: bool,
+    /// What it gives a value: the thing, and the value.
+    slots: Vec<(BTreeSet<String>, BTreeSet<String>)>,
+}
+
+/// How two memories stand to each other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Relation {
+    /// They say the same.
+    Same,
+    /// They may say the same: for a person to decide.
+    Alike(f64),
+    /// One says the opposite of the other.
+    Opposite,
+    /// One thing, two values.
+    OtherValue,
+    /// Nothing to do with each other.
+    Apart,
+}
+
+impl Gist {
+    /// Reads one from the words of a memory.
+    pub fn read(title: &str, hook: &str, body: &str) -> Gist {
+        let rule = first_paragraph(body);
+        let all = format!("{title}\n{hook}\n{rule}");
+        let mut numbers = BTreeSet::new();
+        each_word(&all, |word| {
+            if word.bytes().any(|byte| byte.is_ascii_digit()) {
+                numbers.insert(word.to_owned());
+            }
+        });
+        let stems = stems(&all)
+            .into_iter()
+            .filter(|stem| !RULE_WORDS.contains(&stem.as_str()))
+            .collect();
+        let is_negative = is_negative(title) || is_negative(first_sentence(rule));
+        let slots = [title, hook, first_sentence(rule)]
+            .into_iter()
+            .filter_map(slot)
+            .collect();
+        Gist {
+            stems,
+            numbers,
+            is_negative,
+            slots,
+        }
+    }
+
+    /// Reads one from a topic file.
+    pub fn of(topic: &Topic) -> Gist {
+        Gist::read(&topic.name(), &topic.description(), topic.body())
+    }
+
+    /// Share of words that both have.
+    pub fn overlap(&self, other: &Gist) -> f64 {
+        let both = self.stems.intersection(&other.stems).count() as f64;
+        let any = self.stems.union(&other.stems).count() as f64;
+        if any == 0.0 { 0.0 } else { both / any }
+    }
+
+    /// How it stands to another of the same type.
+    pub fn relation(&self, other: &Gist) -> Relation {
+        let overlap = self.overlap(other);
+        let is_opposite = self.is_negative != other.is_negative;
+        let has_other_value = self.slots.iter().any(|(thing, value)| {
+            let values = other.slots.iter().filter(|(other_thing, _)| other_thing == thing);
+            values
+                .into_iter()
+                .any(|(_, other_value)| value.is_disjoint(other_value))
+        });
+        if is_opposite && overlap >= 0.6 {
+            Relation::Opposite
+        } else if has_other_value {
+            Relation::OtherValue
+        } else if !is_opposite && overlap >= 0.85 && self.numbers == other.numbers {
+            Relation::Same
+        } else if overlap >= 0.6 {
+            Relation::Alike(overlap)
+        } else {
+            Relation::Apart
+        }
+    }
+}
+
+/// Whether two types may be compared at all; an untyped memory with any.
+pub fn comparable(one: Option<Kind>, other: Option<Kind>) -> bool {
+    one.is_none() || other.is_none() || one == other
+}
+
+fn first_paragraph(body: &str) -> &str {
+    let body = body.trim();
+    body.split("\n\n").next().unwrap_or(body)
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.split(['.', ';', '\n', '。', '；']).next().unwrap_or(text)
+}
+
+fn is_negative(text: &str) -> bool {
+    let text = text.to_lowercase().replace('\u{2019}', "'");
+    let mut words = text.split(|character: char| !character.is_alphanumeric() && character != '\'');
+    words.any(|word| NEGATIONS.contains(&word)) || HAN_NEGATIONS.iter().any(|word| text.contains(word))
+}
+
+/// `use X for Y` gives Y the value X; `the deadline is X` gives the deadline one.
+fn slot(sentence: &str) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
+    let text = sentence.trim().to_lowercase();
+    let set = |text: &str| stems(text).into_iter().collect::<BTreeSet<_>>();
+    let after_use = ["use ", "prefer ", "always use ", "please use "]
+        .iter()
+        .find_map(|verb| text.strip_prefix(verb));
+    let (thing, value) = if let Some((value, thing)) = after_use.and_then(|rest| rest.split_once(" for ")) {
+        (set(thing), set(value))
+    } else {
+        let verbs = [" is ", " are ", " moved to ", " lives in ", " changed to "];
+        let (thing, value) = verbs.iter().find_map(|verb| text.split_once(verb))?;
+        let last = thing.split_whitespace().next_back()?;
+        let is_slot = SLOTS.iter().any(|slot| stem(slot) == stem(last));
+        if !is_slot || thing.split_whitespace().count() > 6 {
+            return None;
+        }
+        (set(thing), set(value))
+    };
+    (!thing.is_empty() && !value.is_empty()).then_some((thing, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn relation(one: &str, other: &str) -> Relation {
+        Gist::read(one, "", "").relation(&Gist::read(other, "", ""))
+    }
+
+    #[test]
+    fn the_same_the_opposite_and_the_rest() {
+        assert_eq!(
+            relation("Run the linter before committing", "run linter before commits"),
+            Relation::Same
+        );
+        assert_eq!(
+            relation("Mock the database in tests", "Never mock the database in tests"),
+            Relation::Opposite
+        );
+        assert_eq!(relation("Retry 3 times", "Retry 5 times"), Relation::Apart);
+        assert!(matches!(
+            relation(
+                "Retry failed uploads to the bucket 3 times",
+                "Retry failed uploads to the bucket 5 times"
+            ),
+            Relation::Alike(_)
+        ));
+        assert_eq!(
+            relation("Use pnpm for packages", "Use yarn for packages"),
+            Relation::OtherValue
+        );
+        assert_eq!(
+            relation("The release branch is main", "The release branch is stable"),
+            Relation::OtherValue
+        );
+        assert_eq!(relation("The user is a doctor", "The user is tired"), Relation::Apart);
+        assert_eq!(relation("测试中不要模拟数据库", "测试中模拟数据库"), Relation::Opposite);
+    }
+}

@@ -1,0 +1,435 @@
+//! One topic file: YAML frontmatter, then Markdown. What a person wrote is kept byte for byte; a key that changes is
+//! replaced in its own lines, every other line stays as it is. Pure.
+
+use crate::kinds::{Kind, Source};
+use language::when;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use transcript::log::Time;
+
+/// Lines that recall looks at for frontmatter.
+pub const FRONT_LINES: usize = 30;
+
+/// A topic file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Topic {
+    /// Path inside the directory, with `/`.
+    pub file: String,
+    /// When the file was last written.
+    pub modified: Time,
+    /// Everything up to and with the closing fence; empty without frontmatter.
+    head: String,
+    /// What follows.
+    body: String,
+    /// What the frontmatter says; `None` if there is none or it is not YAML.
+    fields: Option<Map<String, Value>>,
+}
+
+impl Topic {
+    /// Reads a file. Frontmatter that is no YAML mapping is kept as it is and says nothing.
+    pub fn read(file: &str, modified: Time, text: &str) -> Topic {
+        let split = front_end(text).unwrap_or(0);
+        let (head, body) = text.split_at(split);
+        Topic {
+            file: file.to_owned(),
+            modified,
+            fields: yaml_of(head).and_then(parse),
+            head: head.to_owned(),
+            body: body.to_owned(),
+        }
+    }
+
+    /// A new file.
+    pub fn new(file: &str, name: &str, description: &str, kind: Kind, body: &str) -> Topic {
+        let mut head = String::from("---\n");
+        for (key, value) in [("name", name), ("description", description), ("type", kind.name())] {
+            head.push_str(&line(key, &Value::String(one_line(value))));
+        }
+        head.push_str("---\n");
+        let text = format!("{head}\n{}\n", body.trim());
+        Topic::read(file, 0, &text)
+    }
+
+    /// The bytes of the file.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.head, self.body)
+    }
+
+    /// The Markdown.
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
+    /// Whether there is frontmatter that cannot be read.
+    pub fn is_broken(&self) -> bool {
+        !self.head.is_empty() && self.fields.is_none()
+    }
+
+    /// Whether there is frontmatter at all.
+    pub fn has_front(&self) -> bool {
+        !self.head.is_empty()
+    }
+
+    /// A value of the frontmatter as text.
+    pub fn field(&self, key: &str) -> Option<String> {
+        match self.fields.as_ref()?.get(key)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Null => None,
+            other => Some(other.to_string()),
+        }
+    }
+
+    /// Its name; without one, the file's.
+    pub fn name(&self) -> String {
+        let stem = || {
+            let name = self.file.rsplit('/').next().unwrap_or(&self.file);
+            name.trim_end_matches(".md").replace(['_', '-'], " ")
+        };
+        let named = self.field("name").map(|name| one_line(&name));
+        named.filter(|name| !name.is_empty()).unwrap_or_else(stem)
+    }
+
+    /// Its description; without one, the first line of the Markdown that is not a heading.
+    pub fn description(&self) -> String {
+        let described = self.field("description").map(|text| one_line(&text));
+        described.filter(|text| !text.is_empty()).unwrap_or_else(|| {
+            let mut lines = self.body.lines().map(str::trim);
+            one_line(
+                lines
+                    .find(|line| !line.is_empty() && !line.starts_with('#'))
+                    .unwrap_or_default(),
+            )
+        })
+    }
+
+    /// Its type; an unknown one is none.
+    pub fn kind(&self) -> Option<Kind> {
+        self.field("type").and_then(|name| Kind::read(name.trim()))
+    }
+
+    /// How often it was said: as counted, at least once for each source.
+    pub fn confirmed(&self) -> u64 {
+        let counted = self
+            .fields
+            .as_ref()
+            .and_then(|fields| fields.get("confirmed")?.as_u64());
+        counted.unwrap_or(0).max(self.sources().len() as u64)
+    }
+
+    /// Where it was said.
+    pub fn sources(&self) -> Vec<Source> {
+        self.list("sources")
+            .iter()
+            .filter_map(|text| read_source(text))
+            .collect()
+    }
+
+    /// Marks of the candidates it was made from.
+    pub fn marks(&self) -> Vec<String> {
+        self.list("marks")
+    }
+
+    fn list(&self, key: &str) -> Vec<String> {
+        let value = self.fields.as_ref().and_then(|fields| fields.get(key));
+        let items = value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        items
+            .iter()
+            .filter_map(|item| item.as_str().map(str::to_owned))
+            .collect()
+    }
+
+    /// The latest time anybody said it, as far as sources tell.
+    pub fn said(&self) -> Option<Time> {
+        self.sources().iter().filter_map(|source| source.time).max()
+    }
+
+    /// The latest time anybody said it; without sources, when the file was written.
+    pub fn last_said(&self) -> Time {
+        self.said().unwrap_or(self.modified)
+    }
+
+    /// Sets a key to a value and leaves every other line alone. Says no where the frontmatter cannot be read, or where
+    /// the change would be read as anything but that one change.
+    #[must_use]
+    pub fn set(&mut self, key: &str, value: &Value) -> bool {
+        if self.is_broken() {
+            return false;
+        }
+        let ending = if self.head.contains("\r\n") { "\r\n" } else { "\n" };
+        let head = if self.head.is_empty() {
+            "---\n---\n".to_owned()
+        } else {
+            self.head.clone()
+        };
+        let new_lines = line(key, value).replace('\n', ending);
+        let mut expected = self.fields.clone().unwrap_or_default();
+        expected.insert(key.to_owned(), value.clone());
+        let changed = replace_key(&head, key, &new_lines);
+        let reads_back = yaml_of(&changed).and_then(parse).as_ref() == Some(&expected);
+        if reads_back {
+            self.head = changed;
+            self.fields = Some(expected);
+        }
+        reads_back
+    }
+
+    /// Replaces the Markdown.
+    pub fn set_body(&mut self, body: String) {
+        self.body = body;
+    }
+
+    /// Adds sources that are not there yet, and counts them. Says whether anything changed.
+    pub fn add_sources(&mut self, more: &[Source]) -> bool {
+        let old = self.sources();
+        let mut all = self.list("sources");
+        let before = all.len();
+        let mut seen = old
+            .iter()
+            .map(|source| (source.session.clone(), source.uuid.clone()))
+            .collect::<Vec<_>>();
+        for source in more {
+            let source = read_source(&write_source(source)).unwrap_or_else(|| source.clone());
+            let key = (source.session.clone(), source.uuid.clone());
+            if !seen.contains(&key) {
+                all.push(write_source(&source));
+                seen.push(key);
+            }
+        }
+        let added = (all.len() - before) as u64;
+        let count = self.confirmed() + added;
+        added > 0 && self.set("confirmed", &count.into()) && self.set("sources", &all.into())
+    }
+
+    /// Adds marks that are not there yet. Says whether anything changed.
+    pub fn add_marks(&mut self, more: &[String]) -> bool {
+        let mut all = self.marks();
+        let before = all.len();
+        for mark in more {
+            if !all.contains(mark) {
+                all.push(mark.clone());
+            }
+        }
+        all.len() > before && self.set("marks", &all.into())
+    }
+}
+
+/// What recall reads of a file that it does not parse: `name`, `description` and `type` out of the first lines.
+pub fn skim_front(text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    if !is_fence(
+        text.strip_prefix('\u{feff}')
+            .unwrap_or(text)
+            .lines()
+            .next()
+            .unwrap_or_default(),
+    ) {
+        return found;
+    }
+    for line in text.lines().take(FRONT_LINES).skip(1) {
+        if is_fence(line) {
+            break;
+        }
+        let Some((key, value)) = line.split_once(':') else {
+            continue;
+        };
+        if matches!(key, "name" | "description" | "type") {
+            let read = serde_saphyr::from_str::<String>(value.trim()).unwrap_or_else(|_| value.trim().to_owned());
+            found.insert(key.to_owned(), one_line(&read));
+        }
+    }
+    found
+}
+
+/// Where the Markdown starts: behind the frontmatter, if the text opens with any.
+pub fn front_end(text: &str) -> Option<usize> {
+    let marked = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut at = text.len() - marked.len();
+    for (number, line) in marked.split_inclusive('\n').enumerate() {
+        at += line.len();
+        match (number, is_fence(line)) {
+            (0, false) => return None,
+            (1.., true) => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn is_fence(line: &str) -> bool {
+    line.trim_end() == "---"
+}
+
+/// The lines between the fences.
+fn yaml_of(head: &str) -> Option<&str> {
+    let start = head.find('\n')? + 1;
+    let end = head.trim_end().rfind("---")?;
+    head.get(start..end.max(start))
+}
+
+fn parse(yaml: &str) -> Option<Map<String, Value>> {
+    if yaml.trim().is_empty() {
+        return Some(Map::new());
+    }
+    match serde_saphyr::from_str::<Value>(yaml) {
+        Ok(Value::Object(fields)) => Some(fields),
+        _ => None,
+    }
+}
+
+/// `key: value`, by the serializer; a list has an item a line.
+fn line(key: &str, value: &Value) -> String {
+    let options = serde_saphyr::ser_options! {
+        prefer_block_scalars: false,
+        compact_list_indent: false,
+        empty_as_braces: true,
+    };
+    let pair = BTreeMap::from([(key, value)]);
+    serde_saphyr::to_string_with_options(&pair, options).unwrap_or_default()
+}
+
+/// The frontmatter with the lines of one key replaced, or with the key added at the end.
+fn replace_key(head: &str, key: &str, new_lines: &str) -> String {
+    let mut out = String::new();
+    let mut lines = head.split_inclusive('\n').peekable();
+    let mut is_placed = false;
+    let mut number = 0;
+    while let Some(line) = lines.next() {
+        let is_closing = number > 0 && is_fence(line);
+        number += 1;
+        let is_key = line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+        if is_key && !is_placed && number > 1 {
+            out.push_str(new_lines);
+            is_placed = true;
+            let belongs = |line: &&str| line.starts_with([' ', '\t']) || line.starts_with("- ") || line.trim() == "-";
+            while lines.next_if(belongs).is_some() {}
+            continue;
+        }
+        if is_closing && !is_placed {
+            out.push_str(new_lines);
+            is_placed = true;
+        }
+        out.push_str(line);
+    }
+    out
+}
+
+/// All on one line and without control characters: what goes into frontmatter and index.
+pub fn one_line(text: &str) -> String {
+    let words = text.split(|character: char| character.is_whitespace() || character.is_control());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// `session uuid time`: one line each keeps the frontmatter short.
+fn write_source(source: &Source) -> String {
+    let part = |text: &str| {
+        if text.trim().is_empty() {
+            "-".to_owned()
+        } else {
+            text.split_whitespace().collect::<Vec<_>>().join("_")
+        }
+    };
+    let time = source.time.and_then(when::timestamp).unwrap_or_default();
+    format!("{} {} {time}", part(&source.session), part(&source.uuid))
+        .trim_end()
+        .to_owned()
+}
+
+fn read_source(text: &str) -> Option<Source> {
+    let mut parts = text.split_whitespace();
+    Some(Source {
+        session: parts.next()?.to_owned(),
+        uuid: parts.next()?.to_owned(),
+        time: parts.next().and_then(when::read),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const EDITED: &str = "---\nname: \"Small commits\"   # mine\nowner: ana\ndescription: 'When committing: keep it small'\ntype: feedback\ntags: [git, style]\n---\n\nOne thing a commit.\n\n**Why:** review.\n";
+
+    fn source(uuid: &str) -> Source {
+        Source {
+            session: "s1".into(),
+            uuid: uuid.into(),
+            time: Some(1_760_000_000_000),
+        }
+    }
+
+    #[test]
+    fn a_read_file_is_written_as_it_was() {
+        let topic = Topic::read("a.md", 0, EDITED);
+        assert_eq!(topic.text(), EDITED);
+        assert_eq!(topic.name(), "Small commits");
+        assert_eq!(topic.description(), "When committing: keep it small");
+        assert_eq!(topic.kind(), Some(Kind::Feedback));
+    }
+
+    #[test]
+    fn a_change_touches_its_own_lines_only() {
+        let mut topic = Topic::read("a.md", 0, EDITED);
+        assert!(topic.add_sources(&[source("u1"), source("u2"), source("u1")]));
+        assert_eq!(topic.confirmed(), 2);
+        let text = topic.text();
+        for line in EDITED.lines() {
+            assert!(text.lines().any(|other| other == line), "{line}");
+        }
+        let again = Topic::read("a.md", 0, &text);
+        assert_eq!(again.sources(), [source("u1"), source("u2")]);
+        assert!(!topic.add_sources(&[source("u2")]));
+        assert!(topic.add_sources(&[source("u3")]));
+        assert_eq!(topic.confirmed(), 3);
+    }
+
+    #[test]
+    fn an_unknown_type_is_none_and_broken_yaml_is_left_alone() {
+        assert_eq!(Topic::read("a.md", 0, "---\ntype: recipe\n---\nx").kind(), None);
+        let mut broken = Topic::read("a.md", 0, "---\nname: [\n---\nx");
+        assert!(broken.is_broken());
+        assert!(!broken.add_sources(&[source("u1")]));
+        assert_eq!(broken.text(), "---\nname: [\n---\nx");
+    }
+
+    #[test]
+    fn frontmatter_is_skimmed_without_its_end() {
+        let long = format!(
+            "---\nname: A\ndescription: \"b: c\"\nsources:\n{}---\nbody",
+            "- x\n".repeat(50)
+        );
+        let found = skim_front(&long);
+        assert_eq!(found["description"], "b: c");
+        assert_eq!(found["name"], "A");
+    }
+
+    #[test]
+    fn windows_line_ends_stay() {
+        let mut topic = Topic::read("a.md", 0, "---\r\nname: A\r\ntype: user\r\n---\r\nbody\r\n");
+        assert_eq!(topic.kind(), Some(Kind::User));
+        assert!(topic.add_sources(&[source("u1")]));
+        assert!(
+            topic
+                .text()
+                .replace("\r\n", "")
+                .chars()
+                .all(|character| character != '\n')
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_come_back(name in any::<String>(), description in any::<String>(), body in any::<String>()) {
+            let topic = Topic::new("a.md", &name, &description, Kind::Project, &body);
+            let again = Topic::read("a.md", 0, &topic.text());
+            prop_assert_eq!(again.kind(), Some(Kind::Project));
+            prop_assert_eq!(again.field("name").unwrap_or_default(), one_line(&name));
+            prop_assert_eq!(again.field("description").unwrap_or_default(), one_line(&description));
+        }
+
+        #[test]
+        fn any_text_is_kept(text in "(---\n)?[ -~\n]{0,60}(---\n)?[ -~\n]{0,60}") {
+            prop_assert_eq!(Topic::read("a.md", 0, &text).text(), text);
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! What a text would have to carry over a boundary, and what of it it does.
+//!
+//! The conversation went on after the boundary, so it is known what was needed: files that were edited, names that were
+//! used, tasks that were open, corrections that held. Only what had come up before counts: nothing else could be carried.
+
+use crate::conversation::Conversation;
+use crate::offline::digest::{Digest, TaskState};
+use crate::offline::names;
+use crate::{Backend, SummaryAsk, Variant, size};
+use memory::sentences::content_words;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashSet};
+use transcript::messages::{Message, Part};
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Files that were edited afterwards.
+    Files,
+    /// Tasks that were open.
+    Tasks,
+    /// Corrections of the user.
+    Corrections,
+    /// Names in code and of files that were used afterwards.
+    Names,
+}
+
+/// All of them.
+pub const NEEDS: [Need; 4] = [Need::Files, Need::Tasks, Need::Corrections, Need::Names];
+
+impl Need {
+    /// Name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Need::Files => "files",
+            Need::Tasks => "tasks",
+            Need::Corrections => "corrections",
+            Need::Names => "names",
+        }
+    }
+}
+
+/// What was needed after a boundary.
+#[derive(Debug, Clone, Default)]
+pub struct Needed {
+    lists: [Vec<String>; 4],
+}
+
+/// How much of something a text carries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// What was needed.
+    pub needed: u64,
+    /// What of it the text has.
+    pub carried: u64,
+}
+
+impl Carried {
+    /// Takes another in.
+    pub fn add(&mut self, other: Carried) {
+        self.needed += other.needed;
+        self.carried += other.carried;
+    }
+
+    /// The share; `None` if nothing was needed.
+    pub fn share(&self) -> Option<f64> {
+        (self.needed > 0).then(|| self.carried as f64 / self.needed as f64)
+    }
+}
+
+/// A recorded compaction, with the summary that a model wrote there and another one of the same size.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    /// Tokens of the recorded summary: the budget of the other.
+    pub budget: u64,
+    /// Tokens of the other.
+    pub size: u64,
+    /// By need: what the recorded one carries, and what the other does.
+    pub scores: [[Carried; 2]; 4],
+    /// What the other misses, by need.
+    pub missed: [Vec<String>; 4],
+}
+
+/// Holds a backend against every recorded summary of a conversation after which it went on.
+pub fn compare(conversation: &Conversation, backend: &dyn Backend) -> Vec<Compared> {
+    let messages = &conversation.messages;
+    let summaries = (0..messages.len())
+        .filter(|at| messages[*at].is_summary)
+        .collect::<Vec<_>>();
+    let mut compared = Vec::new();
+    for (number, &at) in summaries.iter().enumerate() {
+        let start = number.checked_sub(1).map_or(0, |before| summaries[before]);
+        let end = summaries.get(number + 1).copied().unwrap_or(messages.len());
+        let boundaries = conversation.boundaries.iter().map(|boundary| boundary.before);
+        let stop = boundaries
+            .filter(|before| (start + 1..=at).contains(before))
+            .max()
+            .unwrap_or(at);
+        if stop == start || end == at + 1 {
+            continue;
+        }
+        let recorded = messages[at].texts().collect::<Vec<_>>().join("\n");
+        let budget = size::tokens(&recorded);
+        let ask = SummaryAsk {
+            material: conversation.material(start..stop),
+            variant: Variant::Whole,
+            instructions: "",
+            budget,
+            is_automatic: true,
+        };
+        let Ok(text) = backend.summary(&ask) else { continue };
+        let needed = Needed::new(&messages[start..stop], &messages[at + 1..end]);
+        let owned = |missing: Vec<&str>| missing.into_iter().map(str::to_owned).collect();
+        compared.push(Compared {
+            budget,
+            size: size::tokens(&text),
+            scores: NEEDS.map(|need| [needed.carried(need, &recorded), needed.carried(need, &text)]),
+            missed: NEEDS.map(|need| owned(needed.missing(need, &[&text]))),
+        });
+    }
+    compared
+}
+
+/// The mean over all needs of the shares that the recorded texts carry, and that the others do.
+pub fn means<'c>(compared: impl IntoIterator<Item = &'c Compared>) -> Option<[f64; 2]> {
+    let mut sums = [[Carried::default(); 2]; 4];
+    for one in compared {
+        for (sums, scores) in std::iter::zip(&mut sums, one.scores) {
+            std::iter::zip(sums, scores).for_each(|(sum, score)| sum.add(score));
+        }
+    }
+    let shares = sums
+        .iter()
+        .filter_map(|[recorded, other]| Some([recorded.share()?, other.share()?]));
+    let shares = shares.collect::<Vec<_>>();
+    let mean = |of: usize| shares.iter().map(|share| share[of]).sum::<f64>() / shares.len() as f64;
+    (!shares.is_empty()).then(|| [mean(0), mean(1)])
+}
+
+/// Share of the words of a task or correction that must stand on one line.
+const ALIKE: f64 = 0.6;
+
+impl Needed {
+    /// From what was said before and after.
+    pub fn new<'m>(
+        before: impl IntoIterator<Item = &'m Message>,
+        after: impl IntoIterator<Item = &'m Message>,
+    ) -> Needed {
+        let mut digest = Digest::new("");
+        let (mut known_names, mut known_files) = (HashSet::new(), HashSet::new());
+        for message in before {
+            digest.push(message);
+            each_text(message, true, &mut |text| {
+                names::identifiers(text, |name| {
+                    known_names.insert(name);
+                });
+                names::paths(text, |path| {
+                    known_files.insert(names::file_name(path));
+                });
+            });
+        }
+        let (mut files, mut used) = (BTreeSet::new(), BTreeSet::new());
+        for message in after {
+            if message.is_summary || message.is_sidechain {
+                continue;
+            }
+            for part in &message.parts {
+                if let Part::Call { name, input, .. } = part
+                    && matches!(name.as_str(), "Edit" | "Write" | "MultiEdit" | "NotebookEdit")
+                    && let Some(path) = input
+                        .get("file_path")
+                        .or(input.get("notebook_path"))
+                        .and_then(Value::as_str)
+                {
+                    let name = names::file_name(path);
+                    if known_files.contains(name) {
+                        files.insert(name.to_owned());
+                    }
+                }
+            }
+            each_text(message, false, &mut |text| {
+                names::identifiers(text, |name| {
+                    if known_names.contains(name) {
+                        used.insert(name.to_owned());
+                    }
+                });
+                names::paths(text, |path| {
+                    let name = names::file_name(path);
+                    if known_files.contains(name) {
+                        used.insert(name.to_owned());
+                    }
+                });
+            });
+        }
+        let open = digest
+            .tasks
+            .iter()
+            .filter(|task| task.state != TaskState::Done)
+            .map(|task| task.text.clone());
+        let corrections = digest
+            .prompts
+            .iter()
+            .filter(|prompt| prompt.is_correction)
+            .map(|prompt| prompt.text.clone());
+        Needed {
+            lists: [
+                files.into_iter().collect(),
+                open.collect(),
+                corrections.collect(),
+                used.into_iter().collect(),
+            ],
+        }
+    }
+
+    /// What was needed of one kind.
+    pub fn of(&self, need: Need) -> &[String] {
+        &self.lists[need as usize]
+    }
+
+    /// Which of them some texts do not carry.
+    pub fn missing(&self, need: Need, texts: &[&str]) -> Vec<&str> {
+        let list = self.of(need).iter().map(String::as_str);
+        match need {
+            Need::Files | Need::Names => {
+                let mut held = HashSet::new();
+                for text in texts {
+                    held.extend(text.split(|sign: char| !(sign.is_ascii_alphanumeric() || sign == '_')));
+                    names::paths(text, |path| {
+                        held.insert(names::file_name(path));
+                    });
+                }
+                list.filter(|name| !held.contains(name)).collect()
+            }
+            Need::Tasks | Need::Corrections => {
+                let lines = texts
+                    .iter()
+                    .flat_map(|text| text.lines())
+                    .map(words)
+                    .collect::<Vec<_>>();
+                list.filter(|wanted| !lines.iter().any(|line| holds(line, wanted)) && !spread(texts, wanted))
+                    .collect()
+            }
+        }
+    }
+
+    /// How much of one kind a text carries.
+    pub fn carried(&self, need: Need, text: &str) -> Carried {
+        let needed = self.of(need).len() as u64;
+        Carried {
+            needed,
+            carried: needed - self.missing(need, &[text]).len() as u64,
+        }
+    }
+}
+
+fn words(text: &str) -> HashSet<String> {
+    content_words(text).into_iter().collect()
+}
+
+fn holds(line: &HashSet<String>, wanted: &str) -> bool {
+    let wanted = words(wanted);
+    let found = wanted.iter().filter(|word| line.contains(*word)).count();
+    found as f64 >= ALIKE * wanted.len() as f64
+}
+
+/// Whether a text of several lines stands in others as it is.
+fn spread(texts: &[&str], wanted: &str) -> bool {
+    texts.iter().any(|text| text.contains(wanted))
+}
+
+/// All that a message says; results only where they are asked for, because what a tool prints was not used by anybody yet.
+fn each_text<'m>(message: &'m Message, with_results: bool, each: &mut dyn FnMut(&'m str)) {
+    for part in &message.parts {
+        match part {
+            Part::Text(text) => each(text),
+            Part::Result { text, .. } if with_results => each(text),
+            Part::Result { .. } => {}
+            Part::Call { input, .. } => each_value(input, each),
+        }
+    }
+}
+
+fn each_value<'v>(value: &'v Value, each: &mut dyn FnMut(&'v str)) {
+    match value {
+        Value::String(text) => each(text),
+        Value::Array(items) => items.iter().for_each(|item| each_value(item, each)),
+        Value::Object(members) => members.values().for_each(|member| each_value(member, each)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use transcript::messages::Role;
+
+    fn message(role: Role, parts: Vec<Part>) -> Message {
+        Message {
+            session: "s".into(),
+            line: 1,
+            ..Message::of(role, parts)
+        }
+    }
+
+    fn edit(path: &str, new: &str) -> Message {
+        let input = json!({"file_path": path, "old_string": "", "new_string": new});
+        let call = Part::Call {
+            id: path.into(),
+            name: "Edit".into(),
+            input,
+        };
+        message(Role::Assistant, vec![call])
+    }
+
+    #[test]
+    fn only_what_came_up_before_can_be_carried() {
+        let text = |text: &str| message(Role::User, vec![Part::Text(text.into())]);
+        let before = [
+            edit("/w/a.rs", "fn first_name() {}"),
+            text("look at b.rs and other_name"),
+        ];
+        let after = [edit("/w/b.rs", "first_name(never_seen)"), edit("/w/c.rs", "x")];
+        let needed = Needed::new(&before, &after);
+        assert_eq!(needed.of(Need::Files), ["b.rs"]);
+        assert_eq!(needed.of(Need::Names), ["b.rs", "first_name"]);
+        assert_eq!(needed.missing(Need::Names, &["see src/b.rs"]), ["first_name"]);
+        let carried = needed.carried(Need::Names, "see src/b.rs");
+        assert_eq!((carried.needed, carried.carried, carried.share()), (2, 1, Some(0.5)));
+    }
+}

@@ -1,0 +1,166 @@
+//! The wire to a model server: keys, timeouts and failures. [`Client`] sends; in a build without the `model` feature it
+//! cannot be made.
+
+#[cfg_attr(not(feature = "model"), path = "client/absent.rs")]
+mod http;
+
+pub use http::{Client, checked_base};
+
+use crate::model::stream::Fault;
+use std::fmt;
+use std::time::Duration;
+
+/// What a build without the `model` feature says when a model is asked for.
+pub const NO_CLIENT: &str = "this build has no network client; build it with `cargo install --path . --features model`";
+
+/// Whether this build has a network client.
+pub const HAS_CLIENT: bool = cfg!(feature = "model");
+
+/// What opens the API.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Key {
+    /// Sent as `x-api-key`.
+    Api(String),
+    /// Sent as `authorization: Bearer`.
+    Bearer(String),
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(hidden)")
+    }
+}
+
+impl Key {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Key::Api(text) | Key::Bearer(text) => text,
+        }
+    }
+}
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a connection.
+    pub connect: Duration,
+    /// For an answer to begin, and between two pieces of it.
+    pub idle: Duration,
+    /// For all of an answer.
+    pub whole: Duration,
+}
+
+/// Why no client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Not an address.
+    #[error("{0} is not an address of a server")]
+    BadUrl(String),
+    /// The key would go over the wire for all to read.
+    #[error("{0}: only https, or http on this machine, so that nobody else reads the key and the texts")]
+    NotSafe(String),
+    /// An address with a name and a password, or with a query.
+    #[error("the address of the server must have no user, password, query or fragment")]
+    NotPlain,
+    /// There is no key.
+    #[error("ANTHROPIC_API_KEY is not set\n  hint: the key is taken from the environment only; --estimate needs none")]
+    NoKey,
+    /// The key cannot be sent.
+    #[error("the key in the environment holds characters that no key has")]
+    BadKey,
+    /// The build has no HTTP client.
+    #[error("{NO_CLIENT}")]
+    NoClient,
+    /// The HTTP client could not be made.
+    #[error("no HTTP client: {0}")]
+    Http(String),
+}
+
+/// How a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No connection: nothing was sent.
+    #[error("no connection: {0}")]
+    Connect(String),
+    /// The server said no.
+    #[error("the server answered {status}{}: {message}", if .kind.is_empty() { String::new() } else { format!(" ({kind})") })]
+    Status {
+        /// HTTP status.
+        status: u16,
+        /// Kind of error, as the API names it.
+        kind: String,
+        /// In words.
+        message: String,
+        /// When to try again, if the server says so.
+        retry_after: Option<Duration>,
+    },
+    /// Nothing came for too long.
+    #[error("no answer within {0} seconds")]
+    TimedOut(u64),
+    /// The connection broke after the request was sent.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    /// What came is no answer.
+    #[error("{0}")]
+    Answer(#[from] Fault),
+}
+
+impl Failure {
+    /// Whether it is worth another try: the server was busy or out of reach, or an answer was lost on its way.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Failure::Connect(_) | Failure::TimedOut(_) | Failure::Broken(_) | Failure::Answer(Fault::CutOff) => true,
+            Failure::Status { status, .. } => matches!(status, 408 | 429 | 500..=599),
+            Failure::Answer(Fault::Error { kind, .. }) => {
+                matches!(
+                    kind.as_str(),
+                    "overloaded_error" | "api_error" | "rate_limit_error" | "timeout_error"
+                )
+            }
+            Failure::Answer(_) => false,
+        }
+    }
+
+    /// Whether the server cannot have written anything that is paid for.
+    pub fn is_free(&self) -> bool {
+        matches!(self, Failure::Connect(_) | Failure::Status { .. })
+    }
+
+    /// Whether every other request would fail the same way.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Failure::Status { status, .. } if matches!(status, 300..=399 | 401 | 403 | 404))
+            || matches!(self, Failure::Connect(_))
+    }
+
+    /// When to try again, if the server says so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Failure::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_failures_pass() {
+        let status = |status| Failure::Status {
+            status,
+            kind: String::new(),
+            message: String::new(),
+            retry_after: None,
+        };
+        for passing in [429, 500, 502, 503, 529] {
+            assert!(status(passing).is_passing(), "{passing}");
+        }
+        for lasting in [301, 400, 401, 403, 404, 413, 422] {
+            assert!(!status(lasting).is_passing(), "{lasting}");
+        }
+        assert!(Failure::Connect(String::new()).is_passing() && Failure::Answer(Fault::CutOff).is_passing());
+        assert!(!Failure::Answer(Fault::TooLarge(1)).is_passing());
+        assert!(!Failure::TimedOut(1).is_free() && status(529).is_free());
+    }
+}

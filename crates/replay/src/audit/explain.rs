@@ -1,0 +1,236 @@
+//! A boundary walked through step by step, so that a person can check it against the log with nothing but a calculator.
+
+use crate::audit::validate::{Case, Mechanism, Verdict};
+use crate::policy::Policy;
+use crate::policy::value::{OutputCount, ReserveRule, Trail};
+use crate::sim::event::Count;
+use crate::sim::limits::Limits;
+use crate::sim::micro::{estimate, is_in_trail};
+use crate::sim::trace::{Call, Trace};
+use std::fmt::Write;
+use transcript::thread::Session;
+
+/// Explains the cases of a chain.
+pub fn explain(session: &Session<'_>, trace: &Trace, policies: &[&Policy], cases: &[Case]) -> String {
+    let mut text = String::new();
+    if trace.calls.is_empty() {
+        return text;
+    }
+    let whose = match (trace.is_sidechain, trace.agent.as_str()) {
+        (false, _) => "main chain".to_owned(),
+        (true, agent) => format!("sub-agent {agent}"),
+    };
+    let _ = writeln!(
+        text,
+        "Session {}, {whose}: {} calls, {} cases",
+        session.id,
+        trace.calls.len(),
+        cases.len()
+    );
+    for (number, case) in cases.iter().enumerate() {
+        let teller = Teller {
+            session,
+            trace,
+            policy: policies[usize::from(trace.calls[(case.call as usize).min(trace.calls.len() - 1)].version)],
+            case,
+        };
+        let _ = writeln!(text, "\n{}. {}", number + 1, teller.heading());
+        match case.mechanism {
+            Mechanism::Micro => teller.micro(&mut text),
+            Mechanism::Auto | Mechanism::Manual => teller.compaction(&mut text),
+        }
+    }
+    text
+}
+
+struct Teller<'a> {
+    session: &'a Session<'a>,
+    trace: &'a Trace,
+    policy: &'a Policy,
+    case: &'a Case,
+}
+
+impl Teller<'_> {
+    fn heading(&self) -> String {
+        let record = self.session.record(self.case.node);
+        format!(
+            "{} before call {}: {} ({}, line {}, version {})",
+            self.case.mechanism.name(),
+            self.case.call,
+            self.case.verdict.name(),
+            self.session.part(self.case.node).path,
+            record.line,
+            self.case.version
+        )
+    }
+
+    fn line_of(&self, call: &Call) -> u32 {
+        self.session.record(call.node).line
+    }
+
+    fn compaction(&self, text: &mut String) {
+        let case = self.case;
+        if let Some(reason) = case.reason {
+            let _ = writeln!(text, "   Not to be judged: {}.", reason.about());
+        }
+        match case.count {
+            Some(count) => self.count(text, &count),
+            None => {
+                let _ = writeln!(
+                    text,
+                    "   No call before it tells what was sent, so nothing can be counted."
+                );
+            }
+        }
+        self.threshold(text);
+        if let Some(recorded) = case.recorded {
+            let _ = write!(text, "   The client wrote down {recorded} tokens before");
+            let _ = match case.error() {
+                Some(0) => writeln!(text, ": the same."),
+                Some(error) => writeln!(text, ": {error:+} off."),
+                None => writeln!(text, "."),
+            };
+        }
+        if case.verdict == Verdict::Early {
+            let _ = writeln!(text, "   The policy was due {} calls earlier.", -case.distance);
+        }
+        if case.verdict == Verdict::Late {
+            let _ = writeln!(text, "   The policy would have been due {} calls later.", case.distance);
+        }
+    }
+
+    fn count(&self, text: &mut String, count: &Count) {
+        let anchor = &self.trace.calls[count.anchor as usize];
+        let usage = anchor.usage.unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "   Last response: call {} (line {}), sent {} = {} new + {} written + {} read.",
+            count.anchor,
+            self.line_of(anchor),
+            count.input,
+            usage.input,
+            usage.cache_write,
+            usage.cache_read
+        );
+        let how = match self.policy.output {
+            OutputCount::Recorded => "as its lines have it",
+            OutputCount::Final if count.output == usage.output => "as recorded in the end",
+            OutputCount::Final => "estimated: the log has a streaming partial",
+        };
+        let _ = writeln!(text, "   Its output counts {} ({how}).", count.output);
+        match self.policy.trail {
+            Trail::None => {
+                let _ = writeln!(text, "   This version estimates nothing that came after it.");
+            }
+            Trail::User | Trail::All => self.trail(text, count, anchor),
+        }
+        if self.policy.trail == Trail::All {
+            let _ = writeln!(
+                text,
+                "   Later lines of that response: {} estimated.",
+                count.later_lines
+            );
+        }
+        let _ = writeln!(
+            text,
+            "   Context: {} + {} + {} = {}.",
+            count.input,
+            count.output,
+            count.trail + count.later_lines,
+            count.context
+        );
+        if count.weighed != count.context {
+            let _ = writeln!(
+                text,
+                "   Weighed with the estimates times {:.3}: {}.",
+                self.policy.padding, count.weighed
+            );
+        }
+    }
+
+    /// The items that the client estimates, one a line.
+    fn trail(&self, text: &mut String, count: &Count, anchor: &Call) {
+        let end = self
+            .trace
+            .recorded
+            .iter()
+            .find(|boundary| boundary.node == self.case.node)
+            .map(|boundary| boundary.item);
+        let call_inputs = self
+            .trace
+            .calls
+            .get(self.case.call as usize)
+            .map_or(self.trace.tail.end, |call| call.inputs.end);
+        let items = anchor.response.end..end.unwrap_or(call_inputs);
+        let _ = writeln!(text, "   After it came, each text at a quarter of its length, rounded:");
+        for item in self
+            .trace
+            .items(&items)
+            .iter()
+            .filter(|item| is_in_trail(self.policy, item))
+        {
+            let tool = &self.trace.tools[usize::from(item.tool)];
+            let name = if tool.is_empty() {
+                String::new()
+            } else {
+                format!(" of {tool}")
+            };
+            let _ = writeln!(
+                text,
+                "     {:>8}  {}{name}",
+                estimate(self.policy, item),
+                item.category.name().replace('_', " ")
+            );
+        }
+        let _ = writeln!(text, "     {:>8}  together", count.trail);
+    }
+
+    fn threshold(&self, text: &mut String) {
+        let window = self.case.window;
+        let limits = Limits::new(self.policy, window.tokens, None);
+        let rule = match self.policy.reserve_rule {
+            ReserveRule::Limit => "the output limit",
+            _ => "the summary",
+        };
+        let _ = writeln!(
+            text,
+            "   Window {} ({}); {} kept for {rule}, {} below that: threshold {}.",
+            window.tokens,
+            window.grounds.name(),
+            window.tokens.saturating_sub(limits.effective),
+            limits.effective.saturating_sub(limits.threshold),
+            self.case.threshold
+        );
+    }
+
+    fn micro(&self, text: &mut String) {
+        let case = self.case;
+        if let Some(reason) = case.reason {
+            let _ = writeln!(text, "   Not to be judged: {}.", reason.about());
+        }
+        let sum = |tokens: Option<u64>| tokens.map_or("not told".to_owned(), |tokens| tokens.to_string());
+        let _ = writeln!(
+            text,
+            "   Results that could go: {} by the client's own count, {} counted here.",
+            sum(case.recorded),
+            sum(case.predicted)
+        );
+        let (recorded, predicted) = &case.cleared;
+        let same = std::iter::zip(recorded, predicted).take_while(|(a, b)| a == b).count();
+        let _ = writeln!(
+            text,
+            "   Cleared: {} recorded, {} predicted, the first {same} alike.",
+            recorded.len(),
+            predicted.len()
+        );
+        for &item in predicted {
+            let found = &self.trace.items[item as usize];
+            let _ = writeln!(
+                text,
+                "     {:>8}  result of {}",
+                found.quarters,
+                self.trace.tools[usize::from(found.tool)]
+            );
+        }
+    }
+}

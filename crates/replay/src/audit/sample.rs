@@ -1,0 +1,100 @@
+//! Small logs for the tests of this folder, written as one word a record.
+
+use crate::audit::boundaries::InForce;
+use crate::policy::Policy;
+use crate::policy::presets::Policies;
+use crate::prices::PriceTable;
+use crate::sim::inference::infer;
+use crate::sim::trace::trace;
+use crate::tokens::ratios::RatioTable;
+use transcript::bytes::Lines;
+use transcript::thread::{Part, Session, thread};
+use transcript::walk::Walker;
+
+/// A log of words, ten seconds apart: `u` prompt, `a:SENT:ANSWERED` response, `auto:TOKENS` and `manual:TOKENS` boundary
+/// (`took` after it gives it a duration, `kept` a record that stays), `micro:TOKENS:SAVED`, `s` summary, `lost` a prompt
+/// whose parent is missing, `command` the typed `/compact` of five seconds before the record in front of it.
+pub fn part(version: &str, script: &str) -> Part {
+    let mut text = String::new();
+    let mut parent = "null".to_owned();
+    for (at, word) in script.split_whitespace().enumerate() {
+        let fields = word.split(':').collect::<Vec<_>>();
+        let number = |field: usize| fields.get(field).copied().unwrap_or_default();
+        let metadata = |trigger: &str| {
+            let more = match number(2) {
+                "took" => r#","durationMs":7000"#,
+                "kept" => r#","preservedMessages":{"uuids":["r0"]}"#,
+                _ => "",
+            };
+            format!(
+                r#""type":"system","subtype":"compact_boundary","logicalParentUuid":{parent},"compactMetadata":{{"trigger":"{trigger}","preTokens":{}{more}}}"#,
+                number(1)
+            )
+        };
+        let record = match fields[0] {
+            "u" | "lost" => r#""type":"user","message":{"content":"please"}"#.to_owned(),
+            "command" => r#""type":"user","message":{"content":"<command-name>/compact</command-name>"}"#.to_owned(),
+            "s" => r#""type":"user","isCompactSummary":true,"message":{"content":"summary"}"#.to_owned(),
+            "a" => format!(
+                r#""type":"assistant","message":{{"id":"m{at}","model":"claude-opus-4-5-20251101","stop_reason":"end_turn","usage":{{"input_tokens":{},"output_tokens":{}}},"content":[{{"type":"text","text":"ok"}}]}}"#,
+                number(1),
+                number(2)
+            ),
+            "micro" => format!(
+                r#""type":"system","subtype":"microcompact_boundary","microcompactMetadata":{{"trigger":"auto","preTokens":{},"tokensSaved":{},"compactedToolIds":["t1","t2"]}}"#,
+                number(1),
+                number(2)
+            ),
+            trigger => metadata(trigger),
+        };
+        let above = match fields[0] {
+            "auto" | "manual" => "null",
+            "lost" => "\"gone\"",
+            _ => &parent,
+        };
+        let seconds = match fields[0] {
+            "command" => at * 10 - 25,
+            _ => at * 10,
+        };
+        text.push_str(&format!(
+            "{{\"uuid\":\"r{at}\",\"parentUuid\":{above},\"sessionId\":\"S\",\"version\":\"{version}\",\"timestamp\":\"2026-01-01T00:{:02}:{:02}.000Z\",{record}}}\n",
+            seconds / 60,
+            seconds % 60
+        ));
+        parent = format!("\"r{at}\"");
+    }
+    let mut walker = Walker::new(1 << 20, &|_| ());
+    walker.lines(text.as_bytes(), 0);
+    Part {
+        path: "log".into(),
+        log: walker.into_builder().finish(),
+        copied: Vec::new(),
+        lines: Default::default(),
+    }
+}
+
+/// Hands over the main chain of a log with what was in force in it, the policies, and those with a setting.
+pub fn with_chain<R>(part: Part, setting: &str, work: impl FnOnce(&InForce<'_>, &Policies, &[&Policy]) -> R) -> R {
+    let parts = [part];
+    let session = Session::new("S", &parts);
+    let threaded = thread(&session);
+    let trace = trace(&session, &threaded.chains[0], RatioTable::built_in());
+    let usual = Policies::preset("recorded").unwrap();
+    let mut chosen = usual.clone();
+    if !setting.is_empty() {
+        chosen.assign(setting, "--set").unwrap();
+    }
+    let versions = || trace.versions.iter().copied().map(Some);
+    let policies = versions().map(|version| usual.of(version)).collect::<Vec<_>>();
+    let with_setting = versions().map(|version| chosen.of(version)).collect::<Vec<_>>();
+    let prices = PriceTable::built_in();
+    let prices = trace.models.iter().map(|model| prices.find(model)).collect::<Vec<_>>();
+    let windows = infer(&trace, &policies, &prices);
+    let chain = InForce {
+        trace: &trace,
+        policies: &policies,
+        prices: &prices,
+        windows: &windows,
+    };
+    work(&chain, &usual, &with_setting)
+}

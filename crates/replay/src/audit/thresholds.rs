@@ -1,0 +1,506 @@
+//! Which threshold was in force, as far as the record shows it, and whether a setting of the user's took effect.
+//!
+//! An automatic compaction was started at or above the threshold; a call that was sent without one was below it. So the
+//! threshold lies above the highest context that did not compact, and is at most the lowest that did. Evidence is kept
+//! apart by what a threshold depends on: the version of the client, the model, the window.
+
+use crate::audit::boundaries::{Boundary, InForce};
+use crate::audit::validate::TOLERANCE;
+use crate::policy::Policy;
+use crate::policy::presets::{Policies, Version};
+use crate::quantile::median;
+use crate::sim::inference::SIZES;
+use std::collections::BTreeMap;
+
+/// A context counts as past a threshold from here on: the client's count is reproduced, and some outputs are estimated.
+const MARGIN: u64 = 1_000;
+
+/// What a threshold depends on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// First version of the client with these levels.
+    pub from: Version,
+    /// Family of the model.
+    pub family: String,
+    /// Its window, if anything tells it.
+    pub window: Option<u64>,
+}
+
+/// What the record shows of a threshold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// First and last version seen.
+    pub versions: (Version, Version),
+    /// Where the policy puts it; the lowest, should several prices of a family differ.
+    pub expected: u64,
+    /// Window without the reserve.
+    pub effective: u64,
+    /// Chains.
+    pub chains: u64,
+    /// Checks that let a call pass.
+    pub checks: u64,
+    /// The highest context among them.
+    pub unfired: Option<u64>,
+    /// Chains with a context past the threshold among them.
+    pub passed: u64,
+    /// Recorded tokens before automatic compactions.
+    pub fired: Vec<u64>,
+}
+
+/// What a threshold is, held against what the policy expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Compactions came at it, and nothing passed it.
+    AsExpected,
+    /// Compactions came below it: an override or a smaller window was in force.
+    Lower,
+    /// Contexts passed it: a larger window was in force, or automatic compaction was off.
+    Higher,
+    /// It was not reached.
+    NoEvidence,
+}
+
+impl Verdict {
+    /// Name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::AsExpected => "as expected",
+            Verdict::Lower => "lower",
+            Verdict::Higher => "higher",
+            Verdict::NoEvidence => "no evidence",
+        }
+    }
+}
+
+impl Evidence {
+    /// Adds that of another chain of the same group.
+    pub fn merge(&mut self, other: Evidence) {
+        self.versions = (
+            self.versions.0.min(other.versions.0),
+            self.versions.1.max(other.versions.1),
+        );
+        self.expected = self.expected.min(other.expected);
+        self.effective = self.effective.min(other.effective);
+        self.chains += other.chains;
+        self.checks += other.checks;
+        self.unfired = self.unfired.max(other.unfired);
+        self.passed += other.passed;
+        self.fired.extend(other.fired);
+    }
+
+    /// The lowest tokens before that started a compaction: the threshold is at most this.
+    pub fn lowest(&self) -> Option<u64> {
+        self.fired.iter().min().copied()
+    }
+
+    /// The middle of them.
+    pub fn median(&self) -> Option<u64> {
+        median(self.fired.clone())
+    }
+
+    /// The highest of them.
+    pub fn highest(&self) -> Option<u64> {
+        self.fired.iter().max().copied()
+    }
+
+    /// Compactions that came below the expected threshold.
+    pub fn lower(&self) -> u64 {
+        let lower = self.fired.iter().filter(|tokens| **tokens + TOLERANCE < self.expected);
+        lower.count() as u64
+    }
+
+    /// What it comes to.
+    pub fn verdict(&self) -> Verdict {
+        match (self.lower(), self.passed, self.fired.len()) {
+            (1.., _, _) => Verdict::Lower,
+            (0, 1.., _) => Verdict::Higher,
+            (0, 0, 1..) => Verdict::AsExpected,
+            (0, 0, 0) => Verdict::NoEvidence,
+        }
+    }
+
+    /// Where it seems to have been instead, if lower.
+    pub fn about(&self) -> Option<u64> {
+        self.lowest().filter(|_| self.verdict() == Verdict::Lower)
+    }
+
+    /// That as a share of the effective window: what a percentage override would have to be.
+    pub fn about_share(&self) -> Option<f64> {
+        let about = self.about().filter(|_| self.effective > 0)?;
+        Some(about as f64 / self.effective as f64)
+    }
+}
+
+/// A model's name without vendor and date.
+pub fn family(model: &str) -> &str {
+    let name = model.strip_prefix("claude-").unwrap_or(model);
+    match name.rsplit_once('-') {
+        Some((name, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => name,
+    }
+}
+
+/// First version of the run of presets that put the levels of a window where that of a version does.
+fn levels_from(policies: &Policies, version: Version) -> Version {
+    let levels = |policy: &Policy| {
+        (
+            (policy.reserve, policy.reserve_rule, policy.output_limit, policy.buffer),
+            (policy.window_override, policy.percent.map(f64::to_bits)),
+        )
+    };
+    let in_force = levels(policies.of(Some(version)));
+    let older = policies.ranges().iter().rev().skip_while(|(from, _)| *from > version);
+    let alike = older.take_while(|(_, policy)| levels(policy) == in_force);
+    alike.map(|(from, _)| *from).last().unwrap_or_default()
+}
+
+/// The evidence of one chain. Boundaries and contexts are the chain's own.
+pub fn evidence(
+    chain: &InForce<'_>,
+    policies: &Policies,
+    boundaries: &[Boundary],
+    contexts: &[(usize, u64)],
+) -> BTreeMap<Group, Evidence> {
+    let trace = chain.trace;
+    let mut groups = BTreeMap::<Group, Evidence>::new();
+    let group = |version: Version, model: &str, window: Option<u64>| Group {
+        from: levels_from(policies, version),
+        family: family(model).to_owned(),
+        window,
+    };
+    for &(at, context) in contexts {
+        let call = &trace.calls[at];
+        let version = trace.versions[usize::from(call.version)];
+        let limits = chain.limits(chain.policies, at);
+        let found = groups
+            .entry(group(version, trace.model(call), chain.window(at)))
+            .or_insert_with(|| Evidence::new(version, limits.threshold, limits.effective));
+        found.see(version);
+        found.checks += 1;
+        found.unfired = found.unfired.max(Some(context));
+        if context >= limits.threshold + MARGIN {
+            found.passed = 1;
+        }
+    }
+    for boundary in boundaries.iter().filter(|boundary| boundary.is_automatic()) {
+        let (Some(tokens), Some(threshold)) = (boundary.pre_tokens, boundary.threshold) else {
+            continue;
+        };
+        let found = groups
+            .entry(group(boundary.version, &boundary.model, boundary.window))
+            .or_insert_with(|| Evidence::new(boundary.version, threshold, boundary.effective));
+        found.see(boundary.version);
+        found.fired.push(tokens);
+    }
+    groups
+}
+
+impl Evidence {
+    fn new(version: Version, expected: u64, effective: u64) -> Evidence {
+        Evidence {
+            versions: (version, version),
+            expected,
+            effective,
+            chains: 1,
+            ..Evidence::default()
+        }
+    }
+
+    fn see(&mut self, version: Version) {
+        self.versions = (self.versions.0.min(version), self.versions.1.max(version));
+    }
+}
+
+/// Whether a setting took effect in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// It did.
+    Took,
+    /// It did not.
+    DidNot,
+    /// For a part of the session.
+    InPart,
+    /// Compactions came lower still.
+    LowerStill,
+    /// It would not change the threshold: an override can only lower it.
+    NoDifference,
+    /// The context never reached it.
+    NotReached,
+    /// It was reached, but nothing tells the window, and so the threshold.
+    WindowUnknown,
+    /// The context jumped over it and the usual threshold in one step.
+    Undecided,
+}
+
+/// All of them, in the order of outputs.
+pub const EFFECTS: [Effect; 8] = [
+    Effect::Took,
+    Effect::DidNot,
+    Effect::InPart,
+    Effect::LowerStill,
+    Effect::NoDifference,
+    Effect::NotReached,
+    Effect::WindowUnknown,
+    Effect::Undecided,
+];
+
+impl Effect {
+    /// Name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Effect::Took => "took effect",
+            Effect::DidNot => "did not take effect",
+            Effect::InPart => "took effect in part",
+            Effect::LowerStill => "compacted lower still",
+            Effect::NoDifference => "makes no difference",
+            Effect::NotReached => "not reached",
+            Effect::WindowUnknown => "window unknown",
+            Effect::Undecided => "undecided",
+        }
+    }
+}
+
+/// A setting held against one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// How it came out.
+    pub effect: Effect,
+    /// Threshold with the setting, at the last call; `None` if the setting switches automatic compaction off.
+    pub threshold: Option<u64>,
+    /// Threshold without it.
+    pub usual: u64,
+    /// Window, if anything tells it.
+    pub window: Option<u64>,
+    /// Highest context that did not compact.
+    pub unfired: Option<u64>,
+    /// Lowest recorded tokens before an automatic compaction.
+    pub fired: Option<u64>,
+}
+
+/// Holds a setting against a chain: `policies` have it, those of the chain do not. `None` if the chain has no own calls.
+pub fn check(
+    chain: &InForce<'_>,
+    policies: &[&Policy],
+    boundaries: &[Boundary],
+    contexts: &[(usize, u64)],
+) -> Option<Checked> {
+    let (last, call) = chain
+        .trace
+        .calls
+        .iter()
+        .enumerate()
+        .rev()
+        .find(|(_, call)| !call.is_copied)?;
+    let policy = policies[usize::from(call.version)];
+    let is_off = !policy.auto || !policy.compaction;
+    let automatic = || boundaries.iter().filter(|boundary| boundary.is_automatic());
+    let fired = || automatic().filter_map(|boundary| boundary.pre_tokens);
+    let usual = |at: usize| chain.limits(chain.policies, at).threshold;
+    let effect = if is_off {
+        match (automatic().next(), passed(chain, chain.policies, contexts)) {
+            (Some(_), _) => Effect::DidNot,
+            (None, Passed::Surely) => Effect::Took,
+            (None, Passed::Perhaps) => Effect::WindowUnknown,
+            (None, Passed::Not) => Effect::NotReached,
+        }
+    } else {
+        effect(chain, policies, boundaries, contexts)
+    };
+    Some(Checked {
+        effect,
+        threshold: (!is_off).then(|| chain.limits(policies, last).threshold),
+        usual: usual(last),
+        window: chain.window(last),
+        unfired: contexts.iter().map(|(_, context)| *context).max(),
+        fired: fired().min(),
+    })
+}
+
+/// Whether contexts passed the threshold of a policy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    Not,
+    /// In the smallest window they would have, and nothing tells the window.
+    Perhaps,
+    Surely,
+}
+
+fn passed(chain: &InForce<'_>, policies: &[&Policy], contexts: &[(usize, u64)]) -> Passed {
+    let is_past = |level: &dyn Fn(usize) -> u64| contexts.iter().any(|&(at, context)| context >= level(at) + MARGIN);
+    let largest = |at: usize| {
+        let window = chain.window(at).unwrap_or(SIZES[SIZES.len() - 1]);
+        chain.limits_of(policies, at, window).threshold
+    };
+    if is_past(&largest) {
+        Passed::Surely
+    } else if is_past(&|at| chain.limits(policies, at).threshold) {
+        Passed::Perhaps
+    } else {
+        Passed::Not
+    }
+}
+
+/// Whether a lower threshold took effect.
+fn effect(chain: &InForce<'_>, policies: &[&Policy], boundaries: &[Boundary], contexts: &[(usize, u64)]) -> Effect {
+    let lowest = |at: usize| chain.limits(policies, at).threshold;
+    let usual = |at: usize| chain.limits(chain.policies, at).threshold;
+    let calls = chain.trace.calls.len();
+    if (0..calls).all(|at| lowest(at) >= usual(at)) {
+        return Effect::NoDifference;
+    }
+    let (mut took, mut lower_still, mut jumped) = (false, false, false);
+    for boundary in boundaries.iter().filter(|boundary| boundary.is_automatic()) {
+        let Some(tokens) = boundary.pre_tokens else { continue };
+        let at = (boundary.call as usize).min(calls - 1);
+        if tokens + TOLERANCE < lowest(at) {
+            lower_still = true;
+        } else if tokens + TOLERANCE < usual(at) {
+            took = true;
+        } else {
+            jumped = true;
+        }
+    }
+    match (took, passed(chain, policies, contexts)) {
+        (true, Passed::Surely) => Effect::InPart,
+        (true, _) => Effect::Took,
+        (false, Passed::Surely) => Effect::DidNot,
+        (false, _) if lower_still => Effect::LowerStill,
+        (false, Passed::Perhaps) => Effect::WindowUnknown,
+        (false, Passed::Not) if jumped => Effect::Undecided,
+        (false, Passed::Not) => Effect::NotReached,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::boundaries::boundaries;
+    use crate::audit::sample::{part, with_chain};
+
+    /// Evidence of the only group of a log.
+    fn only_group(version: &str, script: &str) -> (Group, Evidence) {
+        with_chain(part(version, script), "", |chain, policies, _| {
+            let groups = evidence(chain, policies, &boundaries(chain), &chain.contexts());
+            assert_eq!(groups.len(), 1, "{groups:?}");
+            groups.into_iter().next().unwrap()
+        })
+    }
+
+    #[test]
+    fn the_threshold_lies_between_what_compacted_and_what_did_not() {
+        let (group, seen) = only_group(
+            "2.1.7",
+            "u a:154000:500 u a:154900:300 u auto:155203 s a:50000:100 u a:155900:200 u auto:156102 s a:51000:1",
+        );
+        assert_eq!(group.from, Version([2, 0, 65]));
+        assert_eq!((group.family.as_str(), group.window), ("opus-4-5", Some(200_000)));
+        assert_eq!(seen.verdict(), Verdict::AsExpected);
+        assert_eq!(seen.expected, 155_000);
+        let unfired = seen.unfired.unwrap();
+        assert!((154_500..154_510).contains(&unfired), "{unfired}");
+        assert_eq!(
+            (seen.lowest(), seen.median(), seen.highest()),
+            (Some(155_203), Some(155_203), Some(156_102))
+        );
+        assert_eq!(seen.about(), None);
+    }
+
+    #[test]
+    fn lower_is_an_override() {
+        let (_, seen) = only_group("2.1.30", "u a:80000:1 u a:90050:10 u auto:90100 s a:50000:1");
+        assert_eq!((seen.verdict(), seen.lower()), (Verdict::Lower, 1));
+        assert_eq!(seen.about(), Some(90_100));
+        assert!((seen.about_share().unwrap() - 0.5).abs() < 0.01);
+    }
+
+    #[test]
+    fn passing_it_is_a_larger_window() {
+        let (group, seen) = only_group("2.1.200", "u a:150000:10 u a:170000:10 u a:175000:10");
+        assert_eq!((seen.verdict(), seen.passed), (Verdict::Higher, 1));
+        assert_eq!(group.window, None);
+        assert_eq!(seen.expected, 167_000);
+    }
+
+    #[test]
+    fn below_it_there_is_no_evidence() {
+        let (_, seen) = only_group("2.1.30", "u a:80000:1 u a:90000:1");
+        assert_eq!((seen.verdict(), seen.checks), (Verdict::NoEvidence, 1));
+    }
+
+    #[test]
+    fn a_hole_gives_no_evidence_across_it() {
+        let (_, seen) = only_group("2.1.30", "u a:80000:1 u a:160000:1 lost a:165000:1 u a:165100:1");
+        let unfired = seen.unfired.unwrap();
+        assert!((165_000..165_010).contains(&unfired), "{unfired}");
+        let (_, whole) = only_group("2.1.30", "u a:80000:1 u a:168500:1 u a:100000:1");
+        assert_eq!(whole.passed, 1);
+        let (_, holed) = only_group("2.1.30", "u a:80000:1 u a:168500:1 lost a:100000:1");
+        assert_eq!(holed.passed, 0, "what came after it may have been compacted");
+    }
+
+    #[test]
+    fn families_have_neither_vendor_nor_date() {
+        assert_eq!(family("claude-opus-4-5-20251101"), "opus-4-5");
+        assert_eq!(family("claude-sonnet-5"), "sonnet-5");
+        assert_eq!(family("other-model"), "other-model");
+        assert_eq!(family(""), "");
+    }
+
+    #[test]
+    fn levels_join_presets_that_agree() {
+        let policies = Policies::preset("recorded").unwrap();
+        let from = |version: &str| levels_from(&policies, Version::read(version).unwrap()).to_string();
+        assert_eq!((from("2.0.65"), from("2.1.20")), ("2.0.65".into(), "2.0.65".into()));
+        assert_eq!((from("2.1.21"), from("2.1.232")), ("2.1.21".into(), "2.1.21".into()));
+        assert_eq!(from("1.0.30"), "0.0.0", "older than every preset");
+    }
+
+    #[test]
+    fn settings_are_held_against_sessions() {
+        let effect = |setting: &str, script: &str| {
+            with_chain(part("2.1.30", script), setting, |chain, _, with_setting| {
+                check(chain, with_setting, &boundaries(chain), &chain.contexts())
+                    .unwrap()
+                    .effect
+            })
+        };
+        let at_half = "u a:80000:1 u a:90050:10 u auto:90100 s a:50000:1";
+        let past_half = "u a:80000:1 u a:100000:10 u a:167000:1 u auto:167010 s a:50000:1";
+        let small = "u a:40000:1 u a:50000:1";
+        let both = "u a:90050:10 u auto:90100 s a:50000:1 u a:100000:10 u a:110000:1";
+        let jump = "u a:40000:1 u a:168000:10 u auto:168100 s a:50000:1";
+        for (setting, script, expected) in [
+            ("window.percent=50", at_half, Effect::Took),
+            ("window.percent=50", past_half, Effect::DidNot),
+            ("window.percent=50", small, Effect::NotReached),
+            ("window.percent=50", both, Effect::InPart),
+            ("window.percent=50", jump, Effect::Undecided),
+            ("window.percent=70", at_half, Effect::LowerStill),
+            ("window.percent=95", past_half, Effect::NoDifference),
+            ("window.override=123000", at_half, Effect::Took),
+            ("switch.auto=false", past_half, Effect::DidNot),
+            (
+                "switch.auto=false",
+                "u a:80000:1 u a:170000:1 u a:180000:1",
+                Effect::Took,
+            ),
+            ("switch.compaction=false", small, Effect::NotReached),
+        ] {
+            assert_eq!(effect(setting, script), expected, "{setting}: {script}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_window_leaves_a_percentage_open() {
+        let script = "u a:80000:1 u a:150000:10 u a:151000:1";
+        let effect = |setting: &str| {
+            with_chain(part("2.1.200", script), setting, |chain, _, with_setting| {
+                let checked = check(chain, with_setting, &boundaries(chain), &chain.contexts());
+                checked.unwrap().effect
+            })
+        };
+        assert_eq!(effect("window.percent=50"), Effect::WindowUnknown);
+        assert_eq!(effect("window.override=123000"), Effect::DidNot);
+        assert_eq!(effect("switch.auto=false"), Effect::NotReached);
+    }
+}

@@ -1,0 +1,309 @@
+//! Policies by name: the article's system, the recorded client by version, API-side edits, and none at all.
+//!
+//! A preset is a TOML file of differences from the defaults. Those that model the recorded client say from which version on
+//! they hold; `recorded` stands for all of them and takes for every call the one that was in force.
+
+use crate::policy::value::Setting;
+use crate::policy::{Policy, PolicyError, nearest};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use toml::{Table, Value};
+
+/// Name of the policy that follows the client's version.
+pub const RECORDED: &str = "recorded";
+
+const FILES: &[(&str, &str)] = &[
+    ("article", include_str!("presets/article.toml")),
+    ("client-2.0.65", include_str!("presets/client-2.0.65.toml")),
+    ("client-2.0.76", include_str!("presets/client-2.0.76.toml")),
+    ("client-2.1.3", include_str!("presets/client-2.1.3.toml")),
+    ("client-2.1.8", include_str!("presets/client-2.1.8.toml")),
+    ("client-2.1.21", include_str!("presets/client-2.1.21.toml")),
+    ("client-2.1.25", include_str!("presets/client-2.1.25.toml")),
+    ("client-2.1.30", include_str!("presets/client-2.1.30.toml")),
+    ("client-2.1.45", include_str!("presets/client-2.1.45.toml")),
+    ("api-edits", include_str!("presets/api-edits.toml")),
+    ("never", include_str!("presets/never.toml")),
+];
+
+/// Version of the recorded client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Version(pub [u32; 3]);
+
+impl Version {
+    /// Reads `2.1.12`; what follows a hyphen is left out.
+    pub fn read(text: &str) -> Option<Version> {
+        let mut numbers = text.split('-').next()?.split('.').map(|part| part.parse::<u32>().ok());
+        let mut next = || numbers.next().flatten();
+        Some(Version([next()?, next()?, next()?]))
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [major, minor, patch] = self.0;
+        write!(f, "{major}.{minor}.{patch}")
+    }
+}
+
+/// A named policy.
+#[derive(Debug, Clone)]
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it models.
+    pub about: String,
+    /// First version of the client that it models, if it models a client.
+    pub from: Option<Version>,
+    /// What it sets.
+    pub table: Table,
+    /// The policy.
+    pub policy: Policy,
+}
+
+static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| {
+    let read = |&(name, text)| read_preset(name, text).unwrap_or_else(|error| unreachable!("{name}.toml: {error}"));
+    FILES.iter().map(read).collect()
+});
+
+static CLIENTS: LazyLock<Policies> =
+    LazyLock::new(|| Policies::preset(RECORDED).unwrap_or_else(|error| unreachable!("{error}")));
+
+/// All presets. A unit test reads the same files, so reading them cannot fail in a released binary.
+pub fn all() -> &'static [Preset] {
+    &PRESETS
+}
+
+/// The policy of the recorded client of a version.
+pub fn client(version: Version) -> &'static Policy {
+    CLIENTS.of(Some(version))
+}
+
+/// Names of all presets, `recorded` first.
+pub fn names() -> Vec<&'static str> {
+    std::iter::once(RECORDED)
+        .chain(FILES.iter().map(|(name, _)| *name))
+        .collect()
+}
+
+fn read_preset(name: &'static str, text: &str) -> Result<Preset, PolicyError> {
+    let mut table = text.parse::<Table>()?;
+    let mut word = |key: &str| match table.remove(key) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    };
+    let (about, from) = (word("about"), word("from"));
+    let mut policy = Policy::default();
+    policy.apply(&table, &mut |_| ())?;
+    Ok(Preset {
+        name,
+        about,
+        from: Version::read(&from),
+        table,
+        policy,
+    })
+}
+
+/// Policies of a run: one, or one for each range of versions.
+#[derive(Debug, Clone)]
+pub struct Policies {
+    /// Name, for people and manifests.
+    pub name: String,
+    /// The preset that it differs from.
+    pub base: String,
+    /// By first version, ascending; the first one also serves what came before it.
+    ranges: Vec<(Version, Policy)>,
+    /// Where values come from that are not defaults, the same for every range unless it is a preset's.
+    pub origins: BTreeMap<&'static str, String>,
+}
+
+impl Policies {
+    /// A preset by name.
+    pub fn preset(name: &str) -> Result<Policies, PolicyError> {
+        let mut policies = Policies {
+            name: name.to_owned(),
+            base: name.to_owned(),
+            ranges: Vec::new(),
+            origins: BTreeMap::new(),
+        };
+        let chosen = all().iter().filter(|preset| match name {
+            RECORDED => preset.from.is_some(),
+            _ => preset.name == name,
+        });
+        for preset in chosen {
+            let from = preset.from.filter(|_| name == RECORDED).unwrap_or_default();
+            policies.ranges.push((from, preset.policy.clone()));
+            let origin = match name {
+                RECORDED => format!("preset {RECORDED} (by version)"),
+                _ => format!("preset {}", preset.name),
+            };
+            for key in super::KEYS {
+                if (key.get)(&preset.policy) != (key.get)(&Policy::default()) {
+                    policies.origins.insert(key.name, origin.clone());
+                }
+            }
+        }
+        if policies.ranges.is_empty() {
+            let nearest = nearest(name, names().into_iter());
+            let name = name.to_owned();
+            return Err(PolicyError::UnknownPreset { name, nearest });
+        }
+        policies.ranges.sort_by_key(|(from, _)| *from);
+        Ok(policies)
+    }
+
+    /// A policy from TOML; `base` in it names the preset that it differs from, which is the one of who has no file if it does not.
+    pub fn from_toml(name: &str, text: &str) -> Result<Policies, PolicyError> {
+        let mut table = text.parse::<Table>()?;
+        let base = match table.remove("base") {
+            None => RECORDED.to_owned(),
+            Some(Value::String(base)) => base,
+            Some(other) => {
+                let reason = format!("`{other}` is not the name of a preset");
+                let key = "base".to_owned();
+                return Err(PolicyError::Value { key, reason });
+            }
+        };
+        table.remove("about");
+        let mut policies = Policies::preset(&base)?;
+        policies.name = name.to_owned();
+        policies.apply(&table, name)?;
+        Ok(policies)
+    }
+
+    /// One policy for everything.
+    pub fn one(name: &str, policy: Policy) -> Policies {
+        Policies {
+            name: name.to_owned(),
+            base: "article".to_owned(),
+            ranges: vec![(Version::default(), policy)],
+            origins: BTreeMap::new(),
+        }
+    }
+
+    /// Puts values into all ranges.
+    pub fn apply(&mut self, table: &Table, origin: &str) -> Result<(), PolicyError> {
+        for (_, policy) in &mut self.ranges {
+            policy.apply(table, &mut |key| {
+                self.origins.insert(key, origin.to_owned());
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Puts one value, as typed, into all ranges.
+    pub fn assign(&mut self, assignment: &str, origin: &str) -> Result<(), PolicyError> {
+        for (_, policy) in &mut self.ranges {
+            let key = policy.assign(assignment)?;
+            self.origins.insert(key, origin.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The policy for a version of the client; the newest for a version that cannot be read.
+    pub fn of(&self, version: Option<Version>) -> &Policy {
+        let covering = self
+            .ranges
+            .iter()
+            .rev()
+            .find(|(from, _)| version.is_none_or(|version| *from <= version));
+        &covering.unwrap_or(&self.ranges[0]).1
+    }
+
+    /// Ranges with their policies.
+    pub fn ranges(&self) -> &[(Version, Policy)] {
+        &self.ranges
+    }
+}
+
+/// What the client's own switches come to: key, value, and the switch it comes from. `lookup` reads an environment variable.
+pub fn client_switches(lookup: impl Fn(&str) -> Option<String>) -> Result<Vec<(&'static str, Value, String)>, String> {
+    let mut set = Vec::new();
+    for (name, key) in [
+        ("DISABLE_COMPACT", "switch.compaction"),
+        ("DISABLE_AUTO_COMPACT", "switch.auto"),
+        ("DISABLE_MICROCOMPACT", "switch.micro"),
+    ] {
+        if lookup(name).is_some_and(|value| is_on(&value)) {
+            set.push((key, false.write(), name.to_owned()));
+        }
+    }
+    for (name, key) in [
+        ("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "window.percent"),
+        ("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "window.override"),
+    ] {
+        if let Some(text) = lookup(name).filter(|text| !text.is_empty()) {
+            let number = text.trim().parse::<f64>().ok().filter(|number| *number > 0.0);
+            let number = number.ok_or_else(|| format!("{name}={text}: not a number above 0"))?;
+            let value = match key {
+                "window.override" => (number as u64).write(),
+                _ => number.write(),
+            };
+            set.push((key, value, name.to_owned()));
+        }
+    }
+    Ok(set)
+}
+
+/// A switch is on unless it is empty or says that it is off.
+fn is_on(value: &str) -> bool {
+    !matches!(
+        value.trim().to_ascii_lowercase().as_str(),
+        "" | "0" | "false" | "no" | "off"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::value::ReserveRule;
+
+    #[test]
+    fn presets_can_be_read_and_say_what_they_are() {
+        for preset in all() {
+            assert!(!preset.about.is_empty(), "{}", preset.name);
+            let version = preset.name.strip_prefix("client-");
+            assert_eq!(version.and_then(Version::read), preset.from, "{}", preset.name);
+        }
+    }
+
+    #[test]
+    fn the_recorded_policy_follows_the_version() {
+        let recorded = Policies::preset(RECORDED).unwrap();
+        let rule = |version: &str| recorded.of(Version::read(version)).reserve_rule;
+        assert_eq!(rule("1.0.30"), ReserveRule::Limit);
+        assert_eq!(rule("2.1.20"), ReserveRule::Limit);
+        assert_eq!(rule("2.1.22"), ReserveRule::Fixed);
+        assert_eq!(rule("9.0.0"), ReserveRule::Fixed);
+        assert_eq!(rule("unreadable"), ReserveRule::Fixed);
+    }
+
+    #[test]
+    fn files_differ_from_the_preset_that_they_name() {
+        let policies = Policies::from_toml("mine.toml", "base = \"never\"\n[window]\nbuffer = 1").unwrap();
+        let policy = policies.of(None);
+        assert!(!policy.auto);
+        assert_eq!(policy.buffer, 1);
+        assert_eq!(policies.origins["window.buffer"], "mine.toml");
+        assert_eq!(policies.origins["switch.auto"], "preset never");
+        let error = Policies::from_toml("x", "base = \"nevr\"").unwrap_err().to_string();
+        assert!(error.contains("did you mean `never`?"), "{error}");
+        let error = Policies::from_toml("x", "[window]\nbufer = 1").unwrap_err().to_string();
+        assert!(error.contains("did you mean `window.buffer`?"), "{error}");
+    }
+
+    #[test]
+    fn the_clients_switches_are_understood() {
+        let lookup = |name: &str| match name {
+            "DISABLE_COMPACT" => Some("0".to_owned()),
+            "DISABLE_AUTO_COMPACT" => Some("1".to_owned()),
+            "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE" => Some("70".to_owned()),
+            "CLAUDE_CODE_AUTO_COMPACT_WINDOW" => Some("400000".to_owned()),
+            _ => None,
+        };
+        let set = client_switches(lookup).unwrap();
+        let keys = set.iter().map(|(key, ..)| *key).collect::<Vec<_>>();
+        assert_eq!(keys, ["switch.auto", "window.percent", "window.override"]);
+        assert!(client_switches(|_| Some("many".to_owned())).is_err());
+    }
+}

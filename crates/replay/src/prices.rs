@@ -1,0 +1,315 @@
+//! Prices and costs. Integer arithmetic throughout: tokens times millionths of a micro-dollar.
+//!
+//! The price table is data (`prices.json`), dated, and can be replaced by the user. A model that it does not list is
+//! reported by name and never priced at zero.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+use transcript::record::Tokens;
+
+/// Prices of a model in US dollars per million tokens, as published.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Price {
+    /// Input that is neither read from nor written to the cache.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Cache writes for five minutes; 1.25 times the input price if missing.
+    #[serde(default)]
+    pub cache_write_5m: Option<f64>,
+    /// Cache writes for one hour; twice the input price if missing.
+    #[serde(default)]
+    pub cache_write_1h: Option<f64>,
+    /// Cache reads; a tenth of the input price if missing.
+    #[serde(default)]
+    pub cache_read: Option<f64>,
+    /// Input price of a request whose input is above 200,000 tokens, if it differs.
+    #[serde(default)]
+    pub input_above_200k: Option<f64>,
+    /// Output price of such a request.
+    #[serde(default)]
+    pub output_above_200k: Option<f64>,
+    /// Largest input.
+    #[serde(default)]
+    pub max_input: Option<u64>,
+    /// Largest output.
+    #[serde(default)]
+    pub max_output: Option<u64>,
+}
+
+/// A dated table of prices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PriceTable {
+    /// Day the prices were looked up.
+    #[serde(default)]
+    pub as_of: Option<String>,
+    /// Where they come from.
+    #[serde(default, alias = "note")]
+    pub source: Option<String>,
+    /// Prices by model.
+    pub models: BTreeMap<String, Price>,
+}
+
+/// Why a price table cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PriceError {
+    /// Not JSON of this shape.
+    #[error("not a price table")]
+    Shape(#[from] serde_json::Error),
+    /// A price that cannot be meant.
+    #[error("{model}: {field} is {value}: a price must be a number from 0 to 1,000,000 dollars per million tokens")]
+    Value {
+        /// The model.
+        model: String,
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: f64,
+    },
+}
+
+static BUILT_IN: LazyLock<PriceTable> = LazyLock::new(|| {
+    // A unit test reads the same file, so this cannot fail in a released binary.
+    PriceTable::parse(PriceTable::built_in_text()).unwrap_or_else(|error| unreachable!("prices.json: {error}"))
+});
+
+/// Millionths of a micro-dollar: the unit in which costs are summed.
+pub type Pico = u128;
+
+/// Rounds a sum to micro-dollars.
+pub fn micro_usd(pico: Pico) -> i64 {
+    i64::try_from((pico + 500_000) / 1_000_000).unwrap_or(i64::MAX)
+}
+
+impl PriceTable {
+    /// The table that comes with the program.
+    pub fn built_in() -> &'static PriceTable {
+        &BUILT_IN
+    }
+
+    /// That table as it is written.
+    pub fn built_in_text() -> &'static str {
+        include_str!("prices.json")
+    }
+
+    /// Reads a table.
+    pub fn parse(text: &str) -> Result<PriceTable, PriceError> {
+        let table: PriceTable = serde_json::from_str(text)?;
+        for (model, price) in &table.models {
+            let fields = [
+                ("input", Some(price.input)),
+                ("output", Some(price.output)),
+                ("cache_write_5m", price.cache_write_5m),
+                ("cache_write_1h", price.cache_write_1h),
+                ("cache_read", price.cache_read),
+                ("input_above_200k", price.input_above_200k),
+                ("output_above_200k", price.output_above_200k),
+            ];
+            for (field, value) in fields {
+                if let Some(value) = value.filter(|value| !(0.0..=1e6).contains(value)) {
+                    let model = model.clone();
+                    return Err(PriceError::Value { model, field, value });
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    /// The price of a model: by its name, without what providers put around it, or without its date.
+    pub fn find(&self, model: &str) -> Option<&Price> {
+        if let Some(price) = self.models.get(model) {
+            return Some(price);
+        }
+        let mut name = model.rsplit(['/', '.']).next().unwrap_or(model);
+        name = name.split(['@', ':', '[']).next().unwrap_or(name);
+        name = name.strip_suffix("-v1").unwrap_or(name);
+        let undated = name
+            .rsplit_once('-')
+            .filter(|(_, date)| is_date(date))
+            .map_or(name, |(undated, _)| undated);
+        let dated = || {
+            let prefix = format!("{undated}-");
+            let newest = self
+                .models
+                .range(prefix.clone()..)
+                .take_while(|(known, _)| known.starts_with(&prefix));
+            newest
+                .filter(|(known, _)| is_date(&known[prefix.len()..]))
+                .last()
+                .map(|(_, price)| price)
+        };
+        self.models
+            .get(name)
+            .or_else(|| self.models.get(undated))
+            .or_else(dated)
+    }
+}
+
+/// A price table that remembers what it was asked: a corpus has few models and many calls.
+pub struct PriceBook<'a> {
+    table: &'a PriceTable,
+    known: Vec<(String, Option<Tariff>)>,
+    /// Numbers of all that are known.
+    numbers: HashMap<String, usize>,
+}
+
+impl<'a> PriceBook<'a> {
+    /// Over a table.
+    pub fn new(table: &'a PriceTable) -> PriceBook<'a> {
+        PriceBook {
+            table,
+            known: Vec::new(),
+            numbers: HashMap::new(),
+        }
+    }
+
+    /// Number of a model, for [`PriceBook::tariff`].
+    pub fn number(&mut self, model: &str) -> usize {
+        // The first few are nearly always all.
+        let first = self.known.iter().take(8).position(|(known, _)| known == model);
+        if let Some(number) = first.or_else(|| self.numbers.get(model).copied()) {
+            return number;
+        }
+        let number = self.known.len();
+        let tariff = self.table.find(model).map(Price::tariff);
+        self.known.push((model.to_owned(), tariff));
+        self.numbers.insert(model.to_owned(), number);
+        number
+    }
+
+    /// Models that were asked for and have no price.
+    pub fn unpriced(&self) -> impl Iterator<Item = &str> {
+        let unpriced = self.known.iter().filter(|(_, tariff)| tariff.is_none());
+        unpriced.map(|(model, _)| model.as_str())
+    }
+
+    /// What a model takes, if that is known.
+    pub fn tariff(&self, number: usize) -> Option<&Tariff> {
+        self.known.get(number)?.1.as_ref()
+    }
+}
+
+/// A price in whole numbers, per token: for input, output, cache writes for five minutes and for one hour, and reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Tariff {
+    usual: [u64; 5],
+    /// Of calls that count as long.
+    long: [u64; 5],
+}
+
+impl Tariff {
+    /// Cost of one API call. `window` is what the call was sent, which decides whether it counts as long.
+    pub fn cost(&self, tokens: &Tokens, window: u64) -> Pico {
+        let prices = if window > LONG_CONTEXT { &self.long } else { &self.usual };
+        let counts = [
+            tokens.input,
+            tokens.output,
+            tokens.cache_write - tokens.cache_write_1h.min(tokens.cache_write),
+            tokens.cache_write_1h,
+            tokens.cache_read,
+        ];
+        std::iter::zip(counts, prices)
+            .map(|(count, price)| Pico::from(count) * Pico::from(*price))
+            .sum()
+    }
+}
+
+/// Tariffs of a list of prices; `None` where there is none.
+pub fn tariffs<L: FromIterator<Option<Tariff>>>(prices: &[Option<&Price>]) -> L {
+    prices.iter().map(|price| price.map(Price::tariff)).collect()
+}
+
+fn is_date(text: &str) -> bool {
+    text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Input above which some models cost more.
+const LONG_CONTEXT: u64 = 200_000;
+
+impl Price {
+    /// The price in whole numbers.
+    pub fn tariff(&self) -> Tariff {
+        let prices = |is_long: bool| {
+            let input = self.input_above_200k.filter(|_| is_long).unwrap_or(self.input);
+            let output = self.output_above_200k.filter(|_| is_long).unwrap_or(self.output);
+            // Cache prices are multiples of the input price, so they rise with it.
+            let rise = if self.input > 0.0 { input / self.input } else { 1.0 };
+            let write_5m = self.cache_write_5m.unwrap_or(1.25 * self.input) * rise;
+            let write_1h = self.cache_write_1h.unwrap_or(2.0 * self.input) * rise;
+            let read = self.cache_read.unwrap_or(0.1 * self.input) * rise;
+            // A dollar per million tokens is a micro-dollar per token.
+            [input, output, write_5m, write_1h, read].map(|price| (price * 1e6).round() as u64)
+        };
+        Tariff {
+            usual: prices(false),
+            long: prices(true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKENS: Tokens = Tokens {
+        input: 1_000,
+        output: 100,
+        cache_write: 3_000,
+        cache_write_1h: 1_000,
+        cache_read: 10_000,
+    };
+
+    #[test]
+    fn each_kind_of_token_at_its_own_price() {
+        let price = PriceTable::built_in().find("claude-opus-4-5").unwrap();
+        // 1000 x 5 + 100 x 25 + 2000 x 6.25 + 1000 x 10 + 10000 x 0.5
+        assert_eq!(
+            micro_usd(price.tariff().cost(&TOKENS, 14_000)),
+            5_000 + 2_500 + 12_500 + 10_000 + 5_000
+        );
+    }
+
+    #[test]
+    fn long_requests_cost_more_where_the_model_says_so() {
+        let table = PriceTable::built_in();
+        let sonnet = table.find("claude-sonnet-4-20250514").unwrap();
+        assert_eq!(
+            micro_usd(sonnet.tariff().cost(&TOKENS, 200_000)),
+            3_000 + 1_500 + 7_500 + 6_000 + 3_000
+        );
+        assert_eq!(
+            micro_usd(sonnet.tariff().cost(&TOKENS, 200_001)),
+            6_000 + 2_250 + 15_000 + 12_000 + 6_000
+        );
+        let opus = table.find("claude-opus-4-6").unwrap();
+        assert_eq!(opus.tariff().cost(&TOKENS, 300_000), opus.tariff().cost(&TOKENS, 3_000));
+    }
+
+    #[test]
+    fn names_are_found_through_what_providers_add() {
+        let table = PriceTable::built_in();
+        let opus = table.find("claude-opus-4-5-20251101");
+        assert!(opus.is_some());
+        for name in [
+            "claude-opus-4-5",
+            "anthropic/claude-opus-4-5",
+            "us.anthropic.claude-opus-4-5-20251101-v1:0",
+            "claude-opus-4-5@20251101",
+            "claude-opus-4-5-20991231",
+            "claude-opus-4-5[1m]",
+        ] {
+            assert_eq!(table.find(name), opus, "{name}");
+        }
+        assert_eq!(table.find("claude-sonnet-4"), table.find("claude-sonnet-4-20250514"));
+        assert_eq!(table.find("gpt-9"), None);
+        assert_eq!(table.find("claude-opus"), None);
+    }
+
+    #[test]
+    fn absurd_prices_are_refused() {
+        assert!(PriceTable::parse(r#"{"models": {"m": {"input": -1, "output": 1}}}"#).is_err());
+        assert!(PriceTable::parse(r#"{"models": {"m": {"input": 1}}}"#).is_err());
+        assert!(PriceTable::parse(r#"{"models": {"m": {"input": 1, "output": 2}}, "note": "x"}"#).is_ok());
+    }
+}

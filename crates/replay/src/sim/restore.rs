@@ -1,0 +1,108 @@
+//! What comes back after a compaction: files read last, skills, states.
+
+use crate::policy::Policy;
+use crate::policy::value::LargeFile;
+use crate::sim::trace::{NONE, Trace, flag};
+use crate::sim::window::{State, Window};
+use crate::tokens::ledger::Category;
+use std::ops::Range;
+
+/// What was restored at a boundary.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Files by number of their path, with the tokens that came back, newest first.
+    pub files: Vec<(u32, u64)>,
+    /// Tokens of skills.
+    pub skills: u64,
+    /// Tokens of states and hooks.
+    pub states: u64,
+}
+
+impl Restored {
+    /// Tokens of everything.
+    pub fn tokens(&self) -> u64 {
+        self.files.iter().map(|(_, tokens)| tokens).sum::<u64>() + self.skills + self.states
+    }
+}
+
+/// What a compaction brings back. `earlier` are files that the boundary before brought back; `kept` are items that stay
+/// visible.
+pub fn restore(
+    policy: &Policy,
+    trace: &Trace,
+    window: &Window<'_>,
+    earlier: &[(u32, u64)],
+    kept: &Range<u32>,
+) -> Restored {
+    let mut restored = Restored {
+        states: policy.restore_state_tokens + policy.restore_hook_tokens,
+        ..Restored::default()
+    };
+    let mut seen = Vec::new();
+    let mut budget = policy.restore_files_tokens;
+    let reads = trace.tool("Read");
+    let read = window.live().rev().filter_map(|at| {
+        let item = &trace.items[at as usize];
+        let is_read = item.category == Category::ToolResult
+            && Some(item.tool) == reads
+            && !item.is(flag::ERROR)
+            && window.state(at) == State::Live;
+        let path = if item.path != 0 || item.pair == NONE {
+            item.path
+        } else {
+            trace.items[item.pair as usize].path
+        };
+        (is_read && path != 0).then_some((path, u64::from(item.tokens), kept.contains(&at)))
+    });
+    let earlier = earlier.iter().map(|(path, tokens)| (*path, *tokens, false));
+    for (path, tokens, is_visible) in read.chain(earlier) {
+        if seen.contains(&path) {
+            continue;
+        }
+        seen.push(path);
+        let is_other = policy
+            .restore_not
+            .iter()
+            .any(|part| trace.paths[path as usize].contains(part.as_str()));
+        if is_visible || is_other {
+            continue;
+        }
+        if restored.files.len() as u64 >= policy.restore_files {
+            break;
+        }
+        let is_large = tokens > policy.restore_file_tokens;
+        let tokens = tokens.min(policy.restore_file_tokens);
+        if tokens > budget || (is_large && policy.restore_large == LargeFile::Skip) {
+            // It was among the files read last all the same, and so takes one of their places.
+            restored.files.push((path, 0));
+            continue;
+        }
+        budget -= tokens;
+        restored.files.push((path, tokens));
+    }
+    restored.skills = skills(policy, trace, window);
+    restored
+}
+
+/// Invoked skills, newest first: the result of the call and the text that the client put in with it.
+fn skills(policy: &Policy, trace: &Trace, window: &Window<'_>) -> u64 {
+    let mut total = 0;
+    let Some(skill) = trace.tool("Skill") else { return 0 };
+    for at in window.live().rev() {
+        let item = &trace.items[at as usize];
+        if item.category != Category::ToolResult || item.tool != skill {
+            continue;
+        }
+        let text = trace.items[at as usize + 1..]
+            .iter()
+            .take_while(|next| next.category == Category::Other)
+            .map(|next| u64::from(next.tokens))
+            .sum::<u64>();
+        let tokens = (u64::from(item.tokens) + text).min(policy.restore_skill_tokens);
+        if total + tokens > policy.restore_skills_tokens {
+            break;
+        }
+        total += tokens;
+    }
+    total
+}

@@ -1,0 +1,487 @@
+//! What a session used again: the window seen as a cache.
+//!
+//! An edit uses the lines that it replaces; a write uses any copy of the file; a read fetches. For each of them this lists the
+//! items that held what was needed, so that a replay only has to look whether one of them is still in the window. Nothing
+//! here depends on a policy.
+
+use crate::sim::trace::{NONE, Trace, flag};
+use crate::tokens::ledger::Category;
+use std::cmp::Ordering;
+use std::ops::Range;
+use transcript::build::IdMap;
+use transcript::evidence::{Role, name_hash};
+use transcript::log::BlockKind;
+use transcript::thread::Session;
+
+/// A line or a file is looked for in this many of its newest holders. Older ones leave the window before newer ones, except
+/// where a user asks for a summary from some message on.
+const HOLDERS: usize = 16;
+
+/// Lines that a read without a limit returns at most.
+const WHOLE: u32 = 2000;
+
+/// Lists of items, one after the other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lists {
+    starts: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    /// Adds a list, newest item first; its number.
+    pub fn add(&mut self, items: impl IntoIterator<Item = u32>) -> u32 {
+        self.starts.push(self.items.len() as u32);
+        self.items.extend(items);
+        self.starts.len() as u32 - 1
+    }
+
+    /// A list, newest item first.
+    pub fn get(&self, number: u32) -> &[u32] {
+        let at = number as usize;
+        let end = self.starts.get(at + 1).map_or(self.items.len(), |end| *end as usize);
+        &self.items[self.starts[at] as usize..end]
+    }
+}
+
+/// An edit or a write of a file that the session knew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Use {
+    /// The call whose response makes it.
+    pub call: u32,
+    /// The tool call.
+    pub item: u32,
+    /// The file.
+    pub path: u32,
+    /// Lists of the holders of its lines, each at most once; a write has one list, of all copies of the file.
+    pub lines: Range<u32>,
+    /// Tokens between the use and what it needs: nine tenths of the lines are no farther away.
+    pub distance: u32,
+    /// The tool that makes it, in [`USE_TOOLS`].
+    pub tool: u8,
+}
+
+/// Tools whose calls are uses.
+pub const USE_TOOLS: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", WRITE];
+
+const WRITE: &str = "Write";
+
+/// A known file that a prompt, the model's own words or a command name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// The call whose prompt or response names it.
+    pub call: u32,
+    /// The file.
+    pub path: u32,
+    /// Everything that shows or holds some of it.
+    pub copies: u32,
+}
+
+/// A read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetch {
+    /// The call whose response makes it.
+    pub call: u32,
+    /// Its result.
+    pub item: u32,
+    /// The file.
+    pub path: u32,
+    /// Earlier reads of the same version that cover the range.
+    pub same: u32,
+    /// Earlier reads that do but for own edits since.
+    pub patched: u32,
+    /// Earlier reads of any version and range.
+    pub any: u32,
+}
+
+/// All uses of a chain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// Edits and writes, in order.
+    pub uses: Vec<Use>,
+    /// Reads, in order.
+    pub fetches: Vec<Fetch>,
+    /// References, in order; each file once a call.
+    pub references: Vec<Reference>,
+    /// Holders.
+    pub lists: Lists,
+    /// Edits of known files none of whose lines was ever seen.
+    pub cold: u32,
+}
+
+impl Uses {
+    /// Uses that a call makes.
+    pub fn of_call(&self, call: u32) -> &[Use] {
+        numbered(&self.uses, call, |one| one.call)
+    }
+}
+
+/// How far the lists of [`Uses`] were gone through. Calls are asked about in order, so nothing has to be searched for.
+#[derive(Debug, Default)]
+pub struct Progress {
+    uses: usize,
+    references: usize,
+    fetches: usize,
+}
+
+impl Progress {
+    /// Edits and writes of a call.
+    pub fn uses<'u>(&mut self, uses: &'u Uses, call: u32) -> &'u [Use] {
+        go_on(&uses.uses, &mut self.uses, |one| one.call.cmp(&call))
+    }
+
+    /// References that a call makes.
+    pub fn references<'u>(&mut self, uses: &'u Uses, call: u32) -> &'u [Reference] {
+        go_on(&uses.references, &mut self.references, |one| one.call.cmp(&call))
+    }
+
+    /// Reads that a call makes.
+    pub fn fetches<'u>(&mut self, uses: &'u Uses, call: u32) -> &'u [Fetch] {
+        go_on(&uses.fetches, &mut self.fetches, |one| one.call.cmp(&call))
+    }
+}
+
+/// Passes over what comes before a call, and gives what is of that call.
+#[inline]
+fn go_on<'l, T>(list: &'l [T], next: &mut usize, order: impl Fn(&T) -> Ordering) -> &'l [T] {
+    let mut pass = |wanted: Ordering| {
+        while list.get(*next).is_some_and(|one| order(one) == wanted) {
+            *next += 1;
+        }
+        *next
+    };
+    let start = pass(Ordering::Less);
+    &list[start..pass(Ordering::Equal)]
+}
+
+/// Those with a number, of a list that is in the order of the numbers.
+fn numbered<T>(list: &[T], number: u32, of: impl Fn(&T) -> u32) -> &[T] {
+    let start = list.partition_point(|one| of(one) < number);
+    let length = list[start..].partition_point(|one| of(one) == number);
+    &list[start..start + length]
+}
+
+/// Finds what a chain used, by the line hashes of the session's logs.
+pub fn uses(session: &Session<'_>, trace: &Trace) -> Uses {
+    let mut finder = Finder {
+        session,
+        trace,
+        texts: texts(session, trace),
+        found: Uses::default(),
+        holders: IdMap::default(),
+        files: IdMap::default(),
+        names: IdMap::default(),
+        world: 0,
+        before: tokens_before(trace),
+    };
+    for (at, call) in trace.calls.iter().enumerate() {
+        finder.refer(at as u32, call.inputs.clone());
+        finder.learn(call.inputs.clone());
+        finder.find(at as u32, call.response.clone());
+        finder.refer(at as u32, call.response.clone());
+        finder.learn(call.response.clone());
+    }
+    finder.learn(trace.tail.clone());
+    finder.found.fetches.sort_by_key(|fetch| (fetch.call, fetch.item));
+    finder.found
+}
+
+/// The lines of a text, and the item that it is in.
+struct ItemText<'e> {
+    item: u32,
+    role: Role,
+    lines: &'e [u32],
+}
+
+/// All texts of a trace with lines, by item.
+fn texts<'e>(session: &Session<'e>, trace: &Trace) -> Vec<ItemText<'e>> {
+    let mut texts = Vec::new();
+    for &(first, node) in &trace.nodes {
+        let evidence = &session.part(node).lines;
+        let record = session.record(node);
+        let start = evidence.sets.partition_point(|set| set.block < record.first_block);
+        let sets = evidence.sets[start..]
+            .iter()
+            .take_while(|set| set.block < record.first_block + record.blocks);
+        texts.extend(sets.map(|set| ItemText {
+            item: first + (set.block - record.first_block),
+            role: set.role,
+            lines: &set.lines,
+        }));
+    }
+    texts
+}
+
+fn texts_of<'t, 'e>(texts: &'t [ItemText<'e>], item: u32) -> &'t [ItemText<'e>] {
+    numbered(texts, item, |text| text.item)
+}
+
+/// Tokens of all items before each.
+fn tokens_before(trace: &Trace) -> Vec<u64> {
+    let mut sum = 0;
+    let mut before = Vec::with_capacity(trace.items.len() + 1);
+    for item in &trace.items {
+        before.push(sum);
+        sum += u64::from(item.tokens);
+    }
+    before.push(sum);
+    before
+}
+
+/// Version of a file, as far as the session can know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Version {
+    /// Own edits.
+    edits: u32,
+    /// Commands that may have changed any file.
+    world: u32,
+}
+
+/// A read that is known.
+struct Copy {
+    item: u32,
+    version: Version,
+    lines: Range<u32>,
+}
+
+/// What is known of a file.
+#[derive(Default)]
+struct File {
+    edits: u32,
+    reads: Vec<Copy>,
+    /// Everything that shows or holds some of it.
+    copies: Vec<u32>,
+}
+
+struct Finder<'a, 'e> {
+    session: &'a Session<'a>,
+    trace: &'a Trace,
+    texts: Vec<ItemText<'e>>,
+    found: Uses,
+    /// Items by line, oldest first.
+    holders: IdMap<u64, Vec<u32>>,
+    files: IdMap<u64, File>,
+    /// Known files by every end of their paths; [`NONE`] for what several end in.
+    names: IdMap<u64, u32>,
+    world: u32,
+    before: Vec<u64>,
+}
+
+impl Finder<'_, '_> {
+    /// Takes note of items that are in the window from now on.
+    fn learn(&mut self, items: Range<u32>) {
+        for at in items {
+            for text in texts_of(&self.texts, at) {
+                let lines = text.lines.iter().filter(|_| text.role != Role::Named);
+                for line in lines {
+                    let holders = self.holders.entry(u64::from(*line)).or_default();
+                    if holders.last() != Some(&at) {
+                        holders.push(at);
+                    }
+                }
+            }
+            self.learn_file(at);
+        }
+    }
+
+    fn learn_file(&mut self, at: u32) {
+        let item = &self.trace.items[at as usize];
+        let tool = self.trace.tools[usize::from(item.tool)].as_str();
+        let is_failed = item.is(flag::ERROR);
+        match (item.category, tool) {
+            (Category::ToolCall, _) => {
+                self.world += u32::from(item.is(flag::CHANGES_FILES));
+                if is_use(tool) {
+                    self.file(item.path).copies.push(at);
+                }
+            }
+            (Category::ToolResult, "Read") if !is_failed && item.path != 0 => self.learn_read(at),
+            (Category::ToolResult, _) if !is_failed && is_use(tool) => {
+                self.file(item.path).edits += 1;
+            }
+            (Category::Attachment, _) if item.path != 0 => self.file(item.path).copies.push(at),
+            _ => {}
+        }
+    }
+
+    fn file(&mut self, path: u32) -> &mut File {
+        if !self.files.contains_key(&u64::from(path)) {
+            self.learn_name(path);
+        }
+        self.files.entry(u64::from(path)).or_default()
+    }
+
+    /// Every end of a path may be how it is named.
+    fn learn_name(&mut self, path: u32) {
+        let text = self.trace.paths[path as usize].as_str();
+        let inner = text.match_indices('/').map(|(at, _)| &text[at + 1..]);
+        for end in std::iter::once(text).chain(inner).filter(|end| !end.is_empty()) {
+            let known = self.names.entry(u64::from(name_hash(end))).or_insert(path);
+            if *known != path {
+                *known = NONE;
+            }
+        }
+    }
+
+    /// Known files that items name.
+    fn refer(&mut self, call: u32, items: Range<u32>) {
+        let first = self.found.references.len();
+        for at in items {
+            let category = self.trace.items[at as usize].category;
+            let is_said = matches!(
+                category,
+                Category::Human | Category::Text | Category::Thinking | Category::ToolCall
+            );
+            if !is_said {
+                continue;
+            }
+            for name in texts_of(&self.texts, at)
+                .iter()
+                .filter(|text| text.role == Role::Named)
+                .flat_map(|text| text.lines)
+            {
+                let path = self.names.get(&u64::from(*name)).copied().unwrap_or(NONE);
+                let is_told = self.found.references[first..].iter().any(|told| told.path == path);
+                let Some(file) = self.files.get(&u64::from(path)).filter(|_| !is_told) else {
+                    continue;
+                };
+                if !file.copies.is_empty() {
+                    let copies = self.found.lists.add(newest(&file.copies));
+                    self.found.references.push(Reference { call, path, copies });
+                }
+            }
+        }
+    }
+
+    /// A read: what it could have been spared by, and what it gives from now on.
+    fn learn_read(&mut self, at: u32) {
+        let item = &self.trace.items[at as usize];
+        let (offset, limit) = self.range(at);
+        let first = offset.max(1);
+        let lines = first..first.saturating_add(if limit == 0 { WHOLE } else { limit });
+        let call = self
+            .trace
+            .calls
+            .partition_point(|call| call.response.end <= item.pair.min(at));
+        let world = self.world;
+        let path = item.path;
+        let file = self.file(path);
+        let version = Version {
+            edits: file.edits,
+            world,
+        };
+        let covers = |copy: &&Copy| copy.lines.start <= lines.start && copy.lines.end >= lines.end;
+        let newest = |copies: &mut dyn Iterator<Item = &Copy>| {
+            let mut items = copies.map(|copy| copy.item).collect::<Vec<_>>();
+            items.reverse();
+            items.truncate(HOLDERS);
+            items
+        };
+        let same = newest(&mut file.reads.iter().filter(covers).filter(|copy| copy.version == version));
+        let patched = newest(&mut file.reads.iter().filter(covers).filter(|copy| copy.version != version));
+        let any = newest(&mut file.reads.iter());
+        file.reads.push(Copy {
+            item: at,
+            version,
+            lines,
+        });
+        file.copies.push(at);
+        let lists = &mut self.found.lists;
+        let fetch = Fetch {
+            call: call as u32,
+            item: at,
+            path,
+            same: lists.add(same),
+            patched: lists.add(patched),
+            any: lists.add(any),
+        };
+        self.found.fetches.push(fetch);
+    }
+
+    /// First line and number of lines that a read asked for.
+    fn range(&self, item: u32) -> (u32, u32) {
+        let nodes = &self.trace.nodes;
+        let at = nodes.partition_point(|(first, _)| *first <= item).saturating_sub(1);
+        let (first, node) = nodes[at];
+        let block = self.session.blocks(node).get((item - first) as usize);
+        block
+            .filter(|block| block.kind == BlockKind::ToolResult)
+            .map_or((0, 0), |block| block.range)
+    }
+
+    /// Edits and writes of a response.
+    fn find(&mut self, call: u32, response: Range<u32>) {
+        for at in response {
+            let item = &self.trace.items[at as usize];
+            let tool = self.trace.tools[usize::from(item.tool)].as_str();
+            let has_succeeded = item.pair != NONE && !self.trace.items[item.pair as usize].is(flag::ERROR);
+            if item.category != Category::ToolCall || !has_succeeded || item.path == 0 {
+                continue;
+            }
+            let is_known = self
+                .files
+                .get(&u64::from(item.path))
+                .is_some_and(|file| !file.copies.is_empty());
+            if !is_known {
+                continue;
+            }
+            let Some(number) = USE_TOOLS.iter().position(|known| *known == tool) else {
+                continue;
+            };
+            let lists = if tool == WRITE {
+                let copies = &self.files[&u64::from(item.path)].copies;
+                vec![newest(copies)]
+            } else {
+                self.edited(at)
+            };
+            if lists.is_empty() {
+                self.found.cold += 1;
+                continue;
+            }
+            let distance = self.distance(at, &lists);
+            let first = self.found.lists.starts.len() as u32;
+            for list in lists {
+                self.found.lists.add(list);
+            }
+            self.found.uses.push(Use {
+                call,
+                item: at,
+                path: item.path,
+                lines: first..self.found.lists.starts.len() as u32,
+                distance,
+                tool: number as u8,
+            });
+        }
+    }
+
+    /// Holders of the lines that an edit replaces; lines that were never seen are left out.
+    fn edited(&self, at: u32) -> Vec<Vec<u32>> {
+        let replaced = texts_of(&self.texts, at)
+            .iter()
+            .filter(|text| text.role == Role::Replaced);
+        let mut lines = replaced.flat_map(|text| text.lines.iter().copied()).collect::<Vec<_>>();
+        lines.sort_unstable();
+        lines.dedup();
+        let holders = lines.iter().filter_map(|line| self.holders.get(&u64::from(*line)));
+        holders.map(|holders| newest(holders)).collect()
+    }
+
+    /// Tokens back to the newest holder, of nine tenths of the lines.
+    fn distance(&self, at: u32, lists: &[Vec<u32>]) -> u32 {
+        let back = |list: &Vec<u32>| {
+            let end = list.first().map_or(0, |item| self.before[*item as usize + 1]);
+            self.before[at as usize].saturating_sub(end)
+        };
+        let mut distances = lists.iter().map(back).collect::<Vec<_>>();
+        distances.sort_unstable();
+        let rank = (distances.len() * 9).div_ceil(10).max(1) - 1;
+        u32::try_from(distances[rank]).unwrap_or(u32::MAX)
+    }
+}
+
+fn newest(items: &[u32]) -> Vec<u32> {
+    items.iter().rev().take(HOLDERS).copied().collect()
+}
+
+fn is_use(tool: &str) -> bool {
+    USE_TOOLS.contains(&tool)
+}

@@ -1,0 +1,276 @@
+//! The working set on logs small enough to be traced by hand.
+
+use crate::policy::presets::Policies;
+use crate::prices::PriceTable;
+use crate::sim::event::Event;
+use crate::sim::trace::trace;
+use crate::sim::uses::{Uses, uses};
+use crate::sim::{Mode, Setting, by_number, replay, windows_of};
+use crate::tokens::ratios::RatioTable;
+use serde_json::{Value, json};
+use transcript::bytes::Lines;
+use transcript::thread::{Part, Session, thread};
+use transcript::walk::Walker;
+
+/// A log of calls to tools and their results. Every call has a response of its own.
+#[derive(Default)]
+struct Story {
+    text: String,
+    records: u32,
+    sent: u64,
+}
+
+impl Story {
+    fn record(&mut self, mut fields: Value) {
+        let parent = self.records.checked_sub(1).map(|before| format!("r{before}"));
+        fields["uuid"] = json!(format!("r{}", self.records));
+        fields["parentUuid"] = json!(parent);
+        fields["sessionId"] = json!("S");
+        fields["version"] = json!("2.1.31");
+        fields["cwd"] = json!("/p");
+        fields["timestamp"] = json!(format!("2026-01-01T00:{:02}:00.000Z", self.records));
+        self.records += 1;
+        self.text.push_str(&format!("{fields}\n"));
+    }
+
+    /// A call and its result.
+    fn call(mut self, tool: &str, input: Value, result: &str) -> Story {
+        let id = format!("t{}", self.records);
+        self.sent += 1_000;
+        let usage = json!({"input_tokens": 2, "cache_read_input_tokens": self.sent, "output_tokens": 50});
+        self.record(json!({"type": "assistant", "message": {
+            "id": format!("m{}", self.records), "model": "claude-opus-4-5", "stop_reason": "tool_use", "usage": usage,
+            "content": [{"type": "tool_use", "id": id, "name": tool, "input": input}],
+        }}));
+        self.record(json!({"type": "user", "message": {
+            "content": [{"type": "tool_result", "tool_use_id": id, "content": result}],
+        }}));
+        self
+    }
+
+    fn read(self, lines: &str) -> Story {
+        self.call("Read", json!({"file_path": "/p/a.go"}), lines)
+    }
+
+    fn read_range(self, offset: u32, limit: u32, lines: &str) -> Story {
+        self.call(
+            "Read",
+            json!({"file_path": "/p/a.go", "offset": offset, "limit": limit}),
+            lines,
+        )
+    }
+
+    fn edit(self, old: &str, new: &str) -> Story {
+        let input = json!({"file_path": "/p/a.go", "old_string": old, "new_string": new});
+        self.call("Edit", input, "done and written")
+    }
+
+    fn write(self, text: &str) -> Story {
+        self.call(
+            "Write",
+            json!({"file_path": "/p/a.go", "content": text}),
+            "done and written",
+        )
+    }
+
+    fn shell(self, command: &str, output: &str) -> Story {
+        self.call("Bash", json!({"command": command}), output)
+    }
+
+    /// A compaction that the user asked for.
+    fn compact(mut self) -> Story {
+        let leaf = format!("r{}", self.records - 1);
+        self.record(json!({
+            "type": "system", "subtype": "compact_boundary", "logicalParentUuid": leaf,
+            "compactMetadata": {"trigger": "manual", "preTokens": self.sent},
+        }));
+        self.record(json!({"type": "user", "isCompactSummary": true, "message": {"content": "what was done so far"}}));
+        self
+    }
+
+    /// Outcomes of uses and of files that were named, and kinds of reads, in order.
+    fn told(self, policy: &str, settings: &[&str]) -> (Uses, Vec<String>) {
+        let mut walker = Walker::new(1 << 20, &|_| ()).with_evidence();
+        walker.lines(self.text.as_bytes(), 0);
+        let (builder, lines) = walker.into_parts();
+        let parts = [Part {
+            path: "log".into(),
+            log: builder.finish(),
+            copied: Vec::new(),
+            lines: lines.unwrap_or_default(),
+        }];
+        let session = Session::new("S", &parts);
+        let trace = trace(&session, &thread(&session).chains[0], RatioTable::built_in());
+        let uses = uses(&session, &trace);
+        let mut policies = Policies::preset(policy).unwrap();
+        for setting in settings {
+            policies.assign(setting, "test").unwrap();
+        }
+        let (by_version, by_model) = by_number(&policies, PriceTable::built_in(), &trace);
+        let windows = windows_of(&trace, &by_version, &by_model);
+        let setting = Setting {
+            policies: &by_version,
+            prices: &by_model,
+            windows: &windows,
+            summary: None,
+            mode: Mode::Free,
+            uses: Some(&uses),
+            texts: None,
+            key: 0,
+        };
+        let mut told = Vec::new();
+        replay(&trace, &setting, &mut |_: u32, event: &Event<'_>| match event {
+            Event::Used { outcome, .. } => told.push(outcome.name().to_owned()),
+            Event::Referred { outcome, .. } => told.push(format!("named {}", outcome.name())),
+            Event::Fetched { kind, .. } => told.push(kind.name().to_owned()),
+            _ => {}
+        });
+        (uses, told)
+    }
+}
+
+const FILE: &str = "1\tpackage main\n2\tfunc first() {}\n3\tfunc second() {}\n4\tfunc third() {}";
+
+fn check(story: Story, expected: &[&str]) {
+    let settings = ["restore.files=0"];
+    assert_eq!(story.told("client-2.1.30", &settings).1, expected);
+}
+
+#[test]
+fn lines_that_are_in_the_window_are_hits() {
+    let story = Story::default()
+        .read(FILE)
+        .edit("func first() {}", "func first() { go() }");
+    check(story, &["cold", "live"]);
+}
+
+#[test]
+fn lines_that_a_boundary_dropped_are_missed_once() {
+    let story = Story::default()
+        .read(FILE)
+        .edit("func first() {}", "func one() {}")
+        .compact();
+    let story = story
+        .edit("func second() {}", "func two() {}")
+        .edit("func third() {}", "func three() {}");
+    check(story, &["cold", "live", "missed", "filled"]);
+}
+
+#[test]
+fn a_search_after_the_boundary_shows_them_again() {
+    let story = Story::default()
+        .read(FILE)
+        .edit("func first() {}", "func one() {}")
+        .compact();
+    let story = story.shell("grep -n second a.go", "a.go:3:func second() {}");
+    check(
+        story.edit("func second() {}", "func two() {}"),
+        &["cold", "live", "named missed", "live"],
+    );
+}
+
+#[test]
+fn files_that_are_named_are_told_apart() {
+    let story = Story::default().shell("cat a.go", "cat: a.go: not there");
+    let story = story
+        .read(FILE)
+        .shell("wc -l ./a.go && gofmt -l a.go", "4 lines")
+        .compact();
+    let story = story
+        .shell("wc -l /p/a.go", "4 lines")
+        .shell("wc -l a.go", "4 lines")
+        .shell("wc -l b.go x/a.go", "none");
+    // Unknown before the read; once a call; missed once; another path is another file.
+    check(story, &["cold", "named live", "named missed", "named filled"]);
+}
+
+#[test]
+fn an_end_that_two_paths_share_names_neither() {
+    let other = |story: Story| story.call("Read", json!({"file_path": "/p/lib/a.go"}), FILE);
+    let story = other(Story::default().read(FILE)).shell("wc -l a.go", "4 lines");
+    check(
+        other(story).shell("wc -l lib/a.go", "4 lines"),
+        &["cold", "cold", "redundant", "named live"],
+    );
+}
+
+#[test]
+fn what_was_in_flight_is_told_apart() {
+    let story = Story::default().shell("ls", "nothing to see here").read(FILE).compact();
+    check(story.edit("func second() {}", "func two() {}"), &["cold", "in-flight"]);
+}
+
+#[test]
+fn a_file_that_came_back_is_credited_or_not() {
+    let story = Story::default()
+        .read(FILE)
+        .edit("func first() {}", "func one() {}")
+        .compact();
+    let story = story.edit("func second() {}", "func two() {}");
+    assert_eq!(
+        story.told("client-2.1.30", &["restore.files=5"]).1,
+        ["cold", "live", "restored"]
+    );
+}
+
+#[test]
+fn lines_never_seen_are_cold_and_left_out() {
+    let story = Story::default().read(FILE).edit("never seen before", "something else");
+    let (uses, told) = story.told("client-2.1.30", &[]);
+    assert_eq!((uses.cold, told), (1, vec!["cold".to_owned()]));
+    let half = Story::default()
+        .read(FILE)
+        .edit("func first() {}\nnever seen before", "x");
+    check(half, &["cold", "live"]);
+}
+
+#[test]
+fn files_that_are_not_known_are_no_uses() {
+    check(Story::default().write("package main, all of it"), &[]);
+}
+
+#[test]
+fn a_write_needs_any_copy() {
+    let story = Story::default()
+        .read(FILE)
+        .write("package other")
+        .compact()
+        .write("package third");
+    check(story, &["cold", "live", "missed"]);
+}
+
+#[test]
+fn reads_by_what_they_were_for() {
+    let story = Story::default()
+        .read_range(1, 100, FILE)
+        .read_range(10, 20, FILE)
+        .read_range(200, 50, FILE);
+    check(story, &["cold", "redundant", "other-range"]);
+    let patched = Story::default()
+        .read(FILE)
+        .edit("func first() {}", "func one() {}")
+        .read(FILE);
+    check(patched, &["cold", "live", "patched"]);
+    let refetched = Story::default()
+        .read(FILE)
+        .edit("func first() {}", "func one() {}")
+        .compact()
+        .read(FILE);
+    check(refetched, &["cold", "live", "refetch"]);
+}
+
+#[test]
+fn a_failed_edit_is_no_use() {
+    let mut story = Story::default().read(FILE);
+    story.sent += 1_000;
+    let usage = json!({"input_tokens": 2, "cache_read_input_tokens": story.sent, "output_tokens": 50});
+    story.record(json!({"type": "assistant", "message": {
+        "id": "m9", "model": "claude-opus-4-5", "stop_reason": "tool_use", "usage": usage,
+        "content": [{"type": "tool_use", "id": "t9", "name": "Edit",
+            "input": {"file_path": "/p/a.go", "old_string": "func first() {}", "new_string": "x"}}],
+    }}));
+    story.record(json!({"type": "user", "message": {
+        "content": [{"type": "tool_result", "tool_use_id": "t9", "is_error": true, "content": "no such text"}],
+    }}));
+    check(story, &["cold"]);
+}

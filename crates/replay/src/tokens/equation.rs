@@ -1,0 +1,99 @@
+//! The equations that the ratios are fitted to: amounts of coefficients, and the tokens they should add up to.
+//!
+//! Two sorts of records state such a sum. The growth of the window between two calls is the new input and, where its
+//! count was not final, the response before it. A final output count is the response alone. Everything here is linear in
+//! the coefficients; that [`super::calibrate`] predicts from the same amounts is tested.
+
+use crate::tokens::calibrate::{Origin, Pair, Sizes};
+use crate::tokens::ratios::{Coefficient, RatioTable, drops_thinking};
+use transcript::log::BlockKind;
+use transcript::thread::{Chain, Round, Session};
+
+/// Coefficients times amounts should add up to `tokens`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Equation {
+    /// How much of each coefficient, by its place in [`Coefficient::ALL`].
+    pub amounts: [f64; Coefficient::ALL.len()],
+    /// What the log says it adds up to.
+    pub tokens: f64,
+}
+
+impl Equation {
+    /// The growth of the window between the two calls of a pair.
+    pub fn growth(session: &Session<'_>, chain: &Chain, sizes: &Sizes, pair: &Pair, table: &RatioTable) -> Equation {
+        let (before, round) = (&chain.rounds[pair.round - 1], &chain.rounds[pair.round]);
+        let sent = &sizes.rounds[pair.round - 1];
+        let mut equation = Equation::new(pair.actual - sent.input.unwrap_or(0) as f64);
+        for &node in &round.inputs {
+            for block in session.blocks(node) {
+                table.input_amounts(block, session.log(node), &mut |of, amount| equation.add(of, amount));
+            }
+        }
+        match sent.output_origin {
+            Origin::Recorded => equation.tokens -= sent.output,
+            _ => equation.add_response(session, before, table),
+        }
+        let model = session
+            .response(pair.node)
+            .map_or("", |line| session.log(pair.node).string(line.model));
+        if round.turn != before.turn && drops_thinking(model) {
+            for past in chain.rounds[..pair.round]
+                .iter()
+                .rev()
+                .take_while(|past| past.turn == before.turn)
+            {
+                equation.add_blocks(session, past, table, -1.0, |kind| kind == BlockKind::Thinking);
+            }
+        }
+        equation
+    }
+
+    /// The response of a round, if its final output was recorded.
+    pub fn output(
+        session: &Session<'_>,
+        chain: &Chain,
+        sizes: &Sizes,
+        round: usize,
+        table: &RatioTable,
+    ) -> Option<Equation> {
+        let size = &sizes.rounds[round];
+        (size.output_origin == Origin::Recorded).then(|| {
+            let mut equation = Equation::new(size.output);
+            equation.add_response(session, &chain.rounds[round], table);
+            equation
+        })
+    }
+
+    fn new(tokens: f64) -> Equation {
+        Equation {
+            amounts: [0.0; Coefficient::ALL.len()],
+            tokens,
+        }
+    }
+
+    fn add(&mut self, of: Coefficient, amount: f64) {
+        self.amounts[of as usize] += amount;
+    }
+
+    fn add_response(&mut self, session: &Session<'_>, round: &Round, table: &RatioTable) {
+        self.add(Coefficient::PerResponse, 1.0);
+        self.add_blocks(session, round, table, 1.0, |_| true);
+    }
+
+    fn add_blocks(
+        &mut self,
+        session: &Session<'_>,
+        round: &Round,
+        table: &RatioTable,
+        factor: f64,
+        takes: impl Fn(BlockKind) -> bool,
+    ) {
+        for &node in &round.lines {
+            for block in session.blocks(node).iter().filter(|block| takes(block.kind)) {
+                table.output_amounts(block, session.log(node), &mut |of, amount| {
+                    self.add(of, factor * amount)
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Fitted sizes: how many tokens a block takes, by the family of its model.
+//!
+//! A size is a sum of coefficient times amount: [`RatioTable::input_amounts`] and [`RatioTable::output_amounts`] say which
+//! coefficients a block draws on and how much, [`Ratios`] says what each is worth. Estimating and fitting both read the
+//! former, so they cannot disagree about what a coefficient means.
+//!
+//! The ratios are data (`ratios.json`), fitted on real logs by `cargo run --release --example fit`; adding a model family
+//! means running it on logs of that model. Sizes here are *estimates* and are marked as such wherever they are used.
+
+use serde::{Deserialize, Serialize};
+use std::ops::{Index, IndexMut};
+use std::sync::LazyLock;
+use transcript::log::{Block, BlockKind, Log};
+
+/// Declares every coefficient once: as a field of [`Ratios`] (and so of `ratios.json`) and as a [`Coefficient`].
+macro_rules! coefficients {
+    ($($(#[$about:meta])+ $field:ident: $name:ident,)+) => {
+        /// Ratios of one family of models that share a tokenizer.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Ratios {
+            /// What the family is called in reports.
+            pub name: String,
+            /// First model version it covers, e.g. `[4, 7]`.
+            pub from: (u32, u32),
+            /// What the figures were fitted on.
+            pub note: String,
+            $($(#[$about])+ pub $field: f64,)+
+            /// Tokens per round that no record shows (reminders the client does not write down). Not part of any
+            /// block's size: only a simulation that runs over many rounds adds it.
+            pub drift: f64,
+        }
+
+        /// A coefficient of [`Ratios`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Coefficient {
+            $($(#[$about])+ $name,)+
+        }
+
+        impl Coefficient {
+            /// All of them, in the order of the data file.
+            pub const ALL: [Coefficient; [$(Coefficient::$name),+].len()] = [$(Coefficient::$name),+];
+
+            /// Its name in the data file.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Coefficient::$name => stringify!($field),)+
+                }
+            }
+        }
+
+        impl Index<Coefficient> for Ratios {
+            type Output = f64;
+
+            #[inline]
+            fn index(&self, coefficient: Coefficient) -> &f64 {
+                match coefficient {
+                    $(Coefficient::$name => &self.$field,)+
+                }
+            }
+        }
+
+        impl IndexMut<Coefficient> for Ratios {
+            fn index_mut(&mut self, coefficient: Coefficient) -> &mut f64 {
+                match coefficient {
+                    $(Coefficient::$name => &mut self.$field,)+
+                }
+            }
+        }
+    };
+}
+
+coefficients! {
+    /// Tokens per UTF-16 unit of results that are code: files read, edits.
+    code: Code,
+    /// The same for terminal output and searches.
+    terminal: Terminal,
+    /// The same for prose: web pages, sub-agents, everything else.
+    prose: Prose,
+    /// The same for acknowledgements of task lists.
+    tasks: Tasks,
+    /// The same for what users type and what the client puts in.
+    user: User,
+    /// The same for assistant text.
+    text: Text,
+    /// The same for the serialised input of tool calls.
+    call: Call,
+    /// Tokens per character that JSON escapes (line breaks, quotes, tabs).
+    escape: Escape,
+    /// The same inside tool calls.
+    call_escape: CallEscape,
+    /// Tokens per UTF-8 byte beyond one per unit, up to [`LATIN`] per unit.
+    wide: Wide,
+    /// Tokens per such byte beyond that: other scripts than Latin. Assumed; the logs that were fitted hold none.
+    script: Script,
+    /// Tokens added per tool result.
+    per_result: PerResult,
+    /// Tokens added per user text.
+    per_text: PerText,
+    /// Tokens added per tool call.
+    per_call: PerCall,
+    /// Tokens added per response.
+    per_response: PerResponse,
+    /// Tokens per unit of a thinking signature.
+    signature: Signature,
+    /// Tokens added per thinking block that has one.
+    per_signature: PerSignature,
+    /// Tokens per unit of thinking without a signature.
+    thinking: Thinking,
+    /// Tokens per image or document.
+    image: Image,
+    /// How attachment sizes, which are given for the claude-5 family, scale to this one.
+    attachments: Attachments,
+}
+
+/// Text in Latin script has at most this many bytes beyond one per unit.
+pub const LATIN: f64 = 0.3;
+
+/// Size of a kind of attachment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttachmentSize {
+    /// `attachment.type`.
+    pub kind: String,
+    /// Tokens each.
+    pub each: f64,
+    /// Tokens per unit of its text.
+    pub per_unit: f64,
+    /// Nothing at all if it has no text.
+    #[serde(default)]
+    pub only_with_text: bool,
+}
+
+/// The whole data file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatioTable {
+    /// How the figures came about.
+    pub note: String,
+    /// Families by first version, ascending.
+    pub families: Vec<Ratios>,
+    /// Attachments; a kind that is not listed takes nothing.
+    pub attachments: Vec<AttachmentSize>,
+}
+
+static BUILT_IN: LazyLock<RatioTable> = LazyLock::new(|| {
+    let text = RatioTable::built_in_text();
+    // A unit test reads the same file, so this cannot fail in a released binary.
+    serde_json::from_str(text).unwrap_or_else(|error| unreachable!("ratios.json: {error}"))
+});
+
+impl RatioTable {
+    /// Text of the table that comes with the program: what was sized with another one has to be sized again.
+    pub fn built_in_text() -> &'static str {
+        include_str!("ratios.json")
+    }
+
+    /// The table that comes with the program.
+    pub fn built_in() -> &'static RatioTable {
+        &BUILT_IN
+    }
+
+    /// The family of a model. Unknown models are taken to be new.
+    pub fn of(&self, model: &str) -> &Ratios {
+        let version = model_version(model);
+        let covering = self
+            .families
+            .iter()
+            .rev()
+            .find(|family| version.is_none_or(|version| family.from <= version));
+        covering.unwrap_or(&self.families[0])
+    }
+
+    /// Estimated tokens of a block that is not part of a response.
+    pub fn input(&self, ratios: &Ratios, block: &Block, log: &Log) -> f64 {
+        let mut tokens = 0.0;
+        self.input_amounts(block, log, &mut |coefficient, amount| {
+            tokens += ratios[coefficient] * amount
+        });
+        tokens
+    }
+
+    /// Estimated tokens of a block of a response.
+    pub fn output(&self, ratios: &Ratios, block: &Block, log: &Log) -> f64 {
+        let mut tokens = 0.0;
+        self.output_amounts(block, log, &mut |coefficient, amount| {
+            tokens += ratios[coefficient] * amount
+        });
+        // A signature has a part that is no thinking, so a very short one would come out below nothing.
+        f64::max(tokens, 0.0)
+    }
+
+    /// How much of which coefficient a block takes that is not part of a response.
+    #[inline]
+    pub fn input_amounts(&self, block: &Block, log: &Log, add: &mut impl FnMut(Coefficient, f64)) {
+        match block.kind {
+            BlockKind::Image | BlockKind::Document => return add(Coefficient::Image, 1.0),
+            BlockKind::Attachment => return add(Coefficient::Attachments, self.attachment(block, log)),
+            BlockKind::ToolResult => {
+                text_amounts(block, result_rate(log.string(block.name)), Coefficient::Escape, add);
+                add(Coefficient::PerResult, 1.0);
+            }
+            _ => {
+                text_amounts(block, Coefficient::User, Coefficient::Escape, add);
+                add(Coefficient::PerText, 1.0);
+            }
+        }
+        add(Coefficient::Image, f64::from(block.images));
+    }
+
+    /// How much of which coefficient a block of a response takes.
+    #[inline]
+    pub fn output_amounts(&self, block: &Block, log: &Log, add: &mut impl FnMut(Coefficient, f64)) {
+        match block.kind {
+            BlockKind::Thinking if block.extra > 0 => {
+                add(Coefficient::Signature, f64::from(block.extra));
+                add(Coefficient::PerSignature, 1.0);
+            }
+            BlockKind::Thinking => add(Coefficient::Thinking, f64::from(block.units)),
+            BlockKind::ToolCall => {
+                // The plan in such a call is put into the log by the client; the model did not write it.
+                if log.string(block.name) != "ExitPlanMode" {
+                    text_amounts(block, Coefficient::Call, Coefficient::CallEscape, add);
+                }
+                add(Coefficient::PerCall, 1.0);
+            }
+            _ => text_amounts(block, Coefficient::Text, Coefficient::Escape, add),
+        }
+    }
+
+    /// Size of an attachment in the family that the sizes are given for.
+    fn attachment(&self, block: &Block, log: &Log) -> f64 {
+        let kind = log.string(block.name);
+        let size = self.attachments.iter().find(|size| size.kind == kind);
+        match size {
+            Some(size) if block.units > 0 || !size.only_with_text => size.each + size.per_unit * f64::from(block.units),
+            _ => 0.0,
+        }
+    }
+}
+
+#[inline]
+fn text_amounts(block: &Block, rate: Coefficient, escape: Coefficient, add: &mut impl FnMut(Coefficient, f64)) {
+    let units = f64::from(block.units);
+    let wide = f64::from(block.wide);
+    let latin = wide.min(LATIN * units);
+    add(rate, units);
+    add(escape, f64::from(block.escapes));
+    add(Coefficient::Wide, latin);
+    add(Coefficient::Script, wide - latin);
+}
+
+/// What a unit of a tool's results counts as.
+fn result_rate(tool: &str) -> Coefficient {
+    match tool {
+        "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => Coefficient::Code,
+        "Bash" | "BashOutput" | "TaskOutput" | "KillShell" | "Grep" | "Glob" | "LS" => Coefficient::Terminal,
+        "TodoWrite" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | "TaskStop" => Coefficient::Tasks,
+        _ => Coefficient::Prose,
+    }
+}
+
+/// Version in a model's name: `claude-opus-4-5-20251101` is 4.5, `claude-sonnet-5` is 5.0. Dates are no versions.
+pub fn model_version(model: &str) -> Option<(u32, u32)> {
+    let mut numbers = model
+        .split('-')
+        .filter_map(|part| (part.len() <= 2).then(|| part.parse::<u32>().ok()).flatten());
+    let major = numbers.next()?;
+    // `claude-3-5-sonnet`: both numbers stand before the name.
+    Some((major, numbers.next().unwrap_or(0)))
+}
+
+/// Whether the model forgets the thinking of a turn once the next prompt comes.
+pub fn drops_thinking(model: &str) -> bool {
+    match model_version(model) {
+        Some((major, _)) if major < 4 => true,
+        Some((4, minor)) if minor < 5 => true,
+        Some((4, 5)) => !model.contains("opus"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_table_is_sound() {
+        let table: RatioTable = serde_json::from_str(include_str!("ratios.json")).unwrap();
+        assert!(table.families.windows(2).all(|pair| pair[0].from < pair[1].from));
+        assert_eq!(table.families[0].from, (0, 0), "the first family covers everything old");
+    }
+
+    #[test]
+    fn versions_of_models() {
+        let check = |model: &str, version| assert_eq!(model_version(model), version, "{model}");
+        check("claude-opus-4-5-20251101", Some((4, 5)));
+        check("claude-sonnet-4-20250514", Some((4, 0)));
+        check("claude-4-opus-20250514", Some((4, 0)));
+        check("claude-3-5-haiku-latest", Some((3, 5)));
+        check("claude-sonnet-5", Some((5, 0)));
+        check("claude-opus-5-5", Some((5, 5)));
+        check("gpt-oss", None);
+    }
+
+    #[test]
+    fn unknown_models_count_as_new() {
+        let table = RatioTable::built_in();
+        let newest = &table.families[table.families.len() - 1].name;
+        assert_eq!(&table.of("somebody-elses-model").name, newest);
+        assert_eq!(table.of("claude-opus-4-5-20251101").from, (0, 0));
+    }
+}

@@ -1,0 +1,310 @@
+//! Which policies are tried: values of a few keys, in every combination.
+
+use crate::policy;
+use crate::policy::presets::Policies;
+use crate::policy::{Key, PolicyError};
+use toml::Value;
+
+/// A key and the values it takes.
+pub struct Axis {
+    /// The key.
+    pub key: &'static Key,
+    /// Its values.
+    pub values: Vec<Value>,
+}
+
+/// One policy of a sweep: a value for every axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Keys and values; empty for the policy that the sweep starts from.
+    pub settings: Vec<(&'static str, Value)>,
+}
+
+/// Whether a value is read when a compaction is tried, and at no other time.
+fn is_for_compactions(key: &str) -> bool {
+    let others = [
+        "compact.summary_tokens",
+        "compact.scratch",
+        "compact.prompt",
+        "compact.wrap",
+        "notes.keep_tokens",
+        "notes.keep_messages",
+        "notes.keep_most",
+    ];
+    key.starts_with("restore.") || others.contains(&key)
+}
+
+impl Point {
+    /// Whether it comes to the same as another one in a session where no compaction is tried.
+    pub fn is_like(&self, other: &Point) -> bool {
+        let early = |point: &Point| {
+            let settings = point.settings.iter().filter(|(key, _)| !is_for_compactions(key));
+            settings.cloned().collect::<Vec<_>>()
+        };
+        early(self) == early(other)
+    }
+
+    /// What it is called: its settings, as `--set` takes them.
+    pub fn name(&self) -> String {
+        let settings = self.settings.iter().map(|(key, value)| format!("{key}={value}"));
+        match self.settings.is_empty() {
+            true => "as it is".to_owned(),
+            false => settings.collect::<Vec<_>>().join(" "),
+        }
+    }
+
+    /// The policies that it comes to.
+    pub fn policies(&self, base: &Policies) -> Result<Policies, PolicyError> {
+        let mut policies = base.clone();
+        for (key, value) in &self.settings {
+            policies.assign(&format!("{key}={value}"), "--vary")?;
+        }
+        Ok(policies)
+    }
+}
+
+/// Why a space cannot be searched.
+#[derive(Debug, thiserror::Error)]
+pub enum SpaceError {
+    /// A key or value that the policy does not have.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// Nothing to vary.
+    #[error("{0}: no values\n  hint: `key=a,b,c` or `key=lo..hi:step`")]
+    Empty(String),
+    /// A step that leads nowhere.
+    #[error("{0}: the step must be above 0")]
+    ZeroStep(String),
+    /// A range that ends before it begins.
+    #[error("{0}: the range ends before it begins")]
+    Backwards(String),
+    /// Not a range.
+    #[error("{0}: `{1}` is not a number")]
+    NotANumber(String, String),
+    /// The same key twice.
+    #[error("{0} is varied twice")]
+    Twice(&'static str),
+    /// More than anybody wants to wait for.
+    #[error(
+        "{points} policies are more than {most}\n  hint: fewer values, --search random --points N, or --max-points"
+    )]
+    TooMany {
+        /// How many.
+        points: u128,
+        /// How many are allowed.
+        most: u64,
+    },
+}
+
+/// Reads `key=a,b,c` or `key=lo..hi:step`.
+pub fn axis(text: &str, most: u64) -> Result<Axis, SpaceError> {
+    let (name, values) = policy::split_assignment(text)?;
+    let key = policy::key(name)?;
+    let values = match values.split_once("..") {
+        Some((low, rest)) => range(name, low, rest, most)?,
+        None => list(values)
+            .into_iter()
+            .map(|value| policy::parse_value(&value))
+            .collect(),
+    };
+    if values.is_empty() {
+        return Err(SpaceError::Empty(name.to_owned()));
+    }
+    for value in &values {
+        let mut policy = policy::Policy::default();
+        policy.assign(&format!("{name}={value}"))?;
+    }
+    Ok(Axis { key, values })
+}
+
+/// Values between commas; commas inside brackets belong to a value.
+fn list(text: &str) -> Vec<String> {
+    let mut depth = 0;
+    let mut values = vec![String::new()];
+    for character in text.chars() {
+        match character {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            _ => {}
+        }
+        match (character, values.last_mut()) {
+            (',', _) if depth == 0 => values.push(String::new()),
+            (character, Some(last)) => last.push(character),
+            _ => {}
+        }
+    }
+    values
+        .into_iter()
+        .map(|value| value.trim().to_owned())
+        .filter(|value| !value.is_empty())
+        .collect()
+}
+
+fn range(name: &str, low: &str, rest: &str, most: u64) -> Result<Vec<Value>, SpaceError> {
+    let number = |text: &str| {
+        let plain = text.trim().replace('_', "");
+        plain
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite())
+            .ok_or_else(|| SpaceError::NotANumber(name.to_owned(), text.to_owned()))
+    };
+    let (high, step) = rest.split_once(':').unwrap_or((rest, "1"));
+    let (first, last, by) = (number(low)?, number(high)?, number(step)?);
+    if by <= 0.0 {
+        return Err(SpaceError::ZeroStep(name.to_owned()));
+    }
+    if last < first {
+        return Err(SpaceError::Backwards(name.to_owned()));
+    }
+    let count = ((last - first) / by + 1e-9).floor() + 1.0;
+    if count > most as f64 {
+        let points = count as u128;
+        return Err(SpaceError::TooMany { points, most });
+    }
+    let is_whole = [first, last, by].iter().all(|number| number.fract() == 0.0);
+    let value = |at: u64| {
+        let number = first + by * at as f64;
+        if is_whole {
+            Value::Integer(number as i64)
+        } else {
+            Value::Float(number)
+        }
+    };
+    Ok((0..count as u64).map(value).collect())
+}
+
+/// Every combination, the first axis slowest.
+pub fn grid(axes: &[Axis], most: u64) -> Result<Vec<Point>, SpaceError> {
+    check(axes)?;
+    let points = size(axes);
+    if points > u128::from(most) {
+        return Err(SpaceError::TooMany { points, most });
+    }
+    Ok((0..points).map(|number| point(axes, number)).collect())
+}
+
+/// How many combinations there are.
+pub fn size(axes: &[Axis]) -> u128 {
+    axes.iter().map(|axis| axis.values.len() as u128).product()
+}
+
+/// Combinations picked by a seed, each at most once.
+pub fn random(axes: &[Axis], wanted: u64, seed: u64) -> Result<Vec<Point>, SpaceError> {
+    check(axes)?;
+    let all = size(axes);
+    let wanted = u128::from(wanted).min(all);
+    let mut picked = std::collections::BTreeSet::new();
+    let mut at = 0_u64;
+    while (picked.len() as u128) < wanted {
+        let mut text = [0; 16];
+        text[..8].copy_from_slice(&seed.to_le_bytes());
+        text[8..].copy_from_slice(&at.to_le_bytes());
+        picked.insert(xxhash_rust::xxh3::xxh3_128(&text) % all);
+        at += 1;
+    }
+    Ok(picked.into_iter().map(|number| point(axes, number)).collect())
+}
+
+fn check(axes: &[Axis]) -> Result<(), SpaceError> {
+    if axes.is_empty() {
+        return Err(SpaceError::Empty("--vary".to_owned()));
+    }
+    for (at, axis) in axes.iter().enumerate() {
+        if axes[..at].iter().any(|other| other.key.name == axis.key.name) {
+            return Err(SpaceError::Twice(axis.key.name));
+        }
+    }
+    Ok(())
+}
+
+fn point(axes: &[Axis], number: u128) -> Point {
+    let mut rest = number;
+    let mut settings = Vec::with_capacity(axes.len());
+    for axis in axes.iter().rev() {
+        let count = axis.values.len() as u128;
+        let value = axis.values[(rest % count) as usize].clone();
+        settings.push((axis.key.name, value));
+        rest /= count;
+    }
+    settings.reverse();
+    Point { settings }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> Vec<String> {
+        axis(text, 1000).unwrap().values.iter().map(Value::to_string).collect()
+    }
+
+    #[test]
+    fn lists_and_ranges() {
+        assert_eq!(values("window.percent=50,60, 70"), ["50", "60", "70"]);
+        assert_eq!(
+            values("window.buffer=10_000..13_000:1_000"),
+            ["10000", "11000", "12000", "13000"]
+        );
+        assert_eq!(values("estimate.padding=1..1.5:0.25"), ["1.0", "1.25", "1.5"]);
+        assert_eq!(values("switch.micro=true,false"), ["true", "false"]);
+        assert_eq!(values("compact.variant=whole,from"), ["\"whole\"", "\"from\""]);
+        assert_eq!(values("micro.tools=[\"Read\", \"Bash\"],[\"Read\"]").len(), 2);
+    }
+
+    #[test]
+    fn bad_ranges_are_refused_with_the_reason() {
+        let message = |text: &str| {
+            axis(text, 1000)
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default()
+        };
+        assert!(message("window.percent=").contains("no values"));
+        assert!(message("window.percent").contains("key=value"));
+        assert!(message("window.buffer=1..9:0").contains("above 0"));
+        assert!(message("window.buffer=9..1").contains("before it begins"));
+        assert!(message("window.buffer=1..x").contains("not a number"));
+        assert!(message("window.bufer=1..9").contains("did you mean `window.buffer`?"));
+        assert!(message("window.percent=50..150:50").contains("at most 100"));
+        assert!(message("window.buffer=1..1000000").contains("more than 1000"));
+        let twice = [
+            axis("window.buffer=1,2", 9).unwrap(),
+            axis("window.buffer=3", 9).unwrap(),
+        ];
+        assert!(grid(&twice, 99).unwrap_err().to_string().contains("varied twice"));
+        let many = [
+            axis("window.buffer=1..9", 9).unwrap(),
+            axis("window.reserve=1..9", 9).unwrap(),
+        ];
+        assert!(
+            grid(&many, 80)
+                .unwrap_err()
+                .to_string()
+                .contains("81 policies are more than 80")
+        );
+        assert!(grid(&[], 80).is_err());
+    }
+
+    #[test]
+    fn every_combination_once() {
+        let axes = [
+            axis("window.buffer=1,2", 9).unwrap(),
+            axis("switch.micro=true,false", 9).unwrap(),
+        ];
+        let names = grid(&axes, 99).unwrap().iter().map(Point::name).collect::<Vec<_>>();
+        assert_eq!(
+            names,
+            [
+                "window.buffer=1 switch.micro=true",
+                "window.buffer=1 switch.micro=false",
+                "window.buffer=2 switch.micro=true",
+                "window.buffer=2 switch.micro=false",
+            ]
+        );
+        let picked = random(&axes, 3, 7).unwrap();
+        assert_eq!(picked.len(), 3);
+        assert_eq!(picked, random(&axes, 3, 7).unwrap());
+        assert_eq!(random(&axes, 9, 7).unwrap().len(), 4);
+    }
+}

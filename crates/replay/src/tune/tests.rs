@@ -1,0 +1,259 @@
+//! Does the search find what was planted, and does it stay quiet where there is nothing to find?
+//!
+//! Sessions are made up as traces: every call reads a file and some calls edit one that was read a while ago. A low threshold
+//! makes prompts cheaper and loses files before they are edited; so with a price for a miss there is a best threshold, which a
+//! large pool of sessions tells. Searches are then made on small samples of the pool.
+
+use crate::policy::presets::{Policies, Version};
+use crate::prices::PriceTable;
+use crate::sim::trace::{Call, Item, NONE, Trace, flag};
+use crate::sim::uses::{Lists, Use, Uses};
+use crate::tokens::ledger::Category;
+use crate::tune::evidence::{Choice, Rigour, choose};
+use crate::tune::score::{Prepared, Ready, Score};
+use crate::tune::space::{Point, axis, grid};
+use transcript::record::Tokens;
+
+const MISS_COST: f64 = 0.2;
+const POOL: usize = 600;
+const SAMPLE: usize = 60;
+
+/// Numbers that depend on the seed alone.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = xxhash_rust::xxh3::xxh3_64_with_seed(&self.0.to_le_bytes(), 7);
+        self.0 % bound
+    }
+}
+
+fn item(category: Category, tokens: u32) -> Item {
+    Item {
+        tokens,
+        quarters: tokens,
+        category,
+        flags: flag::STARTS_RECORD,
+        images: 0,
+        tool: 0,
+        pair: NONE,
+        path: 0,
+    }
+}
+
+/// A session of made-up calls.
+fn session(seed: u64) -> Prepared<'static> {
+    let mut random = Random(seed);
+    let mut trace = Trace {
+        tools: vec![String::new()],
+        paths: vec![String::new(), "file".to_owned()],
+        models: vec!["claude-opus-4-5".to_owned()],
+        versions: vec![Version([2, 1, 31])],
+        base: 20_000,
+        base_is_known: true,
+        ..Trace::default()
+    };
+    let mut uses = Uses {
+        lists: Lists::default(),
+        ..Uses::default()
+    };
+    let calls = 100 + random.below(60) as u32;
+    let mut sent = 20_000;
+    for at in 0..calls {
+        let first = trace.items.len() as u32;
+        let read = 2_000 + random.below(2_000) as u32;
+        trace.items.push(item(Category::ToolResult, read));
+        trace.items.push(item(Category::Text, 300));
+        sent += u64::from(read);
+        let back = 1 + random.below(12) as u32;
+        if at > back && random.below(3) == 0 {
+            let list = uses.lists.add([first - 2 * back]);
+            uses.uses.push(Use {
+                call: at,
+                item: first + 1,
+                path: 1,
+                lines: list..list + 1,
+                distance: back * 3_000,
+                tool: 0,
+            });
+        }
+        let usage = Tokens {
+            input: 2,
+            output: 300,
+            cache_write: u64::from(read),
+            cache_write_1h: 0,
+            cache_read: sent - u64::from(read) - 2,
+        };
+        trace.calls.push(Call {
+            inputs: first..first + 1,
+            response: first + 1..first + 2,
+            time: i64::from(at) * 30_000,
+            input_time: i64::from(at) * 30_000,
+            turn: 0,
+            starts_turn: at == 0,
+            calls: 1,
+            model: 0,
+            version: 0,
+            usage: Some(usage),
+            output_recorded: 300,
+            output: 300,
+            gap: 0,
+            growth: read as i32 + 300,
+            later_lines: 0,
+            is_resume: false,
+            is_after_restart: false,
+            is_expanded: false,
+            is_copied: false,
+            is_after_hole: false,
+            node: 0,
+        });
+        sent += 300;
+    }
+    let end = trace.items.len() as u32;
+    trace.tail = end..end;
+    Prepared {
+        id: format!("session {seed}"),
+        chains: vec![Ready::new(trace, uses, PriceTable::built_in())],
+    }
+}
+
+/// Scores of every policy in every session of the pool.
+fn pool(points: &[Point]) -> Vec<Vec<Score>> {
+    let mut base = Policies::preset("client-2.1.30").unwrap();
+    base.assign("window.tokens=200000", "test").unwrap();
+    let sessions = (0..POOL as u64).map(session).collect::<Vec<_>>();
+    let score = |point: &Point| {
+        let policies = point.policies(&base).unwrap();
+        let replay = |session: &Prepared<'_>| session.replay(&policies, Some(3_000));
+        sessions.iter().map(replay).collect()
+    };
+    points.iter().map(score).collect()
+}
+
+fn points(vary: &str) -> Vec<Point> {
+    let tried = grid(&[axis(vary, 100).unwrap()], 100).unwrap();
+    std::iter::once(Point { settings: Vec::new() }).chain(tried).collect()
+}
+
+/// What a search on a sample of the pool concludes.
+fn search(pool: &[Vec<Score>], seed: u64) -> Choice {
+    let mut random = Random(seed);
+    let sample = (0..SAMPLE)
+        .map(|_| random.below(POOL as u64) as usize)
+        .collect::<Vec<_>>();
+    let scores = pool
+        .iter()
+        .map(|scores| sample.iter().map(|at| scores[*at]).collect())
+        .collect::<Vec<_>>();
+    let names = sample
+        .iter()
+        .enumerate()
+        .map(|(at, session)| format!("{at} {session}"))
+        .collect::<Vec<_>>();
+    let rigour = Rigour {
+        miss_cost: MISS_COST,
+        folds: 5,
+        resamples: 400,
+        seed,
+    };
+    choose(&scores, &names, &rigour).unwrap()
+}
+
+fn objective(scores: &[Score]) -> f64 {
+    Score::sum(scores).objective(MISS_COST)
+}
+
+#[test]
+fn a_planted_threshold_is_found_and_its_interval_is_honest() {
+    let points = points("window.percent=30..90:30");
+    let pool = pool(&points);
+    let truth = pool.iter().map(|scores| objective(scores)).collect::<Vec<_>>();
+    let best = (0..points.len())
+        .min_by(|a, b| truth[*a].total_cmp(&truth[*b]))
+        .unwrap();
+    assert!(
+        best != 0 && best != 1 && best + 1 != points.len(),
+        "the best lies inside the range: {truth:?}"
+    );
+    let gain = 1.0 - truth[best] / truth[0];
+    let (mut found, mut covered, mut held) = (0, 0, 0);
+    for seed in 0..100 {
+        let choice = search(&pool, seed);
+        found += u32::from(choice.best == best);
+        held += u32::from(choice.holds());
+        covered += u32::from(choice.in_sample.low <= gain && gain <= choice.in_sample.high);
+    }
+    assert!(found >= 90, "found in {found} of 100: {truth:?}");
+    assert!(covered >= 90, "covered in {covered} of 100");
+    assert!(held >= 90, "shown in {held} of 100");
+}
+
+#[test]
+fn where_there_is_no_difference_none_is_shown() {
+    let points = points("micro.placeholder=1..9:2");
+    let pool = pool(&points);
+    for seed in 0..100 {
+        let choice = search(&pool, seed);
+        assert!(!choice.holds(), "{choice:?}");
+    }
+}
+
+#[test]
+fn noise_is_not_taken_for_a_difference() {
+    // The same scores, each policy with a disturbance of its own that means nothing.
+    let one = &pool(&points("micro.placeholder=1"))[0];
+    let mut random = Random(1);
+    let mut disturbed = |scores: &[Score]| {
+        let disturb = |score: &Score| {
+            let factor = 900 + u128::from(random.below(201));
+            Score {
+                cost: score.cost * factor / 1_000,
+                ..*score
+            }
+        };
+        scores.iter().map(disturb).collect::<Vec<_>>()
+    };
+    let noisy = (0..8).map(|_| disturbed(one)).collect::<Vec<_>>();
+    let shown = (0..100).filter(|seed| search(&noisy, *seed).holds()).count();
+    assert!(shown <= 10, "a difference shown in {shown} of 100");
+}
+
+#[test]
+fn points_that_are_alike_come_to_what_each_comes_to_alone() {
+    let base = Policies::preset("client-2.1.30").unwrap();
+    let sessions = (0..20).map(session).collect::<Vec<_>>();
+    let mut quiet = 0;
+    for percent in ["30", "90"] {
+        let vary = ["compact.summary_tokens=1000,4000", "restore.files=0,5"].map(|text| axis(text, 100).unwrap());
+        let mut points = grid(&vary, 100).unwrap();
+        for point in &mut points {
+            let threshold = grid(&[axis(&format!("window.percent={percent}"), 1).unwrap()], 1).unwrap();
+            point.settings.extend(threshold[0].settings.clone());
+        }
+        assert!(points.iter().all(|point| point.is_like(&points[0])));
+        let policies = points
+            .iter()
+            .map(|point| point.policies(&base).unwrap())
+            .collect::<Vec<_>>();
+        for session in &sessions {
+            let alone = policies
+                .iter()
+                .map(|policies| session.replay(policies, None))
+                .collect::<Vec<_>>();
+            assert_eq!(session.replay_alike(&policies, None), alone);
+            quiet += usize::from(alone.iter().all(|score| score.compactions == 0));
+        }
+    }
+    assert!(
+        0 < quiet && quiet < 40,
+        "some sessions compact and some do not: {quiet}"
+    );
+    let apart = points("window.percent=40,60");
+    assert!(!apart[1].is_like(&apart[2]));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_choice() {
+    let pool = pool(&points("window.percent=40,60"));
+    assert_eq!(search(&pool, 3), search(&pool, 3));
+}

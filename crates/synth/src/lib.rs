@@ -1,0 +1,322 @@
+//! Seeded synthetic session logs: a bulk corpus for measuring, and small bundled cases for proving.
+//! Everything is invented here; the shapes are those of the recorded client, version by version, and each tree of
+//! logs comes with the truth an honest counter must find in it. Stands beside the pipeline and is used by no other
+//! part of it.
+//!
+//! `rng`, `json`, `words` and `client` are the raw material; `session` writes records and keeps the truth; `damage`
+//! turns records into lines; `tools` and `drive` make a bulk session happen; `cases` holds the bundled corpus, `traced` the
+//! part of it that is replayed.
+
+#![allow(clippy::disallowed_methods, reason = "generated logs are written here")]
+#![allow(missing_docs, reason = "the fields of the truth are named like what they count")]
+#![allow(
+    clippy::expect_used,
+    reason = "takes no input: what it serialises it has made itself"
+)]
+
+mod cases;
+mod client;
+mod damage;
+mod drive;
+mod json;
+mod rng;
+mod session;
+mod tools;
+mod traced;
+mod truth;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use cases::{cases, write_corpus};
+pub use truth::{Tally, Truth};
+
+use crate::client::{CLIENTS, SMALL_MODEL};
+use crate::damage::LineSink;
+use crate::drive::{AgentRun, Drive};
+use crate::json::{Uuid, hex_id, quoted, timestamp};
+use crate::rng::{Band, Rng};
+use crate::session::{Identity, Prefix, Session, Told};
+use crate::words::{Pools, Text, Tongue, fill, slug};
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// What a bulk corpus should be.
+#[derive(Clone, Debug)]
+pub struct BulkOptions {
+    pub seed: u64,
+    /// Size of all logs together, met within 2%.
+    pub bytes: u64,
+    /// Number of `.jsonl` files, sub-agents included.
+    pub files: u32,
+    /// Share of records to damage, 0.0 for none.
+    pub corruption: f64,
+}
+
+/// One main log and the sub-agents it starts.
+struct Plan {
+    weight: u64,
+    agents: u32,
+}
+
+/// Weight of a session in the whole: most are small, a few are hundreds of times larger.
+const SESSION_WEIGHTS: &[Band] = &[
+    Band {
+        parts: 300,
+        low: 4,
+        high: 30,
+    },
+    Band {
+        parts: 400,
+        low: 30,
+        high: 250,
+    },
+    Band {
+        parts: 220,
+        low: 250,
+        high: 1_200,
+    },
+    Band {
+        parts: 70,
+        low: 1_200,
+        high: 5_000,
+    },
+    Band {
+        parts: 10,
+        low: 5_000,
+        high: 30_000,
+    },
+];
+/// Below this a log has no sub-agents and no copies.
+const SMALL_LOG: u64 = 60_000;
+const BUFFER: usize = 1 << 18;
+
+/// Writes `files` logs of heavy-tailed sizes summing to about `bytes` below `dir`, in the client's folder layout.
+/// The same options give the same bytes everywhere. `progress` is told how many bytes there are, session by session.
+pub fn write_bulk(dir: &Path, options: &BulkOptions, progress: &dyn Fn(u64)) -> io::Result<Truth> {
+    let pools = Pools::new();
+    let plans = plan(options);
+    let mut weight_left: u64 = plans.iter().map(|plan| plan.weight).sum();
+    let mut truth = Truth::default();
+    let mut copied: Option<Prefix> = None;
+    for (index, plan) in plans.iter().enumerate() {
+        // What is left is shared anew each time, so that one file's overshoot is taken from the next.
+        let left = options.bytes.saturating_sub(truth.bytes);
+        let target = (u128::from(left) * u128::from(plan.weight) / u128::from(weight_left.max(1))) as u64;
+        weight_left -= plan.weight;
+        let bulk = Bulk {
+            dir,
+            options,
+            pools: &pools,
+            rng: Rng::fork(options.seed, index as u64 + 1),
+        };
+        let (session_truth, prefix) = bulk.session(plan, target, copied.take())?;
+        truth.merge(&session_truth);
+        progress(truth.bytes);
+        copied = prefix.filter(Prefix::is_useful);
+    }
+    Ok(truth)
+}
+
+/// Shares the files between sessions and sub-agents and gives each session its weight, smallest last so that the
+/// sharing of what is left has something small to end on.
+fn plan(options: &BulkOptions) -> Vec<Plan> {
+    let mut rng = Rng::fork(options.seed, 0);
+    let mut files = options.files;
+    let mut plans = Vec::new();
+    while files > 0 {
+        let wanted = if rng.permille(180) { rng.range(1, 3) as u32 } else { 0 };
+        let agents = wanted.min(files - 1);
+        files -= 1 + agents;
+        let weight = rng.size(SESSION_WEIGHTS) + if agents > 0 { 300 } else { 0 };
+        plans.push(Plan { weight, agents });
+    }
+    // The heaviest go first in pairs with light ones between: sizes look unordered, and the tail stays light.
+    plans.sort_by_key(|plan| std::cmp::Reverse(plan.weight));
+    let light = plans.split_off(plans.len() / 2);
+    let mut mixed = Vec::with_capacity(plans.len() + light.len());
+    let mut light = light.into_iter();
+    for heavy in plans {
+        mixed.push(heavy);
+        mixed.extend(light.next());
+    }
+    mixed.extend(light);
+    mixed
+}
+
+/// The writing of one session with its sub-agents.
+struct Bulk<'a> {
+    dir: &'a Path,
+    options: &'a BulkOptions,
+    pools: &'a Pools,
+    rng: Rng,
+}
+
+type Log<'a> = Session<'a, BufWriter<File>>;
+
+impl<'a> Bulk<'a> {
+    fn sink(&mut self, path: &Path) -> io::Result<LineSink<BufWriter<File>>> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let rate = (self.options.corruption.clamp(0.0, 1.0) * 1_000_000.0) as u64;
+        let rng = Rng::new(self.rng.next());
+        Ok(LineSink::new(
+            BufWriter::with_capacity(BUFFER, File::create(path)?),
+            rng,
+            rate,
+        ))
+    }
+
+    fn session(mut self, plan: &Plan, target: u64, copied: Option<Prefix>) -> io::Result<(Truth, Option<Prefix>)> {
+        let copied = copied.filter(|_| target > SMALL_LOG && self.rng.permille(400));
+        let client = copied
+            .as_ref()
+            .map_or_else(|| *self.rng.pick(CLIENTS), |prefix| prefix.client);
+        let model = copied
+            .as_ref()
+            .map_or_else(|| (*self.rng.pick(client.models)).to_owned(), |p| p.model.clone());
+        let cwd = fill(&mut self.rng, "/home/dev/projects/$n");
+        let folder = self.dir.join("projects").join(cwd.replace('/', "-"));
+        let who = Identity {
+            session_id: Uuid::new(&mut self.rng).as_str().to_owned(),
+            branch: if self.rng.permille(500) {
+                "main".to_owned()
+            } else {
+                fill(&mut self.rng, "$v/$a-$n")
+            },
+            slug: slug(&mut self.rng),
+            cwd,
+            agent_id: None,
+        };
+        let now = client.since + self.rng.below(500_000_000);
+        let sink = self.sink(&folder.join(format!("{}.jsonl", who.session_id)))?;
+        let rng = Rng::new(self.rng.next());
+        let mut log: Log = Session::new(rng, self.pools, client, &model, who, now, sink);
+        log.hour_cache = client.may_write_for_an_hour() && self.rng.permille(600);
+        log.request_ids = client.has_subtypes() || self.rng.permille(700);
+        if client.may_have_large_window() && self.rng.permille(300) {
+            log.threshold = 967_000;
+        }
+        match &copied {
+            Some(prefix) => log.resume(prefix)?,
+            None if target > SMALL_LOG => log.keep_prefix(),
+            None => {}
+        }
+        // A third of the size goes to the sub-agents, evenly.
+        let agent_bytes = target / 3 / u64::from(plan.agents.max(1));
+        let main_bytes = target - agent_bytes * u64::from(plan.agents);
+        let mut agents_truth = Truth::default();
+        Drive::new(&mut log, main_bytes).run(plan.agents, |drive| {
+            let (run, truth) = self.agent(drive, &folder, agent_bytes)?;
+            agents_truth.merge(&truth);
+            Ok(run)
+        })?;
+        let (mut truth, prefix) = close(log)?;
+        truth.merge(&agents_truth);
+        Ok((truth, prefix))
+    }
+
+    /// Runs a sub-agent into a log of its own, before the main log reports its result.
+    fn agent(
+        &mut self,
+        drive: &mut Drive<'_, 'a, BufWriter<File>>,
+        folder: &Path,
+        target: u64,
+    ) -> io::Result<(AgentRun, Truth)> {
+        let room = drive.left() / 2;
+        let main = &mut *drive.session;
+        let agent_id = hex_id(&mut self.rng, if main.client.late_envelope() { 17 } else { 8 });
+        let name = format!("agent-{agent_id}");
+        let folder = if main.client.nests_subagents() {
+            let nested = folder.join(&main.who.session_id).join("subagents");
+            if main.client.late_envelope() && self.rng.permille(250) {
+                nested
+                    .join("workflows")
+                    .join(format!("wf_{}", hex_id(&mut self.rng, 8)))
+            } else {
+                nested
+            }
+        } else {
+            folder.to_owned()
+        };
+        let sink = self.sink(&folder.join(format!("{name}.jsonl")))?;
+        if main.client.late_envelope() {
+            fs::write(
+                folder.join(format!("{name}.meta.json")),
+                "{\"agentType\":\"Explore\"}\n",
+            )?;
+        }
+        let who = Identity {
+            agent_id: Some(agent_id.clone()),
+            ..main.who.clone()
+        };
+        let model = if self.rng.permille(600) {
+            SMALL_MODEL.to_owned()
+        } else {
+            main.model.clone()
+        };
+        let rng = Rng::new(self.rng.next());
+        let mut log: Log = Session::new(rng, self.pools, main.client, &model, who, main.now, sink);
+        log.hour_cache = main.hour_cache;
+        if self.rng.permille(150) && !main.last_assistant.is_empty() {
+            log.replay(&main.last_assistant)?;
+        }
+        let steps = self.rng.range(4, 40);
+        let prompt = (0..steps)
+            .map(|_| {
+                fill(
+                    &mut self.rng,
+                    "Find every $a $n that can $v a $n. Report \"paths\" only.",
+                )
+            })
+            .collect::<Vec<_>>()
+            .join("\n");
+        if main.client.has_progress() {
+            log.told = Some(Told::up_to(room));
+        }
+        Drive::new(&mut log, target).run(0, |_| unreachable!("a sub-agent starts none of its own"))?;
+        let messages = nested_messages(&mut log, &prompt);
+        main.now = log.now.max(main.now);
+        let (truth, _) = close(log)?;
+        let mut report = Text::default();
+        let units = self.rng.range(800, 12_000).min(target / 8);
+        self.pools.write(&mut self.rng, Tongue::English, units, &mut report);
+        Ok((
+            AgentRun {
+                agent_id,
+                prompt,
+                report,
+                messages,
+            },
+            truth,
+        ))
+    }
+}
+
+/// Closes a log. Its file was last written when its last record was, as it is with real ones: readers go by that.
+fn close(log: Log<'_>) -> io::Result<(Truth, Option<Prefix>)> {
+    let ended = SystemTime::UNIX_EPOCH + Duration::from_millis(log.now);
+    let (out, truth, prefix) = log.finish()?;
+    out.get_ref().set_modified(ended)?;
+    Ok((truth, prefix))
+}
+
+/// What `agent_progress` repeats of a sub-agent: the prompt, then its calls and what they gave. A repeated call has the id and the
+/// usage of the agent's own line, so a counter that looks inside must not add it.
+fn nested_messages(log: &mut Log<'_>, prompt: &str) -> Vec<Vec<u8>> {
+    let Some(told) = log.told.take() else {
+        return Vec::new();
+    };
+    let asked = format!(
+        "{{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":[{{\"type\":\"text\",\"text\":{}}}]}},\
+         \"uuid\":\"{}\",\"timestamp\":\"{}\"}}",
+        quoted(prompt),
+        Uuid::new(&mut log.rng).as_str(),
+        timestamp(log.now)
+    );
+    std::iter::once(asked.into_bytes()).chain(told.messages).collect()
+}

@@ -1,0 +1,212 @@
+//! Branches and copies: going back to an earlier prompt, and the lines that other logs repeat.
+//! The part of `session` that makes one record appear twice.
+
+use crate::client::Client;
+use crate::json::Uuid;
+use crate::session::Session;
+use memchr::memmem;
+use std::io::{self, Write};
+
+const PREFIX_BYTES: usize = 48 * 1024;
+
+/// The leading lines of a session, kept so that another session can repeat them.
+pub struct Prefix {
+    pub session_id: String,
+    pub client: Client,
+    pub model: String,
+    pub lines: Vec<(String, Vec<u8>)>,
+    pub leaf: Option<Uuid>,
+    pub size: u64,
+    pub now: u64,
+    bytes: usize,
+    /// How many lines are complete turns.
+    whole: usize,
+    closed: bool,
+}
+
+/// The state to go back to when a prompt is asked again.
+#[derive(Clone, Copy)]
+pub struct Bookmark {
+    leaf: Option<Uuid>,
+    size: u64,
+    clearable: usize,
+    last: [u64; 4],
+}
+
+impl Prefix {
+    /// Keeps a line, unless a line before it was lost or the prefix is long enough.
+    pub(super) fn keep(&mut self, kind: &str, line: &[u8], readable: bool) {
+        self.closed |= !readable || self.bytes + line.len() > PREFIX_BYTES;
+        if !self.closed {
+            self.bytes += line.len();
+            self.lines.push((kind.to_owned(), line.to_vec()));
+        }
+    }
+
+    pub fn is_useful(&self) -> bool {
+        self.whole > 0
+    }
+}
+
+/// Calls of a sub-agent and what they gave, as the progress records of its parent repeat them.
+pub struct Told {
+    pub messages: Vec<Vec<u8>>,
+    /// Bytes that may still be repeated.
+    room: u64,
+}
+
+/// A parent stops to repeat what its sub-agent does after so many messages.
+const TOLD_MESSAGES: usize = 80;
+
+impl Told {
+    pub fn up_to(room: u64) -> Told {
+        Told {
+            messages: Vec::new(),
+            room,
+        }
+    }
+
+    /// Keeps what a line says if it is a call or a result, without the second copy of a result.
+    pub(super) fn keep(&mut self, kind: &str, line: &[u8]) {
+        let after = |mark: &[u8]| memmem::find(line, mark).map(|at| at + mark.len());
+        let Some(start) = after(b",\"message\":").map(|at| at - b"\"message\":".len()) else {
+            return;
+        };
+        let said = match kind {
+            "assistant" if after(b"\"content\":[{\"type\":\"tool_use\"").is_some() => {
+                after(b",\"type\":\"assistant\"").map(|end| (end - b",\"type\":\"assistant\"".len(), end))
+            }
+            "user" if after(b"\"content\":[{\"tool_use_id\"").is_some() => after(b",\"uuid\":\"").map(|end| {
+                let end = end - b",\"uuid\":\"".len();
+                (end, end)
+            }),
+            _ => None,
+        };
+        // Behind it stand the id and the time.
+        const STAMP: usize =
+            r#","uuid":"00000000-0000-0000-0000-000000000000","timestamp":"2000-01-01T00:00:00.000Z""#.len();
+        let Some((end, stamp)) = said.filter(|(_, stamp)| stamp + STAMP <= line.len()) else {
+            return;
+        };
+        let message = [
+            format!("{{\"type\":\"{kind}\",").as_bytes(),
+            &line[start..end],
+            &line[stamp..stamp + STAMP],
+            b"}",
+        ]
+        .concat();
+        if self.messages.len() < TOLD_MESSAGES && message.len() as u64 <= self.room {
+            self.room -= message.len() as u64;
+            self.messages.push(message);
+        }
+    }
+}
+
+impl<W: Write> Session<'_, W> {
+    /// Remembers this moment, to come back to it when the next prompt is asked again.
+    pub fn bookmark(&self) -> Bookmark {
+        let context = &self.context;
+        Bookmark {
+            leaf: self.leaf,
+            size: context.size,
+            clearable: context.clearable.len(),
+            last: [
+                context.last_input,
+                context.last_output,
+                context.last_recorded,
+                context.trail,
+            ],
+        }
+    }
+
+    /// Goes back: what was said since stays in the file as an abandoned branch.
+    pub fn rewind(&mut self, to: Bookmark) {
+        self.leaf = to.leaf;
+        self.context.size = to.size;
+        self.context.clearable.truncate(to.clearable);
+        self.context.cached = self.context.cached.min(to.size);
+        [
+            self.context.last_input,
+            self.context.last_output,
+            self.context.last_recorded,
+            self.context.trail,
+        ] = to.last;
+        self.truth.rewound_branches += 1;
+    }
+
+    /// Starts to keep the leading lines for another session.
+    pub fn keep_prefix(&mut self) {
+        self.prefix = Some(Prefix {
+            session_id: self.who.session_id.clone(),
+            client: self.client,
+            model: self.model.clone(),
+            lines: Vec::new(),
+            leaf: None,
+            size: 0,
+            now: self.now,
+            bytes: 0,
+            whole: 0,
+            closed: false,
+        });
+    }
+
+    /// What follows is not for repeating: a copy must not bring a boundary with it.
+    pub(super) fn close_prefix(&mut self) {
+        if let Some(prefix) = &mut self.prefix {
+            prefix.closed = true;
+        }
+    }
+
+    /// A turn is complete: what was kept so far may be repeated.
+    pub fn turn_done(&mut self) {
+        if let Some(prefix) = self.prefix.as_mut().filter(|prefix| !prefix.closed) {
+            prefix.whole = prefix.lines.len();
+            prefix.leaf = self.leaf;
+            prefix.size = self.context.size;
+            prefix.now = self.now;
+        }
+    }
+
+    /// Repeats the complete turns of another session under this session's id: same uuids, same message ids.
+    pub fn resume(&mut self, prefix: &Prefix) -> io::Result<()> {
+        for (kind, line) in &prefix.lines[..prefix.whole] {
+            let copy = replaced(line, prefix.session_id.as_bytes(), self.who.session_id.as_bytes());
+            self.sink.intact(&copy, kind, &mut self.truth)?;
+            self.truth.copied_records += 1;
+        }
+        if prefix.whole > 0 {
+            self.leaf = prefix.leaf;
+            self.context.size = prefix.size;
+            self.now = prefix.now + 600_000;
+        }
+        Ok(())
+    }
+
+    /// Repeats one assistant line of the main session in this sub-agent's log.
+    pub fn replay(&mut self, line: &[u8]) -> io::Result<()> {
+        let Some(agent) = &self.who.agent_id else {
+            return Ok(());
+        };
+        let mark = format!("\"isSidechain\":true,\"agentId\":\"{agent}\"");
+        let copy = replaced(line, b"\"isSidechain\":false", mark.as_bytes());
+        self.sink.intact(&copy, "assistant", &mut self.truth)?;
+        self.truth.copied_records += 1;
+        Ok(())
+    }
+}
+
+/// `line` with every `from` replaced by `to`.
+pub fn replaced(line: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(line.len() + 64);
+    let mut at = 0;
+    while at < line.len() {
+        if line[at..].starts_with(from) {
+            out.extend_from_slice(to);
+            at += from.len();
+        } else {
+            out.push(line[at]);
+            at += 1;
+        }
+    }
+    out
+}

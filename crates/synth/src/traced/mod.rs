@@ -1,0 +1,412 @@
+//! Cases for the replay: small sessions of planted sizes, each with a policy and the events that must happen under it.
+//! The events are worked out by hand from the sizes, never taken from a run; the sums stand beside each case. They are not
+//! called `.jsonl`, because every file of that name is a log.
+//!
+//! Sizes are made to come out exactly. A round adds one block of input whose text has two characters for each of its
+//! tokens, and policies count so, so what the client estimates is what was sent, and every response has its final output. Where sizes have to
+//! be estimated (the first prompt, and what follows a boundary or another model), texts have 264 characters for 100 tokens:
+//! 264 x 0.3787 = 99.98. Prices are those of claude-opus-5: a micro-dollar buys 1/5 of a token of input, 1/25 of output,
+//! 1/6.25 written for five minutes, 1/10 written for an hour, 2 read.
+//!
+//! Words in the sums: `c3` is call 3, `r7` is record 7, both from 0; `W` is the window; 2 tokens of every prompt are neither
+//! read nor written, so the cache holds W - 2 after a call.
+
+mod around;
+mod compaction;
+mod micro;
+mod notes;
+
+use crate::cases::{Case, Folder, Log, case};
+use crate::json::{Uuid, quoted};
+use crate::session::{Block, Order, Outcome, Usage, string_value};
+use crate::tools::{call_block, text_block};
+use crate::words::Text;
+use std::collections::BTreeMap;
+use std::io;
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "micro-gap",
+        "after 61 minutes, not after 59, all results but the newest five are cleared; a to-do list never",
+        micro::micro_gap,
+    ),
+    case(
+        "micro-cached",
+        "at four results the oldest are deleted down to two, none twice, and the prompt cache stays warm",
+        micro::micro_cached,
+    ),
+    case(
+        "micro-cached-cold",
+        "nothing is deleted on the server while the cache is cold, and what was deleted comes back, once",
+        micro::micro_cached_cold,
+    ),
+    case(
+        "micro-budget",
+        "at the warning level results are cleared down to a budget, if enough comes free, but for the newest",
+        micro::micro_budget,
+    ),
+    case(
+        "micro-api",
+        "edits on the API's side: results down to what is kept, of Edit and Write the whole call",
+        micro::micro_api,
+    ),
+    case(
+        "micro-api-thinking",
+        "after an idle hour only the thinking of the last turn stays",
+        micro::micro_api_thinking,
+    ),
+    case(
+        "notes-gate",
+        "notes: not before the first size; then growth, and calls or a quiet response",
+        notes::notes_gate,
+    ),
+    case(
+        "notes-keep-covered",
+        "compaction by notes keeps what they do not cover; a file read before that is restored",
+        notes::notes_keep_covered,
+    ),
+    case(
+        "notes-keep-messages",
+        "more is kept until there are enough messages with text; a file that stays visible is not restored",
+        notes::notes_keep_messages,
+    ),
+    case(
+        "notes-keep-cap",
+        "nothing more is kept at the cap, but a result is not parted from its call",
+        notes::notes_keep_cap,
+    ),
+    case(
+        "notes-keep-thinking",
+        "a response that is kept is kept with its thinking",
+        notes::notes_keep_thinking,
+    ),
+    case(
+        "notes-not-usable",
+        "notes that would leave the window at the threshold give way to a full compaction",
+        notes::notes_not_usable,
+    ),
+    case(
+        "notes-empty",
+        "notes that were never written give way to a full compaction",
+        notes::notes_empty,
+    ),
+    case(
+        "notes-floor",
+        "what is kept never reaches over the last boundary",
+        notes::notes_floor,
+    ),
+    case(
+        "restore-cut",
+        "files read last come back, newest first, each once, no memories, five at most, large ones cut",
+        compaction::restore_cut,
+    ),
+    case(
+        "restore-skip",
+        "large files do not come back, nor what the budget does not hold, but they take their places",
+        compaction::restore_skip,
+    ),
+    case(
+        "recompaction",
+        "a full compaction, and another one as soon as the window is full again",
+        compaction::recompaction,
+    ),
+    case(
+        "manual-whole",
+        "a recorded manual boundary is followed with a summary of the policy's size",
+        compaction::manual_whole,
+    ),
+    case(
+        "manual-up-to",
+        "the user has everything up to a message summarised; a call stays with its result",
+        compaction::manual_up_to,
+    ),
+    case(
+        "manual-from",
+        "the user has everything from a message on summarised; the cache of what stays is kept",
+        compaction::manual_from,
+    ),
+    case(
+        "boundary-in-step",
+        "a recorded automatic boundary where the policy is due too: its sizes are taken",
+        compaction::boundary_in_step,
+    ),
+    case(
+        "too-long-known",
+        "a prompt too long to summarise drops the oldest rounds that cover the excess",
+        compaction::too_long_known,
+    ),
+    case(
+        "too-long-unknown",
+        "with an unknown excess a fifth of the rounds, one at least, is dropped a try",
+        compaction::too_long_unknown,
+    ),
+    case(
+        "too-long-blocked",
+        "nothing is left to drop: the compaction fails, the API refuses the prompt, the session is blocked",
+        compaction::too_long_blocked,
+    ),
+    case(
+        "no-gain",
+        "a summary that makes the window no smaller is a failure",
+        compaction::no_gain,
+    ),
+    case(
+        "breaker",
+        "three failures in a row open the breaker; a success closes it; a smaller window by override",
+        compaction::breaker,
+    ),
+    case(
+        "reactive",
+        "without automatic compaction a refused prompt is compacted and sent again",
+        compaction::reactive,
+    ),
+    case(
+        "subagent-apart",
+        "a sub-agent's compaction leaves the main window and its cache alone",
+        around::subagent_apart,
+    ),
+    case(
+        "cache-five-minutes",
+        "reads and writes of a five-minute cache: first, warm, expired, another model",
+        around::cache_five_minutes,
+    ),
+    case(
+        "cache-hour",
+        "a cache of an hour lives over 40 minutes and not over 61",
+        around::cache_hour,
+    ),
+    case(
+        "levels",
+        "threshold by percentage; warning and error levels below it",
+        around::levels,
+    ),
+    case(
+        "extract-turns",
+        "memories are extracted at every second end of a turn",
+        around::extract_turns,
+    ),
+];
+
+/// Cases that came later; see the list of those in `cases`.
+pub(super) const LATER: &[Case] = &[
+    case(
+        "notes-running",
+        "notes that are still being written when a compaction is due give way to a full one",
+        notes::notes_running,
+    ),
+    case(
+        "notes-late",
+        "notes that took long but are done by then are used",
+        notes::notes_late,
+    ),
+    case(
+        "notes-stale",
+        "an update of the notes that runs too long is given up",
+        notes::notes_stale,
+    ),
+    case(
+        "restore-skills",
+        "invoked skills come back, newest first, each cut, until the budget is spent",
+        compaction::restore_skills,
+    ),
+    case(
+        "extract-own-memory",
+        "no extraction at the end of a turn in which the agent wrote a memory itself; reading one does not count",
+        around::extract_own_memory,
+    ),
+    case(
+        "orphan-result",
+        "a result that comes after a compaction dropped its call is left out: no window holds it without the call",
+        compaction::orphan_result,
+    ),
+];
+
+/// What the policies of all cases have in common: a window of 10,000 with its threshold at 8,000, a summary of 500 with 50
+/// around it, instructions of 100, no padding; everything that a case is not about is switched off.
+const COMMON: &[(&str, &str)] = &[
+    ("window.tokens", "10000"),
+    ("window.reserve", "1000"),
+    ("window.buffer", "1000"),
+    ("window.warning", "2000"),
+    ("window.error", "1000"),
+    ("estimate.padding", "1.0"),
+    ("estimate.units_per_token", "2.0"),
+    ("micro.gap.on", "false"),
+    ("micro.cached.on", "false"),
+    ("notes.on", "false"),
+    ("notes.compact", "false"),
+    ("notes.prompt", "100"),
+    ("compact.summary", "\"fixed\""),
+    ("compact.summary_tokens", "500"),
+    ("compact.prompt", "100"),
+    ("compact.scratch", "0.0"),
+    ("compact.wrap", "50"),
+    ("restore.files", "0"),
+    ("restore.state_tokens", "0"),
+    ("extract.on", "false"),
+];
+
+/// Writes the policy of a case and its events.
+fn expect(folder: &mut Folder, settings: &[(&'static str, &'static str)], events: &str) -> io::Result<()> {
+    let values = COMMON.iter().chain(settings).copied().collect::<BTreeMap<_, _>>();
+    let mut policy = String::from("base = \"article\"\n");
+    for (key, value) in values {
+        policy.push_str(&format!("{key} = {value}\n"));
+    }
+    folder.write("policy.toml", policy.as_bytes())?;
+    let lines = events.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines.map(|line| format!("{line}\n")).collect::<String>();
+    folder.write("events.ndjson", lines.as_bytes())
+}
+
+/// A session of planted sizes.
+struct Plant<'p> {
+    log: Log<'p>,
+    /// What the next call is sent.
+    size: u64,
+    /// What the log shows as read from the cache.
+    held: u64,
+}
+
+/// Characters of plain words.
+fn words(units: u64) -> Text {
+    let words = "the basket under the ladder holds one more apple than the list says ";
+    let text = words.chars().cycle().take(usize::try_from(units).unwrap_or(0));
+    Text::of(&text.collect::<String>())
+}
+
+impl<'p> Plant<'p> {
+    /// A session whose first call is sent `size` tokens: system prompt and tools, and a prompt of 100.
+    fn new(folder: &mut Folder<'p>, size: u64) -> io::Result<Plant<'p>> {
+        let log = folder.log("2.1.220");
+        Plant::on(log, size)
+    }
+
+    fn on(mut log: Log<'p>, size: u64) -> io::Result<Plant<'p>> {
+        log.context.base = size - 100;
+        log.prompt(&words(264))?;
+        Ok(Plant { log, size, held: 0 })
+    }
+
+    fn pause(&mut self, seconds: u64) {
+        self.log.now += seconds * 1000;
+    }
+
+    /// A prompt whose size the next call shows.
+    fn ask(&mut self, tokens: u64) -> io::Result<()> {
+        self.pause(10);
+        self.log.prompt(&words(2 * tokens))?;
+        self.size += tokens;
+        Ok(())
+    }
+
+    /// A prompt of 100 tokens where sizes are estimated.
+    fn ask_anew(&mut self) -> io::Result<()> {
+        self.pause(10);
+        self.log.prompt(&words(264))?;
+        self.size += 100;
+        Ok(())
+    }
+
+    fn respond(&mut self, blocks: &[Block], output: u64) -> io::Result<()> {
+        self.log.context.size = self.size;
+        let mut response = self.log.begin(output);
+        let read = self.held.min(self.size - 2);
+        let write = self.size - 2 - read;
+        let (write_5m, write_1h) = if self.log.hour_cache { (0, write) } else { (write, 0) };
+        response.usage = Usage {
+            input: 2,
+            read,
+            write_5m,
+            write_1h,
+            output,
+        };
+        self.log.respond_with(&mut response, blocks, Order::CallsFirst)?;
+        self.held = self.size - 2;
+        let results = blocks.iter().filter_map(|block| block.call.as_ref());
+        self.size += output + results.map(|call| call.outcome.tokens).sum::<u64>();
+        Ok(())
+    }
+
+    /// A response of text.
+    fn say(&mut self, output: u64) -> io::Result<()> {
+        let block = text_block(&mut self.log, &words(60));
+        self.respond(&[block], output)
+    }
+
+    /// A response of thinking and text, half of the output each: a signature of 1,000 characters is estimated at
+    /// 1,000 x 0.2623 - 89.8 = 172.5, a text of 486 at 486 x 0.3549 = 172.5.
+    fn think_and_say(&mut self, output: u64) -> io::Result<()> {
+        let mut json = b"{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"".to_vec();
+        self.log.pools.base64(&mut self.log.rng, 1000, &mut json);
+        json.extend_from_slice(b"\"}");
+        let thinking = Block {
+            json,
+            tokens: 0,
+            call: None,
+        };
+        let text = text_block(&mut self.log, &words(486));
+        self.respond(&[thinking, text], output)
+    }
+
+    /// A response of one call, and its result.
+    fn call(&mut self, name: &'static str, input: &str, output: u64, result: u64) -> io::Result<()> {
+        let shown = words(2 * result);
+        let outcome = Outcome {
+            content: string_value(&shown),
+            units: shown.units,
+            tokens: result,
+            ..Outcome::default()
+        };
+        let block = call_block(&mut self.log, name, input.as_bytes(), outcome);
+        self.respond(&[block], output)
+    }
+
+    fn bash(&mut self, output: u64, result: u64) -> io::Result<()> {
+        let input = "{\"command\":\"make check\",\"description\":\"Run the checks\"}";
+        self.call("Bash", input, output, result)
+    }
+
+    /// A response of one call that is answered later; the id of the call.
+    fn call_unanswered(&mut self, output: u64) -> io::Result<String> {
+        let input = b"{\"command\":\"make release\",\"description\":\"Build everything\"}";
+        let mut block = call_block(&mut self.log, "Bash", input, Outcome::default());
+        let call = block.call.take().map_or_else(String::new, |call| call.id);
+        self.respond(&[block], output)?;
+        Ok(call)
+    }
+
+    /// The result of such a call.
+    fn answer_late(&mut self, call: &str, result: u64) -> io::Result<()> {
+        self.pause(30);
+        let head = format!(
+            "[{{\"tool_use_id\":{},\"type\":\"tool_result\",\"content\":",
+            quoted(call)
+        );
+        let content = [head.as_bytes(), &string_value(&words(2 * result)), b"}]"].concat();
+        self.log.user(self.log.leaf, &content, "", b"")?;
+        self.size += result;
+        Ok(())
+    }
+
+    fn read(&mut self, name: &str, output: u64, result: u64) -> io::Result<()> {
+        let input = format!("{{\"file_path\":{}}}", quoted(&path(name)));
+        self.call("Read", &input, output, result)
+    }
+
+    /// A recorded boundary, its summary of 1,000 tokens (2,640 characters), and what the next call is sent.
+    fn boundary(&mut self, trigger: &str, before: u64, after: u64) -> io::Result<()> {
+        let summary = Uuid::new(&mut self.log.rng);
+        self.log.boundary(trigger, before, self.log.leaf, summary, &[])?;
+        let content = string_value(&words(2640));
+        let marks = ",\"isVisibleInTranscriptOnly\":true,\"isCompactSummary\":true";
+        self.log.user(self.log.leaf, &content, marks, b"")?;
+        self.size = after;
+        self.held = 1_900;
+        Ok(())
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("/home/dev/projects/orchard/{name}")
+}

@@ -1,0 +1,145 @@
+//! A sheet as one JSON document, as JSON lines, or as rows inside a larger document.
+//!
+//! Keys follow the declared columns and a row takes one line, so that two outputs can be compared with `diff`.
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Number, Value as Json};
+
+use crate::Sheet;
+use crate::columns::{Column, Unit, Value, time_text};
+
+/// One cell; missing is `null`. Times have milliseconds always, so that they sort as text.
+pub(super) fn cell(unit: Unit, value: Value) -> Json {
+    match value {
+        Value::None => Json::Null,
+        Value::Text(text) => Json::String(text),
+        Value::Int(millis) if unit == Unit::Time => time_text(millis).map_or(Json::Null, Json::String),
+        Value::Int(number) => Json::Number(number.into()),
+        Value::Float(number) => Number::from_f64(number).map_or(Json::Null, Json::Number),
+        Value::Flag(flag) => Json::Bool(flag),
+    }
+}
+
+/// The rows as objects. Their keys are in the order that `serde_json::Map` keeps.
+pub(super) fn rows<R>(sheet: &Sheet<R>) -> Json {
+    let object = |row| {
+        let pair = |column: &Column<R>| (column.name.to_owned(), cell(column.unit, column.cell(row)));
+        Json::Object(sheet.columns.iter().map(pair).collect::<Map<_, _>>())
+    };
+    Json::Array(sheet.rows.iter().map(object).collect())
+}
+
+/// `{"schema_version": …, "rows": […], "total": …}`; without a total there is no such key.
+pub(super) fn write_document<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{{\"schema_version\":{},\"rows\":[", sheet.schema_version)?;
+    for (place, row) in sheet.rows.iter().enumerate() {
+        out.write_all(if place == 0 { b"\n{" } else { b",\n{" })?;
+        write_cells(sheet.columns, row, out)?;
+        out.write_all(b"}")?;
+    }
+    out.write_all(b"\n]")?;
+    if let Some(total) = sheet.total {
+        out.write_all(b",\"total\":{")?;
+        write_cells(sheet.columns, total, out)?;
+        out.write_all(b"}")?;
+    }
+    out.write_all(b"}\n")
+}
+
+/// One object a row. Lines get separated and concatenated, so each names its version.
+pub(super) fn write_lines<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
+    for row in sheet.rows {
+        write!(out, "{{\"schema_version\":{},", sheet.schema_version)?;
+        write_cells(sheet.columns, row, out)?;
+        out.write_all(b"}\n")?;
+    }
+    Ok(())
+}
+
+/// Written key by key because a `Map` may sort its keys, and the declared order is the one worth reading.
+fn write_cells<R>(columns: &[Column<R>], row: &R, out: &mut dyn Write) -> io::Result<()> {
+    for (place, column) in columns.iter().enumerate() {
+        if place > 0 {
+            out.write_all(b",")?;
+        }
+        serde_json::to_writer(&mut *out, column.name)?;
+        out.write_all(b":")?;
+        serde_json::to_writer(&mut *out, &cell(column.unit, column.cell(row)))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sample;
+    use crate::sample::Row;
+
+    fn text(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_line_has_the_version_first_and_then_the_declared_order() {
+        let rows = sample::rows();
+        let lines = text(|out| write_lines(&sample::sheet(&rows), out));
+        let lines: Vec<&str> = lines.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(
+            lines[0],
+            r#"{"schema_version":3,"project":"~/code/backcast","session":"0d9f6c1e-52aa-4c7e-9b1d-7f0a2f6f3b10","rounds":1284,"tokens":48213377,"cost_micro_usd":31415926,"cached_share":0.9731,"took_ms":11524000,"started":"2026-01-02T03:04:05.678Z","live":false}"#
+        );
+        assert_eq!(
+            lines[2],
+            r#"{"schema_version":3,"project":"","session":null,"rounds":null,"tokens":null,"cost_micro_usd":null,"cached_share":null,"took_ms":null,"started":null,"live":null}"#
+        );
+    }
+
+    #[test]
+    fn a_document_holds_the_rows_and_the_total() {
+        let rows = sample::rows();
+        let total = Row {
+            tokens: Some(12),
+            ..Row::default()
+        };
+        let sheet = Sheet {
+            total: Some(&total),
+            ..sample::sheet(&rows)
+        };
+        let document: Json = serde_json::from_str(&text(|out| write_document(&sheet, out))).unwrap();
+        assert_eq!(document["schema_version"], json!(3));
+        assert_eq!(document["rows"], rows_of(&rows));
+        assert_eq!(
+            document["rows"][1]["project"],
+            json!("=HYPERLINK(\"http://x\",\"y\"),\n\u{1b}[31mred")
+        );
+        assert_eq!(document["total"]["tokens"], json!(12));
+    }
+
+    fn rows_of(rows: &[Row]) -> Json {
+        super::rows(&sample::sheet(rows))
+    }
+
+    #[test]
+    fn an_empty_document_is_valid() {
+        let document: Json = serde_json::from_str(&text(|out| write_document(&sample::sheet(&[]), out))).unwrap();
+        assert_eq!(document, json!({"schema_version": 3, "rows": []}));
+    }
+
+    #[test]
+    fn floats_are_shortest() {
+        for (number, expected) in [
+            (0.1, "0.1"),
+            (1.0, "1.0"),
+            (1.0 / 3.0, "0.3333333333333333"),
+            (1e-7, "1e-7"),
+        ] {
+            assert_eq!(cell(Unit::Share, Value::Float(number)).to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! A sheet as a table for people: columns, a rule under the header, the total below another rule, and never a line
+//! wider than the terminal.
+//!
+//! Room is found in this order: long text is shortened in the middle, columns that are declared [`InTable::IfRoom`]
+//! go from the right, then all others but the first. What went is named below the table, never dropped in silence.
+
+use std::io::{self, Write};
+
+use comfy_table::{Attribute, Cell, CellAlignment, Table};
+
+use crate::columns::{Column, InTable, Unit};
+use crate::{Sheet, Tone, human};
+
+/// How the table is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Terminal columns that no line exceeds.
+    pub width: usize,
+    /// Bold header, dim rules, verdicts in the colour of what they say. Whether the terminal and `NO_COLOR` want that is
+    /// for the caller to find out; nothing is coloured unless asked for here.
+    pub colour: bool,
+}
+
+impl Look {
+    /// Text in the colour of what it means, or as it is.
+    pub fn paint(self, tone: Tone, text: &str) -> String {
+        if self.colour {
+            format!("{}{text}\u{1b}[0m", tone.code())
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Look {
+            width: 80,
+            colour: false,
+        }
+    }
+}
+
+/// Spaces between two columns.
+const GAP: u16 = 2;
+
+/// Text is not shortened below this as long as some other column can go instead; the room is for all columns of text
+/// together, because a name that stands alone has to say everything.
+const TEXT_ROOM: usize = 24;
+
+/// The library counts terminal columns in 16 bits; a wider table than this is cut like one for a narrow terminal.
+const WIDEST: usize = 30_000;
+
+const ELLIPSIS: &str = "…";
+
+pub(super) fn write<R>(sheet: &Sheet<R>, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let room = look.width.clamp(1, WIDEST);
+    let lanes: Vec<Lane> = sheet
+        .columns
+        .iter()
+        .filter_map(|column| Lane::new(column, sheet))
+        .collect();
+    if lanes.is_empty() {
+        return Ok(());
+    }
+    let widths = fit(&lanes, room);
+    let shown: Vec<(&Lane, usize)> = lanes
+        .iter()
+        .zip(&widths)
+        .filter_map(|(lane, width)| Some((lane, (*width)?)))
+        .collect();
+    for line in draw(&shown, sheet.rows.len(), look.colour).lines() {
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    let hidden: Vec<&str> = lanes
+        .iter()
+        .zip(&widths)
+        .filter(|(_, width)| width.is_none())
+        .map(|(lane, _)| lane.title())
+        .collect();
+    if !hidden.is_empty() {
+        let note = format!("Not shown at this width: {}", hidden.join(", "));
+        writeln!(out, "{}", shortened(&note, room))?;
+    }
+    Ok(())
+}
+
+/// One column on its way to the terminal: the texts of its title, its rows and, last, the total.
+struct Lane {
+    cells: Vec<String>,
+    /// Width of the widest cell.
+    natural: usize,
+    unit: Unit,
+    in_table: InTable,
+}
+
+impl Lane {
+    fn new<R>(column: &Column<R>, sheet: &Sheet<R>) -> Option<Self> {
+        if column.in_table == InTable::Never {
+            return None;
+        }
+        let mut cells = vec![column.title.to_owned()];
+        cells.extend(
+            sheet
+                .rows
+                .iter()
+                .chain(sheet.total)
+                .map(|row| human::cell(column.unit, &column.cell(row))),
+        );
+        let natural = cells.iter().map(|cell| width(cell)).max().unwrap_or(0).max(1);
+        Some(Lane {
+            cells,
+            natural,
+            unit: column.unit,
+            in_table: column.in_table,
+        })
+    }
+
+    fn title(&self) -> &str {
+        &self.cells[0]
+    }
+
+    /// The width if text may take no more than `cap`. A shortened name is still of use; a shortened number is wrong.
+    fn capped(&self, cap: usize) -> usize {
+        if self.unit == Unit::Text {
+            self.natural.min(cap)
+        } else {
+            self.natural
+        }
+    }
+
+    /// Numbers end where their digits compare; everything else begins where the eye does.
+    fn alignment(&self) -> CellAlignment {
+        match self.unit {
+            Unit::Text | Unit::Id | Unit::Verdict | Unit::Drawing | Unit::Time | Unit::Flag => CellAlignment::Left,
+            Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Share | Unit::Ratio | Unit::Millis => {
+                CellAlignment::Right
+            }
+        }
+    }
+}
+
+/// The width of each lane, or `None` for one that has to go.
+fn fit(lanes: &[Lane], room: usize) -> Vec<Option<usize>> {
+    let mut widths = vec![None; lanes.len()];
+    let mut kept: Vec<usize> = (0..lanes.len()).collect();
+    while kept.len() > 1 {
+        if let Some(cap) = text_cap(kept.iter().map(|&lane| &lanes[lane]), room) {
+            for lane in kept {
+                widths[lane] = Some(lanes[lane].capped(cap));
+            }
+            return widths;
+        }
+        let optional = kept.iter().rposition(|&lane| lanes[lane].in_table == InTable::IfRoom);
+        kept.remove(optional.unwrap_or(kept.len() - 1));
+    }
+    // A lane alone is cut to the room whatever it holds: there is nothing left to give up for it.
+    for lane in kept {
+        widths[lane] = Some(lanes[lane].natural.min(room));
+    }
+    widths
+}
+
+/// The widest that text may be for all of these lanes to fit side by side, or `None` if that is too little.
+fn text_cap<'a>(lanes: impl ExactSizeIterator<Item = &'a Lane> + Clone, room: usize) -> Option<usize> {
+    let gaps = usize::from(GAP) * (lanes.len() - 1);
+    let total = |cap| gaps + lanes.clone().map(|lane| lane.capped(cap)).sum::<usize>();
+    let texts = lanes.clone().filter(|lane| lane.unit == Unit::Text).count();
+    let floor = TEXT_ROOM / texts.max(1);
+    (floor..=room.max(floor)).rev().find(|&cap| total(cap) <= room)
+}
+
+/// Header, rule, rows and, if the lanes hold one cell more than that, another rule and the total.
+fn draw(shown: &[(&Lane, usize)], rows: usize, colour: bool) -> String {
+    let mut table = Table::new();
+    table.load_preset(comfy_table::presets::NOTHING).style_text_only();
+    if colour {
+        table.enforce_styling()
+    } else {
+        table.force_no_tty()
+    };
+
+    let styled = |cell: Cell, attribute| if colour { cell.add_attribute(attribute) } else { cell };
+    let line = |place: usize| {
+        shown.iter().map(move |(lane, width)| {
+            let text = &lane.cells[place];
+            let cell = Cell::new(shortened(text, *width));
+            match Tone::of(text).filter(|_| colour && place > 0 && lane.unit == Unit::Verdict) {
+                Some(tone) => cell.fg(tone.colour()),
+                None => cell,
+            }
+        })
+    };
+    let rule = || {
+        shown
+            .iter()
+            .map(|(_, width)| styled(Cell::new("─".repeat(*width)), Attribute::Dim))
+    };
+
+    table.add_row(line(0).map(|cell| styled(cell, Attribute::Bold)));
+    table.add_row(rule());
+    for row in 1..=rows {
+        table.add_row(line(row));
+    }
+    let total = rows + 1;
+    if shown.first().is_some_and(|(lane, _)| lane.cells.len() > total) {
+        table.add_row(rule());
+        table.add_row(line(total));
+    }
+
+    let last = shown.len() - 1;
+    for (place, (column, (lane, _))) in table.column_iter_mut().zip(shown).enumerate() {
+        column
+            .set_padding((0, if place == last { 0 } else { GAP }))
+            .set_cell_alignment(lane.alignment());
+    }
+    table.to_string()
+}
+
+/// Text of at most `room` terminal columns; what is too long loses its middle, since both ends of an identifier tell more
+/// than what is between them. Of an absolute path only the end tells.
+fn shortened(text: &str, room: usize) -> String {
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    let left = room.saturating_sub(width(ELLIPSIS));
+    let head = if text.starts_with('/') {
+        Vec::new()
+    } else {
+        taken(text.chars(), left / 2)
+    };
+    let tail: Vec<char> = taken(text.chars().rev(), left - chars_width(&head));
+    // A mark that has lost its letter would sit on the ellipsis.
+    let tail: Vec<char> = tail.into_iter().rev().skip_while(|&c| char_width(c) == 0).collect();
+    let mut short = String::from_iter(&head) + ELLIPSIS + &String::from_iter(&tail);
+    // Some sequences are wider than their parts (an emoji selector widens the sign before it).
+    while width(&short) > room {
+        short.pop();
+    }
+    short
+}
+
+/// As many characters as fit into `room`.
+fn taken(chars: impl Iterator<Item = char>, room: usize) -> Vec<char> {
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += char_width(*c);
+        used <= room
+    };
+    chars.take_while(fits).collect()
+}
+
+fn chars_width(chars: &[char]) -> usize {
+    chars.iter().map(|&c| char_width(c)).sum()
+}
+
+fn char_width(c: char) -> usize {
+    width(c.encode_utf8(&mut [0; 4]))
+}
+
+/// Terminal columns that a text takes (two for a CJK character, none for a combining mark), by the measure of the
+/// library that aligns the cells, so that the two cannot disagree.
+fn width(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
+    // The library counts a cell as one column at least; a letter in front makes that floor harmless.
+    let mut probe = Table::new();
+    probe.add_row([format!("x{text}")]);
+    probe
+        .column_max_content_widths()
+        .first()
+        .map_or(0, |width| usize::from(*width) - 1)
+}
+
+/// Text whose lines are no wider than `room`: longer ones are broken between words, and go on a little further in. A word
+/// that is wider than that (a path) stays whole. Colours take no room.
+pub fn folded(text: &str, room: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        if line.len() <= room || seen_width(line) <= room {
+            out.push_str(line);
+        } else {
+            fold(line, room, &mut out);
+        }
+        out.push_str(end);
+    }
+    out
+}
+
+fn fold(line: &str, room: usize, out: &mut String) {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    out.push_str(&line[..indent]);
+    let mut used = indent;
+    for (number, word) in line[indent..].split(' ').enumerate() {
+        let size = seen_width(word);
+        if number > 0 && used + 1 + size > room {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent + 2));
+            used = indent + 2;
+        } else if number > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += size;
+    }
+}
+
+/// Terminal columns of a text that may be coloured.
+fn seen_width(text: &str) -> usize {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, code)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        rest = code.split_once('m').map_or("", |(_, after)| after);
+    }
+    plain.push_str(rest);
+    width(&plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sample;
+    use crate::sample::Row;
+
+    fn table(sheet: &Sheet<Row>, width: usize) -> String {
+        let mut out = Vec::new();
+        write(sheet, Look { width, colour: false }, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn total() -> Row {
+        Row {
+            project: Some("total".into()),
+            rounds: Some(1_291),
+            tokens: Some(48_259_026),
+            cost: Some(31_428_271),
+            cached: Some(0.9726),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn eighty_columns() {
+        let (rows, total) = (sample::rows(), total());
+        let text = table(
+            &Sheet {
+                total: Some(&total),
+                ..sample::sheet(&rows)
+            },
+            80,
+        );
+        let expected = "\
+Project             Session             Rounds  Tokens     Cost  Cached    Took
+──────────────────  ──────────────────  ──────  ──────  ───────  ──────  ──────
+~/code/backcast     0d9f6c1e…a2f6f3b10   1,284   48.2M   $31.42  97.3 %  3h 12m
+=HYPERLI…  [31mred  会话记录…回放分析        7   45.6k  $0.0123  50.0 %  950 ms
+
+──────────────────  ──────────────────  ──────  ──────  ───────  ──────  ──────
+total                                    1,291   48.3M   $31.43  97.3 %
+Not shown at this width: Started
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn wide_enough_shows_everything() {
+        let rows = sample::rows();
+        let text = table(&sample::sheet(&rows), 200);
+        assert!(!text.contains('…') && !text.contains("Not shown"), "{text}");
+        assert!(text.contains("2026-01-02 03:04:05Z"));
+        assert!(!text.contains("Live"), "declared as never in the table");
+    }
+
+    #[test]
+    fn narrow_gives_up_optional_columns_first_and_says_so() {
+        let rows = sample::rows();
+        let text = table(&sample::sheet(&rows), 58);
+        assert!(text.lines().next().unwrap().ends_with("Cached"), "{text}");
+        assert!(
+            text.ends_with("Not shown at this width: Session, Took, Started\n"),
+            "{text}"
+        );
+        let text = table(&sample::sheet(&rows), 20);
+        assert!(text.starts_with("Project"), "{text}");
+        assert!(text.contains("Not shown"), "{text}");
+    }
+
+    #[test]
+    fn no_rows_leave_the_header() {
+        assert_eq!(table(&sample::sheet(&[]), 80).lines().count(), 2);
+    }
+
+    #[test]
+    fn no_limit_still_gives_one_line_a_row() {
+        let rows = [Row {
+            project: Some("a".repeat(200_000)),
+            session: Some("会".repeat(100_000)),
+            ..Row::default()
+        }];
+        let text = table(&sample::sheet(&rows), usize::MAX);
+        assert_eq!(text.lines().count(), 3);
+        assert!(text.lines().all(|line| width(line) <= WIDEST));
+    }
+
+    #[test]
+    fn a_missing_cell_is_empty() {
+        let rows = [Row {
+            project: Some("p".into()),
+            ..Row::default()
+        }];
+        assert_eq!(table(&sample::sheet(&rows), 120).lines().last(), Some("p"));
+    }
+
+    #[test]
+    fn colour_only_when_told() {
+        let rows = sample::rows();
+        let mut out = Vec::new();
+        write(
+            &sample::sheet(&rows),
+            Look {
+                width: 80,
+                colour: true,
+            },
+            &mut out,
+        )
+        .unwrap();
+        assert!(String::from_utf8(out).unwrap().contains("\u{1b}["));
+        assert!(!table(&sample::sheet(&rows), 80).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        assert_eq!(folded("short\n", 10), "short\n");
+        assert_eq!(folded("one two three four", 10), "one two\n  three\n  four");
+        assert_eq!(folded("  one two three\nx\n", 11), "  one two\n    three\nx\n");
+        assert_eq!(
+            folded("a /very/long/path/indeed b", 10),
+            "a\n  /very/long/path/indeed\n  b"
+        );
+        assert_eq!(folded("会话 会话 会话", 10), "会话 会话\n  会话");
+        assert_eq!(folded("\u{1b}[31mone two\u{1b}[0m", 7), "\u{1b}[31mone two\u{1b}[0m");
+    }
+
+    #[test]
+    fn widths_are_terminal_columns() {
+        for (text, expected) in [
+            ("", 0),
+            ("abc", 3),
+            ("会话", 4),
+            ("e\u{301}", 1),
+            ("\u{301}", 0),
+            ("…", 1),
+            ("─", 1),
+        ] {
+            assert_eq!(width(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn long_text_loses_its_middle() {
+        assert_eq!(shortened("abcdefghij", 10), "abcdefghij");
+        assert_eq!(shortened("abcdefghij", 6), "ab…hij");
+        assert_eq!(shortened("abcdefghij", 1), "…");
+        assert_eq!(shortened("会话记录窗口", 6), "会…口");
+        assert_eq!(shortened("会话记录窗口", 8), "会…窗口");
+        assert_eq!(shortened("aaaa\u{301}aaae\u{301}b", 4), "a…e\u{301}b");
+    }
+
+    #[test]
+    fn cjk_columns_line_up() {
+        let rows = [
+            Row {
+                project: Some("会话".into()),
+                rounds: Some(1),
+                ..Row::default()
+            },
+            Row {
+                project: Some("abcd".into()),
+                rounds: Some(2),
+                ..Row::default()
+            },
+        ];
+        let text = table(&sample::sheet(&rows), 58);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(width(lines[2]), width(lines[3]), "{text}");
+    }
+
+    fn any_row() -> impl Strategy<Value = Row> {
+        let text = || {
+            proptest::option::of(prop_oneof![
+                any::<String>(),
+                "[会话a-z/é\u{301}👩\u{200d}🔬\u{fe0f}\u{5d0}☺ ]{0,40}"
+            ])
+        };
+        let number = proptest::option::of(any::<i64>());
+        (
+            text(),
+            text(),
+            proptest::option::of(any::<u64>()),
+            number.clone(),
+            number.clone(),
+            number,
+            proptest::option::of(any::<f64>()),
+        )
+            .prop_map(|(project, session, rounds, tokens, cost, started, cached)| Row {
+                project,
+                session,
+                rounds,
+                tokens,
+                cost,
+                cached: cached.map(|share| share % 10.0),
+                took: tokens,
+                started,
+                live: None,
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_asked(
+            rows in prop::collection::vec(any_row(), 0..6),
+            asked in 1_usize..160,
+            summed: bool,
+        ) {
+            let total = total();
+            let sheet = Sheet { total: summed.then_some(&total), ..sample::sheet(&rows) };
+            let text = table(&sheet, asked);
+            for line in text.lines() {
+                prop_assert!(width(line) <= asked, "{} > {asked}: {line:?}", width(line));
+                prop_assert!(!line.contains(char::is_control));
+            }
+            let notes = usize::from(text.contains("Not shown") || asked < 30);
+            let lines = text.lines().count();
+            let body = 2 + rows.len() + if summed { 2 } else { 0 };
+            prop_assert!(lines >= body && lines <= body + notes, "{text}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Which logs belong together: the sessions of a corpus, and who owns records that several logs hold.
+//!
+//! A resumed or forked session starts with a copy of the earlier one: same ids, same times, new session id. The record
+//! belongs to the log that comes first: the one that starts earlier, or of two that start alike the one that ended
+//! earlier. That does not depend on the order in which files were found.
+
+use crate::ids::{FirstWith, SHARDS, shard};
+use crate::log::{Id, Log, NO_TIME, Time};
+use crate::pack::Outline;
+use std::collections::BTreeMap;
+
+/// What is known of a log before it is unpacked.
+pub struct LogOutline {
+    /// Where it lies.
+    pub path: String,
+    /// Session of records that name none: the log's own name.
+    pub default_session: String,
+    /// Sessions that it has records of.
+    pub sessions: Vec<String>,
+    /// Earliest and latest time.
+    pub times: (Time, Time),
+    /// Ids of its records.
+    pub ids: Vec<Id>,
+}
+
+impl LogOutline {
+    /// From the front of a packed log.
+    pub fn new(path: String, default_session: String, outline: &Outline<'_>) -> LogOutline {
+        let ids = outline.ids().collect();
+        LogOutline::of(path, default_session, &outline.log, outline.times, ids)
+    }
+
+    /// From a log that is not packed. Times and ids of its records are left out: gathering them from a big log takes a while.
+    pub fn of_log(path: String, default_session: String, log: &Log) -> LogOutline {
+        LogOutline::of(path, default_session, log, (NO_TIME, NO_TIME), Vec::new())
+    }
+
+    fn of(path: String, default_session: String, log: &Log, times: (Time, Time), ids: Vec<Id>) -> LogOutline {
+        let named = |session: &str| {
+            if session.is_empty() {
+                default_session.clone()
+            } else {
+                session.to_owned()
+            }
+        };
+        let sessions = log.scopes.iter().map(|scope| named(log.string(scope.session)));
+        let mut sessions = sessions.collect::<Vec<_>>();
+        sessions.sort_unstable();
+        sessions.dedup();
+        LogOutline {
+            path,
+            default_session,
+            sessions,
+            times,
+            ids,
+        }
+    }
+}
+
+/// A session and the logs that hold its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionPlan {
+    /// Its id.
+    pub id: String,
+    /// Numbers of its logs, earliest first.
+    pub logs: Vec<usize>,
+}
+
+/// How a corpus falls into sessions.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Sessions, by the time their logs start, then by id.
+    pub sessions: Vec<SessionPlan>,
+    /// By log: which of its records another log owns; empty if none.
+    pub copied: Vec<Vec<bool>>,
+}
+
+/// The order in which logs claim records.
+pub struct Order {
+    /// Numbers of the logs, earliest first.
+    logs: Vec<usize>,
+    /// Number of the first record of each log, counted over all logs.
+    starts: Vec<u32>,
+    /// How many records have an id of each shard.
+    sizes: [usize; SHARDS],
+}
+
+impl Order {
+    /// Orders logs.
+    pub fn new(logs: &[LogOutline]) -> Order {
+        let mut order = (0..logs.len()).collect::<Vec<_>>();
+        order.sort_by_key(|&at| (start_of(&logs[at]), or_last(logs[at].times.1), &logs[at].path));
+        let mut total = 0u32;
+        let mut starts = Vec::with_capacity(logs.len());
+        let mut sizes = [0; SHARDS];
+        for log in logs {
+            starts.push(total);
+            total += log.ids.len() as u32;
+            log.ids.iter().for_each(|id| sizes[shard(*id)] += 1);
+        }
+        Order {
+            logs: order,
+            starts,
+            sizes,
+        }
+    }
+
+    /// Records with an id of the given shard that an earlier log owns: number of the log, and of the record in it. Shards
+    /// have nothing to do with one another, so this can be asked side by side.
+    pub fn copies(&self, logs: &[LogOutline], of: usize) -> Vec<(usize, usize)> {
+        // A log alone has nobody to copy from.
+        if logs.len() < 2 {
+            return Vec::new();
+        }
+        let id_of = |number: u32| {
+            let log = self.starts.partition_point(|start| *start <= number) - 1;
+            logs[log].ids[(number - self.starts[log]) as usize]
+        };
+        let mut first = FirstWith::with_room(self.sizes[of]);
+        let mut copies = Vec::new();
+        for &at in &self.logs {
+            let ids = &logs[at].ids;
+            let own = self.starts[at]..self.starts[at] + ids.len() as u32;
+            let wanted = |(_, id): &(usize, &Id)| shard(**id) == of && **id != Id::default();
+            for (record, id) in ids.iter().enumerate().filter(wanted) {
+                let first = first.first(*id, own.start + record as u32, id_of);
+                if !own.contains(&first) {
+                    copies.push((at, record));
+                }
+            }
+        }
+        copies
+    }
+
+    /// The plan, once all copies are known.
+    pub fn plan(&self, logs: &[LogOutline], copies: impl IntoIterator<Item = (usize, usize)>) -> Plan {
+        let mut copied = vec![Vec::new(); logs.len()];
+        for (at, record) in copies {
+            let flags: &mut Vec<bool> = &mut copied[at];
+            flags.resize(logs[at].ids.len(), false);
+            flags[record] = true;
+        }
+        let mut sessions = BTreeMap::<&str, Vec<usize>>::new();
+        for &at in &self.logs {
+            for session in &logs[at].sessions {
+                sessions.entry(session).or_default().push(at);
+            }
+        }
+        let mut sessions = sessions
+            .into_iter()
+            .map(|(id, logs)| SessionPlan {
+                id: id.to_owned(),
+                logs,
+            })
+            .collect::<Vec<_>>();
+        sessions.sort_by(|a, b| {
+            let start = |session: &SessionPlan| start_of(&logs[session.logs[0]]);
+            (start(a), &a.id).cmp(&(start(b), &b.id))
+        });
+        Plan { sessions, copied }
+    }
+}
+
+fn start_of(log: &LogOutline) -> Time {
+    or_last(log.times.0)
+}
+
+/// Logs without any time come last.
+fn or_last(time: Time) -> Time {
+    if time == NO_TIME { Time::MAX } else { time }
+}
+
+/// Makes the plan, one step after the other.
+pub fn plan(logs: &[LogOutline]) -> Plan {
+    let order = Order::new(logs);
+    order.plan(logs, (0..SHARDS).flat_map(|shard| order.copies(logs, shard)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(path: &str, sessions: &[&str], times: (Time, Time), ids: &[u128]) -> LogOutline {
+        LogOutline {
+            path: path.into(),
+            default_session: path.into(),
+            sessions: sessions.iter().map(|session| (*session).to_owned()).collect(),
+            times,
+            ids: ids.iter().map(|id| Id(*id)).collect(),
+        }
+    }
+
+    #[test]
+    fn the_log_that_ended_first_owns_what_both_hold() {
+        let fork = log("a", &["S2"], (10, 99), &[1, 2, 3, 7]);
+        let original = log("b", &["S1"], (10, 50), &[1, 2, 3, 4]);
+        let plan = plan(&[fork, original]);
+        assert_eq!(plan.copied, [vec![true, true, true, false], vec![]]);
+    }
+
+    #[test]
+    fn the_order_of_files_does_not_matter() {
+        let logs = || {
+            vec![
+                log("a", &["S"], (5, 9), &[1]),
+                log("b", &["S", "T"], (1, 9), &[1, 2]),
+                log("c", &["T"], (NO_TIME, NO_TIME), &[0, 0]),
+            ]
+        };
+        let forward = plan(&logs());
+        let mut reversed_logs = logs();
+        reversed_logs.reverse();
+        let backward = plan(&reversed_logs);
+        let ids = |plan: &Plan| {
+            plan.sessions
+                .iter()
+                .map(|session| session.id.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&forward), ["S", "T"]);
+        assert_eq!(ids(&forward), ids(&backward));
+        assert_eq!(forward.sessions[0].logs, [1, 0], "earliest first");
+        assert_eq!(forward.copied[0], [true]);
+        assert_eq!(backward.copied[2], [true]);
+        assert!(forward.copied[2].is_empty(), "records without an id are nobody's copy");
+    }
+}

@@ -1,0 +1,395 @@
+//! Finding logs: files, folders, globs and lists, and what stands in the way.
+//!
+//! Types are looked at before anything is opened, so a FIFO or a socket cannot hang the run; links are followed only on
+//! request; a file that is reached twice is read once, under the name that sorts first.
+
+use crate::bytes::Packing;
+use crate::parallel::side_by_side;
+use crate::problem::{Kind, Problem};
+use globset::GlobBuilder;
+use std::collections::HashSet;
+use std::fs::{DirEntry, Metadata};
+use std::path::{Component, Path, PathBuf};
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Stamp {
+    /// Device.
+    pub device: u64,
+    /// Inode.
+    pub inode: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Modification time in nanoseconds.
+    pub modified: i128,
+    /// Change time in nanoseconds: it moves even when the modification time is set back.
+    pub changed: i128,
+}
+
+impl Stamp {
+    /// The state of a file.
+    #[cfg(unix)]
+    pub fn of(metadata: &Metadata) -> Stamp {
+        use std::os::unix::fs::MetadataExt;
+        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanos(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// The state of a file, as far as it can be seen here.
+    #[cfg(not(unix))]
+    pub fn of(metadata: &Metadata) -> Stamp {
+        let modified = metadata.modified().ok();
+        let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        Stamp {
+            size: metadata.len(),
+            modified: since.map_or(0, |since| since.as_nanos() as i128),
+            ..Stamp::default()
+        }
+    }
+}
+
+impl Stamp {
+    /// What tells one file from another, where the system says it.
+    fn file(&self) -> Option<(u64, u64)> {
+        let file = (self.device, self.inode);
+        (file != (0, 0)).then_some(file)
+    }
+}
+
+/// A log that was found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Where.
+    pub path: PathBuf,
+    /// How it is packed.
+    pub packing: Packing,
+    /// Its state when it was found.
+    pub stamp: Stamp,
+}
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    /// Logs, sorted by path.
+    pub logs: Vec<Found>,
+    /// What stood in the way.
+    pub problems: Vec<Problem>,
+}
+
+/// Why a search could not even start.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// Nothing is there.
+    #[error(
+        "{0}: no such file or folder\n  hint: a pattern such as 'logs/**/*.jsonl' needs quotes, so that the shell leaves it alone"
+    )]
+    Missing(String),
+    /// A pattern that starts in a folder that cannot be looked into.
+    #[error("{pattern}: cannot look into {folder}: {reason}")]
+    Start {
+        /// The pattern.
+        pattern: String,
+        /// Its part before the first sign that stands for others.
+        folder: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A pattern that is none.
+    #[error("{pattern}: not a pattern: {reason}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Searches all `roots`.
+pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, SearchError> {
+    let mut found = Discovery::default();
+    for root in roots {
+        let mut search = Search {
+            follow_links,
+            found: Discovery::default(),
+        };
+        if root.symlink_metadata().is_ok() {
+            search.named(root);
+        } else if is_pattern(root) {
+            search.pattern(root)?;
+        } else {
+            return Err(SearchError::Missing(root.display().to_string()));
+        }
+        // Of a single root that has nothing the caller says so.
+        if roots.len() > 1 && search.found.logs.is_empty() && search.found.problems.is_empty() {
+            search.found.problem(root, Kind::NoLogs, "");
+        }
+        found.logs.extend(search.found.logs);
+        found.problems.extend(search.found.problems);
+    }
+    // By bytes, not by components: the same order everywhere, and many times faster.
+    found.logs.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+    let mut seen = HashSet::with_capacity(found.logs.len());
+    found
+        .logs
+        .retain(|log| log.stamp.file().is_none_or(|file| seen.insert(file)));
+    found.problems.sort();
+    found.problems.dedup();
+    Ok(found)
+}
+
+fn is_pattern(path: &Path) -> bool {
+    path.to_string_lossy().contains(['*', '?', '[', '{'])
+}
+
+/// The search of one root.
+struct Search {
+    follow_links: bool,
+    found: Discovery,
+}
+
+/// What a folder holds.
+#[derive(Default)]
+struct Held {
+    found: Discovery,
+    /// Folders to visit.
+    folders: Vec<Folder>,
+}
+
+/// A folder and its state.
+type Folder = (PathBuf, Stamp);
+
+impl Search {
+    /// A path that was named by the user: links are followed, any name is a log.
+    fn named(&mut self, path: &Path) {
+        match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => self.folder(path, &metadata, &|_| true),
+            Ok(metadata) => {
+                let packing = Packing::of(path).unwrap_or(Packing::Plain);
+                self.found.file(path.to_path_buf(), &metadata, packing);
+            }
+            Err(error) => self.found.problem(path, Kind::Unreadable, error.to_string()),
+        }
+    }
+
+    fn pattern(&mut self, pattern: &Path) -> Result<(), SearchError> {
+        // As the paths are that it is compared with: without `.` and doubled separators.
+        let parts = pattern.components().filter(|part| *part != Component::CurDir);
+        let pattern = parts.collect::<PathBuf>();
+        let text = pattern.to_string_lossy().into_owned();
+        let refuse = |reason: String| SearchError::Pattern {
+            pattern: text.clone(),
+            reason,
+        };
+        let glob = GlobBuilder::new(&text)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| refuse(error.kind().to_string()))?
+            .compile_matcher();
+        let start: PathBuf = pattern
+            .components()
+            .take_while(|part| !is_pattern(Path::new(part)))
+            .collect();
+        let start = if start.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            start
+        };
+        let metadata = start.metadata().map_err(|error| SearchError::Start {
+            pattern: text.clone(),
+            folder: start.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        let is_here = start.as_os_str() == ".";
+        // A pattern may name folders as well as logs, and what lies below them.
+        self.folder(&start, &metadata, &|path| {
+            let path = if is_here {
+                path.strip_prefix(".").unwrap_or(path)
+            } else {
+                path
+            };
+            path.ancestors().any(|ancestor| glob.is_match(ancestor))
+        });
+        Ok(())
+    }
+
+    /// A folder and all below it, level by level: folders of one level are looked into side by side, and depth costs no
+    /// stack.
+    fn folder(&mut self, folder: &Path, metadata: &Metadata, wanted: &(dyn Fn(&Path) -> bool + Sync)) {
+        // Folders that were reached, by device and inode: links may lead in circles.
+        let mut visited = HashSet::new();
+        let mut level = vec![(folder.to_path_buf(), Stamp::of(metadata))];
+        while !level.is_empty() {
+            level.retain(|(_, stamp)| stamp.file().is_none_or(|folder| visited.insert(folder)));
+            let follow_links = self.follow_links;
+            let held = side_by_side(&level, |(folder, _)| Held::of(folder, follow_links, wanted));
+            level = Vec::new();
+            for held in held {
+                self.found.logs.extend(held.found.logs);
+                self.found.problems.extend(held.found.problems);
+                level.extend(held.folders);
+            }
+        }
+    }
+}
+
+impl Discovery {
+    fn problem(&mut self, path: &Path, kind: Kind, detail: impl Into<String>) {
+        let path = path.display().to_string();
+        self.problems.push(Problem::file(path, kind, detail));
+    }
+
+    fn file(&mut self, path: PathBuf, metadata: &Metadata, packing: Packing) {
+        if metadata.is_file() {
+            let stamp = Stamp::of(metadata);
+            self.logs.push(Found { path, packing, stamp });
+        } else {
+            self.problem(&path, Kind::SpecialFile, "");
+        }
+    }
+}
+
+impl Held {
+    /// Looks into a folder.
+    fn of(folder: &Path, follow_links: bool, wanted: &dyn Fn(&Path) -> bool) -> Held {
+        let mut held = Held::default();
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                held.found.problem(folder, Kind::Unreadable, error.to_string());
+                return held;
+            }
+        };
+        for entry in entries {
+            match entry {
+                Ok(entry) => held.entry(&entry, follow_links, wanted),
+                Err(error) => held.found.problem(folder, Kind::Unreadable, error.to_string()),
+            }
+        }
+        held
+    }
+
+    fn entry(&mut self, entry: &DirEntry, follow_links: bool, wanted: &dyn Fn(&Path) -> bool) {
+        let path = entry.path();
+        let packing = Packing::of(&path);
+        let kind = match entry.file_type() {
+            Ok(kind) => kind,
+            Err(error) => return self.found.problem(&path, Kind::Unreadable, error.to_string()),
+        };
+        if kind.is_symlink() && !follow_links {
+            // A folder may hold logs that a pattern means, whatever its own name.
+            let is_folder = path.metadata().is_ok_and(|metadata| metadata.is_dir());
+            if is_folder || packing.is_some() && wanted(&path) {
+                self.found.problem(&path, Kind::LinkSkipped, "");
+            }
+            return;
+        }
+        if !kind.is_dir() && !kind.is_symlink() && (packing.is_none() || !wanted(&path)) {
+            return;
+        }
+        // The entry looks inside its folder, a path is walked from its beginning. Only a path follows links.
+        let metadata = match kind.is_symlink() {
+            false => entry.metadata(),
+            true => path.metadata(),
+        };
+        match metadata {
+            Ok(metadata) if metadata.is_dir() => self.folders.push((path, Stamp::of(&metadata))),
+            Ok(metadata) => {
+                if let Some(packing) = packing.filter(|_| wanted(&path)) {
+                    self.found.file(path, &metadata, packing);
+                }
+            }
+            Err(error) => self.found.problem(&path, Kind::Unreadable, error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(found: &Discovery) -> Vec<String> {
+        let name = |log: &Found| log.path.file_name().unwrap().to_string_lossy().into_owned();
+        found.logs.iter().map(name).collect()
+    }
+
+    #[test]
+    fn folders_files_and_patterns() {
+        let root = tempfile::tempdir().unwrap();
+        let sub = root.path().join("projects/p1");
+        std::fs::create_dir_all(&sub).unwrap();
+        for name in ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst", "notes.md", "d.json"] {
+            std::fs::write(sub.join(name), "").unwrap();
+        }
+        let find = |roots: &[PathBuf]| names(&discover(roots, false).unwrap());
+        assert_eq!(find(&[root.path().into()]), ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"]);
+        assert_eq!(find(&[sub.join("*.gz")]), ["b.jsonl.gz"]);
+        assert_eq!(
+            find(&[root.path().join("projects/p*")]),
+            ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"]
+        );
+        assert_eq!(
+            find(&[sub.join("d.json")]),
+            ["d.json"],
+            "a named file is a log whatever its name"
+        );
+        assert_eq!(
+            find(&[sub.clone(), sub.join("a.jsonl")]),
+            ["a.jsonl", "b.jsonl.gz", "c.jsonl.zst"],
+            "once only"
+        );
+        assert!(discover(&[root.path().join("missing")], false).is_err());
+        assert!(discover(&[root.path().join("[")], false).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_named_and_passed_over() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        std::fs::write(path("good.jsonl"), "").unwrap();
+        std::os::unix::fs::symlink(root.path(), path("loop")).unwrap();
+        std::os::unix::fs::symlink(path("good.jsonl"), path("link.jsonl")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(path("socket.jsonl")).unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(path("fifo.jsonl"))
+            .status()
+            .unwrap();
+        assert!(made.success());
+        let found = discover(&[root.path().into()], false).unwrap();
+        assert_eq!(names(&found), ["good.jsonl"]);
+        let kinds = found.problems.iter().map(|problem| problem.kind).collect::<Vec<_>>();
+        assert_eq!(
+            kinds,
+            [
+                Kind::SpecialFile,
+                Kind::LinkSkipped,
+                Kind::LinkSkipped,
+                Kind::SpecialFile
+            ]
+        );
+        let followed = discover(&[root.path().into()], true).unwrap();
+        assert_eq!(followed.logs.len(), 1, "the link and its target are one file");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn of_several_names_the_first_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        std::fs::create_dir_all(path("b/c")).unwrap();
+        std::fs::write(path("z.jsonl"), "").unwrap();
+        for other in ["b/c/y.jsonl", "b/x.jsonl", "w.jsonl"] {
+            std::fs::hard_link(path("z.jsonl"), path(other)).unwrap();
+        }
+        for roots in [vec![path("")], vec![path("z.jsonl"), path("w.jsonl"), path("b")]] {
+            let found = discover(&roots, false).unwrap();
+            assert_eq!(names(&found), ["y.jsonl"], "b/c/y.jsonl sorts first");
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! The small form of one log: ids, links, sizes and counts, no text.
+//!
+//! A [`Log`] is what everything after parsing works on. It is built once per file by [`super::build`], packed by
+//! [`super::pack`] (in memory between the stages, on disk in the cache), and assembled with others into sessions by
+//! [`super::assemble`]. Strings that repeat (sessions, models, tools, paths) are kept once and named by number.
+
+use crate::record::Tokens;
+use crate::skim::hex32;
+
+/// Number of a string in [`Log::strings`]. Number 0 is the empty string and means "none".
+pub type Name = u32;
+
+/// A record's id: a UUID as the number it is, any other text by its hash (and by name in [`Log::odd_ids`]).
+///
+/// Packed to the width of a word: records have several, and one that starts only at every second word makes all of them longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(Rust, packed(8))]
+pub struct Id(pub u128);
+
+impl Id {
+    /// The number that the id is.
+    pub fn number(self) -> u128 {
+        self.0
+    }
+
+    /// Reads an id. The flag says whether it was a canonical UUID, which can be written back from the number.
+    pub fn read(text: &[u8]) -> (Id, bool) {
+        match parse_uuid(text) {
+            Some(value) => (Id(value), true),
+            None => (Id(xxhash_rust::xxh3::xxh3_128(text)), false),
+        }
+    }
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let hex = format!("{:032x}", self.number());
+        write!(
+            f,
+            "{}-{}-{}-{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..]
+        )
+    }
+}
+
+/// A lower-case UUID with hyphens, as the client writes them.
+fn parse_uuid(text: &[u8]) -> Option<u128> {
+    let text: &[u8; 36] = text.try_into().ok()?;
+    if [8, 13, 18, 23].iter().any(|&at| text[at] != b'-') {
+        return None;
+    }
+    let half = |at: usize| u64::from(u32::from_le_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]));
+    hex32([(0, 4), (9, 14), (19, 24), (28, 32)].map(|(one, next)| half(one) | half(next) << 32))
+}
+
+/// Hash of an API id (message, request, tool call). Never 0, which means "none".
+pub fn api_id(text: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(text).max(1)
+}
+
+/// Milliseconds since 1970, or [`NO_TIME`].
+pub type Time = i64;
+
+/// A record without a readable timestamp.
+pub const NO_TIME: Time = i64::MIN;
+
+/// What sort of record it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// A prompt, tool results, or text that the client put in.
+    User = 0,
+    /// One line of a response.
+    Assistant = 1,
+    /// A system record that is neither of the two below.
+    System = 2,
+    /// A compaction boundary.
+    Boundary = 3,
+    /// A micro-compaction boundary.
+    MicroBoundary = 4,
+    /// Progress of a tool or sub-agent.
+    Progress = 5,
+    /// Context that the client added.
+    Attachment = 6,
+    /// A kind not known here; kept because others may follow it.
+    Other = 7,
+}
+
+impl RecordKind {
+    pub(super) fn from_code(code: u8) -> Option<RecordKind> {
+        use RecordKind as K;
+        [
+            K::User,
+            K::Assistant,
+            K::System,
+            K::Boundary,
+            K::MicroBoundary,
+            K::Progress,
+            K::Attachment,
+            K::Other,
+        ]
+        .get(usize::from(code))
+        .copied()
+    }
+}
+
+/// A link to another record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Link {
+    /// No link.
+    #[default]
+    None,
+    /// A record of the same log, by index.
+    Here(u32),
+    /// A record that is not in this log, by its place in [`Log::elsewhere`].
+    Elsewhere(u32),
+}
+
+/// What records of one stretch share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Scope {
+    /// Session id.
+    pub session: Name,
+    /// Sub-agent id.
+    pub agent: Name,
+    /// Version of the client.
+    pub version: Name,
+    /// Working directory.
+    pub cwd: Name,
+    /// Git branch.
+    pub branch: Name,
+    /// Part of a sub-agent's chain.
+    pub is_sidechain: bool,
+}
+
+/// One record.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Record {
+    /// Line of the log, from 1.
+    pub line: u32,
+    /// Byte where that line starts.
+    pub offset: u64,
+    /// What it is.
+    pub kind: RecordKind,
+    /// Its id; zero if it has none.
+    pub id: Id,
+    /// The record it follows.
+    pub parent: Link,
+    /// The record a boundary follows.
+    pub logical_parent: Link,
+    /// When it was written.
+    pub time: Time,
+    /// Number of its [`Scope`].
+    pub scope: u32,
+    /// Number of its line in [`Log::responses`].
+    pub response: Option<u32>,
+    /// First of its blocks in [`Log::blocks`].
+    pub first_block: u32,
+    /// How many blocks it has.
+    pub blocks: u32,
+    /// Number of its [`Boundary`].
+    pub boundary: Option<u32>,
+    /// Put in by the client.
+    pub is_meta: bool,
+    /// The summary after a boundary.
+    pub is_summary: bool,
+    /// An API error shown as a message.
+    pub is_api_error: bool,
+    /// A second record with an id that this log already has.
+    pub is_repeat: bool,
+}
+
+/// Why a response ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stop {
+    /// Not said: the line was written while the response was still streaming.
+    Unknown = 0,
+    /// It calls tools.
+    ToolUse = 1,
+    /// The turn is over.
+    EndTurn = 2,
+    /// Anything else.
+    Other = 3,
+}
+
+impl Stop {
+    pub(super) fn from_code(code: u8) -> Option<Stop> {
+        [Stop::Unknown, Stop::ToolUse, Stop::EndTurn, Stop::Other]
+            .get(usize::from(code))
+            .copied()
+    }
+}
+
+/// One line of a response: what it says of the API call. Several lines may speak of the same call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResponseLine {
+    /// The record that carries it, by index.
+    pub record: u32,
+    /// Hash of the message id; 0 if it has none.
+    pub message: u64,
+    /// Hash of the request id; 0 if it has none.
+    pub request: u64,
+    /// The model.
+    pub model: Name,
+    /// Why it ended.
+    pub stop: Stop,
+    /// What was billed.
+    pub billed: Tokens,
+    /// What the window held at the call, if that is something else. It hardly ever is, so it has no place in every line.
+    pub last_call: Option<Box<Tokens>>,
+    /// Its counts were zeroed beside the iterations that it lists: the line stands in a segment that a compaction kept.
+    pub is_zeroed: bool,
+    /// Nested in a progress record: a sub-agent's call seen from outside.
+    pub is_progress: bool,
+}
+
+impl ResponseLine {
+    /// What the window held at the call.
+    pub fn context(&self) -> Tokens {
+        self.last_call.as_deref().copied().unwrap_or(self.billed)
+    }
+}
+
+/// What a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum BlockKind {
+    /// What a person typed.
+    Human = 0,
+    /// A slash or shell command that a person ran in the client.
+    Command = 1,
+    /// What it printed.
+    CommandOutput = 2,
+    /// Text that the client put in: reminders, caveats, notifications.
+    Injected = 3,
+    /// The summary after a compaction.
+    Summary = 4,
+    /// Assistant text.
+    Text = 5,
+    /// Thinking.
+    Thinking = 6,
+    /// A tool call.
+    ToolCall = 7,
+    /// A tool result.
+    ToolResult = 8,
+    /// An image.
+    Image = 9,
+    /// A document.
+    Document = 10,
+    /// Context that the client attached.
+    Attachment = 11,
+    /// A block of a kind not known here.
+    Other = 12,
+}
+
+/// All kinds, by code.
+pub const BLOCK_KINDS: [BlockKind; 13] = [
+    BlockKind::Human,
+    BlockKind::Command,
+    BlockKind::CommandOutput,
+    BlockKind::Injected,
+    BlockKind::Summary,
+    BlockKind::Text,
+    BlockKind::Thinking,
+    BlockKind::ToolCall,
+    BlockKind::ToolResult,
+    BlockKind::Image,
+    BlockKind::Document,
+    BlockKind::Attachment,
+    BlockKind::Other,
+];
+
+/// One content block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Block {
+    /// What it is.
+    pub kind: BlockKind,
+    /// Length in UTF-16 units (a call: of its serialised input).
+    pub units: u32,
+    /// Estimate of the recorded client: units / 4, rounded half up part by part.
+    pub quarters: u32,
+    /// Characters that JSON escapes: line breaks, tabs, quotes.
+    pub escapes: u32,
+    /// UTF-8 bytes beyond one per unit.
+    pub wide: u32,
+    /// Tool of a call or result, kind of an attachment or of an unknown block.
+    pub name: Name,
+    /// Hash of the call's id (on calls and results).
+    pub call: u64,
+    /// File that a call or attachment names.
+    pub path: Name,
+    /// First line and number of lines that a read asks for; 0 for "not said".
+    pub range: (u32, u32),
+    /// Images and documents inside a result.
+    pub images: u32,
+    /// Units of a thinking signature or of a hook's name.
+    pub extra: u32,
+    /// A result that reports an error.
+    pub is_error: bool,
+    /// A shell call that may have changed files (version control, formatters, in-place edits).
+    pub may_change_files: bool,
+}
+
+impl Block {
+    /// An empty block of a kind.
+    pub fn new(kind: BlockKind) -> Block {
+        Block {
+            kind,
+            units: 0,
+            quarters: 0,
+            escapes: 0,
+            wide: 0,
+            name: 0,
+            call: 0,
+            path: 0,
+            range: (0, 0),
+            images: 0,
+            extra: 0,
+            is_error: false,
+            may_change_files: false,
+        }
+    }
+}
+
+/// What a boundary says of itself.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Boundary {
+    /// Started by the client, not by the user.
+    pub is_auto: bool,
+    /// Tokens before.
+    pub pre_tokens: Option<u64>,
+    /// Tokens after, without system prompt and tools.
+    pub post_tokens: Option<u64>,
+    /// Tokens that clearing results saved (micro-compaction).
+    pub tokens_saved: Option<u64>,
+    /// Time it took in milliseconds.
+    pub duration_ms: Option<u64>,
+    /// Records that were kept.
+    pub kept: Vec<Id>,
+    /// Hashes of the calls whose results were cleared, in order.
+    pub cleared: Vec<u64>,
+}
+
+/// A log in its small form.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Log {
+    /// Strings, each once; number 0 is empty.
+    pub strings: Vec<Box<str>>,
+    /// What records share.
+    pub scopes: Vec<Scope>,
+    /// The records that take part in a conversation, in file order.
+    pub records: Vec<Record>,
+    /// What assistant and progress records say of API calls.
+    pub responses: Vec<ResponseLine>,
+    /// All content blocks, in the order of their records.
+    pub blocks: Vec<Block>,
+    /// Boundaries of both kinds.
+    pub boundaries: Vec<Boundary>,
+    /// Ids that records link to and none has.
+    pub elsewhere: Vec<Id>,
+    /// Texts of ids that are not UUIDs.
+    pub odd_ids: Vec<(Id, Name)>,
+    /// Lines by record type (and subtype of system and progress records), sorted by name.
+    pub kinds: Vec<(Name, u64)>,
+    /// What could not be read, or only after repair.
+    pub problems: Vec<Trouble>,
+    /// Lines of the log, blank ones included.
+    pub lines: u64,
+    /// Bytes of the log, unpacked.
+    pub bytes: u64,
+}
+
+impl Log {
+    /// The string of a name.
+    pub fn string(&self, name: Name) -> &str {
+        self.strings.get(name as usize).map_or("", |text| text)
+    }
+
+    /// Earliest and latest time; [`NO_TIME`] if no record has one.
+    pub fn times(&self) -> (Time, Time) {
+        let times = self.records.iter().map(|record| record.time);
+        let times = times.filter(|time| *time != NO_TIME);
+        let ends = times.fold(None, |ends: Option<(Time, Time)>, time| {
+            let (first, last) = ends.unwrap_or((time, time));
+            Some((first.min(time), last.max(time)))
+        });
+        ends.unwrap_or((NO_TIME, NO_TIME))
+    }
+
+    /// Blocks of a record.
+    pub fn blocks_of(&self, record: &Record) -> &[Block] {
+        let first = record.first_block as usize;
+        &self.blocks[first..first + record.blocks as usize]
+    }
+
+    /// The scope of a record.
+    pub fn scope_of(&self, record: &Record) -> &Scope {
+        &self.scopes[record.scope as usize]
+    }
+}
+
+/// Something about a line that was not as it should be. [`crate::problem`] says it in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trouble {
+    /// What.
+    pub kind: TroubleKind,
+    /// Line, from 1.
+    pub line: u64,
+    /// Byte where the line starts.
+    pub offset: u64,
+}
+
+/// Kinds of trouble with a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[repr(u8)]
+pub enum TroubleKind {
+    /// Noise around a record was dropped.
+    Stripped = 0,
+    /// Text inside a record was mended.
+    Mended = 1,
+    /// Several records stood on one line.
+    Split = 2,
+    /// A torn record was lost, a later one on the line was found.
+    Resynced = 3,
+    /// Nothing on the line could be read.
+    Malformed = 4,
+    /// A JSON value that is not an object.
+    NotAnObject = 5,
+    /// Nested too deep.
+    TooDeep = 6,
+    /// NUL bytes only.
+    OnlyNul = 7,
+    /// Longer than the limit.
+    TooLong = 8,
+    /// The last line is unfinished: the log is being written, or was cut.
+    TornTail = 9,
+    /// A timestamp that is not one.
+    BadTime = 10,
+    /// A token count that is none.
+    BadCount = 11,
+}
+
+/// All kinds of trouble, by code.
+pub const TROUBLE_KINDS: [TroubleKind; 12] = [
+    TroubleKind::Stripped,
+    TroubleKind::Mended,
+    TroubleKind::Split,
+    TroubleKind::Resynced,
+    TroubleKind::Malformed,
+    TroubleKind::NotAnObject,
+    TroubleKind::TooDeep,
+    TroubleKind::OnlyNul,
+    TroubleKind::TooLong,
+    TroubleKind::TornTail,
+    TroubleKind::BadTime,
+    TroubleKind::BadCount,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_are_written_back_as_they_were() {
+        let text = "0c97beba-bfcb-4f84-9950-e0354bfc808b";
+        let (id, is_uuid) = Id::read(text.as_bytes());
+        assert!(is_uuid);
+        assert_eq!(id.to_string(), text);
+    }
+
+    #[test]
+    fn other_ids_are_told_apart() {
+        for odd in [
+            "",
+            "u1",
+            "0C97BEBA-BFCB-4F84-9950-E0354BFC808B",
+            "0c97beba-bfcb-4f84-9950xe0354bfc808b",
+        ] {
+            assert!(!Id::read(odd.as_bytes()).1, "{odd}");
+        }
+        assert_ne!(Id::read(b"u1").0, Id::read(b"u2").0);
+    }
+}

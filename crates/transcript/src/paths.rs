@@ -1,0 +1,46 @@
+//! Paths that mean something to the client.
+
+/// Whether a path names a memory: a Markdown file in a folder `memory` (or below an `agent-memory`), or an index.
+pub fn is_memory(path: &str) -> bool {
+    let parts = path.split(['/', '\\']).collect::<Vec<_>>();
+    let Some((name, folders)) = parts.split_last() else {
+        return false;
+    };
+    if folders.contains(&"..") || !name.ends_with(".md") {
+        return false;
+    }
+    let is_agent = folders
+        .iter()
+        .any(|folder| matches!(*folder, "agent-memory" | "agent-memory-local"));
+    // A project may have a folder of that name for its own ends; the client's lies under its home.
+    let client = folders.iter().position(|folder| *folder == ".claude");
+    let memory = folders.iter().rposition(|folder| *folder == "memory");
+    let is_in_memory = matches!((client, memory), (Some(client), Some(memory)) if client < memory);
+    is_agent || is_in_memory || *name == "MEMORY.md"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_paths_are_memories() {
+        for path in [
+            "/home/me/.claude/projects/-home-me-work/memory/style.md",
+            "MEMORY.md",
+            "/w/.claude/agent-memory/reviewer/x.md",
+            "C:\\Users\\me\\.claude\\projects\\p\\memory\\a.md",
+        ] {
+            assert!(is_memory(path), "{path}");
+        }
+        for path in [
+            "src/memory/mod.rs",
+            "docs/memory/notes.md",
+            "/h/.claude/memory/../../etc/x.md",
+            "/h/.claude/memory/a.txt",
+            "",
+        ] {
+            assert!(!is_memory(path), "{path}");
+        }
+    }
+}

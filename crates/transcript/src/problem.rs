@@ -1,0 +1,245 @@
+//! Problems: what was not as it should be, without being an error.
+//!
+//! Bad input is data here. Every stage adds to a list of [`Problem`]s; the run goes on, and the list is summed at the
+//! end, printed with `--problems`, and changes the exit status only with `--strict`.
+
+use crate::log::{TROUBLE_KINDS, Trouble, TroubleKind};
+use serde::{Deserialize, Serialize};
+
+/// What sort of problem it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Kind {
+    /// Trouble with a line.
+    Line(TroubleKind),
+    /// A file or folder could not be read.
+    Unreadable,
+    /// Not a regular file.
+    SpecialFile,
+    /// A link that was not followed.
+    LinkSkipped,
+    /// A folder or pattern among others that has no log.
+    NoLogs,
+    /// A compressed log ended early or is damaged.
+    BrokenStream,
+    /// A record follows one that no log has.
+    MissingParent,
+    /// Records follow each other in a circle.
+    ParentCycle,
+    /// A tool result without its call.
+    ResultWithoutCall,
+    /// A tool call without its result, and not at the end of the session.
+    CallWithoutResult,
+    /// A boundary's last message is not in the log.
+    BoundaryWithoutLeaf,
+    /// A cache entry that was damaged or foreign and was made again.
+    CacheRebuilt,
+    /// A session could not be worked on because of a defect of this program.
+    Internal,
+    /// A text about a session was not written.
+    NoText,
+    /// A text about a session is somebody else's by now, and was left to them.
+    TextKept,
+}
+
+impl Kind {
+    /// Every kind, for the documentation.
+    pub fn all() -> impl Iterator<Item = Kind> {
+        let others = [
+            Kind::Unreadable,
+            Kind::SpecialFile,
+            Kind::LinkSkipped,
+            Kind::NoLogs,
+            Kind::BrokenStream,
+            Kind::MissingParent,
+            Kind::ParentCycle,
+            Kind::ResultWithoutCall,
+            Kind::CallWithoutResult,
+            Kind::BoundaryWithoutLeaf,
+            Kind::CacheRebuilt,
+            Kind::NoText,
+            Kind::TextKept,
+            Kind::Internal,
+        ];
+        TROUBLE_KINDS.into_iter().map(Kind::Line).chain(others)
+    }
+
+    /// Short name, used in every output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Line(trouble) => match trouble {
+                TroubleKind::Stripped => "noise-stripped",
+                TroubleKind::Mended => "text-mended",
+                TroubleKind::Split => "records-split",
+                TroubleKind::Resynced => "record-torn",
+                TroubleKind::Malformed => "malformed",
+                TroubleKind::NotAnObject => "not-an-object",
+                TroubleKind::TooDeep => "too-deep",
+                TroubleKind::OnlyNul => "only-nul",
+                TroubleKind::TooLong => "too-long",
+                TroubleKind::TornTail => "torn-tail",
+                TroubleKind::BadTime => "bad-timestamp",
+                TroubleKind::BadCount => "bad-count",
+            },
+            Kind::Unreadable => "unreadable",
+            Kind::SpecialFile => "special-file",
+            Kind::LinkSkipped => "link-skipped",
+            Kind::NoLogs => "no-logs",
+            Kind::BrokenStream => "broken-stream",
+            Kind::MissingParent => "missing-parent",
+            Kind::ParentCycle => "parent-cycle",
+            Kind::ResultWithoutCall => "result-without-call",
+            Kind::CallWithoutResult => "call-without-result",
+            Kind::BoundaryWithoutLeaf => "boundary-without-leaf",
+            Kind::CacheRebuilt => "cache-rebuilt",
+            Kind::NoText => "no-text",
+            Kind::TextKept => "text-kept",
+            Kind::Internal => "internal-error",
+        }
+    }
+
+    /// What it means, and what was done about it.
+    pub fn about(self) -> &'static str {
+        match self {
+            Kind::Line(trouble) => match trouble {
+                TroubleKind::Stripped => "bytes that are no JSON (byte-order mark, NULs) around a record were dropped",
+                TroubleKind::Mended => {
+                    "text that is not UTF-8, a lone surrogate or a raw control character was replaced"
+                }
+                TroubleKind::Split => "several records on one line; all were read",
+                TroubleKind::Resynced => "a torn record was lost; what follows or precedes it on the line was read",
+                TroubleKind::Malformed => "not JSON; the line was left out",
+                TroubleKind::NotAnObject => "JSON, but not an object; the line was left out",
+                TroubleKind::TooDeep => "nested too deep; the line was left out",
+                TroubleKind::OnlyNul => "nothing but NUL bytes; the line was left out",
+                TroubleKind::TooLong => "longer than --max-line; the line was left out",
+                TroubleKind::TornTail => "the last line is unfinished: the log is being written, or was cut",
+                TroubleKind::BadTime => "a timestamp that cannot be read; the record counts as undated",
+                TroubleKind::BadCount => {
+                    "a token count that is none (negative, a fraction, text, more than a trillion); it counts as 0"
+                }
+            },
+            Kind::Unreadable => "could not be read; left out",
+            Kind::SpecialFile => "not a regular file; left out",
+            Kind::LinkSkipped => "a symbolic link; not followed (--follow-links does)",
+            Kind::NoLogs => "a folder or pattern that was named has no log",
+            Kind::BrokenStream => "the compressed stream ends early or is damaged; what came before was used",
+            Kind::MissingParent => "follows a record that is in no log; joined to the record before it",
+            Kind::ParentCycle => "records that follow each other in a circle; the circle was cut",
+            Kind::ResultWithoutCall => "a tool result whose call is not in the session",
+            Kind::CallWithoutResult => "a tool call whose result was never written",
+            Kind::BoundaryWithoutLeaf => {
+                "a boundary whose last message is not in the log; joined to the record before it"
+            }
+            Kind::CacheRebuilt => "a cache entry was damaged, foreign or outdated; it was made again",
+            Kind::NoText => "a summary or notes could not be written; the reason stands beside it",
+            Kind::TextKept => {
+                "somebody changed the text since it was written, or wrote it; it stays (--force replaces it)"
+            }
+            Kind::Internal => "a defect of backcast: the session was left out; please report it",
+        }
+    }
+
+    /// Whether something was lost, so that `--strict` should complain.
+    pub fn is_loss(self) -> bool {
+        match self {
+            Kind::Line(trouble) => matches!(
+                trouble,
+                TroubleKind::Resynced
+                    | TroubleKind::Malformed
+                    | TroubleKind::NotAnObject
+                    | TroubleKind::TooDeep
+                    | TroubleKind::OnlyNul
+                    | TroubleKind::TooLong
+                    | TroubleKind::BadCount
+            ),
+            Kind::Unreadable | Kind::SpecialFile | Kind::BrokenStream | Kind::Internal => true,
+            _ => false,
+        }
+    }
+}
+
+/// One problem, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Problem {
+    /// The file.
+    pub path: String,
+    /// The line, from 1, if it is about one.
+    pub line: Option<u64>,
+    /// Byte where that line starts.
+    pub offset: Option<u64>,
+    /// What.
+    pub kind: Kind,
+    /// More, if there is more to say.
+    pub detail: String,
+}
+
+impl Problem {
+    /// About a file as a whole.
+    pub fn file(path: impl Into<String>, kind: Kind, detail: impl Into<String>) -> Problem {
+        Problem {
+            path: path.into(),
+            line: None,
+            offset: None,
+            kind,
+            detail: detail.into(),
+        }
+    }
+
+    /// Trouble with a line.
+    pub fn line(path: &str, trouble: &Trouble) -> Problem {
+        Problem {
+            path: path.to_owned(),
+            line: Some(trouble.line),
+            offset: Some(trouble.offset),
+            kind: Kind::Line(trouble.kind),
+            detail: String::new(),
+        }
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.path)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, " (byte {offset})")?;
+        }
+        write!(f, ": {}: {}", self.kind.name(), self.kind.about())?;
+        if !self.detail.is_empty() {
+            write!(f, " ({})", self.detail)?;
+        }
+        Ok(())
+    }
+}
+
+/// Problems in the form of the JSON output.
+#[derive(Debug, Serialize)]
+pub struct ProblemRow<'a> {
+    /// The file.
+    pub path: &'a str,
+    /// The line.
+    pub line: Option<u64>,
+    /// Byte where the line starts.
+    pub offset: Option<u64>,
+    /// Short name of the kind.
+    pub kind: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// More.
+    pub detail: &'a str,
+}
+
+impl<'a> From<&'a Problem> for ProblemRow<'a> {
+    fn from(problem: &'a Problem) -> Self {
+        ProblemRow {
+            path: &problem.path,
+            line: problem.line,
+            offset: problem.offset,
+            kind: problem.kind.name(),
+            about: problem.kind.about(),
+            detail: &problem.detail,
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! The slow path: lines that the walker declined.
+//!
+//! A ladder, tried in order, each rung counted: the line as it is, through simd-json; the line without noise
+//! around it (byte-order mark, NUL runs); with its text mended (invalid UTF-8, lone surrogates, raw control
+//! characters, unknown escapes); as several records that lost the newline between them; resynchronised at
+//! the next record after a torn one. What no rung accepts is quarantined: reported, never guessed at.
+//!
+//! Everything here is bounded by the length of one line.
+
+use crate::json::{MAX_DEPTH, Raw, Source, Tape};
+use crate::log::TroubleKind;
+use crate::record::{Record, read};
+use crate::skim::Portable;
+use std::borrow::Cow;
+
+/// How a line that the walker declined was read after all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rung {
+    /// Unusual but right: nothing to report.
+    AsIs,
+    /// Noise around the record was dropped.
+    Stripped,
+    /// Text inside the record was mended.
+    Mended,
+    /// Several records stood on the line.
+    Split,
+    /// A torn record was passed over and a later one found.
+    Resynced,
+}
+
+/// What came of a declined line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing but blanks.
+    Blank,
+    /// Records were read.
+    Read {
+        /// How.
+        rung: Rung,
+        /// Whether part of the line could not be read.
+        lost: bool,
+    },
+    /// Nothing could be read.
+    Refused(Refusal),
+}
+
+impl Outcome {
+    /// What is to be noted of the line, if anything. Of the last line of a log `is_complete` says whether it has an end.
+    pub fn trouble(self, is_complete: bool) -> Option<TroubleKind> {
+        let rung = match self {
+            Outcome::Blank => return None,
+            Outcome::Read { rung, .. } => rung,
+            Outcome::Refused(_) if !is_complete => return Some(TroubleKind::TornTail),
+            Outcome::Refused(refusal) => {
+                return Some(match refusal {
+                    Refusal::Malformed => TroubleKind::Malformed,
+                    Refusal::NotAnObject => TroubleKind::NotAnObject,
+                    Refusal::TooDeep => TroubleKind::TooDeep,
+                    Refusal::OnlyNul => TroubleKind::OnlyNul,
+                });
+            }
+        };
+        match rung {
+            Rung::AsIs => None,
+            Rung::Stripped => Some(TroubleKind::Stripped),
+            Rung::Mended => Some(TroubleKind::Mended),
+            Rung::Split => Some(TroubleKind::Split),
+            Rung::Resynced => Some(TroubleKind::Resynced),
+        }
+    }
+}
+
+/// Why a line was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// A JSON value, but not an object.
+    NotAnObject,
+    /// Nested deeper than [`MAX_DEPTH`].
+    TooDeep,
+    /// Nothing but NUL bytes.
+    OnlyNul,
+    /// Not JSON, or torn.
+    Malformed,
+}
+
+/// First keys that the client writes: where a record may start after a torn one.
+const RECORD_STARTS: [&[u8]; 8] = [
+    b"{\"parentUuid\":",
+    b"{\"logicalParentUuid\":",
+    b"{\"type\":",
+    b"{\"uuid\":",
+    b"{\"sessionId\":",
+    b"{\"isSidechain\":",
+    b"{\"cwd\":",
+    b"{\"message\":",
+];
+
+/// How often each byte of a line may be looked at, on average. A line of nothing but torn starts would else cost the square of
+/// its length.
+const MAX_LOOKS: usize = 64;
+
+/// Takes a record and the tape it stands on.
+pub type Accept<'f> = dyn FnMut(&Record<'_>, Tape<'_, '_>) + 'f;
+
+/// Reused between lines.
+#[derive(Default)]
+pub struct Repairer {
+    scratch: Vec<u8>,
+    buffers: simd_json::Buffers,
+}
+
+impl Repairer {
+    /// Climbs the ladder. `accept` is called for each record, whole records only.
+    pub fn read(&mut self, line: &[u8], accept: &mut dyn FnMut(&Record<'_>)) -> Outcome {
+        self.read_tapes(line, &mut |record, _| accept(record))
+    }
+
+    /// Climbs the ladder and hands over, beside each record, the tape it was read from: for those who need more of it.
+    pub fn read_tapes(&mut self, line: &[u8], accept: &mut Accept<'_>) -> Outcome {
+        let blank = line.trim_ascii();
+        if blank.is_empty() {
+            return Outcome::Blank;
+        }
+        let body = strip(blank);
+        if body.is_empty() {
+            return Outcome::Refused(Refusal::OnlyNul);
+        }
+        if is_too_deep(body) {
+            return Outcome::Refused(Refusal::TooDeep);
+        }
+        // Mended before it is parsed, because simd-json lets lone surrogates pass and makes of them strings that are
+        // not UTF-8.
+        let mended = mend(body);
+        if mended.first() == Some(&b'{') && self.parse(&mended, accept) {
+            let rung = if mended != body {
+                Rung::Mended
+            } else if body.len() != blank.len() {
+                Rung::Stripped
+            } else {
+                Rung::AsIs
+            };
+            return Outcome::Read { rung, lost: false };
+        }
+        self.read_pieces(&mended, accept)
+    }
+
+    /// Several records on one line, some of them torn.
+    fn read_pieces(&mut self, line: &[u8], accept: &mut Accept<'_>) -> Outcome {
+        let mut found = 0usize;
+        let mut rung = Rung::Split;
+        let mut lost = false;
+        let mut at = 0usize;
+        let mut looked_at = 0usize;
+        while at < line.len() {
+            let (reached, is_whole) = object_end(line, at);
+            looked_at += reached - at;
+            let is_affordable = looked_at < line.len().saturating_mul(MAX_LOOKS);
+            if is_whole && is_affordable {
+                let end = reached;
+                // After a torn record any object may come by, also one nested in the torn one. Only records
+                // of the log proper name their session.
+                let must_name_session = rung == Rung::Resynced;
+                let mut is_record = true;
+                let parsed = self.parse(&line[at..end], &mut |record, tape| {
+                    is_record = !must_name_session || record.session.is_some();
+                    if is_record {
+                        accept(record, tape);
+                    }
+                });
+                if parsed && is_record {
+                    found += 1;
+                    at = end + line[end..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+                    continue;
+                }
+            }
+            rung = Rung::Resynced;
+            lost = true;
+            match next_start(line, at + 1).filter(|_| is_affordable) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        if found > 0 {
+            return Outcome::Read { rung, lost };
+        }
+        let mut value = Raw::<Portable>::new(line, 0);
+        let is_value = line.first() != Some(&b'{') && value.skip().is_ok() && value.position() == line.len();
+        Outcome::Refused(if is_value {
+            Refusal::NotAnObject
+        } else {
+            Refusal::Malformed
+        })
+    }
+
+    /// One rung: simd-json on a copy, then the record.
+    fn parse(&mut self, body: &[u8], accept: &mut Accept<'_>) -> bool {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(body);
+        let Ok(tape) = simd_json::to_tape_with_buffers(&mut self.scratch, &mut self.buffers) else {
+            return false;
+        };
+        let mut record = Record::default();
+        let accepted = read(&mut Tape::new(&tape.0), &mut record).is_ok();
+        if accepted {
+            accept(&record, Tape::new(&tape.0));
+        }
+        accepted
+    }
+}
+
+/// Drops byte-order marks and NUL bytes at both ends.
+fn strip(mut bytes: &[u8]) -> &[u8] {
+    loop {
+        let before = bytes.len();
+        bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        while let [0, rest @ ..] = bytes {
+            bytes = rest;
+        }
+        while let [rest @ .., 0] = bytes {
+            bytes = rest;
+        }
+        bytes = bytes.trim_ascii();
+        if bytes.len() == before {
+            return bytes;
+        }
+    }
+}
+
+/// Whether brackets outside strings nest deeper than the limit.
+fn is_too_deep(bytes: &[u8]) -> bool {
+    let mut depth = 0usize;
+    let mut in_string = false;
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if in_string => at += 1,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return true;
+                }
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    false
+}
+
+/// How far the object goes that starts at `at`, and whether that is all of it.
+fn object_end(line: &[u8], at: usize) -> (usize, bool) {
+    if line.get(at) != Some(&b'{') {
+        return (at, false);
+    }
+    let mut raw = Raw::<Portable>::new(line, at);
+    let is_whole = raw.skip().is_ok();
+    (raw.position(), is_whole)
+}
+
+/// Where the next record may start.
+fn next_start(line: &[u8], from: usize) -> Option<usize> {
+    let rest = line.get(from..)?;
+    memchr::memchr_iter(b'{', rest)
+        .find(|&at| RECORD_STARTS.iter().any(|start| rest[at..].starts_with(start)))
+        .map(|at| from + at)
+}
+
+/// The line with its text mended so that a strict parser accepts it.
+pub fn mend(bytes: &[u8]) -> Vec<u8> {
+    let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
+    let bytes = text.as_bytes();
+    let mut mended = Vec::with_capacity(bytes.len() + 16);
+    let mut in_string = false;
+    let mut at = 0;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        at += 1;
+        match byte {
+            b'"' => {
+                in_string = !in_string;
+                mended.push(byte);
+            }
+            b'\\' if in_string => at += mend_escape(&bytes[at..], &mut mended),
+            0 => {}
+            0x01..=0x1f if in_string => mended.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            0x01..=0x1f if !byte.is_ascii_whitespace() => {}
+            _ => mended.push(byte),
+        }
+    }
+    mended
+}
+
+/// Copies or mends the escape after a backslash; returns how many bytes of it were taken.
+fn mend_escape(rest: &[u8], mended: &mut Vec<u8>) -> usize {
+    let unit =
+        |at: usize| -> Option<u16> { u16::from_str_radix(std::str::from_utf8(rest.get(at..at + 4)?).ok()?, 16).ok() };
+    match rest.first() {
+        Some(b'u') => match unit(1) {
+            Some(0xd800..=0xdbff)
+                if rest.get(5..7) == Some(b"\\u") && unit(7).is_some_and(|low| (0xdc00..0xe000).contains(&low)) =>
+            {
+                mended.push(b'\\');
+                mended.extend_from_slice(&rest[..11]);
+                11
+            }
+            Some(0xd800..=0xdfff) => {
+                mended.extend_from_slice(b"\\ufffd");
+                5
+            }
+            Some(_) => {
+                mended.push(b'\\');
+                mended.extend_from_slice(&rest[..5]);
+                5
+            }
+            None => {
+                mended.extend_from_slice(b"\\\\");
+                0
+            }
+        },
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+            mended.extend_from_slice(&[b'\\', rest[0]]);
+            1
+        }
+        _ => {
+            mended.extend_from_slice(b"\\\\");
+            0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &[u8], outcome: Outcome, uuids: &[&str]) {
+        let mut found = Vec::new();
+        let got = Repairer::default().read(line, &mut |record| {
+            let mut buffer = String::new();
+            found.push(
+                record
+                    .uuid
+                    .map(|uuid| uuid.decode(&mut buffer).to_owned())
+                    .unwrap_or_default(),
+            );
+        });
+        assert_eq!(
+            (got, found.as_slice()),
+            (
+                outcome,
+                &uuids.iter().map(|uuid| (*uuid).to_owned()).collect::<Vec<_>>()[..]
+            ),
+            "{}",
+            String::from_utf8_lossy(line)
+        );
+    }
+
+    fn read_by(rung: Rung) -> Outcome {
+        Outcome::Read { rung, lost: false }
+    }
+
+    #[test]
+    fn climbs_no_higher_than_it_must() {
+        check(b"  \r", Outcome::Blank, &[]);
+        check(br#"{"uuid":"a","x":1e5}"#, read_by(Rung::AsIs), &["a"]);
+        check(b"\xef\xbb\xbf{\"uuid\":\"a\"}", read_by(Rung::Stripped), &["a"]);
+        check(b"\0\0\0{\"uuid\":\"a\"}\r", read_by(Rung::Stripped), &["a"]);
+        check(br#"{"uuid":"a","x":"\ud83d"}"#, read_by(Rung::Mended), &["a"]);
+        check(
+            b"{\"uuid\":\"a\",\"x\":\"\xff\t\x07\\q\"}",
+            read_by(Rung::Mended),
+            &["a"],
+        );
+        check(br#"{"uuid":"a"}{"uuid":"b"}"#, read_by(Rung::Split), &["a", "b"]);
+    }
+
+    #[test]
+    fn finds_the_record_after_a_torn_one() {
+        let lost = Outcome::Read {
+            rung: Rung::Resynced,
+            lost: true,
+        };
+        check(
+            br#"{"uuid":"a","message":{"content":[{"type":"text","te{"parentUuid":null,"uuid":"b","sessionId":"s"}"#,
+            lost,
+            &["b"],
+        );
+        check(
+            br#"{"uuid":"a","sessionId":"s"}{"uuid":"b","message":{"con"#,
+            lost,
+            &["a"],
+        );
+    }
+
+    #[test]
+    fn a_block_of_a_torn_record_is_no_record() {
+        let torn = br#"{"uuid":"a","message":{"content":[{"type":"text","text":"x"}],"us"#;
+        check(torn, Outcome::Refused(Refusal::Malformed), &[]);
+    }
+
+    #[test]
+    fn refuses_with_a_reason() {
+        check(b"[1,2,3]", Outcome::Refused(Refusal::NotAnObject), &[]);
+        check(b"no json", Outcome::Refused(Refusal::Malformed), &[]);
+        check(b"\0\0", Outcome::Refused(Refusal::OnlyNul), &[]);
+        let deep = [b"{\"a\":".repeat(200), b"1".to_vec(), b"}".repeat(200)].concat();
+        check(&deep, Outcome::Refused(Refusal::TooDeep), &[]);
+    }
+}

@@ -1,0 +1,249 @@
+//! Taking lines into a log: the fast path first, the slow path for what it declines.
+//!
+//! The fast path needs no newline search of its own: the walker finds the end of the object, and the newline must
+//! follow it. So every byte is looked at once.
+
+use crate::build::{Builder, Room};
+use crate::bytes::Lines;
+use crate::evidence::Evidence;
+use crate::json::{Raw, Source};
+use crate::log::TroubleKind;
+use crate::record::{Block, Record, read};
+use crate::repair::Repairer;
+use crate::skim::{Portable, Scan, fetch_ahead};
+use crate::texts;
+use std::cell::Cell;
+
+/// How many records are read before they are handed on. The code that reads and the code that takes what was read each fill
+/// most of a processor's first cache: taking turns line by line, each would push the other out.
+const BATCH: usize = 16;
+
+/// More blocks than a line usually has.
+const MANY: usize = 32;
+
+thread_local! {
+    /// Records of a batch with nothing in them, as the last one of this thread left them: fresh memory for every block of a log
+    /// would cost more than what is read into it.
+    static SPARE: Cell<Vec<Record<'static>>> = const { Cell::new(Vec::new()) };
+}
+
+/// Accepted records that the builder has yet to take, in their order.
+struct Batch<'a> {
+    records: Vec<Record<'a>>,
+    /// Number of the line and where it starts, of each that waits.
+    places: Vec<(u64, usize)>,
+}
+
+impl<'a> Batch<'a> {
+    /// An empty one, of records that another one had.
+    fn of(mut records: Vec<Record<'a>>) -> Self {
+        records.resize_with(BATCH, Record::default);
+        Batch {
+            records,
+            places: Vec::with_capacity(BATCH),
+        }
+    }
+
+    /// Its records with nothing in them but room for blocks.
+    fn into_empty(self) -> Vec<Record<'static>> {
+        let empty = |record: Record<'_>| Record {
+            blocks: emptied(record.blocks),
+            ..Record::default()
+        };
+        self.records.into_iter().map(empty).collect()
+    }
+}
+
+/// Room for blocks that borrow from somewhere else, but for that of very many: it would be held for as long as the thread lives.
+/// A list that is collected from another of the same layout takes over its memory.
+fn emptied(mut blocks: Vec<Block<'_>>) -> Vec<Block<'static>> {
+    if blocks.capacity() > MANY {
+        return Vec::new();
+    }
+    blocks.clear();
+    blocks.into_iter().map(|_| Block::default()).collect()
+}
+
+/// Reads lines into a [`Builder`].
+pub struct Walker<'p> {
+    builder: Builder,
+    repairer: Repairer,
+    max_line: usize,
+    /// Hashes of content lines, if they are wanted.
+    evidence: Option<Evidence>,
+    /// Runs of members remembered so far; see [`Raw::after_runs`].
+    runs: u32,
+    progress: &'p (dyn Fn(u64) + Sync),
+}
+
+impl<'p> Walker<'p> {
+    /// Starts a log or a part of one. `progress` is told how many bytes were taken, block by block.
+    pub fn new(max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> Walker<'p> {
+        Walker::in_room(Room::default(), max_line, progress)
+    }
+
+    /// The same, in room that another one had.
+    pub fn in_room(room: Room, max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> Walker<'p> {
+        Walker {
+            builder: Builder::new(room),
+            repairer: Repairer::default(),
+            max_line,
+            evidence: None,
+            runs: 0,
+            progress,
+        }
+    }
+
+    /// Gathers hashes of content lines too. Lines that had to be repaired give none: what they held counts as never seen.
+    pub fn with_evidence(self) -> Walker<'p> {
+        Walker {
+            evidence: Some(Evidence::default()),
+            ..self
+        }
+    }
+
+    /// Makes room for about `bytes` of log.
+    pub fn expect(&mut self, bytes: u64) {
+        self.builder.expect(bytes);
+    }
+
+    /// The log so far.
+    pub fn into_builder(self) -> Builder {
+        self.builder
+    }
+
+    /// The log so far, and its line hashes if they were wanted.
+    pub fn into_parts(self) -> (Builder, Option<Evidence>) {
+        (self.builder, self.evidence)
+    }
+
+    fn walk<S: Scan>(&mut self, bytes: &[u8], offset: u64) {
+        let mut batch = Batch::of(SPARE.take());
+        let mut lines = self.builder.lines();
+        let (mut at, mut faulted) = (0, 0);
+        let mut raw = Raw::<S>::new(bytes, at).after_runs(self.runs);
+        while at < bytes.len() {
+            lines += 1;
+            raw.restart(at);
+            fetch_ahead(bytes, at, &mut faulted);
+            let record = &mut batch.records[batch.places.len()];
+            let end = match read(&mut raw, record).and_then(|()| raw.end_of_line()) {
+                Ok(end) if end - at <= self.max_line => {
+                    batch.places.push((lines, at));
+                    if batch.places.len() == BATCH {
+                        self.take::<S>(&mut batch, bytes, offset);
+                    }
+                    end
+                }
+                // Only a mapped file shows a line that is too long to be held; it is treated as if it had been read.
+                Ok(end) => {
+                    self.take::<S>(&mut batch, bytes, offset);
+                    self.pass(lines, offset + at as u64, &bytes[at..]);
+                    end
+                }
+                Err(_) => {
+                    self.take::<S>(&mut batch, bytes, offset);
+                    let reached = raw.position();
+                    let newline = memchr::memchr(b'\n', &bytes[reached..]);
+                    let end = newline.map_or(bytes.len(), |found| reached + found + 1);
+                    self.mend(&bytes[at..end], lines, offset + at as u64, newline.is_some());
+                    end
+                }
+            };
+            at = end;
+        }
+        self.take::<S>(&mut batch, bytes, offset);
+        self.builder
+            .count_lines(lines - self.builder.lines(), bytes.len() as u64);
+        self.runs = raw.run_number();
+        SPARE.set(batch.into_empty());
+    }
+
+    /// Hands the records of a batch on.
+    fn take<S: Scan>(&mut self, batch: &mut Batch<'_>, bytes: &[u8], offset: u64) {
+        for (record, (line, at)) in std::iter::zip(&batch.records, batch.places.drain(..)) {
+            let first_block = self.builder.block_count();
+            self.builder.push(record, line, offset + at as u64);
+            if let Some(evidence) = &mut self.evidence
+                && self.builder.block_count() > first_block
+            {
+                gather_lines(Raw::<S>::new(bytes, at), first_block, evidence);
+            }
+        }
+    }
+
+    /// The slow path for one line.
+    #[cold]
+    fn mend(&mut self, line: &[u8], number: u64, offset: u64, is_complete: bool) {
+        if line.len() > self.max_line {
+            self.pass(number, offset, line);
+            return;
+        }
+        let builder = &mut self.builder;
+        let outcome = self
+            .repairer
+            .read(line, &mut |record| builder.push(record, number, offset));
+        if let Some(trouble) = outcome.trouble(is_complete) {
+            self.builder.trouble(trouble, number, offset);
+        }
+    }
+
+    /// A line too long to be held. Snapshots of files grow without bound and are of no use here: they are counted
+    /// like short ones. Anything else is trouble.
+    fn pass(&mut self, number: u64, offset: u64, head: &[u8]) {
+        let snapshot = b"{\"type\":\"file-history-snapshot\"";
+        if head.starts_with(snapshot) {
+            self.builder.count_kind("file-history-snapshot");
+        } else {
+            self.builder.trouble(TroubleKind::TooLong, number, offset);
+        }
+    }
+}
+
+/// Hashes the content lines of an accepted record.
+fn gather_lines<S: Scan>(mut raw: Raw<'_, S>, first_block: u32, evidence: &mut Evidence) {
+    let mut buffer = String::new();
+    let done = texts::read(&mut raw, &mut |block, role, text| {
+        evidence.add(first_block + block, role, text.decode(&mut buffer));
+    });
+    debug_assert!(done.is_ok(), "the record was accepted");
+}
+
+impl Lines for Walker<'_> {
+    fn lines(&mut self, bytes: &[u8], offset: u64) {
+        #[cfg(target_arch = "x86_64")]
+        if super::skim::Avx2::is_available() {
+            self.walk::<super::skim::Avx2>(bytes, offset);
+            (self.progress)(bytes.len() as u64);
+            return;
+        }
+        self.walk::<Portable>(bytes, offset);
+        (self.progress)(bytes.len() as u64);
+    }
+
+    fn too_long(&mut self, offset: u64, length: u64, head: &[u8]) {
+        let number = self.builder.lines() + 1;
+        self.pass(number, offset, head);
+        self.builder.count_lines(1, length);
+        (self.progress)(length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_passed_on_empty_and_with_room_for_a_few_blocks() {
+        let mut batch = Batch::of(Vec::new());
+        batch.records[0].is_meta = true;
+        batch.records[0].blocks = vec![Block::default(); MANY];
+        batch.records[1].blocks = vec![Block::default(); MANY + 1];
+        let memory = batch.records.as_ptr().addr();
+        let records = batch.into_empty();
+        assert_eq!((records.len(), records.as_ptr().addr()), (BATCH, memory));
+        assert!(records.iter().all(|record| !record.is_meta && record.blocks.is_empty()));
+        assert_eq!([0, 1].map(|at: usize| records[at].blocks.capacity()), [MANY, 0]);
+        assert_eq!(Batch::of(records).records.as_ptr().addr(), memory);
+    }
+}

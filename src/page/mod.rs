@@ -1,0 +1,363 @@
+//! One HTML page that shows what other commands found out.
+//!
+//! Pure: takes values, gives the page as text. What comes from logs goes into data blocks that are no scripts, with `<`, `>`
+//! and `&` escaped; the page's own script puts it on the screen as text, never as markup. The page's policy lets nothing run
+//! and nothing load but what carries its nonce, which is made from the data itself.
+
+pub mod overview;
+pub mod pack;
+#[cfg(test)]
+mod palette;
+pub mod rounds;
+
+use language::secrets;
+use memory::topic::one_line;
+use replay::tokens::ledger::CATEGORIES;
+use rounds::{SessionRounds, Tally};
+use serde_json::{Map, Value as Json, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The page around its data.
+const PAGE: &str = include_str!("assets/page.html");
+
+/// How it looks.
+const STYLE: &str = include_str!("assets/style.css");
+
+/// How it works, in the order in which it is put together.
+const SCRIPTS: [&str; 13] = [
+    include_str!("assets/dom.js"),
+    include_str!("assets/data.js"),
+    include_str!("assets/table.js"),
+    include_str!("assets/plot.js"),
+    include_str!("assets/overview.js"),
+    include_str!("assets/sessions.js"),
+    include_str!("assets/sawtooth.js"),
+    include_str!("assets/session.js"),
+    include_str!("assets/audit.js"),
+    include_str!("assets/tune.js"),
+    include_str!("assets/compare.js"),
+    include_str!("assets/memories.js"),
+    include_str!("assets/main.js"),
+];
+
+/// Texts under these keys are ids, hashes and packed numbers: they look like chance, and are no secrets.
+const NO_SECRETS: [&str; 8] = [
+    "packed",
+    "session",
+    "uuid",
+    "agent",
+    "run",
+    "day",
+    "version",
+    "first_time",
+];
+
+/// A replay: what `replay --out` writes.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// Where it comes from.
+    pub name: String,
+    /// What `summary.json` holds.
+    pub summary: Json,
+    /// Rows of the sessions, as objects.
+    pub sessions: Vec<Json>,
+    /// Their calls.
+    pub rounds: Vec<SessionRounds>,
+    /// Simulated boundaries.
+    pub boundaries: Vec<Json>,
+    /// Uses of what was no longer in the window.
+    pub misses: Vec<Json>,
+    /// The document of a comparison with a second policy.
+    pub compare: Option<Json>,
+}
+
+/// The notes of a session.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// Session id, or the folder they lie in.
+    pub session: String,
+    /// Path of the file.
+    pub file: String,
+    /// Markdown.
+    pub text: String,
+}
+
+/// Everything that a page can show. What is empty has no place on it.
+#[derive(Debug, Default)]
+pub struct Content {
+    /// What it is about.
+    pub name: String,
+    /// Recorded usage, see [`overview`].
+    pub overview: Option<Json>,
+    /// Replays.
+    pub runs: Vec<Run>,
+    /// Documents of `audit`, with a `name`.
+    pub audits: Vec<Json>,
+    /// Recommendations of `tune` with `points` and a `name`.
+    pub tunes: Vec<Json>,
+    /// Memories: `name`, `memories`, and what was turned down (`rejected`) or left (`left`).
+    pub memories: Vec<Json>,
+    /// Notes.
+    pub notes: Vec<Notes>,
+}
+
+impl Content {
+    /// Whether there is nothing to show.
+    pub fn is_empty(&self) -> bool {
+        self.overview.is_none()
+            && self.runs.is_empty()
+            && self.audits.is_empty()
+            && self.tunes.is_empty()
+            && self.memories.is_empty()
+            && self.notes.is_empty()
+    }
+}
+
+/// The page.
+pub fn page(content: Content) -> String {
+    let name = one_line(&secrets::mask(&content.name));
+    let mut blocks = String::new();
+    let mut runs = Vec::new();
+    for (number, run) in content.runs.into_iter().enumerate() {
+        let tally = run.tally();
+        let overview = overview::of_run(&run, &tally);
+        let sessions = &run.sessions;
+        let packed = run.rounds.iter().map(|rounds| (rounds.session.as_str(), rounds));
+        let packed = packed.collect::<BTreeMap<_, _>>();
+        let mut drawn = Vec::new();
+        for (at, session) in sessions.iter().enumerate() {
+            let id = session["session"].as_str().unwrap_or_default();
+            let Some(rounds) = packed.get(id) else {
+                continue;
+            };
+            drawn.push(at);
+            let data = embed(masked(rounds.chains.clone().into()));
+            let _ = writeln!(
+                blocks,
+                "<script type=\"application/json\" id=\"run{number}-{at}\">{data}</script>"
+            );
+        }
+        const IN_BOUNDARIES: [&str; 3] = ["schema_version", "tools_known", "last_message"];
+        runs.push(masked(json!({
+            "name": run.name,
+            "overview": overview,
+            "drawn": drawn,
+            "summary": run.summary,
+            "sessions": pack::columns(sessions, &["schema_version"]),
+            "boundaries": pack::columns(&run.boundaries, &IN_BOUNDARIES),
+            "misses": pack::columns(&run.misses, &["schema_version"]),
+            "compare": run.compare.map(|compare| with_columns(compare, "sessions")),
+        })));
+    }
+    let notes = content.notes.into_iter();
+    let notes = notes.map(|notes| json!({"session": notes.session, "file": notes.file, "text": notes.text}));
+    let data = json!({
+        "backcast": env!("CARGO_PKG_VERSION"),
+        "name": name,
+        "categories": CATEGORIES.map(|category| category.name()),
+        "columns": rounds::column_names(),
+        "overview": content.overview.map(masked),
+        "runs": runs,
+        "audits": list(content.audits, "boundaries"),
+        "tunes": list(content.tunes, "points"),
+        "memories": content.memories.into_iter().map(masked).collect::<Vec<_>>(),
+        "notes": notes.map(masked).collect::<Vec<_>>(),
+    });
+    let data = embed(data);
+    let nonce = blake3::Hasher::new()
+        .update(data.as_bytes())
+        .update(blocks.as_bytes())
+        .finalize()
+        .to_hex();
+    let script = SCRIPTS.join("\n");
+    fill(
+        PAGE,
+        &[
+            ("nonce", &nonce[..32]),
+            ("title", &text_of_markup(&name)),
+            ("style", STYLE),
+            ("data", &data),
+            ("blocks", &blocks),
+            ("script", &script),
+        ],
+    )
+}
+
+/// Whether a file is a page of that name that was made here, by how it begins.
+pub fn is_page_of(file: &str, name: &str) -> bool {
+    let title = format!("<title>{}</title>", text_of_markup(name));
+    let head = file.split_once("<style").map_or("", |(head, _)| head);
+    head.contains(r#"<meta name="generator" content="backcast">"#) && head.contains(&title)
+}
+
+impl Run {
+    /// What its calls add up to.
+    fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for rounds in &self.rounds {
+            tally.merge(rounds.tally.clone());
+        }
+        tally
+    }
+}
+
+/// Documents whose one long list becomes columns.
+fn list(documents: Vec<Json>, rows: &str) -> Vec<Json> {
+    let documents = documents.into_iter();
+    documents.map(|document| masked(with_columns(document, rows))).collect()
+}
+
+fn with_columns(mut document: Json, rows: &str) -> Json {
+    if let Some(Json::Array(list)) = document.get(rows) {
+        document[rows] = pack::columns(list, &["schema_version"]);
+    }
+    document
+}
+
+/// The value with every secret in its texts masked.
+fn masked(value: Json) -> Json {
+    match value {
+        Json::String(text) => Json::String(secrets::mask(&text)),
+        Json::Array(list) => list.into_iter().map(masked).collect(),
+        Json::Object(fields) => {
+            let one = |(key, value): (String, Json)| {
+                let value = if NO_SECRETS.contains(&key.as_str()) {
+                    value
+                } else {
+                    masked(value)
+                };
+                (key, value)
+            };
+            Json::Object(fields.into_iter().map(one).collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+/// JSON that can stand inside a script element: nothing in it ends the element or starts a comment.
+fn embed(value: Json) -> String {
+    let text = value.to_string();
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(character));
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Text for a place between tags.
+fn text_of_markup(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Puts values in the places `{{name}}` of the template, each looked at once: what a value holds is never a place.
+fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let size = values.iter().map(|(_, value)| value.len()).sum::<usize>();
+    let mut out = String::with_capacity(template.len() + size);
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let (name, after) = after.split_once("}}").unwrap_or((after, ""));
+        let value = values.iter().find(|(known, _)| *known == name);
+        out.push_str(value.map_or("", |(_, value)| value));
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The rows of a sheet that was turned into JSON.
+pub fn rows(sheet: Json) -> Vec<Json> {
+    match sheet {
+        Json::Array(rows) => rows,
+        _ => Vec::new(),
+    }
+}
+
+/// A path as a page names it: its last two parts.
+pub fn short_name(path: &str) -> Cow<'_, str> {
+    let parts = path.split(['/', '\\']).filter(|part| !part.is_empty() && *part != ".");
+    let parts = parts.collect::<Vec<_>>();
+    match parts.len() {
+        0 => Cow::Borrowed(path),
+        1 | 2 => Cow::Owned(parts.join("/")),
+        count => Cow::Owned(parts[count - 2..].join("/")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "</script><script>alert(1)</script><!-- \u{2028} <img src=x onerror=alert(1)> {{script}}";
+
+    fn hostile_content() -> Content {
+        Content {
+            name: HOSTILE.to_owned(),
+            runs: vec![Run {
+                name: HOSTILE.to_owned(),
+                sessions: vec![json!({"session": HOSTILE, "project": HOSTILE})],
+                rounds: vec![SessionRounds::new(
+                    HOSTILE,
+                    &[(
+                        HOSTILE,
+                        rounds::Round {
+                            events: HOSTILE.to_owned(),
+                            ..rounds::Round::default()
+                        },
+                    )],
+                )],
+                ..Run::default()
+            }],
+            memories: vec![json!({"name": HOSTILE, "memories": [{"title": HOSTILE}]})],
+            ..Content::default()
+        }
+    }
+
+    #[test]
+    fn nothing_from_outside_becomes_markup() {
+        let page = page(hostile_content());
+        let plain = super::page(Content::default());
+        let count = |page: &str, text: &str| page.matches(text).count();
+        assert_eq!(count(&page, "<script"), count(&plain, "<script") + 1);
+        for text in ["</script", "<img", "<!--"] {
+            let blocks = usize::from(text == "</script");
+            assert_eq!(count(&page, text), count(&plain, text) + blocks, "{text}");
+        }
+        assert!(!page.contains('\u{2028}'));
+    }
+
+    #[test]
+    fn the_nonce_follows_from_the_data() {
+        let nonce = |page: &str| page.split("nonce-").nth(1).unwrap()[..32].to_owned();
+        let (one, other) = (page(Content::default()), page(hostile_content()));
+        assert_eq!(nonce(&one), nonce(&page(Content::default())));
+        assert_ne!(nonce(&one), nonce(&other));
+    }
+
+    #[test]
+    fn secrets_are_masked_and_ids_are_not() {
+        let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let id = "0d9f6c1e-52aa-4c7e-9b1d-7f0a2f6f3b10";
+        let value = masked(json!({"text": format!("token {secret}"), "session": id, "list": [secret.clone()]}));
+        assert!(!value.to_string().contains(&secret), "{value}");
+        assert_eq!(value["session"], id);
+    }
+
+    #[test]
+    fn places_are_filled_once() {
+        assert_eq!(fill("a{{x}}b{{y}}c{{z}}", &[("x", "{{y}}"), ("y", "2")]), "a{{y}}b2c");
+    }
+
+    #[test]
+    fn names_are_short() {
+        assert_eq!(short_name("/a/b/c/"), "b/c");
+        assert_eq!(short_name("./run"), "run");
+    }
+}

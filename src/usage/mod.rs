@@ -1,0 +1,7 @@
+//! What sessions add up to: calls and costs per session, project and day, budgets, the quality of estimates.
+
+pub mod budget;
+pub mod quality;
+pub mod session;
+pub mod summary;
+pub mod tally;

@@ -1,0 +1,164 @@
+//! How good the sizes are: the next round predicted from the one before, against what the log says.
+
+use crate::usage::session::SessionReport;
+use replay::quantile::quantile;
+use replay::tokens::calibrate::Unfit;
+use replay::tokens::ratios::RatioTable;
+use std::collections::BTreeMap;
+use table::{Column, InTable, Unit};
+
+/// Errors of one family of models.
+#[derive(Debug, Clone, Default)]
+pub struct QualityRow {
+    /// The family, or `all`.
+    pub family: String,
+    errors: Vec<(f64, f64, f64)>,
+}
+
+impl QualityRow {
+    fn sorted(&self, value: impl Fn(&(f64, f64, f64)) -> f64) -> Vec<f64> {
+        let mut values = self.errors.iter().map(value).collect::<Vec<_>>();
+        values.sort_by(f64::total_cmp);
+        values
+    }
+
+    /// Rounds that were predicted.
+    pub fn rounds(&self) -> usize {
+        self.errors.len()
+    }
+
+    /// Median of the absolute error in tokens.
+    pub fn median(&self) -> Option<f64> {
+        quantile(&self.sorted(|(error, _, _)| error.abs()), 0.5)
+    }
+
+    /// 95th percentile of the absolute error relative to the window.
+    pub fn p95(&self) -> Option<f64> {
+        quantile(&self.sorted(|(error, _, actual)| error.abs() / actual.max(1.0)), 0.95)
+    }
+
+    /// Mean of the signed error in tokens.
+    pub fn bias(&self) -> Option<f64> {
+        (!self.errors.is_empty())
+            .then(|| self.sorted(|(error, _, _)| *error).iter().sum::<f64>() / self.errors.len() as f64)
+    }
+
+    /// The median with characters / 4.
+    pub fn naive_median(&self) -> Option<f64> {
+        quantile(&self.sorted(|(_, naive, _)| naive.abs()), 0.5)
+    }
+
+    /// The 95th percentile with characters / 4.
+    pub fn naive_p95(&self) -> Option<f64> {
+        quantile(&self.sorted(|(_, naive, actual)| naive.abs() / actual.max(1.0)), 0.95)
+    }
+}
+
+/// Quality by family, all together first, and why the other rounds could not be predicted.
+#[derive(Debug, Default)]
+pub struct Quality {
+    /// Rows.
+    pub rows: Vec<QualityRow>,
+    /// Rounds that say nothing, by reason.
+    pub unfit: BTreeMap<&'static str, u64>,
+}
+
+/// Gathers the predictions of all sessions.
+pub fn quality(sessions: &[SessionReport], table: &RatioTable) -> Quality {
+    let mut families = BTreeMap::<String, QualityRow>::new();
+    let mut all = QualityRow {
+        family: "all".into(),
+        ..QualityRow::default()
+    };
+    let mut quality = Quality::default();
+    for session in sessions {
+        for prediction in &session.predictions {
+            let model = session.names.get(prediction.model as usize).map_or("", |name| name);
+            let family = &table.of(model).name;
+            let error = (prediction.error, prediction.naive_error, prediction.actual);
+            all.errors.push(error);
+            let row = families.entry(family.clone()).or_default();
+            row.family.clone_from(family);
+            row.errors.push(error);
+        }
+        for (unfit, count) in &session.unfit {
+            *quality.unfit.entry(unfit_name(*unfit)).or_insert(0) += count;
+        }
+    }
+    quality.rows.push(all);
+    quality.rows.extend(families.into_values());
+    quality
+}
+
+fn unfit_name(unfit: Unfit) -> &'static str {
+    match unfit {
+        Unfit::First => "first-of-chain",
+        Unfit::NoUsage => "no-usage",
+        Unfit::Boundary => "after-boundary",
+        Unfit::Micro => "after-micro-compaction",
+        Unfit::ModelSwitch => "model-switch",
+        Unfit::Resume => "resumed",
+        Unfit::Copy => "copy",
+        Unfit::Kept => "kept-over-boundary",
+    }
+}
+
+/// Columns of quality rows.
+pub const COLUMNS: &[Column<QualityRow>] = &[
+    Column {
+        name: "family",
+        title: "Family",
+        unit: Unit::Text,
+        about: "Family of models that share ratios.",
+        in_table: InTable::Always,
+        get: |row| row.family.as_str().into(),
+    },
+    Column {
+        name: "rounds",
+        title: "Rounds",
+        unit: Unit::Count,
+        about: "Rounds predicted from the one before.",
+        in_table: InTable::Always,
+        get: |row| row.rounds().into(),
+    },
+    Column {
+        name: "median_error",
+        title: "Median",
+        unit: Unit::Tokens,
+        about: "Median absolute error in tokens.",
+        in_table: InTable::Always,
+        get: |row| row.median().map(|value| value.round() as i64).into(),
+    },
+    Column {
+        name: "p95_relative_error",
+        title: "p95",
+        unit: Unit::Share,
+        about: "95th percentile of the absolute error as a share of the window.",
+        in_table: InTable::Always,
+        get: |row| row.p95().into(),
+    },
+    Column {
+        name: "bias",
+        title: "Bias",
+        unit: Unit::Tokens,
+        about: "Mean signed error in tokens; negative means predicted too small.",
+        in_table: InTable::Always,
+        get: |row| row.bias().map(|value| value.round() as i64).into(),
+    },
+    Column {
+        name: "chars4_median_error",
+        title: "Ch/4 median",
+        unit: Unit::Tokens,
+        about: "Median absolute error with characters / 4.",
+        in_table: InTable::Always,
+        get: |row| row.naive_median().map(|value| value.round() as i64).into(),
+    },
+    Column {
+        name: "chars4_p95_relative_error",
+        title: "Ch/4 p95",
+        unit: Unit::Share,
+        about: "95th percentile of the relative error with characters / 4.",
+        in_table: InTable::Always,
+        get: |row| row.naive_p95().into(),
+    },
+];

@@ -1,0 +1,754 @@
+//! What one session adds up to: its API calls, its ledger, its window over time.
+//!
+//! Pure: takes threaded records, gives numbers. Calls are merged inside the session here; merging across sessions is the
+//! work of [`super::usage`].
+
+use replay::tokens::calibrate::{Origin, RoundSize, Sizes, Unfit, size_rounds};
+use replay::tokens::ledger::{Booking, Ledger};
+use replay::tokens::ratios::RatioTable;
+use replay::tokens::reads::{ReadTracker, Reads, Step};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use transcript::build::IdMap;
+use transcript::log::{Block, BlockKind, NO_TIME, Name, RecordKind, Time};
+use transcript::problem::Problem;
+use transcript::record::Tokens;
+use transcript::thread::{Chain, Node, Part, Session, Threaded, is_prompt, thread};
+
+/// Times that count; both ends included and excluded as ranges go.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter {
+    /// From here on.
+    pub since: Option<Time>,
+    /// Up to, but not including.
+    pub until: Option<Time>,
+}
+
+impl Filter {
+    /// Whether every time counts.
+    pub fn takes_all(&self) -> bool {
+        self.since.is_none() && self.until.is_none()
+    }
+
+    /// Whether a time counts. Without limits everything does, also what has no time.
+    pub fn takes(&self, time: Time) -> bool {
+        match (self.since, self.until) {
+            (None, None) => true,
+            _ if time == NO_TIME => false,
+            (since, until) => since.is_none_or(|since| time >= since) && until.is_none_or(|until| time < until),
+        }
+    }
+}
+
+/// What a report is to hold.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted {
+    /// Times that count.
+    pub filter: Filter,
+    /// Whether to say how well each round was predicted.
+    pub predictions: bool,
+}
+
+impl Wanted {
+    /// Whether it is what a plain run wants, so that a report of an earlier one will do.
+    pub fn is_plain(&self) -> bool {
+        !self.predictions && self.filter.takes_all()
+    }
+}
+
+/// One API call, as far as one session tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Hash of the message id; 0 if it has none.
+    pub message: u64,
+    /// Hash of the request id; 0 if it has none.
+    pub request: u64,
+    /// What was billed: the most complete line.
+    pub tokens: Tokens,
+    /// What the model was sent at the (last) iteration.
+    pub window: u64,
+    /// When the first line was written.
+    pub time: Time,
+    /// Number of the model in [`SessionReport::names`].
+    pub model: u32,
+    /// Number of the git branch.
+    pub branch: u32,
+    /// Number of the working directory.
+    pub cwd: u32,
+    /// Number of the sub-agent; 0 for the main agent.
+    pub agent: u32,
+    /// Made by a sub-agent.
+    pub is_sidechain: bool,
+    /// Seen only in a progress record.
+    pub is_progress: bool,
+    /// All its lines are copies that another session owns.
+    pub is_copied: bool,
+    /// On a rewound branch.
+    pub is_rewound: bool,
+}
+
+/// The window of the main chain over its rounds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occupancy {
+    /// Rounds with a known window.
+    pub rounds: u64,
+    /// Largest.
+    pub peak: u64,
+    /// Sum, for the mean.
+    pub sum: u128,
+    /// At the last round.
+    pub last: u64,
+    /// System prompt and tools at the first call.
+    pub base: Option<u64>,
+}
+
+impl Occupancy {
+    fn add(&mut self, round: &RoundSize) {
+        if let Some(context) = round.context() {
+            self.rounds += 1;
+            self.peak = self.peak.max(context);
+            self.sum += u128::from(context);
+            self.last = context;
+        }
+        if self.base.is_none() {
+            self.base = round.base.map(|base| base.round() as u64);
+        }
+    }
+
+    /// Mean over the rounds.
+    pub fn mean(&self) -> Option<u64> {
+        (self.rounds > 0).then(|| (self.sum / u128::from(self.rounds)) as u64)
+    }
+}
+
+/// Boundaries by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Boundaries {
+    /// Automatic compactions.
+    pub auto: u64,
+    /// Compactions that a person asked for.
+    pub manual: u64,
+    /// Recorded micro-compactions.
+    pub micro: u64,
+}
+
+/// How well a round was predicted from the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Number of the model.
+    pub model: u32,
+    /// Predicted minus actual.
+    pub error: f64,
+    /// The same with characters / 4.
+    pub naive_error: f64,
+    /// What the model was really sent.
+    pub actual: f64,
+}
+
+/// A session in numbers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionReport {
+    /// Its id.
+    pub id: String,
+    /// Strings that calls refer to; number 0 is empty.
+    pub names: Vec<String>,
+    /// Working directory of its first record.
+    pub project: String,
+    /// First and last time of its own records.
+    pub times: Option<(Time, Time)>,
+    /// Client version of its last record.
+    pub version: String,
+    /// Its calls, copies included.
+    pub calls: Vec<Call>,
+    /// What its tokens were spent on, copies left out.
+    pub ledger: Ledger,
+    /// Tokens on rewound branches (estimated), not in the ledger.
+    pub rewound: Ledger,
+    /// Rewound branches.
+    pub branches: u64,
+    /// Sub-agents.
+    pub subagents: u64,
+    /// Prompts that people typed.
+    pub prompts: u64,
+    /// Records that another session owns.
+    pub copied_records: u64,
+    /// The window of the main chain.
+    pub occupancy: Occupancy,
+    /// Its boundaries.
+    pub boundaries: Boundaries,
+    /// Files read more than once.
+    pub reads: Reads,
+    /// How well rounds are predicted.
+    pub predictions: Vec<Prediction>,
+    /// Rounds that cannot be predicted, by reason.
+    pub unfit: BTreeMap<Unfit, u64>,
+    /// What was not as it should be.
+    pub problems: Vec<Problem>,
+}
+
+/// Reports on one session.
+pub fn report(id: &str, parts: &[Part], table: &RatioTable, wanted: &Wanted) -> SessionReport {
+    let session = Session::new(id, parts);
+    let told = Told::new(&session, wanted);
+    told.join(Followed::new(&session, table, wanted))
+}
+
+/// One half of a report: what can be read off the records without threading them. The halves know nothing of each other.
+pub struct Told<'s, 'a> {
+    session: &'s Session<'a>,
+    report: SessionReport,
+    names: Names,
+    /// By call: the record that tells where it belongs.
+    tellers: Vec<Node>,
+}
+
+impl<'s, 'a> Told<'s, 'a> {
+    /// Of a session.
+    pub fn new(session: &'s Session<'a>, wanted: &Wanted) -> Told<'s, 'a> {
+        let mut told = Told {
+            session,
+            report: SessionReport {
+                id: session.id.to_owned(),
+                names: vec![String::new()],
+                ..SessionReport::default()
+            },
+            names: Names::default(),
+            tellers: Vec::new(),
+        };
+        survey(session, wanted.filter, &mut told.report);
+        told.book_calls();
+        told
+    }
+
+    /// The report, with its other half.
+    pub fn join(mut self, followed: Followed) -> SessionReport {
+        // Every field is named so that the compiler notices one that is left out.
+        let Followed {
+            branches,
+            subagents,
+            ledger,
+            rewound,
+            rewound_nodes,
+            occupancy,
+            reads,
+            predictions,
+            unfit,
+            problems,
+        } = followed;
+        for (call, teller) in std::iter::zip(&mut self.report.calls, self.tellers) {
+            call.is_rewound = rewound_nodes.binary_search(&teller).is_ok();
+        }
+        let predictions = predictions.into_iter().map(|(node, prediction)| {
+            let model = self.session.response(node).map_or(0, |line| line.model);
+            Prediction {
+                model: self.names.number(&mut self.report.names, self.session, node, model),
+                ..prediction
+            }
+        });
+        SessionReport {
+            predictions: predictions.collect(),
+            branches,
+            subagents,
+            ledger,
+            rewound,
+            occupancy,
+            reads,
+            unfit,
+            problems,
+            ..self.report
+        }
+    }
+
+    /// Merges the lines of each call, whenever they were written.
+    fn book_calls(&mut self) {
+        let Told {
+            session,
+            report,
+            names,
+            tellers,
+        } = self;
+        // A call mostly has two lines.
+        let expected = session.response_lines() / 2;
+        let mut index = CallIndex::with_room(expected);
+        report.calls.reserve(expected);
+        tellers.reserve(expected);
+        // Model, branch, folder and agent of the last call, and the numbers they have: most calls repeat them.
+        let mut recent = None;
+        for node in session.own_nodes().chain(session.repeats().iter().copied()) {
+            let Some(line) = session.response(node) else { continue };
+            let log = session.log(node);
+            let record = session.record(node);
+            let tokens = line.billed;
+            if tokens.is_zero() || log.string(line.model) == "<synthetic>" {
+                continue;
+            }
+            let scope = log.scope_of(record);
+            let is_copied = session.is_copied(node);
+            // Without an id it cannot be told from what it repeats.
+            if line.message == 0 && (is_copied || record.is_repeat) {
+                continue;
+            }
+            let place = (session.part_number(node), record.scope, line.model);
+            let numbers = match recent {
+                Some((known, numbers)) if known == place => numbers,
+                _ => [line.model, scope.branch, scope.cwd, scope.agent]
+                    .map(|name| names.number(&mut report.names, session, node, name)),
+            };
+            recent = Some((place, numbers));
+            let [model, branch, cwd, agent] = numbers;
+            let call = Call {
+                message: line.message,
+                request: line.request,
+                tokens,
+                window: line.context().input_side(),
+                time: record.time,
+                model,
+                branch,
+                cwd,
+                agent,
+                is_sidechain: scope.is_sidechain,
+                is_progress: line.is_progress,
+                is_copied,
+                is_rewound: false,
+            };
+            match index.find(&call, |at| &report.calls[at as usize]) {
+                Some(at) => {
+                    let known = &mut report.calls[at as usize];
+                    if call.rank() < known.rank() {
+                        tellers[at as usize] = node;
+                    }
+                    known.merge(&call);
+                }
+                None => {
+                    index.insert(&call, report.calls.len() as u32);
+                    report.calls.push(call);
+                    tellers.push(node);
+                }
+            }
+        }
+        report.calls.shrink_to_fit();
+    }
+}
+
+/// The other half: what comes of the conversation that the records make up. Fields are those of a [`SessionReport`], but for
+/// two.
+#[derive(Default)]
+pub struct Followed {
+    branches: u64,
+    subagents: u64,
+    ledger: Ledger,
+    rewound: Ledger,
+    /// Records on rewound branches, sorted.
+    rewound_nodes: Vec<Node>,
+    occupancy: Occupancy,
+    reads: Reads,
+    /// How well rounds are predicted, beside a line of each: it tells the model, which is numbered when the halves are joined.
+    predictions: Vec<(Node, Prediction)>,
+    unfit: BTreeMap<Unfit, u64>,
+    problems: Vec<Problem>,
+}
+
+impl Followed {
+    /// Of a session.
+    pub fn new(session: &Session<'_>, table: &RatioTable, wanted: &Wanted) -> Followed {
+        let threaded = thread(session);
+        let booked = stretches(&threaded, 1)
+            .iter()
+            .map(|stretch| Booked::new(session, stretch, table, wanted))
+            .collect();
+        Followed::of(session, threaded, booked, table, wanted)
+    }
+
+    /// Of a session, given what all its stretches come to, in their order.
+    pub fn of(
+        session: &Session<'_>,
+        threaded: Threaded,
+        booked: Vec<Booked>,
+        table: &RatioTable,
+        wanted: &Wanted,
+    ) -> Followed {
+        let mut followed = Followed::default();
+        let mut booked = booked.into_iter().peekable();
+        for (at, chain) in threaded.chains.iter().enumerate() {
+            followed.subagents += u64::from(chain.is_sidechain);
+            let mut reads = ReadTracker::default();
+            while let Some(next) = booked.next_if(|next| next.chain == at) {
+                next.steps.iter().for_each(|step| reads.take(*step));
+                followed.take(session, chain, next, wanted);
+            }
+            followed.reads.merge(&reads.finish());
+        }
+        followed.rewound = book_rewound(session, &threaded, table, wanted.filter);
+        followed.branches = u64::from(threaded.branches);
+        followed.problems = threaded.problems;
+        followed.rewound_nodes = threaded.rewound;
+        followed.rewound_nodes.sort_unstable();
+        followed
+    }
+
+    fn take(&mut self, session: &Session<'_>, chain: &Chain, booked: Booked, wanted: &Wanted) {
+        let filter = wanted.filter;
+        let Sizes { rounds, pairs, unfit } = booked.sizes;
+        if booked.chain == 0 {
+            let counted = std::iter::zip(&chain.rounds[booked.rounds], &rounds)
+                .filter(|(round, size)| filter.takes(size.time) && !session.is_copied(round.lines[0]));
+            for (_, size) in counted {
+                self.occupancy.add(size);
+            }
+        }
+        for pair in pairs.iter().filter(|_| wanted.predictions) {
+            if filter.takes(session.record(pair.node).time) {
+                let prediction = Prediction {
+                    model: 0,
+                    error: pair.predicted - pair.actual,
+                    naive_error: pair.naive - pair.actual,
+                    actual: pair.actual,
+                };
+                self.predictions.push((pair.node, prediction));
+            }
+        }
+        for unfit in unfit {
+            *self.unfit.entry(unfit).or_insert(0) += 1;
+        }
+        self.ledger.merge(booked.ledger);
+    }
+}
+
+/// Rounds of a chain that are sized and booked at once.
+pub struct Stretch<'t> {
+    chain: &'t Chain,
+    /// Number of the chain.
+    number: usize,
+    rounds: Range<usize>,
+}
+
+/// Fewer rounds than this are not worth a stretch of their own.
+const FEWEST: usize = 1024;
+
+/// All chains of a session, each in stretches that can be booked side by side: about as many as `share` says, fewer if the chain
+/// is short, and none starts inside a turn, because a round inherits from its turn.
+pub fn stretches(threaded: &Threaded, share: usize) -> Vec<Stretch<'_>> {
+    let mut stretches = Vec::with_capacity(threaded.chains.len());
+    for (number, chain) in threaded.chains.iter().enumerate() {
+        let rounds = &chain.rounds;
+        let length = rounds.len().div_ceil(share.max(1)).max(FEWEST);
+        let mut from = 0;
+        loop {
+            let starts_turn = |at: &usize| rounds[*at].turn != rounds[at - 1].turn;
+            let to = (from + length..rounds.len()).find(starts_turn).unwrap_or(rounds.len());
+            stretches.push(Stretch {
+                chain,
+                number,
+                rounds: from..to,
+            });
+            from = to;
+            if from == rounds.len() {
+                break;
+            }
+        }
+    }
+    stretches
+}
+
+/// What a stretch comes to.
+pub struct Booked {
+    /// Number of its chain.
+    chain: usize,
+    rounds: Range<usize>,
+    sizes: Sizes,
+    ledger: Ledger,
+    /// What matters to reads, in order.
+    steps: Vec<Step>,
+}
+
+impl Booked {
+    /// Sizes and books a stretch.
+    pub fn new(session: &Session<'_>, stretch: &Stretch<'_>, table: &RatioTable, wanted: &Wanted) -> Booked {
+        let filter = wanted.filter;
+        let mut steps = Vec::new();
+        let mut booking = Booking::default();
+        let mut last_summary = None;
+        let sizes = size_rounds(
+            session,
+            stretch.chain,
+            stretch.rounds.clone(),
+            table,
+            &mut |node: Node, block: &Block, tokens: f64, origin: Origin| {
+                if session.is_copied(node) || !filter.takes_all() && !filter.takes(session.record(node).time) {
+                    return;
+                }
+                let log = session.log(node);
+                // What was read before a compaction is gone. The summary is the first thing in the new window.
+                if session.is_summary(node) && last_summary != Some(node) {
+                    steps.push(Step::Boundary);
+                    last_summary = Some(node);
+                }
+                booking.add(session.part_number(node), block, tokens, origin);
+                if matches!(block.kind, BlockKind::ToolCall | BlockKind::ToolResult) {
+                    steps.extend(Step::of(block, log.string(block.name), log.string(block.path), tokens));
+                }
+            },
+        );
+        Booked {
+            chain: stretch.number,
+            rounds: stretch.rounds.clone(),
+            sizes,
+            ledger: booking.finish(|part, name| session.string(part, name)),
+            steps,
+        }
+    }
+}
+
+/// Numbers strings of a report: texts once, and by the number they have in each log.
+#[derive(Default)]
+struct Names {
+    numbers: IdMap<String, u32>,
+    by_part: IdMap<u64, u32>,
+}
+
+impl Names {
+    fn number(&mut self, names: &mut Vec<String>, session: &Session<'_>, node: Node, name: Name) -> u32 {
+        if name == 0 {
+            return 0;
+        }
+        let part = session.part_number(node);
+        let key = u64::from(part) << 32 | u64::from(name);
+        if let Some(&number) = self.by_part.get(&key) {
+            return number;
+        }
+        let text = session.string(part, name);
+        let next = names.len() as u32;
+        let number = *self.numbers.entry(text.to_owned()).or_insert(next);
+        if number == next {
+            names.push(text.to_owned());
+        }
+        self.by_part.insert(key, number);
+        number
+    }
+}
+
+/// What can be read off the records without threading them.
+fn survey(session: &Session<'_>, filter: Filter, report: &mut SessionReport) {
+    let mut version = "";
+    for node in session.own_nodes() {
+        let record = session.record(node);
+        if session.is_copied(node) {
+            report.copied_records += 1;
+            continue;
+        }
+        if !filter.takes(record.time) {
+            continue;
+        }
+        let log = session.log(node);
+        let scope = log.scope_of(record);
+        if record.time != NO_TIME {
+            let (first, last) = report.times.unwrap_or((record.time, record.time));
+            report.times = Some((first.min(record.time), last.max(record.time)));
+        }
+        if report.project.is_empty() {
+            report.project = log.string(scope.cwd).to_owned();
+        }
+        if scope.version != 0 && !scope.is_sidechain {
+            version = log.string(scope.version);
+        }
+        match record.kind {
+            RecordKind::Boundary => match session.boundary(node) {
+                Some(boundary) if !boundary.is_auto => report.boundaries.manual += 1,
+                _ => report.boundaries.auto += 1,
+            },
+            RecordKind::MicroBoundary => report.boundaries.micro += 1,
+            RecordKind::User if !scope.is_sidechain && is_prompt(session, node) => report.prompts += 1,
+            _ => {}
+        }
+    }
+    report.version = version.to_owned();
+}
+
+/// What rewound branches were spent on.
+fn book_rewound(session: &Session<'_>, threaded: &Threaded, table: &RatioTable, filter: Filter) -> Ledger {
+    let mut booking = Booking::default();
+    for &node in &threaded.rewound {
+        let record = session.record(node);
+        if session.is_copied(node) || !filter.takes(record.time) {
+            continue;
+        }
+        let log = session.log(node);
+        let model = session.response(node).map_or("", |line| log.string(line.model));
+        let ratios = table.of(model);
+        for block in session.blocks(node) {
+            let tokens = match record.kind {
+                RecordKind::Assistant => table.output(ratios, block, log),
+                _ => table.input(ratios, block, log),
+            };
+            booking.add(session.part_number(node), block, tokens, Origin::Estimated);
+        }
+    }
+    booking.finish(|part, name| session.string(part, name))
+}
+
+/// Finds the telling of a call that is known already, in a list that the caller keeps.
+#[derive(Default)]
+pub struct CallIndex {
+    first: IdMap<u64, u32>,
+    /// Message id asked for last, and where its first call is: lines of a call mostly follow one another.
+    latest: Option<(u64, u32)>,
+    /// Further calls with a message id that is known but another request, by both. They all have a request: one without is the
+    /// same as any other with its message.
+    others: IdMap<u128, u32>,
+}
+
+impl CallIndex {
+    /// An index with room for as many calls.
+    pub fn with_room(calls: usize) -> CallIndex {
+        let mut index = CallIndex::default();
+        index.first.reserve(calls);
+        index
+    }
+
+    /// Place of the same call; `call_at` gives the calls of the list.
+    pub fn find<'a>(&mut self, call: &Call, call_at: impl Fn(u32) -> &'a Call) -> Option<u32> {
+        let first = match self.latest {
+            Some((message, first)) if message == call.message => first,
+            _ => *self.first.get(&call.message).filter(|_| call.message != 0)?,
+        };
+        self.latest = Some((call.message, first));
+        match call.is_same(call_at(first)) {
+            true => Some(first),
+            false => self.others.get(&call.key()).copied(),
+        }
+    }
+
+    /// Remembers where a call that was not found is put.
+    pub fn insert(&mut self, call: &Call, at: u32) {
+        if call.message == 0 {
+            return;
+        }
+        let first = *self.first.entry(call.message).or_insert(at);
+        self.latest = Some((call.message, first));
+        if first != at {
+            self.others.entry(call.key()).or_insert(at);
+        }
+    }
+}
+
+impl Call {
+    /// Whether two tellings are of one call: same message, and requests that do not contradict each other.
+    pub fn is_same(&self, other: &Call) -> bool {
+        self.message == other.message && (self.request == other.request || self.request == 0 || other.request == 0)
+    }
+
+    /// Message and request in one.
+    fn key(&self) -> u128 {
+        u128::from(self.message) << 64 | u128::from(self.request)
+    }
+
+    /// How good a teller is; the smallest one says where a call belongs.
+    pub fn rank(&self) -> (bool, bool, bool) {
+        (self.is_progress, self.is_copied, self.is_sidechain)
+    }
+
+    /// Takes in another telling of the same call: the most complete counts, the place of the better teller.
+    pub fn merge(&mut self, other: &Call) {
+        let fullness = |call: &Call| (call.tokens.output, call.tokens.total());
+        if fullness(other) > fullness(self) {
+            self.tokens = other.tokens;
+            self.window = other.window;
+        }
+        self.request = self.request.max(other.request);
+        self.time = match (self.time, other.time) {
+            (NO_TIME, time) | (time, NO_TIME) => time,
+            (a, b) => a.min(b),
+        };
+        if other.rank() < self.rank() {
+            let Call {
+                tokens,
+                window,
+                request,
+                time,
+                ..
+            } = *self;
+            *self = Call {
+                tokens,
+                window,
+                request,
+                time,
+                ..*other
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transcript::thread::Round;
+
+    #[test]
+    fn stretches_hold_every_round_once_and_start_with_a_turn() {
+        // Lengths of the turns of each chain.
+        let chain = |turns: &[usize]| Chain {
+            rounds: std::iter::zip(0.., turns)
+                .flat_map(|(turn, length)| {
+                    let round = Round {
+                        turn,
+                        ..Round::default()
+                    };
+                    std::iter::repeat_n(round, *length)
+                })
+                .collect(),
+            ..Chain::default()
+        };
+        let threaded = Threaded {
+            chains: vec![
+                chain(&[7; 900]),
+                chain(&[]),
+                chain(&[5000]),
+                chain(&[5; 100]),
+                chain(&[3000, 1, 3000]),
+            ],
+            ..Threaded::default()
+        };
+        let lengths = |share: usize| {
+            let mut lengths = vec![Vec::new(); threaded.chains.len()];
+            for stretch in stretches(&threaded, share) {
+                let before = lengths[stretch.number].iter().sum::<usize>();
+                assert_eq!(stretch.rounds.start, before);
+                let rounds = &threaded.chains[stretch.number].rounds;
+                assert!(before == 0 || rounds[before].turn != rounds[before - 1].turn);
+                lengths[stretch.number].push(stretch.rounds.len());
+            }
+            lengths
+        };
+        let whole = threaded.chains.iter().map(|chain| vec![chain.rounds.len()]);
+        assert!(lengths(1).into_iter().eq(whole.clone()));
+        assert!(lengths(0).into_iter().eq(whole));
+        let four = [vec![1575; 4], vec![0], vec![5000], vec![500], vec![3000, 3001]];
+        assert_eq!(lengths(4), four);
+        // However many there might be, none is short but the last.
+        assert_eq!(lengths(100)[0], [1029, 1029, 1029, 1029, 1029, 1029, 126]);
+    }
+
+    #[test]
+    fn calls_of_one_message_are_told_apart_by_their_request() {
+        let call = |message: u64, request: u64| Call {
+            message,
+            request,
+            ..Call::default()
+        };
+        let calls = [call(7, 1), call(7, 2), call(8, 0), call(7, 3), call(0, 1), call(0, 1)];
+        let mut index = CallIndex::default();
+        let at = |number: u32| &calls[number as usize];
+        for (number, call) in std::iter::zip(0.., &calls) {
+            assert_eq!(index.find(call, at), None, "{number}");
+            index.insert(call, number);
+        }
+        let mut found = |message: u64, request: u64| index.find(&call(message, request), at);
+        assert_eq!(
+            [found(7, 1), found(7, 2), found(7, 3), found(7, 4)],
+            [Some(0), Some(1), Some(3), None]
+        );
+        // Without a request it is the first one's, and one without a request takes any.
+        assert_eq!([found(7, 0), found(8, 5), found(0, 1)], [Some(0), Some(2), None]);
+    }
+}

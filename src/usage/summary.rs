@@ -1,0 +1,370 @@
+//! All sessions of a run together: what is shown of it, before it is grouped.
+//!
+//! Pure: takes reports, gives sums. One call may be told by several lines, sessions and sub-agents: the most complete telling
+//! counts, in the session that made it. The cache keeps a summary, so that a run over logs that are as they were has
+//! nothing to do but group.
+
+use crate::usage::session::{Call, CallIndex, Filter, SessionReport};
+use replay::tokens::ledger::Ledger;
+use replay::tokens::reads::Reads;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use transcript::log::Time;
+use transcript::pack::{Damaged, Reader, Writer};
+use transcript::problem::Problem;
+use transcript::record::Tokens;
+
+/// What the logs of a run hold, whatever becomes of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LogFacts {
+    /// Lines by record type.
+    pub kinds: BTreeMap<String, u64>,
+    /// Lines of all logs.
+    pub lines: u64,
+    /// Bytes of all logs, unpacked.
+    pub bytes: u64,
+}
+
+/// A run in numbers.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Of the logs.
+    pub facts: LogFacts,
+    /// Sessions, without what is summed here: their calls, ledgers, reads and problems.
+    pub sessions: Vec<SessionReport>,
+    /// Calls by session, every one once.
+    #[serde(skip)]
+    pub calls: Vec<Vec<Call>>,
+    /// What the tokens were spent on.
+    pub ledger: Ledger,
+    /// Tokens on rewound branches.
+    pub rewound: Ledger,
+    /// Files read more than once.
+    pub reads: Reads,
+    /// What was not as it should be in logs and sessions.
+    pub problems: Vec<Problem>,
+}
+
+impl Summary {
+    /// Sums up sessions, of their calls those that `filter` takes. A call counts at the time of its first line, wherever that
+    /// stands, so it is asked only when all tellings are known: of two ranges that meet, each call is in one.
+    pub fn new(
+        facts: LogFacts,
+        mut sessions: Vec<SessionReport>,
+        mut problems: Vec<Problem>,
+        filter: Filter,
+    ) -> Summary {
+        let mut reads = Reads::default();
+        for session in &mut sessions {
+            problems.append(&mut session.problems);
+            reads.merge(&std::mem::take(&mut session.reads));
+        }
+        let ledger = Ledger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.ledger)));
+        let rewound = Ledger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.rewound)));
+        let calls = sessions.iter_mut().map(|session| std::mem::take(&mut session.calls));
+        let mut calls = counted_once(calls.collect());
+        if !filter.takes_all() {
+            for calls in &mut calls {
+                calls.retain(|call| filter.takes(call.time));
+            }
+        }
+        Summary {
+            calls,
+            facts,
+            sessions,
+            ledger,
+            rewound,
+            reads,
+            problems,
+        }
+    }
+
+    /// Calls with the number of their session.
+    pub fn numbered_calls(&self) -> impl Iterator<Item = (u32, &Call)> {
+        std::iter::zip(0.., &self.calls).flat_map(|(session, calls)| calls.iter().map(move |call| (session, call)))
+    }
+
+    /// In bytes, for the cache.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        let mut out = Writer {
+            bytes: postcard::to_allocvec(self).ok()?,
+        };
+        pack_calls(&mut out, &self.calls);
+        Some(out.bytes)
+    }
+
+    /// From bytes; `None` if they are none, or say what cannot be.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Summary> {
+        let (mut summary, bytes) = postcard::take_from_bytes::<Summary>(bytes).ok()?;
+        let mut input = Reader { bytes };
+        summary.calls = unpack_calls(&mut input, summary.sessions.len()).ok()?;
+        input.bytes.is_empty().then_some(summary)
+    }
+}
+
+/// Leaves every call with the one session that it counts for.
+fn counted_once(mut sessions: Vec<Vec<Call>>) -> Vec<Vec<Call>> {
+    // Inside a session every call is there once.
+    let superseded = match sessions.len() {
+        0 | 1 => Vec::new(),
+        _ => superseded(&mut sessions),
+    };
+    let mut superseded = superseded.into_iter().peekable();
+    for (session, calls) in std::iter::zip(0.., &mut sessions) {
+        let mut at = 0;
+        calls.retain(|_| {
+            let is_superseded = superseded.next_if_eq(&(session, at)).is_some();
+            at += 1;
+            !is_superseded
+        });
+        // Ids have told the calls apart and are of no more use; they would be most of what the cache keeps.
+        for call in calls {
+            (call.message, call.request) = (0, 0);
+        }
+    }
+    sessions
+}
+
+/// Merges what several sessions tell of a call into the telling that counts, and finds the others: session, and place in it,
+/// in their order.
+fn superseded(sessions: &mut [Vec<Call>]) -> Vec<(u32, u32)> {
+    let total = sessions.iter().map(Vec::len).sum();
+    let mut index = CallIndex::with_room(total);
+    // Where the calls of the index are: session, and place in it.
+    let mut places = Vec::<(u32, u32)>::with_capacity(total);
+    let mut superseded = Vec::new();
+    for session in 0..sessions.len() {
+        for at in 0..sessions[session].len() {
+            let call = sessions[session][at];
+            let place = (session as u32, at as u32);
+            let known = index.find(&call, |number| {
+                let (session, at) = places[number as usize];
+                &sessions[session as usize][at as usize]
+            });
+            let Some(known) = known else {
+                index.insert(&call, places.len() as u32);
+                places.push(place);
+                continue;
+            };
+            let known = &mut places[known as usize];
+            let before = &mut sessions[known.0 as usize][known.1 as usize];
+            let passed_over = |call: Call| Call {
+                is_progress: true,
+                is_copied: true,
+                is_sidechain: true,
+                ..call
+            };
+            // Names are numbered per session, so the place of a call moves as a whole.
+            if call.rank() < before.rank() {
+                let worse = passed_over(*before);
+                sessions[session][at].merge(&worse);
+                superseded.push(std::mem::replace(known, place));
+            } else {
+                before.merge(&passed_over(call));
+                superseded.push(place);
+            }
+        }
+    }
+    superseded.sort_unstable();
+    superseded
+}
+
+/// Flags of a packed call.
+mod flag {
+    pub const SIDECHAIN: u64 = 1;
+    pub const PROGRESS: u64 = 1 << 1;
+    pub const COPIED: u64 = 1 << 2;
+    pub const REWOUND: u64 = 1 << 3;
+    /// Model, branch, folder and agent are not those of the call before.
+    pub const PLACE: u64 = 1 << 4;
+    /// What was sent is not what was billed as input.
+    pub const WINDOW: u64 = 1 << 5;
+    /// Some of the cache writes are for one hour.
+    pub const HOUR: u64 = 1 << 6;
+}
+
+/// Calls are most of a summary, and differ little from one to the next.
+fn pack_calls(out: &mut Writer, sessions: &[Vec<Call>]) {
+    let (mut place, mut time) = ([0; 4], 0i64);
+    for calls in sessions {
+        out.number(calls.len() as u64);
+        for call in calls {
+            pack_call(out, call, &mut place, &mut time);
+        }
+    }
+}
+
+/// Packs a call; `place` and `time` are those of the one before it.
+fn pack_call(out: &mut Writer, call: &Call, place: &mut [u32; 4], time: &mut Time) {
+    let new_place = [call.model, call.branch, call.cwd, call.agent];
+    let tokens = &call.tokens;
+    let mut flags = 0;
+    let mut set = |condition: bool, flag: u64| flags |= u64::from(condition) * flag;
+    set(call.is_sidechain, flag::SIDECHAIN);
+    set(call.is_progress, flag::PROGRESS);
+    set(call.is_copied, flag::COPIED);
+    set(call.is_rewound, flag::REWOUND);
+    set(new_place != *place, flag::PLACE);
+    set(call.window != tokens.input_side(), flag::WINDOW);
+    set(tokens.cache_write_1h > 0, flag::HOUR);
+    out.number(flags);
+    if flags & flag::PLACE != 0 {
+        new_place.iter().for_each(|name| out.number(u64::from(*name)));
+    }
+    for count in [tokens.input, tokens.output, tokens.cache_write, tokens.cache_read] {
+        out.number(count);
+    }
+    if flags & flag::HOUR != 0 {
+        out.number(tokens.cache_write_1h);
+    }
+    if flags & flag::WINDOW != 0 {
+        out.number(call.window);
+    }
+    out.signed(call.time.wrapping_sub(*time));
+    (*place, *time) = (new_place, call.time);
+}
+
+fn unpack_calls(input: &mut Reader<'_>, sessions: usize) -> Result<Vec<Vec<Call>>, Damaged> {
+    let (mut place, mut time) = ([0; 4], 0i64);
+    let unpack = |_| {
+        // A call takes at least six bytes.
+        let total = input.count(6)?;
+        let mut calls = Vec::with_capacity(total);
+        for _ in 0..total {
+            calls.push(unpack_call(input, &mut place, &mut time)?);
+        }
+        Ok(calls)
+    };
+    (0..sessions).map(unpack).collect()
+}
+
+/// Unpacks a call; `place` and `time` are those of the one before it.
+fn unpack_call(input: &mut Reader<'_>, place: &mut [u32; 4], time: &mut Time) -> Result<Call, Damaged> {
+    let flags = input.number()?;
+    if flags & flag::PLACE != 0 {
+        for name in place.iter_mut() {
+            *name = input.small()?;
+        }
+    }
+    let mut tokens = Tokens {
+        input: input.number()?,
+        output: input.number()?,
+        cache_write: input.number()?,
+        cache_read: input.number()?,
+        cache_write_1h: 0,
+    };
+    if flags & flag::HOUR != 0 {
+        tokens.cache_write_1h = input.number()?;
+    }
+    if tokens.cache_write_1h > tokens.cache_write {
+        return Err(Damaged);
+    }
+    let window = match flags & flag::WINDOW {
+        0 => tokens.input_side(),
+        _ => input.number()?,
+    };
+    *time = time.wrapping_add(input.signed()?);
+    let [model, branch, cwd, agent] = *place;
+    Ok(Call {
+        message: 0,
+        request: 0,
+        tokens,
+        window,
+        time: *time,
+        model,
+        branch,
+        cwd,
+        agent,
+        is_sidechain: flags & flag::SIDECHAIN != 0,
+        is_progress: flags & flag::PROGRESS != 0,
+        is_copied: flags & flag::COPIED != 0,
+        is_rewound: flags & flag::REWOUND != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> Summary {
+        let call = Call {
+            message: 7,
+            tokens: Tokens {
+                input: 1,
+                output: 300,
+                cache_write: 20,
+                cache_write_1h: 10,
+                cache_read: 4000,
+            },
+            window: 5,
+            time: -3,
+            is_rewound: true,
+            ..Call::default()
+        };
+        let session = |id: &str| SessionReport {
+            id: id.into(),
+            calls: vec![call],
+            ..SessionReport::default()
+        };
+        Summary::new(
+            LogFacts::default(),
+            vec![session("a"), session("b")],
+            Vec::new(),
+            Filter::default(),
+        )
+    }
+
+    #[test]
+    fn a_summary_comes_back_as_it_was() {
+        let summary = summary();
+        assert_eq!(summary.numbered_calls().count(), 1, "told twice, counted once");
+        let bytes = summary.to_bytes().unwrap();
+        assert_eq!(Summary::from_bytes(&bytes), Some(summary));
+        for end in 0..bytes.len() {
+            assert_eq!(Summary::from_bytes(&bytes[..end]), None, "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_call_counts_where_it_was_made_and_as_it_was_told_best() {
+        let call = |message: u64, output: u64| Call {
+            message,
+            tokens: Tokens {
+                output,
+                ..Tokens::default()
+            },
+            ..Call::default()
+        };
+        let copied = |call: Call| Call {
+            is_copied: true,
+            ..call
+        };
+        // One is told by a copy before the session that made it, and better there; another the other way round. A third
+        // has no id: it is never the same.
+        let told = vec![
+            vec![copied(call(1, 9)), call(2, 1), call(0, 5)],
+            vec![call(0, 5), call(1, 4), copied(call(2, 3)), call(3, 1)],
+            vec![call(1, 5)],
+        ];
+        let outputs = |calls: &Vec<Call>| calls.iter().map(|call| call.tokens.output).collect::<Vec<_>>();
+        let counted = counted_once(told);
+        let found = counted.iter().map(outputs).collect::<Vec<_>>();
+        assert_eq!(found, [vec![3, 5], vec![5, 9, 1], vec![]]);
+        assert!(
+            counted
+                .iter()
+                .flatten()
+                .all(|call| !call.is_copied && call.message == 0)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_believed() {
+        let mut elsewhere = summary();
+        elsewhere.calls.splice(..0, [Vec::new(), Vec::new()]);
+        assert_eq!(Summary::from_bytes(&elsewhere.to_bytes().unwrap()), None);
+        let mut too_much = summary();
+        too_much.calls[0][0].tokens.cache_write_1h = 21;
+        assert_eq!(Summary::from_bytes(&too_much.to_bytes().unwrap()), None);
+    }
+}

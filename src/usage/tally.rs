@@ -1,0 +1,722 @@
+//! Usage over a corpus: the calls of a [`Summary`], each of which is there once, in groups.
+
+use crate::usage::session::{Call, SessionReport};
+use crate::usage::summary::Summary;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use replay::prices::{Pico, PriceBook, PriceTable, Tariff, micro_usd};
+use std::collections::{BTreeMap, BTreeSet};
+use table::{Column, InTable, Unit, Value};
+use transcript::log::{NO_TIME, Time};
+
+/// What rows are grouped by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum By {
+    /// One row a session.
+    #[default]
+    Session,
+    /// One row a project (working directory).
+    Project,
+    /// One row a model.
+    Model,
+    /// One row a day.
+    Day,
+    /// One row a git branch.
+    Branch,
+    /// One row a tool: what its calls and results put into the window.
+    Tool,
+}
+
+impl By {
+    /// Name in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Session => "session",
+            By::Project => "project",
+            By::Model => "model",
+            By::Day => "day",
+            By::Branch => "branch",
+            By::Tool => "tool",
+        }
+    }
+}
+
+/// Sums over calls.
+#[derive(Debug, Clone, Default)]
+pub struct Sums {
+    /// API calls.
+    pub responses: u64,
+    /// Input that was neither read from nor written to the cache.
+    pub input: u64,
+    /// Output.
+    pub output: u64,
+    /// Cache reads.
+    pub cache_read: u64,
+    /// Cache writes for five minutes.
+    pub write_5m: u64,
+    /// Cache writes for one hour.
+    pub write_1h: u64,
+    /// Cost of the calls whose model has a price.
+    pub cost: Pico,
+    /// Calls whose model has none.
+    pub unpriced: u64,
+    /// Of all calls, those of sub-agents.
+    pub subagent_responses: u64,
+    /// Their cost.
+    pub subagent_cost: Pico,
+    /// Of all calls, those on rewound branches.
+    pub rewound_responses: u64,
+}
+
+impl Sums {
+    /// Adds a call.
+    pub fn add(&mut self, call: &Call, tariff: Option<&Tariff>) {
+        let tokens = &call.tokens;
+        self.responses += 1;
+        self.input += tokens.input;
+        self.output += tokens.output;
+        self.cache_read += tokens.cache_read;
+        self.write_1h += tokens.cache_write_1h;
+        self.write_5m += tokens.cache_write - tokens.cache_write_1h;
+        let cost = tariff.map(|tariff| tariff.cost(tokens, call.window));
+        self.cost += cost.unwrap_or(0);
+        self.unpriced += u64::from(cost.is_none());
+        if call.is_sidechain {
+            self.subagent_responses += 1;
+            self.subagent_cost += cost.unwrap_or(0);
+        }
+        self.rewound_responses += u64::from(call.is_rewound);
+    }
+
+    /// Adds the sums over other calls.
+    pub fn join(&mut self, other: &Sums) {
+        self.responses += other.responses;
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.write_5m += other.write_5m;
+        self.write_1h += other.write_1h;
+        self.cost += other.cost;
+        self.unpriced += other.unpriced;
+        self.subagent_responses += other.subagent_responses;
+        self.subagent_cost += other.subagent_cost;
+        self.rewound_responses += other.rewound_responses;
+    }
+
+    /// Cost in micro-dollars; `None` if no call has a price.
+    pub fn cost_micro_usd(&self) -> Option<i64> {
+        (self.responses == 0 || self.unpriced < self.responses).then(|| micro_usd(self.cost))
+    }
+
+    /// The fields that every JSON output names alike.
+    pub fn to_json(&self) -> serde_json::Map<String, serde_json::Value> {
+        let mut map = serde_json::Map::new();
+        let fields = [
+            ("responses", self.responses),
+            ("input_tokens", self.input),
+            ("output_tokens", self.output),
+            ("cache_read_tokens", self.cache_read),
+            ("cache_write_5m_tokens", self.write_5m),
+            ("cache_write_1h_tokens", self.write_1h),
+        ];
+        for (name, value) in fields {
+            map.insert(name.into(), value.into());
+        }
+        map.insert("cost_micro_usd".into(), self.cost_micro_usd().into());
+        map.insert("unpriced_responses".into(), self.unpriced.into());
+        map.insert("subagent_responses".into(), self.subagent_responses.into());
+        map.insert("subagent_cost_micro_usd".into(), micro_usd(self.subagent_cost).into());
+        map.insert("rewound_responses".into(), self.rewound_responses.into());
+        map
+    }
+}
+
+/// One row of usage.
+#[derive(Debug, Clone, Default)]
+pub struct Row {
+    /// Session, project, model, day or branch.
+    pub key: String,
+    /// Sub-agent, where they are shown apart.
+    pub agent: Option<String>,
+    /// Project of a session.
+    pub project: Option<String>,
+    /// First and last call or record.
+    pub times: Option<(Time, Time)>,
+    /// Sums over the calls.
+    pub sums: Sums,
+    /// Models used.
+    pub models: BTreeSet<String>,
+    /// Only of sessions: the window and what happened to it.
+    pub window: Option<WindowFacts>,
+    /// Sessions in the row.
+    pub sessions: BTreeSet<u32>,
+    /// Windows of a session, call by call, where they are drawn.
+    pub course: Vec<u64>,
+}
+
+/// The window of a session.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WindowFacts {
+    /// Rounds with a known window.
+    pub rounds: u64,
+    /// Prompts.
+    pub prompts: u64,
+    /// Largest window.
+    pub peak: u64,
+    /// Mean window.
+    pub mean: Option<u64>,
+    /// Window at the end.
+    pub last: u64,
+    /// Automatic, manual and micro-compactions.
+    pub boundaries: [u64; 3],
+    /// Rewound branches.
+    pub branches: u64,
+    /// Sub-agents.
+    pub subagents: u64,
+}
+
+/// Calls, grouped.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// One for each group. Sessions without any call have a row too when grouped by session.
+    pub rows: Vec<Row>,
+    /// Calls that only progress records show; they are in no row.
+    pub progress_only: Sums,
+    /// Models without a price, those of progress records too.
+    pub unknown: BTreeSet<String>,
+}
+
+/// Groups calls, in one pass over them: there may be many.
+pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &PriceTable) -> Tally {
+    let mut rows = Vec::<Row>::new();
+    let mut places = BTreeMap::<(String, Option<String>), usize>::new();
+    let mut book = PriceBook::new(prices);
+    if by == By::Session {
+        let sessions = std::iter::zip(0.., &summary.sessions);
+        for (number, session) in sessions.filter(|(_, session)| session.times.is_some()) {
+            let key = (session.id.clone(), apart.then(String::new));
+            places.insert(key.clone(), rows.len());
+            rows.push(session_row(number, session, key));
+        }
+    }
+    let mut days = Days::new(zone);
+    // Most calls go where the one before went, at the same price.
+    let mut recent: Option<(Group, usize, usize)> = None;
+    let mut progress_only = Sums::default();
+    for (number, call) in summary.numbered_calls() {
+        let session = &summary.sessions[number as usize];
+        let model = || session.names.get(call.model as usize).map_or("", |model| model);
+        if call.is_progress {
+            let price = book.number(model());
+            progress_only.add(call, book.tariff(price));
+            continue;
+        }
+        let group = Group {
+            session: number,
+            model: call.model,
+            key: match by {
+                By::Session => 0,
+                By::Project => i64::from(call.cwd),
+                By::Model | By::Tool => i64::from(call.model),
+                By::Day => days.number(call.time),
+                By::Branch => i64::from(call.branch),
+            },
+            agent: apart.then_some((call.is_sidechain, call.agent)),
+        };
+        let (at, price) = match recent {
+            Some((known, at, price)) if known == group => (at, price),
+            _ => {
+                let name = |number: u32| session.names.get(number as usize).cloned().unwrap_or_default();
+                let key = match by {
+                    By::Session => session.id.clone(),
+                    By::Project => project_of(session, call),
+                    By::Model | By::Tool => name(call.model),
+                    By::Day => day_of(call.time, zone),
+                    By::Branch => name(call.branch),
+                };
+                let agent = apart.then(|| match (call.is_sidechain, name(call.agent)) {
+                    (false, _) => String::new(),
+                    (true, agent) if agent.is_empty() => "(sub-agent)".into(),
+                    (true, agent) => agent,
+                });
+                let at = *places.entry((key.clone(), agent.clone())).or_insert_with(|| {
+                    rows.push(Row {
+                        key,
+                        agent,
+                        project: (by == By::Session).then(|| session.project.clone()),
+                        ..Row::default()
+                    });
+                    rows.len() - 1
+                });
+                let model = model();
+                if !rows[at].models.contains(model) {
+                    rows[at].models.insert(model.to_owned());
+                }
+                rows[at].sessions.insert(number);
+                (at, book.number(model))
+            }
+        };
+        recent = Some((group, at, price));
+        let row = &mut rows[at];
+        row.sums.add(call, book.tariff(price));
+        if by != By::Session || apart {
+            row.see(call.time);
+        }
+    }
+    if by == By::Session {
+        rows.sort_by_cached_key(|row| {
+            (
+                row.times.map_or(Time::MAX, |times| times.0),
+                row.key.clone(),
+                row.agent.clone(),
+            )
+        });
+    } else {
+        rows.sort_by(|a, b| (&a.key, &a.agent).cmp(&(&b.key, &b.agent)));
+    }
+    Tally {
+        rows,
+        progress_only,
+        unknown: book.unpriced().map(str::to_owned).collect(),
+    }
+}
+
+/// The windows of the main agent of a row's (first) session, call by call in the order of time; those on rewound branches are
+/// left out.
+pub fn course(summary: &Summary, row: &Row) -> Vec<u64> {
+    let is_main = |call: &&Call| !call.is_progress && !call.is_sidechain && !call.is_rewound && !call.is_copied;
+    let calls = row
+        .sessions
+        .first()
+        .and_then(|session| summary.calls.get(*session as usize));
+    let calls = calls.into_iter().flatten().filter(is_main);
+    let mut timed = calls.map(|call| (call.time, call.window)).collect::<Vec<_>>();
+    timed.sort_by_key(|(time, _)| *time);
+    timed.into_iter().map(|(_, window)| window).collect()
+}
+
+/// What decides where a call goes and what it costs, in numbers of its session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Group {
+    session: u32,
+    model: u32,
+    key: i64,
+    agent: Option<(bool, u32)>,
+}
+
+/// Numbers days, so that neighbouring calls need not ask the calendar.
+struct Days<'a> {
+    zone: &'a TimeZone,
+    /// The day asked for last: its first millisecond, and that of the next day.
+    latest: (Time, Time),
+}
+
+impl<'a> Days<'a> {
+    fn new(zone: &'a TimeZone) -> Days<'a> {
+        Days { zone, latest: (0, 0) }
+    }
+
+    /// A number that two times share only if they lie on the same day.
+    fn number(&mut self, time: Time) -> i64 {
+        if !(self.latest.0..self.latest.1).contains(&time) {
+            // What has no day is one of its own.
+            self.latest = self.day(time).unwrap_or((time, time));
+        }
+        self.latest.0
+    }
+
+    fn day(&self, time: Time) -> Option<(Time, Time)> {
+        let at = Timestamp::from_millisecond(time).ok()?.to_zoned(self.zone.clone());
+        let start = at.start_of_day().ok()?;
+        let end = start.tomorrow().ok()?;
+        Some((start.timestamp().as_millisecond(), end.timestamp().as_millisecond()))
+    }
+}
+
+fn session_row(number: u32, session: &SessionReport, (key, agent): (String, Option<String>)) -> Row {
+    Row {
+        key,
+        agent,
+        project: Some(session.project.clone()),
+        times: session.times,
+        window: Some(WindowFacts {
+            rounds: session.occupancy.rounds,
+            prompts: session.prompts,
+            peak: session.occupancy.peak,
+            mean: session.occupancy.mean(),
+            last: session.occupancy.last,
+            boundaries: [
+                session.boundaries.auto,
+                session.boundaries.manual,
+                session.boundaries.micro,
+            ],
+            branches: session.branches,
+            subagents: session.subagents,
+        }),
+        sessions: BTreeSet::from([number]),
+        ..Row::default()
+    }
+}
+
+/// A session's project, also for sub-agents that worked elsewhere (in a worktree, say).
+fn project_of(session: &SessionReport, call: &Call) -> String {
+    match session.project.as_str() {
+        "" => session.names.get(call.cwd as usize).cloned().unwrap_or_default(),
+        project => project.to_owned(),
+    }
+}
+
+/// The day of a time.
+pub fn day_of(time: Time, zone: &TimeZone) -> String {
+    match Timestamp::from_millisecond(time) {
+        Ok(timestamp) if time != NO_TIME => timestamp.to_zoned(zone.clone()).date().to_string(),
+        _ => "(undated)".into(),
+    }
+}
+
+impl Row {
+    fn see(&mut self, time: Time) {
+        if time != NO_TIME {
+            let (first, last) = self.times.unwrap_or((time, time));
+            self.times = Some((first.min(time), last.max(time)));
+        }
+    }
+
+    /// All rows in one, for the line below the table.
+    pub fn total(rows: &[Row]) -> Row {
+        let mut total = Row {
+            key: "total".into(),
+            ..Row::default()
+        };
+        for row in rows {
+            total.sums.join(&row.sums);
+            total.sessions.extend(&row.sessions);
+            if let Some(window) = &row.window {
+                let all = total.window.get_or_insert_default();
+                all.peak = all.peak.max(window.peak);
+                all.rounds += window.rounds;
+                all.prompts += window.prompts;
+                all.branches += window.branches;
+                all.subagents += window.subagents;
+                for (sum, count) in std::iter::zip(&mut all.boundaries, window.boundaries) {
+                    *sum += count;
+                }
+            }
+        }
+        total
+    }
+}
+
+macro_rules! column {
+    ($name:literal, $title:literal, $unit:ident, $shown:ident, $about:literal, $get:expr) => {
+        Column {
+            name: $name,
+            title: $title,
+            unit: Unit::$unit,
+            about: $about,
+            in_table: InTable::$shown,
+            get: $get,
+        }
+    };
+}
+
+/// Columns for a screen. A row a session has the beginning of its id and the course of its window; cache writes of both
+/// kinds are in one column.
+pub fn on_screen(by: By, apart: bool) -> Vec<Column<Row>> {
+    let all = columns(by, apart);
+    if by != By::Session {
+        return all;
+    }
+    let changed = |column: Column<Row>| match column.name {
+        "session" => Column {
+            get: |row: &Row| row.key.chars().take(8).collect::<String>().into(),
+            ..column
+        },
+        "cache_write_5m_tokens" => Column {
+            title: "Written",
+            get: |row: &Row| (row.sums.write_5m + row.sums.write_1h).into(),
+            ..column
+        },
+        "cache_write_1h_tokens" => Column {
+            in_table: InTable::Never,
+            ..column
+        },
+        _ => column,
+    };
+    let course = column!("window", "Window", Drawing, Always, "Its course.", |row: &Row| {
+        table::sparkline(&row.course, 10).into()
+    });
+    all.into_iter().map(changed).chain([course]).collect()
+}
+
+fn short_models(row: &Row) -> Value {
+    let short = row
+        .models
+        .iter()
+        .map(|model| model.strip_prefix("claude-").unwrap_or(model))
+        .collect::<Vec<_>>();
+    Value::from(short.join(" "))
+}
+
+/// Columns of usage rows. The first one carries the name of the grouping.
+pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
+    let is_session = by == By::Session;
+    let key: Column<Row> = match by {
+        By::Session => column!("session", "Session", Text, Always, "Session id.", |row: &Row| row
+            .key
+            .as_str()
+            .into()),
+        By::Project => column!("project", "Project", Text, Always, "Working directory.", |row: &Row| {
+            row.key.as_str().into()
+        }),
+        By::Model | By::Tool => column!("model", "Model", Text, Always, "Model.", |row: &Row| row
+            .key
+            .as_str()
+            .into()),
+        By::Day => column!(
+            "day",
+            "Day",
+            Text,
+            Always,
+            "Day of the call in the chosen time zone.",
+            |row: &Row| row.key.as_str().into()
+        ),
+        By::Branch => column!("branch", "Branch", Text, Always, "Git branch.", |row: &Row| row
+            .key
+            .as_str()
+            .into()),
+    };
+    let mut columns = vec![key];
+    if apart {
+        columns.push(column!(
+            "agent",
+            "Agent",
+            Text,
+            Always,
+            "Sub-agent; empty for the main agent.",
+            |row: &Row| row.agent.clone().into()
+        ));
+    }
+    if is_session {
+        columns.push(column!(
+            "project",
+            "Project",
+            Text,
+            IfRoom,
+            "Working directory of the session's first record.",
+            |row: &Row| row.project.clone().into()
+        ));
+    } else {
+        columns.push(column!(
+            "sessions",
+            "Sess.",
+            Count,
+            Always,
+            "Sessions with calls in the row.",
+            |row: &Row| row.sessions.len().into()
+        ));
+    }
+    columns.extend([
+        column!(
+            "first_time",
+            "From",
+            Time,
+            Never,
+            "First record or call.",
+            |row: &Row| row.times.map(|times| times.0).into()
+        ),
+        column!("last_time", "To", Time, Never, "Last record or call.", |row: &Row| row
+            .times
+            .map(|times| times.1)
+            .into()),
+        column!(
+            "responses",
+            "Calls",
+            Count,
+            Always,
+            "API calls, each counted once over all logs.",
+            |row: &Row| row.sums.responses.into()
+        ),
+        column!(
+            "input_tokens",
+            "Input",
+            Tokens,
+            IfRoom,
+            "Input tokens neither read from nor written to the prompt cache.",
+            |row: &Row| row.sums.input.into()
+        ),
+        column!(
+            "cache_read_tokens",
+            "Read",
+            Tokens,
+            Always,
+            "Input tokens read from the prompt cache.",
+            |row: &Row| row.sums.cache_read.into()
+        ),
+        column!(
+            "cache_write_5m_tokens",
+            "Wr. 5m",
+            Tokens,
+            Always,
+            "Input tokens written to the prompt cache for five minutes.",
+            |row: &Row| row.sums.write_5m.into()
+        ),
+        column!(
+            "cache_write_1h_tokens",
+            "Wr. 1h",
+            Tokens,
+            Always,
+            "Input tokens written to the prompt cache for one hour.",
+            |row: &Row| row.sums.write_1h.into()
+        ),
+        column!(
+            "output_tokens",
+            "Output",
+            Tokens,
+            Always,
+            "Output tokens, as the most complete line of each response has them.",
+            |row: &Row| row.sums.output.into()
+        ),
+        column!(
+            "cost_micro_usd",
+            "Cost",
+            MicroUsd,
+            Always,
+            "Cost of the calls whose model has a price; empty if none has.",
+            |row: &Row| row.sums.cost_micro_usd().into()
+        ),
+        column!(
+            "unpriced_responses",
+            "Unpriced",
+            Count,
+            Never,
+            "Calls whose model is not in the price table.",
+            |row: &Row| row.sums.unpriced.into()
+        ),
+        column!(
+            "subagent_responses",
+            "Sub calls",
+            Count,
+            Never,
+            "Of the calls, those of sub-agents.",
+            |row: &Row| row.sums.subagent_responses.into()
+        ),
+        column!(
+            "subagent_cost_micro_usd",
+            "Sub cost",
+            MicroUsd,
+            Never,
+            "Of the cost, that of sub-agents.",
+            |row: &Row| micro_usd(row.sums.subagent_cost).into()
+        ),
+        column!(
+            "rewound_responses",
+            "Rewound",
+            Count,
+            Never,
+            "Of the calls, those on branches that were rewound.",
+            |row: &Row| row.sums.rewound_responses.into()
+        ),
+        column!(
+            "models",
+            "Models",
+            Text,
+            Never,
+            "Models, without the prefix `claude-`.",
+            short_models
+        ),
+    ]);
+    if is_session {
+        columns.extend([
+            column!(
+                "rounds",
+                "Rounds",
+                Count,
+                Never,
+                "Calls of the main chain with a known window.",
+                |row: &Row| row.window.map(|window| window.rounds).into()
+            ),
+            column!(
+                "prompts",
+                "Prompts",
+                Count,
+                Never,
+                "Prompts that a person typed or ran.",
+                |row: &Row| row.window.map(|window| window.prompts).into()
+            ),
+            column!(
+                "context_peak",
+                "Peak",
+                Tokens,
+                Always,
+                "Largest window of the main chain.",
+                |row: &Row| row
+                    .window
+                    .filter(|window| window.rounds > 0)
+                    .map(|window| window.peak)
+                    .into()
+            ),
+            column!(
+                "context_mean",
+                "Mean",
+                Tokens,
+                Never,
+                "Mean window of the main chain over its rounds.",
+                |row: &Row| row.window.and_then(|window| window.mean).into()
+            ),
+            column!(
+                "context_last",
+                "Last",
+                Tokens,
+                Never,
+                "Window after the last round.",
+                |row: &Row| row
+                    .window
+                    .filter(|window| window.rounds > 0)
+                    .map(|window| window.last)
+                    .into()
+            ),
+            column!(
+                "compactions_auto",
+                "Auto",
+                Count,
+                IfRoom,
+                "Automatic compactions.",
+                |row: &Row| row.window.map(|window| window.boundaries[0]).into()
+            ),
+            column!(
+                "compactions_manual",
+                "Manual",
+                Count,
+                Never,
+                "Compactions that a person asked for.",
+                |row: &Row| row.window.map(|window| window.boundaries[1]).into()
+            ),
+            column!(
+                "compactions_micro",
+                "Micro",
+                Count,
+                Never,
+                "Recorded micro-compactions.",
+                |row: &Row| row.window.map(|window| window.boundaries[2]).into()
+            ),
+            column!(
+                "rewound_branches",
+                "Rewinds",
+                Count,
+                Never,
+                "Branches that were rewound.",
+                |row: &Row| row.window.map(|window| window.branches).into()
+            ),
+            column!(
+                "subagents",
+                "Agents",
+                Count,
+                Never,
+                "Sub-agents with records of their own.",
+                |row: &Row| row.window.map(|window| window.subagents).into()
+            ),
+        ]);
+    }
+    columns
+}

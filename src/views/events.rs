@@ -1,0 +1,339 @@
+//! Events as JSON: one object per event, so that a person can follow a replay beside the log.
+//!
+//! Calls are numbered from 0, as in every output. Items are named by their record: records of the chain that have content,
+//! from 0, in the order of the conversation. Keys are always the same for a kind of event, in alphabetical order; what is
+//! not known is null. The lines of a sub-agent say whose they are.
+
+use replay::prices::{Pico, micro_usd};
+use replay::sim::event::{Boundary, Called, Event};
+use replay::sim::trace::{Trace, flag};
+use replay::tokens::ledger::CATEGORIES;
+use serde_json::{Map, Value, json};
+use transcript::record::Tokens;
+
+/// One event. `call` is the API call before or at which it happens.
+pub fn line(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
+    let (kind, mut fields) = match event {
+        Event::Micro {
+            kind,
+            eligible,
+            saved,
+            cleared,
+        } => (
+            "micro",
+            json!({
+                "kind": kind.name(), "eligible": eligible, "saved": saved, "cleared": items(trace, cleared),
+            }),
+        ),
+        Event::Due { context, threshold } => ("due", json!({"context": context, "threshold": threshold})),
+        Event::Reached {
+            recorded,
+            count,
+            threshold,
+            is_due,
+        } => (
+            "reached",
+            json!({
+                "boundary": recorded, "context": count.map(|count| count.context), "threshold": threshold, "due": is_due,
+            }),
+        ),
+        Event::Boundary(found) => ("boundary", boundary(trace, found)),
+        Event::Failed {
+            cause,
+            failure,
+            in_a_row,
+        } => (
+            "failed",
+            json!({"cause": cause.name(), "failure": failure.name(), "in_a_row": in_a_row}),
+        ),
+        Event::BreakerOpen => ("breaker-open", json!({})),
+        Event::Used { one, outcome } => (
+            "used",
+            json!({
+                "path": trace.paths[one.path as usize], "outcome": outcome.name(), "distance": one.distance,
+            }),
+        ),
+        Event::Referred { path, outcome } => (
+            "referred",
+            json!({"path": trace.paths[*path as usize], "outcome": outcome.name()}),
+        ),
+        Event::Fetched { kind, tokens } => ("fetched", json!({"kind": kind.name(), "tokens": tokens})),
+        Event::TooLong { tokens, limit } => ("prompt-too-long", json!({"tokens": tokens, "limit": limit})),
+        Event::Blocked => ("blocked", json!({})),
+        Event::Called(found) => ("called", called(trace, call, found)),
+        Event::Side { purpose, tokens, cost } => {
+            let mut fields = billed(tokens, *cost);
+            put(&mut fields, "purpose", json!(purpose.name()));
+            ("side-call", fields)
+        }
+        Event::Notes { tokens } => ("notes", json!({"tokens": tokens})),
+        Event::Extract => ("extract", json!({})),
+        Event::Orphans(results) => ("orphans", json!({"results": results})),
+        Event::Defect { running, counted } => ("defect", json!({"running": running, "counted": counted})),
+    };
+    put(&mut fields, "event", json!(kind));
+    put(&mut fields, "call", json!(call));
+    if trace.is_sidechain {
+        put(&mut fields, "agent", json!(trace.agent));
+    }
+    fields
+}
+
+fn put(object: &mut Value, key: &str, value: Value) {
+    if let Value::Object(fields) = object {
+        fields.insert(key.to_owned(), value);
+    }
+}
+
+/// The record that an item belongs to.
+fn record(trace: &Trace, item: u32) -> usize {
+    let starts = trace.items.iter().take(item as usize + 1);
+    let started = starts.filter(|item| item.is(flag::STARTS_RECORD)).count();
+    started.saturating_sub(1)
+}
+
+fn items(trace: &Trace, items: &[u32]) -> Vec<Value> {
+    let told = items.iter().map(|&at| {
+        let item = &trace.items[at as usize];
+        json!({
+            "record": record(trace, at),
+            "tool": trace.tools[usize::from(item.tool)],
+            "path": trace.paths[path_of(trace, at) as usize],
+            "tokens": item.tokens,
+        })
+    });
+    told.collect()
+}
+
+/// The path of an item; that of a result is often only in its call.
+fn path_of(trace: &Trace, at: u32) -> u32 {
+    let item = &trace.items[at as usize];
+    match trace.items.get(item.pair as usize) {
+        Some(pair) if item.path == 0 => pair.path,
+        _ => item.path,
+    }
+}
+
+fn boundary(trace: &Trace, found: &Boundary) -> Value {
+    let kept = (!found.kept.is_empty()).then(|| {
+        let last = found.kept.end - 1;
+        json!({"from": record(trace, found.kept.start), "to": record(trace, last)})
+    });
+    json!({
+        "cause": found.cause.name(),
+        "kind": found.kind.name(),
+        "context": found.context,
+        "threshold": found.threshold,
+        "before": found.before,
+        "after": found.after,
+        "summary": found.summary,
+        "restored": found.restored,
+        "records": found.records,
+        "last_record": found.last_item.map(|item| record(trace, item)),
+        "kept": kept,
+        "retries": found.retries,
+        "calls_since": found.calls_since,
+        "turns_since": found.turns_since,
+        "again": found.is_again,
+        "recorded": found.is_recorded,
+    })
+}
+
+fn called(trace: &Trace, call: u32, found: &Called) -> Value {
+    let parts =
+        std::iter::zip(CATEGORIES, found.parts).map(|(category, tokens)| (category.name().to_owned(), json!(tokens)));
+    let mut fields = billed(&found.tokens, found.cost);
+    for (key, value) in [
+        (
+            "model",
+            json!(trace.calls.get(call as usize).map(|call| trace.model(call))),
+        ),
+        ("window", json!(found.tokens.input_side())),
+        ("parts", Value::Object(parts.collect::<Map<_, _>>())),
+        ("base", json!(found.base)),
+        ("drift", json!(found.drift)),
+        ("threshold", json!(found.threshold)),
+        ("level", json!(found.level.name())),
+        ("in_step", json!(found.in_step)),
+        ("miss", json!(found.miss.map(|miss| miss.name()))),
+    ] {
+        put(&mut fields, key, value);
+    }
+    fields
+}
+
+fn billed(tokens: &Tokens, cost: Option<Pico>) -> Value {
+    json!({
+        "input": tokens.input,
+        "cache_read": tokens.cache_read,
+        "cache_write_5m": tokens.cache_write - tokens.cache_write_1h,
+        "cache_write_1h": tokens.cache_write_1h,
+        "output": tokens.output,
+        "cost_micro_usd": cost.map(micro_usd),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replay::sim::event::{Cause, Failure, Kind, Level, MicroKind, Purpose};
+    use replay::sim::trace::{Item, NONE};
+    use replay::tokens::ledger::Category;
+
+    fn item(category: Category, flags: u16, tool: u16, pair: u32, path: u32) -> Item {
+        Item {
+            tokens: 7,
+            quarters: 7,
+            category,
+            flags,
+            images: 0,
+            tool,
+            pair,
+            path,
+        }
+    }
+
+    /// A prompt, a response of one record with a text and a call, and its result.
+    fn trace() -> Trace {
+        Trace {
+            items: vec![
+                item(Category::Human, flag::STARTS_RECORD, 0, NONE, 0),
+                item(Category::Text, flag::STARTS_RECORD, 0, NONE, 0),
+                item(Category::ToolCall, 0, 1, 3, 1),
+                item(Category::ToolResult, flag::STARTS_RECORD, 1, 2, 0),
+            ],
+            tools: vec![String::new(), "Read".to_owned()],
+            paths: vec![String::new(), "/src/main.rs".to_owned()],
+            ..Trace::default()
+        }
+    }
+
+    #[test]
+    fn items_are_told_by_record_tool_and_path() {
+        let event = Event::Micro {
+            kind: MicroKind::Gap,
+            eligible: 0,
+            saved: 5,
+            cleared: &[3],
+        };
+        let expected = json!({
+            "event": "micro", "call": 4, "kind": "gap", "eligible": 0, "saved": 5,
+            "cleared": [{"record": 2, "tool": "Read", "path": "/src/main.rs", "tokens": 7}],
+        });
+        assert_eq!(line(&trace(), 4, &event), expected);
+    }
+
+    #[test]
+    fn a_boundary_says_which_records_were_kept() {
+        let mut found = Boundary {
+            cause: Cause::Auto,
+            kind: Kind::Full,
+            context: 10,
+            threshold: 9,
+            before: 10,
+            after: 3,
+            summary: 1,
+            restored: 0,
+            restored_files: Vec::new(),
+            dropped: [0; replay::sim::event::PARTS],
+            stayed: [0; replay::sim::event::PARTS],
+            prompts: 0,
+            records: 2,
+            last_item: Some(3),
+            kept: 4..4,
+            retries: 0,
+            calls_since: 1,
+            turns_since: 0,
+            is_again: false,
+            is_recorded: false,
+        };
+        assert_eq!(line(&trace(), 1, &Event::Boundary(&found))["kept"], Value::Null);
+        found.kept = 1..4;
+        let told = line(&trace(), 1, &Event::Boundary(&found));
+        assert_eq!(told["kept"], json!({"from": 1, "to": 2}));
+        assert_eq!(told["last_record"], 2);
+    }
+
+    #[test]
+    fn every_kind_has_its_name_and_its_call() {
+        let called = Called {
+            tokens: Tokens::default(),
+            cost: None,
+            parts: [0; replay::sim::event::PARTS],
+            base: 0,
+            drift: -1,
+            threshold: 0,
+            level: Level::Normal,
+            in_step: true,
+            miss: None,
+        };
+        let events = [
+            (
+                Event::Due {
+                    context: 1,
+                    threshold: 1,
+                },
+                "due",
+            ),
+            (Event::BreakerOpen, "breaker-open"),
+            (Event::TooLong { tokens: 2, limit: 1 }, "prompt-too-long"),
+            (Event::Blocked, "blocked"),
+            (Event::Called(&called), "called"),
+            (Event::Notes { tokens: 1 }, "notes"),
+            (Event::Extract, "extract"),
+            (Event::Orphans(1), "orphans"),
+            (Event::Defect { running: 1, counted: 2 }, "defect"),
+            (
+                Event::Reached {
+                    recorded: 0,
+                    count: None,
+                    threshold: 1,
+                    is_due: false,
+                },
+                "reached",
+            ),
+            (
+                Event::Failed {
+                    cause: Cause::Auto,
+                    failure: Failure::Injected,
+                    in_a_row: 1,
+                },
+                "failed",
+            ),
+            (
+                Event::Side {
+                    purpose: Purpose::Notes,
+                    tokens: Tokens::default(),
+                    cost: Some(1_500_000),
+                },
+                "side-call",
+            ),
+        ];
+        for (event, name) in events {
+            let told = line(&trace(), 3, &event);
+            assert_eq!((&told["event"], &told["call"]), (&json!(name), &json!(3)));
+            assert!(told.get("agent").is_none(), "{told}");
+        }
+    }
+
+    #[test]
+    fn costs_are_micro_dollars_and_unknown_ones_are_null() {
+        let side = |cost| Event::Side {
+            purpose: Purpose::Compact,
+            tokens: Tokens::default(),
+            cost,
+        };
+        assert_eq!(line(&trace(), 0, &side(Some(1_500_000)))["cost_micro_usd"], 2);
+        assert_eq!(line(&trace(), 0, &side(None))["cost_micro_usd"], Value::Null);
+    }
+
+    #[test]
+    fn a_sub_agent_is_named() {
+        let trace = Trace {
+            agent: "a17".to_owned(),
+            is_sidechain: true,
+            ..trace()
+        };
+        assert_eq!(line(&trace, 0, &Event::Blocked)["agent"], "a17");
+    }
+}
