@@ -249,7 +249,7 @@ pub fn write_corpus(dir: &Path) -> io::Result<()> {
     let mut readme = String::from(
         "# Bundled sessions\n\nSmall generated session logs, one folder per case. `expected.json` in each folder is what an honest\n\
          counter must find; it was written together with the logs, not read from them.\n\nThose with a `policy.toml` are replayed too: that is the policy, and `events.ndjson` what must\n\
-         happen under it, worked out by hand; the sums stand beside each case in `src/synth/traced`. All events are listed,\n\
+         happen under it, worked out by hand; the sums stand beside each case in `crates/synth/src/traced`. All events are listed,\n\
          but calls only where a case is about them, and then with the fields it is about.\n\n| case | proves |\n| --- | --- |\n",
     );
     for (index, case) in all().enumerate() {
