@@ -4,10 +4,10 @@
 
 use language::{dates, secrets};
 use memory::extract::extract;
-use memory::rules::Rules;
+use memory::rules::ExtractionRules;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use transcript::messages::{Message, Part, Role};
+use transcript::messages::{Message, MessagePart, MessageRole};
 
 const MESSAGES: usize = 1_000;
 const ROUNDS: usize = 20;
@@ -42,7 +42,7 @@ fn main() {
     }
     let messages = (0..MESSAGES).map(message).collect::<Vec<_>>();
     let bytes = messages.iter().flat_map(Message::texts).map(str::len).sum::<usize>();
-    let found = extract(&messages, Rules::built_in());
+    let found = extract(&messages, ExtractionRules::built_in());
     println!(
         "{MESSAGES} messages, {bytes} bytes, {} memories, one thread, best of {ROUNDS}",
         found.candidates.len()
@@ -50,10 +50,10 @@ fn main() {
     let texts = || messages.iter().flat_map(Message::texts);
     let day = jiff::civil::date(2026, 3, 4);
     report("extract", || {
-        black_box(extract(black_box(&messages), Rules::built_in()));
+        black_box(extract(black_box(&messages), ExtractionRules::built_in()));
     });
     report("dates", || {
-        black_box(texts().map(|text| dates::find(text, day).len()).sum::<usize>());
+        black_box(texts().map(|text| dates::find_dates(text, day).len()).sum::<usize>());
     });
     report("secrets", || {
         black_box(texts().map(|text| secrets::find(text).len()).sum::<usize>());
@@ -70,11 +70,11 @@ fn message(at: usize) -> Message {
         uuid: format!("message-{at}"),
         parent: None,
         time: Some(1_772_582_400_000 + at as i64 * 60_000),
-        role: Role::User,
+        role: MessageRole::User,
         is_meta: false,
         is_summary: false,
         is_sidechain: false,
-        parts: vec![Part::Text(text)],
+        parts: vec![MessagePart::Text(text)],
         line: at as u64,
     }
 }

@@ -223,7 +223,7 @@ fn parse_date(text: &str) -> Option<String> {
 // ---------------------------------------------------------------------------------------------
 // The corpora
 
-struct Corpus {
+struct BenchCorpus {
     name: &'static str,
     /// The folder that holds `projects/`, as the peers expect it.
     root: PathBuf,
@@ -233,7 +233,7 @@ struct Corpus {
     longest_line: u64,
 }
 
-impl Corpus {
+impl BenchCorpus {
     fn logs(&self) -> PathBuf {
         self.root.join("projects")
     }
@@ -245,7 +245,7 @@ fn target_dir() -> PathBuf {
     tmp.parent().unwrap_or(tmp).to_path_buf()
 }
 
-fn corpora(options: &Options, scratch: &Path) -> io::Result<Vec<Corpus>> {
+fn corpora(options: &Options, scratch: &Path) -> io::Result<Vec<BenchCorpus>> {
     let mut corpora = Vec::new();
     corpora.push(match &options.corpus {
         Some(root) => open_corpus("given", fs::canonicalize(root)?)?,
@@ -257,7 +257,7 @@ fn corpora(options: &Options, scratch: &Path) -> io::Result<Vec<Corpus>> {
     Ok(corpora)
 }
 
-fn generated(options: &Options, name: &'static str, bytes: u64, files: u64, scratch: &Path) -> io::Result<Corpus> {
+fn generated(options: &Options, name: &'static str, bytes: u64, files: u64, scratch: &Path) -> io::Result<BenchCorpus> {
     let root = scratch.join(format!("{name}-{bytes}-{files}"));
     if options.fresh && root.exists() {
         fs::remove_dir_all(&root)?;
@@ -308,7 +308,7 @@ fn is_log(path: &Path) -> bool {
 
 /// Reads every file once: that warms the page cache and finds the longest line, which `DuckDB`
 /// has to be told about.
-fn open_corpus(name: &'static str, root: PathBuf) -> io::Result<Corpus> {
+fn open_corpus(name: &'static str, root: PathBuf) -> io::Result<BenchCorpus> {
     let files = log_files(&root.join("projects"))?;
     if files.is_empty() {
         let problem = format!("no logs below {}", root.join("projects").display());
@@ -335,7 +335,7 @@ fn open_corpus(name: &'static str, root: PathBuf) -> io::Result<Corpus> {
         longest_line = longest_line.max(line);
     }
     let bytes = files.iter().map(|(_, size)| size).sum();
-    Ok(Corpus {
+    Ok(BenchCorpus {
         name,
         root,
         files,
@@ -721,7 +721,7 @@ impl Race {
     }
 }
 
-fn races(tools: &Tools, corpora: &[Corpus], scratch: &Path) -> io::Result<Vec<Race>> {
+fn races(tools: &Tools, corpora: &[BenchCorpus], scratch: &Path) -> io::Result<Vec<Race>> {
     let home = scratch.join("home");
     fs::create_dir_all(&home)?;
     let cache = scratch.join("cache");
@@ -741,7 +741,13 @@ fn races(tools: &Tools, corpora: &[Corpus], scratch: &Path) -> io::Result<Vec<Ra
 }
 
 /// `None` when the peer is not installed or does not take part on this corpus.
-fn race(contender: Contender, corpus: &Corpus, tools: &Tools, home: &Path, cache: &Path) -> io::Result<Option<Race>> {
+fn race(
+    contender: Contender,
+    corpus: &BenchCorpus,
+    tools: &Tools,
+    home: &Path,
+    cache: &Path,
+) -> io::Result<Option<Race>> {
     let logs = corpus.logs();
     let words = [("{logs}", logs.as_os_str()), ("{cache}", cache.as_os_str())];
     let myself = || -> io::Result<Tool> {
@@ -840,7 +846,7 @@ fn duckdb_cli(tools: &Tools, query: &str) -> (Option<Tool>, Vec<OsString>) {
 
 /// Where the logs are and how long their lines get, as `DuckDB` is told. The line limit is no larger than the corpus needs,
 /// because its buffers grow with it.
-fn duckdb_source(corpus: &Corpus) -> String {
+fn duckdb_source(corpus: &BenchCorpus) -> String {
     let glob = corpus
         .logs()
         .join("**")
@@ -853,7 +859,7 @@ fn duckdb_source(corpus: &Corpus) -> String {
 
 /// The usage alone, counted once by message and request, summed by session and model. `DuckDB` is told the columns, which
 /// spares it the detection: the fastest form found. It reads less than `stats` does, see [`same_fields_query`].
-fn duckdb_query(corpus: &Corpus) -> String {
+fn duckdb_query(corpus: &BenchCorpus) -> String {
     let source = duckdb_source(corpus);
     format!(
         "SELECT count(*), sum(input), sum(output), sum(writes), sum(reads), min(first),
@@ -931,7 +937,7 @@ impl Blocks {
 /// The fields that `stats` reads, all of them: beside the usage the links between records, where they were made, what kinds they
 /// are, boundaries and attachments, and of every block its kind, ids, tool, arguments and length. Nothing is done with them that
 /// `stats` does: no chains, no sizes, no ledger.
-fn same_fields_query(corpus: &Corpus, blocks: Blocks) -> String {
+fn same_fields_query(corpus: &BenchCorpus, blocks: Blocks) -> String {
     let source = duckdb_source(corpus);
     let rows = blocks.rows();
     let count = |names: &[&str]| {
@@ -1164,7 +1170,7 @@ impl Claim {
     }
 }
 
-fn report(options: &Options, tools: &Tools, corpora: &[Corpus], races: &[Race]) -> String {
+fn report(options: &Options, tools: &Tools, corpora: &[BenchCorpus], races: &[Race]) -> String {
     let mut text = String::new();
     for corpus in corpora {
         let _ = writeln!(
@@ -1248,7 +1254,7 @@ fn find<'a>(races: &'a [Race], corpus: &str, contender: Contender) -> Option<&'a
         .find(|race| race.corpus == corpus && race.contender == contender)
 }
 
-fn claims(corpora: &[Corpus], races: &[Race]) -> Vec<Claim> {
+fn claims(corpora: &[BenchCorpus], races: &[Race]) -> Vec<Claim> {
     use Bound::{AtLeast, AtMost, Below};
     use Contender as C;
 

@@ -1,7 +1,7 @@
 //! `cargo bench --bench recall`: what one recall costs over 1,000 memories: the index made from texts in memory, then one
 //! query; the best of several rounds. Reading the files is not in it.
 
-use memory::recall::{Index, Limits, Memory, Weights, pick};
+use memory::recall::{RecallIndex, RecallLimits, RecallWeights, StoredMemory, select_memories};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -66,17 +66,17 @@ fn main() {
     let mut best = [Duration::MAX; 2];
     for _ in 0..ROUNDS {
         let started = Instant::now();
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         memories.iter().for_each(|memory| memory.index_into(&mut index));
         best[0] = best[0].min(started.elapsed());
         let started = Instant::now();
         let query = "what did we agree about the retry budget of payment workers during a freeze";
-        black_box(pick(
+        black_box(select_memories(
             &memories,
             &index,
             query,
-            &Weights::default(),
-            &Limits::default(),
+            &RecallWeights::default(),
+            &RecallLimits::default(),
             0,
         ));
         best[1] = best[1].min(started.elapsed());
@@ -88,7 +88,7 @@ fn main() {
 }
 
 /// A memory of the usual length: a rule, its reason, how to apply it.
-fn memory(number: usize) -> Memory {
+fn memory(number: usize) -> StoredMemory {
     let word = |at: usize| PARTS[(number * 7 + at * 13 + number / 40 * at) % PARTS.len()];
     let sentence = |at: usize| {
         format!(
@@ -100,7 +100,7 @@ fn memory(number: usize) -> Memory {
             word(at + 3)
         )
     };
-    Memory {
+    StoredMemory {
         file: format!("{number}.md"),
         name: format!("{} and {}", word(0), word(1)),
         description: format!("When a {} meets a {} in the {}", word(2), word(3), word(4)),
@@ -111,6 +111,6 @@ fn memory(number: usize) -> Memory {
             sentence(8),
             sentence(12)
         ),
-        ..Memory::default()
+        ..StoredMemory::default()
     }
 }

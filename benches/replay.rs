@@ -7,17 +7,17 @@
 mod logs;
 
 use logs::{generated, parse_logs};
-use replay::policy::presets::Policies;
+use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::event::Event;
-use replay::sim::trace::{Trace, trace};
-use replay::sim::{Mode, Setting, by_number, replay, windows_of};
+use replay::sim::trace::{Trace, build_trace};
+use replay::sim::{ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
 use replay::tokens::ratios::RatioTable;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
-use transcript::thread::{Part, Session, thread};
+use transcript::thread::{Session, SessionLog, thread};
 
 const ROUNDS: usize = 5;
 /// The loop takes milliseconds, and any of them may be disturbed.
@@ -59,23 +59,23 @@ fn loop_alone(folder: &Path, only: Option<&str>) {
     );
     let presets = ["recorded", "article", "api-edits", "never"];
     for name in presets.into_iter().filter(|name| only.is_none_or(|only| only == *name)) {
-        let policies = Policies::preset(name).expect("a preset");
+        let policies = PolicySet::preset(name).expect("a preset");
         let prepared = traces
             .iter()
             .map(|trace| {
-                let (by_version, by_model) = by_number(&policies, PriceTable::built_in(), trace);
-                let windows = windows_of(trace, &by_version, &by_model);
+                let (by_version, by_model) = policies_and_prices(&policies, PriceTable::built_in(), trace);
+                let windows = infer_replay_windows(trace, &by_version, &by_model);
                 (trace, by_version, by_model, windows)
             })
             .collect::<Vec<_>>();
         let compactions = Cell::new(0_u64);
         let replay_one = |(trace, by_version, by_model, windows): &(&Trace, Vec<_>, Vec<_>, Vec<_>)| {
-            let setting = Setting {
+            let setting = ReplayInput {
                 policies: by_version,
                 prices: by_model,
                 windows,
                 summary: None,
-                mode: Mode::Free,
+                mode: ReplayMode::Free,
                 uses: None,
                 texts: None,
                 key: 0,
@@ -119,7 +119,7 @@ fn traces(folder: &Path) -> Vec<Trace> {
             .first()
             .map_or("", |scope| log.string(scope.session))
             .to_owned();
-        let parts = [Part {
+        let parts = [SessionLog {
             path: path.display().to_string(),
             log,
             copied: Vec::new(),
@@ -130,7 +130,7 @@ fn traces(folder: &Path) -> Vec<Trace> {
         traces.extend(
             chains
                 .iter()
-                .map(|chain| trace(&session, chain, RatioTable::built_in())),
+                .map(|chain| build_trace(&session, chain, RatioTable::built_in())),
         );
     }
     traces

@@ -26,17 +26,17 @@
 //! lasts for several models.
 
 use anyhow::{Result, bail};
-use backcast::run::{Corpus, Options};
+use backcast::run::{Corpus, ReadOptions};
 use clap::Parser;
 use replay::quantile::quantile;
-use replay::tokens::calibrate::size;
+use replay::tokens::calibrate::size_chain;
 use replay::tokens::equation::Equation;
 use replay::tokens::ratios::{Coefficient, RatioTable, Ratios};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::PathBuf;
 use table::atomic;
-use transcript::bytes::{Io, Limits};
+use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::discover;
 use transcript::thread::{Session, thread};
 
@@ -107,11 +107,11 @@ fn read(args: &Args) -> Result<Corpus> {
     if found.logs.is_empty() {
         bail!("no logs there");
     }
-    let options = Options {
-        io: Io::Auto,
-        limits: Limits { max_line: 64 << 20 },
+    let options = ReadOptions {
+        io: IoMode::Auto,
+        limits: ReadLimits { max_line: 64 << 20 },
         cache: None,
-        with_lines: false,
+        with_line_hashes: false,
         progress: &|_| {},
     };
     let corpus = Corpus::read(&found.logs, &options);
@@ -151,7 +151,7 @@ fn survey(corpus: &Corpus, table: &RatioTable) -> Vec<Surveyed> {
             outputs: Vec::new(),
         };
         for chain in &thread(&session).chains {
-            let sizes = size(&session, chain, table, &mut |_, _, _, _| {});
+            let sizes = size_chain(&session, chain, table, &mut |_, _, _, _| {});
             let model_of = |round: usize| {
                 let node = chain.rounds[round].lines[0];
                 session
@@ -159,7 +159,7 @@ fn survey(corpus: &Corpus, table: &RatioTable) -> Vec<Surveyed> {
                     .map_or("", |line| session.log(node).string(line.model))
             };
             let scored = |round: usize, equation: Equation, error: f64, window: f64| Scored {
-                family: number_of(table, table.of(model_of(round))),
+                family: number_of(table, table.for_model(model_of(round))),
                 model: model_of(round).to_owned(),
                 equation,
                 error,
@@ -176,7 +176,7 @@ fn survey(corpus: &Corpus, table: &RatioTable) -> Vec<Surveyed> {
                     continue;
                 }
                 if let Some(equation) = Equation::output(&session, chain, &sizes, at, table) {
-                    let error = worth(&equation, table.of(model_of(at))) - equation.tokens;
+                    let error = worth(&equation, table.for_model(model_of(at))) - equation.tokens;
                     surveyed
                         .outputs
                         .push(scored(at, equation, error, sizes.rounds[at].input.unwrap_or(0) as f64));

@@ -9,17 +9,17 @@
 //! never copied into the project.
 
 use anyhow::{Context, Result, bail};
-use backcast::run::{Options, read_messages};
+use backcast::run::{ReadOptions, read_messages};
 use language::dates;
 use memory::extract::extract;
-use memory::rules::Rules;
+use memory::rules::ExtractionRules;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use transcript::bytes::{Io, Limits};
+use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::discover;
-use transcript::messages::{Message, Part, Role, Wanted};
+use transcript::messages::{Message, MessagePart, MessageRole, PartSelection};
 
 fn main() -> Result<()> {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -102,11 +102,11 @@ fn message(session: &str, uuid: String, line: u64, text: String) -> Message {
         uuid,
         parent: None,
         time: None,
-        role: Role::User,
+        role: MessageRole::User,
         is_meta: false,
         is_summary: false,
         is_sidechain: false,
-        parts: vec![Part::Text(text)],
+        parts: vec![MessagePart::Text(text)],
         line,
     }
 }
@@ -129,7 +129,7 @@ fn extraction(path: &Path, is_shown: bool) -> Result<()> {
             .map(|row| message(chat, row.id.to_string(), row.id, row.text.clone()))
             .collect::<Vec<_>>();
         let start = std::time::Instant::now();
-        let extraction = extract(&messages, Rules::built_in());
+        let extraction = extract(&messages, ExtractionRules::built_in());
         spent += start.elapsed();
         let sources = extraction.candidates.iter().flat_map(|candidate| &candidate.sources);
         let found = sources.map(|source| source.uuid.as_str()).collect::<BTreeSet<_>>();
@@ -171,15 +171,15 @@ fn real(path: &Path, transcripts: &Path, is_shown: bool) -> Result<()> {
         .map(|row| transcripts.join(&row.file))
         .collect::<BTreeSet<_>>();
     let logs = discover(&roots.into_iter().collect::<Vec<_>>(), false)?.logs;
-    let options = Options {
-        io: Io::Auto,
-        limits: Limits::new(32 << 20),
+    let options = ReadOptions {
+        io: IoMode::Auto,
+        limits: ReadLimits::new(32 << 20),
         cache: None,
-        with_lines: false,
+        with_line_hashes: false,
         progress: &|_| (),
     };
-    let (messages, _) = read_messages(&logs, Wanted::default(), &options);
-    let extraction = extract(&messages, Rules::built_in());
+    let (messages, _) = read_messages(&logs, PartSelection::default(), &options);
+    let extraction = extract(&messages, ExtractionRules::built_in());
     let labels = rows
         .iter()
         .map(|row| (row.uuid.as_str(), row.label.as_str()))
@@ -222,14 +222,14 @@ fn dated(path: &Path, is_shown: bool) -> Result<()> {
     for row in &rows {
         let day = row.reference.parse::<jiff::civil::DateTime>()?.date();
         let accepted = |text: &str| {
-            let found = dates::find(text, day);
+            let found = dates::find_dates(text, day);
             found.iter().any(|found| row.accept.contains(&found.date.to_string()))
         };
         inside += u32::from(accepted(&row.sentence));
         if accepted(&row.span) {
             alone += 1;
         } else if is_shown {
-            let found = dates::find(&row.span, day);
+            let found = dates::find_dates(&row.span, day);
             println!("  {} @ {day}: {found:?}, accepted {:?}", row.span, row.accept);
         }
     }

@@ -3,7 +3,7 @@
 //! "gold", "category", "abstain"}]}`. Every set is asked with the one default setting; even and odd queries are shown apart
 //! as well, so that a setting that fits one half only is seen. FIT is the threshold below which the answer is empty.
 
-use memory::recall::{Index, Limits, Memory, Weights, pick};
+use memory::recall::{RecallIndex, RecallLimits, RecallWeights, StoredMemory, select_memories};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,9 +24,9 @@ fn main() {
     let bytes = zstd::decode_all(packed.as_slice()).expect("zstd");
     let text = String::from_utf8(bytes).expect("UTF-8");
     let fit = std::env::args().nth(2).map(|fit| fit.parse().expect("a share"));
-    let weights = Weights {
-        fit: fit.unwrap_or(Weights::default().fit),
-        ..Weights::default()
+    let weights = RecallWeights {
+        fit: fit.unwrap_or(RecallWeights::default().fit),
+        ..RecallWeights::default()
     };
     let mut tallies = BTreeMap::<(String, &str), Tally>::new();
     for line in text.lines() {
@@ -38,11 +38,11 @@ fn main() {
             .iter()
             .map(memory)
             .collect::<Vec<_>>();
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         memories.iter().for_each(|memory| memory.index_into(&mut index));
         for (at, query) in set["queries"].as_array().expect("queries").iter().enumerate() {
             let text = query["text"].as_str().expect("a text");
-            let taken = pick(&memories, &index, text, &weights, &Limits::default(), 0);
+            let taken = select_memories(&memories, &index, text, &weights, &RecallLimits::default(), 0);
             let files = taken
                 .iter()
                 .map(|taken| memories[taken.memory].file.as_str())
@@ -77,12 +77,12 @@ fn main() {
     }
 }
 
-fn memory(document: &Value) -> Memory {
+fn memory(document: &Value) -> StoredMemory {
     let text = |key: &str| document[key].as_str().unwrap_or_default().to_owned();
-    Memory {
+    StoredMemory {
         file: text("id"),
         body: format!("{}\n{}", text("text"), text("date")),
-        ..Memory::default()
+        ..StoredMemory::default()
     }
 }
 

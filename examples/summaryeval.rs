@@ -10,16 +10,16 @@
 //! the full-size texts keep their budgets over all sessions. `--show` prints a line a compaction and what was missed.
 
 use anyhow::{Result, bail};
-use backcast::run::{Corpus, Options};
-use notes::carried::{Carried, Compared, NEEDS, Need, compare, means};
-use notes::conversation::{Conversation, WANTED, lines};
+use backcast::run::{Corpus, ReadOptions};
+use notes::carried::{NEED_KINDS, NeedCoverage, NeedKind, SummaryComparison, compare_summaries, mean_coverage};
+use notes::conversation::{CONVERSATION_FILTER, Conversation, chain_lines};
 use notes::offline::digest::Digest;
-use notes::offline::{Offline, write_notes};
-use notes::template::Template;
-use notes::{Backend, Limits as NoteLimits, SummaryAsk, Variant, size};
+use notes::offline::{OfflineBackend, write_notes};
+use notes::template::NotesTemplate;
+use notes::{NotesLimits as NoteLimits, SummaryRequest, SummaryVariant, TextBackend, size};
 use replay::policy::Policy;
 use std::path::PathBuf;
-use transcript::bytes::{Io, Limits};
+use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::discover;
 use transcript::thread::{Session, thread};
 
@@ -35,11 +35,11 @@ fn main() -> Result<()> {
         bail!("usage: summaryeval PATH... [--show]");
     }
     let found = discover(&paths, false)?;
-    let options = Options {
-        io: Io::Auto,
-        limits: Limits::new(32 << 20),
+    let options = ReadOptions {
+        io: IoMode::Auto,
+        limits: ReadLimits::new(32 << 20),
         cache: None,
-        with_lines: false,
+        with_line_hashes: false,
         progress: &|_| (),
     };
     let corpus = Corpus::read(&found.logs, &options);
@@ -49,9 +49,12 @@ fn main() -> Result<()> {
         let Some(chain) = threaded.chains.first() else {
             return Scored::default();
         };
-        let read = lines(&session, chain)
-            .into_iter()
-            .map(|wanted| (wanted.part, corpus.messages(&wanted.path, wanted.lines, WANTED).0));
+        let read = chain_lines(&session, chain).into_iter().map(|wanted| {
+            (
+                wanted.part,
+                corpus.messages(&wanted.path, wanted.lines, CONVERSATION_FILTER).0,
+            )
+        });
         let conversation = Conversation::new(&session, chain, read.collect());
         score(id, &conversation)
     });
@@ -63,16 +66,16 @@ fn main() -> Result<()> {
 #[derive(Default)]
 struct Scored {
     session: String,
-    boundaries: Vec<Compared>,
+    boundaries: Vec<SummaryComparison>,
     notes: Vec<(u64, u64)>,
     summaries: Vec<u64>,
     prompts: (u64, u64),
 }
 
-fn ask<'m>(conversation: &'m Conversation, range: std::ops::Range<usize>, budget: u64) -> SummaryAsk<'m> {
-    SummaryAsk {
-        material: conversation.material(range),
-        variant: Variant::Whole,
+fn ask<'m>(conversation: &'m Conversation, range: std::ops::Range<usize>, budget: u64) -> SummaryRequest<'m> {
+    SummaryRequest {
+        material: conversation.to_material(range),
+        variant: SummaryVariant::Whole,
         instructions: "",
         budget,
         is_automatic: true,
@@ -84,13 +87,13 @@ fn score(id: &str, conversation: &Conversation) -> Scored {
     let messages = &conversation.messages;
     let mut scored = Scored {
         session: id.to_owned(),
-        boundaries: compare(conversation, &Offline),
+        boundaries: compare_summaries(conversation, &OfflineBackend),
         ..Scored::default()
     };
     if messages.is_empty() {
         return scored;
     }
-    if let Ok(text) = Offline.summary(&ask(conversation, 0..messages.len(), policy.max_output)) {
+    if let Ok(text) = OfflineBackend.summary(&ask(conversation, 0..messages.len(), policy.max_output)) {
         let mut digest = Digest::new(&conversation.root);
         messages.iter().for_each(|message| digest.push(message));
         let whole = digest
@@ -104,10 +107,13 @@ fn score(id: &str, conversation: &Conversation) -> Scored {
             section: policy.notes_section,
             total: policy.notes_total,
         };
-        let template = Template::built_in();
+        let template = NotesTemplate::built_in();
         let notes = write_notes(&digest, "", &template, limits).text;
-        assert!(template.holds(&notes), "{id}: headings or descriptions were changed");
-        let parsed = Template::parse(&notes);
+        assert!(
+            template.has_same_sections(&notes),
+            "{id}: headings or descriptions were changed"
+        );
+        let parsed = NotesTemplate::parse(&notes);
         let largest = parsed
             .sections
             .iter()
@@ -135,7 +141,7 @@ fn report(sessions: &[Scored], is_shown: bool) {
                 boundary.size,
                 shares.join("  ")
             );
-            for need in [Need::Files, Need::Tasks, Need::Corrections] {
+            for need in [NeedKind::Files, NeedKind::Tasks, NeedKind::Corrections] {
                 for missed in &boundary.missed[need as usize] {
                     println!("    missed {}: {}", need.name(), missed.replace('\n', " "));
                 }
@@ -147,8 +153,8 @@ fn report(sessions: &[Scored], is_shown: bool) {
         "{:<12} {:>8} {:>10} {:>10} {:>8}",
         "needed", "count", "recorded", "offline", "ratio"
     );
-    for need in NEEDS {
-        let mut both = [Carried::default(); 2];
+    for need in NEED_KINDS {
+        let mut both = [NeedCoverage::default(); 2];
         for boundary in &boundaries {
             for (sum, one) in std::iter::zip(&mut both, boundary.scores[need as usize]) {
                 sum.add(one);
@@ -165,7 +171,7 @@ fn report(sessions: &[Scored], is_shown: bool) {
             percent(ratio)
         );
     }
-    let means = means(boundaries.iter().copied());
+    let means = mean_coverage(boundaries.iter().copied());
     println!(
         "{:<12} {:>8} {:>10} {:>10} {:>8}",
         "all",

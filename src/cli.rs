@@ -6,12 +6,12 @@ pub mod memory;
 pub mod notes;
 pub mod search;
 
-use crate::usage::tally::By;
+use crate::usage::tally::GroupBy;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use replay::tune::search::Search;
+use replay::tune::search::SearchMethod;
 use std::path::PathBuf;
-use table::Format;
-use transcript::bytes::{BLOCK, Io};
+use table::OutputFormat;
+use transcript::bytes::{BLOCK, IoMode};
 
 /// Sees what really happened in the session logs of coding agents: every token counted once, what it cost, what filled the
 /// context window.
@@ -52,12 +52,12 @@ pub struct Cli {
     pub offline: bool,
     /// What to do; without anything, an overview of your sessions.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
 }
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// A first look: what was spent, what fills the window, when sessions compact, what to try next.
     Overview(OverviewArgs),
     /// Tokens and cost by session, project, model, day, branch or tool, and what filled the window.
@@ -96,12 +96,12 @@ pub enum Command {
     },
 }
 
-impl Command {
+impl CliCommand {
     /// The text backend of a command that has one.
     pub fn backend(&self) -> Option<backend::BackendName> {
         match self {
-            Command::Memory(args) => args.backend(),
-            Command::Notes(args) => Some(args.model.backend),
+            CliCommand::Memory(args) => args.backend(),
+            CliCommand::Notes(args) => Some(args.model.backend),
             _ => None,
         }
     }
@@ -127,7 +127,7 @@ pub struct InputArgs {
         hide_possible_values = true,
         help_heading = "Reading"
     )]
-    pub io: IoMode,
+    pub io: IoArg,
     /// Longest line that is read (at least 256KiB); longer ones are passed over and reported.
     #[arg(long, default_value = "32MiB", value_parser = parse_line_size, value_name = "SIZE", help_heading = "Reading")]
     pub max_line: u64,
@@ -184,16 +184,16 @@ const MAX_LINE: u64 = 32 << 20;
 
 impl InputArgs {
     /// Whether somebody wants to know what is wrong with the logs, line by line.
-    pub fn asks_for_problems(&self) -> bool {
+    pub fn wants_problem_list(&self) -> bool {
         self.strict || self.problems || self.annotate
     }
 
     /// These paths, read as usual.
-    pub fn of(paths: &[PathBuf]) -> InputArgs {
+    pub fn with_paths(paths: &[PathBuf]) -> InputArgs {
         InputArgs {
             paths: paths.to_vec(),
             threads: None,
-            io: IoMode::default(),
+            io: IoArg::default(),
             max_line: MAX_LINE,
             follow_links: false,
             no_cache: true,
@@ -219,7 +219,7 @@ pub struct OutputArgs {
         value_name = "FORMAT",
         help_heading = "Output"
     )]
-    pub format: Format,
+    pub format: OutputFormat,
     /// Write to a file instead of standard output (`-`).
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
@@ -230,7 +230,7 @@ pub struct OutputArgs {
 
 impl OutputArgs {
     /// To standard output.
-    pub fn printed(format: Format) -> OutputArgs {
+    pub fn to_stdout(format: OutputFormat) -> OutputArgs {
         OutputArgs {
             format,
             output: None,
@@ -266,7 +266,7 @@ pub struct OverviewArgs {
         value_name = "FORMAT",
         help_heading = "Output"
     )]
-    pub format: memory::Shape,
+    pub format: memory::DocumentFormat,
 }
 
 /// Arguments of `stats`.
@@ -291,7 +291,7 @@ pub struct StatsArgs {
     pub input: InputArgs,
     /// What rows are grouped by.
     #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = "Selection")]
-    pub by: By,
+    pub by: GroupBy,
     /// Which times.
     #[command(flatten)]
     pub times: TimeArgs,
@@ -372,7 +372,7 @@ pub struct TuneArgs {
     pub vary: Vec<String>,
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
-    pub search: SearchMode,
+    pub search: SearchArg,
     /// Policies of a random search [default: 100].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
     pub points: Option<u64>,
@@ -380,7 +380,7 @@ pub struct TuneArgs {
     #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
     pub max_points: u64,
     /// What a miss is worth in dollars.
-    #[arg(long, default_value_t = 1.0, value_name = "USD", value_parser = parse_worth, help_heading = "Search")]
+    #[arg(long, default_value_t = 1.0, value_name = "USD", value_parser = parse_miss_cost, help_heading = "Search")]
     pub miss_cost: f64,
     /// Same seed, same result.
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Search")]
@@ -409,7 +409,7 @@ pub struct TuneArgs {
         value_name = "FORMAT",
         help_heading = "Output"
     )]
-    pub format: Format,
+    pub format: OutputFormat,
     /// Most rows of the table: the present policy, the best, and others that no policy beats in everything; 0 for all
     /// policies.
     #[arg(long, default_value_t = 15, value_name = "N", help_heading = "Output")]
@@ -418,8 +418,8 @@ pub struct TuneArgs {
 
 impl TuneArgs {
     /// Results are printed; files go to the folder.
-    pub fn output(&self) -> OutputArgs {
-        OutputArgs::printed(self.format)
+    pub fn stdout_args(&self) -> OutputArgs {
+        OutputArgs::to_stdout(self.format)
     }
 }
 
@@ -428,12 +428,12 @@ impl TuneArgs {
 pub struct ConfigArgs {
     /// What to do.
     #[command(subcommand)]
-    pub what: ConfigWhat,
+    pub command: ConfigCommand,
 }
 
 /// What `config` does.
 #[derive(Debug, Subcommand)]
-pub enum ConfigWhat {
+pub enum ConfigCommand {
     /// Prints the built-in price table, to be completed and given to --prices.
     Prices,
     /// Prints the policy that the options come to, as TOML that --policy reads.
@@ -512,7 +512,7 @@ pub struct ReplayArgs {
         requires = "out",
         help_heading = "Output"
     )]
-    pub rounds: table::stream::Format,
+    pub rounds: table::stream::StreamFormat,
     /// What is printed: a table for people, the summary as one JSON document, or a row a session.
     #[arg(
         long,
@@ -522,7 +522,7 @@ pub struct ReplayArgs {
         value_name = "FORMAT",
         help_heading = "Output"
     )]
-    pub format: Format,
+    pub format: OutputFormat,
     /// Most rows of the table, with --compare of its lists together; 0 for all.
     #[arg(long, default_value_t = 10, value_name = "N", help_heading = "Output")]
     pub top: usize,
@@ -530,13 +530,13 @@ pub struct ReplayArgs {
 
 impl ReplayArgs {
     /// Whether hits and misses are wanted.
-    pub fn wants_uses(&self) -> bool {
+    pub fn wants_working_set(&self) -> bool {
         self.working_set || self.compare.is_some() || self.html.is_some()
     }
 
     /// Results are printed; files go to the folder.
-    pub fn output(&self) -> OutputArgs {
-        OutputArgs::printed(self.format)
+    pub fn stdout_args(&self) -> OutputArgs {
+        OutputArgs::to_stdout(self.format)
     }
 }
 
@@ -641,12 +641,12 @@ pub struct ValidateArgs {
 pub struct SynthArgs {
     /// What to write.
     #[command(subcommand)]
-    pub what: SynthWhat,
+    pub command: SynthCommand,
 }
 
 /// What `synth` writes.
 #[derive(Debug, Subcommand)]
-pub enum SynthWhat {
+pub enum SynthCommand {
     /// A corpus of a given size, as the client would have left it, with the truth about it in `expected.json`.
     Bulk {
         /// Folder to write to; must be empty or missing.
@@ -707,7 +707,7 @@ fn parse_line_size(text: &str) -> Result<u64, String> {
 }
 
 /// What something is worth, in dollars.
-fn parse_worth(text: &str) -> Result<f64, String> {
+fn parse_miss_cost(text: &str) -> Result<f64, String> {
     let dollars = text.parse::<f64>().ok();
     let worth = dollars.filter(|dollars| dollars.is_finite() && *dollars >= 0.0);
     worth.ok_or_else(|| "an amount is a number of dollars, 0 or more".to_owned())
@@ -726,7 +726,7 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
 
 /// `--io`: how files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum IoMode {
+pub enum IoArg {
     /// Map big files that have not been written for a while, on one thread smaller ones too; read everything else
     #[default]
     Auto,
@@ -736,19 +736,19 @@ pub enum IoMode {
     Read,
 }
 
-impl From<IoMode> for Io {
-    fn from(mode: IoMode) -> Io {
+impl From<IoArg> for IoMode {
+    fn from(mode: IoArg) -> IoMode {
         match mode {
-            IoMode::Auto => Io::Auto,
-            IoMode::Mmap => Io::Mmap,
-            IoMode::Read => Io::Read,
+            IoArg::Auto => IoMode::Auto,
+            IoArg::Mmap => IoMode::Mmap,
+            IoArg::Read => IoMode::Read,
         }
     }
 }
 
 /// `--search`: how the space is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum SearchMode {
+pub enum SearchArg {
     /// Every combination on all sessions
     #[default]
     Grid,
@@ -758,12 +758,12 @@ pub enum SearchMode {
     Halving,
 }
 
-impl From<SearchMode> for Search {
-    fn from(mode: SearchMode) -> Search {
+impl From<SearchArg> for SearchMethod {
+    fn from(mode: SearchArg) -> SearchMethod {
         match mode {
-            SearchMode::Grid => Search::Grid,
-            SearchMode::Random => Search::Random,
-            SearchMode::Halving => Search::Halving,
+            SearchArg::Grid => SearchMethod::Grid,
+            SearchArg::Random => SearchMethod::Random,
+            SearchArg::Halving => SearchMethod::Halving,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The `backcast` binary: reads the command line, runs a command, turns its end into an exit status.
 
 use backcast::cli::Cli;
-use backcast::commands::{self, Ending};
+use backcast::commands::{self, RunStatus};
 use clap::{CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 
@@ -13,16 +13,16 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             let _ = error.print();
-            if let Some(hint) = commands::hint(&error) {
+            if let Some(hint) = commands::usage_hint(&error) {
                 eprintln!("\n{hint}");
             }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
     match commands::run(cli, &matches) {
-        Ok(Ending::Done) => ExitCode::SUCCESS,
-        Ok(Ending::Found) => ExitCode::from(1),
-        Ok(Ending::InputLost) => ExitCode::from(3),
+        Ok(RunStatus::Done) => ExitCode::SUCCESS,
+        Ok(RunStatus::Found) => ExitCode::from(1),
+        Ok(RunStatus::InputLost) => ExitCode::from(3),
         Err(error) if commands::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("backcast: {error:#}");

@@ -4,11 +4,11 @@ mod generated;
 
 pub use generated::generated;
 use std::path::{Path, PathBuf};
-use transcript::bytes::{Io, Limits, Lines, Log as OpenLog, Packing};
+use transcript::bytes::{Compression, IoMode, LineConsumer, LogFile as OpenLog, ReadLimits};
 use transcript::log::Log;
 use transcript::walk::Walker;
 
-const LIMITS: Limits = Limits { max_line: 32 << 20 };
+const LIMITS: ReadLimits = ReadLimits { max_line: 32 << 20 };
 
 /// Every log below `folder` in its small form.
 pub fn parse_logs(folder: &Path) -> Vec<(PathBuf, Log)> {
@@ -23,15 +23,15 @@ pub fn parse_logs(folder: &Path) -> Vec<(PathBuf, Log)> {
 /// A log in its small form.
 pub fn parse(path: &Path) -> Log {
     let mut walker = Walker::new(LIMITS.max_line, &|_| ());
-    walker.expect(std::fs::metadata(path).expect("a log").len());
+    walker.reserve_for(std::fs::metadata(path).expect("a log").len());
     each_log(path, &mut walker);
     walker.into_builder().finish()
 }
 
 /// Hands on the lines of a log.
-pub fn each_log(path: &Path, lines: &mut dyn Lines) {
-    let log = OpenLog::open(path, Packing::Plain, Io::Read).expect("a log");
-    for part in log.parts(u64::MAX) {
+pub fn each_log(path: &Path, lines: &mut dyn LineConsumer) {
+    let log = OpenLog::open(path, Compression::Plain, IoMode::Read).expect("a log");
+    for part in log.split_ranges(u64::MAX) {
         log.read(path, part, LIMITS, lines).expect("a readable log");
     }
 }

@@ -2,18 +2,18 @@
 //! instructions.
 
 use crate::logs::{each_log, parse, parse_logs};
-use backcast::usage::session::{Wanted, report};
+use backcast::usage::session::{ReportOptions, report};
 use replay::tokens::ratios::RatioTable;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use transcript::bytes::Lines;
-use transcript::corpus::{LogOutline, plan};
-use transcript::json::{Raw, Source, Tape};
+use transcript::bytes::LineConsumer;
+use transcript::corpus::{LogOutline, make_plan};
+use transcript::json::{PullParser, RawParser, TapeParser};
 use transcript::log::Log;
-use transcript::pack::{Outline, pack, unpack};
-use transcript::record::{Record, read};
-use transcript::skim::Portable;
-use transcript::thread::Part;
+use transcript::pack::{PackedOutline, pack, unpack};
+use transcript::record::{WireRecord, read};
+use transcript::skim::PortableScanner;
+use transcript::thread::SessionLog;
 
 /// A stage: its name, and what it does with a set of logs.
 pub struct Stage {
@@ -51,25 +51,25 @@ impl Prepared {
 /// Takes lines one by one.
 struct EachLine<F>(F);
 
-impl<F: FnMut(&[u8])> Lines for EachLine<F> {
-    fn lines(&mut self, bytes: &[u8], _offset: u64) {
+impl<F: FnMut(&[u8])> LineConsumer for EachLine<F> {
+    fn take_lines(&mut self, bytes: &[u8], _offset: u64) {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             (self.0)(line);
         }
     }
 
-    fn too_long(&mut self, _offset: u64, _length: u64, _head: &[u8]) {}
+    fn skip_long_line(&mut self, _offset: u64, _length: u64, _head: &[u8]) {}
 }
 
 /// Takes blocks and counts their newlines.
 struct Newlines(usize);
 
-impl Lines for Newlines {
-    fn lines(&mut self, bytes: &[u8], _offset: u64) {
+impl LineConsumer for Newlines {
+    fn take_lines(&mut self, bytes: &[u8], _offset: u64) {
         self.0 += memchr::memchr_iter(b'\n', bytes).count();
     }
 
-    fn too_long(&mut self, _offset: u64, _length: u64, _head: &[u8]) {}
+    fn skip_long_line(&mut self, _offset: u64, _length: u64, _head: &[u8]) {}
 }
 
 /// All stages, in the order of a run; the ones in brackets are there to compare with.
@@ -100,8 +100,8 @@ pub const STAGES: &[Stage] = &[
         run: |prepared| {
             for path in &prepared.paths {
                 let mut walk = |line: &[u8]| {
-                    let mut record = Record::default();
-                    black_box(read(&mut Raw::<Portable>::new(line, 0), &mut record).is_ok());
+                    let mut record = WireRecord::default();
+                    black_box(read(&mut RawParser::<PortableScanner>::new(line, 0), &mut record).is_ok());
                 };
                 each_log(path, &mut EachLine(&mut walk));
             }
@@ -113,7 +113,7 @@ pub const STAGES: &[Stage] = &[
         run: |prepared| {
             for path in &prepared.paths {
                 let mut skip = |line: &[u8]| {
-                    black_box(Raw::<Portable>::new(line, 0).skip().is_ok());
+                    black_box(RawParser::<PortableScanner>::new(line, 0).skip().is_ok());
                 };
                 each_log(path, &mut EachLine(&mut skip));
             }
@@ -130,8 +130,8 @@ pub const STAGES: &[Stage] = &[
                     copy.clear();
                     copy.extend_from_slice(line);
                     let tape = simd_json::to_tape_with_buffers(&mut copy, &mut buffers).expect("JSON");
-                    let mut record = Record::default();
-                    black_box(read(&mut Tape::new(&tape.0), &mut record).is_ok());
+                    let mut record = WireRecord::default();
+                    black_box(read(&mut TapeParser::new(&tape.0), &mut record).is_ok());
                 };
                 each_log(path, &mut EachLine(&mut through_tape));
             }
@@ -171,7 +171,7 @@ pub const STAGES: &[Stage] = &[
         name: "plan",
         about: "sessions and copies found",
         run: |prepared| {
-            black_box(plan(&outlines(prepared)));
+            black_box(make_plan(&outlines(prepared)));
         },
     },
     Stage {
@@ -179,16 +179,21 @@ pub const STAGES: &[Stage] = &[
         about: "unpacked, threaded, sized, added up",
         run: |prepared| {
             let outlines = outlines(prepared);
-            let plan = plan(&outlines);
+            let plan = make_plan(&outlines);
             for session in &plan.sessions {
-                let parts = session.logs.iter().map(|&at| Part {
+                let parts = session.logs.iter().map(|&at| SessionLog {
                     path: outlines[at].path.clone(),
                     log: unpack(&prepared.packed[at]).expect("a packed log"),
                     copied: plan.copied[at].clone(),
                     lines: Default::default(),
                 });
                 let parts = parts.collect::<Vec<_>>();
-                black_box(report(&session.id, &parts, RatioTable::built_in(), &Wanted::default()));
+                black_box(report(
+                    &session.id,
+                    &parts,
+                    RatioTable::built_in(),
+                    &ReportOptions::default(),
+                ));
             }
         },
     },
@@ -197,7 +202,7 @@ pub const STAGES: &[Stage] = &[
 fn outlines(prepared: &Prepared) -> Vec<LogOutline> {
     std::iter::zip(&prepared.paths, &prepared.packed)
         .map(|(path, packed)| {
-            let outline = Outline::read(packed).expect("a packed log");
+            let outline = PackedOutline::read(packed).expect("a packed log");
             LogOutline::new(path.display().to_string(), String::new(), &outline)
         })
         .collect()

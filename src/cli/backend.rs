@@ -1,8 +1,8 @@
 //! The command line of text backends, as typed.
 
-use crate::cli::memory::Shape;
+use crate::cli::memory::DocumentFormat;
 use clap::{Args, ValueEnum};
-use notes::model::{BASE_URL, MODEL};
+use notes::model::{BASE_URL, DEFAULT_MODEL};
 use std::path::PathBuf;
 
 /// What writes texts and finds memories.
@@ -23,7 +23,7 @@ pub struct BackendArgs {
     #[arg(long, value_enum, default_value_t, value_name = "NAME", help_heading = "Model")]
     pub backend: BackendName,
     /// The model.
-    #[arg(long, value_name = "NAME", default_value = MODEL, help_heading = "Model")]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_MODEL, help_heading = "Model")]
     pub model: String,
     /// The server: https, or http on this machine (a model of your own needs no key).
     #[arg(
@@ -45,7 +45,7 @@ pub struct BackendArgs {
         default_missing_value = "text",
         help_heading = "Model"
     )]
-    pub estimate: Option<Shape>,
+    pub estimate: Option<DocumentFormat>,
     /// Have the server count the tokens of each request before it is sent: exact, free, and sends the texts.
     #[arg(long, help_heading = "Model")]
     pub count_tokens: bool,

@@ -5,7 +5,7 @@ use crate::usage::budget;
 use crate::usage::budget::{LIMITS, Limit};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::path::PathBuf;
-use table::Format;
+use table::OutputFormat;
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
@@ -67,10 +67,10 @@ pub struct CheckOutputArgs {
 
 impl CheckOutputArgs {
     /// Where it goes.
-    pub fn place(&self) -> OutputArgs {
+    pub fn output_args(&self) -> OutputArgs {
         OutputArgs {
             // What CI systems read is text as it is, like JSON.
-            format: self.format.of_rows().unwrap_or(Format::Json),
+            format: self.format.row_format().unwrap_or(OutputFormat::Json),
             output: self.output.clone(),
             force: self.force,
         }
@@ -99,13 +99,13 @@ pub enum CheckFormat {
 
 impl CheckFormat {
     /// The format of rows that it is; `None` for those that CI systems read.
-    pub fn of_rows(self) -> Option<Format> {
+    pub fn row_format(self) -> Option<OutputFormat> {
         match self {
-            CheckFormat::Table => Some(Format::Table),
-            CheckFormat::Json => Some(Format::Json),
-            CheckFormat::Jsonl => Some(Format::Jsonl),
-            CheckFormat::Csv => Some(Format::Csv),
-            CheckFormat::Parquet => Some(Format::Parquet),
+            CheckFormat::Table => Some(OutputFormat::Table),
+            CheckFormat::Json => Some(OutputFormat::Json),
+            CheckFormat::Jsonl => Some(OutputFormat::Jsonl),
+            CheckFormat::Csv => Some(OutputFormat::Csv),
+            CheckFormat::Parquet => Some(OutputFormat::Parquet),
             CheckFormat::Github | CheckFormat::Junit => None,
         }
     }
@@ -121,7 +121,7 @@ impl Args for LimitArgs {
             let measure = limit.measure;
             let parse = move |text: &str| -> Result<f64, String> {
                 let number = text.parse::<f64>().unwrap_or(f64::NAN);
-                measure.check(number)
+                measure.validate_value(number)
             };
             command.arg(
                 Arg::new(limit.name)
@@ -164,7 +164,7 @@ pub fn parse_limits(text: &str) -> Result<Vec<(&'static Limit, f64)>, String> {
     let table = text.parse::<toml::Table>().map_err(|error| error.to_string())?;
     let mut limits = Vec::new();
     for (name, value) in &table {
-        let Some(limit) = budget::limit(name) else {
+        let Some(limit) = budget::find_limit(name) else {
             let near = LIMITS
                 .iter()
                 .max_by(|a, b| strsim::jaro_winkler(name, a.name).total_cmp(&strsim::jaro_winkler(name, b.name)));
@@ -178,7 +178,10 @@ pub fn parse_limits(text: &str) -> Result<Vec<(&'static Limit, f64)>, String> {
             toml::Value::Float(number) => *number,
             _ => return Err(format!("`{name}` wants a number")),
         };
-        let number = limit.measure.check(number).map_err(|why| format!("`{name}`: {why}"))?;
+        let number = limit
+            .measure
+            .validate_value(number)
+            .map_err(|why| format!("`{name}`: {why}"))?;
         limits.push((limit, number));
     }
     Ok(limits)

@@ -10,29 +10,29 @@ use std::path::PathBuf;
 pub struct MemoryArgs {
     /// What to do.
     #[command(subcommand)]
-    pub what: MemoryWhat,
+    pub command: MemoryCommand,
 }
 
 impl MemoryArgs {
     /// Which directory.
     pub fn dir(&self) -> &DirArgs {
-        match &self.what {
-            MemoryWhat::Extract(args) => &args.dir,
-            MemoryWhat::Recall(args) => &args.dir,
-            MemoryWhat::Dream(args) => &args.dir,
-            MemoryWhat::Undo(args) => &args.dir,
-            MemoryWhat::Prompt(args) => &args.dir,
-            MemoryWhat::Check(args) => &args.dir,
-            MemoryWhat::List(args) => &args.dir,
+        match &self.command {
+            MemoryCommand::Extract(args) => &args.dir,
+            MemoryCommand::Recall(args) => &args.dir,
+            MemoryCommand::Dream(args) => &args.dir,
+            MemoryCommand::Undo(args) => &args.dir,
+            MemoryCommand::Prompt(args) => &args.dir,
+            MemoryCommand::Check(args) => &args.dir,
+            MemoryCommand::List(args) => &args.dir,
         }
     }
 
     /// The text backend of what has one.
     pub fn backend(&self) -> Option<BackendName> {
-        match &self.what {
-            MemoryWhat::Extract(args) => Some(args.model.backend),
-            MemoryWhat::Recall(args) => Some(args.model.backend),
-            MemoryWhat::Dream(args) => Some(args.model.backend),
+        match &self.command {
+            MemoryCommand::Extract(args) => Some(args.model.backend),
+            MemoryCommand::Recall(args) => Some(args.model.backend),
+            MemoryCommand::Dream(args) => Some(args.model.backend),
             _ => None,
         }
     }
@@ -40,7 +40,7 @@ impl MemoryArgs {
 
 /// What `memory` does.
 #[derive(Debug, Subcommand)]
-pub enum MemoryWhat {
+pub enum MemoryCommand {
     /// Finds what people said that will hold in later sessions, and keeps it.
     Extract(ExtractArgs),
     /// Finds the memories that help with a query; none is a good answer.
@@ -52,7 +52,7 @@ pub enum MemoryWhat {
     /// Prints the memory section of a system prompt, with the index, and the instruction files.
     Prompt(PromptArgs),
     /// Says what is wrong with a memory directory; status 1 if anything is.
-    Check(CheckArgs),
+    Check(MemoryCheckArgs),
     /// Lists the memories.
     List(ListArgs),
 }
@@ -89,7 +89,7 @@ pub enum AgentScope {
 
 /// How answers are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Shape {
+pub enum DocumentFormat {
     /// For people and prompts
     #[default]
     Text,
@@ -99,7 +99,7 @@ pub enum Shape {
 
 /// How findings are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum CheckShape {
+pub enum MemoryCheckFormat {
     /// A line for each
     #[default]
     Text,
@@ -154,7 +154,7 @@ pub struct RecallArgs {
     pub budget: Option<usize>,
     /// How the answer is written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
-    pub format: Shape,
+    pub format: DocumentFormat,
     /// Which backend.
     #[command(flatten)]
     pub model: BackendArgs,
@@ -234,7 +234,7 @@ again, taken back or contradicted since is out of date.
 Examples:
   backcast memory check --dir memory/ -f github            annotations for a pull request
   backcast memory check --dir memory/ --logs logs/         does it need `memory extract`?")]
-pub struct CheckArgs {
+pub struct MemoryCheckArgs {
     /// Which directory.
     #[command(flatten)]
     pub dir: DirArgs,
@@ -246,7 +246,7 @@ pub struct CheckArgs {
     pub team: bool,
     /// How findings are written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
-    pub format: CheckShape,
+    pub format: MemoryCheckFormat,
     /// List every problem of the logs with file, line and byte offset, not only how many there were.
     #[arg(long, requires = "logs", help_heading = "Problems")]
     pub problems: bool,
@@ -266,7 +266,7 @@ pub struct ListArgs {
     pub dir: DirArgs,
     /// How the list is written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
-    pub format: Shape,
+    pub format: DocumentFormat,
     /// Write them as an HTML page, too.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

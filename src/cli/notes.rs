@@ -4,7 +4,7 @@ use crate::cli::backend::BackendArgs;
 use crate::cli::{InputArgs, OutputArgs, PolicyArgs};
 use clap::Args;
 use std::path::PathBuf;
-use table::Format;
+use table::OutputFormat;
 
 /// Arguments of `notes`.
 #[derive(Debug, Args)]
@@ -88,7 +88,7 @@ pub struct NotesArgs {
         value_name = "FORMAT",
         help_heading = "Output"
     )]
-    pub format: Format,
+    pub format: OutputFormat,
     /// Most rows of the table; 0 for all.
     #[arg(long, default_value_t = 20, value_name = "N", help_heading = "Output")]
     pub top: usize,
@@ -96,8 +96,8 @@ pub struct NotesArgs {
 
 impl NotesArgs {
     /// The list is printed; texts go to the folder.
-    pub fn output(&self) -> OutputArgs {
-        OutputArgs::printed(self.format)
+    pub fn stdout_args(&self) -> OutputArgs {
+        OutputArgs::to_stdout(self.format)
     }
 
     /// Whether a summary is wanted.

@@ -27,7 +27,7 @@ pub struct SearchArgs {
     pub dir: DirArgs,
     /// Look only there.
     #[arg(long, value_enum, value_name = "WHERE", help_heading = "Selection")]
-    pub only: Option<Place>,
+    pub only: Option<SearchTarget>,
     /// Most memories in the answer.
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Selection")]
     pub memories: usize,
@@ -57,7 +57,7 @@ pub struct SearchArgs {
 
 /// Where `search` looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Place {
+pub enum SearchTarget {
     /// The memory directory
     Memories,
     /// Past sessions

@@ -1,29 +1,32 @@
 //! `backcast audit`: what was recorded at compactions.
 
 use crate::cli::AuditArgs;
-use crate::commands::Ending;
-use crate::commands::policy::resolve;
-use crate::commands::reading::{close, problem_counts, with_logs};
-use crate::commands::writing::{check_free, emit, load_prices, write_page};
-use crate::page::Content;
+use crate::commands::RunStatus;
+use crate::commands::policy::resolve_policy;
+use crate::commands::reading::{problem_counts, report_problems, with_logs};
+use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
+use crate::page::PageContent;
 use crate::run::Corpus;
-pub use crate::views::audit_rows::{CHECKED, COLUMNS, Row, THRESHOLDS, ThresholdRow};
-use crate::views::audit_rows::{ON_SCREEN, REMARKS_ON_SCREEN, THRESHOLDS_ON_SCREEN};
+pub use crate::views::audit_rows::{AuditRow, CHECKED_COLUMNS, COLUMNS, THRESHOLD_COLUMNS, ThresholdRow};
+use crate::views::audit_rows::{REMARKS_ON_SCREEN, SCREEN_COLUMNS, THRESHOLD_SCREEN_COLUMNS};
 use anyhow::Result;
-use replay::audit::boundaries::{InForce, Kind, Totals, boundaries};
-use replay::audit::thresholds::{Checked, EFFECTS, Effect, Evidence, Group, Verdict, check, evidence};
+use replay::audit::boundaries::{AuditInput, AuditTotals, BoundaryKind, boundaries};
+use replay::audit::thresholds::{
+    EFFECTS, SettingCheck, SettingEffect, ThresholdEvidence, ThresholdGroup, ThresholdVerdict, check_setting,
+    gather_evidence,
+};
 use replay::policy;
 use replay::policy::Policy;
-use replay::policy::presets::Policies;
-use replay::sim::by_number;
-use replay::sim::inference::infer;
-use replay::sim::trace::trace;
+use replay::policy::presets::PolicySet;
+use replay::sim::inference::infer_windows;
+use replay::sim::policies_and_prices;
+use replay::sim::trace::build_trace;
 use replay::tokens::ratios::RatioTable;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use table::words::{count, count_of, grouped};
-use table::{Column, Format, Look, Sheet, Unit, Value, for_people};
+use table::words::{format_count, format_count_with_plural, group_digits};
+use table::{CellValue, Column, ColumnUnit, OutputFormat, Sheet, TableStyle, for_people};
 use transcript::problem::{Problem, ProblemRow};
 use transcript::thread::{Session, thread};
 
@@ -31,30 +34,30 @@ use transcript::thread::{Session, thread};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
-pub fn run(args: &AuditArgs) -> Result<Ending> {
-    check_free(args.html.as_deref(), args.out.force)?;
+pub fn run(args: &AuditArgs) -> Result<RunStatus> {
+    ensure_absent(args.html.as_deref(), args.out.force)?;
     with_view(args, |view, problems| {
-        emit(&args.out, |out, look| view.write(out, look))?;
+        write_output(&args.out, |out, look| view.write(out, look))?;
         if let Some(path) = &args.html {
-            let content = Content {
+            let content = PageContent {
                 name: "audit".to_owned(),
                 audits: vec![view.document()],
-                ..Content::default()
+                ..PageContent::default()
             };
             write_page(path, args.out.force, args.input.quiet, content)?;
         }
-        Ok(close(&args.input, problems))
+        Ok(report_problems(&args.input, problems))
     })
 }
 
 /// The document of an audit, for a page that shows more than that.
-pub(super) fn document(args: &AuditArgs) -> Result<Json> {
+pub(super) fn audit_document(args: &AuditArgs) -> Result<Json> {
     with_view(args, |view, _| Ok(view.document()))
 }
 
 /// Reads the logs, and hands on what is shown of them.
-fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Result<R>) -> Result<R> {
-    let (usual, setting) = part(resolve(&args.policy)?)?;
+fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&AuditView<'_>, &[Problem]) -> Result<R>) -> Result<R> {
+    let (usual, setting) = split_override(resolve_policy(&args.policy)?)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
     let table = RatioTable::built_in();
     let (sessions, problems) = with_logs(&args.input, false, |reading| {
@@ -63,12 +66,12 @@ fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Re
         let (sessions, defects) = corpus.map_sessions(|id, parts| {
             bar.inc(1);
             let session = Session::new(id, parts);
-            let mut audited = Audited::default();
+            let mut audited = SessionAudit::default();
             for chain in &thread(&session).chains {
-                let trace = trace(&session, chain, table);
-                let (policies, prices_of) = by_number(&usual, &prices, &trace);
-                let windows = infer(&trace, &policies, &prices_of);
-                let in_force = InForce {
+                let trace = build_trace(&session, chain, table);
+                let (policies, prices_of) = policies_and_prices(&usual, &prices, &trace);
+                let windows = infer_windows(&trace, &policies, &prices_of);
+                let in_force = AuditInput {
                     trace: &trace,
                     policies: &policies,
                     prices: &prices_of,
@@ -76,47 +79,51 @@ fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Re
                 };
                 let found = boundaries(&in_force);
                 let contexts = in_force.contexts();
-                for (group, seen) in evidence(&in_force, &usual, &found, &contexts) {
+                for (group, seen) in gather_evidence(&in_force, &usual, &found, &contexts) {
                     audited.add_evidence(group, seen);
                 }
                 if let Some(setting) = setting.as_ref().filter(|_| !trace.is_sidechain) {
-                    let (with_setting, _) = by_number(&setting.policies, &prices, &trace);
-                    let checked = check(&in_force, &with_setting, &found, &contexts);
-                    audited.checked.extend(checked.map(|checked| (id.to_owned(), checked)));
+                    let (with_setting, _) = policies_and_prices(&setting.policies, &prices, &trace);
+                    let checked = check_setting(&in_force, &with_setting, &found, &contexts);
+                    audited
+                        .checked_settings
+                        .extend(checked.map(|checked| (id.to_owned(), checked)));
                 }
-                audited
-                    .rows
-                    .extend(found.into_iter().map(|found| Row::new(&session, &trace.agent, found)));
+                audited.rows.extend(
+                    found
+                        .into_iter()
+                        .map(|found| AuditRow::new(&session, &trace.agent, found)),
+                );
             }
             audited
         });
         let mut problems = corpus.problems;
         problems.extend(defects);
-        problems.extend(reading.problems());
+        problems.extend(reading.into_problems());
         problems.sort();
         (sessions, problems)
     })?;
-    let view = View::new(args, sessions, setting.map(|setting| setting.given), &problems);
+    let view = AuditView::new(args, sessions, setting.map(|setting| setting.settings), &problems);
     work(&view, &problems)
 }
 
 /// What a user set that bears on the threshold.
-pub(super) struct Chosen {
+pub(super) struct ThresholdOverride {
     /// Policies with it.
-    pub policies: Policies,
+    pub policies: PolicySet,
     /// Key, value, and where it comes from.
-    pub given: Vec<(&'static str, String, String)>,
+    pub settings: Vec<(&'static str, String, String)>,
 }
 
 /// Parts what the client would do by itself from what the user set: only held against the former does the record show
 /// whether the latter took effect.
-pub(super) fn part(policies: Policies) -> Result<(Policies, Option<Chosen>)> {
+pub(super) fn split_override(policies: PolicySet) -> Result<(PolicySet, Option<ThresholdOverride>)> {
     const KEYS: [&str; 4] = ["window.percent", "window.override", "switch.auto", "switch.compaction"];
     let default = Policy::default();
     let mut usual = policies.clone();
     let mut given = Vec::new();
     for name in KEYS {
-        let key = policy::key(name)?;
+        let key = policy::find_key(name)?;
         let Some(origin) = policies
             .origins
             .get(key.name)
@@ -124,26 +131,29 @@ pub(super) fn part(policies: Policies) -> Result<(Policies, Option<Chosen>)> {
         else {
             continue;
         };
-        let (value, unset) = ((key.get)(policies.of(None)), (key.get)(&default));
+        let (value, unset) = ((key.get)(policies.for_version(None)), (key.get)(&default));
         if value != unset {
             given.push((key.name, value.to_string(), origin.clone()));
             usual.assign(&format!("{name}={unset}"), "default")?;
         }
     }
-    let chosen = (!given.is_empty()).then_some(Chosen { policies, given });
+    let chosen = (!given.is_empty()).then_some(ThresholdOverride {
+        policies,
+        settings: given,
+    });
     Ok((usual, chosen))
 }
 
 /// What was found in one session.
 #[derive(Default)]
-struct Audited {
-    rows: Vec<Row>,
-    groups: BTreeMap<Group, Evidence>,
-    checked: Vec<(String, Checked)>,
+struct SessionAudit {
+    rows: Vec<AuditRow>,
+    groups: BTreeMap<ThresholdGroup, ThresholdEvidence>,
+    checked_settings: Vec<(String, SettingCheck)>,
 }
 
-impl Audited {
-    fn add_evidence(&mut self, group: Group, seen: Evidence) {
+impl SessionAudit {
+    fn add_evidence(&mut self, group: ThresholdGroup, seen: ThresholdEvidence) {
         match self.groups.get_mut(&group) {
             Some(known) => known.merge(seen),
             None => {
@@ -163,7 +173,7 @@ fn sheet<'a, R>(columns: &'a [Column<R>], rows: &'a [R]) -> Sheet<'a, R> {
 }
 
 /// Columns for a screen: on a narrow one the last few would only squeeze the others.
-fn fitting<R>(columns: &[Column<R>], look: Look, last: usize) -> &[Column<R>] {
+fn columns_for_width<R>(columns: &[Column<R>], look: TableStyle, last: usize) -> &[Column<R>] {
     const WIDE: usize = 110;
     if look.width >= WIDE {
         columns
@@ -173,55 +183,57 @@ fn fitting<R>(columns: &[Column<R>], look: Look, last: usize) -> &[Column<R>] {
 }
 
 /// What is shown.
-struct View<'a> {
+struct AuditView<'a> {
     args: &'a AuditArgs,
     sessions: usize,
-    rows: Vec<Row>,
+    rows: Vec<AuditRow>,
     thresholds: Vec<ThresholdRow>,
-    totals: Totals,
-    given: Option<Vec<(&'static str, String, String)>>,
-    checked: Vec<(String, Checked)>,
+    totals: AuditTotals,
+    settings: Option<Vec<(&'static str, String, String)>>,
+    checked_settings: Vec<(String, SettingCheck)>,
     problems: &'a [Problem],
 }
 
-impl<'a> View<'a> {
+impl<'a> AuditView<'a> {
     fn new(
         args: &'a AuditArgs,
-        sessions: Vec<Audited>,
+        sessions: Vec<SessionAudit>,
         given: Option<Vec<(&'static str, String, String)>>,
         problems: &'a [Problem],
-    ) -> View<'a> {
-        let totals = Totals::of(
+    ) -> AuditView<'a> {
+        let totals = AuditTotals::from_sessions(
             sessions
                 .iter()
-                .map(|session| session.rows.iter().map(|row| &row.found).collect()),
+                .map(|session| session.rows.iter().map(|row| &row.boundary).collect()),
         );
-        let mut all = Audited::default();
+        let mut all = SessionAudit::default();
         let count = sessions.len();
         for session in sessions {
             for (group, seen) in session.groups {
                 all.add_evidence(group, seen);
             }
             all.rows.extend(session.rows);
-            all.checked.extend(session.checked);
+            all.checked_settings.extend(session.checked_settings);
         }
         let thresholds = all.groups.into_iter();
-        View {
+        AuditView {
             args,
             sessions: count,
             rows: all.rows,
-            thresholds: thresholds.map(|(group, seen)| ThresholdRow { group, seen }).collect(),
+            thresholds: thresholds
+                .map(|(group, seen)| ThresholdRow { group, evidence: seen })
+                .collect(),
             totals,
-            given,
-            checked: all.checked,
+            settings: given,
+            checked_settings: all.checked_settings,
             problems,
         }
     }
 
-    fn write(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         match self.args.out.format {
-            Format::Table => self.write_text(out, look),
-            Format::Json => {
+            OutputFormat::Table => self.write_text(out, look),
+            OutputFormat::Json => {
                 serde_json::to_writer_pretty(&mut *out, &self.document())?;
                 writeln!(out)
             }
@@ -229,7 +241,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn write_text(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_text(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         self.write_headline(out)?;
         self.write_thresholds(out, look)?;
         self.write_setting(out)?;
@@ -248,7 +260,7 @@ impl<'a> View<'a> {
             return writeln!(
                 out,
                 "No compaction is recorded in {}.",
-                count(self.sessions as u64, "session")
+                format_count(self.sessions as u64, "session")
             );
         }
         let mut kinds = vec![
@@ -256,23 +268,27 @@ impl<'a> View<'a> {
             format!("{} manual", totals.manual),
             format!("{} micro", totals.micro),
         ];
-        if totals.untold > 0 {
-            kinds.push(format!("{} of old clients", totals.untold));
+        if totals.without_boundary > 0 {
+            kinds.push(format!("{} of old clients", totals.without_boundary));
         }
         writeln!(
             out,
             "{} in {} of {}: {}.",
-            count_of(totals.count(), "boundary", "boundaries"),
+            format_count_with_plural(totals.count(), "boundary", "boundaries"),
             totals.sessions,
-            count(self.sessions as u64, "session"),
+            format_count(self.sessions as u64, "session"),
             kinds.join(", ")
         )?;
         let judged = self
             .thresholds
             .iter()
-            .map(|row| row.seen.fired.len() as u64)
+            .map(|row| row.evidence.fired_tokens.len() as u64)
             .sum::<u64>();
-        let lower = self.thresholds.iter().map(|row| row.seen.lower()).sum::<u64>();
+        let lower = self
+            .thresholds
+            .iter()
+            .map(|row| row.evidence.count_lower())
+            .sum::<u64>();
         match (judged, lower) {
             (0, _) => Ok(()),
             (judged, 0) => writeln!(
@@ -291,59 +307,62 @@ impl<'a> View<'a> {
         }
     }
 
-    fn write_thresholds(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_thresholds(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         let (shown, silent) = self
             .thresholds
             .iter()
-            .partition::<Vec<_>, _>(|row| row.seen.verdict() != Verdict::NoEvidence);
+            .partition::<Vec<_>, _>(|row| row.evidence.verdict() != ThresholdVerdict::NoEvidence);
         let rows = shown
             .iter()
             .map(|row| ThresholdRow {
                 group: row.group.clone(),
-                seen: row.seen.clone(),
+                evidence: row.evidence.clone(),
             })
             .collect::<Vec<_>>();
         if !rows.is_empty() {
             writeln!(out)?;
-            sheet(fitting(THRESHOLDS_ON_SCREEN, look, 2), &rows).write(Format::Table, look, out)?;
+            sheet(columns_for_width(THRESHOLD_SCREEN_COLUMNS, look, 2), &rows).write(OutputFormat::Table, look, out)?;
             writeln!(
                 out,
                 "Lowest: the fewest tokens that compacted. Not at: the most that did not."
             )?;
         }
         for row in &rows {
-            if let (Some(about), Some(share)) = (row.seen.about(), row.seen.about_share()) {
+            if let (Some(about), Some(share)) = (row.evidence.estimated_threshold(), row.evidence.estimated_share()) {
                 writeln!(
                     out,
                     "{} {}: lower {} of {} times; an override or a smaller window was\n  in force: about {}, {:.0} % of the effective window.",
                     row.versions(),
                     row.group.family,
-                    row.seen.lower(),
-                    row.seen.fired.len(),
-                    grouped(about),
+                    row.evidence.count_lower(),
+                    row.evidence.fired_tokens.len(),
+                    group_digits(about),
                     share * 100.0
                 )?;
             }
         }
-        if rows.iter().any(|row| row.seen.verdict() == Verdict::Higher) {
+        if rows
+            .iter()
+            .any(|row| row.evidence.verdict() == ThresholdVerdict::Higher)
+        {
             writeln!(out, "Higher: the window was larger, or automatic compaction was off.")?;
         }
         if !silent.is_empty() {
-            let highest = silent.iter().filter_map(|row| row.seen.unfired).max();
+            let highest = silent.iter().filter_map(|row| row.evidence.highest_unfired).max();
             let highest = highest.map_or_else(String::new, |highest| {
-                format!(" (highest context {})", grouped(highest))
+                format!(" (highest context {})", group_digits(highest))
             });
             writeln!(
                 out,
                 "The threshold was not reached in {}{highest}.",
-                count_of(silent.len() as u64, "more group", "more groups")
+                format_count_with_plural(silent.len() as u64, "more group", "more groups")
             )?;
         }
         Ok(())
     }
 
     fn write_setting(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Some(given) = &self.given else {
+        let Some(given) = &self.settings else {
             if self.args.policy.client_env {
                 writeln!(out, "\nThe client's environment and settings change no threshold.")?;
             }
@@ -354,13 +373,16 @@ impl<'a> View<'a> {
             writeln!(out, "Setting: {key}={value} ({origin})")?;
         }
         for effect in EFFECTS {
-            let sessions = self.checked.iter().filter(|(_, checked)| checked.effect == effect);
+            let sessions = self
+                .checked_settings
+                .iter()
+                .filter(|(_, checked)| checked.effect == effect);
             let number = sessions.clone().count() as u64;
             if number == 0 {
                 continue;
             }
             let examples = match effect {
-                Effect::Took | Effect::DidNot | Effect::InPart | Effect::LowerStill => {
+                SettingEffect::Took | SettingEffect::DidNot | SettingEffect::InPart | SettingEffect::LowerStill => {
                     let ids = sessions.take(3).map(|(id, _)| id.chars().take(8).collect::<String>());
                     let rest = if number > 3 { ", ..." } else { "" };
                     format!(" ({}{rest})", ids.collect::<Vec<_>>().join(", "))
@@ -378,15 +400,15 @@ impl<'a> View<'a> {
     }
 
     /// The boundaries that deserve a look most: by their gravest remark, then by what came free.
-    fn write_boundaries(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_boundaries(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         let mut order = (0..self.rows.len()).collect::<Vec<_>>();
         let rank = |at: usize| {
-            let found = &self.rows[at].found;
+            let found = &self.rows[at].boundary;
             let gravest = found.remarks().first().copied();
             (
                 gravest.is_none(),
                 gravest,
-                found.kind == Kind::Micro,
+                found.kind == BoundaryKind::Micro,
                 found.freed().unwrap_or(i64::MAX),
                 at,
             )
@@ -396,10 +418,10 @@ impl<'a> View<'a> {
             order.truncate(self.args.top);
         }
         let shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
-        sheet(fitting(ON_SCREEN, look, 1), &shown).write(Format::Table, look, out)?;
+        sheet(columns_for_width(SCREEN_COLUMNS, look, 1), &shown).write(OutputFormat::Table, look, out)?;
         let remarks = shown
             .iter()
-            .flat_map(|row| row.found.remarks().into_iter().take(REMARKS_ON_SCREEN))
+            .flat_map(|row| row.boundary.remarks().into_iter().take(REMARKS_ON_SCREEN))
             .collect::<BTreeSet<_>>();
         for remark in remarks {
             writeln!(out, "{}: {}.", remark.name(), remark.about())?;
@@ -409,7 +431,7 @@ impl<'a> View<'a> {
                 out,
                 "The {} most remarkable of {} boundaries; --top 0 shows all.",
                 shown.len(),
-                grouped(self.rows.len() as u64)
+                group_digits(self.rows.len() as u64)
             )?;
         }
         Ok(())
@@ -422,34 +444,38 @@ impl<'a> View<'a> {
             writeln!(
                 out,
                 "Time spent compacting: {} in {} ({} recorded, {} by the clock).",
-                duration(totals.took_ms),
-                count(timed, "compaction"),
+                format_duration(totals.total_duration_ms),
+                format_count(timed, "compaction"),
                 totals.timed_recorded,
                 totals.timed_clock
             )?;
         }
         let mut freed = Vec::new();
         if totals.compactions() > 0 {
-            freed.push(format!("{} tokens by compactions", thousands(totals.freed.0)));
+            freed.push(format!("{} tokens by compactions", format_thousands(totals.freed.0)));
         }
         if totals.micro > 0 {
-            freed.push(format!("{} by clearing", thousands(totals.freed.1)));
+            freed.push(format!("{} by clearing", format_thousands(totals.freed.1)));
         }
         writeln!(
             out,
             "Freed: {}; {}.",
             freed.join(", "),
-            match totals.grown {
+            match totals.grown_windows {
                 0 => "the window never grew".to_owned(),
                 1 => "the window grew once".to_owned(),
-                grown => format!("the window grew {}", count(grown, "time")),
+                grown => format!("the window grew {}", format_count(grown, "time")),
             }
         )?;
         if let Some(after) = totals.median_after {
             let rebuilt = totals.median_rebuilt.map_or_else(String::new, |rebuilt| {
-                format!(", {} without system prompt and tools", thousands(rebuilt))
+                format!(", {} without system prompt and tools", format_thousands(rebuilt))
             });
-            writeln!(out, "Window after a compaction, median: {}{rebuilt}.", thousands(after))?;
+            writeln!(
+                out,
+                "Window after a compaction, median: {}{rebuilt}.",
+                format_thousands(after)
+            )?;
         }
         let distances = [
             totals.median_first.map(|calls| format!("{calls} to the first")),
@@ -463,7 +489,7 @@ impl<'a> View<'a> {
                 distances.join(", "),
                 match totals.sessions_again {
                     0 => "no session".to_owned(),
-                    again => count(again, "session"),
+                    again => format_count(again, "session"),
                 }
             )?;
         }
@@ -481,7 +507,7 @@ impl<'a> View<'a> {
         json!({
             "schema_version": SCHEMA_VERSION,
             "totals": self.totals_json(),
-            "thresholds": sheet(THRESHOLDS, &self.thresholds).to_json(),
+            "thresholds": sheet(THRESHOLD_COLUMNS, &self.thresholds).to_json(),
             "setting": self.setting_json(),
             "boundaries": sheet(COLUMNS, &self.rows).to_json(),
             "problems": problems,
@@ -499,16 +525,16 @@ impl<'a> View<'a> {
             "boundaries": totals.count(),
             "automatic": totals.automatic,
             "manual": totals.manual,
-            "unknown_trigger": totals.untold,
+            "unknown_trigger": totals.without_boundary,
             "micro": totals.micro,
-            "took_ms": (timed > 0).then_some(totals.took_ms),
+            "took_ms": (timed > 0).then_some(totals.total_duration_ms),
             "timed_by_record": totals.timed_recorded,
             "timed_by_clock": totals.timed_clock,
             "untimed": totals.untimed,
             "freed_tokens": (compactions > 0).then_some(totals.freed.0),
             "micro_freed_tokens": (totals.micro > 0).then_some(totals.freed.1),
             "size_unknown": totals.unsized_boundaries,
-            "net_negative": totals.grown,
+            "net_negative": totals.grown_windows,
             "median_window_after": totals.median_after,
             "median_rebuilt_tokens": totals.median_rebuilt,
             "median_calls_to_first": totals.median_first,
@@ -517,12 +543,12 @@ impl<'a> View<'a> {
     }
 
     fn setting_json(&self) -> Json {
-        let Some(given) = &self.given else { return Json::Null };
+        let Some(given) = &self.settings else { return Json::Null };
         let values = given
             .iter()
             .map(|(key, value, origin)| json!({"key": key, "value": value, "origin": origin}));
-        let number = |effect: Effect| {
-            self.checked
+        let number = |effect: SettingEffect| {
+            self.checked_settings
                 .iter()
                 .filter(|(_, checked)| checked.effect == effect)
                 .count()
@@ -531,15 +557,15 @@ impl<'a> View<'a> {
         json!({
             "values": values.collect::<Vec<_>>(),
             "effects": effects.into_iter().collect::<serde_json::Map<_, _>>(),
-            "sessions": sheet(CHECKED, &self.checked).to_json(),
+            "sessions": sheet(CHECKED_COLUMNS, &self.checked_settings).to_json(),
         })
     }
 }
 
-fn thousands(tokens: impl Into<Value>) -> String {
-    for_people(Unit::Tokens, &tokens.into())
+fn format_thousands(tokens: impl Into<CellValue>) -> String {
+    for_people(ColumnUnit::Tokens, &tokens.into())
 }
 
-fn duration(millis: u64) -> String {
-    for_people(Unit::Millis, &millis.into())
+fn format_duration(millis: u64) -> String {
+    for_people(ColumnUnit::Millis, &millis.into())
 }

@@ -1,56 +1,58 @@
 //! The model as commands use it: opened from the command line, asked in as many passes as it takes, and its bill at the end.
 
 use crate::cli::backend::{BackendArgs, BackendName};
-use crate::cli::memory::Shape;
+use crate::cli::memory::DocumentFormat;
 use crate::commands::print;
-use crate::commands::reading::{cache_place, progress};
+use crate::commands::reading::{progress_with_template, resolve_cache_folder};
 use crate::commands::writing::load_prices;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use notes::TextError;
-use notes::model::batches::Waits;
-use notes::model::client::{Client, Key, Timeouts, checked_base};
-use notes::model::ledger::{Caps, Rate, at, micro, money};
-use notes::model::{Anthropic, Estimate, Event, MODEL, Mode, Patience, Setup, Watch};
-use replay::prices::Pico;
+use notes::model::batches::BatchPolling;
+use notes::model::client::{ApiKey, Client, Timeouts, checked_base};
+use notes::model::ledger::{BillingRate, SpendingCaps, apply_rate, format_usd, to_micro_usd};
+use notes::model::{
+    AnthropicBackend, AskMode, CostEstimate, DEFAULT_MODEL, ModelEvent, ModelObserver, ModelSetup, RetryPolicy,
+};
+use replay::prices::PicoUsd;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use table::words::{count, count_of, dollars, given, grouped, size_text};
-use transcript::parallel::{side_by_side, with_threads};
+use table::words::{format_count, format_count_with_plural, format_dollars, format_size, given_options, group_digits};
+use transcript::parallel::{parallel_map, with_threads};
 
 /// What may be spent if nothing is said: five dollars.
-const MAX_COST: u64 = 5_000_000;
+const DEFAULT_MAX_COST: u64 = 5_000_000;
 
 /// Longest wait that a server may ask for.
 const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// Time for a connection.
-const CONNECT: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A model, ready to be asked.
-pub struct Model {
+pub struct ModelRunner {
     /// It.
-    pub backend: Anthropic,
-    mode: Mode,
-    estimate: Option<Shape>,
+    pub backend: AnthropicBackend,
+    mode: AskMode,
+    estimate: Option<DocumentFormat>,
     name: String,
-    at_once: usize,
+    concurrency: usize,
     quiet: bool,
     bar: ProgressBar,
 }
 
 /// Answers to questions, in their order, and what stood in the way of the others.
-pub struct Asked<T> {
+pub struct AskResults<T> {
     /// An answer a question; `None` where there is none.
     pub answers: Vec<Option<T>>,
     failures: Vec<TextError>,
 }
 
-impl<T> Asked<T> {
+impl<T> AskResults<T> {
     /// Fails if a question has no answer, once everything else is done. Those that have one are not asked again.
-    pub fn complete(&self) -> Result<()> {
+    pub fn ensure_complete(&self) -> Result<()> {
         if self.failures.is_empty() {
             return Ok(());
         }
@@ -69,13 +71,18 @@ impl<T> Asked<T> {
 
 /// Opens the model that the arguments name; `None` for the offline backend. `cache` is the folder that a command names for
 /// its cache, `remembers` whether it may keep anything there.
-pub fn open(args: &BackendArgs, cache: Option<&Path>, remembers: bool, quiet: bool) -> Result<Option<Model>> {
+pub fn open_model(
+    args: &BackendArgs,
+    cache: Option<&Path>,
+    remembers: bool,
+    quiet: bool,
+) -> Result<Option<ModelRunner>> {
     if args.backend == BackendName::Offline {
-        let given = given(&[
+        let given = given_options(&[
             ("--estimate", args.estimate.is_some()),
             ("--batch", args.batch),
             ("--count-tokens", args.count_tokens),
-            ("--model", args.model != MODEL),
+            ("--model", args.model != DEFAULT_MODEL),
             ("--max-cost", args.max_cost.is_some()),
             ("--max-calls", args.max_calls.is_some()),
             ("--max-tokens", args.max_tokens.is_some()),
@@ -88,48 +95,53 @@ pub fn open(args: &BackendArgs, cache: Option<&Path>, remembers: bool, quiet: bo
     }
     let prices = load_prices(args.model_prices.as_deref())?;
     let price = prices.find(&args.model).cloned();
-    let caps = caps(args, price.is_some())?;
+    let caps = spending_caps(args, price.is_some())?;
     let mode = match (&args.estimate, args.batch) {
-        (Some(_), _) => Mode::Estimate,
-        (None, true) => Mode::Batch,
-        (None, false) => Mode::Now,
+        (Some(_), _) => AskMode::Estimate,
+        (None, true) => AskMode::Batch,
+        (None, false) => AskMode::Now,
     };
     let server = checked_base(&args.base_url)?;
-    let sends = mode != Mode::Estimate || args.count_tokens;
+    let sends = mode != AskMode::Estimate || args.count_tokens;
     let timeouts = Timeouts {
-        connect: CONNECT.min(Duration::from_secs_f64(args.timeout)),
+        connect: CONNECT_TIMEOUT.min(Duration::from_secs_f64(args.timeout)),
         idle: Duration::from_secs_f64(args.idle_timeout.min(args.timeout)),
         whole: Duration::from_secs_f64(args.timeout),
     };
     let client = sends
-        .then(|| Client::new(&args.base_url, key(), timeouts))
+        .then(|| Client::new(&args.base_url, api_key_from_env(), timeouts))
         .transpose()?;
-    let folder = cache_place(cache).filter(|_| remembers && !args.no_answers);
-    let setup = Setup {
+    let folder = resolve_cache_folder(cache).filter(|_| remembers && !args.no_answers);
+    let setup = ModelSetup {
         model: args.model.clone(),
         price,
         caps,
         mode,
-        counts: args.count_tokens,
-        at_once: usize::from(args.at_once),
-        patience: Patience {
+        counts_tokens: args.count_tokens,
+        concurrency: usize::from(args.at_once),
+        retry_policy: RetryPolicy {
             retries: args.retries,
-            base: Duration::from_secs_f64(args.retry_wait),
-            most: MAX_WAIT,
+            initial_wait: Duration::from_secs_f64(args.retry_wait),
+            max_wait: MAX_WAIT,
         },
-        waits: Waits {
-            poll: Duration::from_secs_f64(args.batch_poll),
-            most: Duration::from_secs_f64(args.batch_wait),
+        polling: BatchPolling {
+            interval: Duration::from_secs_f64(args.batch_poll),
+            max_wait: Duration::from_secs_f64(args.batch_wait),
         },
         folder: folder.map(|folder| folder.join("model")),
     };
     let bar = spinner(quiet);
-    Ok(Some(Model {
-        backend: Anthropic::new(setup, &server, client, watch(args.verbose, quiet, bar.clone())),
+    Ok(Some(ModelRunner {
+        backend: AnthropicBackend::new(
+            setup,
+            &server,
+            client,
+            progress_observer(args.verbose, quiet, bar.clone()),
+        ),
         mode,
         estimate: args.estimate,
         name: args.model.clone(),
-        at_once: usize::from(args.at_once),
+        concurrency: usize::from(args.at_once),
         quiet,
         bar,
     }))
@@ -137,13 +149,13 @@ pub fn open(args: &BackendArgs, cache: Option<&Path>, remembers: bool, quiet: bo
 
 /// What goes on, in one line; silent where nobody watches.
 fn spinner(quiet: bool) -> ProgressBar {
-    let bar = progress(0, quiet, "{msg}");
+    let bar = progress_with_template(0, quiet, "{msg}");
     bar.set_style(ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
     bar
 }
 
 /// A model without a price cannot be held to an amount of money, so it needs another cap.
-fn caps(args: &BackendArgs, has_price: bool) -> Result<Caps> {
+fn spending_caps(args: &BackendArgs, has_price: bool) -> Result<SpendingCaps> {
     let is_capped = args.max_calls.is_some() || args.max_tokens.is_some();
     if !has_price && (args.max_cost.is_some() || !is_capped) {
         bail!(
@@ -151,60 +163,62 @@ fn caps(args: &BackendArgs, has_price: bool) -> Result<Caps> {
             args.model
         );
     }
-    Ok(Caps {
+    Ok(SpendingCaps {
         calls: args.max_calls,
         tokens: args.max_tokens,
-        micro_usd: has_price.then(|| args.max_cost.unwrap_or(MAX_COST)),
+        micro_usd: has_price.then(|| args.max_cost.unwrap_or(DEFAULT_MAX_COST)),
     })
 }
 
 /// The key, from the environment and from nowhere else.
-fn key() -> Option<Key> {
+fn api_key_from_env() -> Option<ApiKey> {
     let read = |name: &str| {
         let text = std::env::var(name).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     };
-    let api = read("ANTHROPIC_API_KEY").map(Key::Api);
-    api.or_else(|| read("ANTHROPIC_AUTH_TOKEN").map(Key::Bearer))
+    let api = read("ANTHROPIC_API_KEY").map(ApiKey::Api);
+    api.or_else(|| read("ANTHROPIC_AUTH_TOKEN").map(ApiKey::Bearer))
 }
 
 /// Shows what goes on.
-fn watch(detail: u8, quiet: bool, bar: ProgressBar) -> Watch {
+fn progress_observer(detail: u8, quiet: bool, bar: ProgressBar) -> ModelObserver {
     let shown = bar.clone();
     let say = move |text: &str| shown.suspend(|| eprintln!("{text}"));
-    let tell = move |event: Event<'_>| match event {
-        Event::Received(bytes) => bar.set_message(format!("an answer is coming in: {}", size_text(bytes as u64))),
-        Event::Trace(_, text) => say(text),
-        Event::Sent(task, at_try) if detail > 0 => say(&format!("{}: asked, try {at_try}", task.name())),
-        Event::Answered(task, tokens) if detail > 0 => say(&format!(
+    let tell = move |event: ModelEvent<'_>| match event {
+        ModelEvent::Received(bytes) => {
+            bar.set_message(format!("an answer is coming in: {}", format_size(bytes as u64)))
+        }
+        ModelEvent::Trace(_, text) => say(text),
+        ModelEvent::Sent(task, at_try) if detail > 0 => say(&format!("{}: asked, try {at_try}", task.name())),
+        ModelEvent::Answered(task, tokens) if detail > 0 => say(&format!(
             "{}: answered, {} tokens in and {} out",
             task.name(),
-            grouped(tokens.input_side()),
-            grouped(tokens.output)
+            group_digits(tokens.input_side()),
+            group_digits(tokens.output)
         )),
-        Event::Waiting(time, why) if !quiet => say(&format!("{why}; trying again in {:.1} s", time.as_secs_f64())),
-        Event::Batch(id, what) if !quiet => say(&format!("batch {id} {what}")),
-        Event::Trouble(what) => say(what),
-        Event::Sent(task, _) => bar.set_message(format!("asking: {}", task.name())),
+        ModelEvent::Waiting(time, why) if !quiet => say(&format!("{why}; trying again in {:.1} s", time.as_secs_f64())),
+        ModelEvent::Batch(id, what) if !quiet => say(&format!("batch {id} {what}")),
+        ModelEvent::Warning(what) => say(what),
+        ModelEvent::Sent(task, _) => bar.set_message(format!("asking: {}", task.name())),
         _ => {}
     };
-    Watch {
+    ModelObserver {
         detail,
-        tell: Box::new(tell),
+        on_event: Box::new(tell),
     }
 }
 
-impl Model {
+impl ModelRunner {
     /// Asks questions, a few at once.
-    pub fn ask<Q: Sync, T: Send>(
+    pub fn ask_all<Q: Sync, T: Send>(
         &self,
         questions: &[Q],
-        ask: impl Fn(&Anthropic, &Q) -> Result<T, TextError> + Sync,
-    ) -> Result<Asked<T>> {
-        let results = with_threads(Some(self.at_once), || {
-            side_by_side(questions, |question| ask(&self.backend, question))
+        ask: impl Fn(&AnthropicBackend, &Q) -> Result<T, TextError> + Sync,
+    ) -> Result<AskResults<T>> {
+        let results = with_threads(Some(self.concurrency), || {
+            parallel_map(questions, |question| ask(&self.backend, question))
         })?;
-        let mut asked = Asked {
+        let mut asked = AskResults {
             answers: Vec::with_capacity(results.len()),
             failures: Vec::new(),
         };
@@ -223,17 +237,17 @@ impl Model {
     /// Runs a command that asks questions, as often as it takes: with batches, a pass finds out what to ask, and the next
     /// one finds the answers. A pass is told whether it is the last, the one whose results count. `None` if it was only to
     /// be estimated, and was.
-    pub fn passes<T>(&self, mut pass: impl FnMut(&Model, bool) -> Result<T>) -> Result<Option<T>> {
+    pub fn run_passes<T>(&self, mut pass: impl FnMut(&ModelRunner, bool) -> Result<T>) -> Result<Option<T>> {
         match self.mode {
-            Mode::Now => {}
-            Mode::Estimate => {
+            AskMode::Now => {}
+            AskMode::Estimate => {
                 pass(self, false)?;
                 self.print_estimate()?;
                 return Ok(None);
             }
-            Mode::Batch => loop {
+            AskMode::Batch => loop {
                 pass(self, false)?;
-                if !self.backend.fill().context("the batch")? {
+                if !self.backend.run_batch().context("the batch")? {
                     break;
                 }
             },
@@ -242,9 +256,9 @@ impl Model {
     }
 
     /// Says what it came to.
-    pub fn close(&self) {
+    pub fn print_spending(&self) {
         self.bar.finish_and_clear();
-        let tally = self.backend.tally();
+        let tally = self.backend.totals();
         if self.quiet || (tally.spent.calls == 0 && tally.known == 0 && tally.fetched == 0) {
             return;
         }
@@ -252,29 +266,29 @@ impl Model {
         let mut text = format!(
             "{}: {}, {} in ({} of them from the prompt cache), {} out, ${}",
             self.name,
-            count(spent.calls, "call"),
-            count(spent.tokens.input_side(), "token"),
-            grouped(spent.tokens.cache_read),
-            grouped(spent.tokens.output),
-            money(&micro(spent.pico))
+            format_count(spent.calls, "call"),
+            format_count(spent.tokens.input_side(), "token"),
+            group_digits(spent.tokens.cache_read),
+            group_digits(spent.tokens.output),
+            format_usd(&to_micro_usd(spent.pico))
         );
-        if spent.unknown_tokens > 0 {
+        if spent.unsettled_tokens > 0 {
             text.push_str(&format!(
                 " (with up to {} of calls whose end is not known)",
-                count(spent.unknown_tokens, "token")
+                format_count(spent.unsettled_tokens, "token")
             ));
         }
         if tally.known > 0 {
             text.push_str(&format!(
                 "; {} known",
-                count_of(tally.known, "answer was", "answers were")
+                format_count_with_plural(tally.known, "answer was", "answers were")
             ));
         }
         if tally.fetched > 0 {
             text.push_str(&format!(
                 "; {} came from an earlier run's batch, ${}",
-                grouped(tally.fetched),
-                money(&micro(tally.fetched_pico))
+                group_digits(tally.fetched),
+                format_usd(&to_micro_usd(tally.fetched_pico))
             ));
         }
         eprintln!("{text}");
@@ -283,8 +297,8 @@ impl Model {
     fn print_estimate(&self) -> Result<()> {
         let estimate = self.backend.estimate();
         let text = match self.estimate.unwrap_or_default() {
-            Shape::Json => estimate_json(&self.name, &estimate),
-            Shape::Text => estimate_text(&self.name, &estimate),
+            DocumentFormat::Json => estimate_json(&self.name, &estimate),
+            DocumentFormat::Text => estimate_text(&self.name, &estimate),
         };
         print(text.as_bytes())?;
         Ok(())
@@ -294,8 +308,8 @@ impl Model {
 /// Schema version of `--estimate=json`.
 const SCHEMA_VERSION: u32 = 1;
 
-fn estimate_json(model: &str, estimate: &Estimate) -> String {
-    let dollars = |rate| estimate.pico.map(|pico| micro(at(rate, pico)));
+fn estimate_json(model: &str, estimate: &CostEstimate) -> String {
+    let dollars = |rate| estimate.pico.map(|pico| to_micro_usd(apply_rate(rate, pico)));
     let value = json!({
         "schema_version": SCHEMA_VERSION,
         "model": model,
@@ -304,22 +318,22 @@ fn estimate_json(model: &str, estimate: &Estimate) -> String {
         "input_tokens": estimate.input,
         "input_tokens_from": if estimate.is_counted { "server" } else { "estimate" },
         "max_output_tokens": estimate.output,
-        "max_cost_micro_usd": dollars(Rate::Full),
-        "max_cost_batch_micro_usd": dollars(Rate::Half),
+        "max_cost_micro_usd": dollars(BillingRate::Full),
+        "max_cost_batch_micro_usd": dollars(BillingRate::Half),
     });
     format!("{value:#}\n")
 }
 
 /// Prices are counted in millionths of a millionth of a dollar.
-const PICO_PER_CENT: Pico = 10_000_000_000;
+const PICO_PER_CENT: PicoUsd = 10_000_000_000;
 
-fn estimate_text(model: &str, estimate: &Estimate) -> String {
+fn estimate_text(model: &str, estimate: &CostEstimate) -> String {
     // What it costs at most is rounded up to the cent: less would not be the most.
     let most = |rate| {
-        let cents = estimate.pico.map(|pico| at(rate, pico).div_ceil(PICO_PER_CENT));
+        let cents = estimate.pico.map(|pico| apply_rate(rate, pico).div_ceil(PICO_PER_CENT));
         let micro = cents.and_then(|cents| i64::try_from(cents.saturating_mul(10_000)).ok());
         micro.map_or("no price is known".to_owned(), |micro| {
-            format!("{} at most", dollars(Some(micro)))
+            format!("{} at most", format_dollars(Some(micro)))
         })
     };
     let counted = if estimate.is_counted {
@@ -329,12 +343,12 @@ fn estimate_text(model: &str, estimate: &Estimate) -> String {
     };
     format!(
         "model            {model}\ncalls            {}\nknown answers    {}\ntokens in        {} ({counted})\ntokens out       {} at most\ncost             {}\ncost in batches  {}\n",
-        grouped(estimate.calls),
-        grouped(estimate.known),
-        grouped(estimate.input),
-        grouped(estimate.output),
-        most(Rate::Full),
-        most(Rate::Half),
+        group_digits(estimate.calls),
+        group_digits(estimate.known),
+        group_digits(estimate.input),
+        group_digits(estimate.output),
+        most(BillingRate::Full),
+        most(BillingRate::Half),
     )
 }
 
@@ -345,9 +359,9 @@ mod tests {
     #[test]
     fn the_most_that_it_costs_is_rounded_up_to_the_cent() {
         let text = |pico| {
-            let estimate = Estimate {
+            let estimate = CostEstimate {
                 pico,
-                ..Estimate::default()
+                ..CostEstimate::default()
             };
             let text = estimate_text("some-model", &estimate);
             let line = text.lines().find(|line| line.starts_with("cost  "));

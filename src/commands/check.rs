@@ -1,83 +1,84 @@
 //! `backcast check`: sessions held against limits, for CI.
 
 use crate::cli::check::{CheckArgs, CheckFormat, parse_limits};
-use crate::commands::Ending;
-use crate::commands::audit::{Chosen, part};
-use crate::commands::policy::resolve;
-use crate::commands::reading::{Reading, close, problem_counts, with_logs};
-use crate::commands::times::Times;
-use crate::commands::writing::{emit, load_prices};
+use crate::commands::RunStatus;
+use crate::commands::audit::{ThresholdOverride, split_override};
+use crate::commands::policy::resolve_policy;
+use crate::commands::reading::{LogSource, problem_counts, report_problems, with_logs};
+use crate::commands::times::TimeSelection;
+use crate::commands::writing::{load_prices, write_output};
 use crate::run::{Corpus, summarise};
 use crate::usage::budget;
 use crate::usage::budget::{
-    BoundaryFacts, COLUMNS, Facts, LIMITS, Needs, ON_SCREEN, Place, Row, SessionFacts, Verdict,
+    BoundaryFacts, BudgetFacts, COLUMNS, LIMITS, LimitLocation, LimitRow, LimitVerdict, ON_SCREEN, RequiredData,
+    SessionFacts,
 };
-use crate::usage::session::{Filter, Wanted};
-use crate::usage::summary::Summary;
+use crate::usage::session::{ReportOptions, TimeRange};
+use crate::usage::summary::UsageSummary;
 use crate::usage::tally;
-use crate::usage::tally::{By, tally};
+use crate::usage::tally::{GroupBy, group_calls};
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::tz::TimeZone;
-use replay::audit::boundaries::{InForce, Kind, Remark, boundaries};
-use replay::audit::thresholds::{Effect, check as check_setting};
-use replay::policy::presets::Policies;
+use replay::audit::boundaries::{AuditInput, BoundaryKind, BoundaryRemark, boundaries};
+use replay::audit::thresholds::{SettingEffect, check_setting};
+use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::event::{CacheMiss, Event};
-use replay::sim::inference::infer;
-use replay::sim::trace::trace;
-use replay::sim::{Mode, Setting, by_number, replay};
+use replay::sim::inference::infer_windows;
+use replay::sim::trace::build_trace;
+use replay::sim::{ReplayInput, ReplayMode, policies_and_prices, replay};
 use replay::tokens::ratios::RatioTable;
 use serde_json::json;
 use std::io::{self, Write};
-use table::findings::{Case, Finding, Level, Outcome, annotations, junit};
-use table::{Column, Format, Look, Sheet, Tone};
+use table::findings::{CheckFinding, Severity, TestCase, TestOutcome, format_annotations, format_junit};
+use table::{Column, OutputFormat, Sheet, TableStyle, Tone};
 use transcript::log::Time;
 use transcript::problem::Problem;
-use transcript::thread::{Part, Session, thread};
+use transcript::thread::{Session, SessionLog, thread};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
-pub fn run(args: &CheckArgs) -> Result<Ending> {
-    let limits = limits(args)?;
-    let times = Times::new(&args.times)?;
-    let (usual, setting) = part(resolve(&args.policy)?)?;
-    let wanted = wanted(args, &limits, setting.is_some())?;
+pub fn run(args: &CheckArgs) -> Result<RunStatus> {
+    let limits = merge_limits(args)?;
+    let times = TimeSelection::new(&args.times)?;
+    let (usual, setting) = split_override(resolve_policy(&args.policy)?)?;
+    let wanted = limits_to_show(args, &limits, setting.is_some())?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let look_for = LookFor {
+    let look_for = FactCollector {
         needs: wanted
             .iter()
             .map(|(limit, _)| limit.needs)
             .max()
-            .unwrap_or(Needs::Usage),
-        usual: &usual,
-        setting: setting.as_ref(),
+            .unwrap_or(RequiredData::Usage),
+        default_policies: &usual,
+        threshold_override: setting.as_ref(),
         prices: &prices,
         zone: &times.zone,
     };
     let (facts, problems) = with_logs(&args.input, false, |reading| {
         let filter = times.filter(&reading);
-        look_for.facts(reading, filter)
+        look_for.collect_facts(reading, filter)
     })?;
     let rows = wanted
         .into_iter()
-        .map(|(limit, allowed)| Row::new(limit, allowed, &facts))
+        .map(|(limit, allowed)| LimitRow::new(limit, allowed, &facts))
         .collect::<Vec<_>>();
-    let view = View {
+    let view = CheckView {
         args,
         rows: &rows,
         problems: &problems,
     };
-    emit(&args.out.place(), |out, look| view.write(out, look))?;
-    match close(&args.input, &problems) {
-        Ending::Done if view.exceeded() > 0 => Ok(Ending::Found),
+    write_output(&args.out.output_args(), |out, look| view.write(out, look))?;
+    match report_problems(&args.input, &problems) {
+        RunStatus::Done if view.exceeded_count() > 0 => Ok(RunStatus::Found),
         ending => Ok(ending),
     }
 }
 
 /// The limits of the command line and of the file.
-fn limits(args: &CheckArgs) -> Result<budget::Set> {
+fn merge_limits(args: &CheckArgs) -> Result<budget::LimitSet> {
     let mut given = args.limits.0.clone();
     if let Some(path) = &args.file {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
@@ -93,14 +94,14 @@ fn limits(args: &CheckArgs) -> Result<budget::Set> {
             "no limit is set, so there is nothing to check\n  hint: `backcast check --all` shows what can be limited and what your sessions come to; then for instance `backcast check --max-cost 50`"
         );
     }
-    Ok(budget::complete(&given))
+    Ok(budget::complete_limits(&given))
 }
 
 /// What is shown: the limits that are set, or all.
-type Shown = Vec<(&'static budget::Limit, Option<f64>)>;
+type ShownLimits = Vec<(&'static budget::Limit, Option<f64>)>;
 
-fn wanted(args: &CheckArgs, limits: &budget::Set, has_setting: bool) -> Result<Shown> {
-    let needs_setting = limits.iter().any(|(limit, _)| limit.needs == Needs::Setting);
+fn limits_to_show(args: &CheckArgs, limits: &budget::LimitSet, has_setting: bool) -> Result<ShownLimits> {
+    let needs_setting = limits.iter().any(|(limit, _)| limit.needs == RequiredData::Setting);
     if needs_setting && !has_setting {
         bail!(
             "--max-without-effect needs a setting to look for\n  hint: --client-env takes the one of this machine, --set window.percent=70 names one"
@@ -117,28 +118,28 @@ fn wanted(args: &CheckArgs, limits: &budget::Set, has_setting: bool) -> Result<S
     };
     let shown = LIMITS
         .iter()
-        .filter(|limit| has_setting || limit.needs != Needs::Setting);
+        .filter(|limit| has_setting || limit.needs != RequiredData::Setting);
     Ok(shown.map(|limit| (limit, value(limit.name))).collect())
 }
 
 /// What is looked for in the logs.
-struct LookFor<'a> {
-    needs: Needs,
-    usual: &'a Policies,
-    setting: Option<&'a Chosen>,
+struct FactCollector<'a> {
+    needs: RequiredData,
+    default_policies: &'a PolicySet,
+    threshold_override: Option<&'a ThresholdOverride>,
     prices: &'a PriceTable,
     zone: &'a TimeZone,
 }
 
-impl LookFor<'_> {
-    fn facts(&self, reading: Reading<'_>, filter: Filter) -> (Facts, Vec<Problem>) {
+impl FactCollector<'_> {
+    fn collect_facts(&self, reading: LogSource<'_>, filter: TimeRange) -> (BudgetFacts, Vec<Problem>) {
         let table = RatioTable::built_in();
-        let wanted = Wanted {
+        let wanted = ReportOptions {
             filter,
             predictions: false,
         };
         let mut deep = Vec::new();
-        let mut summary = if self.needs == Needs::Usage {
+        let mut summary = if self.needs == RequiredData::Usage {
             summarise(reading.logs, &reading.options, table, &wanted).0
         } else {
             let corpus = Corpus::read(reading.logs, &reading.options);
@@ -146,14 +147,14 @@ impl LookFor<'_> {
             let bar = reading.work_bar(&corpus);
             (deep, _) = corpus.map_sessions(|id, parts| {
                 bar.inc(1);
-                self.session(id, parts, filter)
+                self.trace_session(id, parts, filter)
             });
             corpus.summary(table, &wanted, reading.options.cache)
         };
         let mut problems = std::mem::take(&mut summary.problems);
-        problems.extend(reading.problems());
+        problems.extend(reading.into_problems());
         problems.sort();
-        let mut facts = self.usage(&summary);
+        let mut facts = self.usage_facts(&summary);
         for found in deep {
             facts.boundaries.extend(found.boundaries);
             facts
@@ -165,18 +166,18 @@ impl LookFor<'_> {
         }
         facts.problems = problems
             .iter()
-            .map(|problem| (problem.kind.is_loss(), place(problem)))
+            .map(|problem| (problem.kind.is_loss(), problem_place(problem)))
             .collect();
         (facts, problems)
     }
 
     /// What all calls add up to.
-    fn usage(&self, summary: &Summary) -> Facts {
-        let rows = |by| tally(summary, by, false, self.zone, self.prices).rows;
-        let sessions = rows(By::Session);
-        let total = tally::Row::total(&sessions).sums;
-        let days = rows(By::Day).into_iter().map(|row| (row.key, row.sums.cost));
-        Facts {
+    fn usage_facts(&self, summary: &UsageSummary) -> BudgetFacts {
+        let rows = |by| group_calls(summary, by, false, self.zone, self.prices).rows;
+        let sessions = rows(GroupBy::Session);
+        let total = tally::UsageRow::total(&sessions).sums;
+        let days = rows(GroupBy::Day).into_iter().map(|row| (row.key, row.sums.cost));
+        BudgetFacts {
             total,
             days: days.collect(),
             sessions: sessions
@@ -188,29 +189,29 @@ impl LookFor<'_> {
                 })
                 .collect(),
             reads: summary.reads,
-            ..Facts::default()
+            ..BudgetFacts::default()
         }
     }
 
     /// Boundaries, cache misses, and whether the setting shows.
-    fn session(&self, id: &str, parts: &[Part], filter: Filter) -> Deep {
+    fn trace_session(&self, id: &str, parts: &[SessionLog], filter: TimeRange) -> TraceFacts {
         let session = Session::new(id, parts);
-        let mut deep = Deep {
+        let mut deep = TraceFacts {
             id: id.to_owned(),
-            ..Deep::default()
+            ..TraceFacts::default()
         };
         for chain in &thread(&session).chains {
-            let trace = trace(&session, chain, RatioTable::built_in());
-            let (policies, prices) = by_number(self.usual, self.prices, &trace);
-            let windows = infer(&trace, &policies, &prices);
-            let in_force = InForce {
+            let trace = build_trace(&session, chain, RatioTable::built_in());
+            let (policies, prices) = policies_and_prices(self.default_policies, self.prices, &trace);
+            let windows = infer_windows(&trace, &policies, &prices);
+            let in_force = AuditInput {
                 trace: &trace,
                 policies: &policies,
                 prices: &prices,
                 windows: &windows,
             };
             let found = boundaries(&in_force);
-            let takes = |time: Time| filter.takes(time);
+            let takes = |time: Time| filter.contains(time);
             for boundary in found.iter().filter(|boundary| takes(boundary.time)) {
                 deep.boundaries.push(BoundaryFacts {
                     session: id.to_owned(),
@@ -218,18 +219,18 @@ impl LookFor<'_> {
                         session.part(boundary.node).path.clone(),
                         u64::from(session.record(boundary.node).line),
                     ),
-                    is_compaction: boundary.kind != Kind::Micro,
-                    is_again: boundary.is_again,
-                    is_soon: boundary.remarks().contains(&Remark::Again),
+                    is_compaction: boundary.kind != BoundaryKind::Micro,
+                    is_recompaction: boundary.is_recompaction,
+                    is_soon: boundary.remarks().contains(&BoundaryRemark::Again),
                     has_grown: boundary.has_grown() == Some(true),
                 });
             }
-            let setting = Setting {
+            let setting = ReplayInput {
                 policies: &policies,
                 prices: &prices,
                 windows: &windows,
                 summary: None,
-                mode: Mode::Follow,
+                mode: ReplayMode::Follow,
                 uses: None,
                 texts: None,
                 key: 0,
@@ -242,10 +243,11 @@ impl LookFor<'_> {
                 }
             });
             let has_calls = trace.calls.iter().any(|call| !call.is_copied && takes(call.time));
-            if let Some(chosen) = self.setting.filter(|_| !trace.is_sidechain && has_calls) {
-                let (with_setting, _) = by_number(&chosen.policies, self.prices, &trace);
+            if let Some(chosen) = self.threshold_override.filter(|_| !trace.is_sidechain && has_calls) {
+                let (with_setting, _) = policies_and_prices(&chosen.policies, self.prices, &trace);
                 let checked = check_setting(&in_force, &with_setting, &found, &in_force.contexts());
-                let shows_not = checked.is_some_and(|it| matches!(it.effect, Effect::DidNot | Effect::InPart));
+                let shows_not =
+                    checked.is_some_and(|it| matches!(it.effect, SettingEffect::DidNot | SettingEffect::InPart));
                 deep.is_without_effect |= shows_not;
             }
         }
@@ -255,41 +257,41 @@ impl LookFor<'_> {
 
 /// What only the trace of a session tells.
 #[derive(Default)]
-struct Deep {
+struct TraceFacts {
     id: String,
     boundaries: Vec<BoundaryFacts>,
     cache_misses: u64,
     is_without_effect: bool,
 }
 
-fn place(problem: &Problem) -> Place {
-    Place {
+fn problem_place(problem: &Problem) -> LimitLocation {
+    LimitLocation {
         name: problem.path.clone(),
         line: problem.line.map(|line| (problem.path.clone(), line)),
     }
 }
 
 /// What is shown.
-struct View<'a> {
+struct CheckView<'a> {
     args: &'a CheckArgs,
-    rows: &'a [Row],
+    rows: &'a [LimitRow],
     problems: &'a [Problem],
 }
 
-impl View<'_> {
-    fn write(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+impl CheckView<'_> {
+    fn write(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         match self.args.out.format {
             CheckFormat::Table => self.write_text(out, look),
             CheckFormat::Json => self.write_json(out),
-            CheckFormat::Jsonl => self.sheet(COLUMNS).write(Format::Jsonl, look, out),
-            CheckFormat::Csv => self.sheet(COLUMNS).write(Format::Csv, look, out),
-            CheckFormat::Parquet => self.sheet(COLUMNS).write(Format::Parquet, look, out),
+            CheckFormat::Jsonl => self.sheet(COLUMNS).write(OutputFormat::Jsonl, look, out),
+            CheckFormat::Csv => self.sheet(COLUMNS).write(OutputFormat::Csv, look, out),
+            CheckFormat::Parquet => self.sheet(COLUMNS).write(OutputFormat::Parquet, look, out),
             CheckFormat::Github => out.write_all(self.annotations().as_bytes()),
-            CheckFormat::Junit => out.write_all(self.junit().as_bytes()),
+            CheckFormat::Junit => out.write_all(self.to_junit().as_bytes()),
         }
     }
 
-    fn sheet<'a>(&'a self, columns: &'a [Column<Row>]) -> Sheet<'a, Row> {
+    fn sheet<'a>(&'a self, columns: &'a [Column<LimitRow>]) -> Sheet<'a, LimitRow> {
         Sheet {
             schema_version: SCHEMA_VERSION,
             columns,
@@ -298,22 +300,22 @@ impl View<'_> {
         }
     }
 
-    fn number(&self, verdict: Verdict) -> usize {
+    fn count_verdicts(&self, verdict: LimitVerdict) -> usize {
         self.rows.iter().filter(|row| row.verdict() == verdict).count()
     }
 
-    fn exceeded(&self) -> usize {
-        self.number(Verdict::Exceeded)
+    fn exceeded_count(&self) -> usize {
+        self.count_verdicts(LimitVerdict::Exceeded)
     }
 
     /// How many limits are set.
-    fn set(&self) -> usize {
-        self.rows.len() - self.number(Verdict::Open)
+    fn set_limit_count(&self) -> usize {
+        self.rows.len() - self.count_verdicts(LimitVerdict::Unset)
     }
 
-    fn write_text(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
-        self.sheet(ON_SCREEN).write(Format::Table, look, out)?;
-        let verdict = match (self.exceeded(), self.set()) {
+    fn write_text(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
+        self.sheet(ON_SCREEN).write(OutputFormat::Table, look, out)?;
+        let verdict = match (self.exceeded_count(), self.set_limit_count()) {
             (_, 0) => "No limit is set: nothing was judged.".to_owned(),
             (0, 1) => look.paint(Tone::Good, "The limit holds."),
             (0, set) => look.paint(Tone::Good, &format!("All {set} limits hold.")),
@@ -325,9 +327,9 @@ impl View<'_> {
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let document = json!({
             "schema_version": SCHEMA_VERSION,
-            "passed": self.exceeded() == 0,
-            "exceeded": self.exceeded(),
-            "limits_set": self.set(),
+            "passed": self.exceeded_count() == 0,
+            "exceeded": self.exceeded_count(),
+            "limits_set": self.set_limit_count(),
             "limits": self.sheet(COLUMNS).to_json(),
             "problems": {"total": self.problems.len(), "by_kind": problem_counts(self.problems)},
         });
@@ -336,15 +338,15 @@ impl View<'_> {
     }
 
     fn annotations(&self) -> String {
-        let told = |row: &Row| Finding {
-            level: if row.verdict() == Verdict::Exceeded {
-                Level::Error
+        let told = |row: &LimitRow| CheckFinding {
+            level: if row.verdict() == LimitVerdict::Exceeded {
+                Severity::Error
             } else {
-                Level::Notice
+                Severity::Notice
             },
             title: format!("{} {}", row.limit.name, row.verdict().name()),
             message: row.sentence(),
-            place: row
+            location: row
                 .place
                 .as_ref()
                 .and_then(|place| place.line.clone())
@@ -354,21 +356,21 @@ impl View<'_> {
         let rows = self
             .rows
             .iter()
-            .filter(|row| self.args.all || row.verdict() == Verdict::Exceeded);
-        annotations(&rows.map(told).collect::<Vec<_>>())
+            .filter(|row| self.args.all || row.verdict() == LimitVerdict::Exceeded);
+        format_annotations(&rows.map(told).collect::<Vec<_>>())
     }
 
-    fn junit(&self) -> String {
-        let case = |row: &Row| Case {
+    fn to_junit(&self) -> String {
+        let case = |row: &LimitRow| TestCase {
             name: row.limit.name.to_owned(),
             outcome: match row.verdict() {
-                Verdict::Within => Outcome::Passed,
-                Verdict::Exceeded => Outcome::Failed(row.sentence()),
-                Verdict::NothingThere | Verdict::Open => {
-                    Outcome::Skipped(format!("{}: {}", row.verdict().name(), row.sentence()))
+                LimitVerdict::Within => TestOutcome::Passed,
+                LimitVerdict::Exceeded => TestOutcome::Failed(row.sentence()),
+                LimitVerdict::NoData | LimitVerdict::Unset => {
+                    TestOutcome::Skipped(format!("{}: {}", row.verdict().name(), row.sentence()))
                 }
             },
         };
-        junit("backcast check", &self.rows.iter().map(case).collect::<Vec<_>>())
+        format_junit("backcast check", &self.rows.iter().map(case).collect::<Vec<_>>())
     }
 }

@@ -1,56 +1,56 @@
 //! `backcast replay --compare`: two policies side by side on the same sessions.
 
 use crate::cli::ReplayArgs;
-use crate::commands::policy::named;
+use crate::commands::policy::load_policy;
 use crate::views::compare_rows::{
-    COLUMNS, CompareRow, FIRST, NEVER, SCHEMA_VERSION, SECOND, Side, Watch, compactions, cost, mean, misses,
-    misses_credited, peak, side_calls,
+    COLUMNS, CompareCollector, CompareRow, CompareSide, FIRST_SIDE, NEVER_SIDE, SCHEMA_VERSION, SECOND_SIDE,
+    compactions, cost, mean, misses, misses_credited, peak, side_calls,
 };
-use crate::views::replay_rows::{Collector, Detail, Replayed};
+use crate::views::replay_rows::{ReplayCollector, ReplayDetail, ReplayResult};
 use anyhow::Result;
-use replay::policy::presets::Policies;
+use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
-use replay::sim::oracle::{bound, bound_under};
+use replay::sim::oracle::{oracle_bound, oracle_bound_under};
 use replay::sim::trace::Trace;
-use replay::sim::uses::Uses;
-use replay::sim::{Mode, Setting, by_number, replay, windows_of};
+use replay::sim::uses::FileUses;
+use replay::sim::{ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
 use serde_json::{Value as Json, json};
 use std::cmp::Reverse;
 use std::io::{self, Write};
-use table::words::{count, grouped, percent};
-use table::{Column, Format, InTable, Look, Sheet, Unit, column};
+use table::words::{format_count, format_percent, group_digits};
+use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, column};
 use transcript::thread::Session;
 
 /// What the policy is held against.
-pub struct Compare {
+pub struct Comparison {
     /// Both policies, as the command line has them.
     names: [String; 2],
     /// The other policy.
-    pub second: Policies,
+    pub second: PolicySet,
     /// The bound that drops nothing.
-    never: Policies,
+    no_compaction: PolicySet,
 }
 
 /// A chain to replay.
-pub struct Chain<'a> {
+pub struct ComparedChain<'a> {
     /// Its session.
     pub session: &'a Session<'a>,
     /// The chain itself.
     pub trace: &'a Trace,
     /// What it used.
-    pub uses: &'a Uses,
+    pub uses: &'a FileUses,
     /// Median size of the summaries of the corpus.
     pub summary: Option<u64>,
     /// Names the chain.
     pub key: u64,
 }
 
-impl Compare {
+impl Comparison {
     /// The policy that `--compare` names, if it is given. The window of the model is a fact about the sessions, so it is
     /// the same for both; everything else that was set belongs to the first.
-    pub fn new(args: &ReplayArgs, first: &Policies) -> Result<Option<Compare>> {
+    pub fn new(args: &ReplayArgs, first: &PolicySet) -> Result<Option<Comparison>> {
         let Some(name) = &args.compare else { return Ok(None) };
-        let mut second = named(name)?;
+        let mut second = load_policy(name)?;
         if let Some(window) = args.policy.window {
             second.assign(&format!("window.tokens={window}"), "--window")?;
         }
@@ -59,26 +59,32 @@ impl Compare {
         }
         let names = [(first, &args.policy.set), (&second, &args.compare_set)]
             .map(|(policies, set)| [std::slice::from_ref(&policies.name), set].concat().join(" "));
-        Ok(Some(Compare {
+        Ok(Some(Comparison {
             names,
             second,
-            never: named("never")?,
+            no_compaction: load_policy("never")?,
         }))
     }
 
     /// Replays a chain under both policies and the bounds.
-    pub fn chain(&self, first: &Policies, prices: &PriceTable, chain: &Chain<'_>, row: &mut CompareRow) {
+    pub fn replay_chain(
+        &self,
+        first: &PolicySet,
+        prices: &PriceTable,
+        chain: &ComparedChain<'_>,
+        row: &mut CompareRow,
+    ) {
         let trace = chain.trace;
-        for (policies, side) in std::iter::zip([first, &self.second, &self.never], &mut row.sides) {
-            let (by_version, by_model) = by_number(policies, prices, trace);
-            let windows = windows_of(trace, &by_version, &by_model);
-            let mut replayed = Replayed {
+        for (policies, side) in std::iter::zip([first, &self.second, &self.no_compaction], &mut row.sides) {
+            let (by_version, by_model) = policies_and_prices(policies, prices, trace);
+            let windows = infer_replay_windows(trace, &by_version, &by_model);
+            let mut replayed = ReplayResult {
                 row: std::mem::take(&mut side.row),
-                ..Replayed::default()
+                ..ReplayResult::default()
             };
             replayed.row.has_working_set = true;
-            let detail = Detail::default();
-            let collector = Collector::new(
+            let detail = ReplayDetail::default();
+            let collector = ReplayCollector::new(
                 chain.session.id,
                 Some(chain.session),
                 trace,
@@ -87,13 +93,13 @@ impl Compare {
                 &mut replayed,
                 detail,
             );
-            let mut watch = Watch::new(collector, trace, &mut side.seen);
-            let setting = Setting {
+            let mut watch = CompareCollector::new(collector, trace, &mut side.counts);
+            let setting = ReplayInput {
                 policies: &by_version,
                 prices: &by_model,
                 windows: &windows,
                 summary: chain.summary,
-                mode: Mode::Free,
+                mode: ReplayMode::Free,
                 uses: Some(chain.uses),
                 texts: None,
                 key: chain.key,
@@ -101,18 +107,18 @@ impl Compare {
             replay(trace, &setting, &mut watch);
             let peak = watch.finish();
             side.row = replayed.row;
-            side.oracle_misses += bound_under(trace, chain.uses, peak).misses;
+            side.oracle_misses += oracle_bound_under(trace, chain.uses, peak).misses;
         }
         if !trace.is_sidechain {
-            row.oracle.merge(&bound(trace, chain.uses));
+            row.oracle.merge(&oracle_bound(trace, chain.uses));
         }
     }
 }
 
 /// Rows of all sessions, ready to be written.
-pub struct Compared<'a> {
+pub struct ComparisonReport<'a> {
     /// The policies.
-    pub compare: &'a Compare,
+    pub comparison: &'a Comparison,
     /// The sessions.
     pub rows: &'a [CompareRow],
     /// Logs they were read from.
@@ -121,12 +127,12 @@ pub struct Compared<'a> {
     pub top: usize,
 }
 
-impl Compared<'_> {
+impl ComparisonReport<'_> {
     /// Writes them.
-    pub fn write(&self, format: Format, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, format: OutputFormat, look: TableStyle, out: &mut dyn Write) -> io::Result<()> {
         match format {
-            Format::Table => self.write_text(out, look),
-            Format::Json => {
+            OutputFormat::Table => self.write_text(out, look),
+            OutputFormat::Json => {
                 serde_json::to_writer_pretty(&mut *out, &self.document())?;
                 writeln!(out)
             }
@@ -151,12 +157,12 @@ impl Compared<'_> {
         total
     }
 
-    fn count(&self, is_one: impl Fn(&CompareRow) -> bool) -> u64 {
+    fn count_rows(&self, is_one: impl Fn(&CompareRow) -> bool) -> u64 {
         self.rows.iter().filter(|row| is_one(row)).count() as u64
     }
 
-    fn reached(&self, at: usize) -> u64 {
-        self.count(|row| row.sides[at].seen.reached > 0)
+    fn count_reached(&self, at: usize) -> u64 {
+        self.count_rows(|row| row.sides[at].counts.reached > 0)
     }
 
     /// Everything as one document.
@@ -167,15 +173,15 @@ impl Compared<'_> {
         let all = measured.0 + measured.1;
         json!({
             "schema_version": SCHEMA_VERSION,
-            "policies": self.compare.names,
+            "policies": self.comparison.names,
             "totals": {
                 "sessions": self.rows.len(),
-                "a": figures(|measure| measure(first)),
-                "b": figures(|measure| measure(second)),
-                "difference": figures(|measure| total.difference(measure)),
+                "a": figures_json(|measure| measure(first)),
+                "b": figures_json(|measure| measure(second)),
+                "difference": figures_json(|measure| total.difference(measure)),
             },
             "bounds": {
-                "never": figures(|measure| measure(never)),
+                "never": figures_json(|measure| measure(never)),
                 "oracle": {
                     "mean": total.oracle.mean(),
                     "peak": total.oracle.peak,
@@ -185,8 +191,8 @@ impl Compared<'_> {
             },
             "limits": {
                 "open_loop": true,
-                "sessions_that_reach_a_threshold": {"a": self.reached(FIRST), "b": self.reached(SECOND)},
-                "sessions_alike": self.count(is_alike),
+                "sessions_that_reach_a_threshold": {"a": self.count_reached(FIRST_SIDE), "b": self.count_reached(SECOND_SIDE)},
+                "sessions_alike": self.count_rows(has_no_difference),
                 "unpriced_calls": first.row.unpriced,
                 "estimated_share": (all > 0).then(|| measured.1 as f64 / all as f64),
             },
@@ -194,16 +200,16 @@ impl Compared<'_> {
         })
     }
 
-    fn write_text(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_text(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         let total = self.total();
         writeln!(
             out,
             "A: {}\nB: {}\n{} of {}, {}\n",
-            self.compare.names[FIRST],
-            self.compare.names[SECOND],
-            count(self.rows.len() as u64, "session"),
-            count(self.logs as u64, "log"),
-            count(total.sides[FIRST].row.calls, "call")
+            self.comparison.names[FIRST_SIDE],
+            self.comparison.names[SECOND_SIDE],
+            format_count(self.rows.len() as u64, "session"),
+            format_count(self.logs as u64, "log"),
+            format_count(total.sides[FIRST_SIDE].row.calls, "call")
         )?;
         let rows = total_rows(&total);
         let sheet = Sheet {
@@ -212,36 +218,36 @@ impl Compared<'_> {
             rows: &rows,
             total: None,
         };
-        sheet.write(Format::Table, look, out)?;
+        sheet.write(OutputFormat::Table, look, out)?;
         Self::write_bounds(&total, out)?;
         self.write_lists(out, look)?;
-        self.write_limits(&total, out)
+        self.write_caveats(&total, out)
     }
 
     fn write_bounds(total: &CompareRow, out: &mut dyn Write) -> io::Result<()> {
-        let [first, second] = [FIRST, SECOND].map(|at| &total.sides[at]);
+        let [first, second] = [FIRST_SIDE, SECOND_SIDE].map(|at| &total.sides[at]);
         writeln!(
             out,
             "\nMisses: edits of lines no longer in the window, restored files not credited,\n  then credited. Mean, peak: windows of main chains. Beside: model calls beside\n  the conversation. The oracle keeps only what a later edit or write needs: a\n  bound, not a target. With the largest windows of A it misses {}, of B {}.",
-            grouped(first.oracle_misses),
-            grouped(second.oracle_misses)
+            group_digits(first.oracle_misses),
+            group_digits(second.oracle_misses)
         )
     }
 
     /// Sessions that gain and lose most. The rows that are wanted are shared by the lists.
-    fn write_lists(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_lists(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         let wanted = if self.top == 0 {
             usize::MAX
         } else {
             self.top.div_ceil(4)
         };
-        let by_cost: Weight = |row| row.difference(cost).unwrap_or(0);
-        let by_misses: Weight = |row| row.difference(misses).unwrap_or(0);
-        let lists: [(&str, Weight, i64, Why); 4] = [
-            ("cost less under B", by_cost, -1, CompareRow::why_cost),
-            ("cost more under B", by_cost, 1, CompareRow::why_cost),
-            ("miss less under B", by_misses, -1, CompareRow::why_misses),
-            ("miss more under B", by_misses, 1, CompareRow::why_misses),
+        let by_cost: RowWeight = |row| row.difference(cost).unwrap_or(0);
+        let by_misses: RowWeight = |row| row.difference(misses).unwrap_or(0);
+        let lists: [(&str, RowWeight, i64, RowExplanation); 4] = [
+            ("cost less under B", by_cost, -1, CompareRow::explain_cost),
+            ("cost more under B", by_cost, 1, CompareRow::explain_cost),
+            ("miss less under B", by_misses, -1, CompareRow::explain_misses),
+            ("miss more under B", by_misses, 1, CompareRow::explain_misses),
         ];
         for (what, weight, sign, why) in lists {
             let mut order = self
@@ -262,9 +268,9 @@ impl Compared<'_> {
             writeln!(
                 out,
                 "\n{} {sessions} {what} ({shown}B less A):",
-                grouped(order.len() as u64)
+                group_digits(order.len() as u64)
             )?;
-            let rows = order.into_iter().take(wanted).map(|row| ListRow {
+            let rows = order.into_iter().take(wanted).map(|row| SessionDeltaRow {
                 session: row.session.chars().take(8).collect(),
                 cost: row.difference(cost),
                 misses: row.difference(misses),
@@ -276,37 +282,37 @@ impl Compared<'_> {
                 rows: &rows.collect::<Vec<_>>(),
                 total: None,
             };
-            sheet.write(Format::Table, look, out)?;
+            sheet.write(OutputFormat::Table, look, out)?;
         }
         Ok(())
     }
 
-    fn write_limits(&self, total: &CompareRow, out: &mut dyn Write) -> io::Result<()> {
+    fn write_caveats(&self, total: &CompareRow, out: &mut dyn Write) -> io::Result<()> {
         let all = self.rows.len() as u64;
-        let row = &total.sides[FIRST].row;
+        let row = &total.sides[FIRST_SIDE].row;
         writeln!(
             out,
             "\nOpen loop: messages are taken as recorded, whatever a policy dropped, so losses\n  are undercounted. {} of {} sessions reach the threshold of A, {} that of B;\n  {} come out alike. {} of the tokens are estimated.",
-            grouped(self.reached(FIRST)),
-            grouped(all),
-            grouped(self.reached(SECOND)),
-            grouped(self.count(is_alike)),
-            percent(row.measured.1, row.measured.0 + row.measured.1)
+            group_digits(self.count_reached(FIRST_SIDE)),
+            group_digits(all),
+            group_digits(self.count_reached(SECOND_SIDE)),
+            group_digits(self.count_rows(has_no_difference)),
+            format_percent(row.measured.1, row.measured.0 + row.measured.1)
         )?;
-        let blocked = [FIRST, SECOND].map(|at| total.sides[at].row.blocked_calls);
+        let blocked = [FIRST_SIDE, SECOND_SIDE].map(|at| total.sides[at].row.blocked_calls);
         if blocked != [0, 0] {
             writeln!(
                 out,
                 "Calls that could not be made are not paid for: {} under A, {} under B.",
-                grouped(blocked[FIRST]),
-                grouped(blocked[SECOND])
+                group_digits(blocked[FIRST_SIDE]),
+                group_digits(blocked[SECOND_SIDE])
             )?;
         }
         if row.unpriced > 0 {
             writeln!(
                 out,
                 "Calls without a price, left out of costs: {}.",
-                grouped(row.unpriced)
+                group_digits(row.unpriced)
             )?;
         }
         Ok(())
@@ -314,26 +320,26 @@ impl Compared<'_> {
 }
 
 /// Both policies, their difference, and the bounds around them.
-fn total_rows(total: &CompareRow) -> Vec<TotalRow> {
-    let of = |name: &'static str, side: &Side| TotalRow::new(name, |measure| measure(side));
+fn total_rows(total: &CompareRow) -> Vec<PolicyTotalRow> {
+    let of = |name: &'static str, side: &CompareSide| PolicyTotalRow::new(name, |measure| measure(side));
     vec![
-        of("never (bound)", &total.sides[NEVER]),
-        of("A", &total.sides[FIRST]),
-        of("B", &total.sides[SECOND]),
-        TotalRow::new("B - A", |measure| total.difference(measure)),
-        TotalRow {
+        of("never (bound)", &total.sides[NEVER_SIDE]),
+        of("A", &total.sides[FIRST_SIDE]),
+        of("B", &total.sides[SECOND_SIDE]),
+        PolicyTotalRow::new("B - A", |measure| total.difference(measure)),
+        PolicyTotalRow {
             name: "oracle (bound)",
             misses: i64::try_from(total.oracle.misses).ok(),
             misses_credited: i64::try_from(total.oracle.misses).ok(),
             mean: total.oracle.mean().and_then(|mean| i64::try_from(mean).ok()),
             peak: i64::try_from(total.oracle.peak).ok(),
-            ..TotalRow::default()
+            ..PolicyTotalRow::default()
         },
     ]
 }
 
 /// Whether the policies make no difference to a session.
-fn is_alike(row: &CompareRow) -> bool {
+fn has_no_difference(row: &CompareRow) -> bool {
     let measures = [cost, compactions, misses, misses_credited, mean, side_calls];
     measures
         .iter()
@@ -341,15 +347,15 @@ fn is_alike(row: &CompareRow) -> bool {
 }
 
 /// What sessions are ordered by.
-type Weight = fn(&CompareRow) -> i64;
+type RowWeight = fn(&CompareRow) -> i64;
 
 /// What is said about one.
-type Why = fn(&CompareRow) -> String;
+type RowExplanation = fn(&CompareRow) -> String;
 
 /// A figure of a side.
-type Measure = fn(&Side) -> Option<i64>;
+type SideMeasure = fn(&CompareSide) -> Option<i64>;
 
-fn figures(of: impl Fn(Measure) -> Option<i64>) -> Json {
+fn figures_json(of: impl Fn(SideMeasure) -> Option<i64>) -> Json {
     json!({
         "cost_micro_usd": of(cost),
         "compactions": of(compactions),
@@ -363,7 +369,7 @@ fn figures(of: impl Fn(Measure) -> Option<i64>) -> Json {
 
 /// What all sessions come to under a policy.
 #[derive(Default)]
-struct TotalRow {
+struct PolicyTotalRow {
     name: &'static str,
     cost: Option<i64>,
     compactions: Option<i64>,
@@ -374,9 +380,9 @@ struct TotalRow {
     side_calls: Option<i64>,
 }
 
-impl TotalRow {
-    fn new(name: &'static str, of: impl Fn(Measure) -> Option<i64>) -> TotalRow {
-        TotalRow {
+impl PolicyTotalRow {
+    fn new(name: &'static str, of: impl Fn(SideMeasure) -> Option<i64>) -> PolicyTotalRow {
+        PolicyTotalRow {
             name,
             cost: of(cost),
             compactions: of(compactions),
@@ -389,87 +395,107 @@ impl TotalRow {
     }
 }
 
-const TOTAL_COLUMNS: &[Column<TotalRow>] = &[
-    column("policy", "Policy", Unit::Text, InTable::Always, "Policy.", |row| {
-        row.name.into()
-    }),
-    column("cost", "Cost", Unit::MicroUsd, InTable::Always, "Cost.", |row| {
-        row.cost.into()
-    }),
+const TOTAL_COLUMNS: &[Column<PolicyTotalRow>] = &[
+    column(
+        "policy",
+        "Policy",
+        ColumnUnit::Text,
+        TableVisibility::Always,
+        "Policy.",
+        |row| row.name.into(),
+    ),
+    column(
+        "cost",
+        "Cost",
+        ColumnUnit::MicroUsd,
+        TableVisibility::Always,
+        "Cost.",
+        |row| row.cost.into(),
+    ),
     column(
         "compactions",
         "Compact",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Boundaries.",
         |row| row.compactions.into(),
     ),
-    column("misses", "Misses", Unit::Count, InTable::Always, "Misses.", |row| {
-        row.misses.into()
-    }),
+    column(
+        "misses",
+        "Misses",
+        ColumnUnit::Count,
+        TableVisibility::Always,
+        "Misses.",
+        |row| row.misses.into(),
+    ),
     column(
         "misses_credited",
         "Credited",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Misses, files that came back credited.",
         |row| row.misses_credited.into(),
     ),
-    column("mean", "Mean", Unit::Tokens, InTable::Always, "Mean window.", |row| {
-        row.mean.into()
-    }),
+    column(
+        "mean",
+        "Mean",
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
+        "Mean window.",
+        |row| row.mean.into(),
+    ),
     column(
         "peak",
         "Peak",
-        Unit::Tokens,
-        InTable::IfRoom,
+        ColumnUnit::Tokens,
+        TableVisibility::IfRoom,
         "Largest window.",
         |row| row.peak.into(),
     ),
     column(
         "side_calls",
         "Beside",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Model calls beside the conversation.",
         |row| row.side_calls.into(),
     ),
 ];
 
 /// A session that gains or loses.
-struct ListRow {
+struct SessionDeltaRow {
     session: String,
     cost: Option<i64>,
     misses: Option<i64>,
     why: String,
 }
 
-const LIST_COLUMNS: &[Column<ListRow>] = &[
+const LIST_COLUMNS: &[Column<SessionDeltaRow>] = &[
     column(
         "session",
         "Session",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Session id.",
         |row| row.session.as_str().into(),
     ),
     column(
         "cost",
         "Cost",
-        Unit::MicroUsd,
-        InTable::Always,
+        ColumnUnit::MicroUsd,
+        TableVisibility::Always,
         "Difference of costs.",
         |row| row.cost.into(),
     ),
     column(
         "misses",
         "Misses",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Difference of misses.",
         |row| row.misses.into(),
     ),
-    column("why", "Why", Unit::Text, InTable::Always, "Why.", |row| {
+    column("why", "Why", ColumnUnit::Text, TableVisibility::Always, "Why.", |row| {
         row.why.as_str().into()
     }),
 ];

@@ -1,22 +1,22 @@
 //! `backcast config`: the policy in force and where each value comes from; the price table.
 
-use crate::cli::{ConfigArgs, ConfigWhat};
-use crate::commands::policy::resolve;
-use crate::commands::writing::for_people;
-use crate::commands::{Ending, print};
+use crate::cli::{ConfigArgs, ConfigCommand};
+use crate::commands::policy::resolve_policy;
+use crate::commands::writing::fold_for_terminal;
+use crate::commands::{RunStatus, print};
 use anyhow::Result;
 use replay::policy::presets;
-use replay::policy::presets::{Policies, RECORDED, Version};
-use replay::policy::{KEYS, Key};
+use replay::policy::presets::{ClientVersion, PolicySet, RECORDED};
+use replay::policy::{KEYS, PolicyKey};
 use replay::prices::PriceTable;
 use std::fmt::Write;
 
 /// Runs it.
-pub fn run(args: &ConfigArgs) -> Result<Ending> {
-    let text = match &args.what {
-        ConfigWhat::Prices => PriceTable::built_in_text().to_owned(),
-        ConfigWhat::Show { presets: true, .. } => for_people(&list_presets()),
-        ConfigWhat::Show { policy, origin, .. } => show(&resolve(policy)?, *origin),
+pub fn run(args: &ConfigArgs) -> Result<RunStatus> {
+    let text = match &args.command {
+        ConfigCommand::Prices => PriceTable::built_in_text().to_owned(),
+        ConfigCommand::Show { presets: true, .. } => fold_for_terminal(&list_presets()),
+        ConfigCommand::Show { policy, origin, .. } => policy_toml(&resolve_policy(policy)?, *origin),
     };
     print(text.as_bytes())
 }
@@ -31,7 +31,7 @@ fn list_presets() -> String {
 
 /// The policy as a file that comes to it, one value a line, with where each is from on request. What differs between versions of
 /// the client is left to the preset, and told beside it.
-fn show(policies: &Policies, with_origin: bool) -> String {
+fn policy_toml(policies: &PolicySet, with_origin: bool) -> String {
     let mut text = format!("# policy {}\nbase = {:?}\n", policies.name, policies.base);
     let mut section = "";
     for key in KEYS {
@@ -40,7 +40,7 @@ fn show(policies: &Policies, with_origin: bool) -> String {
             let _ = write!(text, "\n[{head}]\n");
             section = head;
         }
-        match &values(policies, key)[..] {
+        match &values_by_version(policies, key)[..] {
             [(_, value)] => {
                 let _ = write!(text, "{name} = {value}");
                 if with_origin {
@@ -61,8 +61,8 @@ fn show(policies: &Policies, with_origin: bool) -> String {
 }
 
 /// The values of a key, each with the version that has it first.
-fn values(policies: &Policies, key: &Key) -> Vec<(Version, String)> {
-    let mut values: Vec<(Version, String)> = Vec::new();
+fn values_by_version(policies: &PolicySet, key: &PolicyKey) -> Vec<(ClientVersion, String)> {
+    let mut values: Vec<(ClientVersion, String)> = Vec::new();
     for (from, policy) in policies.ranges() {
         let value = (key.get)(policy).to_string();
         if values.last().is_none_or(|(_, last)| *last != value) {
@@ -78,12 +78,14 @@ mod tests {
 
     #[test]
     fn what_is_shown_comes_to_the_same_policy() {
-        let by_hand = Policies::from_toml("mine", "recall.most = 1\n[window]\nreserve = 7").unwrap();
-        let presets = presets::names().into_iter().map(|name| Policies::preset(name).unwrap());
+        let by_hand = PolicySet::from_toml("mine", "recall.most = 1\n[window]\nreserve = 7").unwrap();
+        let presets = presets::names()
+            .into_iter()
+            .map(|name| PolicySet::preset(name).unwrap());
         for policies in presets.chain([by_hand]) {
             for with_origin in [false, true] {
-                let text = show(&policies, with_origin);
-                let again = Policies::from_toml("again", &text).unwrap();
+                let text = policy_toml(&policies, with_origin);
+                let again = PolicySet::from_toml("again", &text).unwrap();
                 assert_eq!(again.ranges(), policies.ranges(), "{}", policies.name);
             }
         }

@@ -2,33 +2,51 @@
 
 use crate::cli::Cli;
 use crate::commands::{audit, notes, stats, tune, validate};
-use crate::usage::tally::{By, columns};
+use crate::usage::tally::{GroupBy, columns};
 use crate::usage::{budget, quality};
 use crate::views::{compare_rows, replay_rows};
 use clap::{Arg, Command, CommandFactory};
 use replay::policy::{KEYS, Policy, presets};
-use table::docs;
-use transcript::problem::Kind;
+use table::columns_markdown;
+use transcript::problem::ProblemKind;
 
 #[test]
 fn the_documented_columns_are_the_real_ones() {
-    check(
+    check_document(
         "docs/outputs.md",
         &[
-            ("<!-- columns: session -->", docs(&columns(By::Session, false))),
-            ("<!-- columns: day -->", docs(&columns(By::Day, false))),
-            ("<!-- columns: tool -->", docs(stats::TOOL_COLUMNS)),
-            ("<!-- columns: quality -->", docs(quality::COLUMNS)),
-            ("<!-- columns: replay-session -->", docs(replay_rows::SESSION_COLUMNS)),
-            ("<!-- columns: replay-round -->", docs(replay_rows::ROUND_COLUMNS)),
-            ("<!-- columns: compare -->", docs(compare_rows::COLUMNS)),
-            ("<!-- columns: validate-case -->", docs(validate::CASE_COLUMNS)),
-            ("<!-- columns: audit -->", docs(audit::COLUMNS)),
-            ("<!-- columns: audit-threshold -->", docs(audit::THRESHOLDS)),
-            ("<!-- columns: audit-setting -->", docs(audit::CHECKED)),
-            ("<!-- columns: tune-point -->", docs(tune::POINT_COLUMNS)),
-            ("<!-- columns: check -->", docs(budget::COLUMNS)),
-            ("<!-- columns: notes -->", docs(notes::COLUMNS)),
+            (
+                "<!-- columns: session -->",
+                columns_markdown(&columns(GroupBy::Session, false)),
+            ),
+            ("<!-- columns: day -->", columns_markdown(&columns(GroupBy::Day, false))),
+            ("<!-- columns: tool -->", columns_markdown(stats::TOOL_COLUMNS)),
+            ("<!-- columns: quality -->", columns_markdown(quality::COLUMNS)),
+            (
+                "<!-- columns: replay-session -->",
+                columns_markdown(replay_rows::SESSION_COLUMNS),
+            ),
+            (
+                "<!-- columns: replay-round -->",
+                columns_markdown(replay_rows::ROUND_COLUMNS),
+            ),
+            ("<!-- columns: compare -->", columns_markdown(compare_rows::COLUMNS)),
+            (
+                "<!-- columns: validate-case -->",
+                columns_markdown(validate::CASE_COLUMNS),
+            ),
+            ("<!-- columns: audit -->", columns_markdown(audit::COLUMNS)),
+            (
+                "<!-- columns: audit-threshold -->",
+                columns_markdown(audit::THRESHOLD_COLUMNS),
+            ),
+            (
+                "<!-- columns: audit-setting -->",
+                columns_markdown(audit::CHECKED_COLUMNS),
+            ),
+            ("<!-- columns: tune-point -->", columns_markdown(tune::POINT_COLUMNS)),
+            ("<!-- columns: check -->", columns_markdown(budget::COLUMNS)),
+            ("<!-- columns: notes -->", columns_markdown(notes::COLUMNS)),
             ("<!-- problems -->", problem_docs()),
         ],
     );
@@ -36,7 +54,7 @@ fn the_documented_columns_are_the_real_ones() {
 
 #[test]
 fn the_documented_policy_is_the_real_one() {
-    check(
+    check_document(
         "docs/policy.md",
         &[("<!-- presets -->", preset_docs()), ("<!-- values -->", value_docs())],
     );
@@ -47,8 +65,8 @@ fn the_documented_command_line_is_the_real_one() {
     let mut root = Cli::command();
     root.build();
     let mut all = Vec::new();
-    gather(&root, "", &mut all);
-    check(
+    collect_commands(&root, "", &mut all);
+    check_document(
         "docs/cli.md",
         &[
             ("<!-- verbs -->", verb_docs(&all)),
@@ -59,7 +77,7 @@ fn the_documented_command_line_is_the_real_one() {
             ),
         ],
     );
-    check("docs/ci.md", &[("<!-- limits -->", limit_docs())]);
+    check_document("docs/ci.md", &[("<!-- limits -->", limit_docs())]);
 }
 
 fn limit_docs() -> String {
@@ -76,32 +94,32 @@ fn limit_docs() -> String {
 }
 
 /// A command by its full name.
-type Named<'a> = (String, &'a Command);
+type NamedCommand<'a> = (String, &'a Command);
 
-fn gather<'a>(command: &'a Command, above: &str, all: &mut Vec<Named<'a>>) {
+fn collect_commands<'a>(command: &'a Command, above: &str, all: &mut Vec<NamedCommand<'a>>) {
     let name = format!("{above}{}", command.get_name());
     let below = format!("{name} ");
     all.push((name, command));
     for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
-        gather(part, &below, all);
+        collect_commands(part, &below, all);
     }
 }
 
 /// Options and arguments that the help shows, but for those of every command.
-fn options(command: &Command) -> impl Iterator<Item = &Arg> {
+fn visible_options(command: &Command) -> impl Iterator<Item = &Arg> {
     let is_shown = |arg: &&Arg| !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version");
     command.get_arguments().filter(is_shown)
 }
 
 /// Whether an option is documented once for all commands that have it.
-fn is_shared(arg: &Arg, all: &[Named<'_>]) -> bool {
+fn is_shared(arg: &Arg, all: &[NamedCommand<'_>]) -> bool {
     let same = |other: &Arg| other.get_id() == arg.get_id() && option_docs(other) == option_docs(arg);
-    let owners = all.iter().filter(|(_, command)| options(command).any(same));
-    heading(arg).is_some() && owners.count() >= 4
+    let owners = all.iter().filter(|(_, command)| visible_options(command).any(same));
+    option_heading(arg).is_some() && owners.count() >= 4
 }
 
 /// The section of an option. Those of every command have one of their own.
-fn heading(arg: &Arg) -> Option<&str> {
+fn option_heading(arg: &Arg) -> Option<&str> {
     if arg.is_global_set() {
         return Some("Everywhere");
     }
@@ -145,7 +163,7 @@ fn option_docs(arg: &Arg) -> String {
     format!("| {name} | {about} |\n")
 }
 
-fn verb_docs(all: &[Named<'_>]) -> String {
+fn verb_docs(all: &[NamedCommand<'_>]) -> String {
     let mut table = String::from("| command | does |\n| --- | --- |\n");
     for (name, command) in all.iter().skip(1) {
         let about = command.get_about().map(|about| about.to_string()).unwrap_or_default();
@@ -155,14 +173,14 @@ fn verb_docs(all: &[Named<'_>]) -> String {
     table
 }
 
-fn shared_docs(all: &[Named<'_>]) -> String {
+fn shared_docs(all: &[NamedCommand<'_>]) -> String {
     let mut sections = Vec::<(String, Vec<String>)>::new();
     for arg in all
         .iter()
-        .flat_map(|(_, command)| options(command))
+        .flat_map(|(_, command)| visible_options(command))
         .filter(|arg| is_shared(arg, all))
     {
-        let heading = heading(arg).unwrap_or_default();
+        let heading = option_heading(arg).unwrap_or_default();
         let line = option_docs(arg);
         match sections.iter_mut().find(|(known, _)| known == heading) {
             Some((_, lines)) if lines.contains(&line) => {}
@@ -179,19 +197,19 @@ fn shared_docs(all: &[Named<'_>]) -> String {
     sections.iter().map(section).collect()
 }
 
-fn command_docs((name, command): &Named<'_>, all: &[Named<'_>]) -> String {
+fn command_docs((name, command): &NamedCommand<'_>, all: &[NamedCommand<'_>]) -> String {
     let mut text = format!("## `{name}`\n\n");
     if let Some(about) = command.get_long_about().or(command.get_about()) {
         text.push_str(&format!("{about}\n\n"));
     }
-    let (shared, own) = options(command).partition::<Vec<_>, _>(|arg| is_shared(arg, all));
+    let (shared, own) = visible_options(command).partition::<Vec<_>, _>(|arg| is_shared(arg, all));
     if !own.is_empty() {
         text.push_str("| option | meaning |\n| --- | --- |\n");
         text.extend(own.into_iter().map(option_docs));
         text.push('\n');
     }
     let mut headings = Vec::new();
-    for heading in shared.iter().filter_map(|arg| heading(arg)) {
+    for heading in shared.iter().filter_map(|arg| option_heading(arg)) {
         let link = format!("[{heading}](#{})", heading.to_lowercase());
         if !headings.contains(&link) {
             headings.push(link);
@@ -206,13 +224,13 @@ fn command_docs((name, command): &Named<'_>, all: &[Named<'_>]) -> String {
         text.push_str(&format!("Shared options ({}): {names}.\n\n", headings.join(", ")));
     }
     if let Some(after) = command.get_after_long_help() {
-        text.push_str(&after_docs(&after.to_string()));
+        text.push_str(&after_help_docs(&after.to_string()));
     }
     text
 }
 
 /// What stands below the help: examples are commands, lists are text.
-fn after_docs(after: &str) -> String {
+fn after_help_docs(after: &str) -> String {
     let mut text = String::new();
     for part in after.split("\n\n") {
         match part.split_once(":\n") {
@@ -236,7 +254,7 @@ fn after_docs(after: &str) -> String {
 }
 
 /// Holds a document against the tables that belong into it.
-fn check(name: &str, tables: &[(&str, String)]) {
+fn check_document(name: &str, tables: &[(&str, String)]) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let text = std::fs::read_to_string(&path).unwrap();
     let mut current = text.clone();
@@ -280,7 +298,7 @@ fn value_docs() -> String {
 
 fn problem_docs() -> String {
     let mut table = String::from("| kind | meaning | lost |\n| --- | --- | --- |\n");
-    for kind in Kind::all() {
+    for kind in ProblemKind::all() {
         let lost = if kind.is_loss() { "yes" } else { "" };
         table.push_str(&format!("| `{}` | {} | {lost} |\n", kind.name(), kind.about()));
     }

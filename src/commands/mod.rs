@@ -27,7 +27,7 @@ mod validate;
 mod writing;
 
 use crate::cli::backend::BackendName;
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, CliCommand};
 use ::notes::model::client::{HAS_CLIENT, NO_CLIENT};
 use anyhow::{Result, anyhow, bail};
 use clap::error::{ContextKind, ContextValue};
@@ -36,7 +36,7 @@ use std::io::{self, Write};
 
 /// How a command ended, if nothing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunStatus {
     /// All is well.
     Done,
     /// A check found something.
@@ -46,35 +46,35 @@ pub enum Ending {
 }
 
 /// Parses a command line and runs it.
-pub fn run(cli: Cli, matches: &ArgMatches) -> Result<Ending> {
+pub fn run(cli: Cli, matches: &ArgMatches) -> Result<RunStatus> {
     check_features(matches)?;
     let Some(command) = cli.command else {
-        return overview::first_screen();
+        return overview::run_default();
     };
     // The one guard before everything else: what needs the network is not even opened.
     if cli.offline && command.backend() == Some(BackendName::Anthropic) {
         bail!("--offline forbids all network, and --backend anthropic needs it\n  hint: leave one of them out");
     }
     match command {
-        Command::Overview(args) => overview::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Stats(args) => stats::run(&args),
-        Command::Audit(args) => audit::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Validate(args) => validate::run(&args),
-        Command::Notes(args) => notes::run(&args),
-        Command::Memory(args) => memory::run(&args),
-        Command::Search(args) => search::run(&args),
-        Command::Tune(args) => tune::run(&args),
-        Command::Config(args) => config::run(&args),
-        Command::Synth(args) => synth::run(&args),
-        Command::Completions { shell } => {
+        CliCommand::Overview(args) => overview::run(&args),
+        CliCommand::Check(args) => check::run(&args),
+        CliCommand::Stats(args) => stats::run(&args),
+        CliCommand::Audit(args) => audit::run(&args),
+        CliCommand::Replay(args) => replay::run(&args),
+        CliCommand::Report(args) => report::run(&args),
+        CliCommand::Validate(args) => validate::run(&args),
+        CliCommand::Notes(args) => notes::run(&args),
+        CliCommand::Memory(args) => memory::run(&args),
+        CliCommand::Search(args) => search::run(&args),
+        CliCommand::Tune(args) => tune::run(&args),
+        CliCommand::Config(args) => config::run(&args),
+        CliCommand::Synth(args) => synth::run(&args),
+        CliCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "backcast", &mut script);
             print(&script)
         }
-        Command::Man { command } => print(&manual(&command)?),
+        CliCommand::Man { command } => print(&manual_page(&command)?),
     }
 }
 
@@ -98,7 +98,7 @@ fn check_features(matches: &ArgMatches) -> Result<()> {
 }
 
 /// The manual page of a command; without one, of the program.
-fn manual(path: &[String]) -> Result<Vec<u8>> {
+fn manual_page(path: &[String]) -> Result<Vec<u8>> {
     let mut command = Cli::command();
     command.build();
     for word in path {
@@ -111,15 +111,15 @@ fn manual(path: &[String]) -> Result<Vec<u8>> {
 }
 
 /// Writes to standard output; a reader that went away is noticed here.
-fn print(bytes: &[u8]) -> Result<Ending> {
+fn print(bytes: &[u8]) -> Result<RunStatus> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()?;
-    Ok(Ending::Done)
+    Ok(RunStatus::Done)
 }
 
 /// The next step after a command line that makes no sense, where one is plain.
-pub fn hint(error: &clap::Error) -> Option<String> {
+pub fn usage_hint(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
@@ -127,7 +127,7 @@ pub fn hint(error: &clap::Error) -> Option<String> {
     is_path.then(|| {
         format!(
             "  hint: {word} is a path: backcast overview {}",
-            table::words::shell_word(word)
+            table::words::shell_quote(word)
         )
     })
 }

@@ -1,55 +1,58 @@
 //! `backcast notes`: the notes of every session as they would stand at its end, and the summary of a compaction.
 
 use crate::cli::notes::NotesArgs;
-use crate::commands::Ending;
+use crate::commands::RunStatus;
 use crate::commands::backend;
-use crate::commands::backend::Model;
-use crate::commands::policy::resolve;
-use crate::commands::reading::{Reading, close, with_logs};
-use crate::commands::report::notes_in;
-use crate::commands::writing::{check_free_or_page, emit, load_prices, write_page};
-use crate::page::Content;
+use crate::commands::backend::ModelRunner;
+use crate::commands::policy::resolve_policy;
+use crate::commands::reading::{LogSource, report_problems, with_logs};
+use crate::commands::report::read_notes_folder;
+use crate::commands::writing::{ensure_absent_or_page, load_prices, write_output, write_page};
+use crate::page::PageContent;
 use crate::run::Corpus;
 use anyhow::{Context, Result, bail};
 use memory::names::{project_slug, safe_part};
-use notes::continued::{Continued, Lines, Whole};
+use notes::continued::{NotesContinuation, NotesLineHashes, WholeFileHashes};
 use notes::conversation;
-use notes::conversation::{Conversation, Place};
+use notes::conversation::{Conversation, RecordLocation};
 use notes::offline::digest::Digest;
-use notes::offline::{Offline, Written, write_notes};
-use notes::template::{Template, substitute};
-use notes::{Backend, Breaker, Limits, Material, NotesAsk, Retries, SummaryAsk, TextError, Variant, size, summarise};
+use notes::offline::{NotesDraft, OfflineBackend, write_notes};
+use notes::template::{NotesTemplate, substitute};
+use notes::{
+    CircuitBreaker, NotesLimits, NotesRequest, PromptRetries, SourceMaterial, SummaryRequest, SummaryVariant,
+    TextBackend, TextError, size, summarize_with_retries,
+};
 use replay::policy::Policy;
-use replay::policy::presets::Policies;
+use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::event::Event;
-use replay::sim::trace::{Trace, trace};
-use replay::sim::{Mode, Setting, by_number, replay, windows_of};
+use replay::sim::trace::{Trace, build_trace};
+use replay::sim::{ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
 use replay::tokens::ratios::RatioTable;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use table::words::{count, grouped};
-use table::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
-use transcript::problem::{Kind, Problem};
-use transcript::thread::{Chain, Part, Session, thread};
+use table::words::{format_count, group_digits};
+use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, atomic, column};
+use transcript::problem::{Problem, ProblemKind};
+use transcript::thread::{Chain, Session, SessionLog, thread};
 
 /// Version of the fields below, named in JSON documents.
 const SCHEMA_VERSION: u32 = 1;
 
 /// Names of the files below a session's folder.
 const NOTES: &str = "session-memory/summary.md";
-const LINES: &str = "session-memory/.summary-lines.json";
+const LINE_LIST_FILE: &str = "session-memory/.summary-lines.json";
 const SUMMARY: &str = "compact.md";
-const WHOLE: &str = ".written.json";
+const WHOLE_LIST_FILE: &str = ".written.json";
 
 /// Name of the page.
 const PAGE: &str = "notes";
 
 /// What was written for a session.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Row {
+pub(super) struct NotesRow {
     session: String,
     project: String,
     file: String,
@@ -65,107 +68,112 @@ pub(super) struct Row {
 }
 
 /// The columns of the list.
-pub(super) const COLUMNS: &[Column<Row>] = &[
-    column("session", "Session", Unit::Id, InTable::Always, "Session id.", |row| {
-        row.session.as_str().into()
-    }),
+pub(super) const COLUMNS: &[Column<NotesRow>] = &[
+    column(
+        "session",
+        "Session",
+        ColumnUnit::Id,
+        TableVisibility::Always,
+        "Session id.",
+        |row| row.session.as_str().into(),
+    ),
     column(
         "project",
         "Project",
-        Unit::Text,
-        InTable::IfRoom,
+        ColumnUnit::Text,
+        TableVisibility::IfRoom,
         "Working directory.",
         |row| row.project.as_str().into(),
     ),
     column(
         "messages",
         "Messages",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Messages of the main conversation.",
         |row| row.messages.into(),
     ),
     column(
         "prompts",
         "Prompts",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Of these, messages of a person.",
         |row| row.prompts.into(),
     ),
     column(
         "updates",
         "Updates",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "How often the notes were brought up to date.",
         |row| row.updates.into(),
     ),
     column(
         "tokens",
         "Notes",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Size of the notes; empty if the session never came to the first update.",
         |row| row.tokens.into(),
     ),
     column(
         "summary_tokens",
         "Summary",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Size of the summary, if one was wanted.",
         |row| row.summary_tokens.into(),
     ),
     column(
         "condensed",
         "Condensed",
-        Unit::Text,
-        InTable::IfRoom,
+        ColumnUnit::Text,
+        TableVisibility::IfRoom,
         "Sections of the notes that something was left out of, to stay within the limits.",
         |row| row.condensed.join(", ").into(),
     ),
     column(
         "too_long",
         "Too long",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "Sections that somebody's own words alone make longer than the limit.",
         |row| row.too_long.join(", ").into(),
     ),
     column(
         "is_continued",
         "Continued",
-        Unit::Flag,
-        InTable::Never,
+        ColumnUnit::Flag,
+        TableVisibility::Never,
         "Whether a file was there already and was continued.",
         |row| row.is_continued.into(),
     ),
     column(
         "is_unchanged",
         "Unchanged",
-        Unit::Flag,
-        InTable::Never,
+        ColumnUnit::Flag,
+        TableVisibility::Never,
         "Whether it was up to date already.",
         |row| row.is_unchanged.into(),
     ),
     column(
         "file",
         "File",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "The session's folder, below the folder that was named.",
         |row| row.file.as_str().into(),
     ),
 ];
 
 /// Runs it.
-pub fn run(args: &NotesArgs) -> Result<Ending> {
+pub fn run(args: &NotesArgs) -> Result<RunStatus> {
     // --force is about what people wrote; a page holds nothing of their own, and must not need it.
     if let Some(page) = &args.html {
-        check_free_or_page(page, PAGE)?;
+        ensure_absent_or_page(page, PAGE)?;
     }
-    let mut policies = resolve(&args.policy)?;
+    let mut policies = resolve_policy(&args.policy)?;
     if !args
         .policy
         .set
@@ -183,14 +191,14 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
     let template = args.template.as_deref().map(read).transpose()?;
     if template
         .as_deref()
-        .is_some_and(|text| Template::parse(text).sections.is_empty())
+        .is_some_and(|text| NotesTemplate::parse(text).sections.is_empty())
     {
         bail!(
             "the template has no section\n  hint: a section begins with a heading, `# Name`, and a description in italics below"
         );
     }
     let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
-    let model = backend::open(&args.model, cache, remembers, args.input.quiet)?;
+    let model = backend::open_model(&args.model, cache, remembers, args.input.quiet)?;
     let prompt = args.prompt.as_deref().map(read).transpose()?;
     if let Some(path) = args.prompt.as_deref().filter(|_| model.is_none()) {
         eprintln!(
@@ -198,7 +206,7 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
             path.display()
         );
     }
-    let run = Run {
+    let run = NotesRun {
         args,
         policies: &policies,
         prices: &prices,
@@ -207,15 +215,15 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
         prompt: prompt.as_deref(),
         root: std::path::absolute(&args.out).with_context(|| args.out.display().to_string())?,
     };
-    let write = |is_last| with_logs(&args.input, false, |reading| run.write(reading, is_last))?;
+    let write = |is_last| with_logs(&args.input, false, |reading| run.write_sessions(reading, is_last))?;
     let outcome = match &model {
         None => write(true)?,
         Some(model) => {
-            let outcome = model.passes(|_, is_last| write(is_last));
-            model.close();
+            let outcome = model.run_passes(|_, is_last| write(is_last));
+            model.print_spending();
             match outcome? {
                 Some(outcome) => outcome,
-                None => return Ok(Ending::Done),
+                None => return Ok(RunStatus::Done),
             }
         }
     };
@@ -227,54 +235,54 @@ pub fn run(args: &NotesArgs) -> Result<Ending> {
             None => bail!("no session has the message {uuid}"),
         }
     }
-    emit(&args.output(), |out, look| outcome.print(args, out, look))?;
+    write_output(&args.stdout_args(), |out, look| outcome.print(args, out, look))?;
     if !args.input.quiet {
-        outcome.warn();
+        outcome.warn_about_limits();
     }
     if let Some(path) = &args.html {
-        let content = Content {
+        let content = PageContent {
             name: PAGE.to_owned(),
             notes: if run.root.exists() {
-                notes_in(&run.root)?
+                read_notes_folder(&run.root)?
             } else {
                 Vec::new()
             },
-            ..Content::default()
+            ..PageContent::default()
         };
         write_page(path, true, args.input.quiet, content)?;
     }
-    let ending = close(&args.input, &outcome.problems);
-    outcome.complete().map(|()| ending)
+    let ending = report_problems(&args.input, &outcome.problems);
+    outcome.ensure_complete().map(|()| ending)
 }
 
 /// Everything that was written.
 #[derive(Default)]
-struct Outcome {
-    rows: Vec<Row>,
+struct NotesOutcome {
+    rows: Vec<NotesRow>,
     problems: Vec<Problem>,
     /// Texts that a model owes, by why.
-    owed: BTreeMap<String, u64>,
+    missing_texts: BTreeMap<String, u64>,
     /// Where the record that was named is, if in no main conversation.
     elsewhere: Option<String>,
 }
 
 /// What came of a session.
-enum Worked {
+enum SessionNotesOutcome {
     /// Texts.
-    Done(Box<Done>),
+    Texts(Box<SessionTexts>),
     /// Nothing: the record that was named is elsewhere in it.
     Elsewhere(String),
     /// Nothing.
-    Passed,
+    Skipped,
 }
 
-impl Outcome {
+impl NotesOutcome {
     /// Fails if a model owes a text: everything else is there.
-    fn complete(&self) -> Result<()> {
-        if self.owed.is_empty() {
+    fn ensure_complete(&self) -> Result<()> {
+        if self.missing_texts.is_empty() {
             return Ok(());
         }
-        let reasons = self.owed.iter().map(|(why, count)| format!("{count} x {why}"));
+        let reasons = self.missing_texts.iter().map(|(why, count)| format!("{count} x {why}"));
         let reasons = reasons.collect::<Vec<_>>().join("\n  ");
         bail!(
             "some texts were not written\n  {reasons}\n  hint: what was answered is kept; the same command asks only for the rest"
@@ -282,8 +290,8 @@ impl Outcome {
     }
 
     /// Names the sections that the limits bear on.
-    fn warn(&self) {
-        let tell = |what: &str, of: fn(&Row) -> &[String]| {
+    fn warn_about_limits(&self) {
+        let tell = |what: &str, of: fn(&NotesRow) -> &[String]| {
             let mut counts = BTreeMap::<&str, u64>::new();
             for section in self.rows.iter().flat_map(of) {
                 *counts.entry(section).or_insert(0) += 1;
@@ -298,9 +306,9 @@ impl Outcome {
         tell("longer than the limit by somebody's own words", |row| &row.too_long);
     }
 
-    fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: Look) -> io::Result<()> {
+    fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: TableStyle) -> io::Result<()> {
         let shown = match (args.format, args.top) {
-            (Format::Table, top) if top > 0 => &self.rows[..self.rows.len().min(top)],
+            (OutputFormat::Table, top) if top > 0 => &self.rows[..self.rows.len().min(top)],
             _ => &self.rows[..],
         };
         let sheet = Sheet {
@@ -310,15 +318,15 @@ impl Outcome {
             total: None,
         };
         sheet.write(args.format, look, out)?;
-        if args.format == Format::Table {
+        if args.format == OutputFormat::Table {
             let written = self.rows.iter().filter(|row| row.tokens.is_some()).count();
             let unchanged = self.rows.iter().filter(|row| row.is_unchanged).count();
             writeln!(
                 out,
                 "{}, notes for {}, {} of them as they were{}.",
-                count(self.rows.len() as u64, "session"),
-                grouped(written as u64),
-                grouped(unchanged as u64),
+                format_count(self.rows.len() as u64, "session"),
+                group_digits(written as u64),
+                group_digits(unchanged as u64),
                 match self.rows.len() - shown.len() {
                     0 => String::new(),
                     more => format!("; {more} not shown (--top 0 shows all)"),
@@ -329,13 +337,13 @@ impl Outcome {
     }
 }
 
-struct Run<'a> {
+struct NotesRun<'a> {
     args: &'a NotesArgs,
-    policies: &'a Policies,
+    policies: &'a PolicySet,
     prices: &'a PriceTable,
     template: Option<&'a str>,
     /// The model that writes them, if one does.
-    model: Option<&'a Model>,
+    model: Option<&'a ModelRunner>,
     /// What it is told instead of the usual.
     prompt: Option<&'a str>,
     /// The folder; made with the first file.
@@ -343,57 +351,57 @@ struct Run<'a> {
 }
 
 /// What one session gives.
-struct Done {
-    row: Row,
+struct SessionTexts {
+    row: NotesRow,
     /// Files to write below the session's folder.
     files: Vec<(String, String)>,
     /// Of the texts that are written whole, those that the session gives.
-    whole: Vec<(String, String)>,
+    whole_files: Vec<(String, String)>,
     problems: Vec<Problem>,
     /// Why texts are missing.
-    missing: Vec<TextError>,
+    errors: Vec<TextError>,
 }
 
 /// Tokens of conversation that a model is shown for one update, where nobody wants to see every update.
-const STEP: u64 = 60_000;
+const UPDATE_TOKENS: u64 = 60_000;
 
-impl Run<'_> {
+impl NotesRun<'_> {
     /// Works on all sessions; only the last pass writes.
-    fn write(&self, reading: Reading<'_>, is_last: bool) -> Result<Outcome> {
+    fn write_sessions(&self, reading: LogSource<'_>, is_last: bool) -> Result<NotesOutcome> {
         let corpus = Corpus::read(reading.logs, &reading.options);
-        let mut outcome = Outcome::default();
+        let mut outcome = NotesOutcome::default();
         let defects = corpus.stream_sessions(
-            |id, parts| self.session(&corpus, id, parts),
+            |id, parts| self.process_session(&corpus, id, parts),
             |worked| {
                 let done = match worked {
-                    Worked::Done(done) if is_last => done,
-                    Worked::Elsewhere(place) => {
+                    SessionNotesOutcome::Texts(done) if is_last => done,
+                    SessionNotesOutcome::Elsewhere(place) => {
                         outcome.elsewhere.get_or_insert(place);
                         return Ok(());
                     }
-                    Worked::Done(_) | Worked::Passed => return Ok(()),
+                    SessionNotesOutcome::Texts(_) | SessionNotesOutcome::Skipped => return Ok(()),
                 };
                 outcome.problems.extend(done.problems);
                 let is_owed = |error: &&TextError| self.model.is_some() && **error != TextError::Nothing;
-                for error in done.missing.iter().filter(is_owed) {
-                    *outcome.owed.entry(error.to_string()).or_insert(0) += 1;
+                for error in done.errors.iter().filter(is_owed) {
+                    *outcome.missing_texts.entry(error.to_string()).or_insert(0) += 1;
                 }
                 for (name, text) in &done.files {
-                    self.put(&format!("{}/{name}", done.row.file), text)?;
+                    self.write_file(&format!("{}/{name}", done.row.file), text)?;
                 }
                 outcome.rows.push(done.row);
                 Ok(())
             },
         )?;
         outcome.problems.extend(corpus.problems);
-        outcome.problems.extend(reading.problems());
+        outcome.problems.extend(reading.into_problems());
         outcome.problems.extend(defects);
         outcome.problems.sort();
         Ok(outcome)
     }
 
     /// Writes a file below the folder, and nowhere else: a link that leads out of it is refused, before anything is made.
-    fn put(&self, name: &str, text: &str) -> io::Result<()> {
+    fn write_file(&self, name: &str, text: &str) -> io::Result<()> {
         std::fs::create_dir_all(&self.root)?;
         let root = self.root.canonicalize()?;
         let path = root.join(name);
@@ -417,25 +425,25 @@ impl Run<'_> {
 
     /// Takes over the texts that are written whole, but for those that somebody else wrote or changed: these stay, and are
     /// named.
-    fn settle(&self, done: &mut Done) {
-        if done.whole.is_empty() {
+    fn queue_whole_files(&self, done: &mut SessionTexts) {
+        if done.whole_files.is_empty() {
             return;
         }
         let folder = self.root.join(&done.row.file);
-        let list = std::fs::read(folder.join(WHOLE)).ok();
-        let before = list.and_then(|bytes| serde_json::from_slice::<Whole>(&bytes).ok());
+        let list = std::fs::read(folder.join(WHOLE_LIST_FILE)).ok();
+        let before = list.and_then(|bytes| serde_json::from_slice::<WholeFileHashes>(&bytes).ok());
         let mut whole = before.clone().unwrap_or_default();
-        for (name, text) in std::mem::take(&mut done.whole) {
+        for (name, text) in std::mem::take(&mut done.whole_files) {
             let path = folder.join(&name);
             let old = std::fs::read(&path);
             let is_same = old.as_ref().is_ok_and(|old| old == text.as_bytes());
             let is_free = path.symlink_metadata().is_err();
-            let is_ours = old.as_ref().is_ok_and(|old| whole.is_untouched(&name, old));
+            let is_ours = old.as_ref().is_ok_and(|old| whole.is_unchanged(&name, old));
             if !(is_same || is_free || is_ours || self.args.force) {
-                self.leave(&name, done);
+                self.report_foreign_file(&name, done);
                 continue;
             }
-            whole.note(&name, &text);
+            whole.record(&name, &text);
             if name == SUMMARY {
                 done.row.summary_tokens = Some(size::tokens(&text));
             }
@@ -446,86 +454,92 @@ impl Run<'_> {
         if before.as_ref() != Some(&whole)
             && let Ok(list) = serde_json::to_string(&whole)
         {
-            done.files.push((WHOLE.to_owned(), list + "\n"));
+            done.files.push((WHOLE_LIST_FILE.to_owned(), list + "\n"));
         }
     }
 
     /// Says that a file is left to somebody else.
-    fn leave(&self, name: &str, done: &mut Done) {
+    fn report_foreign_file(&self, name: &str, done: &mut SessionTexts) {
         let path = self.args.out.join(&done.row.file).join(name);
         let detail = format!("session {}", done.row.session);
-        let problem = Problem::file(path.display().to_string(), Kind::TextKept, detail);
+        let problem = Problem::file(path.display().to_string(), ProblemKind::TextKept, detail);
         done.problems.push(problem);
     }
 
-    fn session(&self, corpus: &Corpus, id: &str, parts: &[Part]) -> Worked {
+    fn process_session(&self, corpus: &Corpus, id: &str, parts: &[SessionLog]) -> SessionNotesOutcome {
         let session = Session::new(id, parts);
         let mut threaded = thread(&session);
         let Some(chain) = threaded.chains.first() else {
-            return Worked::Passed;
+            return SessionNotesOutcome::Skipped;
         };
         let (conversation, mut problems) = read_conversation(corpus, &session, chain);
         let wanted = self.args.from.as_ref().or(self.args.up_to.as_ref());
         let is_start = self.args.from.is_some();
-        let pivot = match wanted.map(|uuid| conversation.find(&session, &threaded, uuid, is_start)) {
+        let pivot = match wanted.map(|uuid| conversation.locate_record(&session, &threaded, uuid, is_start)) {
             None => None,
-            Some(Place::Message(at)) => Some(at),
-            Some(Place::Nowhere) => return Worked::Passed,
-            Some(Place::Rewound) => return Worked::Elsewhere(format!("session {id} was rewound from it")),
-            Some(Place::SubAgent) => return Worked::Elsewhere(format!("it belongs to a sub-agent of session {id}")),
-            Some(Place::Beside) => return Worked::Elsewhere(format!("it stands beside that of session {id}")),
+            Some(RecordLocation::Message(at)) => Some(at),
+            Some(RecordLocation::NotInSession) => return SessionNotesOutcome::Skipped,
+            Some(RecordLocation::Rewound) => {
+                return SessionNotesOutcome::Elsewhere(format!("session {id} was rewound from it"));
+            }
+            Some(RecordLocation::SubAgent) => {
+                return SessionNotesOutcome::Elsewhere(format!("it belongs to a sub-agent of session {id}"));
+            }
+            Some(RecordLocation::OffChain) => {
+                return SessionNotesOutcome::Elsewhere(format!("it stands beside that of session {id}"));
+            }
         };
         if conversation.messages.is_empty() {
-            return Worked::Passed;
+            return SessionNotesOutcome::Skipped;
         }
-        let trace = trace(&session, chain, RatioTable::built_in());
-        let gates = self.gates(&trace);
+        let trace = build_trace(&session, chain, RatioTable::built_in());
+        let gates = self.update_calls(&trace);
         let policy = self.policy_of(&trace);
         let slug = match conversation.root.as_str() {
             "" => "no-project".to_owned(),
             root => safe_part(&project_slug(root)),
         };
-        let mut done = Done {
-            row: Row {
+        let mut done = SessionTexts {
+            row: NotesRow {
                 session: id.to_owned(),
                 project: conversation.root.clone(),
                 file: format!("{slug}/{}", safe_part(id)),
                 updates: gates.len() as u64,
                 messages: conversation.messages.len() as u64,
-                ..Row::default()
+                ..NotesRow::default()
             },
             files: Vec::new(),
-            whole: Vec::new(),
+            whole_files: Vec::new(),
             problems: Vec::new(),
-            missing: Vec::new(),
+            errors: Vec::new(),
         };
-        self.notes(&conversation, &gates, policy, &mut done, parts);
+        self.build_notes(&conversation, &gates, policy, &mut done, parts);
         if self.args.wants_summary() {
-            self.summaries(&conversation, pivot, policy, &mut done, parts);
+            self.build_summaries(&conversation, pivot, policy, &mut done, parts);
         }
-        self.settle(&mut done);
+        self.queue_whole_files(&mut done);
         problems.append(&mut threaded.problems);
         problems.append(&mut done.problems);
         done.problems = problems;
-        Worked::Done(Box::new(done))
+        SessionNotesOutcome::Texts(Box::new(done))
     }
 
     /// The policy of the version that the session ended with.
     fn policy_of(&self, trace: &Trace) -> &Policy {
         let version = trace.calls.last().map(|call| trace.versions[usize::from(call.version)]);
-        self.policies.of(version)
+        self.policies.for_version(version)
     }
 
     /// The calls after which the notes were brought up to date.
-    fn gates(&self, trace: &Trace) -> Vec<u32> {
-        let (policies, prices) = by_number(self.policies, self.prices, trace);
-        let windows = windows_of(trace, &policies, &prices);
-        let setting = Setting {
+    fn update_calls(&self, trace: &Trace) -> Vec<u32> {
+        let (policies, prices) = policies_and_prices(self.policies, self.prices, trace);
+        let windows = infer_replay_windows(trace, &policies, &prices);
+        let setting = ReplayInput {
             policies: &policies,
             prices: &prices,
             windows: &windows,
             summary: None,
-            mode: Mode::Follow,
+            mode: ReplayMode::Follow,
             uses: None,
             texts: None,
             key: 0,
@@ -539,8 +553,15 @@ impl Run<'_> {
         gates
     }
 
-    fn notes(&self, conversation: &Conversation, gates: &[u32], policy: &Policy, done: &mut Done, parts: &[Part]) {
-        let limits = Limits {
+    fn build_notes(
+        &self,
+        conversation: &Conversation,
+        gates: &[u32],
+        policy: &Policy,
+        done: &mut SessionTexts,
+        parts: &[SessionLog],
+    ) {
+        let limits = NotesLimits {
             section: policy.notes_section,
             total: policy.notes_total,
         };
@@ -551,18 +572,18 @@ impl Run<'_> {
             ];
             substitute(text, &variables)
         });
-        let template = text.map_or_else(Template::built_in, |text| Template::parse(&text));
+        let template = text.map_or_else(NotesTemplate::built_in, |text| NotesTemplate::parse(&text));
         let folder = self.root.join(&done.row.file);
         let place = folder.join(NOTES);
         let existing = std::fs::read_to_string(&place).ok().filter(|_| !self.args.force);
         // What cannot be read as text cannot be continued, and is not ours to replace.
         let is_strange = existing.is_none() && !self.args.force && place.symlink_metadata().is_ok();
         let continued = match &existing {
-            None => Continued::new(&template),
+            None => NotesContinuation::new(&template),
             Some(file) => {
-                let lines = std::fs::read(folder.join(LINES)).ok();
-                let lines = lines.and_then(|bytes| serde_json::from_slice::<Lines>(&bytes).ok());
-                Continued::from(file, lines, &template)
+                let lines = std::fs::read(folder.join(LINE_LIST_FILE)).ok();
+                let lines = lines.and_then(|bytes| serde_json::from_slice::<NotesLineHashes>(&bytes).ok());
+                NotesContinuation::from_file(file, lines, &template)
             }
         };
         let mut digest = Digest::new(&conversation.root);
@@ -575,13 +596,13 @@ impl Run<'_> {
         };
         let mut last = None;
         for (number, gate) in gates.iter().enumerate() {
-            push_to(&mut digest, conversation.after_call(*gate));
+            push_to(&mut digest, conversation.message_count_after(*gate));
             let is_last = number + 1 == gates.len();
             if self.model.is_none() && (self.args.history || is_last) {
                 let written = write_notes(&digest, &continued.own_words, &template, limits);
                 if self.args.history {
                     let name = format!("session-memory/history/{:04}.md", number + 1);
-                    done.whole.push((name, written.text.clone()));
+                    done.whole_files.push((name, written.text.clone()));
                 }
                 last = Some(written);
             }
@@ -589,21 +610,21 @@ impl Run<'_> {
         push_to(&mut digest, conversation.messages.len());
         done.row.prompts = digest.prompts.len() as u64;
         if let Some(model) = self.model {
-            let asked = Asked {
+            let asked = NotesUpdateInput {
                 conversation,
                 template: &template,
                 limits,
             };
-            let ends = gates.iter().map(|gate| conversation.after_call(*gate));
+            let ends = gates.iter().map(|gate| conversation.message_count_after(*gate));
             let ends = ends.chain(self.args.to_end.then_some(conversation.messages.len()));
             match self.model_notes(model, &asked, &ends.collect::<Vec<_>>(), &continued.own_words, done) {
                 Ok(written) => last = written,
-                Err(error) => return self.owe(error, done, parts),
+                Err(error) => return self.record_missing_text(error, done, parts),
             }
         } else if self.args.to_end {
             last = Some(write_notes(&digest, &continued.own_words, &template, limits));
         }
-        let Some(Written {
+        let Some(NotesDraft {
             text,
             condensed,
             too_long,
@@ -612,9 +633,9 @@ impl Run<'_> {
             return;
         };
         if is_strange {
-            return self.leave(NOTES, done);
+            return self.report_foreign_file(NOTES, done);
         }
-        let (text, lines) = continued.finish(&text, &template);
+        let (text, lines) = continued.drop_deleted_lines(&text, &template);
         done.row.tokens = Some(size::tokens(&text));
         done.row.condensed = condensed;
         done.row.too_long = too_long;
@@ -624,63 +645,64 @@ impl Run<'_> {
             done.files.push((NOTES.to_owned(), text));
         }
         if let Ok(list) = serde_json::to_string(&lines) {
-            done.files.push((LINES.to_owned(), list + "\n"));
+            done.files.push((LINE_LIST_FILE.to_owned(), list + "\n"));
         }
     }
 
-    fn summaries(
+    fn build_summaries(
         &self,
         conversation: &Conversation,
         pivot: Option<usize>,
         policy: &Policy,
-        done: &mut Done,
-        parts: &[Part],
+        done: &mut SessionTexts,
+        parts: &[SessionLog],
     ) {
         let end = conversation.messages.len();
         let (variant, range) = match (pivot, &self.args.from) {
-            (None, _) => (Variant::Whole, window_start(conversation, end)..end),
-            (Some(pivot), Some(_)) => (Variant::From, pivot..end),
-            (Some(pivot), None) => (Variant::UpTo, window_start(conversation, pivot + 1)..pivot + 1),
+            (None, _) => (SummaryVariant::Whole, window_start(conversation, end)..end),
+            (Some(pivot), Some(_)) => (SummaryVariant::From, pivot..end),
+            (Some(pivot), None) => (SummaryVariant::UpTo, window_start(conversation, pivot + 1)..pivot + 1),
         };
         let mut wanted = vec![(SUMMARY.to_owned(), variant, range)];
         if self.args.history {
             for (number, boundary) in conversation.boundaries.iter().enumerate() {
                 let range = window_start(conversation, boundary.before)..boundary.before;
-                wanted.push((format!("compact/{:04}.md", number + 1), Variant::Whole, range));
+                wanted.push((format!("compact/{:04}.md", number + 1), SummaryVariant::Whole, range));
             }
         }
-        let mut breaker = Breaker::new(policy.breaker);
+        let mut breaker = CircuitBreaker::new(policy.breaker);
         for (name, variant, range) in wanted {
-            match self.summary(conversation, range, variant, policy, &mut breaker) {
-                Ok(text) => done.whole.push((name, text)),
-                Err(error) => self.owe(error, done, parts),
+            match self.build_summary(conversation, range, variant, policy, &mut breaker) {
+                Ok(text) => done.whole_files.push((name, text)),
+                Err(error) => self.record_missing_text(error, done, parts),
             }
         }
     }
 
     /// Notes that a text is missing.
-    fn owe(&self, error: TextError, done: &mut Done, parts: &[Part]) {
+    fn record_missing_text(&self, error: TextError, done: &mut SessionTexts, parts: &[SessionLog]) {
         let detail = format!("session {}: {error}", done.row.session);
-        done.problems.push(Problem::file(&parts[0].path, Kind::NoText, detail));
-        done.missing.push(error);
+        done.problems
+            .push(Problem::file(&parts[0].path, ProblemKind::NoText, detail));
+        done.errors.push(error);
     }
 
     /// The notes by a model: update after update, each from what the one before left. Where nobody wants to see every
     /// update, one stands for as many as can be shown at once.
     fn model_notes(
         &self,
-        model: &Model,
-        asked: &Asked<'_>,
+        model: &ModelRunner,
+        asked: &NotesUpdateInput<'_>,
         ends: &[usize],
         own_words: &str,
-        done: &mut Done,
-    ) -> Result<Option<Written>, TextError> {
+        done: &mut SessionTexts,
+    ) -> Result<Option<NotesDraft>, TextError> {
         // The same file whether it is written for the first time or goes on: the same questions have the same answers.
-        let own = Template::parse(own_words);
+        let own = NotesTemplate::parse(own_words);
         let body = |heading: &str| own.sections.iter().find(|section| section.heading == heading);
         let bodies = asked.template.sections.iter().map(|section| body(&section.heading));
         let bodies = bodies.map(|section| section.map_or("", |section| section.body.as_str()));
-        let mut current = asked.template.fill(bodies);
+        let mut current = asked.template.render(bodies);
         let is_known = |heading: &str| asked.template.sections.iter().any(|known| known.heading == heading);
         for section in own.sections.iter().filter(|section| !is_known(&section.heading)) {
             current.push_str(&format!(
@@ -689,22 +711,22 @@ impl Run<'_> {
             ));
         }
         let messages = &asked.conversation.messages;
-        let tokens = |range: Range<usize>| messages[range].iter().map(Material::units).sum::<u64>() / 4;
+        let tokens = |range: Range<usize>| messages[range].iter().map(SourceMaterial::text_units).sum::<u64>() / 4;
         let (mut from, mut is_written) = (0, false);
         for (number, end) in ends.iter().enumerate() {
             let next = ends.get(number + 1);
-            let is_due = next.is_none_or(|next| tokens(from..*next) > STEP);
+            let is_due = next.is_none_or(|next| tokens(from..*next) > UPDATE_TOKENS);
             if !self.args.history && !is_due || *end <= from {
                 continue;
             }
-            current = self.update(model, asked, from..*end, &current, &done.row)?;
+            current = self.ask_update(model, asked, from..*end, &current, &done.row)?;
             if self.args.history {
                 let name = format!("session-memory/history/{:04}.md", number + 1);
-                done.whole.push((name, current.clone()));
+                done.whole_files.push((name, current.clone()));
             }
             (from, is_written) = (*end, true);
         }
-        Ok(is_written.then_some(Written {
+        Ok(is_written.then_some(NotesDraft {
             text: current,
             condensed: Vec::new(),
             too_long: Vec::new(),
@@ -712,13 +734,13 @@ impl Run<'_> {
     }
 
     /// One update; in two steps if it is too long for one.
-    fn update(
+    fn ask_update(
         &self,
-        model: &Model,
-        asked: &Asked<'_>,
+        model: &ModelRunner,
+        asked: &NotesUpdateInput<'_>,
         range: Range<usize>,
         current: &str,
-        row: &Row,
+        row: &NotesRow,
     ) -> Result<String, TextError> {
         let path = format!("{}/{NOTES}", row.file);
         let variables = [
@@ -728,59 +750,60 @@ impl Run<'_> {
             ("current_notes", current),
         ];
         let instructions = self.prompt.map(|prompt| substitute(prompt, &variables));
-        let ask = NotesAsk {
+        let ask = NotesRequest {
             current,
             template: asked.template,
             instructions: instructions.as_deref(),
-            material: asked.conversation.material(range.clone()),
+            material: asked.conversation.to_material(range.clone()),
             limits: asked.limits,
         };
         match model.backend.notes(&ask) {
             Err(TextError::PromptTooLong { .. }) if range.len() > 1 => {
                 let middle = range.start + range.len() / 2;
-                let first = self.update(model, asked, range.start..middle, current, row)?;
-                self.update(model, asked, middle..range.end, &first, row)
+                let first = self.ask_update(model, asked, range.start..middle, current, row)?;
+                self.ask_update(model, asked, middle..range.end, &first, row)
             }
             other => other,
         }
     }
 
-    fn summary(
+    fn build_summary(
         &self,
         conversation: &Conversation,
         range: Range<usize>,
-        variant: Variant,
+        variant: SummaryVariant,
         policy: &Policy,
-        breaker: &mut Breaker,
+        breaker: &mut CircuitBreaker,
     ) -> Result<String, TextError> {
-        let ask = SummaryAsk {
-            material: conversation.material(range),
+        let ask = SummaryRequest {
+            material: conversation.to_material(range),
             variant,
             instructions: &self.args.instructions,
             budget: policy.max_output,
             is_automatic: false,
         };
-        let backend: &dyn Backend = match self.model {
+        let backend: &dyn TextBackend = match self.model {
             Some(model) => &model.backend,
-            None => &Offline,
+            None => &OfflineBackend,
         };
-        summarise(backend, &ask, Retries::of(policy), breaker).map(|summarised| summarised.text)
+        summarize_with_retries(backend, &ask, PromptRetries::from_policy(policy), breaker)
+            .map(|summarised| summarised.text)
     }
 }
 
 /// What an update of notes is asked about.
-struct Asked<'a> {
+struct NotesUpdateInput<'a> {
     conversation: &'a Conversation,
-    template: &'a Template,
-    limits: Limits,
+    template: &'a NotesTemplate,
+    limits: NotesLimits,
 }
 
 /// The words of a chain, and what could not be read again.
 pub(super) fn read_conversation(corpus: &Corpus, session: &Session<'_>, chain: &Chain) -> (Conversation, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut read = Vec::new();
-    for wanted in conversation::lines(session, chain) {
-        let (messages, problem) = corpus.messages(&wanted.path, wanted.lines, conversation::WANTED);
+    for wanted in conversation::chain_lines(session, chain) {
+        let (messages, problem) = corpus.messages(&wanted.path, wanted.lines, conversation::CONVERSATION_FILTER);
         problems.extend(problem);
         read.push((wanted.part, messages));
     }

@@ -1,17 +1,17 @@
 //! `backcast overview`, and `backcast` alone: the first look. Everything on it comes from the summary of a run, so that it is
 //! there at once when the logs are as they were.
 
-use crate::cli::memory::Shape;
-use crate::cli::{Cli, Command, OutputArgs, OverviewArgs};
-use crate::commands::Ending;
-use crate::commands::reading::{close_softly, problem_counts, with_logs};
-use crate::commands::times::{days_before, zone};
-use crate::commands::writing::{emit, load_prices};
+use crate::cli::memory::DocumentFormat;
+use crate::cli::{Cli, CliCommand, OutputArgs, OverviewArgs};
+use crate::commands::RunStatus;
+use crate::commands::reading::{problem_counts, report_problems_if_asked, with_logs};
+use crate::commands::times::{parse_zone, start_of_last_days};
+use crate::commands::writing::{load_prices, write_output};
 use crate::run::summarise;
-use crate::usage::session::{Boundaries, SessionReport, Wanted};
-use crate::usage::summary::Summary;
+use crate::usage::session::{BoundaryCounts, ReportOptions, SessionReport};
+use crate::usage::summary::UsageSummary;
 use crate::usage::tally;
-use crate::usage::tally::{By, Row, Sums, course, tally};
+use crate::usage::tally::{GroupBy, UsageRow, UsageSums, group_calls, window_series};
 use anyhow::Result;
 use clap::Parser;
 use jiff::tz::TimeZone;
@@ -23,8 +23,11 @@ use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use table::words::{count, grouped, percent, shell_word, size_text};
-use table::{Column, Format, InTable, Look, Sheet, Tone, Unit, bar, column, for_people, sparkline, time_text};
+use table::words::{format_count, format_percent, format_size, group_digits, shell_quote};
+use table::{
+    Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, Tone, bar, column, for_people, format_time,
+    sparkline,
+};
 use transcript::log::{NO_TIME, Time};
 use transcript::problem::Problem;
 
@@ -32,143 +35,163 @@ use transcript::problem::Problem;
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Days of the drawing.
-const DAYS: u32 = 30;
+const DAYS_SHOWN: u32 = 30;
 
 /// Costliest sessions shown.
-const COSTLIEST: usize = 3;
+const SESSIONS_SHOWN: usize = 3;
 
 /// Without any arguments: an overview of the user's own sessions.
-pub fn first_screen() -> Result<Ending> {
+pub fn run_default() -> Result<RunStatus> {
     match Cli::try_parse_from(["backcast", "overview"])?.command {
-        Some(Command::Overview(args)) => run(&args),
-        _ => Ok(Ending::Done),
+        Some(CliCommand::Overview(args)) => run(&args),
+        _ => Ok(RunStatus::Done),
     }
 }
 
 /// Runs it.
-pub fn run(args: &OverviewArgs) -> Result<Ending> {
-    let zone = zone(&args.timezone)?;
+pub fn run(args: &OverviewArgs) -> Result<RunStatus> {
+    let zone = parse_zone(&args.timezone)?;
     let prices = load_prices(args.prices.as_deref())?;
     let (summary, logs, problems) = with_logs(&args.input, false, |reading| {
         let logs = reading.logs.len();
         let table = RatioTable::built_in();
-        let (mut summary, _) = summarise(reading.logs, &reading.options, table, &Wanted::default());
+        let (mut summary, _) = summarise(reading.logs, &reading.options, table, &ReportOptions::default());
         let mut problems = std::mem::take(&mut summary.problems);
-        problems.extend(reading.problems());
+        problems.extend(reading.into_problems());
         problems.sort();
         (summary, logs, problems)
     })?;
-    let overview = Overview::new(args, &summary, logs, &problems, &zone, &prices);
+    let overview = OverviewView::new(args, &summary, logs, &problems, &zone, &prices);
     let format = match args.format {
-        Shape::Text => Format::Table,
-        Shape::Json => Format::Json,
+        DocumentFormat::Text => OutputFormat::Table,
+        DocumentFormat::Json => OutputFormat::Json,
     };
-    emit(&OutputArgs::printed(format), |out, look| match args.format {
-        Shape::Text => overview.write_text(out, look),
-        Shape::Json => overview.write_json(out),
+    write_output(&OutputArgs::to_stdout(format), |out, look| match args.format {
+        DocumentFormat::Text => overview.write_text(out, look),
+        DocumentFormat::Json => overview.write_json(out),
     })?;
     // What matters of the problems is on the screen already.
-    Ok(close_softly(&args.input, &problems))
+    Ok(report_problems_if_asked(&args.input, &problems))
 }
 
 /// Calls of a stretch of time.
-struct Period {
+struct UsagePeriod {
     name: String,
     sessions: usize,
-    sums: Sums,
+    sums: UsageSums,
 }
 
 /// Cells that no format but the table has need no meaning.
-const PERIODS: &[Column<Period>] = &[
+const PERIOD_COLUMNS: &[Column<UsagePeriod>] = &[
     column(
         "period",
         "Spent",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Stretch of time.",
         |row| row.name.as_str().into(),
     ),
     column(
         "sessions",
         "Sessions",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Sessions with calls.",
         |row| row.sessions.into(),
     ),
-    column("calls", "Calls", Unit::Count, InTable::Always, "API calls.", |row| {
-        row.sums.responses.into()
-    }),
-    column("input", "Sent", Unit::Tokens, InTable::Always, "Input tokens.", |row| {
-        sent(&row.sums).into()
-    }),
+    column(
+        "calls",
+        "Calls",
+        ColumnUnit::Count,
+        TableVisibility::Always,
+        "API calls.",
+        |row| row.sums.responses.into(),
+    ),
+    column(
+        "input",
+        "Sent",
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
+        "Input tokens.",
+        |row| tokens_sent(&row.sums).into(),
+    ),
     column(
         "cached",
         "Cached",
-        Unit::Share,
-        InTable::Always,
+        ColumnUnit::Share,
+        TableVisibility::Always,
         "Read from the cache.",
         |row| {
-            let sent = sent(&row.sums);
+            let sent = tokens_sent(&row.sums);
             (sent > 0).then(|| row.sums.cache_read as f64 / sent as f64).into()
         },
     ),
     column(
         "output",
         "Output",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Output tokens.",
         |row| row.sums.output.into(),
     ),
-    column("cost", "Cost", Unit::MicroUsd, InTable::Always, "Cost.", |row| {
-        row.sums.cost_micro_usd().into()
-    }),
+    column(
+        "cost",
+        "Cost",
+        ColumnUnit::MicroUsd,
+        TableVisibility::Always,
+        "Cost.",
+        |row| row.sums.cost_micro_usd().into(),
+    ),
 ];
 
-fn sent(sums: &Sums) -> u64 {
+fn tokens_sent(sums: &UsageSums) -> u64 {
     sums.input + sums.cache_read + sums.write_5m + sums.write_1h
 }
 
 /// A category of the ledger.
-struct Filled {
+struct CategoryRow {
     name: String,
     share: f64,
     most: String,
 }
 
-const FILLED: &[Column<Filled>] = &[
+const CATEGORY_COLUMNS: &[Column<CategoryRow>] = &[
     column(
         "category",
         "What fills the window",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Category.",
         |row| row.name.as_str().into(),
     ),
     column(
         "share",
         "Share",
-        Unit::Share,
-        InTable::Always,
+        ColumnUnit::Share,
+        TableVisibility::Always,
         "Share of all tokens.",
         |row| row.share.into(),
     ),
-    column("bar", "", Unit::Drawing, InTable::Always, "The share, drawn.", |row| {
-        bar(row.share, 20).into()
-    }),
+    column(
+        "bar",
+        "",
+        ColumnUnit::Drawing,
+        TableVisibility::Always,
+        "The share, drawn.",
+        |row| bar(row.share, 20).into(),
+    ),
     column(
         "most",
         "Most of it",
-        Unit::Text,
-        InTable::IfRoom,
+        ColumnUnit::Text,
+        TableVisibility::IfRoom,
         "Tools or kinds.",
         |row| row.most.as_str().into(),
     ),
 ];
 
 /// A session.
-struct Costly {
+struct CostlySessionRow {
     session: String,
     project: String,
     calls: u64,
@@ -177,114 +200,124 @@ struct Costly {
     course: Vec<u64>,
 }
 
-const COSTLY: &[Column<Costly>] = &[
+const COSTLY_COLUMNS: &[Column<CostlySessionRow>] = &[
     column(
         "session",
         "Costliest",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Session id.",
         |row| row.session.chars().take(8).collect::<String>().into(),
     ),
     column(
         "project",
         "Project",
-        Unit::Text,
-        InTable::IfRoom,
+        ColumnUnit::Text,
+        TableVisibility::IfRoom,
         "Working directory.",
         |row| row.project.as_str().into(),
     ),
-    column("calls", "Calls", Unit::Count, InTable::Always, "API calls.", |row| {
-        row.calls.into()
-    }),
+    column(
+        "calls",
+        "Calls",
+        ColumnUnit::Count,
+        TableVisibility::Always,
+        "API calls.",
+        |row| row.calls.into(),
+    ),
     column(
         "peak",
         "Peak",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Largest window.",
         |row| row.peak.into(),
     ),
-    column("cost", "Cost", Unit::MicroUsd, InTable::Always, "Cost.", |row| {
-        row.cost.into()
-    }),
+    column(
+        "cost",
+        "Cost",
+        ColumnUnit::MicroUsd,
+        TableVisibility::Always,
+        "Cost.",
+        |row| row.cost.into(),
+    ),
     column(
         "window",
         "Window, call by call",
-        Unit::Drawing,
-        InTable::Always,
+        ColumnUnit::Drawing,
+        TableVisibility::Always,
         "Its course.",
         |row| sparkline(&row.course, 20).into(),
     ),
 ];
 
 /// What is shown.
-struct Overview<'a> {
+struct OverviewView<'a> {
     args: &'a OverviewArgs,
-    summary: &'a Summary,
+    summary: &'a UsageSummary,
     logs: usize,
     problems: &'a [Problem],
     zone: &'a TimeZone,
     newest: Option<Time>,
-    periods: Vec<Period>,
+    periods: Vec<UsagePeriod>,
     days: Vec<(String, u64)>,
-    filled: Vec<Filled>,
-    costly: Vec<Costly>,
+    categories: Vec<CategoryRow>,
+    costliest: Vec<CostlySessionRow>,
 }
 
-impl<'a> Overview<'a> {
+impl<'a> OverviewView<'a> {
     fn new(
         args: &'a OverviewArgs,
-        summary: &'a Summary,
+        summary: &'a UsageSummary,
         logs: usize,
         problems: &'a [Problem],
         zone: &'a TimeZone,
         prices: &PriceTable,
-    ) -> Overview<'a> {
+    ) -> OverviewView<'a> {
         let calls = summary.calls.iter().flatten().filter(|call| !call.is_progress);
         let newest = calls.map(|call| call.time).filter(|time| *time != NO_TIME).max();
-        let rows = |by| tally(summary, by, false, zone, prices).rows;
-        let (sessions, by_day) = (rows(By::Session), rows(By::Day));
-        Overview {
+        let rows = |by| group_calls(summary, by, false, zone, prices).rows;
+        let (sessions, by_day) = (rows(GroupBy::Session), rows(GroupBy::Day));
+        OverviewView {
             args,
             summary,
             logs,
             problems,
             zone,
             newest,
-            periods: periods(&by_day, newest, zone),
-            days: days(&by_day, newest, zone),
-            filled: filled(summary),
-            costly: costly(&sessions, summary),
+            periods: usage_periods(&by_day, newest, zone),
+            days: daily_costs(&by_day, newest, zone),
+            categories: largest_categories(summary),
+            costliest: costliest_sessions(&sessions, summary),
         }
     }
 
-    fn write_text(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_text(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         let summary = self.summary;
         writeln!(
             out,
             "{} logs, {} sessions, {} lines, {}{}\n",
-            grouped(self.logs as u64),
-            grouped(self.active().count() as u64),
-            grouped(summary.facts.lines),
-            size_text(summary.facts.bytes),
-            self.span()
+            group_digits(self.logs as u64),
+            group_digits(self.active_sessions().count() as u64),
+            group_digits(summary.facts.lines),
+            format_size(summary.facts.bytes),
+            self.date_range()
         )?;
-        sheet(PERIODS, &self.periods).write(Format::Table, look, out)?;
+        sheet(PERIOD_COLUMNS, &self.periods).write(OutputFormat::Table, look, out)?;
         self.write_days(out)?;
         writeln!(out)?;
-        if !self.filled.is_empty() {
-            sheet(FILLED, &self.filled).write(Format::Table, look, out)?;
+        if !self.categories.is_empty() {
+            sheet(CATEGORY_COLUMNS, &self.categories).write(OutputFormat::Table, look, out)?;
             writeln!(out)?;
         }
         self.write_compactions(out, look)?;
-        if !self.costly.is_empty() {
+        if !self.costliest.is_empty() {
             writeln!(out)?;
-            sheet(COSTLY, &self.costly).write(Format::Table, look, out)?;
+            sheet(COSTLY_COLUMNS, &self.costliest).write(OutputFormat::Table, look, out)?;
         }
-        self.write_doubts(out, look)?;
+        self.write_caveats(out, look)?;
         writeln!(out, "\n{}", look.paint(Tone::Strong, "Next"))?;
-        let next = self.next();
+        let next = self.next_commands();
         let widest = next
             .iter()
             .map(|(command, _)| command.chars().count())
@@ -303,13 +336,13 @@ impl<'a> Overview<'a> {
         Ok(())
     }
 
-    fn active(&self) -> impl Iterator<Item = &SessionReport> {
+    fn active_sessions(&self) -> impl Iterator<Item = &SessionReport> {
         self.summary.sessions.iter().filter(|session| session.times.is_some())
     }
 
     /// From when to when.
-    fn span(&self) -> String {
-        let times = || self.active().filter_map(|session| session.times);
+    fn date_range(&self) -> String {
+        let times = || self.active_sessions().filter_map(|session| session.times);
         let first = times().map(|times| times.0).min();
         let last = times().map(|times| times.1).max();
         let day = |time: Option<Time>| Some(tally::day_of(time?, self.zone));
@@ -329,38 +362,46 @@ impl<'a> Overview<'a> {
         let costs = self.days.iter().map(|(_, cost)| *cost).collect::<Vec<_>>();
         writeln!(
             out,
-            "By day, {DAYS} days: {}  most {} on {day}",
-            sparkline(&costs, DAYS as usize),
-            for_people(Unit::MicroUsd, &(*most).into())
+            "By day, {DAYS_SHOWN} days: {}  most {} on {day}",
+            sparkline(&costs, DAYS_SHOWN as usize),
+            for_people(ColumnUnit::MicroUsd, &(*most).into())
         )
     }
 
-    fn write_compactions(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_compactions(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         writeln!(out, "{}", look.paint(Tone::Strong, "When sessions compact"))?;
         let (auto, manual, micro) = (
-            self.boundaries(|it| it.auto),
-            self.boundaries(|it| it.manual),
-            self.boundaries(|it| it.micro),
+            self.count_boundaries(|it| it.auto),
+            self.count_boundaries(|it| it.manual),
+            self.count_boundaries(|it| it.micro),
         );
         let compacted = self
-            .active()
+            .active_sessions()
             .filter(|session| session.boundaries.auto + session.boundaries.manual > 0)
             .count() as u64;
-        let sessions = self.active().count() as u64;
+        let sessions = self.active_sessions().count() as u64;
         if compacted == 0 {
-            let peak = self.active().map(|session| session.occupancy.peak).max().unwrap_or(0);
-            return writeln!(out, "None of them did; the largest window was {} tokens.", tokens(peak));
+            let peak = self
+                .active_sessions()
+                .map(|session| session.occupancy.peak)
+                .max()
+                .unwrap_or(0);
+            return writeln!(
+                out,
+                "None of them did; the largest window was {} tokens.",
+                format_tokens(peak)
+            );
         }
         writeln!(
             out,
             "{} of {} ({}): {} automatic, {} by hand{}.",
-            grouped(compacted),
-            count(sessions, "session"),
-            percent(compacted, sessions),
-            grouped(auto),
-            grouped(manual),
+            group_digits(compacted),
+            format_count(sessions, "session"),
+            format_percent(compacted, sessions),
+            group_digits(auto),
+            group_digits(manual),
             if micro > 0 {
-                format!(", {} micro", grouped(micro))
+                format!(", {} micro", group_digits(micro))
             } else {
                 String::new()
             }
@@ -369,19 +410,19 @@ impl<'a> Overview<'a> {
             writeln!(
                 out,
                 "Where it was automatic, the window had reached {} in the median.",
-                tokens(peak)
+                format_tokens(peak)
             )?;
         }
         Ok(())
     }
 
-    fn boundaries(&self, of: fn(&Boundaries) -> u64) -> u64 {
-        self.active().map(|session| of(&session.boundaries)).sum()
+    fn count_boundaries(&self, of: fn(&BoundaryCounts) -> u64) -> u64 {
+        self.active_sessions().map(|session| of(&session.boundaries)).sum()
     }
 
     /// Of the sessions that were compacted automatically.
     fn median_peak(&self) -> Option<u64> {
-        let compacted = self.active().filter(|session| session.boundaries.auto > 0);
+        let compacted = self.active_sessions().filter(|session| session.boundaries.auto > 0);
         let mut peaks = compacted
             .map(|session| session.occupancy.peak)
             .filter(|peak| *peak > 0)
@@ -391,18 +432,21 @@ impl<'a> Overview<'a> {
     }
 
     /// What the figures above do not hold.
-    fn write_doubts(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_caveats(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         let all = self.periods.last().map_or(0, |period| period.sums.unpriced);
         if all > 0 {
             let text = format!(
                 "No price is known for {}: `backcast stats --by model` names them.",
-                count(all, "call")
+                format_count(all, "call")
             );
             writeln!(out, "\n{}", look.paint(Tone::Doubtful, &text))?;
         }
         let lost = self.problems.iter().filter(|problem| problem.kind.is_loss()).count() as u64;
         if lost > 0 {
-            let text = format!("Input was lost in {}; --problems lists them.", count(lost, "place"));
+            let text = format!(
+                "Input was lost in {}; --problems lists them.",
+                format_count(lost, "place")
+            );
             let gap = if all > 0 { "" } else { "\n" };
             writeln!(out, "{gap}{}", look.paint(Tone::Doubtful, &text))?;
         }
@@ -410,13 +454,13 @@ impl<'a> Overview<'a> {
     }
 
     /// Three commands that go deeper, for the same logs.
-    fn next(&self) -> [(String, &'static str); 3] {
+    fn next_commands(&self) -> [(String, &'static str); 3] {
         let paths = &self.args.input.paths;
         let paths = paths
             .iter()
-            .map(|path| format!(" {}", shell_word(&path.to_string_lossy())))
+            .map(|path| format!(" {}", shell_quote(&path.to_string_lossy())))
             .collect::<String>();
-        let compacts = self.active().any(|session| session.boundaries.auto > 0);
+        let compacts = self.active_sessions().any(|session| session.boundaries.auto > 0);
         let first = if compacts {
             (format!("backcast audit{paths}"), "when and why sessions compact")
         } else {
@@ -436,7 +480,7 @@ impl<'a> Overview<'a> {
     }
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let period = |period: &Period| {
+        let period = |period: &UsagePeriod| {
             let mut sums = period.sums.to_json();
             sums.insert("period".into(), period.name.as_str().into());
             sums.insert("sessions".into(), period.sessions.into());
@@ -446,22 +490,22 @@ impl<'a> Overview<'a> {
             "schema_version": SCHEMA_VERSION,
             "input": {
                 "logs": self.logs,
-                "sessions": self.active().count(),
+                "sessions": self.active_sessions().count(),
                 "lines": self.summary.facts.lines,
                 "bytes": self.summary.facts.bytes,
             },
-            "newest_call": self.newest.and_then(time_text),
+            "newest_call": self.newest.and_then(format_time),
             "periods": self.periods.iter().map(period).collect::<Vec<_>>(),
             "days": self.days.iter().map(|(day, cost)| json!({"day": day, "cost_micro_usd": cost})).collect::<Vec<_>>(),
-            "window_shares": self.filled.iter().map(|row| (row.name.replace(' ', "_"), json!(row.share))).collect::<serde_json::Map<_, _>>(),
+            "window_shares": self.categories.iter().map(|row| (row.name.replace(' ', "_"), json!(row.share))).collect::<serde_json::Map<_, _>>(),
             "compactions": {
-                "sessions": self.active().filter(|session| session.boundaries.auto + session.boundaries.manual > 0).count(),
-                "automatic": self.boundaries(|it| it.auto),
-                "manual": self.boundaries(|it| it.manual),
-                "micro": self.boundaries(|it| it.micro),
+                "sessions": self.active_sessions().filter(|session| session.boundaries.auto + session.boundaries.manual > 0).count(),
+                "automatic": self.count_boundaries(|it| it.auto),
+                "manual": self.count_boundaries(|it| it.manual),
+                "micro": self.count_boundaries(|it| it.micro),
                 "median_peak": self.median_peak(),
             },
-            "costliest": self.costly.iter().map(|row| json!({
+            "costliest": self.costliest.iter().map(|row| json!({
                 "session": row.session,
                 "project": row.project,
                 "responses": row.calls,
@@ -469,15 +513,15 @@ impl<'a> Overview<'a> {
                 "cost_micro_usd": row.cost,
             })).collect::<Vec<_>>(),
             "problems": {"total": self.problems.len(), "by_kind": problem_counts(self.problems)},
-            "next": self.next().map(|(command, about)| json!({"command": command, "about": about})),
+            "next": self.next_commands().map(|(command, about)| json!({"command": command, "about": about})),
         });
         serde_json::to_writer_pretty(&mut *out, &document)?;
         writeln!(out)
     }
 }
 
-fn tokens(count: u64) -> String {
-    for_people(Unit::Tokens, &count.into())
+fn format_tokens(count: u64) -> String {
+    for_people(ColumnUnit::Tokens, &count.into())
 }
 
 fn sheet<'a, R>(columns: &'a [Column<R>], rows: &'a [R]) -> Sheet<'a, R> {
@@ -490,11 +534,11 @@ fn sheet<'a, R>(columns: &'a [Column<R>], rows: &'a [R]) -> Sheet<'a, R> {
 }
 
 /// The last week, the last month, everything.
-fn periods(by_day: &[Row], newest: Option<Time>, zone: &TimeZone) -> Vec<Period> {
+fn usage_periods(by_day: &[UsageRow], newest: Option<Time>, zone: &TimeZone) -> Vec<UsagePeriod> {
     let all = [("last 7 days", Some(7)), ("last 30 days", Some(30)), ("all", None)];
     let period = |(name, days): (&str, Option<u32>)| {
         let first = days
-            .and_then(|days| days_before(newest?, days, zone))
+            .and_then(|days| start_of_last_days(newest?, days, zone))
             .map(|time| tally::day_of(time, zone));
         // Days are written so that they sort; what has no day belongs to everything alone.
         let rows = by_day.iter().filter(|row| match (&first, days) {
@@ -503,9 +547,9 @@ fn periods(by_day: &[Row], newest: Option<Time>, zone: &TimeZone) -> Vec<Period>
             (None, Some(_)) => false,
         });
         let rows = rows.cloned().collect::<Vec<_>>();
-        let total = Row::total(&rows);
+        let total = UsageRow::total(&rows);
         let sessions = rows.iter().flat_map(|row| &row.sessions).collect::<BTreeSet<_>>();
-        Period {
+        UsagePeriod {
             name: name.to_owned(),
             sessions: sessions.len(),
             sums: total.sums,
@@ -515,19 +559,19 @@ fn periods(by_day: &[Row], newest: Option<Time>, zone: &TimeZone) -> Vec<Period>
 }
 
 /// Cost of each of the last days, those without calls too.
-fn days(by_day: &[Row], newest: Option<Time>, zone: &TimeZone) -> Vec<(String, u64)> {
+fn daily_costs(by_day: &[UsageRow], newest: Option<Time>, zone: &TimeZone) -> Vec<(String, u64)> {
     let Some(newest) = newest else { return Vec::new() };
     let day = |back: u32| {
-        let name = tally::day_of(days_before(newest, back, zone)?, zone);
+        let name = tally::day_of(start_of_last_days(newest, back, zone)?, zone);
         let row = by_day.iter().find(|row| row.key == name);
         let cost = row.map_or(0, |row| micro_usd(row.sums.cost));
         Some((name, u64::try_from(cost).unwrap_or(0)))
     };
-    (1..=DAYS).rev().filter_map(day).collect()
+    (1..=DAYS_SHOWN).rev().filter_map(day).collect()
 }
 
 /// The largest categories, with the tools or kinds that make up most of each.
-fn filled(summary: &Summary) -> Vec<Filled> {
+fn largest_categories(summary: &UsageSummary) -> Vec<CategoryRow> {
     const SHOWN: usize = 5;
     let ledger = &summary.ledger;
     let whole = ledger.total().tokens();
@@ -544,7 +588,7 @@ fn filled(summary: &Summary) -> Vec<Filled> {
     };
     let mut rows = CATEGORIES
         .into_iter()
-        .map(|category| Filled {
+        .map(|category| CategoryRow {
             name: category.name().replace('_', " "),
             share: share(ledger.category(category).tokens()),
             most: most(category),
@@ -556,19 +600,19 @@ fn filled(summary: &Summary) -> Vec<Filled> {
     rows
 }
 
-fn costly(sessions: &[Row], summary: &Summary) -> Vec<Costly> {
+fn costliest_sessions(sessions: &[UsageRow], summary: &UsageSummary) -> Vec<CostlySessionRow> {
     let mut order = sessions.iter().filter(|row| row.sums.responses > 0).collect::<Vec<_>>();
     order.sort_by_key(|row| (Reverse(row.sums.cost), &row.key));
-    order.truncate(COSTLIEST);
+    order.truncate(SESSIONS_SHOWN);
     order
         .into_iter()
-        .map(|row| Costly {
+        .map(|row| CostlySessionRow {
             session: row.key.clone(),
             project: row.project.clone().unwrap_or_default(),
             calls: row.sums.responses,
             peak: row.window.map_or(0, |window| window.peak),
             cost: row.sums.cost_micro_usd(),
-            course: course(summary, row),
+            course: window_series(summary, row),
         })
         .collect()
 }

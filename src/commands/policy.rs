@@ -4,18 +4,18 @@ use crate::cli::PolicyArgs;
 use anyhow::{Context, Result, anyhow};
 use memory::{index, recall};
 use replay::policy::Policy;
-use replay::policy::presets::{Policies, RECORDED, client_switches};
+use replay::policy::presets::{PolicySet, RECORDED, client_switches};
 use std::path::{Path, PathBuf};
 use toml::Value;
 
 /// Reads the policy: preset or file, then the client's own switches, then what was set by hand.
-pub fn resolve(args: &PolicyArgs) -> Result<Policies> {
+pub fn resolve_policy(args: &PolicyArgs) -> Result<PolicySet> {
     let mut policies = match &args.policy {
-        Some(name) => named(name)?,
-        None => named(&usual())?,
+        Some(name) => load_policy(name)?,
+        None => load_policy(&default_policy_name())?,
     };
     if args.client_env {
-        apply_client(&mut policies)?;
+        apply_client_settings(&mut policies)?;
     }
     if let Some(window) = args.window {
         policies.assign(&format!("window.tokens={window}"), "--window")?;
@@ -27,16 +27,16 @@ pub fn resolve(args: &PolicyArgs) -> Result<Policies> {
 }
 
 /// The policy that memories are kept by: the usual one of the newest client, and what was set by hand.
-pub fn of_memories(set: &[String]) -> Result<Policy> {
-    let mut policies = named(&usual())?;
+pub fn memory_policy(set: &[String]) -> Result<Policy> {
+    let mut policies = load_policy(&default_policy_name())?;
     for assignment in set {
         policies.assign(assignment, "--set")?;
     }
-    Ok(policies.of(None).clone())
+    Ok(policies.for_version(None).clone())
 }
 
 /// The policy of the project, else of the user, else the recorded client's.
-fn usual() -> String {
+fn default_policy_name() -> String {
     let project = PathBuf::from("backcast.toml");
     let config = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
@@ -48,21 +48,21 @@ fn usual() -> String {
 }
 
 /// A preset by its name, or a file.
-pub fn named(name: &str) -> Result<Policies> {
+pub fn load_policy(name: &str) -> Result<PolicySet> {
     let path = Path::new(name);
     let is_path = name.ends_with(".toml") || name.contains(std::path::MAIN_SEPARATOR);
     if !is_path {
-        return Ok(Policies::preset(name)?);
+        return Ok(PolicySet::preset(name)?);
     }
     let text = std::fs::read_to_string(path).map_err(|cause| {
         anyhow!("reading the policy {name}: {cause}\n  hint: `backcast config show > {name}` writes one to start from")
     })?;
-    Policies::from_toml(name, &text).with_context(|| name.to_owned())
+    PolicySet::from_toml(name, &text).with_context(|| name.to_owned())
 }
 
 /// The client's environment variables and its settings file.
-fn apply_client(policies: &mut Policies) -> Result<()> {
-    let settings = client_settings()?;
+fn apply_client_settings(policies: &mut PolicySet) -> Result<()> {
+    let settings = read_client_settings()?;
     let from_settings = |name: &str| settings.as_ref()?.get("env")?.get(name)?.as_str().map(str::to_owned);
     let lookup = |name: &str| std::env::var(name).ok().or_else(|| from_settings(name));
     for (key, value, origin) in client_switches(lookup).map_err(|reason| anyhow!(reason))? {
@@ -80,7 +80,7 @@ fn apply_client(policies: &mut Policies) -> Result<()> {
     Ok(())
 }
 
-fn client_settings() -> Result<Option<serde_json::Value>> {
+fn read_client_settings() -> Result<Option<serde_json::Value>> {
     let Some(path) = super::reading::client_home().map(|home| home.join("settings.json")) else {
         return Ok(None);
     };
@@ -94,22 +94,22 @@ fn client_settings() -> Result<Option<serde_json::Value>> {
 }
 
 /// Returns the limits of an index that a policy sets.
-pub fn index_limits(policy: &Policy) -> index::Limits {
-    index::Limits {
+pub fn index_limits(policy: &Policy) -> index::IndexLimits {
+    index::IndexLimits {
         lines: to_size(policy.index_lines),
         bytes: to_size(policy.index_bytes),
-        ..index::Limits::default()
+        ..index::IndexLimits::default()
     }
 }
 
 /// Returns the limits of an answer that a policy sets.
-pub fn recall_limits(policy: &Policy) -> recall::Limits {
-    recall::Limits {
+pub fn recall_limits(policy: &Policy) -> recall::RecallLimits {
+    recall::RecallLimits {
         most: to_size(policy.recall_most),
         lines: to_size(policy.recall_lines),
         bytes: to_size(policy.recall_bytes),
         budget: to_size(policy.recall_session_bytes),
-        ..recall::Limits::default()
+        ..recall::RecallLimits::default()
     }
 }
 
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn default_limits_are_those_of_the_default_policy() {
         let policy = Policy::default();
-        let (index, usual) = (index_limits(&policy), index::Limits::default());
+        let (index, usual) = (index_limits(&policy), index::IndexLimits::default());
         assert_eq!((index.lines, index.bytes), (usual.lines, usual.bytes));
-        let (recall, usual) = (recall_limits(&policy), recall::Limits::default());
+        let (recall, usual) = (recall_limits(&policy), recall::RecallLimits::default());
         assert_eq!(
             (recall.most, recall.lines, recall.bytes, recall.budget),
             (usual.most, usual.lines, usual.bytes, usual.budget)

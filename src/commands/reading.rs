@@ -2,38 +2,38 @@
 //! wrong with them.
 
 use crate::cli::InputArgs;
-use crate::commands::Ending;
+use crate::commands::RunStatus;
 use crate::run::cache::Cache;
-use crate::run::{Corpus, Options, read_messages};
+use crate::run::{Corpus, ReadOptions, read_messages};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
-use table::findings::{Finding, Level, annotations};
-use table::harmless;
-use transcript::bytes::Limits;
-use transcript::discover::{Discovery, Found, discover};
-use transcript::messages::{Message, Wanted};
+use table::findings::{CheckFinding, Severity, format_annotations};
+use table::sanitize;
+use transcript::bytes::ReadLimits;
+use transcript::discover::{DiscoveredLog, Discovery, discover};
+use transcript::messages::{Message, PartSelection};
 use transcript::parallel::with_threads;
-use transcript::problem::{Kind, Problem};
+use transcript::problem::{Problem, ProblemKind};
 
 /// Logs that were found and how they are to be read.
-pub struct Reading<'a> {
+pub struct LogSource<'a> {
     /// The logs.
-    pub logs: &'a [Found],
+    pub logs: &'a [DiscoveredLog],
     /// How they are read.
-    pub options: Options<'a>,
+    pub options: ReadOptions<'a>,
     problems: Vec<Problem>,
     bar: &'a ProgressBar,
     quiet: bool,
 }
 
-impl Reading<'_> {
+impl LogSource<'_> {
     /// A bar for the work on sessions, once all logs are read. It goes when it is dropped.
     pub fn work_bar(&self, corpus: &Corpus) -> ProgressBar {
         self.bar.finish_and_clear();
-        progress(
+        progress_with_template(
             corpus.session_count() as u64,
             self.quiet,
             "{pos} of {len} sessions, {eta} left",
@@ -41,13 +41,13 @@ impl Reading<'_> {
     }
 
     /// What stood in the way of finding the logs, and what was wrong with the cache. Asked for once they are read.
-    pub fn problems(self) -> Vec<Problem> {
+    pub fn into_problems(self) -> Vec<Problem> {
         self.bar.finish_and_clear();
         let mut problems = self.problems;
-        let rebuilt = self.options.cache.map_or(0, Cache::rebuilt);
+        let rebuilt = self.options.cache.map_or(0, Cache::rebuilt_count);
         if rebuilt > 0 {
             let detail = format!("{rebuilt} entries");
-            problems.push(Problem::file("(cache)", Kind::CacheRebuilt, detail));
+            problems.push(Problem::file("(cache)", ProblemKind::CacheRebuilt, detail));
         }
         problems
     }
@@ -56,15 +56,15 @@ impl Reading<'_> {
 /// Reads the messages of the logs that the arguments name, in the order of the logs, then runs `work` on them.
 pub fn with_messages<R: Send>(
     args: &InputArgs,
-    wanted: Wanted,
+    wanted: PartSelection,
     work: impl FnOnce(Vec<Message>, Vec<Problem>) -> R + Send,
 ) -> Result<R> {
     // Somebody who wants to know whether anything was lost wants every line read.
-    let wanted = Wanted {
-        every_line: args.asks_for_problems(),
+    let wanted = PartSelection {
+        every_line: args.wants_problem_list(),
         ..wanted
     };
-    with_found(args, |logs, options, finish| {
+    with_discovered_logs(args, |logs, options, finish| {
         let (messages, problems) = read_messages(logs, wanted, options);
         work(messages, finish(problems))
     })
@@ -72,19 +72,19 @@ pub fn with_messages<R: Send>(
 
 /// Finds the logs that the arguments name and runs `work` on them. Once it has read them, `work` calls what it is given with
 /// their problems: that ends the progress bar and adds what stood in the way of finding them.
-pub fn with_found<R: Send>(
+pub fn with_discovered_logs<R: Send>(
     args: &InputArgs,
-    work: impl FnOnce(&[Found], &Options<'_>, &dyn Fn(Vec<Problem>) -> Vec<Problem>) -> R + Send,
+    work: impl FnOnce(&[DiscoveredLog], &ReadOptions<'_>, &dyn Fn(Vec<Problem>) -> Vec<Problem>) -> R + Send,
 ) -> Result<R> {
     with_threads(args.threads.map(usize::from), || {
-        let (found, limits) = find(args)?;
+        let (found, limits) = find_logs(args)?;
         let total = found.logs.iter().map(|log| log.stamp.size).sum();
         let bar = progress_bar(total, args.quiet);
-        let options = Options {
+        let options = ReadOptions {
             io: args.io.into(),
             limits,
             cache: None,
-            with_lines: false,
+            with_line_hashes: false,
             progress: &|bytes| bar.inc(bytes),
         };
         Ok(work(&found.logs, &options, &|mut problems| {
@@ -102,8 +102,8 @@ const NO_LOGS: &str =
   hint: to try it on made-up sessions: backcast synth bulk --out demo --bytes 4MiB && backcast overview demo";
 
 /// Finds the logs that the arguments name.
-fn find(args: &InputArgs) -> Result<(Discovery, Limits)> {
-    let roots = roots(&args.paths)?;
+fn find_logs(args: &InputArgs) -> Result<(Discovery, ReadLimits)> {
+    let roots = input_roots(&args.paths)?;
     let found = discover(&roots, args.follow_links)?;
     if found.logs.is_empty() && found.problems.is_empty() {
         let places = roots
@@ -119,23 +119,27 @@ fn find(args: &InputArgs) -> Result<(Discovery, Limits)> {
         bail!("no logs in {places}\n{why}");
     }
     let max_line = usize::try_from(args.max_line).context("--max-line is larger than this machine can address")?;
-    Ok((found, Limits::new(max_line)))
+    Ok((found, ReadLimits::new(max_line)))
 }
 
 /// Reads the logs that the arguments name, then runs `work` on them, all on the same threads.
-pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(Reading<'_>) -> R + Send) -> Result<R> {
+pub fn with_logs<R: Send>(
+    args: &InputArgs,
+    with_lines: bool,
+    work: impl FnOnce(LogSource<'_>) -> R + Send,
+) -> Result<R> {
     with_threads(args.threads.map(usize::from), || {
-        let (found, limits) = find(args)?;
+        let (found, limits) = find_logs(args)?;
         let cache = cache_folder(args).map(|folder| Cache::open(&folder, limits.max_line));
         let total = found.logs.iter().map(|log| log.stamp.size).sum();
         let bar = progress_bar(total, args.quiet);
-        let result = work(Reading {
+        let result = work(LogSource {
             logs: &found.logs,
-            options: Options {
+            options: ReadOptions {
                 io: args.io.into(),
                 limits,
                 cache: cache.as_ref(),
-                with_lines,
+                with_line_hashes: with_lines,
                 progress: &|bytes| bar.inc(bytes),
             },
             problems: found.problems,
@@ -150,7 +154,7 @@ pub fn with_logs<R: Send>(args: &InputArgs, with_lines: bool, work: impl FnOnce(
 }
 
 /// The paths that were named, or the client's own folder.
-pub fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+pub fn input_roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if paths.is_empty() {
         let home = client_home();
         let folder = home
@@ -174,7 +178,7 @@ pub fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             let line = line.context("reading the list of paths from standard input")?;
             let line = line.strip_suffix(b"\r").unwrap_or(&line);
             if !line.is_empty() {
-                roots.push(path_of(line)?);
+                roots.push(parse_listed_path(line)?);
             }
         }
     }
@@ -186,7 +190,7 @@ pub fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 /// A path as it stands in a list. Where the system knows paths that are not UTF-8, so does a list.
 #[cfg(unix)]
-fn path_of(line: &[u8]) -> Result<PathBuf> {
+fn parse_listed_path(line: &[u8]) -> Result<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     Ok(PathBuf::from(std::ffi::OsStr::from_bytes(line)))
 }
@@ -211,11 +215,11 @@ fn cache_folder(args: &InputArgs) -> Option<PathBuf> {
     if args.no_cache {
         return None;
     }
-    cache_place(args.cache_dir.as_deref())
+    resolve_cache_folder(args.cache_dir.as_deref())
 }
 
 /// Where the cache lies: the folder that was named, or the user's.
-pub fn cache_place(named: Option<&Path>) -> Option<PathBuf> {
+pub fn resolve_cache_folder(named: Option<&Path>) -> Option<PathBuf> {
     let variable = |name: &str| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
@@ -233,11 +237,11 @@ pub fn cache_place(named: Option<&Path>) -> Option<PathBuf> {
 
 /// A bar with bytes, rate and time left.
 pub fn progress_bar(total: u64, quiet: bool) -> ProgressBar {
-    progress(total, quiet, "{bytes} of {total_bytes}, {bytes_per_sec}, {eta} left")
+    progress_with_template(total, quiet, "{bytes} of {total_bytes}, {bytes_per_sec}, {eta} left")
 }
 
 /// A bar with what `words` say; silent where nobody watches.
-pub fn progress(total: u64, quiet: bool, words: &str) -> ProgressBar {
+pub fn progress_with_template(total: u64, quiet: bool, words: &str) -> ProgressBar {
     if quiet || !io::stderr().is_terminal() || std::env::var_os("CI").is_some() {
         return ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
     }
@@ -258,12 +262,15 @@ pub fn problem_counts(problems: &[Problem]) -> BTreeMap<&'static str, u64> {
 }
 
 /// Says on standard error what was wrong, and decides how the run ends.
-pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
+pub fn report_problems(args: &InputArgs, problems: &[Problem]) -> RunStatus {
     if args.annotate {
-        eprint!("{}", annotations(&problems.iter().map(finding).collect::<Vec<_>>()));
+        eprint!(
+            "{}",
+            format_annotations(&problems.iter().map(finding).collect::<Vec<_>>())
+        );
     } else if args.problems {
         for problem in problems {
-            eprintln!("{}", harmless(&problem.to_string()));
+            eprintln!("{}", sanitize(&problem.to_string()));
         }
     } else if !args.quiet && !problems.is_empty() {
         eprintln!("problems (--problems lists them with file and line):");
@@ -271,42 +278,42 @@ pub fn close(args: &InputArgs, problems: &[Problem]) -> Ending {
             eprintln!("{count:>8}  {kind}");
         }
     }
-    ending(args, problems)
+    run_status(args, problems)
 }
 
 /// Decides how the run ends, and says what was wrong only to somebody who asked.
-pub fn close_softly(args: &InputArgs, problems: &[Problem]) -> Ending {
+pub fn report_problems_if_asked(args: &InputArgs, problems: &[Problem]) -> RunStatus {
     if args.problems || args.annotate {
-        close(args, problems)
+        report_problems(args, problems)
     } else {
-        ending(args, problems)
+        run_status(args, problems)
     }
 }
 
-fn ending(args: &InputArgs, problems: &[Problem]) -> Ending {
+fn run_status(args: &InputArgs, problems: &[Problem]) -> RunStatus {
     let lost = problems.iter().any(|problem| problem.kind.is_loss());
     if args.strict && lost {
-        Ending::InputLost
+        RunStatus::InputLost
     } else {
-        Ending::Done
+        RunStatus::Done
     }
 }
 
 /// Returns a problem as a finding for CI systems.
-fn finding(problem: &Problem) -> Finding {
+fn finding(problem: &Problem) -> CheckFinding {
     let detail = if problem.detail.is_empty() {
         String::new()
     } else {
         format!(" ({})", problem.detail)
     };
-    Finding {
+    CheckFinding {
         level: if problem.kind.is_loss() {
-            Level::Warning
+            Severity::Warning
         } else {
-            Level::Notice
+            Severity::Notice
         },
         title: problem.kind.name().to_owned(),
         message: format!("{}{detail}", problem.kind.about()),
-        place: Some((problem.path.clone(), problem.line)),
+        location: Some((problem.path.clone(), problem.line)),
     }
 }

@@ -1,31 +1,31 @@
 //! `backcast replay`: sessions run through a policy.
 
 use crate::cli::ReplayArgs;
-use crate::commands::Ending;
-use crate::commands::compare::{Chain, Compare, Compared};
+use crate::commands::RunStatus;
+use crate::commands::compare::{ComparedChain, Comparison, ComparisonReport};
 use crate::commands::notes::read_conversation;
-use crate::commands::policy::resolve;
-use crate::commands::reading::{Reading, close, problem_counts, with_logs};
-use crate::commands::replay_texts::{Losses, Written};
-use crate::commands::writing::{check_free, emit, load_prices, write_page};
+use crate::commands::policy::resolve_policy;
+use crate::commands::reading::{LogSource, problem_counts, report_problems, with_logs};
+use crate::commands::replay_texts::{ChainTexts, TextLosses};
+use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page;
-use crate::page::Content;
-use crate::page::rounds::{Round, SessionRounds};
+use crate::page::PageContent;
+use crate::page::rounds::{PageRound, SessionRounds};
 use crate::run::Corpus;
 use crate::views::compare_rows::CompareRow;
 use crate::views::replay_rows::{
-    Collector, Detail, MICRO_KINDS, ROUND_COLUMNS, Replayed, RoundRow, SCHEMA_VERSION, SESSION_COLUMNS, SessionRow,
-    part_names,
+    MICRO_KINDS, ROUND_COLUMNS, ReplayCollector, ReplayDetail, ReplayResult, RoundRow, SCHEMA_VERSION, SESSION_COLUMNS,
+    SessionRow, part_names,
 };
 use anyhow::{Context, Result, bail};
-use replay::policy::presets::Policies;
+use replay::policy::presets::PolicySet;
 use replay::prices::{PriceTable, micro_usd};
-use replay::sim::event::{Cause, Event, Purpose, Sink};
-use replay::sim::trace::trace;
+use replay::sim::event::{CompactionCause, Event, EventSink, SideCallPurpose};
+use replay::sim::trace::build_trace;
 use replay::sim::use_counts::UseCounts;
-use replay::sim::uses::uses;
-use replay::sim::working_set::{FETCH_KINDS, FetchKind, Outcome as UseOutcome};
-use replay::sim::{Mode, Setting, Texts, by_number, replay, windows_of};
+use replay::sim::uses::find_file_uses;
+use replay::sim::working_set::{FETCH_KINDS, FetchKind, UseOutcome};
+use replay::sim::{BoundaryTextWriter, ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
 use replay::tokens::ledger::{CATEGORIES, Category};
 use replay::tokens::ratios::RatioTable;
 use replay::tune::score::chain_key;
@@ -33,68 +33,72 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use table::stream::{Batch, Stream};
-use table::words::{count, dollars, grouped, percent};
-use table::{Column, Format, InTable, Look, Sheet, Unit, atomic, column, sparkline};
-use transcript::problem::{Kind, Problem, ProblemRow};
-use transcript::thread::{Part, Session, thread};
+use table::stream::{RowBatch, RowStream};
+use table::words::{format_count, format_dollars, format_percent, group_digits};
+use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, atomic, column, sparkline};
+use transcript::problem::{Problem, ProblemKind, ProblemRow};
+use transcript::thread::{Session, SessionLog, thread};
 
 /// Runs it.
-pub fn run(args: &ReplayArgs) -> Result<Ending> {
-    let policies = resolve(&args.policy)?;
+pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
+    let policies = resolve_policy(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let compare = Compare::new(args, &policies)?;
-    let files = args.out.as_deref().map(|folder| Files::new(folder, args)).transpose()?;
-    check_free(args.html.as_deref(), args.force)?;
-    let run = Run {
+    let compare = Comparison::new(args, &policies)?;
+    let files = args
+        .out
+        .as_deref()
+        .map(|folder| ReplayFiles::new(folder, args))
+        .transpose()?;
+    ensure_absent(args.html.as_deref(), args.force)?;
+    let run = ReplayRun {
         args,
         policies: &policies,
         prices: &prices,
         compare: compare.as_ref(),
         files: files.as_ref(),
-        is_drawn: args.html.is_some(),
+        wants_page: args.html.is_some(),
     };
-    let mut outcome = with_logs(&args.input, args.wants_uses(), |reading| run.replay(reading))??;
+    let mut outcome = with_logs(&args.input, args.wants_working_set(), |reading| run.replay(reading))??;
     if let Some(files) = &files {
-        files.finish(&outcome, &policies, compare.as_ref(), args)?;
+        files.write_files(&outcome, &policies, compare.as_ref(), args)?;
     }
     if let Some(path) = &args.html {
         let compared = compare
             .as_ref()
-            .map(|compare| outcome.compared(compare, args).document());
-        let drawn = outcome.draw(args, &policies, compared);
+            .map(|compare| outcome.comparison_report(compare, args).document());
+        let drawn = outcome.to_page_replay(args, &policies, compared);
         write_page(
             path,
             args.force,
             args.input.quiet,
-            Content {
+            PageContent {
                 name: drawn.name.clone(),
                 runs: vec![drawn],
-                ..Content::default()
+                ..PageContent::default()
             },
         )?;
     }
-    emit(&args.output(), |out, look| match &compare {
-        Some(compare) => outcome.compared(compare, args).write(args.format, look, out),
+    write_output(&args.stdout_args(), |out, look| match &compare {
+        Some(compare) => outcome.comparison_report(compare, args).write(args.format, look, out),
         None => outcome.write(args, &policies, out, look),
     })?;
-    Ok(close(&args.input, &outcome.problems))
+    Ok(report_problems(&args.input, &outcome.problems))
 }
 
 /// A replay for a page that shows more than that.
-pub(super) fn drawn(args: &ReplayArgs) -> Result<(page::Run, Vec<Problem>)> {
-    let policies = resolve(&args.policy)?;
+pub(super) fn replay_for_page(args: &ReplayArgs) -> Result<(page::PageReplay, Vec<Problem>)> {
+    let policies = resolve_policy(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let run = Run {
+    let run = ReplayRun {
         args,
         policies: &policies,
         prices: &prices,
         compare: None,
         files: None,
-        is_drawn: true,
+        wants_page: true,
     };
-    let mut outcome = with_logs(&args.input, args.wants_uses(), |reading| run.replay(reading))??;
-    Ok((outcome.draw(args, &policies, None), outcome.problems))
+    let mut outcome = with_logs(&args.input, args.wants_working_set(), |reading| run.replay(reading))??;
+    Ok((outcome.to_page_replay(args, &policies, None), outcome.problems))
 }
 
 /// The last file of a run: it says that the rest is whole, and lists it.
@@ -114,11 +118,11 @@ const FILES: [&str; 9] = [
 ];
 
 /// Those of this run.
-fn files_of(args: &ReplayArgs) -> Vec<&'static str> {
+fn output_files(args: &ReplayArgs) -> Vec<&'static str> {
     let rounds = format!("rounds.{}", args.rounds.extension());
     let is_written = |name: &str| match name {
         "rounds.csv" | "rounds.parquet" => name == rounds,
-        "misses.jsonl" => args.wants_uses(),
+        "misses.jsonl" => args.wants_working_set(),
         "events.jsonl" => args.events,
         "compare.csv" | "compare.json" => args.compare.is_some(),
         _ => true,
@@ -127,22 +131,22 @@ fn files_of(args: &ReplayArgs) -> Vec<&'static str> {
 }
 
 /// Where the files of a run go.
-struct Files {
+struct ReplayFiles {
     folder: PathBuf,
     names: Vec<&'static str>,
     rounds: PathBuf,
     force: bool,
 }
 
-impl Files {
+impl ReplayFiles {
     /// Looks whether anything is in the way before the work begins.
-    fn new(folder: &Path, args: &ReplayArgs) -> Result<Files> {
-        let names = files_of(args);
+    fn new(folder: &Path, args: &ReplayArgs) -> Result<ReplayFiles> {
+        let names = output_files(args);
         let targets = names.iter().chain([&MANIFEST]).map(|name| folder.join(name));
         if let Some(target) = targets.into_iter().find(|target| !args.force && target.exists()) {
             bail!("{} exists; use --force to replace it", target.display());
         }
-        Ok(Files {
+        Ok(ReplayFiles {
             folder: folder.to_path_buf(),
             names,
             rounds: folder.join(format!("rounds.{}", args.rounds.extension())),
@@ -152,7 +156,7 @@ impl Files {
 
     /// Takes away what an earlier run left and this one does not write, so that nobody takes it for a part of this one: the
     /// old manifest, and files that it lists as its own. Nothing else in the folder is touched.
-    fn retire(&self) -> io::Result<()> {
+    fn remove_stale_files(&self) -> io::Result<()> {
         let manifest = self.folder.join(MANIFEST);
         let old = std::fs::read(&manifest).ok();
         let old = old.and_then(|bytes| serde_json::from_slice::<Json>(&bytes).ok());
@@ -175,11 +179,11 @@ impl Files {
     }
 
     /// Everything but the rounds, which were written on the way. The manifest comes last: it says that the rest is whole.
-    fn finish(
+    fn write_files(
         &self,
-        outcome: &Outcome,
-        policies: &Policies,
-        compare: Option<&Compare>,
+        outcome: &ReplayOutcome,
+        policies: &PolicySet,
+        compare: Option<&Comparison>,
         args: &ReplayArgs,
     ) -> Result<()> {
         let sheet = Sheet {
@@ -189,28 +193,30 @@ impl Files {
             total: None,
         };
         atomic::write_with(&self.folder.join("sessions.csv"), self.force, |out| {
-            sheet.write(Format::Csv, Look::default(), out)
+            sheet.write(OutputFormat::Csv, TableStyle::default(), out)
         })?;
-        self.write_lines("boundaries.jsonl", &outcome.boundaries)?;
-        if args.wants_uses() {
-            self.write_lines("misses.jsonl", &outcome.misses)?;
+        self.write_json_lines("boundaries.jsonl", &outcome.boundaries)?;
+        if args.wants_working_set() {
+            self.write_json_lines("misses.jsonl", &outcome.misses)?;
         }
         if args.events {
             atomic::write(&self.folder.join("events.jsonl"), self.force, &outcome.events)?;
         }
         if let Some(compare) = compare {
             atomic::write_with(&self.folder.join("compare.csv"), self.force, |out| {
-                outcome.compared(compare, args).write(Format::Csv, Look::default(), out)
+                outcome
+                    .comparison_report(compare, args)
+                    .write(OutputFormat::Csv, TableStyle::default(), out)
             })?;
             atomic::write_with(&self.folder.join("compare.json"), self.force, |out| {
                 outcome
-                    .compared(compare, args)
-                    .write(Format::Json, Look::default(), out)
+                    .comparison_report(compare, args)
+                    .write(OutputFormat::Json, TableStyle::default(), out)
             })?;
         }
         let documents = [
-            ("summary.json", outcome.summary(policies)),
-            (MANIFEST, outcome.manifest(policies, compare, args, &self.names)),
+            ("summary.json", outcome.summary_json(policies)),
+            (MANIFEST, outcome.manifest_json(policies, compare, args, &self.names)),
         ];
         for (name, document) in documents {
             let text = serde_json::to_string_pretty(&document)? + "\n";
@@ -220,7 +226,7 @@ impl Files {
     }
 
     /// An object a line.
-    fn write_lines(&self, name: &str, objects: &[Json]) -> Result<()> {
+    fn write_json_lines(&self, name: &str, objects: &[Json]) -> Result<()> {
         atomic::write_with(&self.folder.join(name), self.force, |out| {
             for object in objects {
                 serde_json::to_writer(&mut *out, object)?;
@@ -232,42 +238,42 @@ impl Files {
     }
 }
 
-struct Run<'a> {
+struct ReplayRun<'a> {
     args: &'a ReplayArgs,
-    policies: &'a Policies,
+    policies: &'a PolicySet,
     prices: &'a PriceTable,
-    compare: Option<&'a Compare>,
-    files: Option<&'a Files>,
+    compare: Option<&'a Comparison>,
+    files: Option<&'a ReplayFiles>,
     /// Whether a page is wanted.
-    is_drawn: bool,
+    wants_page: bool,
 }
 
 /// What one session gives, its rounds encoded.
-struct Done {
-    replayed: Replayed,
-    compared: Option<CompareRow>,
-    losses: Option<Losses>,
-    batch: io::Result<Batch<RoundRow>>,
-    drawn: Option<SessionRounds>,
+struct SessionReplayOutput {
+    replayed: ReplayResult,
+    comparison: Option<CompareRow>,
+    losses: Option<TextLosses>,
+    batch: io::Result<RowBatch<RoundRow>>,
+    page_rounds: Option<SessionRounds>,
     problems: Vec<Problem>,
 }
 
-impl Run<'_> {
-    fn replay(&self, reading: Reading<'_>) -> Result<Outcome> {
+impl ReplayRun<'_> {
+    fn replay(&self, reading: LogSource<'_>) -> Result<ReplayOutcome> {
         let corpus = Corpus::read(reading.logs, &reading.options);
         let summary = learned_summary(&corpus);
         let bar = reading.work_bar(&corpus);
-        let mut outcome = Outcome {
+        let mut outcome = ReplayOutcome {
             logs: reading.logs.len(),
             learned_summary: summary,
-            ..Outcome::default()
+            ..ReplayOutcome::default()
         };
         let defects = match self.files {
             None => corpus.stream_sessions(
-                |id, parts| self.session(&corpus, id, parts, summary),
+                |id, parts| self.replay_session(&corpus, id, parts, summary),
                 |done| {
                     bar.inc(1);
-                    outcome.take(done).map(|_| ())
+                    outcome.add_session(done).map(|_| ())
                 },
             )?,
             Some(files) => {
@@ -275,54 +281,60 @@ impl Run<'_> {
                 std::fs::create_dir_all(&files.folder).with_context(|| format!("making {}", files.folder.display()))?;
                 let mut defects = Vec::new();
                 atomic::write_with(&files.rounds, files.force, |out| {
-                    let mut stream = Stream::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, out)?;
+                    let mut stream = RowStream::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, out)?;
                     defects = corpus.stream_sessions(
-                        |id, parts| self.session(&corpus, id, parts, summary),
+                        |id, parts| self.replay_session(&corpus, id, parts, summary),
                         |done| {
                             bar.inc(1);
-                            let batch = outcome.take(done)?;
+                            let batch = outcome.add_session(done)?;
                             stream.push(batch, out)
                         },
                     )?;
                     stream.finish(out)?;
                     // Nothing can go wrong any more but the disk: now the earlier run may go.
-                    files.retire()
+                    files.remove_stale_files()
                 })?;
                 defects
             }
         };
         outcome.problems.extend(corpus.problems);
-        outcome.problems.extend(reading.problems());
+        outcome.problems.extend(reading.into_problems());
         outcome.problems.extend(defects);
         outcome.problems.sort();
         Ok(outcome)
     }
 
-    fn session(&self, corpus: &Corpus, id: &str, parts: &[Part], summary: Option<u64>) -> Done {
+    fn replay_session(
+        &self,
+        corpus: &Corpus,
+        id: &str,
+        parts: &[SessionLog],
+        summary: Option<u64>,
+    ) -> SessionReplayOutput {
         let session = Session::new(id, parts);
         let mut threaded = thread(&session);
-        let mut replayed = Replayed::default();
+        let mut replayed = ReplayResult::default();
         replayed.row.session = id.to_owned();
-        replayed.row.project = project(&session).to_owned();
-        replayed.row.has_working_set = self.args.wants_uses();
+        replayed.row.project = session_project(&session).to_owned();
+        replayed.row.has_working_set = self.args.wants_working_set();
         let mut compared = self.compare.map(|_| CompareRow {
             session: replayed.row.session.clone(),
             project: replayed.row.project.clone(),
             ..CompareRow::default()
         });
-        let mut losses = self.args.with_text.then(Losses::default);
+        let mut losses = self.args.with_text.then(TextLosses::default);
         let mut unread = Vec::new();
         for (number, chain) in threaded.chains.iter().enumerate() {
-            let trace = trace(&session, chain, RatioTable::built_in());
-            let (by_version, by_model) = by_number(self.policies, self.prices, &trace);
-            let windows = windows_of(&trace, &by_version, &by_model);
-            let wants_rows = self.files.is_some() || self.is_drawn;
-            let detail = Detail {
+            let trace = build_trace(&session, chain, RatioTable::built_in());
+            let (by_version, by_model) = policies_and_prices(self.policies, self.prices, &trace);
+            let windows = infer_replay_windows(&trace, &by_version, &by_model);
+            let wants_rows = self.files.is_some() || self.wants_page;
+            let detail = ReplayDetail {
                 rounds: wants_rows,
                 boundaries: wants_rows,
                 events: self.args.events,
             };
-            let uses = self.args.wants_uses().then(|| uses(&session, &trace));
+            let uses = self.args.wants_working_set().then(|| find_file_uses(&session, &trace));
             let conversation = (self.args.with_text && !chain.is_sidechain).then(|| {
                 let (conversation, problems) = read_conversation(corpus, &session, chain);
                 unread.extend(problems);
@@ -330,59 +342,64 @@ impl Run<'_> {
             });
             let policy = by_version.last().copied();
             let written = conversation.as_ref().zip(policy);
-            let written = written.map(|(conversation, policy)| Written::new(conversation, &trace, policy));
+            let written = written.map(|(conversation, policy)| ChainTexts::new(conversation, &trace, policy));
             let first_boundary = replayed.boundaries.len();
-            let mut collector = Collector::new(id, Some(&session), &trace, &windows, &by_model, &mut replayed, detail);
-            let setting = Setting {
+            let mut collector =
+                ReplayCollector::new(id, Some(&session), &trace, &windows, &by_model, &mut replayed, detail);
+            let setting = ReplayInput {
                 policies: &by_version,
                 prices: &by_model,
                 windows: &windows,
                 summary,
-                mode: Mode::Free,
+                mode: ReplayMode::Free,
                 uses: uses.as_ref(),
-                texts: written.as_ref().map(|written| written as &dyn Texts),
+                texts: written.as_ref().map(|written| written as &dyn BoundaryTextWriter),
                 key: chain_key(id, number),
             };
             replay(&trace, &setting, &mut |at: u32, event: &Event<'_>| {
                 if let Some(written) = &written {
-                    written.event(at, event);
+                    written.record_event(at, event);
                 }
-                collector.event(at, event);
+                collector.on_event(at, event);
             });
             collector.finish();
             if let (Some(written), Some(losses)) = (&written, &mut losses) {
-                losses.add(written.losses(&mut replayed.boundaries[first_boundary..]));
+                losses.add(written.collect_losses(&mut replayed.boundaries[first_boundary..]));
             }
             if let (Some(compare), Some(uses), Some(row)) = (self.compare, &uses, &mut compared) {
-                let chain = Chain {
+                let chain = ComparedChain {
                     session: &session,
                     trace: &trace,
                     uses,
                     summary,
                     key: setting.key,
                 };
-                compare.chain(self.policies, self.prices, &chain, row);
+                compare.replay_chain(self.policies, self.prices, &chain, row);
             }
         }
         let mut problems = std::mem::take(&mut threaded.problems);
         problems.extend(unread);
         if replayed.row.defects > 0 {
             let path = &parts[0].path;
-            problems.push(Problem::file(path, Kind::Internal, format!("replay of session {id}")));
+            problems.push(Problem::file(
+                path,
+                ProblemKind::Internal,
+                format!("replay of session {id}"),
+            ));
         }
         let mut rounds = std::mem::take(&mut replayed.rounds);
-        let drawn = self.is_drawn.then(|| {
-            let calls = rounds.iter().map(|row| (row.agent.clone(), Round::from(row)));
+        let drawn = self.wants_page.then(|| {
+            let calls = rounds.iter().map(|row| (row.agent.clone(), PageRound::from(row)));
             SessionRounds::new(id, &calls.collect::<Vec<_>>())
         });
         if self.files.is_none() {
             rounds.clear();
         }
-        Done {
-            drawn,
-            batch: Batch::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, rounds),
+        SessionReplayOutput {
+            page_rounds: drawn,
+            batch: RowBatch::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, rounds),
             replayed,
-            compared,
+            comparison: compared,
             losses,
             problems,
         }
@@ -390,7 +407,7 @@ impl Run<'_> {
 }
 
 /// Working directory of the first own record.
-fn project<'a>(session: &Session<'a>) -> &'a str {
+fn session_project<'a>(session: &Session<'a>) -> &'a str {
     let first = session.own_nodes().next();
     first.map_or("", |node| {
         let log = session.log(node);
@@ -405,7 +422,7 @@ pub(super) fn learned_summary(corpus: &Corpus) -> Option<u64> {
         let traces = thread(&session).chains;
         let traces = traces
             .iter()
-            .map(|chain| trace(&session, chain, RatioTable::built_in()));
+            .map(|chain| build_trace(&session, chain, RatioTable::built_in()));
         let sizes = traces.flat_map(|trace| trace.recorded.into_iter().map(|boundary| u64::from(boundary.summary)));
         sizes.filter(|tokens| *tokens > 0).collect::<Vec<_>>()
     });
@@ -416,15 +433,15 @@ pub(super) fn learned_summary(corpus: &Corpus) -> Option<u64> {
 
 /// Everything that was found out.
 #[derive(Default)]
-struct Outcome {
+struct ReplayOutcome {
     sessions: Vec<SessionRow>,
     total: SessionRow,
-    compared: Vec<CompareRow>,
-    losses: Option<Losses>,
+    comparisons: Vec<CompareRow>,
+    losses: Option<TextLosses>,
     boundaries: Vec<Json>,
     misses: Vec<Json>,
     ledger: BTreeMap<(Category, String), (u64, u64)>,
-    drawn: Vec<SessionRounds>,
+    page_rounds: Vec<SessionRounds>,
     events: Vec<u8>,
     problems: Vec<Problem>,
     inputs: Vec<(String, u64, Option<[u8; 32]>)>,
@@ -432,17 +449,17 @@ struct Outcome {
     logs: usize,
 }
 
-impl Outcome {
-    fn take(&mut self, done: Done) -> io::Result<Batch<RoundRow>> {
+impl ReplayOutcome {
+    fn add_session(&mut self, done: SessionReplayOutput) -> io::Result<RowBatch<RoundRow>> {
         self.total.merge(&done.replayed.row);
         self.sessions.push(done.replayed.row);
-        self.compared.extend(done.compared);
+        self.comparisons.extend(done.comparison);
         if let Some(losses) = done.losses {
             self.losses.get_or_insert_default().add(losses);
         }
         self.boundaries.extend(done.replayed.boundaries);
         self.misses.extend(done.replayed.misses);
-        self.drawn.extend(done.drawn);
+        self.page_rounds.extend(done.page_rounds);
         for (of, (blocks, tokens)) in done.replayed.ledger {
             let sum = self.ledger.entry(of).or_default();
             sum.0 += blocks;
@@ -453,28 +470,28 @@ impl Outcome {
         done.batch
     }
 
-    fn compared<'a>(&'a self, compare: &'a Compare, args: &ReplayArgs) -> Compared<'a> {
-        Compared {
-            compare,
-            rows: &self.compared,
+    fn comparison_report<'a>(&'a self, compare: &'a Comparison, args: &ReplayArgs) -> ComparisonReport<'a> {
+        ComparisonReport {
+            comparison: compare,
+            rows: &self.comparisons,
             logs: self.logs,
             top: args.top,
         }
     }
 
     /// What a page shows of it.
-    fn draw(&mut self, args: &ReplayArgs, policies: &Policies, compare: Option<Json>) -> page::Run {
-        let mut summary = self.summary(policies);
+    fn to_page_replay(&mut self, args: &ReplayArgs, policies: &PolicySet, compare: Option<Json>) -> page::PageReplay {
+        let mut summary = self.summary_json(policies);
         let listed = self.problems.iter().map(ProblemRow::from).collect::<Vec<_>>();
         summary["problems"]["list"] = json!(listed);
         let sessions = session_sheet(&self.sessions, None).to_json();
-        page::Run {
+        page::PageReplay {
             name: [std::slice::from_ref(&policies.name), &args.policy.set]
                 .concat()
                 .join(" "),
             summary,
-            sessions: page::rows(sessions),
-            rounds: std::mem::take(&mut self.drawn),
+            sessions: page::sheet_rows(sessions),
+            rounds: std::mem::take(&mut self.page_rounds),
             boundaries: std::mem::take(&mut self.boundaries),
             misses: std::mem::take(&mut self.misses),
             compare,
@@ -507,7 +524,7 @@ impl Outcome {
         json!({"total": amount(blocks, whole), "categories": categories})
     }
 
-    fn summary(&self, policies: &Policies) -> Json {
+    fn summary_json(&self, policies: &PolicySet) -> Json {
         let total = &self.total;
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
         let window_total = total.parts_sum.iter().sum::<u128>().max(1);
@@ -518,9 +535,9 @@ impl Outcome {
             .iter()
             .map(|kind| (kind.name().to_owned(), json!(total.micro[*kind as usize])));
         let purposes = [
-            ("compact", Purpose::Compact),
-            ("notes", Purpose::Notes),
-            ("extract", Purpose::Extract),
+            ("compact", SideCallPurpose::Compact),
+            ("notes", SideCallPurpose::Notes),
+            ("extract", SideCallPurpose::Extract),
         ];
         let side = purposes.map(|(name, purpose)| {
             let at = purpose as usize;
@@ -534,9 +551,9 @@ impl Outcome {
             "sessions_with_compactions": self.sessions.iter().filter(|session| session.compactions() > 0).count(),
             "calls": total.calls,
             "boundaries": {
-                "auto": total.boundaries[Cause::Auto as usize],
-                "manual": total.boundaries[Cause::Manual as usize],
-                "reactive": total.boundaries[Cause::Reactive as usize],
+                "auto": total.boundaries[CompactionCause::Auto as usize],
+                "manual": total.boundaries[CompactionCause::Manual as usize],
+                "reactive": total.boundaries[CompactionCause::Reactive as usize],
                 "by_notes": total.by_notes,
                 "again": total.again,
                 "at_recorded_places": total.as_recorded,
@@ -551,7 +568,7 @@ impl Outcome {
             "blocked_calls": total.blocked_calls,
             "notes_updates": total.notes,
             "extractions": total.extractions,
-            "consolidations": self.consolidations(policies),
+            "consolidations": self.count_consolidations(policies),
             "window": {"peak": total.peak, "mean": total.mean(), "shares": parts},
             "cost_micro_usd": total.total_cost().map(micro_usd),
             "conversation_micro_usd": micro_usd(total.cost),
@@ -569,7 +586,7 @@ impl Outcome {
             },
             "ledger": (!self.ledger.is_empty()).then(|| self.ledger_json()),
             "working_set": total.has_working_set.then(|| working_set_json(&total.working_set, total.calls)),
-            "texts": self.losses.as_ref().map(Losses::json),
+            "texts": self.losses.as_ref().map(TextLosses::to_json),
             "results_without_calls": total.orphans,
             "defects": total.defects,
             "problems": {"total": self.problems.len(), "by_kind": problem_counts(&self.problems)},
@@ -577,8 +594,8 @@ impl Outcome {
     }
 
     /// How often the memories of the projects would have been consolidated: enough hours and enough sessions since.
-    fn consolidations(&self, policies: &Policies) -> u64 {
-        let policy = policies.of(None);
+    fn count_consolidations(&self, policies: &PolicySet) -> u64 {
+        let policy = policies.for_version(None);
         if !policy.extract_on {
             return 0;
         }
@@ -604,12 +621,18 @@ impl Outcome {
         count
     }
 
-    fn manifest(&self, policies: &Policies, compare: Option<&Compare>, args: &ReplayArgs, files: &[&str]) -> Json {
+    fn manifest_json(
+        &self,
+        policies: &PolicySet,
+        compare: Option<&Comparison>,
+        args: &ReplayArgs,
+        files: &[&str],
+    ) -> Json {
         let inputs = self.inputs.iter().map(|(path, bytes, hash)| {
             let hash = hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string());
             json!({"path": path, "bytes": bytes, "blake3": hash})
         });
-        let policy = |policies: &Policies| {
+        let policy = |policies: &PolicySet| {
             let ranges = policies
                 .ranges()
                 .iter()
@@ -627,26 +650,32 @@ impl Outcome {
         })
     }
 
-    fn write(&self, args: &ReplayArgs, policies: &Policies, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write(&self, args: &ReplayArgs, policies: &PolicySet, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         match args.format {
-            Format::Table => self.write_text(args, policies, out, look),
-            Format::Json => {
-                serde_json::to_writer_pretty(&mut *out, &self.summary(policies))?;
+            OutputFormat::Table => self.write_text(args, policies, out, look),
+            OutputFormat::Json => {
+                serde_json::to_writer_pretty(&mut *out, &self.summary_json(policies))?;
                 writeln!(out)
             }
             format => session_sheet(&self.sessions, None).write(format, look, out),
         }
     }
 
-    fn write_text(&self, args: &ReplayArgs, policies: &Policies, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_text(
+        &self,
+        args: &ReplayArgs,
+        policies: &PolicySet,
+        out: &mut dyn Write,
+        look: TableStyle,
+    ) -> io::Result<()> {
         let total = &self.total;
         writeln!(
             out,
             "Policy {}: {} of {}, {}\n",
             policies.name,
-            count(self.sessions.len() as u64, "session"),
-            count(self.logs as u64, "log"),
-            count(total.calls, "call")
+            format_count(self.sessions.len() as u64, "session"),
+            format_count(self.logs as u64, "log"),
+            format_count(total.calls, "call")
         )?;
         let mut order = (0..self.sessions.len())
             .filter(|at| self.sessions[*at].calls > 0)
@@ -660,23 +689,26 @@ impl Outcome {
         order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
         let with_calls = order.len();
         order.truncate(if args.top == 0 { with_calls } else { args.top });
-        let shown = order.iter().map(|&at| self.sessions[at].short()).collect::<Vec<_>>();
+        let shown = order
+            .iter()
+            .map(|&at| self.sessions[at].with_short_id())
+            .collect::<Vec<_>>();
         let all = SessionRow {
             session: "all".to_owned(),
             ..total.clone()
         };
-        let on_screen = on_screen();
+        let on_screen = screen_columns();
         let sheet = Sheet {
             columns: &on_screen,
             ..session_sheet(&shown, Some(&all))
         };
-        sheet.write(Format::Table, look, out)?;
+        sheet.write(OutputFormat::Table, look, out)?;
         if shown.len() < with_calls {
             writeln!(
                 out,
                 "The {} with most compactions of {} sessions; --top 0 shows all.",
                 shown.len(),
-                grouped(with_calls as u64)
+                group_digits(with_calls as u64)
             )?;
         }
         writeln!(out)?;
@@ -684,12 +716,12 @@ impl Outcome {
         self.write_facts(policies, out)
     }
 
-    fn write_window(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_window(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         let calls = u128::from(self.total.window_calls.max(1));
         let whole = self.total.parts_sum.iter().sum::<u128>().max(1);
         let rows = std::iter::zip(part_names(), self.total.parts_sum)
             .filter(|(_, sum)| *sum > 0)
-            .map(|(name, sum)| PartRow {
+            .map(|(name, sum)| WindowPartRow {
                 name: name.replace('_', " "),
                 mean: (sum / calls) as u64,
                 share: sum as f64 / whole as f64,
@@ -701,7 +733,7 @@ impl Outcome {
             rows: &rows,
             total: None,
         };
-        sheet.write(Format::Table, look, out)
+        sheet.write(OutputFormat::Table, look, out)
     }
 
     fn write_working_set(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -714,7 +746,7 @@ impl Outcome {
         writeln!(
             out,
             "Uses of known files: {}; hits {:.1} to {:.1} % (restored files not credited,\n  credited), misses {:.2} to {:.2} in 100 calls.",
-            grouped(counts.uses()),
+            group_digits(counts.uses()),
             100.0 * low,
             100.0 * high,
             100.0 * least as f64 / calls,
@@ -724,39 +756,39 @@ impl Outcome {
             writeln!(
                 out,
                 "  Of {} 20,000 tokens or more away, {:.1} to {:.1} % hit.",
-                count(counts.at_risk_uses(), "use"),
+                format_count(counts.at_risk_uses(), "use"),
                 100.0 * low,
                 100.0 * high
             )?;
         }
         let by_tool = counts
             .by_tool()
-            .map(|(tool, uses, (most, least))| format!("{tool} {least} to {most} of {}", grouped(uses)))
+            .map(|(tool, uses, (most, least))| format!("{tool} {least} to {most} of {}", group_digits(uses)))
             .collect::<Vec<_>>();
         writeln!(out, "  Misses by tool: {}.", by_tool.join(", "))?;
         let (most, least) = counts.reference_misses();
         writeln!(
             out,
             "Files named: {}; nothing of the file in the window: {least} to {most}.",
-            grouped(counts.references.iter().sum())
+            group_digits(counts.references.iter().sum())
         )?;
         writeln!(
             out,
             "Reads of what had been dropped: {} ({}); prompts summarised: {}.",
-            grouped(counts.fetches[FetchKind::Refetch as usize]),
-            count(counts.fetch_tokens[FetchKind::Refetch as usize], "token"),
-            grouped(counts.prompts)
+            group_digits(counts.fetches[FetchKind::Refetch as usize]),
+            format_count(counts.fetch_tokens[FetchKind::Refetch as usize], "token"),
+            group_digits(counts.prompts)
         )
     }
 
-    fn write_facts(&self, policies: &Policies, out: &mut dyn Write) -> io::Result<()> {
+    fn write_facts(&self, policies: &PolicySet, out: &mut dyn Write) -> io::Result<()> {
         let total = &self.total;
         writeln!(
             out,
             "\nCompactions: {} automatic, {} asked for, {} after a refused prompt; {} by notes;\n  {} at the place of a recorded one ({} recorded).",
-            total.boundaries[Cause::Auto as usize],
-            total.boundaries[Cause::Manual as usize],
-            total.boundaries[Cause::Reactive as usize],
+            total.boundaries[CompactionCause::Auto as usize],
+            total.boundaries[CompactionCause::Manual as usize],
+            total.boundaries[CompactionCause::Reactive as usize],
             total.by_notes,
             total.as_recorded,
             total.recorded
@@ -771,8 +803,8 @@ impl Outcome {
                 out,
                 "Micro-compactions: {}; {} cleared, {}.",
                 micro.join(", "),
-                count(total.cleared, "result"),
-                count(total.saved, "token")
+                format_count(total.cleared, "result"),
+                format_count(total.saved, "token")
             )?;
         }
         if total.failures + total.too_long + total.blocked_calls > 0 {
@@ -786,25 +818,25 @@ impl Outcome {
             writeln!(
                 out,
                 "Notes updated {}, memories extracted {}, consolidated {}.",
-                count(total.notes, "time"),
-                count(total.extractions, "time"),
-                count(self.consolidations(policies), "time")
+                format_count(total.notes, "time"),
+                format_count(total.extractions, "time"),
+                format_count(self.count_consolidations(policies), "time")
             )?;
         }
         writeln!(
             out,
             "Cost: {} for the conversation ({} by recorded usage),\n  {} beside it, where {} of the input comes from the prompt cache.",
-            dollars(Some(micro_usd(total.cost))),
-            dollars(Some(micro_usd(total.recorded_cost))),
-            dollars(Some(micro_usd(total.side_costs.iter().sum()))),
-            percent(total.side_shared.0, total.side_shared.1)
+            format_dollars(Some(micro_usd(total.cost))),
+            format_dollars(Some(micro_usd(total.recorded_cost))),
+            format_dollars(Some(micro_usd(total.side_costs.iter().sum()))),
+            format_percent(total.side_shared.0, total.side_shared.1)
         )?;
         self.write_working_set(out)?;
         writeln!(
             out,
             "Open loop: messages are taken as recorded, whatever the policy dropped.\n  {} of the calls are in step with the record; {} of the tokens are\n  estimated.",
-            percent(total.in_step, total.calls),
-            percent(total.measured.1, total.measured.0 + total.measured.1)
+            format_percent(total.in_step, total.calls),
+            format_percent(total.measured.1, total.measured.0 + total.measured.1)
         )
     }
 }
@@ -854,12 +886,12 @@ fn session_sheet<'a>(rows: &'a [SessionRow], total: Option<&'a SessionRow>) -> S
 }
 
 /// Columns for a screen: the course of the window says more than its mean.
-fn on_screen() -> Vec<Column<SessionRow>> {
+fn screen_columns() -> Vec<Column<SessionRow>> {
     let course = column(
         "window",
         "Window",
-        Unit::Drawing,
-        InTable::Always,
+        ColumnUnit::Drawing,
+        TableVisibility::Always,
         "Its course.",
         |row: &SessionRow| sparkline(&row.course, 8).into(),
     );
@@ -868,34 +900,34 @@ fn on_screen() -> Vec<Column<SessionRow>> {
 }
 
 /// A part of the window.
-struct PartRow {
+struct WindowPartRow {
     name: String,
     mean: u64,
     share: f64,
 }
 
-const PART_COLUMNS: &[Column<PartRow>] = &[
+const PART_COLUMNS: &[Column<WindowPartRow>] = &[
     column(
         "part",
         "What is in the window",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Category.",
         |row| row.name.as_str().into(),
     ),
     column(
         "mean",
         "Mean",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Tokens, mean over calls.",
         |row| row.mean.into(),
     ),
     column(
         "share",
         "Share",
-        Unit::Share,
-        InTable::Always,
+        ColumnUnit::Share,
+        TableVisibility::Always,
         "Share of the window.",
         |row| row.share.into(),
     ),

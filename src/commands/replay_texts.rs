@@ -1,75 +1,75 @@
 //! `replay --with-text`: real texts in simulated boundaries, and what the rest of the session needed that they lack.
 
 use language::secrets;
-use notes::carried::{Carried, NEEDS, Needed};
+use notes::carried::{NEED_KINDS, NeedCoverage, NeededItems};
 use notes::conversation::Conversation;
 use notes::offline::clean;
 use notes::offline::digest::Digest;
-use notes::offline::{Offline, write_notes};
-use notes::template::Template;
-use notes::{Backend, Limits, SummaryAsk, Variant, size};
+use notes::offline::{OfflineBackend, write_notes};
+use notes::template::NotesTemplate;
+use notes::{NotesLimits, SummaryRequest, SummaryVariant, TextBackend, size};
 use replay::policy::Policy;
-use replay::sim::Texts;
-use replay::sim::event::{Boundary, Cause, Event, Kind};
+use replay::sim::BoundaryTextWriter;
+use replay::sim::event::{CompactionCause, CompactionKind, Event, SimBoundary};
 use replay::sim::trace::Trace;
 use replay::tokens::ratios::{RatioTable, Ratios};
 use serde_json::{Value as Json, json};
 use std::cell::RefCell;
 use std::ops::Range;
-use transcript::messages::{Message, Part, Role};
+use transcript::messages::{Message, MessagePart, MessageRole};
 
 /// The texts of one chain.
-pub(super) struct Written<'a> {
+pub(super) struct ChainTexts<'a> {
     conversation: &'a Conversation,
     ratios: &'static Ratios,
     /// First item of each message, ascending; messages that the replay does not know have that of the next.
     firsts: Vec<u32>,
-    limits: Limits,
+    limits: NotesLimits,
     budget: u64,
-    template: Template,
-    state: RefCell<State>,
+    template: NotesTemplate,
+    state: RefCell<ChainTextState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ChainTextState {
     digest: Digest,
     /// Messages that the digest has taken.
-    taken: usize,
+    digested: usize,
     /// The notes by the item after the last one that they cover.
     notes: Vec<(u32, String)>,
     /// The text for the boundary that comes next.
-    next: String,
-    boundaries: Vec<Placed>,
+    next_text: String,
+    boundaries: Vec<BoundaryText>,
 }
 
 /// A text in a boundary.
-struct Placed {
+struct BoundaryText {
     call: u32,
     text: String,
     is_notes: bool,
     /// Messages that it replaces.
     replaced: Range<usize>,
     /// Messages that were kept beside it.
-    kept: Range<usize>,
+    preserved: Range<usize>,
     /// The first message after it.
     end: usize,
 }
 
 /// What texts lack, over boundaries.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Losses {
+pub(super) struct TextLosses {
     boundaries: u64,
     by_notes: u64,
     tokens: u64,
     prompts: u64,
     prompts_in_full: u64,
     prompts_in_part: u64,
-    needs: [Carried; 4],
+    needs: [NeedCoverage; 4],
 }
 
-impl Losses {
+impl TextLosses {
     /// Takes others in.
-    pub(super) fn add(&mut self, other: Losses) {
+    pub(super) fn add(&mut self, other: TextLosses) {
         self.boundaries += other.boundaries;
         self.by_notes += other.by_notes;
         self.tokens += other.tokens;
@@ -82,8 +82,8 @@ impl Losses {
     }
 
     /// As `summary.json` and `boundaries.jsonl` have it.
-    pub(super) fn json(&self) -> Json {
-        let needs = NEEDS.iter().map(|need| {
+    pub(super) fn to_json(&self) -> Json {
+        let needs = NEED_KINDS.iter().map(|need| {
             let carried = self.needs[*need as usize];
             let value = json!({"needed": carried.needed, "carried": carried.carried, "share": carried.share()});
             (need.name().to_owned(), value)
@@ -101,9 +101,9 @@ impl Losses {
     }
 }
 
-impl<'a> Written<'a> {
+impl<'a> ChainTexts<'a> {
     /// For a chain and its words.
-    pub(super) fn new(conversation: &'a Conversation, trace: &Trace, policy: &Policy) -> Written<'a> {
+    pub(super) fn new(conversation: &'a Conversation, trace: &Trace, policy: &Policy) -> ChainTexts<'a> {
         let end = trace.items.len() as u32;
         let mut firsts = vec![end; conversation.nodes.len()];
         let mut items = trace.nodes.iter();
@@ -121,91 +121,97 @@ impl<'a> Written<'a> {
             *first = next;
         }
         let model = trace.models.first().map_or("", String::as_str);
-        Written {
+        ChainTexts {
             conversation,
-            ratios: RatioTable::built_in().of(model),
+            ratios: RatioTable::built_in().for_model(model),
             firsts,
-            limits: Limits {
+            limits: NotesLimits {
                 section: policy.notes_section,
                 total: policy.notes_total,
             },
             budget: policy.max_output,
-            template: Template::built_in(),
-            state: RefCell::new(State {
+            template: NotesTemplate::built_in(),
+            state: RefCell::new(ChainTextState {
                 digest: Digest::new(&conversation.root),
-                ..State::default()
+                ..ChainTextState::default()
             }),
         }
     }
 
     /// The messages whose first items lie in a range.
-    fn messages(&self, items: &Range<u32>) -> Range<usize> {
+    fn messages_in(&self, items: &Range<u32>) -> Range<usize> {
         let at = |item: u32| self.firsts.partition_point(|first| *first < item);
         at(items.start)..at(items.end)
     }
 
     /// Notes which text a boundary got.
-    pub(super) fn event(&self, at: u32, event: &Event<'_>) {
+    pub(super) fn record_event(&self, at: u32, event: &Event<'_>) {
         let Event::Boundary(boundary) = event else { return };
         if boundary.is_recorded {
             return;
         }
         let mut state = self.state.borrow_mut();
-        let text = std::mem::take(&mut state.next);
-        let placed = self.place(at, boundary, text, state.boundaries.last());
+        let text = std::mem::take(&mut state.next_text);
+        let placed = self.boundary_text(at, boundary, text, state.boundaries.last());
         state.boundaries.push(placed);
     }
 
-    fn place(&self, call: u32, boundary: &Boundary, text: String, before: Option<&Placed>) -> Placed {
+    fn boundary_text(
+        &self,
+        call: u32,
+        boundary: &SimBoundary,
+        text: String,
+        before: Option<&BoundaryText>,
+    ) -> BoundaryText {
         let end = boundary.last_item.map_or(0, |item| item + 1);
-        let floor = before.map_or(0, |before| before.kept.start.min(before.end));
-        let kept = self.messages(&boundary.kept);
-        let end = self.messages(&(0..end)).end;
+        let floor = before.map_or(0, |before| before.preserved.start.min(before.end));
+        let kept = self.messages_in(&boundary.kept);
+        let end = self.messages_in(&(0..end)).end;
         // What is kept lies at the end, or at the start where only later messages are summarised.
         let replaced = match boundary.kept.is_empty() {
             true => floor..end,
             false if kept.end >= end => floor..kept.start.max(floor),
             false => kept.end..end,
         };
-        Placed {
+        BoundaryText {
             call,
             text,
-            is_notes: boundary.kind == Kind::SessionMemory,
+            is_notes: boundary.kind == CompactionKind::SessionMemory,
             replaced,
-            kept,
+            preserved: kept,
             end,
         }
     }
 
     /// What the texts lack; told to the boundaries of the chain, where there are any.
-    pub(super) fn losses(&self, boundaries: &mut [Json]) -> Losses {
+    pub(super) fn collect_losses(&self, boundaries: &mut [Json]) -> TextLosses {
         let state = self.state.borrow();
-        let mut all = Losses::default();
+        let mut all = TextLosses::default();
         for (at, placed) in state.boundaries.iter().enumerate() {
             let until = state
                 .boundaries
                 .get(at + 1)
                 .map_or(self.conversation.messages.len(), |next| next.end);
-            let (losses, missing) = self.lost(placed, until);
+            let (losses, missing) = self.measure_loss(placed, until);
             all.add(losses);
             let told = boundaries
                 .iter_mut()
                 .find(|told| told["call"] == json!(placed.call) && told.get("text").is_none());
             if let Some(told) = told {
-                told["text"] = losses.json();
+                told["text"] = losses.to_json();
                 told["text"]["missing"] = missing;
             }
         }
         all
     }
 
-    fn lost(&self, placed: &Placed, until: usize) -> (Losses, Json) {
+    fn measure_loss(&self, placed: &BoundaryText, until: usize) -> (TextLosses, Json) {
         let messages = &self.conversation.messages;
-        let mut losses = Losses {
+        let mut losses = TextLosses {
             boundaries: 1,
             by_notes: u64::from(placed.is_notes),
             tokens: size::window_tokens(&placed.text, self.ratios),
-            ..Losses::default()
+            ..TextLosses::default()
         };
         let mut digest = Digest::new("");
         messages[placed.replaced.clone()]
@@ -220,39 +226,42 @@ impl<'a> Written<'a> {
             losses.prompts += 1;
             if held.contains(&words) {
                 losses.prompts_in_full += 1;
-            } else if held.contains(start.as_str()) || held.contains(&clean::tame(&start).replace('"', "'")) {
+            } else if held.contains(start.as_str()) || held.contains(&clean::escape_markdown(&start).replace('"', "'"))
+            {
                 losses.prompts_in_part += 1;
             }
         }
         // What an earlier boundary replaced may be needed again, too.
         let before = &messages[..placed.replaced.end];
-        let needed = Needed::new(before, &messages[placed.end..until.max(placed.end)]);
+        let needed = NeededItems::new(before, &messages[placed.end..until.max(placed.end)]);
         let mut texts = vec![placed.text.as_str()];
-        for message in &messages[placed.kept.clone()] {
+        for message in &messages[placed.preserved.clone()] {
             texts.extend(message.parts.iter().filter_map(|part| match part {
-                Part::Text(text) | Part::Result { text, .. } => Some(text.as_str()),
-                Part::Call { .. } => None,
+                MessagePart::Text(text) | MessagePart::Result { text, .. } => Some(text.as_str()),
+                MessagePart::Call { .. } => None,
             }));
         }
-        let calls = messages[placed.kept.clone()].iter().flat_map(|message| &message.parts);
+        let calls = messages[placed.preserved.clone()]
+            .iter()
+            .flat_map(|message| &message.parts);
         let calls = calls.filter_map(|part| match part {
-            Part::Call { input, .. } => Some(input.to_string()),
+            MessagePart::Call { input, .. } => Some(input.to_string()),
             _ => None,
         });
         let calls = calls.collect::<Vec<_>>();
         texts.extend(calls.iter().map(String::as_str));
         let mut missing = serde_json::Map::new();
-        for need in NEEDS {
+        for need in NEED_KINDS {
             let lost = needed.missing(need, &texts);
-            let count = needed.of(need).len() as u64;
-            losses.needs[need as usize] = Carried {
+            let count = needed.of_kind(need).len() as u64;
+            losses.needs[need as usize] = NeedCoverage {
                 needed: count,
                 carried: count - lost.len() as u64,
             };
             let named = lost
                 .iter()
                 .take(20)
-                .map(|lost| clean::line(lost, 120))
+                .map(|lost| clean::to_one_line(lost, 120))
                 .collect::<Vec<_>>();
             missing.insert(need.name().to_owned(), json!(named));
         }
@@ -260,15 +269,15 @@ impl<'a> Written<'a> {
     }
 }
 
-impl Texts for Written<'_> {
+impl BoundaryTextWriter for ChainTexts<'_> {
     fn update_notes(&self, end: u32) -> u64 {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let until = self.messages(&(0..end)).end.max(state.taken);
-        for message in &self.conversation.messages[state.taken..until] {
+        let until = self.messages_in(&(0..end)).end.max(state.digested);
+        for message in &self.conversation.messages[state.digested..until] {
             state.digest.push(message);
         }
-        state.taken = until;
+        state.digested = until;
         let text = write_notes(&state.digest, "", &self.template, self.limits).text;
         let tokens = size::window_tokens(&text, self.ratios);
         // A compaction may still use the ones before, if these were not ready.
@@ -287,30 +296,30 @@ impl Texts for Written<'_> {
             .rev()
             .find(|(end, _)| *end == covered)
             .map(|(_, text)| text.clone());
-        state.next = text.unwrap_or_default();
+        state.next_text = text.unwrap_or_default();
     }
 
-    fn summarise(&self, items: Range<u32>, cause: Cause) -> Option<u64> {
-        let range = self.messages(&items);
+    fn summarise(&self, items: Range<u32>, cause: CompactionCause) -> Option<u64> {
+        let range = self.messages_in(&items);
         let mut state = self.state.borrow_mut();
         // The text of the boundary before is part of what is summarised, as a recorded summary would be.
         let before = state.boundaries.last().map(|placed| placed.text.clone());
         let first = before.map(|text| summary_message(&text));
-        let mut material = self.conversation.material(range);
+        let mut material = self.conversation.to_material(range);
         if let Some(first) = &first {
             material.messages.insert(0, first);
             material.rounds.insert(0, material.rounds.first().copied().unwrap_or(0));
         }
-        let ask = SummaryAsk {
+        let ask = SummaryRequest {
             material,
-            variant: Variant::Whole,
+            variant: SummaryVariant::Whole,
             instructions: "",
             budget: self.budget,
-            is_automatic: cause != Cause::Manual,
+            is_automatic: cause != CompactionCause::Manual,
         };
-        let text = Offline.summary(&ask).ok()?;
+        let text = OfflineBackend.summary(&ask).ok()?;
         let tokens = size::window_tokens(&text, self.ratios);
-        state.next = text;
+        state.next_text = text;
         Some(tokens)
     }
 }
@@ -319,6 +328,6 @@ impl Texts for Written<'_> {
 fn summary_message(text: &str) -> Message {
     Message {
         is_summary: true,
-        ..Message::of(Role::User, vec![Part::Text(text.to_owned())])
+        ..Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.to_owned())])
     }
 }

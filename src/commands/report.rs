@@ -5,91 +5,91 @@ mod read;
 
 use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs, TimeArgs};
 use crate::commands::memory::drawn;
-use crate::commands::reading::{client_home, close, roots};
-use crate::commands::writing::{check_free, write_page};
-use crate::commands::{Ending, audit, replay, stats};
-use crate::page::{Content, Notes, short_name};
-use crate::usage::tally::By;
+use crate::commands::reading::{client_home, input_roots, report_problems};
+use crate::commands::writing::{ensure_absent, write_page};
+use crate::commands::{RunStatus, audit, replay, stats};
+use crate::page::{PageContent, PageNotes, short_name};
+use crate::usage::tally::GroupBy;
 use anyhow::{Context, Result, bail};
-use found::{Found, look};
+use found::{ReportInputs, find_inputs};
 use memory::memdir::Memdir;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use table::Format;
-use table::words::given;
+use table::OutputFormat;
+use table::words::given_options;
 use transcript::discover::discover;
 use transcript::problem::Problem;
 
 /// Runs it.
-pub fn run(args: &ReportArgs) -> Result<Ending> {
+pub fn run(args: &ReportArgs) -> Result<RunStatus> {
     // A list on standard input can be read once only, and logs are read for every part of the page.
     let paths = match args.input.paths.as_slice() {
         [] => Vec::new(),
-        named => roots(named)?,
+        named => input_roots(named)?,
     };
-    let found = look(&paths)?;
-    refuse_silence(args, &paths, &found)?;
-    let target = target(args, &paths, &found);
-    check_free(Some(&target), args.force)?;
-    let (mut content, problems) = gather(args, &paths, &found)?;
+    let found = find_inputs(&paths)?;
+    reject_ignored_input(args, &paths, &found)?;
+    let target = page_path(args, &paths, &found);
+    ensure_absent(Some(&target), args.force)?;
+    let (mut content, problems) = read_content(args, &paths, &found)?;
     if content.is_empty() {
-        bail!("{}", nothing_in(&paths));
+        bail!("{}", nothing_found_message(&paths));
     }
     content.name = match paths.as_slice() {
-        [one] => short_name(&full(one)).into_owned(),
+        [one] => short_name(&full_name(one)).into_owned(),
         [] => "all sessions".to_owned(),
-        several => format!("{} and {} more", short_name(&full(&several[0])), several.len() - 1),
+        several => format!("{} and {} more", short_name(&full_name(&several[0])), several.len() - 1),
     };
     write_page(&target, args.force, args.input.quiet, content)?;
-    Ok(close(&args.input, &problems))
+    Ok(report_problems(&args.input, &problems))
 }
 
 /// What was looked for in vain.
-fn nothing_in(paths: &[PathBuf]) -> String {
+fn nothing_found_message(paths: &[PathBuf]) -> String {
     format!(
         "nothing to show in {}\n  looked for: logs (.jsonl, .jsonl.gz, .jsonl.zst); what `replay --out`, `tune --out` and `notes --out` write; a memory directory (MEMORY.md); JSON documents of `stats`, `audit`, `tune`, `replay --compare` and `memory extract`\n  hint: name a folder that one of these commands wrote to, or logs",
-        names(paths)
+        path_names(paths)
     )
 }
 
 /// Refuses what would be passed over without a word: folders with nothing in them, and a policy where nothing is replayed.
-fn refuse_silence(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> Result<()> {
+fn reject_ignored_input(args: &ReportArgs, paths: &[PathBuf], found: &ReportInputs) -> Result<()> {
     if found.is_empty() && !paths.is_empty() {
         let logs = discover(paths, args.input.follow_links)?;
         if logs.logs.is_empty() && logs.problems.is_empty() {
-            bail!("{}", nothing_in(paths));
+            bail!("{}", nothing_found_message(paths));
         }
     }
     let policy = &args.policy;
     let of_environment = std::env::var("BACKCAST_POLICY").ok();
-    let given = given(&[
+    let given = given_options(&[
         ("--policy", policy.policy.is_some() && policy.policy != of_environment),
         ("--set", !policy.set.is_empty()),
         ("--window", policy.window.is_some()),
         ("--client-env", policy.client_env),
         ("--prices", policy.prices.is_some()),
     ]);
-    if let Some(given) = given.filter(|_| !reads_logs(found)) {
+    if let Some(given) = given.filter(|_| !has_logs_to_read(found)) {
         bail!(
             "{given}: only logs are replayed, and {} holds results that are shown as they are\n  hint: leave it out, or give it to the command that makes the results",
-            names(paths)
+            path_names(paths)
         );
     }
     Ok(())
 }
 
 /// Whether logs are read; without anything that was found, the reader of logs has the last word.
-fn reads_logs(found: &Found) -> bool {
+fn has_logs_to_read(found: &ReportInputs) -> bool {
     !found.logs.is_empty() || found.is_empty()
 }
 
-fn names(paths: &[PathBuf]) -> String {
+fn path_names(paths: &[PathBuf]) -> String {
     let names = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
     names.join(", ")
 }
 
 /// `.` and `..` have names, too.
-fn full(path: &Path) -> String {
+fn full_name(path: &Path) -> String {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let full = if path.is_dir() {
         path.canonicalize().unwrap_or(absolute)
@@ -100,7 +100,7 @@ fn full(path: &Path) -> String {
 }
 
 /// Beside what it is about, where that is ours to write to; never among logs.
-fn target(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> PathBuf {
+fn page_path(args: &ReportArgs, paths: &[PathBuf], found: &ReportInputs) -> PathBuf {
     let name = "report.html";
     match (&args.output, paths) {
         (Some(path), _) => path.clone(),
@@ -110,45 +110,45 @@ fn target(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> PathBuf {
 }
 
 /// Everything that was found, read.
-fn gather(args: &ReportArgs, paths: &[PathBuf], found: &Found) -> Result<(Content, Vec<Problem>)> {
-    let mut content = Content::default();
+fn read_content(args: &ReportArgs, paths: &[PathBuf], found: &ReportInputs) -> Result<(PageContent, Vec<Problem>)> {
+    let mut content = PageContent::default();
     let mut problems = Vec::new();
-    if reads_logs(found) {
+    if has_logs_to_read(found) {
         problems = replay_logs(args, paths, found, &mut content)?;
     }
     for folder in &found.runs {
-        content.runs.push(read::run(folder)?);
+        content.runs.push(read::read_replay(folder)?);
     }
     for folder in &found.tunes {
-        content.tunes.push(read::tune(folder)?);
+        content.tunes.push(read::read_tune(folder)?);
     }
     for folder in &found.memdirs {
         let absolute = std::path::absolute(folder).with_context(|| folder.display().to_string())?;
         let memdir = Memdir::open(&absolute)?.with_context(|| format!("{}: no memories there", folder.display()))?;
-        let mut memories = drawn::directory(&memdir)?;
-        memories["name"] = json!(short_name(&full(folder)));
+        let mut memories = drawn::directory_json(&memdir)?;
+        memories["name"] = json!(short_name(&full_name(folder)));
         content.memories.push(memories);
     }
     for file in &found.documents {
-        read::document(file, &mut content)?;
+        read::read_document(file, &mut content)?;
     }
     for file in &found.notes {
-        content.notes.push(notes(file)?);
+        content.notes.push(read_notes_file(file)?);
     }
     Ok((content, problems))
 }
 
 /// The notes and summaries in a folder.
-pub(super) fn notes_in(folder: &Path) -> Result<Vec<Notes>> {
-    look(&[folder.to_path_buf()])?
+pub(super) fn read_notes_folder(folder: &Path) -> Result<Vec<PageNotes>> {
+    find_inputs(&[folder.to_path_buf()])?
         .notes
         .iter()
-        .map(|file| notes(file))
+        .map(|file| read_notes_file(file))
         .collect()
 }
 
 /// Notes lie in a folder that is named after the session, at some depth.
-fn notes(file: &Path) -> Result<Notes> {
+fn read_notes_file(file: &Path) -> Result<PageNotes> {
     let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let folders = file
         .ancestors()
@@ -156,7 +156,7 @@ fn notes(file: &Path) -> Result<Notes> {
         .filter_map(|folder| folder.file_name()?.to_str());
     let plain = ["session-memory", "notes", "history"];
     let session = folders.into_iter().find(|name| !plain.contains(name));
-    Ok(Notes {
+    Ok(PageNotes {
         session: session.unwrap_or_default().to_owned(),
         file: short_name(&file.display().to_string()).into_owned(),
         text,
@@ -164,7 +164,12 @@ fn notes(file: &Path) -> Result<Notes> {
 }
 
 /// Usage as recorded, a replay, an audit.
-fn replay_logs(args: &ReportArgs, paths: &[PathBuf], found: &Found, content: &mut Content) -> Result<Vec<Problem>> {
+fn replay_logs(
+    args: &ReportArgs,
+    paths: &[PathBuf],
+    found: &ReportInputs,
+    content: &mut PageContent,
+) -> Result<Vec<Problem>> {
     // The same files serve all three; what was wrong with them is told once, and listed on the page.
     let input = InputArgs {
         paths: if found.is_mixed() {
@@ -177,7 +182,7 @@ fn replay_logs(args: &ReportArgs, paths: &[PathBuf], found: &Found, content: &mu
     };
     let stats = StatsArgs {
         input: input.clone(),
-        by: By::Model,
+        by: GroupBy::Model,
         times: TimeArgs {
             since: None,
             until: None,
@@ -188,9 +193,9 @@ fn replay_logs(args: &ReportArgs, paths: &[PathBuf], found: &Found, content: &mu
         top: 0,
         prices: args.policy.prices.clone(),
         quality: false,
-        out: OutputArgs::printed(Format::Json),
+        out: OutputArgs::to_stdout(OutputFormat::Json),
     };
-    let (overview, problems) = stats::overview(&stats)?;
+    let (overview, problems) = stats::usage_overview(&stats)?;
     content.overview = Some(overview);
     let replay = ReplayArgs {
         input: input.clone(),
@@ -203,26 +208,26 @@ fn replay_logs(args: &ReportArgs, paths: &[PathBuf], found: &Found, content: &mu
         out: None,
         html: None,
         force: false,
-        rounds: table::stream::Format::default(),
-        format: Format::Json,
+        rounds: table::stream::StreamFormat::default(),
+        format: OutputFormat::Json,
         top: 0,
     };
-    let (run, _) = replay::drawn(&replay)?;
+    let (run, _) = replay::replay_for_page(&replay)?;
     content.runs.push(run);
     let audit = AuditArgs {
         input,
         policy: args.policy.clone(),
         top: 0,
         html: None,
-        out: OutputArgs::printed(Format::Json),
+        out: OutputArgs::to_stdout(OutputFormat::Json),
     };
-    content.audits.push(audit::document(&audit)?);
+    content.audits.push(audit::audit_document(&audit)?);
     if paths.is_empty()
         && let Some(home) = client_home()
     {
-        for memdir in look(&[home.join("projects")])?.memdirs {
+        for memdir in find_inputs(&[home.join("projects")])?.memdirs {
             if let Some(memdir) = Memdir::open(&memdir)? {
-                content.memories.push(drawn::directory(&memdir)?);
+                content.memories.push(drawn::directory_json(&memdir)?);
             }
         }
     }

@@ -1,22 +1,22 @@
 //! `backcast search`: memories first, transcripts second.
 
 use crate::cli::memory::MemoryFormat;
-use crate::cli::search::{Place, SearchArgs};
+use crate::cli::search::{SearchArgs, SearchTarget};
 use crate::commands::memory::folder;
-use crate::commands::reading::{close, with_found};
-use crate::commands::writing::for_people;
-use crate::commands::{Ending, print};
-use crate::run::{Looking, Options, look_through};
+use crate::commands::reading::{report_problems, with_discovered_logs};
+use crate::commands::writing::fold_for_terminal;
+use crate::commands::{RunStatus, print};
+use crate::run::{MessageSearch, ReadOptions, search_messages};
 use anyhow::{Result, bail};
 use language::{secrets, when};
 use memory::memdir::Memdir;
-use memory::recall::{Index, Memory, Weights};
-use memory::search::{Ranked, Terms};
+use memory::recall::{RecallIndex, RecallWeights, StoredMemory};
+use memory::search::{RankedMatch, SearchTerms};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use transcript::discover::Found;
-use transcript::messages::{Message, Part, Role, Wanted};
+use transcript::discover::DiscoveredLog;
+use transcript::messages::{Message, MessagePart, MessageRole, PartSelection};
 use transcript::problem::Problem;
 
 /// Version of the fields below, named in JSON documents.
@@ -52,8 +52,8 @@ struct MessageHit {
 }
 
 /// Runs it.
-pub fn run(args: &SearchArgs) -> Result<Ending> {
-    let terms = Terms::read(&args.query);
+pub fn run(args: &SearchArgs) -> Result<RunStatus> {
+    let terms = SearchTerms::parse(&args.query);
     if terms.is_empty() {
         bail!(
             "{:?} has no word to look for\n  hint: words such as \"the\" or \"what\" say nothing alone",
@@ -61,18 +61,18 @@ pub fn run(args: &SearchArgs) -> Result<Ending> {
         );
     }
     let memories = match args.only {
-        Some(Place::Transcripts) => Vec::new(),
-        _ => memories(args, &terms)?,
+        Some(SearchTarget::Transcripts) => Vec::new(),
+        _ => find_memories(args, &terms)?,
     };
     let (messages, problems) = match args.only {
-        Some(Place::Memories) => Default::default(),
-        _ => with_found(&args.input, |logs, options, finish| {
-            let (messages, problems) = messages(args, &terms, logs, options);
+        Some(SearchTarget::Memories) => Default::default(),
+        _ => with_discovered_logs(&args.input, |logs, options, finish| {
+            let (messages, problems) = find_messages(args, &terms, logs, options);
             (messages, finish(problems))
         })?,
     };
     let text = match args.format {
-        MemoryFormat::Table => for_people(&table(&memories, &messages)),
+        MemoryFormat::Table => fold_for_terminal(&to_table(&memories, &messages)),
         MemoryFormat::Json => {
             let document = serde_json::json!({
                 "schema_version": SCHEMA_VERSION,
@@ -83,9 +83,9 @@ pub fn run(args: &SearchArgs) -> Result<Ending> {
             format!("{document:#}\n")
         }
         MemoryFormat::Jsonl => {
-            let memories = memories.iter().map(line);
+            let memories = memories.iter().map(json_line);
             memories
-                .chain(messages.iter().map(line))
+                .chain(messages.iter().map(json_line))
                 .collect::<Result<String, _>>()?
         }
     };
@@ -93,18 +93,18 @@ pub fn run(args: &SearchArgs) -> Result<Ending> {
     if memories.is_empty() && messages.is_empty() && !args.input.quiet {
         eprintln!("nothing found");
     }
-    Ok(close(&args.input, &problems))
+    Ok(report_problems(&args.input, &problems))
 }
 
 /// A row with the version of its fields.
-fn line(row: &impl Serialize) -> serde_json::Result<String> {
+fn json_line(row: &impl Serialize) -> serde_json::Result<String> {
     #[derive(Serialize)]
-    struct Line<'a, R> {
+    struct VersionedRow<'a, R> {
         schema_version: u32,
         #[serde(flatten)]
         row: &'a R,
     }
-    let line = Line {
+    let line = VersionedRow {
         schema_version: SCHEMA_VERSION,
         row,
     };
@@ -112,13 +112,13 @@ fn line(row: &impl Serialize) -> serde_json::Result<String> {
 }
 
 /// Two digits: more would say more than is known.
-fn rounded(score: f64) -> f64 {
+fn round_score(score: f64) -> f64 {
     (score * 100.0).round() / 100.0
 }
 
 /// The memories that fit. A directory that is not there, or switched off, holds none.
-fn memories(args: &SearchArgs, terms: &Terms) -> Result<Vec<MemoryHit>> {
-    let path = match folder::path(&args.dir) {
+fn find_memories(args: &SearchArgs, terms: &SearchTerms) -> Result<Vec<MemoryHit>> {
+    let path = match folder::resolve_dir(&args.dir) {
         Ok(path) => path,
         Err(error) if args.dir.dir.is_some() || args.only.is_some() => return Err(error),
         Err(error) => {
@@ -131,14 +131,14 @@ fn memories(args: &SearchArgs, terms: &Terms) -> Result<Vec<MemoryHit>> {
     let Some(memdir) = Memdir::open(&path)? else {
         return Ok(Vec::new());
     };
-    let (memories, passed) = memdir.memories(usize::MAX)?;
+    let (memories, passed) = memdir.read_memories(usize::MAX)?;
     for passed in &passed {
-        eprintln!("{}: {}", passed.file, passed.why);
+        eprintln!("{}: {}", passed.file, passed.reason);
     }
-    let mut index = Index::default();
+    let mut index = RecallIndex::default();
     memories.iter().for_each(|memory| memory.index_into(&mut index));
-    let hits = index.ask(&args.query, &Weights::default());
-    let hit = |memory: &Memory, score: f64| {
+    let hits = index.find_matches(&args.query, &RecallWeights::default());
+    let hit = |memory: &StoredMemory, score: f64| {
         let (snippet, words) = terms.snippet(&secrets::mask(&memory.body));
         MemoryHit {
             found: "memory",
@@ -146,7 +146,7 @@ fn memories(args: &SearchArgs, terms: &Terms) -> Result<Vec<MemoryHit>> {
             name: secrets::mask(&memory.name),
             description: secrets::mask(&memory.description),
             kind: memory.kind.map(|kind| kind.name()),
-            score: rounded(score),
+            score: round_score(score),
             snippet,
             words,
         }
@@ -156,58 +156,58 @@ fn memories(args: &SearchArgs, terms: &Terms) -> Result<Vec<MemoryHit>> {
 }
 
 /// The texts of a message that are searched.
-fn texts(message: &Message) -> impl Iterator<Item = &str> {
+fn searchable_texts(message: &Message) -> impl Iterator<Item = &str> {
     message.parts.iter().filter_map(|part| match part {
-        Part::Text(text) | Part::Result { text, .. } => Some(text.as_str()),
-        Part::Call { .. } => None,
+        MessagePart::Text(text) | MessagePart::Result { text, .. } => Some(text.as_str()),
+        MessagePart::Call { .. } => None,
     })
 }
 
 /// The messages that fit: all logs are weighed, then the few that won are read again for their words.
-fn messages(
+fn find_messages(
     args: &SearchArgs,
-    terms: &Terms,
-    logs: &[Found],
-    options: &Options<'_>,
+    terms: &SearchTerms,
+    logs: &[DiscoveredLog],
+    options: &ReadOptions<'_>,
 ) -> (Vec<MessageHit>, Vec<Problem>) {
     // Most lines are passed over unread, and with them what is wrong with them.
-    let wanted = Wanted {
+    let wanted = PartSelection {
         results: args.results,
-        every_line: args.input.asks_for_problems(),
-        ..Wanted::default()
+        every_line: args.input.wants_problem_list(),
+        ..PartSelection::default()
     };
     let weigh = |log: usize, message: Message| {
         // What the client put in is no conversation; a summary says again what was said.
         let is_command =
-            texts(&message).any(|text| text.starts_with("<local-command-") || text.starts_with("<command-"));
+            searchable_texts(&message).any(|text| text.starts_with("<local-command-") || text.starts_with("<command-"));
         if message.is_meta || message.is_summary || is_command {
             return None;
         }
-        let mut weighed = terms.weigh(texts(&message))?;
+        let mut weighed = terms.match_texts(searchable_texts(&message))?;
         weighed.log = u32::try_from(log).unwrap_or(u32::MAX);
         weighed.line = message.line;
         weighed.time = message.time;
-        weighed.same = sameness(&message);
+        weighed.identity = message_identity(&message);
         Some(weighed)
     };
-    let looking = Looking {
-        wanted,
-        filter: &|line| terms.may_be_in(line),
+    let looking = MessageSearch {
+        selection: wanted,
+        filter: &|line| terms.is_possible_match(line),
         take: &weigh,
     };
-    let (weighed, read, problems) = look_through(logs, &looking, options);
+    let (weighed, read, problems) = search_messages(logs, &looking, options);
     let mut ranked = terms.rank(weighed, usize::try_from(read).unwrap_or(usize::MAX));
     ranked.truncate(args.most);
-    let hits = read_again(&ranked, terms, wanted, logs, options);
+    let hits = reread_messages(&ranked, terms, wanted, logs, options);
     (hits, problems)
 }
 
 /// The same message in the log of a resumed session has the same id, or the same words at the same time.
-fn sameness(message: &Message) -> u64 {
+fn message_identity(message: &Message) -> u64 {
     let mut named = Vec::new();
     if message.uuid.is_empty() {
         named.extend_from_slice(&message.time.unwrap_or_default().to_le_bytes());
-        texts(message).for_each(|text| named.extend_from_slice(text.as_bytes()));
+        searchable_texts(message).for_each(|text| named.extend_from_slice(text.as_bytes()));
     } else {
         named.extend_from_slice(message.uuid.as_bytes());
     }
@@ -215,17 +215,17 @@ fn sameness(message: &Message) -> u64 {
 }
 
 /// Reads the messages that won once more, in the order they are ranked.
-fn read_again(
-    ranked: &[Ranked],
-    terms: &Terms,
-    wanted: Wanted,
-    logs: &[Found],
-    options: &Options<'_>,
+fn reread_messages(
+    ranked: &[RankedMatch],
+    terms: &SearchTerms,
+    wanted: PartSelection,
+    logs: &[DiscoveredLog],
+    options: &ReadOptions<'_>,
 ) -> Vec<MessageHit> {
     let mut by_log = BTreeMap::<u32, BTreeMap<u64, usize>>::new();
     for (place, ranked) in ranked.iter().enumerate() {
-        let lines = by_log.entry(ranked.weighed.log).or_default();
-        lines.insert(ranked.weighed.line, place);
+        let lines = by_log.entry(ranked.matched.log).or_default();
+        lines.insert(ranked.matched.line, place);
     }
     let (numbers, lines) = by_log.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
     let again = numbers
@@ -234,19 +234,22 @@ fn read_again(
         .collect::<Vec<_>>();
     let take = |log: usize, message: Message| {
         let place = *lines[log].get(&message.line)?;
-        let best =
-            texts(&message).max_by_key(|text| terms.weigh(std::iter::once(*text)).map_or(0, |found| found.distinct()));
+        let best = searchable_texts(&message).max_by_key(|text| {
+            terms
+                .match_texts(std::iter::once(*text))
+                .map_or(0, |found| found.distinct_terms())
+        });
         let (snippet, words) = terms.snippet(&secrets::mask(best.unwrap_or_default()));
         let hit = MessageHit {
             found: "transcript",
-            time: message.time.and_then(when::timestamp),
+            time: message.time.and_then(when::format_timestamp),
             role: match message.role {
-                Role::User => "user",
-                Role::Assistant => "assistant",
+                MessageRole::User => "user",
+                MessageRole::Assistant => "assistant",
             },
             log: again[log].path.display().to_string(),
             line: message.line,
-            score: rounded(ranked[place].score),
+            score: round_score(ranked[place].score),
             session: message.session,
             uuid: message.uuid,
             snippet,
@@ -254,22 +257,22 @@ fn read_again(
         };
         Some((place, hit))
     };
-    let looking = Looking {
-        wanted,
-        filter: &|line| terms.may_be_in(line),
+    let looking = MessageSearch {
+        selection: wanted,
+        filter: &|line| terms.is_possible_match(line),
         take: &take,
     };
-    let silent = Options {
+    let silent = ReadOptions {
         progress: &|_| (),
         ..*options
     };
-    let (mut hits, _, _) = look_through(&again, &looking, &silent);
+    let (mut hits, _, _) = search_messages(&again, &looking, &silent);
     hits.sort_by_key(|(place, _)| *place);
     hits.into_iter().map(|(_, hit)| hit).collect()
 }
 
 /// For people: where, then the words.
-fn table(memories: &[MemoryHit], messages: &[MessageHit]) -> String {
+fn to_table(memories: &[MemoryHit], messages: &[MessageHit]) -> String {
     let mut text = String::new();
     for hit in memories {
         let kind = hit.kind.unwrap_or("untyped");

@@ -1,78 +1,78 @@
 //! `backcast stats`: what the logs add up to.
 
 use crate::cli::StatsArgs;
-use crate::commands::Ending;
-use crate::commands::reading::{Reading, close, problem_counts, with_logs};
-use crate::commands::times::Times;
-use crate::commands::writing::{emit, load_prices};
+use crate::commands::RunStatus;
+use crate::commands::reading::{LogSource, problem_counts, report_problems, with_logs};
+use crate::commands::times::TimeSelection;
+use crate::commands::writing::{load_prices, write_output};
 use crate::page;
-use crate::page::overview::of_stats;
+use crate::page::overview::overview_from_stats;
 use crate::run::summarise;
 use crate::usage::quality;
 use crate::usage::quality::{Quality, quality};
-use crate::usage::session::Wanted;
-use crate::usage::summary::Summary;
-use crate::usage::tally::{By, Row, Tally, columns, course, on_screen, tally};
+use crate::usage::session::ReportOptions;
+use crate::usage::summary::UsageSummary;
+use crate::usage::tally::{GroupBy, UsageRow, UsageTally, columns, group_calls, screen_columns, window_series};
 use anyhow::{Result, bail};
 use jiff::tz::TimeZone;
 use replay::prices::PriceTable;
-use replay::tokens::calibrate::Origin;
-use replay::tokens::ledger::{Amount, CATEGORIES, Category, Ledger};
+use replay::tokens::calibrate::TokenOrigin;
+use replay::tokens::ledger::{Amount, CATEGORIES, Category, TokenLedger};
 use replay::tokens::ratios::RatioTable;
-use replay::tokens::reads::Reads;
+use replay::tokens::reads::ReadTotals;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use table::words::{count, dollars, grouped, percent, size_text};
-use table::{Column, Format, InTable, Look, Sheet, Unit};
+use table::words::{format_count, format_dollars, format_percent, format_size, group_digits};
+use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility};
 use transcript::problem::{Problem, ProblemRow};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
-pub fn run(args: &StatsArgs) -> Result<Ending> {
-    if args.subagents && args.by == By::Tool {
+pub fn run(args: &StatsArgs) -> Result<RunStatus> {
+    if args.subagents && args.by == GroupBy::Tool {
         bail!("--subagents does not go with --by tool: tools are counted over all agents together");
     }
     with_view(args, |view, problems| {
-        emit(&args.out, |out, look| view.write(out, look))?;
-        Ok(close(&args.input, problems))
+        write_output(&args.out, |out, look| view.write(out, look))?;
+        Ok(report_problems(&args.input, problems))
     })
 }
 
 /// What a page shows of recorded usage, and what was wrong with the logs.
-pub(super) fn overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
+pub(super) fn usage_overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
     with_view(args, |view, problems| {
         let summary = &view.stats.summary;
-        let by = [By::Day, By::Model, By::Project].map(|by| {
-            let grouped = tally(summary, by, false, &TimeZone::UTC, view.prices);
+        let by = [GroupBy::Day, GroupBy::Model, GroupBy::Project].map(|by| {
+            let grouped = group_calls(summary, by, false, &TimeZone::UTC, view.prices);
             (
                 by.name(),
-                page::rows(usage_sheet(&columns(by, false), &grouped.rows, None).to_json()),
+                page::sheet_rows(usage_sheet(&columns(by, false), &grouped.rows, None).to_json()),
             )
         });
-        Ok((of_stats(&view.document(), &by), problems.to_vec()))
+        Ok((overview_from_stats(&view.document(), &by), problems.to_vec()))
     })
 }
 
 /// Reads the logs, and hands on what is shown of them.
-fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Result<R>) -> Result<R> {
-    let times = Times::new(&args.times)?;
+fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&StatsView<'_>, &[Problem]) -> Result<R>) -> Result<R> {
+    let times = TimeSelection::new(&args.times)?;
     let prices = load_prices(args.prices.as_deref())?;
     let table = RatioTable::built_in();
     let stats = with_logs(&args.input, args.quality, |reading| {
-        let wanted = Wanted {
+        let wanted = ReportOptions {
             filter: times.filter(&reading),
             predictions: args.quality,
         };
-        Stats::new(reading, &wanted, table)
+        StatsResult::new(reading, &wanted, table)
     })?;
     let summary = &stats.summary;
-    let tally = tally(summary, args.by, args.subagents, &times.zone, &prices);
-    let view = View {
+    let tally = group_calls(summary, args.by, args.subagents, &times.zone, &prices);
+    let view = StatsView {
         stats: &stats,
-        total: Row::total(&tally.rows),
+        total: UsageRow::total(&tally.rows),
         tally,
         prices: &prices,
         quality: args.quality.then(|| quality(&summary.sessions, table)),
@@ -82,8 +82,8 @@ fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&View<'_>, &[Problem]) -> Re
 }
 
 /// Everything that was found out.
-struct Stats {
-    summary: Summary,
+struct StatsResult {
+    summary: UsageSummary,
     problems: Vec<Problem>,
     logs: usize,
     base: Vec<u64>,
@@ -91,12 +91,12 @@ struct Stats {
     trace_bytes: (u64, Option<u64>),
 }
 
-impl Stats {
-    fn new(reading: Reading<'_>, wanted: &Wanted, table: &RatioTable) -> Stats {
+impl StatsResult {
+    fn new(reading: LogSource<'_>, wanted: &ReportOptions, table: &RatioTable) -> StatsResult {
         let logs = reading.logs.len();
         let (mut summary, trace_bytes) = summarise(reading.logs, &reading.options, table, wanted);
         let mut problems = std::mem::take(&mut summary.problems);
-        problems.extend(reading.problems());
+        problems.extend(reading.into_problems());
         problems.sort();
         let mut base = summary
             .sessions
@@ -104,7 +104,7 @@ impl Stats {
             .filter_map(|session| session.occupancy.base)
             .collect::<Vec<_>>();
         base.sort_unstable();
-        Stats {
+        StatsResult {
             summary,
             problems,
             logs,
@@ -120,24 +120,24 @@ impl Stats {
 }
 
 /// What is shown of it.
-struct View<'a> {
-    stats: &'a Stats,
-    tally: Tally,
+struct StatsView<'a> {
+    stats: &'a StatsResult,
+    tally: UsageTally,
     /// All rows in one.
-    total: Row,
+    total: UsageRow,
     prices: &'a PriceTable,
     quality: Option<Quality>,
     args: &'a StatsArgs,
 }
 
-impl View<'_> {
-    fn write(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+impl StatsView<'_> {
+    fn write(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         let format = self.args.out.format;
         match format {
-            Format::Table => self.write_text(out, look),
-            Format::Json => self.write_json(out),
+            OutputFormat::Table => self.write_text(out, look),
+            OutputFormat::Json => self.write_json(out),
             _ if self.args.quality => self.quality_sheet().write(format, look, out),
-            _ if self.args.by == By::Tool => {
+            _ if self.args.by == GroupBy::Tool => {
                 let rows = tool_rows(&self.stats.summary.ledger);
                 tool_sheet(&rows, None).write(format, look, out)
             }
@@ -148,20 +148,20 @@ impl View<'_> {
         }
     }
 
-    fn write_text(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_text(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         let stats = self.stats;
         writeln!(
             out,
             "{} logs, {} sessions, {} lines, {}\n",
-            grouped(stats.logs as u64),
-            grouped(stats.active_sessions() as u64),
-            grouped(stats.summary.facts.lines),
-            size_text(stats.summary.facts.bytes)
+            group_digits(stats.logs as u64),
+            group_digits(stats.active_sessions() as u64),
+            group_digits(stats.summary.facts.lines),
+            format_size(stats.summary.facts.bytes)
         )?;
-        if self.args.by == By::Tool {
+        if self.args.by == GroupBy::Tool {
             let rows = tool_rows(&stats.summary.ledger);
-            let shown = &rows[..self.shown(rows.len())];
-            tool_sheet(shown, None).write(Format::Table, look, out)?;
+            let shown = &rows[..self.shown_rows(rows.len())];
+            tool_sheet(shown, None).write(OutputFormat::Table, look, out)?;
             if shown.len() < rows.len() {
                 let (shown, all) = (shown.len(), rows.len());
                 writeln!(out, "The {shown} largest of {all} tools; --top 0 shows all.")?;
@@ -170,17 +170,17 @@ impl View<'_> {
             self.write_usage(out, look)?;
         }
         writeln!(out)?;
-        let ledger = ledger_rows(&stats.summary.ledger, self.args.by != By::Tool);
+        let ledger = ledger_rows(&stats.summary.ledger, self.args.by != GroupBy::Tool);
         let ledger_total = LedgerRow::new(
             "total",
             &stats.summary.ledger.total(),
             stats.summary.ledger.total().tokens(),
         );
-        ledger_sheet(&ledger, Some(&ledger_total)).write(Format::Table, look, out)?;
+        ledger_sheet(&ledger, Some(&ledger_total)).write(OutputFormat::Table, look, out)?;
         self.write_facts(out)?;
         if self.args.quality {
             writeln!(out, "\nEvery round predicted from the one before:\n")?;
-            self.quality_sheet().write(Format::Table, look, out)?;
+            self.quality_sheet().write(OutputFormat::Table, look, out)?;
             let share = |bytes: u64| {
                 format!(
                     "{:.2} %",
@@ -200,7 +200,7 @@ impl View<'_> {
     }
 
     /// How many of so many rows the table has.
-    fn shown(&self, rows: usize) -> usize {
+    fn shown_rows(&self, rows: usize) -> usize {
         match self.args.top {
             0 => rows,
             top => top.min(rows),
@@ -208,30 +208,30 @@ impl View<'_> {
     }
 
     /// The table of rows, cut to the costliest.
-    fn write_usage(&self, out: &mut dyn Write, look: Look) -> io::Result<()> {
-        let columns = on_screen(self.args.by, self.args.subagents);
+    fn write_usage(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
+        let columns = screen_columns(self.args.by, self.args.subagents);
         let mut order = (0..self.tally.rows.len()).collect::<Vec<_>>();
         let weight = |at: usize| (self.tally.rows[at].sums.cost, self.tally.rows[at].sums.responses);
         order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
-        order.truncate(self.shown(self.tally.rows.len()));
+        order.truncate(self.shown_rows(self.tally.rows.len()));
         order.sort_unstable();
         let mut shown = order.iter().map(|&at| self.tally.rows[at].clone()).collect::<Vec<_>>();
-        if self.args.by == By::Session {
+        if self.args.by == GroupBy::Session {
             // Sub-agents that are shown apart have windows of their own.
             for row in shown
                 .iter_mut()
                 .filter(|row| row.agent.as_ref().is_none_or(String::is_empty))
             {
-                row.course = course(&self.stats.summary, row);
+                row.course = window_series(&self.stats.summary, row);
             }
         }
-        usage_sheet(&columns, &shown, Some(&self.total)).write(Format::Table, look, out)?;
+        usage_sheet(&columns, &shown, Some(&self.total)).write(OutputFormat::Table, look, out)?;
         if shown.len() < self.tally.rows.len() {
             writeln!(
                 out,
                 "The {} costliest of {} rows; --top 0 shows all.",
                 shown.len(),
-                grouped(self.tally.rows.len() as u64)
+                group_digits(self.tally.rows.len() as u64)
             )?;
         }
         Ok(())
@@ -240,19 +240,19 @@ impl View<'_> {
     fn write_facts(&self, out: &mut dyn Write) -> io::Result<()> {
         let stats = self.stats;
         let total = stats.summary.ledger.total();
-        let share = |origin: Origin| percent(total.of_origin(origin), total.tokens());
+        let share = |origin: TokenOrigin| format_percent(total.of_origin(origin), total.tokens());
         writeln!(
             out,
             "Sizes: {} recorded, {} calibrated, {} estimated.",
-            share(Origin::Recorded),
-            share(Origin::Calibrated),
-            share(Origin::Estimated)
+            share(TokenOrigin::Recorded),
+            share(TokenOrigin::Calibrated),
+            share(TokenOrigin::Estimated)
         )?;
         if let Some(base) = stats.base.get(stats.base.len() / 2) {
             writeln!(
                 out,
                 "System prompt and tools at a session's first call: {} tokens in the median.",
-                grouped(*base)
+                group_digits(*base)
             )?;
         }
         let reads = &stats.summary.reads;
@@ -261,10 +261,10 @@ impl View<'_> {
                 out,
                 "Files read more than once: {}. Of {} tokens read, {} by the simple\n  formula \
                  and {} truly (same version, range covered) were there already.",
-                grouped(reads.repeated_files),
-                grouped(reads.tokens),
-                percent(reads.duplicate_tokens, reads.tokens),
-                percent(reads.redundant_tokens, reads.tokens)
+                group_digits(reads.repeated_files),
+                group_digits(reads.tokens),
+                format_percent(reads.duplicate_tokens, reads.tokens),
+                format_percent(reads.redundant_tokens, reads.tokens)
             )?;
         }
         let rewound = stats.summary.rewound.total().tokens();
@@ -272,15 +272,15 @@ impl View<'_> {
             writeln!(
                 out,
                 "On rewound branches, not in the ledger: {} tokens (estimated).",
-                grouped(rewound)
+                group_digits(rewound)
             )?;
         }
         if self.tally.progress_only.responses > 0 {
             writeln!(
                 out,
                 "Sub-agents' calls that only progress records show, not in the totals:\n  {} calls, {}.",
-                grouped(self.tally.progress_only.responses),
-                dollars(self.tally.progress_only.cost_micro_usd())
+                group_digits(self.tally.progress_only.responses),
+                format_dollars(self.tally.progress_only.cost_micro_usd())
             )?;
         }
         if !self.tally.unknown.is_empty() {
@@ -294,7 +294,7 @@ impl View<'_> {
             writeln!(
                 out,
                 "No price is known for {models} ({}).\n  `backcast config prices` prints the table; --prices takes one that has more.",
-                count(self.total.sums.unpriced, "call")
+                format_count(self.total.sums.unpriced, "call")
             )?;
         }
         Ok(())
@@ -318,7 +318,7 @@ impl View<'_> {
         let stats = self.stats;
         let row_columns = columns(self.args.by, self.args.subagents);
         let rows = match self.args.by {
-            By::Tool => tool_sheet(&tool_rows(&stats.summary.ledger), None).to_json(),
+            GroupBy::Tool => tool_sheet(&tool_rows(&stats.summary.ledger), None).to_json(),
             _ => usage_sheet(&row_columns, &self.tally.rows, None).to_json(),
         };
         let mut problems = json!({
@@ -362,7 +362,11 @@ impl View<'_> {
     }
 }
 
-fn usage_sheet<'a>(columns: &'a [Column<Row>], rows: &'a [Row], total: Option<&'a Row>) -> Sheet<'a, Row> {
+fn usage_sheet<'a>(
+    columns: &'a [Column<UsageRow>],
+    rows: &'a [UsageRow],
+    total: Option<&'a UsageRow>,
+) -> Sheet<'a, UsageRow> {
     Sheet {
         schema_version: SCHEMA_VERSION,
         columns,
@@ -389,7 +393,7 @@ impl LedgerRow {
 }
 
 /// Categories, and below the big ones their tools or kinds.
-fn ledger_rows(ledger: &Ledger, with_details: bool) -> Vec<LedgerRow> {
+fn ledger_rows(ledger: &TokenLedger, with_details: bool) -> Vec<LedgerRow> {
     const DETAILS: usize = 6;
     let whole = ledger.total().tokens();
     let mut rows = Vec::new();
@@ -410,7 +414,7 @@ fn ledger_rows(ledger: &Ledger, with_details: bool) -> Vec<LedgerRow> {
         let shown = details.iter().take(DETAILS);
         rows.extend(shown.map(|(name, amount)| LedgerRow::new(&format!("  {name}"), amount, whole)));
         if details.len() > DETAILS {
-            let mut rest = Ledger::default();
+            let mut rest = TokenLedger::default();
             for (name, amount) in &details[DETAILS..] {
                 rest.entries.insert((category, (*name).clone()), **amount);
             }
@@ -429,33 +433,33 @@ fn ledger_sheet<'a>(rows: &'a [LedgerRow], total: Option<&'a LedgerRow>) -> Shee
         Column {
             name: "category",
             title: "What filled the window",
-            unit: Unit::Text,
+            unit: ColumnUnit::Text,
             about: "Category, tool or kind of attachment.",
-            in_table: InTable::Always,
+            in_table: TableVisibility::Always,
             get: |row| row.name.as_str().into(),
         },
         Column {
             name: "blocks",
             title: "Blocks",
-            unit: Unit::Count,
+            unit: ColumnUnit::Count,
             about: "How many.",
-            in_table: InTable::Always,
+            in_table: TableVisibility::Always,
             get: |row| row.amount.count.into(),
         },
         Column {
             name: "tokens",
             title: "Tokens",
-            unit: Unit::Tokens,
+            unit: ColumnUnit::Tokens,
             about: "Their size.",
-            in_table: InTable::Always,
+            in_table: TableVisibility::Always,
             get: |row| row.amount.tokens().into(),
         },
         Column {
             name: "share",
             title: "Share",
-            unit: Unit::Share,
+            unit: ColumnUnit::Share,
             about: "Share of all tokens.",
-            in_table: InTable::Always,
+            in_table: TableVisibility::Always,
             get: |row| {
                 (row.whole > 0)
                     .then(|| row.amount.tokens() as f64 / row.whole as f64)
@@ -476,13 +480,13 @@ fn amount_json(amount: &Amount, whole: u64) -> Json {
         "blocks": amount.count,
         "tokens": amount.tokens(),
         "share": (whole > 0).then(|| amount.tokens() as f64 / whole as f64),
-        "recorded": amount.of_origin(Origin::Recorded),
-        "calibrated": amount.of_origin(Origin::Calibrated),
-        "estimated": amount.of_origin(Origin::Estimated),
+        "recorded": amount.of_origin(TokenOrigin::Recorded),
+        "calibrated": amount.of_origin(TokenOrigin::Calibrated),
+        "estimated": amount.of_origin(TokenOrigin::Estimated),
     })
 }
 
-fn ledger_json(ledger: &Ledger) -> Json {
+fn ledger_json(ledger: &TokenLedger) -> Json {
     let whole = ledger.total().tokens();
     let mut categories = Map::new();
     for category in CATEGORIES {
@@ -499,7 +503,7 @@ fn ledger_json(ledger: &Ledger) -> Json {
     json!({"total": amount_json(&ledger.total(), whole), "categories": categories})
 }
 
-fn reads_json(reads: &Reads) -> Json {
+fn reads_json(reads: &ReadTotals) -> Json {
     json!({
         "count": reads.count,
         "tokens": reads.tokens,
@@ -518,7 +522,7 @@ pub(super) struct ToolRow {
     whole: u64,
 }
 
-fn tool_rows(ledger: &Ledger) -> Vec<ToolRow> {
+fn tool_rows(ledger: &TokenLedger) -> Vec<ToolRow> {
     let whole = ledger.total().tokens();
     let tools = (ledger.entries.keys())
         .filter(|(category, _)| matches!(category, Category::ToolCall | Category::ToolResult))
@@ -562,49 +566,49 @@ pub(super) const TOOL_COLUMNS: &[Column<ToolRow>] = &[
     Column {
         name: "tool",
         title: "Tool",
-        unit: Unit::Text,
+        unit: ColumnUnit::Text,
         about: "Name of the tool.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.tool.as_str().into(),
     },
     Column {
         name: "calls",
         title: "Calls",
-        unit: Unit::Count,
+        unit: ColumnUnit::Count,
         about: "Calls.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.calls.count.into(),
     },
     Column {
         name: "call_tokens",
         title: "In calls",
-        unit: Unit::Tokens,
+        unit: ColumnUnit::Tokens,
         about: "Tokens of the calls.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.calls.tokens().into(),
     },
     Column {
         name: "results",
         title: "Results",
-        unit: Unit::Count,
+        unit: ColumnUnit::Count,
         about: "Results.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.results.count.into(),
     },
     Column {
         name: "result_tokens",
         title: "In results",
-        unit: Unit::Tokens,
+        unit: ColumnUnit::Tokens,
         about: "Tokens of the results.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.results.tokens().into(),
     },
     Column {
         name: "share",
         title: "Share",
-        unit: Unit::Share,
+        unit: ColumnUnit::Share,
         about: "Share of all tokens in the ledger.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| {
             (row.whole > 0)
                 .then(|| (row.calls.tokens() + row.results.tokens()) as f64 / row.whole as f64)

@@ -1,7 +1,7 @@
 //! `backcast synth`: made-up logs.
 
-use crate::cli::{SynthArgs, SynthWhat};
-use crate::commands::Ending;
+use crate::cli::{SynthArgs, SynthCommand};
+use crate::commands::RunStatus;
 use crate::commands::reading::progress_bar;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -9,16 +9,16 @@ use synth;
 use synth::BulkOptions;
 
 /// Runs it.
-pub fn run(args: &SynthArgs) -> Result<Ending> {
-    match &args.what {
-        SynthWhat::Bulk {
+pub fn run(args: &SynthArgs) -> Result<RunStatus> {
+    match &args.command {
+        SynthCommand::Bulk {
             out,
             bytes,
             files,
             seed,
             corruption,
         } => {
-            prepare(out)?;
+            prepare_empty_folder(out)?;
             let options = BulkOptions {
                 seed: *seed,
                 bytes: *bytes,
@@ -32,22 +32,22 @@ pub fn run(args: &SynthArgs) -> Result<Ending> {
             let expected = out.join("expected.json");
             std::fs::write(&expected, truth.to_json()).with_context(|| expected.display().to_string())?;
         }
-        SynthWhat::Corpus { list: true, .. } | SynthWhat::Corpus { out: None, .. } => {
+        SynthCommand::Corpus { list: true, .. } | SynthCommand::Corpus { out: None, .. } => {
             let cases = synth::cases()
                 .iter()
                 .map(|(name, proves)| format!("{name:<28} {proves}\n"));
             return super::print(cases.collect::<String>().as_bytes());
         }
-        SynthWhat::Corpus { out: Some(out), .. } => {
-            prepare(out)?;
+        SynthCommand::Corpus { out: Some(out), .. } => {
+            prepare_empty_folder(out)?;
             synth::write_corpus(out).with_context(|| format!("writing to {}", out.display()))?;
         }
     }
-    Ok(Ending::Done)
+    Ok(RunStatus::Done)
 }
 
 /// Nothing is ever written into a folder that holds something.
-fn prepare(folder: &Path) -> Result<()> {
+fn prepare_empty_folder(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     if std::fs::read_dir(folder)?.next().is_some() {
         bail!("{} is not empty\n  hint: name a new folder", folder.display());

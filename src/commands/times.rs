@@ -1,9 +1,9 @@
 //! Which times count: from the options of a command to a range of time.
 
 use crate::cli::TimeArgs;
-use crate::commands::reading::Reading;
+use crate::commands::reading::LogSource;
 use crate::run::summarise;
-use crate::usage::session::{Filter, Wanted};
+use crate::usage::session::{ReportOptions, TimeRange};
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -12,22 +12,22 @@ use replay::tokens::ratios::RatioTable;
 use transcript::log::Time;
 
 /// Times as they were asked for.
-pub struct Times {
+pub struct TimeSelection {
     /// Zone of days.
     pub zone: TimeZone,
-    range: Filter,
+    range: TimeRange,
     last: Option<u32>,
 }
 
-impl Times {
+impl TimeSelection {
     /// Reads the options.
-    pub fn new(args: &TimeArgs) -> Result<Times> {
-        let zone = zone(&args.timezone)?;
+    pub fn new(args: &TimeArgs) -> Result<TimeSelection> {
+        let zone = parse_zone(&args.timezone)?;
         let moment = |text: &Option<String>, is_end: bool| {
-            let moment = text.as_deref().map(|text| parse_moment(text, &zone, is_end));
+            let moment = text.as_deref().map(|text| parse_time_bound(text, &zone, is_end));
             moment.transpose().context(if is_end { "--until" } else { "--since" })
         };
-        let range = Filter {
+        let range = TimeRange {
             since: moment(&args.since, false)?,
             until: moment(&args.until, true)?,
         };
@@ -36,7 +36,7 @@ impl Times {
         {
             bail!("--since must lie before --until");
         }
-        Ok(Times {
+        Ok(TimeSelection {
             zone,
             range,
             last: args.last,
@@ -45,28 +45,30 @@ impl Times {
 
     /// The range that counts. The last days are those before the newest record of the logs, so these are asked first: the
     /// same logs give the same answer on any day.
-    pub fn filter(&self, reading: &Reading<'_>) -> Filter {
+    pub fn filter(&self, reading: &LogSource<'_>) -> TimeRange {
         let Some(days) = self.last else { return self.range };
         let (summary, _) = summarise(
             reading.logs,
             &reading.options,
             RatioTable::built_in(),
-            &Wanted::default(),
+            &ReportOptions::default(),
         );
         let newest = summary
             .sessions
             .iter()
             .filter_map(|session| session.times)
             .map(|times| times.1);
-        Filter {
-            since: newest.max().and_then(|newest| days_before(newest, days, &self.zone)),
+        TimeRange {
+            since: newest
+                .max()
+                .and_then(|newest| start_of_last_days(newest, days, &self.zone)),
             until: None,
         }
     }
 }
 
 /// A time zone by its name.
-pub fn zone(name: &str) -> Result<TimeZone> {
+pub fn parse_zone(name: &str) -> Result<TimeZone> {
     match name {
         // Looking it up would mean listing all zones of the system.
         "UTC" => Ok(TimeZone::UTC),
@@ -77,14 +79,14 @@ pub fn zone(name: &str) -> Result<TimeZone> {
 }
 
 /// The start of the first of so many days, of which the last is that of a time.
-pub fn days_before(newest: Time, days: u32, zone: &TimeZone) -> Option<Time> {
+pub fn start_of_last_days(newest: Time, days: u32, zone: &TimeZone) -> Option<Time> {
     let day = Timestamp::from_millisecond(newest).ok()?.to_zoned(zone.clone()).date();
     let first = day.checked_sub(i64::from(days.saturating_sub(1)).days()).ok()?;
     Some(first.to_zoned(zone.clone()).ok()?.timestamp().as_millisecond())
 }
 
 /// A date or a time; as an end, a date means the end of its day. A time that names no zone is one of `zone`.
-fn parse_moment(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
+fn parse_time_bound(text: &str, zone: &TimeZone, is_end: bool) -> Result<Time> {
     if let Ok(timestamp) = text.parse::<Timestamp>() {
         return Ok(timestamp.as_millisecond());
     }
@@ -111,7 +113,7 @@ mod tests {
     fn moments() {
         let zone = TimeZone::get("Europe/Zurich").unwrap();
         let check = |text: &str, is_end: bool, expected: &str| {
-            let moment = parse_moment(text, &zone, is_end).unwrap();
+            let moment = parse_time_bound(text, &zone, is_end).unwrap();
             assert_eq!(Timestamp::from_millisecond(moment).unwrap().to_string(), expected);
         };
         check("2026-11-01", false, "2026-10-31T23:00:00Z");
@@ -129,7 +131,7 @@ mod tests {
             "2026-11-01T12:00:00[Nowhere/Land]",
             "2026-13-01",
         ] {
-            assert!(parse_moment(nonsense, &zone, false).is_err(), "{nonsense}");
+            assert!(parse_time_bound(nonsense, &zone, false).is_err(), "{nonsense}");
         }
     }
 
@@ -138,7 +140,7 @@ mod tests {
         let zone = TimeZone::get("Europe/Zurich").unwrap();
         let newest = "2026-11-01T23:30:00Z".parse::<Timestamp>().unwrap().as_millisecond();
         let check = |days: u32, zone: &TimeZone, expected: &str| {
-            let start = days_before(newest, days, zone).unwrap();
+            let start = start_of_last_days(newest, days, zone).unwrap();
             assert_eq!(Timestamp::from_millisecond(start).unwrap().to_string(), expected);
         };
         check(1, &TimeZone::UTC, "2026-11-01T00:00:00Z");

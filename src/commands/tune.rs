@@ -2,35 +2,35 @@
 
 mod kept;
 
-use crate::cli::{SearchMode, TuneArgs};
-use crate::commands::Ending;
-use crate::commands::policy::resolve;
-use crate::commands::reading::{Reading, close, progress, with_logs};
+use crate::cli::{SearchArg, TuneArgs};
+use crate::commands::RunStatus;
+use crate::commands::policy::resolve_policy;
+use crate::commands::reading::{LogSource, progress_with_template, report_problems, with_logs};
 use crate::commands::replay::learned_summary;
-use crate::commands::writing::{check_free, emit, load_prices, write_page};
-use crate::page::Content;
+use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
+use crate::page::PageContent;
 use crate::run::Corpus;
 use anyhow::{Context, Result, bail};
-use kept::{Kept, Scores};
-use replay::policy::presets::Policies;
+use kept::{PolicyScores, SweepFile};
+use replay::policy::presets::PolicySet;
 use replay::prices::{PriceTable, micro_usd};
-use replay::sim::oracle::bound;
-use replay::sim::trace::trace;
-use replay::sim::uses::uses;
+use replay::sim::oracle::oracle_bound;
+use replay::sim::trace::build_trace;
+use replay::sim::uses::find_file_uses;
 use replay::tokens::ratios::RatioTable;
-use replay::tune::evidence::{Choice, Interval, Rigour, choose};
-use replay::tune::front::{Step, flips, pareto, saved_per_miss};
-use replay::tune::score::{Prepared, Ready, Score};
-use replay::tune::search::{rounds, shuffled, survivors};
+use replay::tune::evidence::{ChoiceOptions, Interval, PolicyChoice, choose};
+use replay::tune::front::{FrontStep, find_flips, pareto, saved_per_miss};
+use replay::tune::score::{PolicyScore, PreparedChain, PreparedSession};
+use replay::tune::search::{round_sizes, shuffled, survivors};
 use replay::tune::settings::advice;
 use replay::tune::space;
-use replay::tune::space::Point;
+use replay::tune::space::SweepPoint;
 use serde_json::{Value as Json, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use table::words::{count, count_of, dollars, grouped};
-use table::{Column, Format, InTable, Look, Sheet, Unit, atomic, column};
-use transcript::parallel::side_by_side;
+use table::words::{format_count, format_count_with_plural, format_dollars, group_digits};
+use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, atomic, column};
+use transcript::parallel::parallel_map;
 use transcript::problem::Problem;
 use transcript::thread::{Session, thread};
 
@@ -38,22 +38,22 @@ use transcript::thread::{Session, thread};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Policies of a random search, where nothing else is said.
-const POINTS: u64 = 100;
+const DEFAULT_POINTS: u64 = 100;
 
 /// Parts that sessions are split into, where nothing else is said.
-const FOLDS: usize = 5;
+const DEFAULT_FOLDS: usize = 5;
 
 /// What a run that was broken off goes on from.
-const SCORES: &str = "scores";
+const SCORES_FILE: &str = "scores";
 
 /// Policies that are replayed before what is known is put on disk.
-const BATCH: usize = 16;
+const POLICIES_PER_BATCH: usize = 16;
 
 /// Runs it.
-pub fn run(args: &TuneArgs) -> Result<Ending> {
-    let base = resolve(&args.policy)?;
+pub fn run(args: &TuneArgs) -> Result<RunStatus> {
+    let base = resolve_policy(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let points = points(args)?;
+    let points = policy_points(args)?;
     let policies = points
         .iter()
         .map(|point| point.policies(&base))
@@ -71,43 +71,43 @@ pub fn run(args: &TuneArgs) -> Result<Ending> {
         prices: &prices,
         folder: folder.as_deref(),
     };
-    check_free(args.html.as_deref(), args.force)?;
+    ensure_absent(args.html.as_deref(), args.force)?;
     let result = with_logs(&args.input, true, |reading| tuner.tune(reading))??;
     if let Some(folder) = &folder {
-        result.save(folder, args)?;
+        result.write_files(folder, args)?;
     }
     if let Some(path) = &args.html {
-        let content = Content {
+        let content = PageContent {
             name: format!("tune {}", args.vary.join(", ")),
             tunes: vec![result.document(args)],
-            ..Content::default()
+            ..PageContent::default()
         };
         write_page(path, args.force, args.input.quiet, content)?;
     }
-    emit(&args.output(), |out, look| result.write(args, out, look))?;
-    Ok(close(&args.input, &result.problems))
+    write_output(&args.stdout_args(), |out, look| result.write(args, out, look))?;
+    Ok(report_problems(&args.input, &result.problems))
 }
 
 /// The present policy first, then everything that is tried.
-fn points(args: &TuneArgs) -> Result<Vec<Point>> {
+fn policy_points(args: &TuneArgs) -> Result<Vec<SweepPoint>> {
     let axes = args
         .vary
         .iter()
-        .map(|text| space::axis(text, args.max_points))
+        .map(|text| space::parse_axis(text, args.max_points))
         .collect::<Result<Vec<_>, _>>()?;
-    if args.points.is_some() && args.search != SearchMode::Random {
+    if args.points.is_some() && args.search != SearchArg::Random {
         bail!("--points is about a random search\n  hint: add --search random, or leave --points out");
     }
     let tried = match args.search {
-        SearchMode::Random => space::random(&axes, args.points.unwrap_or(POINTS), args.seed)?,
-        SearchMode::Grid | SearchMode::Halving => space::grid(&axes, args.max_points)?,
+        SearchArg::Random => space::sample_points(&axes, args.points.unwrap_or(DEFAULT_POINTS), args.seed)?,
+        SearchArg::Grid | SearchArg::Halving => space::grid(&axes, args.max_points)?,
     };
-    let present = Point { settings: Vec::new() };
+    let present = SweepPoint { settings: Vec::new() };
     Ok(std::iter::once(present).chain(tried).collect())
 }
 
 fn check_folder(folder: &Path, args: &TuneArgs) -> Result<PathBuf> {
-    kept::check(&folder.join(SCORES), args.force)?;
+    kept::check_overwritable(&folder.join(SCORES_FILE), args.force)?;
     let taken = ["points.csv", "front.csv", "recommendation.json"]
         .iter()
         .map(|name| folder.join(name));
@@ -119,18 +119,18 @@ fn check_folder(folder: &Path, args: &TuneArgs) -> Result<PathBuf> {
 
 struct Tuner<'a> {
     args: &'a TuneArgs,
-    points: &'a [Point],
-    policies: &'a [Policies],
-    base: &'a Policies,
+    points: &'a [SweepPoint],
+    policies: &'a [PolicySet],
+    base: &'a PolicySet,
     prices: &'a PriceTable,
     folder: Option<&'a Path>,
 }
 
 /// Scores by policy and session, as far as they are known.
-type Known = Vec<Scores>;
+type KnownScores = Vec<PolicyScores>;
 
 impl Tuner<'_> {
-    fn tune(&self, reading: Reading<'_>) -> Result<Tuned> {
+    fn tune(&self, reading: LogSource<'_>) -> Result<TuneResult> {
         let corpus = Corpus::read(reading.logs, &reading.options);
         let summary = learned_summary(&corpus);
         let bar = reading.work_bar(&corpus);
@@ -140,14 +140,14 @@ impl Tuner<'_> {
             let chains = thread(&session).chains;
             let traces = chains
                 .iter()
-                .map(|chain| trace(&session, chain, RatioTable::built_in()));
+                .map(|chain| build_trace(&session, chain, RatioTable::built_in()));
             let ready = traces
                 .filter(|trace| trace.calls.iter().any(|call| !call.is_copied))
                 .map(|trace| {
-                    let uses = uses(&session, &trace);
-                    Ready::new(trace, uses, self.prices)
+                    let uses = find_file_uses(&session, &trace);
+                    PreparedChain::new(trace, uses, self.prices)
                 });
-            Prepared {
+            PreparedSession {
                 id: id.to_owned(),
                 chains: ready.collect(),
             }
@@ -157,10 +157,10 @@ impl Tuner<'_> {
             .filter(|session| !session.chains.is_empty())
             .collect::<Vec<_>>();
         // Only a run that leaves something behind has to name what it depends on, which means reading all logs.
-        let key = self.folder.map(|_| self.key(&corpus, &sessions));
+        let key = self.folder.map(|_| self.results_key(&corpus, &sessions));
         let mut problems = corpus.problems;
         problems.extend(defects);
-        problems.extend(reading.problems());
+        problems.extend(reading.into_problems());
         problems.sort();
         if sessions.is_empty() {
             bail!(
@@ -174,19 +174,19 @@ impl Tuner<'_> {
             );
         }
         let known = self.search(&sessions, summary, key)?;
-        let never = Policies::preset("never")?;
-        let bound = side_by_side(&sessions, |session| session.replay(&never, summary));
-        let bounds = Bounds {
-            never: Score::sum(&bound),
-            oracle: side_by_side(&sessions, oracle)
+        let never = PolicySet::preset("never")?;
+        let bound = parallel_map(&sessions, |session| session.replay(&never, summary));
+        let bounds = ScoreBounds {
+            never: PolicyScore::sum(&bound),
+            oracle: parallel_map(&sessions, oracle_occupancy)
                 .iter()
                 .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
         };
-        Ok(Tuned::new(self, &sessions, known, bounds, problems))
+        Ok(TuneResult::new(self, &sessions, known, bounds, problems))
     }
 
     /// What results depend on, beside the points themselves.
-    fn key(&self, corpus: &Corpus, sessions: &[Prepared<'_>]) -> [u8; 32] {
+    fn results_key(&self, corpus: &Corpus, sessions: &[PreparedSession<'_>]) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         hasher.update(format!("{:?}", self.base.ranges()).as_bytes());
         hasher.update(format!("{:?}", self.prices).as_bytes());
@@ -203,12 +203,17 @@ impl Tuner<'_> {
         *hasher.finalize().as_bytes()
     }
 
-    fn search(&self, sessions: &[Prepared<'_>], summary: Option<u64>, key: Option<[u8; 32]>) -> Result<Known> {
+    fn search(
+        &self,
+        sessions: &[PreparedSession<'_>],
+        summary: Option<u64>,
+        key: Option<[u8; 32]>,
+    ) -> Result<KnownScores> {
         let (mut known, mut kept) = self.resume(sessions.len(), key)?;
         let order = shuffled(sessions.iter().map(|session| session.id.as_str()), !self.args.seed);
         let mut alive = (0..self.points.len()).collect::<Vec<_>>();
-        let sizes = rounds(self.args.search.into(), alive.len(), sessions.len());
-        let bar = progress(
+        let sizes = round_sizes(self.args.search.into(), alive.len(), sessions.len());
+        let bar = progress_with_template(
             sizes.len() as u64 * alive.len() as u64,
             self.args.input.quiet,
             "{pos} of {len} replays, {eta} left, {msg}",
@@ -216,8 +221,8 @@ impl Tuner<'_> {
         for (round, &size) in sizes.iter().enumerate() {
             let chosen = &order[..size];
             let mut totals = Vec::with_capacity(alive.len());
-            for batch in alive.chunks(BATCH) {
-                let alike = batch.chunk_by(|a, b| self.points[*a].is_like(&self.points[*b]));
+            for batch in alive.chunks(POLICIES_PER_BATCH) {
+                let alike = batch.chunk_by(|a, b| self.points[*a].is_equivalent_without_compaction(&self.points[*b]));
                 let jobs = alike.flat_map(|policies| chosen.iter().map(move |session| (policies, *session)));
                 let open = jobs
                     .map(|(policies, session)| {
@@ -226,9 +231,9 @@ impl Tuner<'_> {
                     })
                     .filter(|(policies, _)| !policies.is_empty())
                     .collect::<Vec<_>>();
-                let scores = side_by_side(&open, |(policies, session)| {
+                let scores = parallel_map(&open, |(policies, session)| {
                     let policies = policies.iter().map(|policy| &self.policies[*policy]);
-                    sessions[*session].replay_alike(policies, summary)
+                    sessions[*session].replay_equivalent(policies, summary)
                 });
                 for ((policies, session), scores) in std::iter::zip(open, scores) {
                     for (policy, score) in std::iter::zip(policies, scores) {
@@ -236,13 +241,13 @@ impl Tuner<'_> {
                     }
                 }
                 bar.inc(batch.len() as u64);
-                totals.extend(batch.iter().map(|policy| total(&known[*policy], chosen)));
+                totals.extend(batch.iter().map(|policy| sum_scores(&known[*policy], chosen)));
                 bar.set_message(self.best_so_far(&alive, &totals));
                 if let Some(kept) = &mut kept {
                     let batch = batch
                         .iter()
                         .map(|policy| (self.points[*policy].name(), &known[*policy]));
-                    kept.add(&batch.collect::<Vec<_>>())?;
+                    kept.append_batch(&batch.collect::<Vec<_>>())?;
                 }
             }
             if round + 1 < sizes.len() {
@@ -254,7 +259,7 @@ impl Tuner<'_> {
     }
 
     /// The best of the policies whose totals are known: the first of those that are alive.
-    fn best_so_far(&self, alive: &[usize], totals: &[Score]) -> String {
+    fn best_so_far(&self, alive: &[usize], totals: &[PolicyScore]) -> String {
         let objectives = totals.iter().map(|total| total.objective(self.args.miss_cost));
         let best = std::iter::zip(alive, objectives).min_by(|(_, a), (_, b)| a.total_cmp(b));
         best.map_or_else(String::new, |(policy, _)| {
@@ -263,11 +268,11 @@ impl Tuner<'_> {
     }
 
     /// What an earlier run over the same logs found out, and the file that holds it.
-    fn resume(&self, sessions: usize, key: Option<[u8; 32]>) -> Result<(Known, Option<Kept>)> {
+    fn resume(&self, sessions: usize, key: Option<[u8; 32]>) -> Result<(KnownScores, Option<SweepFile>)> {
         let place = self.folder.zip(key);
         let open = |(folder, key): (&Path, [u8; 32])| {
             std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-            Kept::open(&folder.join(SCORES), &key)
+            SweepFile::open(&folder.join(SCORES_FILE), &key)
         };
         let opened = place.map(open).transpose()?;
         let (kept, mut scores) = opened.map_or_else(Default::default, |(kept, scores)| (Some(kept), scores));
@@ -281,22 +286,22 @@ impl Tuner<'_> {
 }
 
 /// What frames every policy.
-struct Bounds {
+struct ScoreBounds {
     /// Nothing is ever dropped.
-    never: Score,
+    never: PolicyScore,
     /// Only what a later use needs is kept: sum of windows, and calls.
     oracle: (u128, u64),
 }
 
 /// Windows and calls of a session if only what is used again were kept.
-fn oracle(session: &Prepared<'_>) -> (u128, u64) {
+fn oracle_occupancy(session: &PreparedSession<'_>) -> (u128, u64) {
     let main = session.chains.iter().filter(|chain| !chain.trace.is_sidechain);
-    main.map(|chain| bound(&chain.trace, &chain.uses))
+    main.map(|chain| oracle_bound(&chain.trace, &chain.uses))
         .fold((0, 0), |sum, bound| (sum.0 + bound.occupancy_sum, sum.1 + bound.calls))
 }
 
-fn total(scores: &[Option<Score>], sessions: &[usize]) -> Score {
-    Score::sum(sessions.iter().filter_map(|session| scores[*session].as_ref()))
+fn sum_scores(scores: &[Option<PolicyScore>], sessions: &[usize]) -> PolicyScore {
+    PolicyScore::sum(sessions.iter().filter_map(|session| scores[*session].as_ref()))
 }
 
 /// One policy of the sweep, as it came out.
@@ -304,8 +309,8 @@ fn total(scores: &[Option<Score>], sessions: &[usize]) -> Score {
 pub(super) struct PointRow {
     number: usize,
     name: String,
-    score: Score,
-    present: Score,
+    score: PolicyScore,
+    present: PolicyScore,
     sessions: usize,
     objective: f64,
     on_front: bool,
@@ -317,40 +322,40 @@ pub(super) const POINT_COLUMNS: &[Column<PointRow>] = &[
     column(
         "point",
         "No.",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Number of the policy; 0 is the present one.",
         |row| row.number.into(),
     ),
     column(
         "policy",
         "Policy",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "What is set; `as it is` for the present policy.",
         |row| row.name.as_str().into(),
     ),
     column(
         "sessions",
         "Sessions",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Sessions that it was replayed on.",
         |row| row.sessions.into(),
     ),
     column(
         "cost_micro_usd",
         "Cost",
-        Unit::MicroUsd,
-        InTable::Always,
+        ColumnUnit::MicroUsd,
+        TableVisibility::Always,
         "Simulated cost, calls beside the conversation included.",
         |row| micro_usd(row.score.cost).into(),
     ),
     column(
         "saved_share",
         "Saved",
-        Unit::Share,
-        InTable::Always,
+        ColumnUnit::Share,
+        TableVisibility::Always,
         "Share of the present policy's cost that it saves; negative if it costs more.",
         |row| {
             (row.present.cost > 0)
@@ -361,116 +366,116 @@ pub(super) const POINT_COLUMNS: &[Column<PointRow>] = &[
     column(
         "misses",
         "Misses",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Uses of what was no longer in the window, files that came back not credited.",
         |row| row.score.misses.into(),
     ),
     column(
         "misses_credited",
         "credited",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "The same, files that came back credited.",
         |row| row.score.misses_credited.into(),
     ),
     column(
         "misses_per_100_calls",
         "per 100",
-        Unit::Ratio,
-        InTable::Never,
+        ColumnUnit::Ratio,
+        TableVisibility::Never,
         "Misses in 100 calls, not credited.",
         |row| row.score.misses_per_100().into(),
     ),
     column(
         "at_risk_hit_share",
         "At-risk hits",
-        Unit::Share,
-        InTable::IfRoom,
+        ColumnUnit::Share,
+        TableVisibility::IfRoom,
         "Share of uses 20,000 tokens or more away that hit, not credited.",
         |row| row.score.at_risk_hits().into(),
     ),
     column(
         "compactions",
         "Compact",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Compactions.",
         |row| row.score.compactions.into(),
     ),
     column(
         "model_calls",
         "Calls",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Model calls beside the conversation.",
         |row| row.score.model_calls.into(),
     ),
     column(
         "mean_window",
         "Window",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Mean window.",
         |row| row.score.whole_mean_window().into(),
     ),
     column(
         "blocked_calls",
         "Blocked",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Calls that could not have been made.",
         |row| row.score.blocked.into(),
     ),
     column(
         "objective_usd",
         "Weighed",
-        Unit::Ratio,
-        InTable::Never,
+        ColumnUnit::Ratio,
+        TableVisibility::Never,
         "Cost in dollars plus misses (in the middle of their interval) and blocked calls at --miss-cost.",
         |row| row.objective.into(),
     ),
     column(
         "on_front",
         "Front",
-        Unit::Flag,
-        InTable::Never,
+        ColumnUnit::Flag,
+        TableVisibility::Never,
         "Whether no other policy beats it in everything.",
         |row| row.on_front.into(),
     ),
     column(
         "saved_per_extra_miss_micro_usd",
         "Per extra miss",
-        Unit::MicroUsd,
-        InTable::Never,
+        ColumnUnit::MicroUsd,
+        TableVisibility::Never,
         "On the front: what it saves, for each miss more, against the next dearer policy there that misses less.",
         |row| row.saved_per_miss.into(),
     ),
 ];
 
 /// Everything that was found out.
-struct Tuned {
-    points: Vec<Point>,
+struct TuneResult {
+    points: Vec<SweepPoint>,
     rows: Vec<PointRow>,
     /// Rows of the front, cheapest first.
     front: Vec<usize>,
-    flips: Vec<Step>,
-    choice: Option<Choice>,
+    flips: Vec<FrontStep>,
+    choice: Option<PolicyChoice>,
     advice: Json,
-    bounds: Bounds,
+    bounds: ScoreBounds,
     sessions: usize,
     reached: usize,
     problems: Vec<Problem>,
 }
 
-impl Tuned {
+impl TuneResult {
     fn new(
         tuner: &Tuner<'_>,
-        sessions: &[Prepared<'_>],
-        known: Known,
-        bounds: Bounds,
+        sessions: &[PreparedSession<'_>],
+        known: KnownScores,
+        bounds: ScoreBounds,
         problems: Vec<Problem>,
-    ) -> Tuned {
+    ) -> TuneResult {
         let whole = (0..known.len())
             .filter(|policy| known[*policy].iter().all(Option::is_some))
             .collect::<Vec<_>>();
@@ -478,7 +483,7 @@ impl Tuned {
             .iter()
             .map(|policy| known[*policy].iter().flatten().copied().collect::<Vec<_>>())
             .collect::<Vec<_>>();
-        let totals = scores.iter().map(Score::sum).collect::<Vec<_>>();
+        let totals = scores.iter().map(PolicyScore::sum).collect::<Vec<_>>();
         let front = pareto(&totals);
         let miss_cost = tuner.args.miss_cost;
         let rows = whole.iter().enumerate().map(|(at, policy)| PointRow {
@@ -493,15 +498,15 @@ impl Tuned {
         });
         let rows = rows.collect::<Vec<_>>();
         let names = sessions.iter().map(|session| session.id.clone()).collect::<Vec<_>>();
-        let rigour = Rigour {
+        let rigour = ChoiceOptions {
             miss_cost,
-            folds: tuner.args.folds.unwrap_or(FOLDS),
+            folds: tuner.args.folds.unwrap_or(DEFAULT_FOLDS),
             resamples: tuner.args.resamples,
             seed: tuner.args.seed,
         };
         let choice = choose(&scores, &names, &rigour);
         let best = choice.as_ref().map_or(0, |choice| whole[choice.best]);
-        let policy = tuner.policies[best].of(None);
+        let policy = tuner.policies[best].for_version(None);
         let told = advice(&tuner.points[best], policy, 200_000);
         let advice = told.iter().map(|advice| {
             let setting = advice
@@ -510,12 +515,12 @@ impl Tuned {
                 .map(|(name, value)| json!({"name": name, "value": value}));
             json!({"key": advice.key, "setting": setting, "note": advice.note})
         });
-        Tuned {
+        TuneResult {
             reached: (0..sessions.len())
                 .filter(|at| scores.iter().any(|scores| scores[*at].compactions > 0))
                 .count(),
             advice: advice.collect(),
-            flips: flips(&totals),
+            flips: find_flips(&totals),
             points: whole.iter().map(|policy| tuner.points[*policy].clone()).collect(),
             rows,
             front,
@@ -532,11 +537,11 @@ impl Tuned {
         sum.checked_div(u128::from(calls)).map(|mean| mean as u64)
     }
 
-    fn save(&self, folder: &Path, args: &TuneArgs) -> Result<()> {
+    fn write_files(&self, folder: &Path, args: &TuneArgs) -> Result<()> {
         let front = self.front.iter().map(|at| self.rows[*at].clone()).collect::<Vec<_>>();
         for (name, rows) in [("points.csv", &self.rows), ("front.csv", &front)] {
             atomic::write_with(&folder.join(name), args.force, |out| {
-                sheet(rows).write(Format::Csv, Look::default(), out)
+                sheet(rows).write(OutputFormat::Csv, TableStyle::default(), out)
             })?;
         }
         let text = serde_json::to_string_pretty(&self.recommendation(args))? + "\n";
@@ -556,7 +561,7 @@ impl Tuned {
             json!({
                 "best": name(choice.best),
                 "settings": self.points[choice.best].settings.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
-                "holds": choice.holds(),
+                "holds": choice.is_significant(),
                 "saved_on_all_sessions": interval(&choice.in_sample),
                 "saved_on_held_out_sessions": interval(&choice.held_out),
                 "folds": choice.folds,
@@ -571,7 +576,7 @@ impl Tuned {
             "sessions_that_compact": self.reached,
             "policies": self.rows.len(),
             "choice": choice,
-            "client_settings": if self.choice.as_ref().is_some_and(Choice::holds) { self.advice.clone() } else { Json::Null },
+            "client_settings": if self.choice.as_ref().is_some_and(PolicyChoice::is_significant) { self.advice.clone() } else { Json::Null },
             "flips": flips.collect::<Vec<_>>(),
             "front": self.front.iter().map(|at| name(*at)).collect::<Vec<_>>(),
             "bounds": {
@@ -593,10 +598,10 @@ impl Tuned {
         document
     }
 
-    fn write(&self, args: &TuneArgs, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write(&self, args: &TuneArgs, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         match args.format {
-            Format::Table => self.write_text(args, out, look),
-            Format::Json => {
+            OutputFormat::Table => self.write_text(args, out, look),
+            OutputFormat::Json => {
                 serde_json::to_writer_pretty(&mut *out, &self.document(args))?;
                 writeln!(out)
             }
@@ -604,17 +609,17 @@ impl Tuned {
         }
     }
 
-    fn write_text(&self, args: &TuneArgs, out: &mut dyn Write, look: Look) -> io::Result<()> {
+    fn write_text(&self, args: &TuneArgs, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
         writeln!(
             out,
             "{} on {}, of which {} compact under any of them.\n",
-            count_of(self.rows.len() as u64, "policy", "policies"),
-            count(self.sessions as u64, "session"),
-            grouped(self.reached as u64)
+            format_count_with_plural(self.rows.len() as u64, "policy", "policies"),
+            format_count(self.sessions as u64, "session"),
+            group_digits(self.reached as u64)
         )?;
-        let (shown, is_thinned) = self.shown(args.top);
+        let (shown, is_thinned) = self.table_rows(args.top);
         let rows = shown.iter().map(|at| self.rows[*at].clone()).collect::<Vec<_>>();
-        sheet(&rows).write(Format::Table, look, out)?;
+        sheet(&rows).write(OutputFormat::Table, look, out)?;
         if shown.len() < self.rows.len() {
             let front = self.front.len();
             let what = match (is_thinned, shown.len()) {
@@ -630,15 +635,15 @@ impl Tuned {
                 out,
                 "{} of {} shown: {what}; --top 0 shows all.",
                 shown.len(),
-                count_of(self.rows.len() as u64, "policy", "policies")
+                format_count_with_plural(self.rows.len() as u64, "policy", "policies")
             )?;
         }
         writeln!(
             out,
             "Bounds: without any compaction {}, no miss, a mean window of {};\n  with only what is used again kept, no miss, {}.\n",
-            dollars(Some(micro_usd(self.bounds.never.cost))),
-            grouped(self.bounds.never.mean_window().round() as u64),
-            self.oracle_window().map_or("none".to_owned(), grouped)
+            format_dollars(Some(micro_usd(self.bounds.never.cost))),
+            group_digits(self.bounds.never.mean_window().round() as u64),
+            self.oracle_window().map_or("none".to_owned(), group_digits)
         )?;
         self.write_choice(args, out)?;
         self.write_flips(out)?;
@@ -650,7 +655,7 @@ impl Tuned {
 
     /// The rows of the table, cheapest first: all policies if `top` is 0, else those of the front and the present one, evenly
     /// thinned out to as many; and whether they were. The present policy and the best are always among them.
-    fn shown(&self, top: usize) -> (Vec<usize>, bool) {
+    fn table_rows(&self, top: usize) -> (Vec<usize>, bool) {
         let by_cost = |rows: &mut Vec<usize>| rows.sort_by_key(|at| (self.rows[*at].score.cost, *at));
         if top == 0 {
             let mut all = (0..self.rows.len()).collect::<Vec<_>>();
@@ -694,10 +699,10 @@ impl Tuned {
                 args.miss_cost
             );
         }
-        if !choice.holds() {
+        if !choice.is_significant() {
             return writeln!(
                 out,
-                "No difference shown at ${} a miss. The best on all sessions, {},\n  saves {} of cost and misses there, but choosing on some sessions\n  saves {} on the others.\n{OF_COST}\n",
+                "No difference shown at ${} a miss. The best on all sessions, {},\n  saves {} of cost and misses there, but choosing on some sessions\n  saves {} on the others.\n{SAVED_COLUMN_NOTE}\n",
                 args.miss_cost,
                 best.name,
                 told(&choice.in_sample),
@@ -714,7 +719,7 @@ impl Tuned {
             choice.agreeing_folds,
             choice.folds
         )?;
-        writeln!(out, "{OF_COST}")?;
+        writeln!(out, "{SAVED_COLUMN_NOTE}")?;
         for advice in self.advice.as_array().into_iter().flatten() {
             let note = advice["note"].as_str().unwrap_or_default();
             match (advice["setting"]["name"].as_str(), advice["setting"]["value"].as_str()) {
@@ -737,13 +742,13 @@ impl Tuned {
         });
         let lines = std::iter::once(first).chain(steps);
         let lines = lines.map(|(price, policy)| (price, self.rows[policy].name.as_str()));
-        out.write_all(in_line(&lines.collect::<Vec<_>>()).as_bytes())?;
+        out.write_all(align_columns(&lines.collect::<Vec<_>>()).as_bytes())?;
         writeln!(out)
     }
 }
 
 /// Prices and policies in two columns.
-fn in_line(lines: &[(String, &str)]) -> String {
+fn align_columns(lines: &[(String, &str)]) -> String {
     let width = lines.iter().map(|(price, _)| price.len()).max().unwrap_or(0);
     let lines = lines
         .iter()
@@ -752,7 +757,7 @@ fn in_line(lines: &[(String, &str)]) -> String {
 }
 
 /// Why the text has other shares than the table.
-const OF_COST: &str = "  (Saved in the table is of cost alone; here misses and blocked calls count.)";
+const SAVED_COLUMN_NOTE: &str = "  (Saved in the table is of cost alone; here misses and blocked calls count.)";
 
 fn sheet(rows: &[PointRow]) -> Sheet<'_, PointRow> {
     Sheet {
@@ -775,7 +780,7 @@ mod tests {
             ("above $13.40".to_owned(), "as it is"),
         ];
         assert_eq!(
-            in_line(&lines),
+            align_columns(&lines),
             "      cheapest  window.percent=50\n   above $0.83  window.percent=80\n  above $13.40  as it is\n"
         );
     }

@@ -2,53 +2,53 @@
 
 use crate::cli::ValidateArgs;
 use crate::cli::check::CheckFormat;
-use crate::commands::Ending;
-use crate::commands::policy::resolve;
-use crate::commands::reading::{close, problem_counts, with_logs};
-use crate::commands::writing::{emit, load_prices};
+use crate::commands::RunStatus;
+use crate::commands::policy::resolve_policy;
+use crate::commands::reading::{problem_counts, report_problems, with_logs};
+use crate::commands::writing::{load_prices, write_output};
 use crate::run::Corpus;
 use anyhow::{Result, bail};
 use replay::audit::explain::explain;
 use replay::audit::first_edits::{FirstEdits, first_edits};
-use replay::audit::validate::{Case, Costs, Mechanism, Reason, Verdict, validate};
-use replay::policy::presets::{Policies, Version};
+use replay::audit::validate::{CaseVerdict, CostComparison, Mechanism, UndecidableReason, ValidationCase, validate};
+use replay::policy::presets::{ClientVersion, PolicySet};
 use replay::prices::{PriceTable, micro_usd};
 use replay::quantile::quantile;
-use replay::sim::by_number;
-use replay::sim::inference::{Grounds, infer};
-use replay::sim::trace::{trace, uuid};
-use replay::sim::uses::uses;
+use replay::sim::inference::{WindowGrounds, infer_windows};
+use replay::sim::policies_and_prices;
+use replay::sim::trace::{build_trace, uuid};
+use replay::sim::uses::find_file_uses;
 use replay::tokens::ratios::RatioTable;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use table::findings;
-use table::findings::{Finding, Level, Outcome, annotations, junit};
-use table::words::{count, count_of, dollars, grouped, percent};
-use table::{Column, Format, InTable, Look, Sheet, Unit, column};
-use transcript::problem::{Kind, Problem};
-use transcript::thread::{Part, Session, thread};
+use table::findings::{CheckFinding, Severity, TestOutcome, format_annotations, format_junit};
+use table::words::{format_count, format_count_with_plural, format_dollars, format_percent, group_digits};
+use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, column};
+use transcript::problem::{Problem, ProblemKind};
+use transcript::thread::{Session, SessionLog, thread};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
-pub fn run(args: &ValidateArgs) -> Result<Ending> {
+pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
     if args.explain.is_some() && args.out.format != CheckFormat::Table {
         bail!("--explain prints a text for people, and --format is about the table\n  hint: leave one of them out");
     }
-    let policies = resolve(&args.policy)?;
+    let policies = resolve_policy(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
     let (sessions, problems) = with_logs(&args.input, args.working_set, |reading| {
         let corpus = Corpus::read(reading.logs, &reading.options);
         let bar = reading.work_bar(&corpus);
         let (sessions, defects) = corpus.map_sessions(|id, parts| {
             bar.inc(1);
-            Validated::new(id, parts, &policies, &prices, args.explain.as_deref(), args.working_set)
+            SessionValidation::new(id, parts, &policies, &prices, args.explain.as_deref(), args.working_set)
         });
         let mut problems = corpus.problems;
         problems.extend(defects);
-        problems.extend(reading.problems());
+        problems.extend(reading.into_problems());
         (sessions, problems)
     })?;
     let mut problems = problems;
@@ -56,14 +56,16 @@ pub fn run(args: &ValidateArgs) -> Result<Ending> {
     problems.sort();
     if let Some(wanted) = &args.explain {
         explain_session(args, &sessions, wanted)?;
-        return Ok(close(&args.input, &problems));
+        return Ok(report_problems(&args.input, &problems));
     }
-    let report = Report::new(&sessions, &policies, &problems, args.within);
-    emit(&args.out.place(), |out, look| report.write(args.out.format, look, out))?;
-    Ok(close(&args.input, &problems))
+    let report = ValidationReport::new(&sessions, &policies, &problems, args.within);
+    write_output(&args.out.output_args(), |out, look| {
+        report.write(args.out.format, look, out)
+    })?;
+    Ok(report_problems(&args.input, &problems))
 }
 
-fn explain_session(args: &ValidateArgs, sessions: &[Validated], wanted: &str) -> Result<()> {
+fn explain_session(args: &ValidateArgs, sessions: &[SessionValidation], wanted: &str) -> Result<()> {
     let found = sessions
         .iter()
         .filter(|session| session.id.starts_with(wanted))
@@ -72,7 +74,9 @@ fn explain_session(args: &ValidateArgs, sessions: &[Validated], wanted: &str) ->
         [] => bail!(
             "no session starts with `{wanted}`\n  hint: `backcast stats -f csv` with the same paths lists the ids of all sessions"
         ),
-        [session] => emit(&args.out.place(), |out, _| out.write_all(session.explained.as_bytes())),
+        [session] => write_output(&args.out.output_args(), |out, _| {
+            out.write_all(session.explanation.as_bytes())
+        }),
         several => {
             let ids = several.iter().map(|session| session.id.as_str()).collect::<Vec<_>>();
             bail!("several sessions start with `{wanted}`: {}", ids.join(", "))
@@ -81,44 +85,44 @@ fn explain_session(args: &ValidateArgs, sessions: &[Validated], wanted: &str) ->
 }
 
 /// What was found in one session.
-struct Validated {
+struct SessionValidation {
     id: String,
-    calls: Vec<(Version, u64)>,
-    grounds: BTreeMap<Grounds, u64>,
+    calls: Vec<(ClientVersion, u64)>,
+    grounds: BTreeMap<WindowGrounds, u64>,
     rows: Vec<CaseRow>,
-    costs: Costs,
+    costs: CostComparison,
     segments: Vec<f64>,
     first_edits: Option<FirstEdits>,
-    explained: String,
+    explanation: String,
     problems: Vec<Problem>,
 }
 
-impl Validated {
+impl SessionValidation {
     fn new(
         id: &str,
-        parts: &[Part],
-        policies: &Policies,
+        parts: &[SessionLog],
+        policies: &PolicySet,
         prices: &PriceTable,
         wanted: Option<&str>,
         with_uses: bool,
-    ) -> Validated {
+    ) -> SessionValidation {
         let session = Session::new(id, parts);
         let threaded = thread(&session);
-        let mut validated = Validated {
+        let mut validated = SessionValidation {
             id: id.to_owned(),
             calls: Vec::new(),
             grounds: BTreeMap::new(),
             rows: Vec::new(),
-            costs: Costs::default(),
+            costs: CostComparison::default(),
             segments: Vec::new(),
             first_edits: None,
-            explained: String::new(),
+            explanation: String::new(),
             problems: threaded.problems.clone(),
         };
         for chain in &threaded.chains {
-            let trace = trace(&session, chain, RatioTable::built_in());
-            let (by_version, by_model) = by_number(policies, prices, &trace);
-            let windows = infer(&trace, &by_version, &by_model);
+            let trace = build_trace(&session, chain, RatioTable::built_in());
+            let (by_version, by_model) = policies_and_prices(policies, prices, &trace);
+            let windows = infer_windows(&trace, &by_version, &by_model);
             let found = validate(&trace, &by_version, &by_model, &windows);
             for (call, window) in std::iter::zip(&trace.calls, &windows) {
                 if call.usage.is_some() && !call.is_copied {
@@ -126,18 +130,20 @@ impl Validated {
                 }
             }
             if with_uses {
-                let edits = first_edits(&trace, &uses(&session, &trace));
+                let edits = first_edits(&trace, &find_file_uses(&session, &trace));
                 validated.first_edits.get_or_insert_default().merge(&edits);
             }
             if wanted.is_some_and(|wanted| id.starts_with(wanted)) {
                 let told = explain(&session, &trace, &by_version, &found.cases);
-                validated.explained.push_str(&told);
+                validated.explanation.push_str(&told);
             }
             if found.has_defect {
                 let path = &session.part(trace.calls[0].node).path;
-                validated
-                    .problems
-                    .push(Problem::file(path, Kind::Internal, format!("replay of session {id}")));
+                validated.problems.push(Problem::file(
+                    path,
+                    ProblemKind::Internal,
+                    format!("replay of session {id}"),
+                ));
             }
             validated.calls.extend(found.calls);
             validated.costs.merge(&found.costs);
@@ -166,36 +172,40 @@ pub(super) struct CaseRow {
     uuid: String,
     path: String,
     line: u32,
-    case: Case,
+    case: ValidationCase,
 }
 
 impl CaseRow {
     /// Whether the prediction is right, give or take some calls; what cannot be judged is no fault.
-    fn outcome(&self, within: u64) -> Outcome {
+    fn test_outcome(&self, within: u64) -> TestOutcome {
         let case = &self.case;
-        let told = |tokens: Option<u64>| tokens.map_or("nothing".to_owned(), grouped);
+        let told = |tokens: Option<u64>| tokens.map_or("nothing".to_owned(), group_digits);
         let numbers = format!(
             "{} tokens recorded, {} predicted",
             told(case.recorded),
             told(case.predicted)
         );
         match case.verdict {
-            Verdict::Exact => Outcome::Passed,
-            Verdict::Early | Verdict::Late if case.distance.unsigned_abs() <= within => Outcome::Passed,
-            Verdict::Early | Verdict::Late => Outcome::Failed(format!(
+            CaseVerdict::Exact => TestOutcome::Passed,
+            CaseVerdict::Early | CaseVerdict::Late if case.distance.unsigned_abs() <= within => TestOutcome::Passed,
+            CaseVerdict::Early | CaseVerdict::Late => TestOutcome::Failed(format!(
                 "{} by {}: {numbers}",
                 case.verdict.name(),
-                count(case.distance.unsigned_abs(), "call")
+                format_count(case.distance.unsigned_abs(), "call")
             )),
-            Verdict::Missed | Verdict::Spurious => Outcome::Failed(format!("{}: {numbers}", case.verdict.name())),
-            Verdict::Undecidable | Verdict::Unrecorded => {
-                Outcome::Skipped(case.reason.map_or(case.verdict.name(), Reason::about).to_owned())
+            CaseVerdict::Missed | CaseVerdict::Spurious => {
+                TestOutcome::Failed(format!("{}: {numbers}", case.verdict.name()))
             }
+            CaseVerdict::Undecidable | CaseVerdict::Unrecorded => TestOutcome::Skipped(
+                case.reason
+                    .map_or(case.verdict.name(), UndecidableReason::about)
+                    .to_owned(),
+            ),
         }
     }
 
     /// The row with the beginning of the session's id.
-    fn short(&self) -> CaseRow {
+    fn with_short_session(&self) -> CaseRow {
         CaseRow {
             session: self.session.chars().take(8).collect(),
             ..self.clone()
@@ -207,102 +217,107 @@ pub(super) const CASE_COLUMNS: &[Column<CaseRow>] = &[
     column(
         "session",
         "Session",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Session id.",
         |row| row.session.as_str().into(),
     ),
     column(
         "agent",
         "Agent",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "Sub-agent; empty for the main agent.",
         |row| row.agent.as_str().into(),
     ),
     column(
         "mechanism",
         "What",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "`auto`, `micro` or `manual`.",
         |row| row.case.mechanism.name().into(),
     ),
     column(
         "verdict",
         "Verdict",
-        Unit::Verdict,
-        InTable::Always,
+        ColumnUnit::Verdict,
+        TableVisibility::Always,
         "How the prediction came out.",
         |row| row.case.verdict.name().into(),
     ),
     column(
         "reason",
         "Reason",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Why it cannot be judged.",
-        |row| row.case.reason.map(Reason::name).into(),
+        |row| row.case.reason.map(UndecidableReason::name).into(),
     ),
     column(
         "version",
         "Version",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Version of the client.",
         |row| row.case.version.to_string().into(),
     ),
-    column("model", "Model", Unit::Text, InTable::Never, "Model.", |row| {
-        row.model.as_str().into()
-    }),
+    column(
+        "model",
+        "Model",
+        ColumnUnit::Text,
+        TableVisibility::Never,
+        "Model.",
+        |row| row.model.as_str().into(),
+    ),
     column(
         "call",
         "Call",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Number of the call before which it stands, from 0.",
         |row| row.case.call.into(),
     ),
     column(
         "distance",
         "Off by",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Calls from the boundary to the prediction; negative if it came early; empty if there was none.",
         |row| match row.case.verdict {
-            Verdict::Exact | Verdict::Early | Verdict::Late => Some(row.case.distance).into(),
+            CaseVerdict::Exact | CaseVerdict::Early | CaseVerdict::Late => Some(row.case.distance).into(),
             _ => None::<i64>.into(),
         },
     ),
     column(
         "recorded_tokens",
         "Recorded",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Tokens before, as the client wrote them down; of a micro-compaction the results that could go.",
         |row| row.case.recorded.into(),
     ),
     column(
         "predicted_tokens",
         "Predicted",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "The same, predicted.",
         |row| row.case.predicted.into(),
     ),
     column(
         "error_tokens",
         "Error",
-        Unit::Count,
-        InTable::IfRoom,
+        ColumnUnit::Count,
+        TableVisibility::IfRoom,
         "Predicted minus recorded.",
         |row| row.case.error().into(),
     ),
     column(
         "threshold",
         "Threshold",
-        Unit::Tokens,
-        InTable::Never,
+        ColumnUnit::Tokens,
+        TableVisibility::Never,
         "Threshold in force.",
         |row| {
             (row.case.mechanism != Mechanism::Micro)
@@ -313,24 +328,24 @@ pub(super) const CASE_COLUMNS: &[Column<CaseRow>] = &[
     column(
         "window",
         "Window",
-        Unit::Tokens,
-        InTable::Never,
+        ColumnUnit::Tokens,
+        TableVisibility::Never,
         "Context window.",
         |row| row.case.window.tokens.into(),
     ),
     column(
         "window_grounds",
         "Grounds",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "What the window was inferred from: `given`, `version`, `boundary`, `usage`, `silent` (any size comes to the same), `assumed`.",
         |row| row.case.window.grounds.name().into(),
     ),
     column(
         "cleared_recorded",
         "Cleared",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Results that were cleared, as recorded.",
         |row| {
             (row.case.mechanism == Mechanism::Micro && row.case.is_recorded)
@@ -341,8 +356,8 @@ pub(super) const CASE_COLUMNS: &[Column<CaseRow>] = &[
     column(
         "cleared_predicted",
         "Cleared",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "The same, predicted.",
         |row| {
             (row.case.mechanism == Mechanism::Micro)
@@ -353,8 +368,8 @@ pub(super) const CASE_COLUMNS: &[Column<CaseRow>] = &[
     column(
         "time",
         "Time",
-        Unit::Time,
-        InTable::Never,
+        ColumnUnit::Time,
+        TableVisibility::Never,
         "When it was written.",
         |row| {
             Some(row.case.time)
@@ -362,20 +377,35 @@ pub(super) const CASE_COLUMNS: &[Column<CaseRow>] = &[
                 .into()
         },
     ),
-    column("uuid", "Id", Unit::Text, InTable::Never, "Id of the record.", |row| {
-        row.uuid.as_str().into()
-    }),
-    column("path", "Path", Unit::Text, InTable::Never, "Log.", |row| {
-        row.path.as_str().into()
-    }),
-    column("line", "Line", Unit::Count, InTable::Never, "Line of the log.", |row| {
-        row.line.into()
-    }),
+    column(
+        "uuid",
+        "Id",
+        ColumnUnit::Text,
+        TableVisibility::Never,
+        "Id of the record.",
+        |row| row.uuid.as_str().into(),
+    ),
+    column(
+        "path",
+        "Path",
+        ColumnUnit::Text,
+        TableVisibility::Never,
+        "Log.",
+        |row| row.path.as_str().into(),
+    ),
+    column(
+        "line",
+        "Line",
+        ColumnUnit::Count,
+        TableVisibility::Never,
+        "Line of the log.",
+        |row| row.line.into(),
+    ),
 ];
 
 /// Counts of verdicts.
 #[derive(Debug, Clone, Copy, Default)]
-struct Score {
+struct VerdictCounts {
     recorded: u64,
     decidable: u64,
     exact: u64,
@@ -387,26 +417,28 @@ struct Score {
     within: u64,
 }
 
-impl Score {
-    fn add(&mut self, case: &Case, within: u64) {
-        let is_decidable = case.is_recorded && case.verdict != Verdict::Undecidable;
+impl VerdictCounts {
+    fn add(&mut self, case: &ValidationCase, within: u64) {
+        let is_decidable = case.is_recorded && case.verdict != CaseVerdict::Undecidable;
         self.recorded += u64::from(case.is_recorded);
         self.decidable += u64::from(is_decidable);
-        let is_near = matches!(case.verdict, Verdict::Exact | Verdict::Early | Verdict::Late)
-            && case.distance.unsigned_abs() <= within;
+        let is_near = matches!(
+            case.verdict,
+            CaseVerdict::Exact | CaseVerdict::Early | CaseVerdict::Late
+        ) && case.distance.unsigned_abs() <= within;
         self.within += u64::from(is_near);
         match case.verdict {
-            Verdict::Exact => self.exact += 1,
-            Verdict::Early => self.early += 1,
-            Verdict::Late => self.late += 1,
-            Verdict::Missed => self.missed += 1,
-            Verdict::Spurious => self.spurious += 1,
-            Verdict::Unrecorded => self.unrecorded += 1,
-            Verdict::Undecidable => {}
+            CaseVerdict::Exact => self.exact += 1,
+            CaseVerdict::Early => self.early += 1,
+            CaseVerdict::Late => self.late += 1,
+            CaseVerdict::Missed => self.missed += 1,
+            CaseVerdict::Spurious => self.spurious += 1,
+            CaseVerdict::Unrecorded => self.unrecorded += 1,
+            CaseVerdict::Undecidable => {}
         }
     }
 
-    fn auto(&self) -> Json {
+    fn auto_json(&self) -> Json {
         json!({
             "recorded": self.recorded,
             "decidable": self.decidable,
@@ -419,7 +451,7 @@ impl Score {
         })
     }
 
-    fn micro(&self) -> Json {
+    fn micro_json(&self) -> Json {
         json!({
             "recorded": self.recorded,
             "decidable": self.decidable,
@@ -436,97 +468,97 @@ impl Score {
 struct VersionRow {
     version: String,
     calls: u64,
-    auto: Score,
-    micro: Score,
+    auto: VerdictCounts,
+    micro: VerdictCounts,
 }
 
 const VERSION_COLUMNS: &[Column<VersionRow>] = &[
     column(
         "version",
         "Version",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Version of the client.",
         |row| row.version.as_str().into(),
     ),
     column(
         "calls",
         "Calls",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Calls with usage.",
         |row| row.calls.into(),
     ),
     column(
         "recorded",
         "Recorded",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Automatic compactions.",
         |row| row.auto.recorded.into(),
     ),
     column(
         "decidable",
         "Decidable",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Those that can be judged.",
         |row| row.auto.decidable.into(),
     ),
     column(
         "exact",
         "Exact",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Predicted at the very call.",
         |row| row.auto.exact.into(),
     ),
     column(
         "early",
         "Early",
-        Unit::Count,
-        InTable::IfRoom,
+        ColumnUnit::Count,
+        TableVisibility::IfRoom,
         "Predicted at an earlier one.",
         |row| row.auto.early.into(),
     ),
     column(
         "late",
         "Late",
-        Unit::Count,
-        InTable::IfRoom,
+        ColumnUnit::Count,
+        TableVisibility::IfRoom,
         "Would have come a few calls later.",
         |row| row.auto.late.into(),
     ),
     column(
         "missed",
         "Missed",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Not predicted.",
         |row| row.auto.missed.into(),
     ),
     column(
         "spurious",
         "Spurious",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Predicted where none was recorded.",
         |row| row.auto.spurious.into(),
     ),
     column(
         "micro_exact",
         "Micro",
-        Unit::Count,
-        InTable::IfRoom,
+        ColumnUnit::Count,
+        TableVisibility::IfRoom,
         "Micro-compactions with the very list of results.",
         |row| row.micro.exact.into(),
     ),
 ];
 
 /// All of it, added up.
-struct Report<'a> {
-    sessions: &'a [Validated],
-    policies: &'a Policies,
+struct ValidationReport<'a> {
+    sessions: &'a [SessionValidation],
+    policies: &'a PolicySet,
     problems: &'a [Problem],
     within: u64,
     versions: Vec<VersionRow>,
@@ -534,15 +566,20 @@ struct Report<'a> {
     /// Absolute errors of tokens before, with the recorded size, ascending.
     errors: Vec<(u64, u64)>,
     segments: Vec<f64>,
-    costs: Costs,
+    costs: CostComparison,
     cost_errors: Vec<f64>,
     first_edits: Option<FirstEdits>,
 }
 
-impl<'a> Report<'a> {
-    fn new(sessions: &'a [Validated], policies: &'a Policies, problems: &'a [Problem], within: u64) -> Report<'a> {
-        let mut versions = BTreeMap::<Version, VersionRow>::new();
-        let mut report = Report {
+impl<'a> ValidationReport<'a> {
+    fn new(
+        sessions: &'a [SessionValidation],
+        policies: &'a PolicySet,
+        problems: &'a [Problem],
+        within: u64,
+    ) -> ValidationReport<'a> {
+        let mut versions = BTreeMap::<ClientVersion, VersionRow>::new();
+        let mut report = ValidationReport {
             sessions,
             policies,
             problems,
@@ -557,7 +594,7 @@ impl<'a> Report<'a> {
                 .iter()
                 .flat_map(|session| session.segments.iter().map(|error| error.abs()))
                 .collect(),
-            costs: Costs::default(),
+            costs: CostComparison::default(),
             cost_errors: Vec::new(),
             first_edits: None,
         };
@@ -577,7 +614,7 @@ impl<'a> Report<'a> {
                 for score in scores {
                     score.add(case, within);
                 }
-                let is_judged = case.mechanism == Mechanism::Auto && case.verdict != Verdict::Undecidable;
+                let is_judged = case.mechanism == Mechanism::Auto && case.verdict != CaseVerdict::Undecidable;
                 if let (true, Some(error), Some(recorded)) = (is_judged, case.error(), case.recorded) {
                     report.errors.push((error.unsigned_abs(), recorded));
                 }
@@ -586,7 +623,9 @@ impl<'a> Report<'a> {
                 report.first_edits.get_or_insert_default().merge(edits);
             }
             report.costs.merge(&session.costs);
-            report.cost_errors.extend(relative(&session.costs).map(f64::abs));
+            report
+                .cost_errors
+                .extend(relative_cost_error(&session.costs).map(f64::abs));
         }
         report.errors.sort_unstable();
         report.segments.sort_by(f64::total_cmp);
@@ -601,52 +640,52 @@ impl<'a> Report<'a> {
         report
     }
 
-    fn write(&self, format: CheckFormat, look: Look, out: &mut dyn Write) -> io::Result<()> {
-        match format.of_rows() {
-            Some(Format::Table) => self.write_text(look, out),
-            Some(Format::Json) => {
+    fn write(&self, format: CheckFormat, look: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+        match format.row_format() {
+            Some(OutputFormat::Table) => self.write_text(look, out),
+            Some(OutputFormat::Json) => {
                 serde_json::to_writer_pretty(&mut *out, &self.document())?;
                 writeln!(out)
             }
-            Some(format) => sheet(CASE_COLUMNS, &self.rows(), None).write(format, look, out),
+            Some(format) => sheet(CASE_COLUMNS, &self.all_rows(), None).write(format, look, out),
             None if format == CheckFormat::Github => out.write_all(self.annotations().as_bytes()),
             None => out.write_all(self.junit().as_bytes()),
         }
     }
 
     /// Automatic and micro-compactions: what was asked for needs no prediction.
-    fn judged(&self) -> impl Iterator<Item = (&CaseRow, Outcome)> {
+    fn judged_cases(&self) -> impl Iterator<Item = (&CaseRow, TestOutcome)> {
         let rows = self.sessions.iter().flat_map(|session| &session.rows);
         let judged = rows.filter(|row| row.case.mechanism != Mechanism::Manual);
-        judged.map(|row| (row, row.outcome(self.within)))
+        judged.map(|row| (row, row.test_outcome(self.within)))
     }
 
     fn annotations(&self) -> String {
-        let told = |(row, outcome): (&CaseRow, Outcome)| match outcome {
-            Outcome::Failed(message) => Some(Finding {
-                level: Level::Warning,
+        let told = |(row, outcome): (&CaseRow, TestOutcome)| match outcome {
+            TestOutcome::Failed(message) => Some(CheckFinding {
+                level: Severity::Warning,
                 title: format!("{} compaction {}", row.case.mechanism.name(), row.case.verdict.name()),
                 message,
-                place: Some((row.path.clone(), Some(u64::from(row.line)))),
+                location: Some((row.path.clone(), Some(u64::from(row.line)))),
             }),
             _ => None,
         };
-        annotations(&self.judged().filter_map(told).collect::<Vec<_>>())
+        format_annotations(&self.judged_cases().filter_map(told).collect::<Vec<_>>())
     }
 
     fn junit(&self) -> String {
-        let case = |(row, outcome): (&CaseRow, Outcome)| findings::Case {
+        let case = |(row, outcome): (&CaseRow, TestOutcome)| findings::TestCase {
             name: format!("{} {} line {}", row.session, row.case.mechanism.name(), row.line),
             outcome,
         };
-        junit("backcast validate", &self.judged().map(case).collect::<Vec<_>>())
+        format_junit("backcast validate", &self.judged_cases().map(case).collect::<Vec<_>>())
     }
 
     fn document(&self) -> Json {
         let by_version = self.versions.iter().map(|row| {
-            json!({"version": row.version, "calls": row.calls, "auto": row.auto.auto(), "micro": row.micro.micro()})
+            json!({"version": row.version, "calls": row.calls, "auto": row.auto.auto_json(), "micro": row.micro.micro_json()})
         });
-        let cases = sheet(CASE_COLUMNS, &self.rows(), None).to_json();
+        let cases = sheet(CASE_COLUMNS, &self.all_rows(), None).to_json();
         let relative_errors = self.relative_errors();
         let count = self.errors.len();
         let exact = self.errors.iter().filter(|(error, _)| *error == 0).count();
@@ -654,10 +693,10 @@ impl<'a> Report<'a> {
             "schema_version": SCHEMA_VERSION,
             "policy": self.policies.name,
             "calls": self.total.calls,
-            "calls_by_window_grounds": self.grounds(),
+            "calls_by_window_grounds": self.count_grounds(),
             "within": self.within,
-            "auto": self.total.auto.auto(),
-            "micro": self.total.micro.micro(),
+            "auto": self.total.auto.auto_json(),
+            "micro": self.total.micro.micro_json(),
             "pre_tokens_error": {
                 "p50": quantile(&self.errors, 0.5).map(|(error, _)| error),
                 "p95": quantile(&self.errors, 0.95).map(|(error, _)| error),
@@ -667,7 +706,7 @@ impl<'a> Report<'a> {
                 "exact": exact,
             },
             "cost_error": {
-                "total": relative(&self.costs),
+                "total": relative_cost_error(&self.costs),
                 "p50": quantile(&self.cost_errors, 0.5),
                 "p90": quantile(&self.cost_errors, 0.9),
                 "sessions": self.cost_errors.len(),
@@ -688,7 +727,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    fn rows(&self) -> Vec<CaseRow> {
+    fn all_rows(&self) -> Vec<CaseRow> {
         self.sessions
             .iter()
             .flat_map(|session| session.rows.iter().cloned())
@@ -702,7 +741,7 @@ impl<'a> Report<'a> {
         errors
     }
 
-    fn grounds(&self) -> BTreeMap<&'static str, u64> {
+    fn count_grounds(&self) -> BTreeMap<&'static str, u64> {
         let mut grounds = BTreeMap::new();
         for (ground, calls) in self.sessions.iter().flat_map(|session| &session.grounds) {
             *grounds.entry(ground.name()).or_insert(0) += calls;
@@ -710,16 +749,16 @@ impl<'a> Report<'a> {
         grounds
     }
 
-    fn write_text(&self, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    fn write_text(&self, look: TableStyle, out: &mut dyn Write) -> io::Result<()> {
         let auto = &self.total.auto;
         writeln!(
             out,
             "Policy {}: {} of {} decidable automatic compactions at the very call,\n{} spurious in {}.\n",
             self.policies.name,
-            grouped(auto.exact),
-            grouped(auto.decidable),
-            grouped(auto.spurious),
-            count(self.total.calls, "call")
+            group_digits(auto.exact),
+            group_digits(auto.decidable),
+            group_digits(auto.spurious),
+            format_count(self.total.calls, "call")
         )?;
         let shown = self
             .versions
@@ -727,20 +766,21 @@ impl<'a> Report<'a> {
             .filter(|row| row.auto.recorded + row.auto.spurious + row.micro.recorded > 0);
         let shown = shown.cloned().collect::<Vec<_>>();
         if !shown.is_empty() {
-            sheet(VERSION_COLUMNS, &shown, Some(&self.total)).write(Format::Table, look, out)?;
+            sheet(VERSION_COLUMNS, &shown, Some(&self.total)).write(OutputFormat::Table, look, out)?;
             writeln!(out, "Versions without compactions are left out.\n")?;
         }
         self.write_errors(out)?;
         let odd = self.sessions.iter().flat_map(|session| &session.rows).filter(|row| {
-            row.case.mechanism != Mechanism::Manual && !matches!(row.case.verdict, Verdict::Exact | Verdict::Unrecorded)
+            row.case.mechanism != Mechanism::Manual
+                && !matches!(row.case.verdict, CaseVerdict::Exact | CaseVerdict::Unrecorded)
         });
-        let odd = odd.map(CaseRow::short).collect::<Vec<_>>();
+        let odd = odd.map(CaseRow::with_short_session).collect::<Vec<_>>();
         if !odd.is_empty() {
             writeln!(
                 out,
                 "\nNot exact, or not to be judged (--explain SESSION walks through one):\n"
             )?;
-            sheet(CASE_COLUMNS, &odd, None).write(Format::Table, look, out)?;
+            sheet(CASE_COLUMNS, &odd, None).write(OutputFormat::Table, look, out)?;
             let mut reasons = odd.iter().filter_map(|row| row.case.reason).collect::<Vec<_>>();
             reasons.sort_unstable();
             reasons.dedup();
@@ -775,14 +815,14 @@ impl<'a> Report<'a> {
             writeln!(
                 out,
                 "Cost: {} recorded, {} simulated ({}); a session is off by\n  {} in the median, {} at p90. {} that nothing in the\n  logs explains cost {} ({} of the record).",
-                dollars(Some(micro_usd(self.costs.recorded))),
-                dollars(Some(micro_usd(self.costs.simulated))),
-                share(relative(&self.costs)),
+                format_dollars(Some(micro_usd(self.costs.recorded))),
+                format_dollars(Some(micro_usd(self.costs.simulated))),
+                share(relative_cost_error(&self.costs)),
                 share(quantile(&self.cost_errors, 0.5)),
                 share(quantile(&self.cost_errors, 0.9)),
-                count_of(self.costs.unexplained, "cache miss", "cache misses"),
-                dollars(Some(micro_usd(self.costs.unexplained_cost))),
-                percent(
+                format_count_with_plural(self.costs.unexplained, "cache miss", "cache misses"),
+                format_dollars(Some(micro_usd(self.costs.unexplained_cost))),
+                format_percent(
                     micro_usd(self.costs.unexplained_cost) as u64,
                     micro_usd(self.costs.recorded) as u64
                 )
@@ -794,7 +834,7 @@ impl<'a> Report<'a> {
                 "Windows simulated from the first call of a segment to its end: off by {} in\n  the median, {} at p90, over {}.",
                 share(quantile(&self.segments, 0.5)),
                 share(quantile(&self.segments, 0.9)),
-                count(self.segments.len() as u64, "segment")
+                format_count(self.segments.len() as u64, "segment")
             )?;
         }
         if let Some(edits) = &self.first_edits {
@@ -811,15 +851,15 @@ impl<'a> Report<'a> {
                 told(edits.recall())
             )?;
         }
-        let grounds = self.grounds();
-        let unsure = grounds.get(Grounds::Assumed.name()).copied().unwrap_or(0);
-        let by_usage = grounds.get(Grounds::Usage.name()).copied().unwrap_or(0);
+        let grounds = self.count_grounds();
+        let unsure = grounds.get(WindowGrounds::Assumed.name()).copied().unwrap_or(0);
+        let by_usage = grounds.get(WindowGrounds::Usage.name()).copied().unwrap_or(0);
         if unsure + by_usage > 0 {
             writeln!(
                 out,
                 "Windows of {} were inferred from what the same session sent, so that no\n  prediction there can be spurious; those of {} are not known (--window says).",
-                count(by_usage, "call"),
-                grouped(unsure)
+                format_count(by_usage, "call"),
+                group_digits(unsure)
             )?;
         }
         Ok(())
@@ -851,6 +891,6 @@ fn first_edits_json(edits: &FirstEdits) -> Json {
 }
 
 /// Simulated against recorded cost.
-fn relative(costs: &Costs) -> Option<f64> {
+fn relative_cost_error(costs: &CostComparison) -> Option<f64> {
     (costs.recorded > 0).then(|| costs.simulated as f64 / costs.recorded as f64 - 1.0)
 }

@@ -1,15 +1,15 @@
 //! What every command that writes results does: the price table they are priced by, and where they go.
 
 use crate::cli::OutputArgs;
-use crate::page::{Content, is_page_of, page};
+use crate::page::{PageContent, is_page_of, render_page};
 use anyhow::{Context, Result, bail};
 use replay::prices::PriceTable;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
-use table::words::size_text;
-use table::{Format, Look, atomic, folded};
-use transcript::bytes::Packing;
+use table::words::format_size;
+use table::{OutputFormat, TableStyle, atomic, fold_lines};
+use transcript::bytes::Compression;
 
 /// The price table of a file, or the built-in one.
 pub fn load_prices(path: Option<&Path>) -> Result<PriceTable> {
@@ -21,14 +21,14 @@ pub fn load_prices(path: Option<&Path>) -> Result<PriceTable> {
 }
 
 /// The first bytes of a file, which tell whose it is.
-pub fn head(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub fn read_head(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut head)?;
     Ok(head)
 }
 
 /// Refuses a file that is there already, before the work begins.
-pub fn check_free(path: Option<&Path>, force: bool) -> Result<()> {
+pub fn ensure_absent(path: Option<&Path>, force: bool) -> Result<()> {
     if let Some(path) = path.filter(|path| !force && path.exists()) {
         bail!("{} exists; use --force to replace it", path.display());
     }
@@ -37,9 +37,9 @@ pub fn check_free(path: Option<&Path>, force: bool) -> Result<()> {
 
 /// Refuses a file that is there already, unless it is an earlier page of that name: that one can be made again, and so is
 /// replaced without a switch.
-pub fn check_free_or_page(path: &Path, name: &str) -> Result<()> {
+pub fn ensure_absent_or_page(path: &Path, name: &str) -> Result<()> {
     const ENOUGH: u64 = 4096;
-    let is_page = || head(path, ENOUGH).is_ok_and(|head| is_page_of(&String::from_utf8_lossy(&head), name));
+    let is_page = || read_head(path, ENOUGH).is_ok_and(|head| is_page_of(&String::from_utf8_lossy(&head), name));
     if path.exists() && !(path.is_file() && is_page()) {
         bail!(
             "{} exists and is no page of {name}\n  hint: name another file; only an earlier page is replaced",
@@ -50,22 +50,22 @@ pub fn check_free_or_page(path: &Path, name: &str) -> Result<()> {
 }
 
 /// Writes a page and says where it is.
-pub fn write_page(path: &Path, force: bool, is_quiet: bool, content: Content) -> Result<()> {
-    let text = page(content);
+pub fn write_page(path: &Path, force: bool, is_quiet: bool, content: PageContent) -> Result<()> {
+    let text = render_page(content);
     atomic::write(path, force, text.as_bytes())?;
     if !is_quiet {
-        eprintln!("{}: a page of {}", path.display(), size_text(text.len() as u64));
+        eprintln!("{}: a page of {}", path.display(), format_size(text.len() as u64));
     }
     Ok(())
 }
 
 /// Whether a file that is there is somebody's session log, not rows that were written here.
-fn is_log(path: &Path) -> bool {
-    match Packing::of(path) {
+fn is_session_log(path: &Path) -> bool {
+    match Compression::from_path(path) {
         None => false,
-        Some(Packing::Plain) => {
+        Some(Compression::Plain) => {
             let is_record = |head: Vec<u8>| memchr::memmem::find(&head, b"\"sessionId\":").is_some();
-            let foreign = head(path, 1 << 16).ok();
+            let foreign = read_head(path, 1 << 16).ok();
             let foreign = foreign.filter(|head| !head.starts_with(b"{\"schema_version\":"));
             foreign.is_some_and(is_record)
         }
@@ -74,22 +74,22 @@ fn is_log(path: &Path) -> bool {
 }
 
 /// Writes to the file or to standard output.
-pub fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Result<()>) -> Result<()> {
-    let fitted = |out: &mut dyn Write, look: Look| {
-        if args.format != Format::Table {
+pub fn write_output(args: &OutputArgs, write: impl Fn(&mut dyn Write, TableStyle) -> io::Result<()>) -> Result<()> {
+    let fitted = |out: &mut dyn Write, look: TableStyle| {
+        if args.format != OutputFormat::Table {
             return write(out, look);
         }
         // Tables fit as they are; sentences between them may not.
         let mut text = Vec::new();
         write(&mut text, look)?;
-        out.write_all(folded(&String::from_utf8_lossy(&text), look.width).as_bytes())
+        out.write_all(fold_lines(&String::from_utf8_lossy(&text), look.width).as_bytes())
     };
     if let Some(path) = args.output.as_deref().filter(|path| path.as_os_str() != "-") {
-        if is_log(path) {
+        if is_session_log(path) {
             bail!("{} looks like a session log, which is never replaced", path.display());
         }
         return Ok(atomic::write_with(path, args.force, |out| {
-            fitted(out, Look::default())
+            fitted(out, TableStyle::default())
         })?);
     }
     let out = io::stdout().lock();
@@ -99,31 +99,31 @@ pub fn emit(args: &OutputArgs, write: impl Fn(&mut dyn Write, Look) -> io::Resul
     }
     // Standard output writes line by line of its own accord, and rows have many lines.
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
-    fitted(&mut out, look(is_terminal))?;
+    fitted(&mut out, table_style(is_terminal))?;
     Ok(out.flush()?)
 }
 
 /// Text for standard output, folded to its width.
-pub fn for_people(text: &str) -> String {
-    folded(text, look(io::stdout().is_terminal()).width)
+pub fn fold_for_terminal(text: &str) -> String {
+    fold_lines(text, table_style(io::stdout().is_terminal()).width)
 }
 
 /// How standard output wants its tables.
-fn look(is_terminal: bool) -> Look {
+fn table_style(is_terminal: bool) -> TableStyle {
     let width = if is_terminal {
         comfy_table::Table::new().width().map_or(80, usize::from)
     } else {
         80
     };
-    Look {
+    TableStyle {
         width: width.clamp(40, 200),
-        colour: wants_colour(is_terminal, |name| std::env::var(name).ok()),
+        colour: wants_color(is_terminal, |name| std::env::var(name).ok()),
     }
 }
 
 /// Whether to colour, by what terminals and people usually say: `NO_COLOR` has the last word, `CLICOLOR_FORCE` the one
 /// before; else only a terminal that can, and where `CLICOLOR` is not 0.
-fn wants_colour(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
+fn wants_color(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     if set("NO_COLOR").is_some() {
         return false;
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn colours_where_they_are_wanted() {
         let check = |is_terminal: bool, set: &[(&str, &str)]| {
-            wants_colour(is_terminal, |name| {
+            wants_color(is_terminal, |name| {
                 let found = set.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             })

@@ -11,9 +11,9 @@ mod palette;
 pub mod rounds;
 
 use language::secrets;
-use memory::topic::one_line;
+use memory::topic::to_one_line;
 use replay::tokens::ledger::CATEGORIES;
-use rounds::{SessionRounds, Tally};
+use rounds::{PageTally, SessionRounds};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ const SCRIPTS: [&str; 13] = [
 ];
 
 /// Texts under these keys are ids, hashes and packed numbers: they look like chance, and are no secrets.
-const NO_SECRETS: [&str; 8] = [
+const UNMASKED_KEYS: [&str; 8] = [
     "packed",
     "session",
     "uuid",
@@ -56,7 +56,7 @@ const NO_SECRETS: [&str; 8] = [
 
 /// A replay: what `replay --out` writes.
 #[derive(Debug, Default)]
-pub struct Run {
+pub struct PageReplay {
     /// Where it comes from.
     pub name: String,
     /// What `summary.json` holds.
@@ -75,7 +75,7 @@ pub struct Run {
 
 /// The notes of a session.
 #[derive(Debug, Default)]
-pub struct Notes {
+pub struct PageNotes {
     /// Session id, or the folder they lie in.
     pub session: String,
     /// Path of the file.
@@ -86,13 +86,13 @@ pub struct Notes {
 
 /// Everything that a page can show. What is empty has no place on it.
 #[derive(Debug, Default)]
-pub struct Content {
+pub struct PageContent {
     /// What it is about.
     pub name: String,
     /// Recorded usage, see [`overview`].
     pub overview: Option<Json>,
     /// Replays.
-    pub runs: Vec<Run>,
+    pub runs: Vec<PageReplay>,
     /// Documents of `audit`, with a `name`.
     pub audits: Vec<Json>,
     /// Recommendations of `tune` with `points` and a `name`.
@@ -100,10 +100,10 @@ pub struct Content {
     /// Memories: `name`, `memories`, and what was turned down (`rejected`) or left (`left`).
     pub memories: Vec<Json>,
     /// Notes.
-    pub notes: Vec<Notes>,
+    pub notes: Vec<PageNotes>,
 }
 
-impl Content {
+impl PageContent {
     /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.overview.is_none()
@@ -116,13 +116,13 @@ impl Content {
 }
 
 /// The page.
-pub fn page(content: Content) -> String {
-    let name = one_line(&secrets::mask(&content.name));
+pub fn render_page(content: PageContent) -> String {
+    let name = to_one_line(&secrets::mask(&content.name));
     let mut blocks = String::new();
     let mut runs = Vec::new();
     for (number, run) in content.runs.into_iter().enumerate() {
         let tally = run.tally();
-        let overview = overview::of_run(&run, &tally);
+        let overview = overview::overview_from_replay(&run, &tally);
         let sessions = &run.sessions;
         let packed = run.rounds.iter().map(|rounds| (rounds.session.as_str(), rounds));
         let packed = packed.collect::<BTreeMap<_, _>>();
@@ -133,21 +133,21 @@ pub fn page(content: Content) -> String {
                 continue;
             };
             drawn.push(at);
-            let data = embed(masked(rounds.chains.clone().into()));
+            let data = embed_json(mask_secrets(rounds.chains.clone().into()));
             let _ = writeln!(
                 blocks,
                 "<script type=\"application/json\" id=\"run{number}-{at}\">{data}</script>"
             );
         }
         const IN_BOUNDARIES: [&str; 3] = ["schema_version", "tools_known", "last_message"];
-        runs.push(masked(json!({
+        runs.push(mask_secrets(json!({
             "name": run.name,
             "overview": overview,
             "drawn": drawn,
             "summary": run.summary,
-            "sessions": pack::columns(sessions, &["schema_version"]),
-            "boundaries": pack::columns(&run.boundaries, &IN_BOUNDARIES),
-            "misses": pack::columns(&run.misses, &["schema_version"]),
+            "sessions": pack::rows_to_columns(sessions, &["schema_version"]),
+            "boundaries": pack::rows_to_columns(&run.boundaries, &IN_BOUNDARIES),
+            "misses": pack::rows_to_columns(&run.misses, &["schema_version"]),
             "compare": run.compare.map(|compare| with_columns(compare, "sessions")),
         })));
     }
@@ -158,25 +158,25 @@ pub fn page(content: Content) -> String {
         "name": name,
         "categories": CATEGORIES.map(|category| category.name()),
         "columns": rounds::column_names(),
-        "overview": content.overview.map(masked),
+        "overview": content.overview.map(mask_secrets),
         "runs": runs,
-        "audits": list(content.audits, "boundaries"),
-        "tunes": list(content.tunes, "points"),
-        "memories": content.memories.into_iter().map(masked).collect::<Vec<_>>(),
-        "notes": notes.map(masked).collect::<Vec<_>>(),
+        "audits": lists_to_columns(content.audits, "boundaries"),
+        "tunes": lists_to_columns(content.tunes, "points"),
+        "memories": content.memories.into_iter().map(mask_secrets).collect::<Vec<_>>(),
+        "notes": notes.map(mask_secrets).collect::<Vec<_>>(),
     });
-    let data = embed(data);
+    let data = embed_json(data);
     let nonce = blake3::Hasher::new()
         .update(data.as_bytes())
         .update(blocks.as_bytes())
         .finalize()
         .to_hex();
     let script = SCRIPTS.join("\n");
-    fill(
+    fill_template(
         PAGE,
         &[
             ("nonce", &nonce[..32]),
-            ("title", &text_of_markup(&name)),
+            ("title", &escape_html(&name)),
             ("style", STYLE),
             ("data", &data),
             ("blocks", &blocks),
@@ -187,15 +187,15 @@ pub fn page(content: Content) -> String {
 
 /// Whether a file is a page of that name that was made here, by how it begins.
 pub fn is_page_of(file: &str, name: &str) -> bool {
-    let title = format!("<title>{}</title>", text_of_markup(name));
+    let title = format!("<title>{}</title>", escape_html(name));
     let head = file.split_once("<style").map_or("", |(head, _)| head);
     head.contains(r#"<meta name="generator" content="backcast">"#) && head.contains(&title)
 }
 
-impl Run {
+impl PageReplay {
     /// What its calls add up to.
-    fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
+    fn tally(&self) -> PageTally {
+        let mut tally = PageTally::default();
         for rounds in &self.rounds {
             tally.merge(rounds.tally.clone());
         }
@@ -204,29 +204,31 @@ impl Run {
 }
 
 /// Documents whose one long list becomes columns.
-fn list(documents: Vec<Json>, rows: &str) -> Vec<Json> {
+fn lists_to_columns(documents: Vec<Json>, rows: &str) -> Vec<Json> {
     let documents = documents.into_iter();
-    documents.map(|document| masked(with_columns(document, rows))).collect()
+    documents
+        .map(|document| mask_secrets(with_columns(document, rows)))
+        .collect()
 }
 
 fn with_columns(mut document: Json, rows: &str) -> Json {
     if let Some(Json::Array(list)) = document.get(rows) {
-        document[rows] = pack::columns(list, &["schema_version"]);
+        document[rows] = pack::rows_to_columns(list, &["schema_version"]);
     }
     document
 }
 
 /// The value with every secret in its texts masked.
-fn masked(value: Json) -> Json {
+fn mask_secrets(value: Json) -> Json {
     match value {
         Json::String(text) => Json::String(secrets::mask(&text)),
-        Json::Array(list) => list.into_iter().map(masked).collect(),
+        Json::Array(list) => list.into_iter().map(mask_secrets).collect(),
         Json::Object(fields) => {
             let one = |(key, value): (String, Json)| {
-                let value = if NO_SECRETS.contains(&key.as_str()) {
+                let value = if UNMASKED_KEYS.contains(&key.as_str()) {
                     value
                 } else {
-                    masked(value)
+                    mask_secrets(value)
                 };
                 (key, value)
             };
@@ -237,7 +239,7 @@ fn masked(value: Json) -> Json {
 }
 
 /// JSON that can stand inside a script element: nothing in it ends the element or starts a comment.
-fn embed(value: Json) -> String {
+fn embed_json(value: Json) -> String {
     let text = value.to_string();
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -252,12 +254,12 @@ fn embed(value: Json) -> String {
 }
 
 /// Text for a place between tags.
-fn text_of_markup(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// Puts values in the places `{{name}}` of the template, each looked at once: what a value holds is never a place.
-fn fill(template: &str, values: &[(&str, &str)]) -> String {
+fn fill_template(template: &str, values: &[(&str, &str)]) -> String {
     let size = values.iter().map(|(_, value)| value.len()).sum::<usize>();
     let mut out = String::with_capacity(template.len() + size);
     let mut rest = template;
@@ -273,7 +275,7 @@ fn fill(template: &str, values: &[(&str, &str)]) -> String {
 }
 
 /// The rows of a sheet that was turned into JSON.
-pub fn rows(sheet: Json) -> Vec<Json> {
+pub fn sheet_rows(sheet: Json) -> Vec<Json> {
     match sheet {
         Json::Array(rows) => rows,
         _ => Vec::new(),
@@ -297,33 +299,33 @@ mod tests {
 
     const HOSTILE: &str = "</script><script>alert(1)</script><!-- \u{2028} <img src=x onerror=alert(1)> {{script}}";
 
-    fn hostile_content() -> Content {
-        Content {
+    fn hostile_content() -> PageContent {
+        PageContent {
             name: HOSTILE.to_owned(),
-            runs: vec![Run {
+            runs: vec![PageReplay {
                 name: HOSTILE.to_owned(),
                 sessions: vec![json!({"session": HOSTILE, "project": HOSTILE})],
                 rounds: vec![SessionRounds::new(
                     HOSTILE,
                     &[(
                         HOSTILE,
-                        rounds::Round {
+                        rounds::PageRound {
                             events: HOSTILE.to_owned(),
-                            ..rounds::Round::default()
+                            ..rounds::PageRound::default()
                         },
                     )],
                 )],
-                ..Run::default()
+                ..PageReplay::default()
             }],
             memories: vec![json!({"name": HOSTILE, "memories": [{"title": HOSTILE}]})],
-            ..Content::default()
+            ..PageContent::default()
         }
     }
 
     #[test]
     fn nothing_from_outside_becomes_markup() {
-        let page = page(hostile_content());
-        let plain = super::page(Content::default());
+        let page = render_page(hostile_content());
+        let plain = super::render_page(PageContent::default());
         let count = |page: &str, text: &str| page.matches(text).count();
         assert_eq!(count(&page, "<script"), count(&plain, "<script") + 1);
         for text in ["</script", "<img", "<!--"] {
@@ -336,8 +338,8 @@ mod tests {
     #[test]
     fn the_nonce_follows_from_the_data() {
         let nonce = |page: &str| page.split("nonce-").nth(1).unwrap()[..32].to_owned();
-        let (one, other) = (page(Content::default()), page(hostile_content()));
-        assert_eq!(nonce(&one), nonce(&page(Content::default())));
+        let (one, other) = (render_page(PageContent::default()), render_page(hostile_content()));
+        assert_eq!(nonce(&one), nonce(&render_page(PageContent::default())));
         assert_ne!(nonce(&one), nonce(&other));
     }
 
@@ -345,14 +347,17 @@ mod tests {
     fn secrets_are_masked_and_ids_are_not() {
         let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
         let id = "0d9f6c1e-52aa-4c7e-9b1d-7f0a2f6f3b10";
-        let value = masked(json!({"text": format!("token {secret}"), "session": id, "list": [secret.clone()]}));
+        let value = mask_secrets(json!({"text": format!("token {secret}"), "session": id, "list": [secret.clone()]}));
         assert!(!value.to_string().contains(&secret), "{value}");
         assert_eq!(value["session"], id);
     }
 
     #[test]
     fn places_are_filled_once() {
-        assert_eq!(fill("a{{x}}b{{y}}c{{z}}", &[("x", "{{y}}"), ("y", "2")]), "a{{y}}b2c");
+        assert_eq!(
+            fill_template("a{{x}}b{{y}}c{{z}}", &[("x", "{{y}}"), ("y", "2")]),
+            "a{{y}}b2c"
+        );
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! The first view: what was spent on what. From recorded usage where there is any, else from a replay.
 
-use crate::page::Run;
-use crate::page::rounds::Tally;
+use crate::page::PageReplay;
+use crate::page::rounds::PageTally;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
-use transcript::problem::Kind;
+use transcript::problem::ProblemKind;
 
 /// Most problems that are listed one by one.
-const LISTED: usize = 200;
+const MAX_LISTED_PROBLEMS: usize = 200;
 
 /// Recorded usage: the document of `stats`, and its rows by day, model and project where they are known.
-pub fn of_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json {
+pub fn overview_from_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json {
     let named = |by: &str, rows: &[Json]| {
         let one = |row: &Json| {
             let mut row = row.clone();
@@ -33,12 +33,12 @@ pub fn of_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json {
         overview.insert(key.to_owned(), document[key].clone());
     }
     overview.insert("basis".to_owned(), json!("recorded"));
-    overview.insert("problems".to_owned(), problems(&document["problems"]));
+    overview.insert("problems".to_owned(), problems_json(&document["problems"]));
     overview.into()
 }
 
 /// What a replay comes to.
-pub fn of_run(run: &Run, tally: &Tally) -> Json {
+pub fn overview_from_replay(run: &PageReplay, tally: &PageTally) -> Json {
     let mut projects = BTreeMap::<&str, (u64, i64)>::new();
     for session in &run.sessions {
         let sum = projects
@@ -53,14 +53,14 @@ pub fn of_run(run: &Run, tally: &Tally) -> Json {
     overview["basis"] = json!("replayed");
     overview["projects"] = projects.collect();
     overview["ledger"] = run.summary["ledger"].clone();
-    overview["problems"] = problems(&run.summary["problems"]);
+    overview["problems"] = problems_json(&run.summary["problems"]);
     overview
 }
 
 /// Problems with what they mean, and the first of them one by one.
-fn problems(problems: &Json) -> Json {
+fn problems_json(problems: &Json) -> Json {
     let counts = problems["by_kind"].as_object();
-    let kinds = Kind::all().filter_map(|kind| {
+    let kinds = ProblemKind::all().filter_map(|kind| {
         let count = counts?.get(kind.name())?;
         Some(json!({"kind": kind.name(), "count": count, "about": kind.about(), "lost": kind.is_loss()}))
     });
@@ -68,6 +68,6 @@ fn problems(problems: &Json) -> Json {
     json!({
         "total": problems["total"],
         "kinds": kinds.collect::<Vec<_>>(),
-        "list": &list[..list.len().min(LISTED)],
+        "list": &list[..list.len().min(MAX_LISTED_PROBLEMS)],
     })
 }

@@ -4,16 +4,16 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 
 /// Text columns with fewer distinct values than this share of their rows are written as numbers of a list.
-const REPEATS: usize = 2;
+const MIN_REPEAT_RATIO: usize = 2;
 
 /// A column of numbers. Every number is told as the difference from the one before that is known: 0 is a missing number,
 /// 1 is a run of numbers that stay (its length follows), anything else the difference, its sign in the lowest bit, plus 1.
-pub fn column(values: impl IntoIterator<Item = Option<i64>>, out: &mut Vec<u8>) {
+pub fn pack_column(values: impl IntoIterator<Item = Option<i64>>, out: &mut Vec<u8>) {
     let (mut last, mut stays) = (0_i64, 0_u64);
     let flush = |stays: &mut u64, out: &mut Vec<u8>| {
         if *stays > 0 {
-            number(1, out);
-            number(*stays, out);
+            write_varint(1, out);
+            write_varint(*stays, out);
             *stays = 0;
         }
     };
@@ -24,12 +24,12 @@ pub fn column(values: impl IntoIterator<Item = Option<i64>>, out: &mut Vec<u8>) 
                 flush(&mut stays, out);
                 let difference = value.wrapping_sub(last);
                 let folded = ((difference << 1) ^ (difference >> 63)).cast_unsigned();
-                number(folded.saturating_add(1), out);
+                write_varint(folded.saturating_add(1), out);
                 last = value;
             }
             None => {
                 flush(&mut stays, out);
-                number(0, out);
+                write_varint(0, out);
             }
         }
     }
@@ -37,7 +37,7 @@ pub fn column(values: impl IntoIterator<Item = Option<i64>>, out: &mut Vec<u8>) 
 }
 
 /// Seven bits a byte, the lowest first.
-fn number(mut value: u64, out: &mut Vec<u8>) {
+fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
@@ -61,7 +61,7 @@ pub fn base64(bytes: &[u8]) -> String {
 
 /// Rows as columns: `{"rows": 3, "columns": {"name": [...]}}`. A column that is the same in all rows is `{"all": value}`; one
 /// of few texts is `{"of": [...], "at": [...]}`.
-pub fn columns(rows: &[Json], leave_out: &[&str]) -> Json {
+pub fn rows_to_columns(rows: &[Json], leave_out: &[&str]) -> Json {
     let mut names = Vec::<&str>::new();
     for (name, _) in rows.iter().filter_map(Json::as_object).flatten() {
         if !names.contains(&name.as_str()) && !leave_out.contains(&name.as_str()) {
@@ -70,12 +70,12 @@ pub fn columns(rows: &[Json], leave_out: &[&str]) -> Json {
     }
     let packed = names.iter().map(|name| {
         let cells = rows.iter().map(|row| &row[*name]).collect::<Vec<_>>();
-        ((*name).to_owned(), one_column(&cells))
+        ((*name).to_owned(), pack_values(&cells))
     });
     json!({"rows": rows.len(), "columns": packed.collect::<Map<_, _>>()})
 }
 
-fn one_column(cells: &[&Json]) -> Json {
+fn pack_values(cells: &[&Json]) -> Json {
     if let Some(first) = cells.first().filter(|first| cells.iter().all(|cell| cell == *first)) {
         return json!({"all": first});
     }
@@ -89,7 +89,7 @@ fn one_column(cells: &[&Json]) -> Json {
             })
         });
         let at = at.collect::<Vec<_>>();
-        if list.len() * REPEATS < cells.len() {
+        if list.len() * MIN_REPEAT_RATIO < cells.len() {
             return json!({"of": list, "at": at});
         }
     }
@@ -138,7 +138,7 @@ mod tests {
         #[test]
         fn columns_come_back(values in prop::collection::vec(prop::option::of(-1_000_000_i64..1_000_000), 0..60)) {
             let mut bytes = Vec::new();
-            column(values.iter().copied(), &mut bytes);
+            pack_column(values.iter().copied(), &mut bytes);
             prop_assert_eq!(read(&bytes, values.len()), values);
         }
     }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_stays_costs_next_to_nothing() {
         let mut bytes = Vec::new();
-        column(vec![Some(200_000); 5_000], &mut bytes);
+        pack_column(vec![Some(200_000); 5_000], &mut bytes);
         assert!(bytes.len() < 8, "{}", bytes.len());
     }
 
@@ -171,7 +171,7 @@ mod tests {
             "name": {"of": ["a", "b"], "at": [0, 1, 0, 0, 1]},
             "tokens": [1, 2, 3, 4, 5],
         }});
-        assert_eq!(columns(&rows, &["version"]), expected);
-        assert_eq!(columns(&rows, &[])["columns"]["version"], json!({"all": 1}));
+        assert_eq!(rows_to_columns(&rows, &["version"]), expected);
+        assert_eq!(rows_to_columns(&rows, &[])["columns"]["version"], json!({"all": 1}));
     }
 }

@@ -3,9 +3,9 @@
 
 use crate::page::{SCRIPTS, STYLE};
 
-type Colour = [f64; 3];
+type ColorVector = [f64; 3];
 
-const SEEN: [(&str, [Colour; 3]); 4] = [
+const VISION_MATRICES: [(&str, [ColorVector; 3]); 4] = [
     ("all colours", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     (
         "no red",
@@ -34,9 +34,9 @@ const SEEN: [(&str, [Colour; 3]); 4] = [
 ];
 
 /// Differences of lightness and hue below this are hard to see side by side.
-const PLAIN: f64 = 14.0;
+const MIN_COLOR_DISTANCE: f64 = 14.0;
 
-fn linear(hex: &str) -> Colour {
+fn linear_rgb(hex: &str) -> ColorVector {
     std::array::from_fn(|at| {
         let value = u8::from_str_radix(&hex[1 + 2 * at..3 + 2 * at], 16).unwrap();
         let share = f64::from(value) / 255.0;
@@ -48,13 +48,13 @@ fn linear(hex: &str) -> Colour {
     })
 }
 
-fn times(matrix: &[Colour; 3], colour: Colour) -> Colour {
+fn multiply(matrix: &[ColorVector; 3], colour: ColorVector) -> ColorVector {
     matrix.map(|row| std::iter::zip(row, colour).map(|(a, b)| a * b).sum())
 }
 
 /// CIE Lab.
-fn lab(colour: Colour) -> Colour {
-    let xyz = times(
+fn to_lab(colour: ColorVector) -> ColorVector {
+    let xyz = multiply(
         &[
             [0.4124, 0.3576, 0.1805],
             [0.2126, 0.7152, 0.0722],
@@ -86,7 +86,7 @@ fn layers() -> Vec<String> {
     names.collect()
 }
 
-fn colours(layer: &str) -> [String; 2] {
+fn layer_colors(layer: &str) -> [String; 2] {
     let pair = STYLE.split(&format!("--c-{layer}: light-dark(")).nth(1).unwrap();
     let mut pair = pair.split(')').next().unwrap().split(", ").map(str::to_owned);
     [pair.next().unwrap(), pair.next().unwrap()]
@@ -97,15 +97,15 @@ fn layers_that_touch_can_be_told_apart_by_everybody() {
     let layers = layers();
     assert_eq!(layers.len(), 12);
     for pair in layers.windows(2) {
-        let (low, high) = (colours(&pair[0]), colours(&pair[1]));
-        for (name, eyes) in &SEEN {
+        let (low, high) = (layer_colors(&pair[0]), layer_colors(&pair[1]));
+        for (name, eyes) in &VISION_MATRICES {
             for scheme in 0..2 {
-                let [low, high] = [&low[scheme], &high[scheme]].map(|hex| lab(times(eyes, linear(hex))));
+                let [low, high] = [&low[scheme], &high[scheme]].map(|hex| to_lab(multiply(eyes, linear_rgb(hex))));
                 let apart = std::iter::zip(low, high)
                     .map(|(a, b)| (a - b).powi(2))
                     .sum::<f64>()
                     .sqrt();
-                assert!(apart >= PLAIN, "{pair:?} with {name}: {apart:.0}");
+                assert!(apart >= MIN_COLOR_DISTANCE, "{pair:?} with {name}: {apart:.0}");
             }
         }
     }

@@ -7,7 +7,7 @@ use replay::sim::event::{CacheMiss, PARTS};
 use replay::tokens::ledger::CATEGORIES;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
-use table::Value;
+use table::CellValue;
 use transcript::log::NO_TIME;
 
 /// Bars of the distribution of fullness: a twentieth of the window each, the last one for everything above.
@@ -15,7 +15,7 @@ const FULLNESS_BARS: usize = 21;
 
 /// One call.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Round {
+pub struct PageRound {
     /// Number of the call in its chain.
     pub call: i64,
     /// Turn.
@@ -54,14 +54,14 @@ pub struct Round {
     pub events: String,
 }
 
-impl From<&RoundRow> for Round {
-    fn from(row: &RoundRow) -> Round {
-        let signed = |tokens: u64| match Value::from(tokens) {
-            Value::Int(number) => number,
+impl From<&RoundRow> for PageRound {
+    fn from(row: &RoundRow) -> PageRound {
+        let signed = |tokens: u64| match CellValue::from(tokens) {
+            CellValue::Int(number) => number,
             _ => 0,
         };
         let called = &row.called;
-        Round {
+        PageRound {
             call: row.call.into(),
             turn: row.turn.into(),
             time: Some(row.time).filter(|time| *time != NO_TIME),
@@ -84,13 +84,13 @@ impl From<&RoundRow> for Round {
     }
 }
 
-impl Round {
+impl PageRound {
     /// A row of `rounds.csv` or `rounds.parquet`: `cell` gives the text of a column, none if it is missing.
-    pub fn read(cell: impl Fn(&str) -> Option<String>) -> Round {
+    pub fn from_cells(cell: impl Fn(&str) -> Option<String>) -> PageRound {
         let number = |name: &str| cell(name).and_then(|text| text.parse::<i64>().ok());
         let text = |name: &str| cell(name).unwrap_or_default();
         let time = cell("time").and_then(|text| text.parse::<jiff::Timestamp>().ok());
-        Round {
+        PageRound {
             call: number("call").unwrap_or(0),
             turn: number("turn").unwrap_or(0),
             time: time.map(jiff::Timestamp::as_millisecond),
@@ -113,7 +113,7 @@ impl Round {
     }
 
     /// What the parts of the window add up to.
-    fn sum(&self) -> i64 {
+    fn parts_total(&self) -> i64 {
         self.base + self.unexplained + self.parts.iter().sum::<i64>()
     }
 }
@@ -138,7 +138,7 @@ pub fn column_names() -> Vec<&'static str> {
 
 /// Packs the calls of a chain. What can be told from other columns is written as the difference from that, which mostly
 /// is nothing: calls count up, the parts add up to the input, the log agrees, and what was cached is read.
-pub fn pack_chain(agent: &str, rounds: &[Round]) -> Json {
+pub fn pack_chain(agent: &str, rounds: &[PageRound]) -> Json {
     let mut names = [const { Vec::<&str>::new() }; 3];
     let mut numbers = [const { Vec::new() }; 3];
     for round in rounds {
@@ -152,8 +152,8 @@ pub fn pack_chain(agent: &str, rounds: &[Round]) -> Json {
         }
     }
     let mut bytes = Vec::new();
-    let mut put = |of: &dyn Fn(usize, &Round) -> Option<i64>| {
-        pack::column(rounds.iter().enumerate().map(|(at, round)| of(at, round)), &mut bytes);
+    let mut put = |of: &dyn Fn(usize, &PageRound) -> Option<i64>| {
+        pack::pack_column(rounds.iter().enumerate().map(|(at, round)| of(at, round)), &mut bytes);
     };
     put(&|at, round| Some(round.call - at as i64));
     put(&|_, round| Some(round.turn));
@@ -163,7 +163,7 @@ pub fn pack_chain(agent: &str, rounds: &[Round]) -> Json {
         put(&|_, round| Some(round.parts[part]));
     }
     put(&|_, round| Some(round.unexplained));
-    put(&|_, round| Some(round.input - round.sum()));
+    put(&|_, round| Some(round.input - round.parts_total()));
     put(&|_, round| round.recorded.map(|recorded| recorded - round.input));
     put(&|_, round| Some(round.output));
     put(&|_, round| round.threshold);
@@ -177,7 +177,7 @@ pub fn pack_chain(agent: &str, rounds: &[Round]) -> Json {
     put(&|_, round| Some(round.cache_write));
     put(&|_, round| round.cost);
     for list in numbers {
-        pack::column(list, &mut bytes);
+        pack::pack_column(list, &mut bytes);
     }
     let events = rounds.iter().enumerate().filter(|(_, round)| !round.events.is_empty());
     let [models, misses, boundaries] = names;
@@ -194,7 +194,7 @@ pub fn pack_chain(agent: &str, rounds: &[Round]) -> Json {
 
 /// What calls add up to.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Tally {
+pub struct PageTally {
     /// Calls and cost by day.
     pub days: BTreeMap<String, (u64, i64)>,
     /// Calls and cost by model.
@@ -205,12 +205,12 @@ pub struct Tally {
     pub windowless: u64,
 }
 
-impl Tally {
+impl PageTally {
     /// Adds calls.
-    pub fn add(&mut self, rounds: &[Round]) {
+    pub fn add(&mut self, rounds: &[PageRound]) {
         for round in rounds {
             let cost = round.cost.unwrap_or(0);
-            let day = round.time.and_then(table::time_text);
+            let day = round.time.and_then(table::format_time);
             let day = day.map_or_else(|| "undated".to_owned(), |time| time.chars().take(10).collect());
             for (list, name) in [(&mut self.days, day), (&mut self.models, round.model.clone())] {
                 let sum = list.entry(name).or_default();
@@ -228,7 +228,7 @@ impl Tally {
     }
 
     /// Adds another.
-    pub fn merge(&mut self, other: Tally) {
+    pub fn merge(&mut self, other: PageTally) {
         for (list, more) in [(&mut self.days, other.days), (&mut self.models, other.models)] {
             for (name, (calls, cost)) in more {
                 let sum = list.entry(name).or_default();
@@ -266,12 +266,12 @@ pub struct SessionRounds {
     /// Its chains, packed.
     pub chains: Vec<Json>,
     /// What its calls add up to.
-    pub tally: Tally,
+    pub tally: PageTally,
 }
 
 impl SessionRounds {
     /// Packs calls, which stand chain by chain; each comes with its agent.
-    pub fn new(session: &str, rounds: &[(impl AsRef<str>, Round)]) -> SessionRounds {
+    pub fn new(session: &str, rounds: &[(impl AsRef<str>, PageRound)]) -> SessionRounds {
         let mut packed = SessionRounds {
             session: session.to_owned(),
             ..SessionRounds::default()
@@ -289,8 +289,8 @@ impl SessionRounds {
 mod tests {
     use super::*;
 
-    fn round(call: i64, input: i64) -> Round {
-        Round {
+    fn round(call: i64, input: i64) -> PageRound {
+        PageRound {
             call,
             time: Some(1_760_000_000_000 + call * 1000),
             model: "m".to_owned(),
@@ -300,7 +300,7 @@ mod tests {
             parts: [input - 1000, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             window: Some(200_000),
             cost: Some(5),
-            ..Round::default()
+            ..PageRound::default()
         }
     }
 
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn calls_are_added_up_by_day_model_and_fullness() {
-        let mut tally = Tally::default();
+        let mut tally = PageTally::default();
         tally.add(&[round(0, 20_000), round(1, 199_999), round(2, 400_000)]);
         assert_eq!((tally.fullness[2], tally.fullness[19], tally.fullness[20]), (1, 1, 1));
         assert_eq!(tally.days["2025-10-09"], (3, 15));
@@ -332,7 +332,7 @@ mod tests {
             ("time", "2026-01-02T03:04:05.678Z"),
             ("tool_results", "7"),
         ]);
-        let round = Round::read(|name| cells.get(name).map(|cell| (*cell).to_owned()));
+        let round = PageRound::from_cells(|name| cells.get(name).map(|cell| (*cell).to_owned()));
         assert_eq!(
             (round.call, round.time, round.parts[4]),
             (3, Some(1_767_323_045_678), 7)

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use transcript::bytes::Packing;
-use transcript::discover::{Found, Stamp};
-use transcript::evidence::Evidence;
+use transcript::bytes::Compression;
+use transcript::discover::{DiscoveredLog, FileStamp};
+use transcript::evidence::LineHashes;
 use transcript::pack;
-use transcript::pack::{seal, unsealed};
+use transcript::pack::{seal, unseal};
 
 const INDEX_MAGIC: &[u8; 8] = b"bcindex\x01";
 /// A file changed this recently may change again without its stamp showing it.
@@ -33,18 +33,18 @@ pub type ContentHash = [u8; 32];
 
 /// The two parts of a log's trace: the small form, and the line hashes that only some questions need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartKind {
+pub enum CachePart {
     /// The packed log.
     Log,
     /// Its line hashes.
     Lines,
 }
 
-impl PartKind {
+impl CachePart {
     fn is_intact(self, bytes: &[u8]) -> bool {
         match self {
-            PartKind::Log => pack::is_intact(bytes),
-            PartKind::Lines => Evidence::unpack(bytes).is_ok(),
+            CachePart::Log => pack::is_intact(bytes),
+            CachePart::Lines => LineHashes::unpack(bytes).is_ok(),
         }
     }
 }
@@ -53,13 +53,13 @@ impl PartKind {
 pub struct Cache {
     folder: PathBuf,
     /// What relative paths are relative to.
-    here: PathBuf,
+    base_folder: PathBuf,
     /// Parsing depends on it, so entries of different limits are different entries.
     max_line: u64,
-    known: HashMap<u128, (Stamp, ContentHash)>,
+    index: HashMap<u128, (FileStamp, ContentHash)>,
     sizes: std::collections::HashSet<u64>,
-    fresh: Mutex<Vec<(u128, Stamp, ContentHash)>>,
-    rebuilt: AtomicU64,
+    new_entries: Mutex<Vec<(u128, FileStamp, ContentHash)>>,
+    rebuilt_entries: AtomicU64,
 }
 
 impl Cache {
@@ -71,28 +71,28 @@ impl Cache {
             .unwrap_or_default();
         Cache {
             folder: folder.to_path_buf(),
-            here: std::env::current_dir().unwrap_or_default(),
+            base_folder: std::env::current_dir().unwrap_or_default(),
             max_line: max_line as u64,
             sizes: known.values().map(|(stamp, _)| stamp.size).collect(),
-            known,
-            fresh: Mutex::default(),
-            rebuilt: AtomicU64::new(0),
+            index: known,
+            new_entries: Mutex::default(),
+            rebuilt_entries: AtomicU64::new(0),
         }
     }
 
     /// Notes an entry that could not be used.
     fn note_rebuilt(&self) {
-        self.rebuilt.fetch_add(1, Ordering::Relaxed);
+        self.rebuilt_entries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Entries that were there but could not be used.
-    pub fn rebuilt(&self) -> u64 {
-        self.rebuilt.load(Ordering::Relaxed)
+    pub fn rebuilt_count(&self) -> u64 {
+        self.rebuilt_entries.load(Ordering::Relaxed)
     }
 
     /// Name of an entry: what the content hash, the format, the line limit, the packing and the part come to. Packing: the same
     /// bytes are another log where a name says that they are packed.
-    fn name(&self, content: &ContentHash, packing: Packing, part: PartKind) -> blake3::Hash {
+    fn entry_name(&self, content: &ContentHash, packing: Compression, part: CachePart) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         hasher
             .update(content)
@@ -102,16 +102,16 @@ impl Cache {
         hasher.finalize()
     }
 
-    fn place(&self, name: &blake3::Hash) -> PathBuf {
+    fn entry_path(&self, name: &blake3::Hash) -> PathBuf {
         let name = name.to_hex();
         self.folder.join(&name[..2]).join(&name[2..])
     }
 
     /// A part of the trace of a log with this content. An entry ends in its own name, so that one in the place of another
     /// is told from it.
-    pub fn get(&self, content: &ContentHash, packing: Packing, part: PartKind) -> Option<Vec<u8>> {
-        let name = self.name(content, packing, part);
-        let mut bytes = fs::read(self.place(&name)).ok()?;
+    pub fn get(&self, content: &ContentHash, packing: Compression, part: CachePart) -> Option<Vec<u8>> {
+        let name = self.entry_name(content, packing, part);
+        let mut bytes = fs::read(self.entry_path(&name)).ok()?;
         let is_named = bytes.ends_with(name.as_bytes());
         bytes.truncate(bytes.len().saturating_sub(name.as_bytes().len()));
         let is_good = is_named && part.is_intact(&bytes);
@@ -123,8 +123,8 @@ impl Cache {
 
     /// Hash of a file's content, if it may be one that is known. A file whose stamp changed but whose size was seen before
     /// is hashed, in the hope that only its times changed.
-    pub fn content(&self, found: &Found) -> Option<ContentHash> {
-        let known = self.known.get(&self.path_key(&found.path));
+    pub fn content_hash(&self, found: &DiscoveredLog) -> Option<ContentHash> {
+        let known = self.index.get(&self.path_key(&found.path));
         if let Some((_, content)) = known.filter(|(stamp, _)| *stamp == found.stamp) {
             return Some(*content);
         }
@@ -133,33 +133,33 @@ impl Cache {
         }
         let content = hash_file(&found.path, found.stamp.size).ok()?;
         if is_settled(found) {
-            self.remember(found, content);
+            self.remember_hash(found, content);
         }
         Some(content)
     }
 
     /// Keeps a part of the trace of a file that [`is_settled`]. Failing to do so costs time later, nothing else.
-    pub fn put(&self, found: &Found, content: ContentHash, part: PartKind, packed: &[u8]) {
-        let name = self.name(&content, found.packing, part);
-        if write_atomically(&self.place(&name), &[packed, name.as_bytes()]).is_ok() {
-            self.remember(found, content);
+    pub fn put(&self, found: &DiscoveredLog, content: ContentHash, part: CachePart, packed: &[u8]) {
+        let name = self.entry_name(&content, found.packing, part);
+        if write_atomically(&self.entry_path(&name), &[packed, name.as_bytes()]).is_ok() {
+            self.remember_hash(found, content);
         }
     }
 
     /// One place per session, so that what a session came to replaces what it came to before it grew.
-    fn report_place(&self, session: &str) -> PathBuf {
+    fn report_path(&self, session: &str) -> PathBuf {
         let name = blake3::hash(session.as_bytes()).to_hex();
         self.folder.join("sessions").join(&name[..2]).join(&name[2..])
     }
 
     /// What a session came to, if it came to it from the same contents: `key` names them.
-    pub fn report(&self, session: &str, key: &ContentHash) -> Option<Vec<u8>> {
-        let mut bytes = fs::read(self.report_place(session)).ok()?;
+    pub fn get_report(&self, session: &str, key: &ContentHash) -> Option<Vec<u8>> {
+        let mut bytes = fs::read(self.report_path(session)).ok()?;
         if !bytes.ends_with(key) {
             return None;
         }
         bytes.truncate(bytes.len() - key.len());
-        let body = unsealed(&bytes).map(<[u8]>::len);
+        let body = unseal(&bytes).map(<[u8]>::len);
         if body.is_none() {
             self.note_rebuilt();
         }
@@ -168,14 +168,14 @@ impl Cache {
     }
 
     /// Keeps what a session came to.
-    pub fn keep_report(&self, session: &str, key: &ContentHash, mut bytes: Vec<u8>) {
+    pub fn put_report(&self, session: &str, key: &ContentHash, mut bytes: Vec<u8>) {
         seal(&mut bytes);
         // Failing to do so costs time later, nothing else.
-        let _ = write_atomically(&self.report_place(session), &[&bytes, key]);
+        let _ = write_atomically(&self.report_path(session), &[&bytes, key]);
     }
 
     /// One place per list of logs, so that what they came to replaces what they came to before one of them grew.
-    fn summary_place(&self, logs: &[Found]) -> PathBuf {
+    fn summary_path(&self, logs: &[DiscoveredLog]) -> PathBuf {
         let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
         for log in logs {
             hasher.update(log.path.as_os_str().as_encoded_bytes());
@@ -185,9 +185,14 @@ impl Cache {
     }
 
     /// What a list of logs came to together, if it came to it from the same contents: `key` names them.
-    pub fn summary<T>(&self, logs: &[Found], key: &ContentHash, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
-        let bytes = fs::read(self.summary_place(logs)).ok()?;
-        let Some(body) = unsealed(&bytes) else {
+    pub fn get_summary<T>(
+        &self,
+        logs: &[DiscoveredLog],
+        key: &ContentHash,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Option<T> {
+        let bytes = fs::read(self.summary_path(logs)).ok()?;
+        let Some(body) = unseal(&bytes) else {
             self.note_rebuilt();
             return None;
         };
@@ -199,11 +204,11 @@ impl Cache {
     }
 
     /// Keeps what a list of logs came to. There is one place for each list, and few of them: the oldest make room.
-    pub fn keep_summary(&self, logs: &[Found], key: &ContentHash, summary: &[u8]) {
+    pub fn put_summary(&self, logs: &[DiscoveredLog], key: &ContentHash, summary: &[u8]) {
         let mut bytes = [key, summary].concat();
         seal(&mut bytes);
         // Failing to do so costs time later, nothing else. The same goes for what stays behind.
-        let _ = write_atomically(&self.summary_place(logs), &[&bytes]);
+        let _ = write_atomically(&self.summary_path(logs), &[&bytes]);
         let Ok(entries) = fs::read_dir(self.folder.join(SUMMARIES)) else {
             return;
         };
@@ -217,11 +222,11 @@ impl Cache {
 
     fn path_key(&self, path: &Path) -> u128 {
         // A path that is absolute stands for itself.
-        xxhash_rust::xxh3::xxh3_128(self.here.join(path).as_os_str().as_encoded_bytes())
+        xxhash_rust::xxh3::xxh3_128(self.base_folder.join(path).as_os_str().as_encoded_bytes())
     }
 
-    fn remember(&self, found: &Found, content: ContentHash) {
-        if let Ok(mut fresh) = self.fresh.lock() {
+    fn remember_hash(&self, found: &DiscoveredLog, content: ContentHash) {
+        if let Ok(mut fresh) = self.new_entries.lock() {
             fresh.push((self.path_key(&found.path), found.stamp, content));
         }
     }
@@ -229,7 +234,7 @@ impl Cache {
     /// Writes the index if anything was learnt. What another run learnt meanwhile is kept; entries that nothing refers to
     /// any more are removed.
     pub fn close(self) {
-        let fresh = self.fresh.lock().map(|fresh| fresh.clone()).unwrap_or_default();
+        let fresh = self.new_entries.lock().map(|fresh| fresh.clone()).unwrap_or_default();
         if fresh.is_empty() {
             return;
         }
@@ -249,10 +254,10 @@ impl Cache {
                 .map(|(_, content)| *content)
                 .collect::<std::collections::HashSet<_>>();
             for content in outdated.iter().filter(|content| !used.contains(*content)) {
-                for packing in Packing::ALL {
-                    for part in [PartKind::Log, PartKind::Lines] {
+                for packing in Compression::ALL {
+                    for part in [CachePart::Log, CachePart::Lines] {
                         // An entry that stays behind takes space, nothing else.
-                        let _ = fs::remove_file(self.place(&self.name(content, packing, part)));
+                        let _ = fs::remove_file(self.entry_path(&self.entry_name(content, packing, part)));
                     }
                 }
             }
@@ -262,8 +267,9 @@ impl Cache {
 
 /// Whether a file is still what it was when it was found, and will show it if it changes. Logs that are being written would
 /// leave an entry behind at every run.
-pub fn is_settled(found: &Found) -> bool {
-    let is_unchanged = fs::metadata(&found.path).is_ok_and(|metadata| Stamp::of(&metadata) == found.stamp);
+pub fn is_settled(found: &DiscoveredLog) -> bool {
+    let is_unchanged =
+        fs::metadata(&found.path).is_ok_and(|metadata| FileStamp::from_metadata(&metadata) == found.stamp);
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |now| now.as_nanos() as i128);
@@ -292,7 +298,7 @@ fn write_atomically(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
 }
 
 /// The index: mark, entries of fixed size, checksum.
-pub fn write_index(entries: &HashMap<u128, (Stamp, ContentHash)>) -> Vec<u8> {
+pub fn write_index(entries: &HashMap<u128, (FileStamp, ContentHash)>) -> Vec<u8> {
     let mut sorted = entries.iter().collect::<Vec<_>>();
     sorted.sort_unstable_by_key(|(key, _)| **key);
     let mut bytes = INDEX_MAGIC.to_vec();
@@ -313,8 +319,8 @@ pub fn write_index(entries: &HashMap<u128, (Stamp, ContentHash)>) -> Vec<u8> {
 const INDEX_ENTRY: usize = 16 + 3 * 8 + 2 * 16 + 32;
 
 /// Reads an index; `None` if it is not one.
-pub fn read_index(bytes: &[u8]) -> Option<HashMap<u128, (Stamp, ContentHash)>> {
-    let entries = unsealed(bytes)?.strip_prefix(INDEX_MAGIC)?;
+pub fn read_index(bytes: &[u8]) -> Option<HashMap<u128, (FileStamp, ContentHash)>> {
+    let entries = unseal(bytes)?.strip_prefix(INDEX_MAGIC)?;
     if entries.len() % INDEX_ENTRY != 0 {
         return None;
     }
@@ -322,7 +328,7 @@ pub fn read_index(bytes: &[u8]) -> Option<HashMap<u128, (Stamp, ContentHash)>> {
     for entry in entries.chunks_exact(INDEX_ENTRY) {
         let number = |at: usize| entry[at..at + 8].try_into().map(u64::from_le_bytes).ok();
         let wide = |at: usize| entry[at..at + 16].try_into().map(i128::from_le_bytes).ok();
-        let stamp = Stamp {
+        let stamp = FileStamp {
             device: number(16)?,
             inode: number(24)?,
             size: number(32)?,

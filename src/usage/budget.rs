@@ -3,15 +3,15 @@
 //! Every limit is declared once in [`LIMITS`]: its name on the command line and in a file, its unit, its meaning, and how it
 //! is measured. Pure: takes what was found in the logs, gives rows.
 
-use crate::usage::tally::Sums;
-use replay::prices::{Pico, micro_usd};
-use replay::tokens::reads::Reads;
+use crate::usage::tally::UsageSums;
+use replay::prices::{PicoUsd, micro_usd};
+use replay::tokens::reads::ReadTotals;
 use std::cmp::Reverse;
-use table::{Column, InTable, Unit, Value, column, for_people};
+use table::{CellValue, Column, ColumnUnit, TableVisibility, column, for_people};
 
 /// What has to be looked at for a limit, the cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Needs {
+pub enum RequiredData {
     /// What all calls add up to.
     Usage,
     /// Recorded boundaries, and the cache around every call.
@@ -22,7 +22,7 @@ pub enum Needs {
 
 /// Whether a limit is the most or the least that is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
+pub enum LimitDirection {
     /// No more than it.
     Most,
     /// No less than it.
@@ -31,7 +31,7 @@ pub enum Bound {
 
 /// What a limit counts in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
+pub enum LimitUnit {
     /// US dollars.
     Usd,
     /// Tokens.
@@ -42,65 +42,65 @@ pub enum Measure {
     Share,
 }
 
-impl Measure {
+impl LimitUnit {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Measure::Usd => "usd",
-            Measure::Tokens => "tokens",
-            Measure::Count => "count",
-            Measure::Share => "share",
+            LimitUnit::Usd => "usd",
+            LimitUnit::Tokens => "tokens",
+            LimitUnit::Count => "count",
+            LimitUnit::Share => "share",
         }
     }
 
     /// What its value is called on the command line.
     pub fn placeholder(self) -> &'static str {
         match self {
-            Measure::Usd => "USD",
-            Measure::Tokens => "TOKENS",
-            Measure::Count => "N",
-            Measure::Share => "SHARE",
+            LimitUnit::Usd => "USD",
+            LimitUnit::Tokens => "TOKENS",
+            LimitUnit::Count => "N",
+            LimitUnit::Share => "SHARE",
         }
     }
 
     /// A value as people read it.
-    pub fn text(self, value: f64) -> String {
+    pub fn format_value(self, value: f64) -> String {
         match self {
-            Measure::Usd => for_people(Unit::MicroUsd, &Value::Int((value * 1e6).round() as i64)),
-            Measure::Tokens => for_people(Unit::Tokens, &Value::Int(value.round() as i64)),
-            Measure::Count => for_people(Unit::Count, &Value::Int(value.round() as i64)),
-            Measure::Share => for_people(Unit::Share, &Value::Float(value)),
+            LimitUnit::Usd => for_people(ColumnUnit::MicroUsd, &CellValue::Int((value * 1e6).round() as i64)),
+            LimitUnit::Tokens => for_people(ColumnUnit::Tokens, &CellValue::Int(value.round() as i64)),
+            LimitUnit::Count => for_people(ColumnUnit::Count, &CellValue::Int(value.round() as i64)),
+            LimitUnit::Share => for_people(ColumnUnit::Share, &CellValue::Float(value)),
         }
     }
 
     /// Whether a limit can have this value.
-    pub fn check(self, value: f64) -> Result<f64, String> {
+    pub fn validate_value(self, value: f64) -> Result<f64, String> {
         let fits = match self {
-            Measure::Usd => value >= 0.0,
-            Measure::Tokens | Measure::Count => value >= 0.0 && value.fract() == 0.0,
-            Measure::Share => (0.0..=1.0).contains(&value),
+            LimitUnit::Usd => value >= 0.0,
+            LimitUnit::Tokens | LimitUnit::Count => value >= 0.0 && value.fract() == 0.0,
+            LimitUnit::Share => (0.0..=1.0).contains(&value),
         };
         match (fits && value.is_finite(), self) {
             (true, _) => Ok(value),
-            (false, Measure::Usd) => Err("an amount of dollars from 0 is wanted".into()),
-            (false, Measure::Tokens | Measure::Count) => Err("a whole number from 0 is wanted".into()),
-            (false, Measure::Share) => Err("a share is a number from 0 to 1".into()),
+            (false, LimitUnit::Usd) => Err("an amount of dollars from 0 is wanted".into()),
+            (false, LimitUnit::Tokens | LimitUnit::Count) => Err("a whole number from 0 is wanted".into()),
+            (false, LimitUnit::Share) => Err("a share is a number from 0 to 1".into()),
         }
     }
 }
 
 /// A place that a value comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct LimitLocation {
     /// Session, day or file.
     pub name: String,
     /// Log and line, where there is one.
     pub line: Option<(String, u64)>,
 }
 
-impl Place {
-    fn named(name: &str) -> Place {
-        Place {
+impl LimitLocation {
+    fn named(name: &str) -> LimitLocation {
+        LimitLocation {
             name: name.to_owned(),
             line: None,
         }
@@ -113,7 +113,7 @@ pub struct SessionFacts {
     /// Its id.
     pub id: String,
     /// Cost of its priced calls, sub-agents included.
-    pub cost: Pico,
+    pub cost: PicoUsd,
     /// Largest window of the main chain.
     pub peak: u64,
 }
@@ -128,7 +128,7 @@ pub struct BoundaryFacts {
     /// A compaction, not the clearing of old results.
     pub is_compaction: bool,
     /// Whether the chain was compacted before.
-    pub is_again: bool,
+    pub is_recompaction: bool,
     /// Whether that was only a few calls ago.
     pub is_soon: bool,
     /// Whether the window was larger after it.
@@ -137,15 +137,15 @@ pub struct BoundaryFacts {
 
 /// Everything that limits are held against.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct BudgetFacts {
     /// Over all calls.
-    pub total: Sums,
+    pub total: UsageSums,
     /// By session.
     pub sessions: Vec<SessionFacts>,
     /// Cost by day.
-    pub days: Vec<(String, Pico)>,
+    pub days: Vec<(String, PicoUsd)>,
     /// File reads.
-    pub reads: Reads,
+    pub reads: ReadTotals,
     /// Recorded boundaries.
     pub boundaries: Vec<BoundaryFacts>,
     /// Sessions with calls that missed the prompt cache for no reason that the log shows, and how many.
@@ -153,38 +153,38 @@ pub struct Facts {
     /// Sessions in which a setting did not take effect.
     pub without_effect: Vec<String>,
     /// Problems: whether each lost something, and where it is.
-    pub problems: Vec<(bool, Place)>,
+    pub problems: Vec<(bool, LimitLocation)>,
 }
 
 /// A value, and where it is worst.
-pub type Measured = (Option<f64>, Option<Place>);
+pub type Measurement = (Option<f64>, Option<LimitLocation>);
 
 /// A limit.
 pub struct Limit {
     /// Name in files; on the command line with two dashes before it.
     pub name: &'static str,
     /// Most or least.
-    pub bound: Bound,
+    pub bound: LimitDirection,
     /// Unit.
-    pub measure: Measure,
+    pub measure: LimitUnit,
     /// What has to be looked at.
-    pub needs: Needs,
+    pub needs: RequiredData,
     /// One sentence.
     pub about: &'static str,
     /// How it is measured. `None` where there is nothing to measure.
-    pub value: fn(&Facts) -> Measured,
+    pub value: fn(&BudgetFacts) -> Measurement,
 }
 
-const fn most(
+const fn at_most(
     name: &'static str,
-    measure: Measure,
-    needs: Needs,
+    measure: LimitUnit,
+    needs: RequiredData,
     about: &'static str,
-    value: fn(&Facts) -> Measured,
+    value: fn(&BudgetFacts) -> Measurement,
 ) -> Limit {
     Limit {
         name,
-        bound: Bound::Most,
+        bound: LimitDirection::Most,
         measure,
         needs,
         about,
@@ -197,17 +197,17 @@ pub const UNPRICED: &str = "max-unpriced";
 
 /// All limits.
 pub const LIMITS: &[Limit] = &[
-    most(
+    at_most(
         "max-cost",
-        Measure::Usd,
-        Needs::Usage,
+        LimitUnit::Usd,
+        RequiredData::Usage,
         "Cost of all calls, sub-agents included.",
         |facts| (Some(dollars(facts.total.cost)), None),
     ),
-    most(
+    at_most(
         "max-session-cost",
-        Measure::Usd,
-        Needs::Usage,
+        LimitUnit::Usd,
+        RequiredData::Usage,
         "Cost of the costliest session, its sub-agents included.",
         |facts| {
             let worst = facts
@@ -215,33 +215,33 @@ pub const LIMITS: &[Limit] = &[
                 .iter()
                 .max_by_key(|session| (session.cost, Reverse(&session.id)));
             worst.map_or((None, None), |worst| {
-                (Some(dollars(worst.cost)), Some(Place::named(&worst.id)))
+                (Some(dollars(worst.cost)), Some(LimitLocation::named(&worst.id)))
             })
         },
     ),
-    most(
+    at_most(
         "max-day-cost",
-        Measure::Usd,
-        Needs::Usage,
+        LimitUnit::Usd,
+        RequiredData::Usage,
         "Cost of the costliest day, in the time zone of --timezone.",
         |facts| {
             let worst = facts.days.iter().max_by_key(|(day, cost)| (*cost, Reverse(day)));
             worst.map_or((None, None), |(day, cost)| {
-                (Some(dollars(*cost)), Some(Place::named(day)))
+                (Some(dollars(*cost)), Some(LimitLocation::named(day)))
             })
         },
     ),
-    most(
+    at_most(
         UNPRICED,
-        Measure::Count,
-        Needs::Usage,
+        LimitUnit::Count,
+        RequiredData::Usage,
         "Calls whose model has no price, so that their cost is not known. 0 where a cost is limited and this is not.",
         |facts| (Some(facts.total.unpriced as f64), None),
     ),
-    most(
+    at_most(
         "max-tokens",
-        Measure::Tokens,
-        Needs::Usage,
+        LimitUnit::Tokens,
+        RequiredData::Usage,
         "Tokens of all calls: input, cache writes, cache reads and output.",
         |facts| {
             let total = &facts.total;
@@ -251,9 +251,9 @@ pub const LIMITS: &[Limit] = &[
     ),
     Limit {
         name: "min-cache-share",
-        bound: Bound::Least,
-        measure: Measure::Share,
-        needs: Needs::Usage,
+        bound: LimitDirection::Least,
+        measure: LimitUnit::Share,
+        needs: RequiredData::Usage,
         about: "Least share of all input tokens that is read from the prompt cache.",
         value: |facts| {
             let total = &facts.total;
@@ -261,10 +261,10 @@ pub const LIMITS: &[Limit] = &[
             ((whole > 0).then(|| total.cache_read as f64 / whole as f64), None)
         },
     },
-    most(
+    at_most(
         "max-peak",
-        Measure::Tokens,
-        Needs::Usage,
+        LimitUnit::Tokens,
+        RequiredData::Usage,
         "Largest window of any session's main chain.",
         |facts| {
             let worst = facts
@@ -272,14 +272,14 @@ pub const LIMITS: &[Limit] = &[
                 .iter()
                 .max_by_key(|session| (session.peak, Reverse(&session.id)));
             worst.map_or((None, None), |worst| {
-                (Some(worst.peak as f64), Some(Place::named(&worst.id)))
+                (Some(worst.peak as f64), Some(LimitLocation::named(&worst.id)))
             })
         },
     ),
-    most(
+    at_most(
         "max-redundant-reads",
-        Measure::Share,
-        Needs::Usage,
+        LimitUnit::Share,
+        RequiredData::Usage,
         "Share of the tokens read from files that were in the window already: same version, range covered.",
         |facts| {
             let reads = &facts.reads;
@@ -287,10 +287,10 @@ pub const LIMITS: &[Limit] = &[
             (share, None)
         },
     ),
-    most(
+    at_most(
         "max-compactions",
-        Measure::Count,
-        Needs::Boundaries,
+        LimitUnit::Count,
+        RequiredData::Boundaries,
         "Most compactions of one session, automatic and manual, sub-agents included.",
         |facts| {
             let mut counts = std::collections::BTreeMap::<&str, u64>::new();
@@ -299,35 +299,35 @@ pub const LIMITS: &[Limit] = &[
             }
             let worst = counts.iter().max_by_key(|(id, count)| (**count, Reverse(**id)));
             worst.map_or((Some(0.0), None), |(id, count)| {
-                (Some(*count as f64), Some(Place::named(id)))
+                (Some(*count as f64), Some(LimitLocation::named(id)))
             })
         },
     ),
-    most(
+    at_most(
         "max-recompactions",
-        Measure::Count,
-        Needs::Boundaries,
+        LimitUnit::Count,
+        RequiredData::Boundaries,
         "Compactions of sessions that had been compacted before, over all sessions.",
-        |facts| boundaries(facts, |boundary| boundary.is_compaction && boundary.is_again),
+        |facts| count_boundaries(facts, |boundary| boundary.is_compaction && boundary.is_recompaction),
     ),
-    most(
+    at_most(
         "max-quick-recompactions",
-        Measure::Count,
-        Needs::Boundaries,
+        LimitUnit::Count,
+        RequiredData::Boundaries,
         "Of these, those that came fewer than 10 calls after the one before.",
-        |facts| boundaries(facts, |boundary| boundary.is_soon),
+        |facts| count_boundaries(facts, |boundary| boundary.is_soon),
     ),
-    most(
+    at_most(
         "max-net-negative",
-        Measure::Count,
-        Needs::Boundaries,
+        LimitUnit::Count,
+        RequiredData::Boundaries,
         "Boundaries after which the window was larger than before.",
-        |facts| boundaries(facts, |boundary| boundary.has_grown),
+        |facts| count_boundaries(facts, |boundary| boundary.has_grown),
     ),
-    most(
+    at_most(
         "max-cache-misses",
-        Measure::Count,
-        Needs::Boundaries,
+        LimitUnit::Count,
+        RequiredData::Boundaries,
         "Calls that missed the prompt cache for no reason that the log shows.",
         |facts| {
             let worst = facts
@@ -335,54 +335,54 @@ pub const LIMITS: &[Limit] = &[
                 .iter()
                 .max_by_key(|(id, count)| (*count, Reverse(id)));
             let total = facts.cache_misses.iter().map(|(_, count)| count).sum::<u64>();
-            (Some(total as f64), worst.map(|(id, _)| Place::named(id)))
+            (Some(total as f64), worst.map(|(id, _)| LimitLocation::named(id)))
         },
     ),
-    most(
+    at_most(
         "max-without-effect",
-        Measure::Count,
-        Needs::Setting,
+        LimitUnit::Count,
+        RequiredData::Setting,
         "Sessions in which what --set or --client-env says did not take effect, or only in part.",
         |facts| {
             let first = facts.without_effect.first();
             (
                 Some(facts.without_effect.len() as f64),
-                first.map(|id| Place::named(id)),
+                first.map(|id| LimitLocation::named(id)),
             )
         },
     ),
-    most(
+    at_most(
         "max-problems",
-        Measure::Count,
-        Needs::Usage,
+        LimitUnit::Count,
+        RequiredData::Usage,
         "Problems of any kind with the logs.",
-        |facts| problems(facts, |_| true),
+        |facts| count_problems(facts, |_| true),
     ),
-    most(
+    at_most(
         "max-lost",
-        Measure::Count,
-        Needs::Usage,
+        LimitUnit::Count,
+        RequiredData::Usage,
         "Problems that lost input: lines, files or sessions that could not be read.",
-        |facts| problems(facts, |lost| lost),
+        |facts| count_problems(facts, |lost| lost),
     ),
 ];
 
-fn dollars(cost: Pico) -> f64 {
+fn dollars(cost: PicoUsd) -> f64 {
     micro_usd(cost) as f64 / 1e6
 }
 
-fn boundaries(facts: &Facts, wanted: impl Fn(&BoundaryFacts) -> bool) -> Measured {
+fn count_boundaries(facts: &BudgetFacts, wanted: impl Fn(&BoundaryFacts) -> bool) -> Measurement {
     let mut found = facts.boundaries.iter().filter(|boundary| wanted(boundary));
     let first = found.next();
     let count = u64::from(first.is_some()) + found.count() as u64;
-    let place = first.map(|boundary| Place {
+    let place = first.map(|boundary| LimitLocation {
         name: boundary.session.clone(),
         line: Some(boundary.line.clone()),
     });
     (Some(count as f64), place)
 }
 
-fn problems(facts: &Facts, wanted: impl Fn(bool) -> bool) -> Measured {
+fn count_problems(facts: &BudgetFacts, wanted: impl Fn(bool) -> bool) -> Measurement {
     let mut found = facts.problems.iter().filter(|(lost, _)| wanted(*lost));
     let first = found.next();
     let count = u64::from(first.is_some()) + found.count() as u64;
@@ -390,22 +390,22 @@ fn problems(facts: &Facts, wanted: impl Fn(bool) -> bool) -> Measured {
 }
 
 /// The limit of a name.
-pub fn limit(name: &str) -> Option<&'static Limit> {
+pub fn find_limit(name: &str) -> Option<&'static Limit> {
     LIMITS.iter().find(|limit| limit.name == name)
 }
 
 /// Limits that were set, in the order of [`LIMITS`].
-pub type Set = Vec<(&'static Limit, f64)>;
+pub type LimitSet = Vec<(&'static Limit, f64)>;
 
 /// Puts limits in order. A limited cost is only known if every call has a price.
-pub fn complete(given: &[(&'static Limit, f64)]) -> Set {
+pub fn complete_limits(given: &[(&'static Limit, f64)]) -> LimitSet {
     let value = |name: &str| {
         given
             .iter()
             .find(|(limit, _)| limit.name == name)
             .map(|(_, value)| *value)
     };
-    let limits_cost = given.iter().any(|(limit, _)| limit.measure == Measure::Usd);
+    let limits_cost = given.iter().any(|(limit, _)| limit.measure == LimitUnit::Usd);
     let set = |limit: &'static Limit| {
         let implied = (limit.name == UNPRICED && limits_cost).then_some(0.0);
         Some((limit, value(limit.name).or(implied)?))
@@ -415,31 +415,31 @@ pub fn complete(given: &[(&'static Limit, f64)]) -> Set {
 
 /// How a limit came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LimitVerdict {
     /// It holds.
     Within,
     /// It does not.
     Exceeded,
     /// There is nothing to measure: no calls, no reads.
-    NothingThere,
+    NoData,
     /// Not set.
-    Open,
+    Unset,
 }
 
-impl Verdict {
+impl LimitVerdict {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::Within => "within",
-            Verdict::Exceeded => "exceeded",
-            Verdict::NothingThere => "nothing to measure",
-            Verdict::Open => "not set",
+            LimitVerdict::Within => "within",
+            LimitVerdict::Exceeded => "exceeded",
+            LimitVerdict::NoData => "nothing to measure",
+            LimitVerdict::Unset => "not set",
         }
     }
 }
 
 /// A limit, what it is held against, and how it came out.
-pub struct Row {
+pub struct LimitRow {
     /// The limit.
     pub limit: &'static Limit,
     /// What is allowed, if it is set.
@@ -447,14 +447,14 @@ pub struct Row {
     /// What was measured.
     pub measured: Option<f64>,
     /// Where it is worst.
-    pub place: Option<Place>,
+    pub place: Option<LimitLocation>,
 }
 
-impl Row {
+impl LimitRow {
     /// Measures a limit.
-    pub fn new(limit: &'static Limit, allowed: Option<f64>, facts: &Facts) -> Row {
+    pub fn new(limit: &'static Limit, allowed: Option<f64>, facts: &BudgetFacts) -> LimitRow {
         let (measured, place) = (limit.value)(facts);
-        Row {
+        LimitRow {
             limit,
             allowed,
             measured,
@@ -463,22 +463,23 @@ impl Row {
     }
 
     /// How it came out.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> LimitVerdict {
         match (self.allowed, self.measured, self.limit.bound) {
-            (None, ..) => Verdict::Open,
-            (_, None, _) => Verdict::NothingThere,
-            (Some(allowed), Some(measured), Bound::Most) if measured > allowed => Verdict::Exceeded,
-            (Some(allowed), Some(measured), Bound::Least) if measured < allowed => Verdict::Exceeded,
-            _ => Verdict::Within,
+            (None, ..) => LimitVerdict::Unset,
+            (_, None, _) => LimitVerdict::NoData,
+            (Some(allowed), Some(measured), LimitDirection::Most) if measured > allowed => LimitVerdict::Exceeded,
+            (Some(allowed), Some(measured), LimitDirection::Least) if measured < allowed => LimitVerdict::Exceeded,
+            _ => LimitVerdict::Within,
         }
     }
 
     /// In one sentence.
     pub fn sentence(&self) -> String {
-        let text = |value: Option<f64>| value.map_or("nothing".to_owned(), |value| self.limit.measure.text(value));
+        let text =
+            |value: Option<f64>| value.map_or("nothing".to_owned(), |value| self.limit.measure.format_value(value));
         let place = self.place.as_ref().filter(|place| !place.name.is_empty());
         let place = place.map_or(String::new(), |place| match self.limit.measure {
-            Measure::Count => format!(", for instance in {}", place.name),
+            LimitUnit::Count => format!(", for instance in {}", place.name),
             _ => format!(", in {}", place.name),
         });
         let about = self
@@ -487,133 +488,138 @@ impl Row {
             .split_once(['.', ':'])
             .map_or(self.limit.about, |(first, _)| first);
         let bound = match self.limit.bound {
-            Bound::Most => "at most",
-            Bound::Least => "at least",
+            LimitDirection::Most => "at most",
+            LimitDirection::Least => "at least",
         };
         let allowed = self.allowed.map_or(String::new(), |allowed| {
-            format!(", allowed {bound} {}", self.limit.measure.text(allowed))
+            format!(", allowed {bound} {}", self.limit.measure.format_value(allowed))
         });
         format!("{about}: {}{place}{allowed}", text(self.measured))
     }
 }
 
 /// Columns for other programs.
-pub const COLUMNS: &[Column<Row>] = &[
+pub const COLUMNS: &[Column<LimitRow>] = &[
     column(
         "limit",
         "Limit",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Name of the limit.",
         |row| row.limit.name.into(),
     ),
     column(
         "unit",
         "Unit",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "`usd`, `tokens`, `count` or `share` (0 to 1).",
         |row| row.limit.measure.name().into(),
     ),
     column(
         "allowed",
         "Allowed",
-        Unit::Ratio,
-        InTable::Never,
+        ColumnUnit::Ratio,
+        TableVisibility::Never,
         "What is allowed; empty if the limit is not set.",
         |row| row.allowed.into(),
     ),
     column(
         "measured",
         "Measured",
-        Unit::Ratio,
-        InTable::Never,
+        ColumnUnit::Ratio,
+        TableVisibility::Never,
         "What was measured; empty if there is nothing to measure.",
         |row| row.measured.into(),
     ),
     column(
         "verdict",
         "Verdict",
-        Unit::Verdict,
-        InTable::Never,
+        ColumnUnit::Verdict,
+        TableVisibility::Never,
         "`within`, `exceeded`, `nothing to measure` or `not set`.",
         |row| row.verdict().name().into(),
     ),
     column(
         "worst",
         "Most in",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "Session, day or file where it is worst, or the first one that counts.",
         |row| place(row).map(|place| place.name.clone()).into(),
     ),
     column(
         "path",
         "Path",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "Log that it is in.",
         |row| place(row).and_then(|place| Some(place.line.as_ref()?.0.clone())).into(),
     ),
-    column("line", "Line", Unit::Count, InTable::Never, "Line of the log.", |row| {
-        place(row).and_then(|place| Some(place.line.as_ref()?.1)).into()
-    }),
+    column(
+        "line",
+        "Line",
+        ColumnUnit::Count,
+        TableVisibility::Never,
+        "Line of the log.",
+        |row| place(row).and_then(|place| Some(place.line.as_ref()?.1)).into(),
+    ),
     column(
         "about",
         "Meaning",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "What is measured.",
         |row| row.limit.about.into(),
     ),
 ];
 
 /// Columns for a screen.
-pub const ON_SCREEN: &[Column<Row>] = &[
+pub const ON_SCREEN: &[Column<LimitRow>] = &[
     column(
         "limit",
         "Limit",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Name of the limit.",
         |row| row.limit.name.into(),
     ),
     column(
         "allowed",
         "Allowed",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "What is allowed.",
-        |row| row.allowed.map(|value| row.limit.measure.text(value)).into(),
+        |row| row.allowed.map(|value| row.limit.measure.format_value(value)).into(),
     ),
     column(
         "measured",
         "Measured",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "What was measured.",
-        |row| row.measured.map(|value| row.limit.measure.text(value)).into(),
+        |row| row.measured.map(|value| row.limit.measure.format_value(value)).into(),
     ),
     column(
         "verdict",
         "Verdict",
-        Unit::Verdict,
-        InTable::Always,
+        ColumnUnit::Verdict,
+        TableVisibility::Always,
         "How it came out.",
         |row| row.verdict().name().into(),
     ),
     column(
         "worst",
         "Worst, or first",
-        Unit::Text,
-        InTable::IfRoom,
+        ColumnUnit::Text,
+        TableVisibility::IfRoom,
         "Where.",
         |row| place(row).map(|place| place.name.clone()).into(),
     ),
 ];
 
 /// Where something is; nothing is nowhere.
-fn place(row: &Row) -> Option<&Place> {
+fn place(row: &LimitRow) -> Option<&LimitLocation> {
     row.place
         .as_ref()
         .filter(|_| row.measured.is_some_and(|value| value > 0.0))
@@ -623,8 +629,8 @@ fn place(row: &Row) -> Option<&Place> {
 mod tests {
     use super::*;
 
-    fn facts() -> Facts {
-        let session = |id: &str, cost: Pico, peak: u64| SessionFacts {
+    fn facts() -> BudgetFacts {
+        let session = |id: &str, cost: PicoUsd, peak: u64| SessionFacts {
             id: id.into(),
             cost,
             peak,
@@ -633,11 +639,11 @@ mod tests {
             session: session.into(),
             line: ("log.jsonl".into(), 7),
             is_compaction: true,
-            is_again,
+            is_recompaction: is_again,
             is_soon,
             has_grown: is_soon,
         };
-        let mut facts = Facts {
+        let mut facts = BudgetFacts {
             sessions: vec![session("a", 2_000_000_000_000, 90), session("b", 3_000_000_000_000, 50)],
             days: vec![("2026-01-01".into(), 1), ("2026-01-02".into(), 5_000_000_000_000)],
             boundaries: vec![
@@ -647,8 +653,8 @@ mod tests {
                 boundary("b", false, false),
             ],
             cache_misses: vec![("a".into(), 1), ("b".into(), 2)],
-            problems: vec![(false, Place::named("x")), (true, Place::named("y"))],
-            ..Facts::default()
+            problems: vec![(false, LimitLocation::named("x")), (true, LimitLocation::named("y"))],
+            ..BudgetFacts::default()
         };
         (facts.total.cost, facts.total.unpriced) = (5_000_000_000_000, 1);
         (facts.total.input, facts.total.cache_read) = (25, 75);
@@ -679,23 +685,31 @@ mod tests {
         ];
         assert_eq!(LIMITS.len(), expected.len());
         for (name, value, place) in expected {
-            let row = Row::new(limit(name).unwrap(), Some(value), &facts);
+            let row = LimitRow::new(find_limit(name).unwrap(), Some(value), &facts);
             assert_eq!(row.measured, Some(value), "{name}");
             assert_eq!(row.place.as_ref().map_or("", |place| &place.name), place, "{name}");
-            assert_eq!(row.verdict(), Verdict::Within, "{name}: the limit itself is allowed");
-            let step = if row.limit.bound == Bound::Most { -0.01 } else { 0.01 };
-            let tighter = Row::new(row.limit, Some(value + step), &facts);
-            assert_eq!(tighter.verdict(), Verdict::Exceeded, "{name}");
+            assert_eq!(
+                row.verdict(),
+                LimitVerdict::Within,
+                "{name}: the limit itself is allowed"
+            );
+            let step = if row.limit.bound == LimitDirection::Most {
+                -0.01
+            } else {
+                0.01
+            };
+            let tighter = LimitRow::new(row.limit, Some(value + step), &facts);
+            assert_eq!(tighter.verdict(), LimitVerdict::Exceeded, "{name}");
         }
     }
 
     #[test]
     fn nothing_is_not_zero() {
-        let row = |name: &str| Row::new(limit(name).unwrap(), Some(0.5), &Facts::default()).verdict();
-        assert_eq!(row("min-cache-share"), Verdict::NothingThere);
-        assert_eq!(row("max-redundant-reads"), Verdict::NothingThere);
-        assert_eq!(row("max-session-cost"), Verdict::NothingThere);
-        assert_eq!(row("max-cost"), Verdict::Within);
+        let row = |name: &str| LimitRow::new(find_limit(name).unwrap(), Some(0.5), &BudgetFacts::default()).verdict();
+        assert_eq!(row("min-cache-share"), LimitVerdict::NoData);
+        assert_eq!(row("max-redundant-reads"), LimitVerdict::NoData);
+        assert_eq!(row("max-session-cost"), LimitVerdict::NoData);
+        assert_eq!(row("max-cost"), LimitVerdict::Within);
     }
 
     #[test]
@@ -703,9 +717,9 @@ mod tests {
         let names = |given: &[(&str, f64)]| {
             let given = given
                 .iter()
-                .map(|(name, value)| (limit(name).unwrap(), *value))
+                .map(|(name, value)| (find_limit(name).unwrap(), *value))
                 .collect::<Vec<_>>();
-            complete(&given)
+            complete_limits(&given)
                 .into_iter()
                 .map(|(limit, value)| (limit.name, value))
                 .collect::<Vec<_>>()
@@ -720,10 +734,10 @@ mod tests {
 
     #[test]
     fn values_that_no_limit_can_have() {
-        assert!(Measure::Usd.check(-1.0).is_err());
-        assert!(Measure::Usd.check(f64::NAN).is_err());
-        assert!(Measure::Count.check(1.5).is_err());
-        assert!(Measure::Share.check(1.5).is_err());
-        assert_eq!(Measure::Share.check(1.0), Ok(1.0));
+        assert!(LimitUnit::Usd.validate_value(-1.0).is_err());
+        assert!(LimitUnit::Usd.validate_value(f64::NAN).is_err());
+        assert!(LimitUnit::Count.validate_value(1.5).is_err());
+        assert!(LimitUnit::Share.validate_value(1.5).is_err());
+        assert_eq!(LimitUnit::Share.validate_value(1.0), Ok(1.0));
     }
 }

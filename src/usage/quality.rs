@@ -2,10 +2,10 @@
 
 use crate::usage::session::SessionReport;
 use replay::quantile::quantile;
-use replay::tokens::calibrate::Unfit;
+use replay::tokens::calibrate::UnfitReason;
 use replay::tokens::ratios::RatioTable;
 use std::collections::BTreeMap;
-use table::{Column, InTable, Unit};
+use table::{Column, ColumnUnit, TableVisibility};
 
 /// Errors of one family of models.
 #[derive(Debug, Clone, Default)]
@@ -74,7 +74,7 @@ pub fn quality(sessions: &[SessionReport], table: &RatioTable) -> Quality {
     for session in sessions {
         for prediction in &session.predictions {
             let model = session.names.get(prediction.model as usize).map_or("", |name| name);
-            let family = &table.of(model).name;
+            let family = &table.for_model(model).name;
             let error = (prediction.error, prediction.naive_error, prediction.actual);
             all.errors.push(error);
             let row = families.entry(family.clone()).or_default();
@@ -90,16 +90,16 @@ pub fn quality(sessions: &[SessionReport], table: &RatioTable) -> Quality {
     quality
 }
 
-fn unfit_name(unfit: Unfit) -> &'static str {
+fn unfit_name(unfit: UnfitReason) -> &'static str {
     match unfit {
-        Unfit::First => "first-of-chain",
-        Unfit::NoUsage => "no-usage",
-        Unfit::Boundary => "after-boundary",
-        Unfit::Micro => "after-micro-compaction",
-        Unfit::ModelSwitch => "model-switch",
-        Unfit::Resume => "resumed",
-        Unfit::Copy => "copy",
-        Unfit::Kept => "kept-over-boundary",
+        UnfitReason::First => "first-of-chain",
+        UnfitReason::NoUsage => "no-usage",
+        UnfitReason::Boundary => "after-boundary",
+        UnfitReason::Micro => "after-micro-compaction",
+        UnfitReason::ModelSwitch => "model-switch",
+        UnfitReason::Resume => "resumed",
+        UnfitReason::Copy => "copy",
+        UnfitReason::Kept => "kept-over-boundary",
     }
 }
 
@@ -108,57 +108,57 @@ pub const COLUMNS: &[Column<QualityRow>] = &[
     Column {
         name: "family",
         title: "Family",
-        unit: Unit::Text,
+        unit: ColumnUnit::Text,
         about: "Family of models that share ratios.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.family.as_str().into(),
     },
     Column {
         name: "rounds",
         title: "Rounds",
-        unit: Unit::Count,
+        unit: ColumnUnit::Count,
         about: "Rounds predicted from the one before.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.rounds().into(),
     },
     Column {
         name: "median_error",
         title: "Median",
-        unit: Unit::Tokens,
+        unit: ColumnUnit::Tokens,
         about: "Median absolute error in tokens.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.median().map(|value| value.round() as i64).into(),
     },
     Column {
         name: "p95_relative_error",
         title: "p95",
-        unit: Unit::Share,
+        unit: ColumnUnit::Share,
         about: "95th percentile of the absolute error as a share of the window.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.p95().into(),
     },
     Column {
         name: "bias",
         title: "Bias",
-        unit: Unit::Tokens,
+        unit: ColumnUnit::Tokens,
         about: "Mean signed error in tokens; negative means predicted too small.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.bias().map(|value| value.round() as i64).into(),
     },
     Column {
         name: "chars4_median_error",
         title: "Ch/4 median",
-        unit: Unit::Tokens,
+        unit: ColumnUnit::Tokens,
         about: "Median absolute error with characters / 4.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.naive_median().map(|value| value.round() as i64).into(),
     },
     Column {
         name: "chars4_p95_relative_error",
         title: "Ch/4 p95",
-        unit: Unit::Share,
+        unit: ColumnUnit::Share,
         about: "95th percentile of the relative error with characters / 4.",
-        in_table: InTable::Always,
+        in_table: TableVisibility::Always,
         get: |row| row.naive_p95().into(),
     },
 ];

@@ -3,36 +3,36 @@
 //! Pure: takes threaded records, gives numbers. Calls are merged inside the session here; merging across sessions is the
 //! work of [`super::usage`].
 
-use replay::tokens::calibrate::{Origin, RoundSize, Sizes, Unfit, size_rounds};
-use replay::tokens::ledger::{Booking, Ledger};
+use replay::tokens::calibrate::{ChainSizes, RoundSize, TokenOrigin, UnfitReason, size_rounds};
+use replay::tokens::ledger::{LedgerBuilder, TokenLedger};
 use replay::tokens::ratios::RatioTable;
-use replay::tokens::reads::{ReadTracker, Reads, Step};
+use replay::tokens::reads::{FileEvent, ReadTotals, ReadTracker};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use transcript::build::IdMap;
-use transcript::log::{Block, BlockKind, NO_TIME, Name, RecordKind, Time};
+use transcript::log::{Block, BlockKind, NO_TIME, NameId, RecordKind, Time};
 use transcript::problem::Problem;
 use transcript::record::Tokens;
-use transcript::thread::{Chain, Node, Part, Session, Threaded, is_prompt, thread};
+use transcript::thread::{Chain, Node, Session, SessionLog, ThreadedSession, is_prompt, thread};
 
 /// Times that count; both ends included and excluded as ranges go.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Filter {
+pub struct TimeRange {
     /// From here on.
     pub since: Option<Time>,
     /// Up to, but not including.
     pub until: Option<Time>,
 }
 
-impl Filter {
+impl TimeRange {
     /// Whether every time counts.
-    pub fn takes_all(&self) -> bool {
+    pub fn is_unbounded(&self) -> bool {
         self.since.is_none() && self.until.is_none()
     }
 
     /// Whether a time counts. Without limits everything does, also what has no time.
-    pub fn takes(&self, time: Time) -> bool {
+    pub fn contains(&self, time: Time) -> bool {
         match (self.since, self.until) {
             (None, None) => true,
             _ if time == NO_TIME => false,
@@ -43,23 +43,23 @@ impl Filter {
 
 /// What a report is to hold.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted {
+pub struct ReportOptions {
     /// Times that count.
-    pub filter: Filter,
+    pub filter: TimeRange,
     /// Whether to say how well each round was predicted.
     pub predictions: bool,
 }
 
-impl Wanted {
+impl ReportOptions {
     /// Whether it is what a plain run wants, so that a report of an earlier one will do.
-    pub fn is_plain(&self) -> bool {
-        !self.predictions && self.filter.takes_all()
+    pub fn is_cacheable(&self) -> bool {
+        !self.predictions && self.filter.is_unbounded()
     }
 }
 
 /// One API call, as far as one session tells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct BilledCall {
     /// Hash of the message id; 0 if it has none.
     pub message: u64,
     /// Hash of the request id; 0 if it has none.
@@ -124,7 +124,7 @@ impl Occupancy {
 
 /// Boundaries by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Boundaries {
+pub struct BoundaryCounts {
     /// Automatic compactions.
     pub auto: u64,
     /// Compactions that a person asked for.
@@ -160,11 +160,11 @@ pub struct SessionReport {
     /// Client version of its last record.
     pub version: String,
     /// Its calls, copies included.
-    pub calls: Vec<Call>,
+    pub calls: Vec<BilledCall>,
     /// What its tokens were spent on, copies left out.
-    pub ledger: Ledger,
+    pub ledger: TokenLedger,
     /// Tokens on rewound branches (estimated), not in the ledger.
-    pub rewound: Ledger,
+    pub rewound: TokenLedger,
     /// Rewound branches.
     pub branches: u64,
     /// Sub-agents.
@@ -176,55 +176,55 @@ pub struct SessionReport {
     /// The window of the main chain.
     pub occupancy: Occupancy,
     /// Its boundaries.
-    pub boundaries: Boundaries,
+    pub boundaries: BoundaryCounts,
     /// Files read more than once.
-    pub reads: Reads,
+    pub reads: ReadTotals,
     /// How well rounds are predicted.
     pub predictions: Vec<Prediction>,
     /// Rounds that cannot be predicted, by reason.
-    pub unfit: BTreeMap<Unfit, u64>,
+    pub unfit: BTreeMap<UnfitReason, u64>,
     /// What was not as it should be.
     pub problems: Vec<Problem>,
 }
 
 /// Reports on one session.
-pub fn report(id: &str, parts: &[Part], table: &RatioTable, wanted: &Wanted) -> SessionReport {
+pub fn report(id: &str, parts: &[SessionLog], table: &RatioTable, wanted: &ReportOptions) -> SessionReport {
     let session = Session::new(id, parts);
-    let told = Told::new(&session, wanted);
-    told.join(Followed::new(&session, table, wanted))
+    let told = RecordTotals::new(&session, wanted);
+    told.join(ThreadTotals::new(&session, table, wanted))
 }
 
 /// One half of a report: what can be read off the records without threading them. The halves know nothing of each other.
-pub struct Told<'s, 'a> {
+pub struct RecordTotals<'s, 'a> {
     session: &'s Session<'a>,
     report: SessionReport,
-    names: Names,
+    names: NameInterner,
     /// By call: the record that tells where it belongs.
-    tellers: Vec<Node>,
+    owning_records: Vec<Node>,
 }
 
-impl<'s, 'a> Told<'s, 'a> {
+impl<'s, 'a> RecordTotals<'s, 'a> {
     /// Of a session.
-    pub fn new(session: &'s Session<'a>, wanted: &Wanted) -> Told<'s, 'a> {
-        let mut told = Told {
+    pub fn new(session: &'s Session<'a>, wanted: &ReportOptions) -> RecordTotals<'s, 'a> {
+        let mut told = RecordTotals {
             session,
             report: SessionReport {
                 id: session.id.to_owned(),
                 names: vec![String::new()],
                 ..SessionReport::default()
             },
-            names: Names::default(),
-            tellers: Vec::new(),
+            names: NameInterner::default(),
+            owning_records: Vec::new(),
         };
-        survey(session, wanted.filter, &mut told.report);
-        told.book_calls();
+        count_records(session, wanted.filter, &mut told.report);
+        told.merge_calls();
         told
     }
 
     /// The report, with its other half.
-    pub fn join(mut self, followed: Followed) -> SessionReport {
+    pub fn join(mut self, followed: ThreadTotals) -> SessionReport {
         // Every field is named so that the compiler notices one that is left out.
-        let Followed {
+        let ThreadTotals {
             branches,
             subagents,
             ledger,
@@ -236,13 +236,13 @@ impl<'s, 'a> Told<'s, 'a> {
             unfit,
             problems,
         } = followed;
-        for (call, teller) in std::iter::zip(&mut self.report.calls, self.tellers) {
+        for (call, teller) in std::iter::zip(&mut self.report.calls, self.owning_records) {
             call.is_rewound = rewound_nodes.binary_search(&teller).is_ok();
         }
         let predictions = predictions.into_iter().map(|(node, prediction)| {
             let model = self.session.response(node).map_or(0, |line| line.model);
             Prediction {
-                model: self.names.number(&mut self.report.names, self.session, node, model),
+                model: self.names.intern(&mut self.report.names, self.session, node, model),
                 ..prediction
             }
         });
@@ -261,16 +261,16 @@ impl<'s, 'a> Told<'s, 'a> {
     }
 
     /// Merges the lines of each call, whenever they were written.
-    fn book_calls(&mut self) {
-        let Told {
+    fn merge_calls(&mut self) {
+        let RecordTotals {
             session,
             report,
             names,
-            tellers,
+            owning_records: tellers,
         } = self;
         // A call mostly has two lines.
         let expected = session.response_lines() / 2;
-        let mut index = CallIndex::with_room(expected);
+        let mut index = CallIndex::with_capacity(expected);
         report.calls.reserve(expected);
         tellers.reserve(expected);
         // Model, branch, folder and agent of the last call, and the numbers they have: most calls repeat them.
@@ -293,11 +293,11 @@ impl<'s, 'a> Told<'s, 'a> {
             let numbers = match recent {
                 Some((known, numbers)) if known == place => numbers,
                 _ => [line.model, scope.branch, scope.cwd, scope.agent]
-                    .map(|name| names.number(&mut report.names, session, node, name)),
+                    .map(|name| names.intern(&mut report.names, session, node, name)),
             };
             recent = Some((place, numbers));
             let [model, branch, cwd, agent] = numbers;
-            let call = Call {
+            let call = BilledCall {
                 message: line.message,
                 request: line.request,
                 tokens,
@@ -315,7 +315,7 @@ impl<'s, 'a> Told<'s, 'a> {
             match index.find(&call, |at| &report.calls[at as usize]) {
                 Some(at) => {
                     let known = &mut report.calls[at as usize];
-                    if call.rank() < known.rank() {
+                    if call.ownership_rank() < known.ownership_rank() {
                         tellers[at as usize] = node;
                     }
                     known.merge(&call);
@@ -334,52 +334,52 @@ impl<'s, 'a> Told<'s, 'a> {
 /// The other half: what comes of the conversation that the records make up. Fields are those of a [`SessionReport`], but for
 /// two.
 #[derive(Default)]
-pub struct Followed {
+pub struct ThreadTotals {
     branches: u64,
     subagents: u64,
-    ledger: Ledger,
-    rewound: Ledger,
+    ledger: TokenLedger,
+    rewound: TokenLedger,
     /// Records on rewound branches, sorted.
     rewound_nodes: Vec<Node>,
     occupancy: Occupancy,
-    reads: Reads,
+    reads: ReadTotals,
     /// How well rounds are predicted, beside a line of each: it tells the model, which is numbered when the halves are joined.
     predictions: Vec<(Node, Prediction)>,
-    unfit: BTreeMap<Unfit, u64>,
+    unfit: BTreeMap<UnfitReason, u64>,
     problems: Vec<Problem>,
 }
 
-impl Followed {
+impl ThreadTotals {
     /// Of a session.
-    pub fn new(session: &Session<'_>, table: &RatioTable, wanted: &Wanted) -> Followed {
+    pub fn new(session: &Session<'_>, table: &RatioTable, wanted: &ReportOptions) -> ThreadTotals {
         let threaded = thread(session);
-        let booked = stretches(&threaded, 1)
+        let booked = split_into_stretches(&threaded, 1)
             .iter()
-            .map(|stretch| Booked::new(session, stretch, table, wanted))
+            .map(|stretch| SizedStretch::new(session, stretch, table, wanted))
             .collect();
-        Followed::of(session, threaded, booked, table, wanted)
+        ThreadTotals::from_stretches(session, threaded, booked, table, wanted)
     }
 
     /// Of a session, given what all its stretches come to, in their order.
-    pub fn of(
+    pub fn from_stretches(
         session: &Session<'_>,
-        threaded: Threaded,
-        booked: Vec<Booked>,
+        threaded: ThreadedSession,
+        booked: Vec<SizedStretch>,
         table: &RatioTable,
-        wanted: &Wanted,
-    ) -> Followed {
-        let mut followed = Followed::default();
+        wanted: &ReportOptions,
+    ) -> ThreadTotals {
+        let mut followed = ThreadTotals::default();
         let mut booked = booked.into_iter().peekable();
         for (at, chain) in threaded.chains.iter().enumerate() {
             followed.subagents += u64::from(chain.is_sidechain);
             let mut reads = ReadTracker::default();
             while let Some(next) = booked.next_if(|next| next.chain == at) {
-                next.steps.iter().for_each(|step| reads.take(*step));
-                followed.take(session, chain, next, wanted);
+                next.file_events.iter().for_each(|step| reads.apply(*step));
+                followed.add_stretch(session, chain, next, wanted);
             }
             followed.reads.merge(&reads.finish());
         }
-        followed.rewound = book_rewound(session, &threaded, table, wanted.filter);
+        followed.rewound = rewound_ledger(session, &threaded, table, wanted.filter);
         followed.branches = u64::from(threaded.branches);
         followed.problems = threaded.problems;
         followed.rewound_nodes = threaded.rewound;
@@ -387,18 +387,18 @@ impl Followed {
         followed
     }
 
-    fn take(&mut self, session: &Session<'_>, chain: &Chain, booked: Booked, wanted: &Wanted) {
+    fn add_stretch(&mut self, session: &Session<'_>, chain: &Chain, booked: SizedStretch, wanted: &ReportOptions) {
         let filter = wanted.filter;
-        let Sizes { rounds, pairs, unfit } = booked.sizes;
+        let ChainSizes { rounds, pairs, unfit } = booked.sizes;
         if booked.chain == 0 {
             let counted = std::iter::zip(&chain.rounds[booked.rounds], &rounds)
-                .filter(|(round, size)| filter.takes(size.time) && !session.is_copied(round.lines[0]));
+                .filter(|(round, size)| filter.contains(size.time) && !session.is_copied(round.lines[0]));
             for (_, size) in counted {
                 self.occupancy.add(size);
             }
         }
         for pair in pairs.iter().filter(|_| wanted.predictions) {
-            if filter.takes(session.record(pair.node).time) {
+            if filter.contains(session.record(pair.node).time) {
                 let prediction = Prediction {
                     model: 0,
                     error: pair.predicted - pair.actual,
@@ -416,7 +416,7 @@ impl Followed {
 }
 
 /// Rounds of a chain that are sized and booked at once.
-pub struct Stretch<'t> {
+pub struct ChainStretch<'t> {
     chain: &'t Chain,
     /// Number of the chain.
     number: usize,
@@ -424,20 +424,20 @@ pub struct Stretch<'t> {
 }
 
 /// Fewer rounds than this are not worth a stretch of their own.
-const FEWEST: usize = 1024;
+const MIN_STRETCH_ROUNDS: usize = 1024;
 
 /// All chains of a session, each in stretches that can be booked side by side: about as many as `share` says, fewer if the chain
 /// is short, and none starts inside a turn, because a round inherits from its turn.
-pub fn stretches(threaded: &Threaded, share: usize) -> Vec<Stretch<'_>> {
+pub fn split_into_stretches(threaded: &ThreadedSession, share: usize) -> Vec<ChainStretch<'_>> {
     let mut stretches = Vec::with_capacity(threaded.chains.len());
     for (number, chain) in threaded.chains.iter().enumerate() {
         let rounds = &chain.rounds;
-        let length = rounds.len().div_ceil(share.max(1)).max(FEWEST);
+        let length = rounds.len().div_ceil(share.max(1)).max(MIN_STRETCH_ROUNDS);
         let mut from = 0;
         loop {
             let starts_turn = |at: &usize| rounds[*at].turn != rounds[at - 1].turn;
             let to = (from + length..rounds.len()).find(starts_turn).unwrap_or(rounds.len());
-            stretches.push(Stretch {
+            stretches.push(ChainStretch {
                 chain,
                 number,
                 rounds: from..to,
@@ -452,63 +452,73 @@ pub fn stretches(threaded: &Threaded, share: usize) -> Vec<Stretch<'_>> {
 }
 
 /// What a stretch comes to.
-pub struct Booked {
+pub struct SizedStretch {
     /// Number of its chain.
     chain: usize,
     rounds: Range<usize>,
-    sizes: Sizes,
-    ledger: Ledger,
+    sizes: ChainSizes,
+    ledger: TokenLedger,
     /// What matters to reads, in order.
-    steps: Vec<Step>,
+    file_events: Vec<FileEvent>,
 }
 
-impl Booked {
+impl SizedStretch {
     /// Sizes and books a stretch.
-    pub fn new(session: &Session<'_>, stretch: &Stretch<'_>, table: &RatioTable, wanted: &Wanted) -> Booked {
+    pub fn new(
+        session: &Session<'_>,
+        stretch: &ChainStretch<'_>,
+        table: &RatioTable,
+        wanted: &ReportOptions,
+    ) -> SizedStretch {
         let filter = wanted.filter;
         let mut steps = Vec::new();
-        let mut booking = Booking::default();
+        let mut booking = LedgerBuilder::default();
         let mut last_summary = None;
         let sizes = size_rounds(
             session,
             stretch.chain,
             stretch.rounds.clone(),
             table,
-            &mut |node: Node, block: &Block, tokens: f64, origin: Origin| {
-                if session.is_copied(node) || !filter.takes_all() && !filter.takes(session.record(node).time) {
+            &mut |node: Node, block: &Block, tokens: f64, origin: TokenOrigin| {
+                if session.is_copied(node) || !filter.is_unbounded() && !filter.contains(session.record(node).time) {
                     return;
                 }
                 let log = session.log(node);
                 // What was read before a compaction is gone. The summary is the first thing in the new window.
                 if session.is_summary(node) && last_summary != Some(node) {
-                    steps.push(Step::Boundary);
+                    steps.push(FileEvent::Boundary);
                     last_summary = Some(node);
                 }
                 booking.add(session.part_number(node), block, tokens, origin);
                 if matches!(block.kind, BlockKind::ToolCall | BlockKind::ToolResult) {
-                    steps.extend(Step::of(block, log.string(block.name), log.string(block.path), tokens));
+                    steps.extend(FileEvent::of(
+                        block,
+                        log.string(block.name),
+                        log.string(block.path),
+                        tokens,
+                    ));
                 }
             },
         );
-        Booked {
+        SizedStretch {
             chain: stretch.number,
             rounds: stretch.rounds.clone(),
             sizes,
             ledger: booking.finish(|part, name| session.string(part, name)),
-            steps,
+            file_events: steps,
         }
     }
 }
 
 /// Numbers strings of a report: texts once, and by the number they have in each log.
 #[derive(Default)]
-struct Names {
+struct NameInterner {
     numbers: IdMap<String, u32>,
     by_part: IdMap<u64, u32>,
 }
 
-impl Names {
-    fn number(&mut self, names: &mut Vec<String>, session: &Session<'_>, node: Node, name: Name) -> u32 {
+impl NameInterner {
+    fn intern(&mut self, names: &mut Vec<String>, session: &Session<'_>, node: Node, name: NameId) -> u32 {
         if name == 0 {
             return 0;
         }
@@ -529,7 +539,7 @@ impl Names {
 }
 
 /// What can be read off the records without threading them.
-fn survey(session: &Session<'_>, filter: Filter, report: &mut SessionReport) {
+fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) {
     let mut version = "";
     for node in session.own_nodes() {
         let record = session.record(node);
@@ -537,7 +547,7 @@ fn survey(session: &Session<'_>, filter: Filter, report: &mut SessionReport) {
             report.copied_records += 1;
             continue;
         }
-        if !filter.takes(record.time) {
+        if !filter.contains(record.time) {
             continue;
         }
         let log = session.log(node);
@@ -566,22 +576,27 @@ fn survey(session: &Session<'_>, filter: Filter, report: &mut SessionReport) {
 }
 
 /// What rewound branches were spent on.
-fn book_rewound(session: &Session<'_>, threaded: &Threaded, table: &RatioTable, filter: Filter) -> Ledger {
-    let mut booking = Booking::default();
+fn rewound_ledger(
+    session: &Session<'_>,
+    threaded: &ThreadedSession,
+    table: &RatioTable,
+    filter: TimeRange,
+) -> TokenLedger {
+    let mut booking = LedgerBuilder::default();
     for &node in &threaded.rewound {
         let record = session.record(node);
-        if session.is_copied(node) || !filter.takes(record.time) {
+        if session.is_copied(node) || !filter.contains(record.time) {
             continue;
         }
         let log = session.log(node);
         let model = session.response(node).map_or("", |line| log.string(line.model));
-        let ratios = table.of(model);
+        let ratios = table.for_model(model);
         for block in session.blocks(node) {
             let tokens = match record.kind {
                 RecordKind::Assistant => table.output(ratios, block, log),
                 _ => table.input(ratios, block, log),
             };
-            booking.add(session.part_number(node), block, tokens, Origin::Estimated);
+            booking.add(session.part_number(node), block, tokens, TokenOrigin::Estimated);
         }
     }
     booking.finish(|part, name| session.string(part, name))
@@ -600,14 +615,14 @@ pub struct CallIndex {
 
 impl CallIndex {
     /// An index with room for as many calls.
-    pub fn with_room(calls: usize) -> CallIndex {
+    pub fn with_capacity(calls: usize) -> CallIndex {
         let mut index = CallIndex::default();
         index.first.reserve(calls);
         index
     }
 
     /// Place of the same call; `call_at` gives the calls of the list.
-    pub fn find<'a>(&mut self, call: &Call, call_at: impl Fn(u32) -> &'a Call) -> Option<u32> {
+    pub fn find<'a>(&mut self, call: &BilledCall, call_at: impl Fn(u32) -> &'a BilledCall) -> Option<u32> {
         let first = match self.latest {
             Some((message, first)) if message == call.message => first,
             _ => *self.first.get(&call.message).filter(|_| call.message != 0)?,
@@ -620,7 +635,7 @@ impl CallIndex {
     }
 
     /// Remembers where a call that was not found is put.
-    pub fn insert(&mut self, call: &Call, at: u32) {
+    pub fn insert(&mut self, call: &BilledCall, at: u32) {
         if call.message == 0 {
             return;
         }
@@ -632,9 +647,9 @@ impl CallIndex {
     }
 }
 
-impl Call {
+impl BilledCall {
     /// Whether two tellings are of one call: same message, and requests that do not contradict each other.
-    pub fn is_same(&self, other: &Call) -> bool {
+    pub fn is_same(&self, other: &BilledCall) -> bool {
         self.message == other.message && (self.request == other.request || self.request == 0 || other.request == 0)
     }
 
@@ -644,13 +659,13 @@ impl Call {
     }
 
     /// How good a teller is; the smallest one says where a call belongs.
-    pub fn rank(&self) -> (bool, bool, bool) {
+    pub fn ownership_rank(&self) -> (bool, bool, bool) {
         (self.is_progress, self.is_copied, self.is_sidechain)
     }
 
     /// Takes in another telling of the same call: the most complete counts, the place of the better teller.
-    pub fn merge(&mut self, other: &Call) {
-        let fullness = |call: &Call| (call.tokens.output, call.tokens.total());
+    pub fn merge(&mut self, other: &BilledCall) {
+        let fullness = |call: &BilledCall| (call.tokens.output, call.tokens.total());
         if fullness(other) > fullness(self) {
             self.tokens = other.tokens;
             self.window = other.window;
@@ -660,15 +675,15 @@ impl Call {
             (NO_TIME, time) | (time, NO_TIME) => time,
             (a, b) => a.min(b),
         };
-        if other.rank() < self.rank() {
-            let Call {
+        if other.ownership_rank() < self.ownership_rank() {
+            let BilledCall {
                 tokens,
                 window,
                 request,
                 time,
                 ..
             } = *self;
-            *self = Call {
+            *self = BilledCall {
                 tokens,
                 window,
                 request,
@@ -699,7 +714,7 @@ mod tests {
                 .collect(),
             ..Chain::default()
         };
-        let threaded = Threaded {
+        let threaded = ThreadedSession {
             chains: vec![
                 chain(&[7; 900]),
                 chain(&[]),
@@ -707,11 +722,11 @@ mod tests {
                 chain(&[5; 100]),
                 chain(&[3000, 1, 3000]),
             ],
-            ..Threaded::default()
+            ..ThreadedSession::default()
         };
         let lengths = |share: usize| {
             let mut lengths = vec![Vec::new(); threaded.chains.len()];
-            for stretch in stretches(&threaded, share) {
+            for stretch in split_into_stretches(&threaded, share) {
                 let before = lengths[stretch.number].iter().sum::<usize>();
                 assert_eq!(stretch.rounds.start, before);
                 let rounds = &threaded.chains[stretch.number].rounds;
@@ -731,10 +746,10 @@ mod tests {
 
     #[test]
     fn calls_of_one_message_are_told_apart_by_their_request() {
-        let call = |message: u64, request: u64| Call {
+        let call = |message: u64, request: u64| BilledCall {
             message,
             request,
-            ..Call::default()
+            ..BilledCall::default()
         };
         let calls = [call(7, 1), call(7, 2), call(8, 0), call(7, 3), call(0, 1), call(0, 1)];
         let mut index = CallIndex::default();

@@ -4,13 +4,13 @@
 //! counts, in the session that made it. The cache keeps a summary, so that a run over logs that are as they were has
 //! nothing to do but group.
 
-use crate::usage::session::{Call, CallIndex, Filter, SessionReport};
-use replay::tokens::ledger::Ledger;
-use replay::tokens::reads::Reads;
+use crate::usage::session::{BilledCall, CallIndex, SessionReport, TimeRange};
+use replay::tokens::ledger::TokenLedger;
+use replay::tokens::reads::ReadTotals;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use transcript::log::Time;
-use transcript::pack::{Damaged, Reader, Writer};
+use transcript::pack::{PackReader, PackWriter, UnpackError};
 use transcript::problem::Problem;
 use transcript::record::Tokens;
 
@@ -27,48 +27,48 @@ pub struct LogFacts {
 
 /// A run in numbers.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct UsageSummary {
     /// Of the logs.
     pub facts: LogFacts,
     /// Sessions, without what is summed here: their calls, ledgers, reads and problems.
     pub sessions: Vec<SessionReport>,
     /// Calls by session, every one once.
     #[serde(skip)]
-    pub calls: Vec<Vec<Call>>,
+    pub calls: Vec<Vec<BilledCall>>,
     /// What the tokens were spent on.
-    pub ledger: Ledger,
+    pub ledger: TokenLedger,
     /// Tokens on rewound branches.
-    pub rewound: Ledger,
+    pub rewound: TokenLedger,
     /// Files read more than once.
-    pub reads: Reads,
+    pub reads: ReadTotals,
     /// What was not as it should be in logs and sessions.
     pub problems: Vec<Problem>,
 }
 
-impl Summary {
+impl UsageSummary {
     /// Sums up sessions, of their calls those that `filter` takes. A call counts at the time of its first line, wherever that
     /// stands, so it is asked only when all tellings are known: of two ranges that meet, each call is in one.
     pub fn new(
         facts: LogFacts,
         mut sessions: Vec<SessionReport>,
         mut problems: Vec<Problem>,
-        filter: Filter,
-    ) -> Summary {
-        let mut reads = Reads::default();
+        filter: TimeRange,
+    ) -> UsageSummary {
+        let mut reads = ReadTotals::default();
         for session in &mut sessions {
             problems.append(&mut session.problems);
             reads.merge(&std::mem::take(&mut session.reads));
         }
-        let ledger = Ledger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.ledger)));
-        let rewound = Ledger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.rewound)));
+        let ledger = TokenLedger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.ledger)));
+        let rewound = TokenLedger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.rewound)));
         let calls = sessions.iter_mut().map(|session| std::mem::take(&mut session.calls));
-        let mut calls = counted_once(calls.collect());
-        if !filter.takes_all() {
+        let mut calls = dedupe_calls(calls.collect());
+        if !filter.is_unbounded() {
             for calls in &mut calls {
-                calls.retain(|call| filter.takes(call.time));
+                calls.retain(|call| filter.contains(call.time));
             }
         }
-        Summary {
+        UsageSummary {
             calls,
             facts,
             sessions,
@@ -80,13 +80,13 @@ impl Summary {
     }
 
     /// Calls with the number of their session.
-    pub fn numbered_calls(&self) -> impl Iterator<Item = (u32, &Call)> {
+    pub fn numbered_calls(&self) -> impl Iterator<Item = (u32, &BilledCall)> {
         std::iter::zip(0.., &self.calls).flat_map(|(session, calls)| calls.iter().map(move |call| (session, call)))
     }
 
     /// In bytes, for the cache.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
-        let mut out = Writer {
+        let mut out = PackWriter {
             bytes: postcard::to_allocvec(self).ok()?,
         };
         pack_calls(&mut out, &self.calls);
@@ -94,20 +94,20 @@ impl Summary {
     }
 
     /// From bytes; `None` if they are none, or say what cannot be.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Summary> {
-        let (mut summary, bytes) = postcard::take_from_bytes::<Summary>(bytes).ok()?;
-        let mut input = Reader { bytes };
+    pub fn from_bytes(bytes: &[u8]) -> Option<UsageSummary> {
+        let (mut summary, bytes) = postcard::take_from_bytes::<UsageSummary>(bytes).ok()?;
+        let mut input = PackReader { bytes };
         summary.calls = unpack_calls(&mut input, summary.sessions.len()).ok()?;
         input.bytes.is_empty().then_some(summary)
     }
 }
 
 /// Leaves every call with the one session that it counts for.
-fn counted_once(mut sessions: Vec<Vec<Call>>) -> Vec<Vec<Call>> {
+fn dedupe_calls(mut sessions: Vec<Vec<BilledCall>>) -> Vec<Vec<BilledCall>> {
     // Inside a session every call is there once.
     let superseded = match sessions.len() {
         0 | 1 => Vec::new(),
-        _ => superseded(&mut sessions),
+        _ => find_duplicate_calls(&mut sessions),
     };
     let mut superseded = superseded.into_iter().peekable();
     for (session, calls) in std::iter::zip(0.., &mut sessions) {
@@ -127,9 +127,9 @@ fn counted_once(mut sessions: Vec<Vec<Call>>) -> Vec<Vec<Call>> {
 
 /// Merges what several sessions tell of a call into the telling that counts, and finds the others: session, and place in it,
 /// in their order.
-fn superseded(sessions: &mut [Vec<Call>]) -> Vec<(u32, u32)> {
+fn find_duplicate_calls(sessions: &mut [Vec<BilledCall>]) -> Vec<(u32, u32)> {
     let total = sessions.iter().map(Vec::len).sum();
-    let mut index = CallIndex::with_room(total);
+    let mut index = CallIndex::with_capacity(total);
     // Where the calls of the index are: session, and place in it.
     let mut places = Vec::<(u32, u32)>::with_capacity(total);
     let mut superseded = Vec::new();
@@ -148,14 +148,14 @@ fn superseded(sessions: &mut [Vec<Call>]) -> Vec<(u32, u32)> {
             };
             let known = &mut places[known as usize];
             let before = &mut sessions[known.0 as usize][known.1 as usize];
-            let passed_over = |call: Call| Call {
+            let passed_over = |call: BilledCall| BilledCall {
                 is_progress: true,
                 is_copied: true,
                 is_sidechain: true,
                 ..call
             };
             // Names are numbered per session, so the place of a call moves as a whole.
-            if call.rank() < before.rank() {
+            if call.ownership_rank() < before.ownership_rank() {
                 let worse = passed_over(*before);
                 sessions[session][at].merge(&worse);
                 superseded.push(std::mem::replace(known, place));
@@ -184,7 +184,7 @@ mod flag {
 }
 
 /// Calls are most of a summary, and differ little from one to the next.
-fn pack_calls(out: &mut Writer, sessions: &[Vec<Call>]) {
+fn pack_calls(out: &mut PackWriter, sessions: &[Vec<BilledCall>]) {
     let (mut place, mut time) = ([0; 4], 0i64);
     for calls in sessions {
         out.number(calls.len() as u64);
@@ -195,7 +195,7 @@ fn pack_calls(out: &mut Writer, sessions: &[Vec<Call>]) {
 }
 
 /// Packs a call; `place` and `time` are those of the one before it.
-fn pack_call(out: &mut Writer, call: &Call, place: &mut [u32; 4], time: &mut Time) {
+fn pack_call(out: &mut PackWriter, call: &BilledCall, place: &mut [u32; 4], time: &mut Time) {
     let new_place = [call.model, call.branch, call.cwd, call.agent];
     let tokens = &call.tokens;
     let mut flags = 0;
@@ -224,7 +224,7 @@ fn pack_call(out: &mut Writer, call: &Call, place: &mut [u32; 4], time: &mut Tim
     (*place, *time) = (new_place, call.time);
 }
 
-fn unpack_calls(input: &mut Reader<'_>, sessions: usize) -> Result<Vec<Vec<Call>>, Damaged> {
+fn unpack_calls(input: &mut PackReader<'_>, sessions: usize) -> Result<Vec<Vec<BilledCall>>, UnpackError> {
     let (mut place, mut time) = ([0; 4], 0i64);
     let unpack = |_| {
         // A call takes at least six bytes.
@@ -239,7 +239,7 @@ fn unpack_calls(input: &mut Reader<'_>, sessions: usize) -> Result<Vec<Vec<Call>
 }
 
 /// Unpacks a call; `place` and `time` are those of the one before it.
-fn unpack_call(input: &mut Reader<'_>, place: &mut [u32; 4], time: &mut Time) -> Result<Call, Damaged> {
+fn unpack_call(input: &mut PackReader<'_>, place: &mut [u32; 4], time: &mut Time) -> Result<BilledCall, UnpackError> {
     let flags = input.number()?;
     if flags & flag::PLACE != 0 {
         for name in place.iter_mut() {
@@ -257,7 +257,7 @@ fn unpack_call(input: &mut Reader<'_>, place: &mut [u32; 4], time: &mut Time) ->
         tokens.cache_write_1h = input.number()?;
     }
     if tokens.cache_write_1h > tokens.cache_write {
-        return Err(Damaged);
+        return Err(UnpackError);
     }
     let window = match flags & flag::WINDOW {
         0 => tokens.input_side(),
@@ -265,7 +265,7 @@ fn unpack_call(input: &mut Reader<'_>, place: &mut [u32; 4], time: &mut Time) ->
     };
     *time = time.wrapping_add(input.signed()?);
     let [model, branch, cwd, agent] = *place;
-    Ok(Call {
+    Ok(BilledCall {
         message: 0,
         request: 0,
         tokens,
@@ -286,8 +286,8 @@ fn unpack_call(input: &mut Reader<'_>, place: &mut [u32; 4], time: &mut Time) ->
 mod tests {
     use super::*;
 
-    fn summary() -> Summary {
-        let call = Call {
+    fn summary() -> UsageSummary {
+        let call = BilledCall {
             message: 7,
             tokens: Tokens {
                 input: 1,
@@ -299,18 +299,18 @@ mod tests {
             window: 5,
             time: -3,
             is_rewound: true,
-            ..Call::default()
+            ..BilledCall::default()
         };
         let session = |id: &str| SessionReport {
             id: id.into(),
             calls: vec![call],
             ..SessionReport::default()
         };
-        Summary::new(
+        UsageSummary::new(
             LogFacts::default(),
             vec![session("a"), session("b")],
             Vec::new(),
-            Filter::default(),
+            TimeRange::default(),
         )
     }
 
@@ -319,23 +319,23 @@ mod tests {
         let summary = summary();
         assert_eq!(summary.numbered_calls().count(), 1, "told twice, counted once");
         let bytes = summary.to_bytes().unwrap();
-        assert_eq!(Summary::from_bytes(&bytes), Some(summary));
+        assert_eq!(UsageSummary::from_bytes(&bytes), Some(summary));
         for end in 0..bytes.len() {
-            assert_eq!(Summary::from_bytes(&bytes[..end]), None, "cut at {end}");
+            assert_eq!(UsageSummary::from_bytes(&bytes[..end]), None, "cut at {end}");
         }
     }
 
     #[test]
     fn a_call_counts_where_it_was_made_and_as_it_was_told_best() {
-        let call = |message: u64, output: u64| Call {
+        let call = |message: u64, output: u64| BilledCall {
             message,
             tokens: Tokens {
                 output,
                 ..Tokens::default()
             },
-            ..Call::default()
+            ..BilledCall::default()
         };
-        let copied = |call: Call| Call {
+        let copied = |call: BilledCall| BilledCall {
             is_copied: true,
             ..call
         };
@@ -346,8 +346,8 @@ mod tests {
             vec![call(0, 5), call(1, 4), copied(call(2, 3)), call(3, 1)],
             vec![call(1, 5)],
         ];
-        let outputs = |calls: &Vec<Call>| calls.iter().map(|call| call.tokens.output).collect::<Vec<_>>();
-        let counted = counted_once(told);
+        let outputs = |calls: &Vec<BilledCall>| calls.iter().map(|call| call.tokens.output).collect::<Vec<_>>();
+        let counted = dedupe_calls(told);
         let found = counted.iter().map(outputs).collect::<Vec<_>>();
         assert_eq!(found, [vec![3, 5], vec![5, 9, 1], vec![]]);
         assert!(
@@ -362,9 +362,9 @@ mod tests {
     fn what_cannot_be_is_not_believed() {
         let mut elsewhere = summary();
         elsewhere.calls.splice(..0, [Vec::new(), Vec::new()]);
-        assert_eq!(Summary::from_bytes(&elsewhere.to_bytes().unwrap()), None);
+        assert_eq!(UsageSummary::from_bytes(&elsewhere.to_bytes().unwrap()), None);
         let mut too_much = summary();
         too_much.calls[0][0].tokens.cache_write_1h = 21;
-        assert_eq!(Summary::from_bytes(&too_much.to_bytes().unwrap()), None);
+        assert_eq!(UsageSummary::from_bytes(&too_much.to_bytes().unwrap()), None);
     }
 }

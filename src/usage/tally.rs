@@ -1,17 +1,17 @@
 //! Usage over a corpus: the calls of a [`Summary`], each of which is there once, in groups.
 
-use crate::usage::session::{Call, SessionReport};
-use crate::usage::summary::Summary;
+use crate::usage::session::{BilledCall, SessionReport};
+use crate::usage::summary::UsageSummary;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use replay::prices::{Pico, PriceBook, PriceTable, Tariff, micro_usd};
+use replay::prices::{PicoUsd, PriceBook, PriceTable, Tariff, micro_usd};
 use std::collections::{BTreeMap, BTreeSet};
-use table::{Column, InTable, Unit, Value};
+use table::{CellValue, Column, ColumnUnit, TableVisibility};
 use transcript::log::{NO_TIME, Time};
 
 /// What rows are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum By {
+pub enum GroupBy {
     /// One row a session.
     #[default]
     Session,
@@ -27,23 +27,23 @@ pub enum By {
     Tool,
 }
 
-impl By {
+impl GroupBy {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            By::Session => "session",
-            By::Project => "project",
-            By::Model => "model",
-            By::Day => "day",
-            By::Branch => "branch",
-            By::Tool => "tool",
+            GroupBy::Session => "session",
+            GroupBy::Project => "project",
+            GroupBy::Model => "model",
+            GroupBy::Day => "day",
+            GroupBy::Branch => "branch",
+            GroupBy::Tool => "tool",
         }
     }
 }
 
 /// Sums over calls.
 #[derive(Debug, Clone, Default)]
-pub struct Sums {
+pub struct UsageSums {
     /// API calls.
     pub responses: u64,
     /// Input that was neither read from nor written to the cache.
@@ -57,20 +57,20 @@ pub struct Sums {
     /// Cache writes for one hour.
     pub write_1h: u64,
     /// Cost of the calls whose model has a price.
-    pub cost: Pico,
+    pub cost: PicoUsd,
     /// Calls whose model has none.
     pub unpriced: u64,
     /// Of all calls, those of sub-agents.
     pub subagent_responses: u64,
     /// Their cost.
-    pub subagent_cost: Pico,
+    pub subagent_cost: PicoUsd,
     /// Of all calls, those on rewound branches.
     pub rewound_responses: u64,
 }
 
-impl Sums {
+impl UsageSums {
     /// Adds a call.
-    pub fn add(&mut self, call: &Call, tariff: Option<&Tariff>) {
+    pub fn add(&mut self, call: &BilledCall, tariff: Option<&Tariff>) {
         let tokens = &call.tokens;
         self.responses += 1;
         self.input += tokens.input;
@@ -89,7 +89,7 @@ impl Sums {
     }
 
     /// Adds the sums over other calls.
-    pub fn join(&mut self, other: &Sums) {
+    pub fn merge(&mut self, other: &UsageSums) {
         self.responses += other.responses;
         self.input += other.input;
         self.output += other.output;
@@ -133,7 +133,7 @@ impl Sums {
 
 /// One row of usage.
 #[derive(Debug, Clone, Default)]
-pub struct Row {
+pub struct UsageRow {
     /// Session, project, model, day or branch.
     pub key: String,
     /// Sub-agent, where they are shown apart.
@@ -143,7 +143,7 @@ pub struct Row {
     /// First and last call or record.
     pub times: Option<(Time, Time)>,
     /// Sums over the calls.
-    pub sums: Sums,
+    pub sums: UsageSums,
     /// Models used.
     pub models: BTreeSet<String>,
     /// Only of sessions: the window and what happened to it.
@@ -177,21 +177,27 @@ pub struct WindowFacts {
 
 /// Calls, grouped.
 #[derive(Debug, Clone, Default)]
-pub struct Tally {
+pub struct UsageTally {
     /// One for each group. Sessions without any call have a row too when grouped by session.
-    pub rows: Vec<Row>,
+    pub rows: Vec<UsageRow>,
     /// Calls that only progress records show; they are in no row.
-    pub progress_only: Sums,
+    pub progress_only: UsageSums,
     /// Models without a price, those of progress records too.
     pub unknown: BTreeSet<String>,
 }
 
 /// Groups calls, in one pass over them: there may be many.
-pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &PriceTable) -> Tally {
-    let mut rows = Vec::<Row>::new();
+pub fn group_calls(
+    summary: &UsageSummary,
+    by: GroupBy,
+    apart: bool,
+    zone: &TimeZone,
+    prices: &PriceTable,
+) -> UsageTally {
+    let mut rows = Vec::<UsageRow>::new();
     let mut places = BTreeMap::<(String, Option<String>), usize>::new();
     let mut book = PriceBook::new(prices);
-    if by == By::Session {
+    if by == GroupBy::Session {
         let sessions = std::iter::zip(0.., &summary.sessions);
         for (number, session) in sessions.filter(|(_, session)| session.times.is_some()) {
             let key = (session.id.clone(), apart.then(String::new));
@@ -199,10 +205,10 @@ pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &P
             rows.push(session_row(number, session, key));
         }
     }
-    let mut days = Days::new(zone);
+    let mut days = DayCache::new(zone);
     // Most calls go where the one before went, at the same price.
-    let mut recent: Option<(Group, usize, usize)> = None;
-    let mut progress_only = Sums::default();
+    let mut recent: Option<(CallGroup, usize, usize)> = None;
+    let mut progress_only = UsageSums::default();
     for (number, call) in summary.numbered_calls() {
         let session = &summary.sessions[number as usize];
         let model = || session.names.get(call.model as usize).map_or("", |model| model);
@@ -211,15 +217,15 @@ pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &P
             progress_only.add(call, book.tariff(price));
             continue;
         }
-        let group = Group {
+        let group = CallGroup {
             session: number,
             model: call.model,
             key: match by {
-                By::Session => 0,
-                By::Project => i64::from(call.cwd),
-                By::Model | By::Tool => i64::from(call.model),
-                By::Day => days.number(call.time),
-                By::Branch => i64::from(call.branch),
+                GroupBy::Session => 0,
+                GroupBy::Project => i64::from(call.cwd),
+                GroupBy::Model | GroupBy::Tool => i64::from(call.model),
+                GroupBy::Day => days.day_number(call.time),
+                GroupBy::Branch => i64::from(call.branch),
             },
             agent: apart.then_some((call.is_sidechain, call.agent)),
         };
@@ -228,11 +234,11 @@ pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &P
             _ => {
                 let name = |number: u32| session.names.get(number as usize).cloned().unwrap_or_default();
                 let key = match by {
-                    By::Session => session.id.clone(),
-                    By::Project => project_of(session, call),
-                    By::Model | By::Tool => name(call.model),
-                    By::Day => day_of(call.time, zone),
-                    By::Branch => name(call.branch),
+                    GroupBy::Session => session.id.clone(),
+                    GroupBy::Project => project_of(session, call),
+                    GroupBy::Model | GroupBy::Tool => name(call.model),
+                    GroupBy::Day => day_of(call.time, zone),
+                    GroupBy::Branch => name(call.branch),
                 };
                 let agent = apart.then(|| match (call.is_sidechain, name(call.agent)) {
                     (false, _) => String::new(),
@@ -240,11 +246,11 @@ pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &P
                     (true, agent) => agent,
                 });
                 let at = *places.entry((key.clone(), agent.clone())).or_insert_with(|| {
-                    rows.push(Row {
+                    rows.push(UsageRow {
                         key,
                         agent,
-                        project: (by == By::Session).then(|| session.project.clone()),
-                        ..Row::default()
+                        project: (by == GroupBy::Session).then(|| session.project.clone()),
+                        ..UsageRow::default()
                     });
                     rows.len() - 1
                 });
@@ -259,11 +265,11 @@ pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &P
         recent = Some((group, at, price));
         let row = &mut rows[at];
         row.sums.add(call, book.tariff(price));
-        if by != By::Session || apart {
-            row.see(call.time);
+        if by != GroupBy::Session || apart {
+            row.extend_times(call.time);
         }
     }
-    if by == By::Session {
+    if by == GroupBy::Session {
         rows.sort_by_cached_key(|row| {
             (
                 row.times.map_or(Time::MAX, |times| times.0),
@@ -274,7 +280,7 @@ pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &P
     } else {
         rows.sort_by(|a, b| (&a.key, &a.agent).cmp(&(&b.key, &b.agent)));
     }
-    Tally {
+    UsageTally {
         rows,
         progress_only,
         unknown: book.unpriced().map(str::to_owned).collect(),
@@ -283,8 +289,8 @@ pub fn tally(summary: &Summary, by: By, apart: bool, zone: &TimeZone, prices: &P
 
 /// The windows of the main agent of a row's (first) session, call by call in the order of time; those on rewound branches are
 /// left out.
-pub fn course(summary: &Summary, row: &Row) -> Vec<u64> {
-    let is_main = |call: &&Call| !call.is_progress && !call.is_sidechain && !call.is_rewound && !call.is_copied;
+pub fn window_series(summary: &UsageSummary, row: &UsageRow) -> Vec<u64> {
+    let is_main = |call: &&BilledCall| !call.is_progress && !call.is_sidechain && !call.is_rewound && !call.is_copied;
     let calls = row
         .sessions
         .first()
@@ -297,7 +303,7 @@ pub fn course(summary: &Summary, row: &Row) -> Vec<u64> {
 
 /// What decides where a call goes and what it costs, in numbers of its session.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Group {
+struct CallGroup {
     session: u32,
     model: u32,
     key: i64,
@@ -305,19 +311,19 @@ struct Group {
 }
 
 /// Numbers days, so that neighbouring calls need not ask the calendar.
-struct Days<'a> {
+struct DayCache<'a> {
     zone: &'a TimeZone,
     /// The day asked for last: its first millisecond, and that of the next day.
     latest: (Time, Time),
 }
 
-impl<'a> Days<'a> {
-    fn new(zone: &'a TimeZone) -> Days<'a> {
-        Days { zone, latest: (0, 0) }
+impl<'a> DayCache<'a> {
+    fn new(zone: &'a TimeZone) -> DayCache<'a> {
+        DayCache { zone, latest: (0, 0) }
     }
 
     /// A number that two times share only if they lie on the same day.
-    fn number(&mut self, time: Time) -> i64 {
+    fn day_number(&mut self, time: Time) -> i64 {
         if !(self.latest.0..self.latest.1).contains(&time) {
             // What has no day is one of its own.
             self.latest = self.day(time).unwrap_or((time, time));
@@ -333,8 +339,8 @@ impl<'a> Days<'a> {
     }
 }
 
-fn session_row(number: u32, session: &SessionReport, (key, agent): (String, Option<String>)) -> Row {
-    Row {
+fn session_row(number: u32, session: &SessionReport, (key, agent): (String, Option<String>)) -> UsageRow {
+    UsageRow {
         key,
         agent,
         project: Some(session.project.clone()),
@@ -354,12 +360,12 @@ fn session_row(number: u32, session: &SessionReport, (key, agent): (String, Opti
             subagents: session.subagents,
         }),
         sessions: BTreeSet::from([number]),
-        ..Row::default()
+        ..UsageRow::default()
     }
 }
 
 /// A session's project, also for sub-agents that worked elsewhere (in a worktree, say).
-fn project_of(session: &SessionReport, call: &Call) -> String {
+fn project_of(session: &SessionReport, call: &BilledCall) -> String {
     match session.project.as_str() {
         "" => session.names.get(call.cwd as usize).cloned().unwrap_or_default(),
         project => project.to_owned(),
@@ -374,8 +380,8 @@ pub fn day_of(time: Time, zone: &TimeZone) -> String {
     }
 }
 
-impl Row {
-    fn see(&mut self, time: Time) {
+impl UsageRow {
+    fn extend_times(&mut self, time: Time) {
         if time != NO_TIME {
             let (first, last) = self.times.unwrap_or((time, time));
             self.times = Some((first.min(time), last.max(time)));
@@ -383,13 +389,13 @@ impl Row {
     }
 
     /// All rows in one, for the line below the table.
-    pub fn total(rows: &[Row]) -> Row {
-        let mut total = Row {
+    pub fn total(rows: &[UsageRow]) -> UsageRow {
+        let mut total = UsageRow {
             key: "total".into(),
-            ..Row::default()
+            ..UsageRow::default()
         };
         for row in rows {
-            total.sums.join(&row.sums);
+            total.sums.merge(&row.sums);
             total.sessions.extend(&row.sessions);
             if let Some(window) = &row.window {
                 let all = total.window.get_or_insert_default();
@@ -412,9 +418,9 @@ macro_rules! column {
         Column {
             name: $name,
             title: $title,
-            unit: Unit::$unit,
+            unit: ColumnUnit::$unit,
             about: $about,
-            in_table: InTable::$shown,
+            in_table: TableVisibility::$shown,
             get: $get,
         }
     };
@@ -422,66 +428,71 @@ macro_rules! column {
 
 /// Columns for a screen. A row a session has the beginning of its id and the course of its window; cache writes of both
 /// kinds are in one column.
-pub fn on_screen(by: By, apart: bool) -> Vec<Column<Row>> {
+pub fn screen_columns(by: GroupBy, apart: bool) -> Vec<Column<UsageRow>> {
     let all = columns(by, apart);
-    if by != By::Session {
+    if by != GroupBy::Session {
         return all;
     }
-    let changed = |column: Column<Row>| match column.name {
+    let changed = |column: Column<UsageRow>| match column.name {
         "session" => Column {
-            get: |row: &Row| row.key.chars().take(8).collect::<String>().into(),
+            get: |row: &UsageRow| row.key.chars().take(8).collect::<String>().into(),
             ..column
         },
         "cache_write_5m_tokens" => Column {
             title: "Written",
-            get: |row: &Row| (row.sums.write_5m + row.sums.write_1h).into(),
+            get: |row: &UsageRow| (row.sums.write_5m + row.sums.write_1h).into(),
             ..column
         },
         "cache_write_1h_tokens" => Column {
-            in_table: InTable::Never,
+            in_table: TableVisibility::Never,
             ..column
         },
         _ => column,
     };
-    let course = column!("window", "Window", Drawing, Always, "Its course.", |row: &Row| {
+    let course = column!("window", "Window", Drawing, Always, "Its course.", |row: &UsageRow| {
         table::sparkline(&row.course, 10).into()
     });
     all.into_iter().map(changed).chain([course]).collect()
 }
 
-fn short_models(row: &Row) -> Value {
+fn short_models(row: &UsageRow) -> CellValue {
     let short = row
         .models
         .iter()
         .map(|model| model.strip_prefix("claude-").unwrap_or(model))
         .collect::<Vec<_>>();
-    Value::from(short.join(" "))
+    CellValue::from(short.join(" "))
 }
 
 /// Columns of usage rows. The first one carries the name of the grouping.
-pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
-    let is_session = by == By::Session;
-    let key: Column<Row> = match by {
-        By::Session => column!("session", "Session", Text, Always, "Session id.", |row: &Row| row
+pub fn columns(by: GroupBy, apart: bool) -> Vec<Column<UsageRow>> {
+    let is_session = by == GroupBy::Session;
+    let key: Column<UsageRow> = match by {
+        GroupBy::Session => column!("session", "Session", Text, Always, "Session id.", |row: &UsageRow| row
             .key
             .as_str()
             .into()),
-        By::Project => column!("project", "Project", Text, Always, "Working directory.", |row: &Row| {
-            row.key.as_str().into()
-        }),
-        By::Model | By::Tool => column!("model", "Model", Text, Always, "Model.", |row: &Row| row
+        GroupBy::Project => column!(
+            "project",
+            "Project",
+            Text,
+            Always,
+            "Working directory.",
+            |row: &UsageRow| { row.key.as_str().into() }
+        ),
+        GroupBy::Model | GroupBy::Tool => column!("model", "Model", Text, Always, "Model.", |row: &UsageRow| row
             .key
             .as_str()
             .into()),
-        By::Day => column!(
+        GroupBy::Day => column!(
             "day",
             "Day",
             Text,
             Always,
             "Day of the call in the chosen time zone.",
-            |row: &Row| row.key.as_str().into()
+            |row: &UsageRow| row.key.as_str().into()
         ),
-        By::Branch => column!("branch", "Branch", Text, Always, "Git branch.", |row: &Row| row
+        GroupBy::Branch => column!("branch", "Branch", Text, Always, "Git branch.", |row: &UsageRow| row
             .key
             .as_str()
             .into()),
@@ -494,7 +505,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Text,
             Always,
             "Sub-agent; empty for the main agent.",
-            |row: &Row| row.agent.clone().into()
+            |row: &UsageRow| row.agent.clone().into()
         ));
     }
     if is_session {
@@ -504,7 +515,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Text,
             IfRoom,
             "Working directory of the session's first record.",
-            |row: &Row| row.project.clone().into()
+            |row: &UsageRow| row.project.clone().into()
         ));
     } else {
         columns.push(column!(
@@ -513,7 +524,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Count,
             Always,
             "Sessions with calls in the row.",
-            |row: &Row| row.sessions.len().into()
+            |row: &UsageRow| row.sessions.len().into()
         ));
     }
     columns.extend([
@@ -523,19 +534,23 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Time,
             Never,
             "First record or call.",
-            |row: &Row| row.times.map(|times| times.0).into()
+            |row: &UsageRow| row.times.map(|times| times.0).into()
         ),
-        column!("last_time", "To", Time, Never, "Last record or call.", |row: &Row| row
-            .times
-            .map(|times| times.1)
-            .into()),
+        column!(
+            "last_time",
+            "To",
+            Time,
+            Never,
+            "Last record or call.",
+            |row: &UsageRow| row.times.map(|times| times.1).into()
+        ),
         column!(
             "responses",
             "Calls",
             Count,
             Always,
             "API calls, each counted once over all logs.",
-            |row: &Row| row.sums.responses.into()
+            |row: &UsageRow| row.sums.responses.into()
         ),
         column!(
             "input_tokens",
@@ -543,7 +558,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Tokens,
             IfRoom,
             "Input tokens neither read from nor written to the prompt cache.",
-            |row: &Row| row.sums.input.into()
+            |row: &UsageRow| row.sums.input.into()
         ),
         column!(
             "cache_read_tokens",
@@ -551,7 +566,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Tokens,
             Always,
             "Input tokens read from the prompt cache.",
-            |row: &Row| row.sums.cache_read.into()
+            |row: &UsageRow| row.sums.cache_read.into()
         ),
         column!(
             "cache_write_5m_tokens",
@@ -559,7 +574,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Tokens,
             Always,
             "Input tokens written to the prompt cache for five minutes.",
-            |row: &Row| row.sums.write_5m.into()
+            |row: &UsageRow| row.sums.write_5m.into()
         ),
         column!(
             "cache_write_1h_tokens",
@@ -567,7 +582,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Tokens,
             Always,
             "Input tokens written to the prompt cache for one hour.",
-            |row: &Row| row.sums.write_1h.into()
+            |row: &UsageRow| row.sums.write_1h.into()
         ),
         column!(
             "output_tokens",
@@ -575,7 +590,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Tokens,
             Always,
             "Output tokens, as the most complete line of each response has them.",
-            |row: &Row| row.sums.output.into()
+            |row: &UsageRow| row.sums.output.into()
         ),
         column!(
             "cost_micro_usd",
@@ -583,7 +598,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             MicroUsd,
             Always,
             "Cost of the calls whose model has a price; empty if none has.",
-            |row: &Row| row.sums.cost_micro_usd().into()
+            |row: &UsageRow| row.sums.cost_micro_usd().into()
         ),
         column!(
             "unpriced_responses",
@@ -591,7 +606,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Count,
             Never,
             "Calls whose model is not in the price table.",
-            |row: &Row| row.sums.unpriced.into()
+            |row: &UsageRow| row.sums.unpriced.into()
         ),
         column!(
             "subagent_responses",
@@ -599,7 +614,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Count,
             Never,
             "Of the calls, those of sub-agents.",
-            |row: &Row| row.sums.subagent_responses.into()
+            |row: &UsageRow| row.sums.subagent_responses.into()
         ),
         column!(
             "subagent_cost_micro_usd",
@@ -607,7 +622,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             MicroUsd,
             Never,
             "Of the cost, that of sub-agents.",
-            |row: &Row| micro_usd(row.sums.subagent_cost).into()
+            |row: &UsageRow| micro_usd(row.sums.subagent_cost).into()
         ),
         column!(
             "rewound_responses",
@@ -615,7 +630,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
             Count,
             Never,
             "Of the calls, those on branches that were rewound.",
-            |row: &Row| row.sums.rewound_responses.into()
+            |row: &UsageRow| row.sums.rewound_responses.into()
         ),
         column!(
             "models",
@@ -634,7 +649,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
                 Count,
                 Never,
                 "Calls of the main chain with a known window.",
-                |row: &Row| row.window.map(|window| window.rounds).into()
+                |row: &UsageRow| row.window.map(|window| window.rounds).into()
             ),
             column!(
                 "prompts",
@@ -642,7 +657,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
                 Count,
                 Never,
                 "Prompts that a person typed or ran.",
-                |row: &Row| row.window.map(|window| window.prompts).into()
+                |row: &UsageRow| row.window.map(|window| window.prompts).into()
             ),
             column!(
                 "context_peak",
@@ -650,7 +665,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
                 Tokens,
                 Always,
                 "Largest window of the main chain.",
-                |row: &Row| row
+                |row: &UsageRow| row
                     .window
                     .filter(|window| window.rounds > 0)
                     .map(|window| window.peak)
@@ -662,7 +677,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
                 Tokens,
                 Never,
                 "Mean window of the main chain over its rounds.",
-                |row: &Row| row.window.and_then(|window| window.mean).into()
+                |row: &UsageRow| row.window.and_then(|window| window.mean).into()
             ),
             column!(
                 "context_last",
@@ -670,7 +685,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
                 Tokens,
                 Never,
                 "Window after the last round.",
-                |row: &Row| row
+                |row: &UsageRow| row
                     .window
                     .filter(|window| window.rounds > 0)
                     .map(|window| window.last)
@@ -682,7 +697,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
                 Count,
                 IfRoom,
                 "Automatic compactions.",
-                |row: &Row| row.window.map(|window| window.boundaries[0]).into()
+                |row: &UsageRow| row.window.map(|window| window.boundaries[0]).into()
             ),
             column!(
                 "compactions_manual",
@@ -690,7 +705,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
                 Count,
                 Never,
                 "Compactions that a person asked for.",
-                |row: &Row| row.window.map(|window| window.boundaries[1]).into()
+                |row: &UsageRow| row.window.map(|window| window.boundaries[1]).into()
             ),
             column!(
                 "compactions_micro",
@@ -698,7 +713,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
                 Count,
                 Never,
                 "Recorded micro-compactions.",
-                |row: &Row| row.window.map(|window| window.boundaries[2]).into()
+                |row: &UsageRow| row.window.map(|window| window.boundaries[2]).into()
             ),
             column!(
                 "rewound_branches",
@@ -706,7 +721,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
                 Count,
                 Never,
                 "Branches that were rewound.",
-                |row: &Row| row.window.map(|window| window.branches).into()
+                |row: &UsageRow| row.window.map(|window| window.branches).into()
             ),
             column!(
                 "subagents",
@@ -714,7 +729,7 @@ pub fn columns(by: By, apart: bool) -> Vec<Column<Row>> {
                 Count,
                 Never,
                 "Sub-agents with records of their own.",
-                |row: &Row| row.window.map(|window| window.subagents).into()
+                |row: &UsageRow| row.window.map(|window| window.subagents).into()
             ),
         ]);
     }

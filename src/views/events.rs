@@ -4,15 +4,15 @@
 //! from 0, in the order of the conversation. Keys are always the same for a kind of event, in alphabetical order; what is
 //! not known is null. The lines of a sub-agent say whose they are.
 
-use replay::prices::{Pico, micro_usd};
-use replay::sim::event::{Boundary, Called, Event};
+use replay::prices::{PicoUsd, micro_usd};
+use replay::sim::event::{Event, SimBoundary, SimCall};
 use replay::sim::trace::{Trace, flag};
 use replay::tokens::ledger::CATEGORIES;
 use serde_json::{Map, Value, json};
 use transcript::record::Tokens;
 
 /// One event. `call` is the API call before or at which it happens.
-pub fn line(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
+pub fn event_json(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
     let (kind, mut fields) = match event {
         Event::Micro {
             kind,
@@ -22,7 +22,7 @@ pub fn line(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
         } => (
             "micro",
             json!({
-                "kind": kind.name(), "eligible": eligible, "saved": saved, "cleared": items(trace, cleared),
+                "kind": kind.name(), "eligible": eligible, "saved": saved, "cleared": items_json(trace, cleared),
             }),
         ),
         Event::Due { context, threshold } => ("due", json!({"context": context, "threshold": threshold})),
@@ -37,7 +37,7 @@ pub fn line(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
                 "boundary": recorded, "context": count.map(|count| count.context), "threshold": threshold, "due": is_due,
             }),
         ),
-        Event::Boundary(found) => ("boundary", boundary(trace, found)),
+        Event::Boundary(found) => ("boundary", boundary_json(trace, found)),
         Event::Failed {
             cause,
             failure,
@@ -60,10 +60,10 @@ pub fn line(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
         Event::Fetched { kind, tokens } => ("fetched", json!({"kind": kind.name(), "tokens": tokens})),
         Event::TooLong { tokens, limit } => ("prompt-too-long", json!({"tokens": tokens, "limit": limit})),
         Event::Blocked => ("blocked", json!({})),
-        Event::Called(found) => ("called", called(trace, call, found)),
+        Event::Called(found) => ("called", call_json(trace, call, found)),
         Event::Side { purpose, tokens, cost } => {
-            let mut fields = billed(tokens, *cost);
-            put(&mut fields, "purpose", json!(purpose.name()));
+            let mut fields = tokens_json(tokens, *cost);
+            put_key(&mut fields, "purpose", json!(purpose.name()));
             ("side-call", fields)
         }
         Event::Notes { tokens } => ("notes", json!({"tokens": tokens})),
@@ -71,32 +71,32 @@ pub fn line(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
         Event::Orphans(results) => ("orphans", json!({"results": results})),
         Event::Defect { running, counted } => ("defect", json!({"running": running, "counted": counted})),
     };
-    put(&mut fields, "event", json!(kind));
-    put(&mut fields, "call", json!(call));
+    put_key(&mut fields, "event", json!(kind));
+    put_key(&mut fields, "call", json!(call));
     if trace.is_sidechain {
-        put(&mut fields, "agent", json!(trace.agent));
+        put_key(&mut fields, "agent", json!(trace.agent));
     }
     fields
 }
 
-fn put(object: &mut Value, key: &str, value: Value) {
+fn put_key(object: &mut Value, key: &str, value: Value) {
     if let Value::Object(fields) = object {
         fields.insert(key.to_owned(), value);
     }
 }
 
 /// The record that an item belongs to.
-fn record(trace: &Trace, item: u32) -> usize {
+fn record_number(trace: &Trace, item: u32) -> usize {
     let starts = trace.items.iter().take(item as usize + 1);
-    let started = starts.filter(|item| item.is(flag::STARTS_RECORD)).count();
+    let started = starts.filter(|item| item.has_flag(flag::STARTS_RECORD)).count();
     started.saturating_sub(1)
 }
 
-fn items(trace: &Trace, items: &[u32]) -> Vec<Value> {
+fn items_json(trace: &Trace, items: &[u32]) -> Vec<Value> {
     let told = items.iter().map(|&at| {
         let item = &trace.items[at as usize];
         json!({
-            "record": record(trace, at),
+            "record": record_number(trace, at),
             "tool": trace.tools[usize::from(item.tool)],
             "path": trace.paths[path_of(trace, at) as usize],
             "tokens": item.tokens,
@@ -114,10 +114,10 @@ fn path_of(trace: &Trace, at: u32) -> u32 {
     }
 }
 
-fn boundary(trace: &Trace, found: &Boundary) -> Value {
+fn boundary_json(trace: &Trace, found: &SimBoundary) -> Value {
     let kept = (!found.kept.is_empty()).then(|| {
         let last = found.kept.end - 1;
-        json!({"from": record(trace, found.kept.start), "to": record(trace, last)})
+        json!({"from": record_number(trace, found.kept.start), "to": record_number(trace, last)})
     });
     json!({
         "cause": found.cause.name(),
@@ -129,20 +129,20 @@ fn boundary(trace: &Trace, found: &Boundary) -> Value {
         "summary": found.summary,
         "restored": found.restored,
         "records": found.records,
-        "last_record": found.last_item.map(|item| record(trace, item)),
+        "last_record": found.last_item.map(|item| record_number(trace, item)),
         "kept": kept,
         "retries": found.retries,
         "calls_since": found.calls_since,
         "turns_since": found.turns_since,
-        "again": found.is_again,
+        "again": found.is_recompaction,
         "recorded": found.is_recorded,
     })
 }
 
-fn called(trace: &Trace, call: u32, found: &Called) -> Value {
+fn call_json(trace: &Trace, call: u32, found: &SimCall) -> Value {
     let parts =
         std::iter::zip(CATEGORIES, found.parts).map(|(category, tokens)| (category.name().to_owned(), json!(tokens)));
-    let mut fields = billed(&found.tokens, found.cost);
+    let mut fields = tokens_json(&found.tokens, found.cost);
     for (key, value) in [
         (
             "model",
@@ -157,12 +157,12 @@ fn called(trace: &Trace, call: u32, found: &Called) -> Value {
         ("in_step", json!(found.in_step)),
         ("miss", json!(found.miss.map(|miss| miss.name()))),
     ] {
-        put(&mut fields, key, value);
+        put_key(&mut fields, key, value);
     }
     fields
 }
 
-fn billed(tokens: &Tokens, cost: Option<Pico>) -> Value {
+fn tokens_json(tokens: &Tokens, cost: Option<PicoUsd>) -> Value {
     json!({
         "input": tokens.input,
         "cache_read": tokens.cache_read,
@@ -176,12 +176,14 @@ fn billed(tokens: &Tokens, cost: Option<Pico>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replay::sim::event::{Cause, Failure, Kind, Level, MicroKind, Purpose};
-    use replay::sim::trace::{Item, NONE};
+    use replay::sim::event::{
+        CompactionCause, CompactionFailure, CompactionKind, MicroKind, SideCallPurpose, WindowLevel,
+    };
+    use replay::sim::trace::{NONE, TraceItem};
     use replay::tokens::ledger::Category;
 
-    fn item(category: Category, flags: u16, tool: u16, pair: u32, path: u32) -> Item {
-        Item {
+    fn item(category: Category, flags: u16, tool: u16, pair: u32, path: u32) -> TraceItem {
+        TraceItem {
             tokens: 7,
             quarters: 7,
             category,
@@ -220,14 +222,14 @@ mod tests {
             "event": "micro", "call": 4, "kind": "gap", "eligible": 0, "saved": 5,
             "cleared": [{"record": 2, "tool": "Read", "path": "/src/main.rs", "tokens": 7}],
         });
-        assert_eq!(line(&trace(), 4, &event), expected);
+        assert_eq!(event_json(&trace(), 4, &event), expected);
     }
 
     #[test]
     fn a_boundary_says_which_records_were_kept() {
-        let mut found = Boundary {
-            cause: Cause::Auto,
-            kind: Kind::Full,
+        let mut found = SimBoundary {
+            cause: CompactionCause::Auto,
+            kind: CompactionKind::Full,
             context: 10,
             threshold: 9,
             before: 10,
@@ -236,7 +238,7 @@ mod tests {
             restored: 0,
             restored_files: Vec::new(),
             dropped: [0; replay::sim::event::PARTS],
-            stayed: [0; replay::sim::event::PARTS],
+            kept_parts: [0; replay::sim::event::PARTS],
             prompts: 0,
             records: 2,
             last_item: Some(3),
@@ -244,26 +246,26 @@ mod tests {
             retries: 0,
             calls_since: 1,
             turns_since: 0,
-            is_again: false,
+            is_recompaction: false,
             is_recorded: false,
         };
-        assert_eq!(line(&trace(), 1, &Event::Boundary(&found))["kept"], Value::Null);
+        assert_eq!(event_json(&trace(), 1, &Event::Boundary(&found))["kept"], Value::Null);
         found.kept = 1..4;
-        let told = line(&trace(), 1, &Event::Boundary(&found));
+        let told = event_json(&trace(), 1, &Event::Boundary(&found));
         assert_eq!(told["kept"], json!({"from": 1, "to": 2}));
         assert_eq!(told["last_record"], 2);
     }
 
     #[test]
     fn every_kind_has_its_name_and_its_call() {
-        let called = Called {
+        let called = SimCall {
             tokens: Tokens::default(),
             cost: None,
             parts: [0; replay::sim::event::PARTS],
             base: 0,
             drift: -1,
             threshold: 0,
-            level: Level::Normal,
+            level: WindowLevel::Normal,
             in_step: true,
             miss: None,
         };
@@ -294,15 +296,15 @@ mod tests {
             ),
             (
                 Event::Failed {
-                    cause: Cause::Auto,
-                    failure: Failure::Injected,
+                    cause: CompactionCause::Auto,
+                    failure: CompactionFailure::Injected,
                     in_a_row: 1,
                 },
                 "failed",
             ),
             (
                 Event::Side {
-                    purpose: Purpose::Notes,
+                    purpose: SideCallPurpose::Notes,
                     tokens: Tokens::default(),
                     cost: Some(1_500_000),
                 },
@@ -310,7 +312,7 @@ mod tests {
             ),
         ];
         for (event, name) in events {
-            let told = line(&trace(), 3, &event);
+            let told = event_json(&trace(), 3, &event);
             assert_eq!((&told["event"], &told["call"]), (&json!(name), &json!(3)));
             assert!(told.get("agent").is_none(), "{told}");
         }
@@ -319,12 +321,12 @@ mod tests {
     #[test]
     fn costs_are_micro_dollars_and_unknown_ones_are_null() {
         let side = |cost| Event::Side {
-            purpose: Purpose::Compact,
+            purpose: SideCallPurpose::Compact,
             tokens: Tokens::default(),
             cost,
         };
-        assert_eq!(line(&trace(), 0, &side(Some(1_500_000)))["cost_micro_usd"], 2);
-        assert_eq!(line(&trace(), 0, &side(None))["cost_micro_usd"], Value::Null);
+        assert_eq!(event_json(&trace(), 0, &side(Some(1_500_000)))["cost_micro_usd"], 2);
+        assert_eq!(event_json(&trace(), 0, &side(None))["cost_micro_usd"], Value::Null);
     }
 
     #[test]
@@ -334,6 +336,6 @@ mod tests {
             is_sidechain: true,
             ..trace()
         };
-        assert_eq!(line(&trace, 0, &Event::Blocked)["agent"], "a17");
+        assert_eq!(event_json(&trace, 0, &Event::Blocked)["agent"], "a17");
     }
 }

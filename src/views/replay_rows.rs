@@ -1,18 +1,21 @@
 //! What the events of a replay add up to: rows per call, per boundary and per session.
 
 use crate::views::events;
-use replay::prices::{Pico, Price, Tariff, micro_usd, tariffs};
-use replay::sim::event::{Boundary, CacheMiss, Called, Cause, Event, Kind, MicroKind, PARTS, Purpose, Sink};
-use replay::sim::inference::Inferred;
-use replay::sim::trace::{Trace, Trigger, flag, uuid};
+use replay::prices::{PicoUsd, Price, Tariff, micro_usd, tariffs};
+use replay::sim::event::{
+    CacheMiss, CompactionCause, CompactionKind, Event, EventSink, MicroKind, PARTS, SideCallPurpose, SimBoundary,
+    SimCall,
+};
+use replay::sim::inference::InferredWindow;
+use replay::sim::trace::{BoundaryTrigger, Trace, flag, uuid};
 use replay::sim::use_counts::UseCounts;
-use replay::sim::working_set::{FetchKind, Outcome};
+use replay::sim::working_set::{FetchKind, UseOutcome};
 use replay::tokens::ledger::{CATEGORIES, Category};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::sync::Arc;
-use table::{Column, InTable, Unit, Value, column, time_text};
+use table::{CellValue, Column, ColumnUnit, TableVisibility, column, format_time};
 use transcript::log::{NO_TIME, Time};
 use transcript::record::Tokens;
 use transcript::thread::{Node, Session};
@@ -36,7 +39,7 @@ pub struct RoundRow {
     /// Its model.
     pub model: Arc<str>,
     /// What was simulated.
-    pub called: Called,
+    pub called: SimCall,
     /// What the log says was sent.
     pub recorded: Option<u64>,
     /// Context window of its model.
@@ -52,8 +55,8 @@ macro_rules! part {
         column(
             $name,
             $name,
-            Unit::Tokens,
-            InTable::Never,
+            ColumnUnit::Tokens,
+            TableVisibility::Never,
             concat!("Tokens in the window, by category: ", $name, "."),
             |row: &RoundRow| row.called.parts[$category as usize].into(),
         )
@@ -65,78 +68,88 @@ pub const ROUND_COLUMNS: &[Column<RoundRow>] = &[
     column(
         "session",
         "Session",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Session id.",
         |row| (&*row.session).into(),
     ),
     column(
         "agent",
         "Agent",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Sub-agent; empty for the main agent.",
         |row| (&*row.agent).into(),
     ),
     column(
         "call",
         "Call",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Number of the call in its chain, from 0.",
         |row| row.call.into(),
     ),
-    column("turn", "Turn", Unit::Count, InTable::Always, "Turn, from 0.", |row| {
-        row.turn.into()
-    }),
+    column(
+        "turn",
+        "Turn",
+        ColumnUnit::Count,
+        TableVisibility::Always,
+        "Turn, from 0.",
+        |row| row.turn.into(),
+    ),
     column(
         "time",
         "Time",
-        Unit::Time,
-        InTable::Always,
+        ColumnUnit::Time,
+        TableVisibility::Always,
         "When the call was made.",
-        |row| known(row.time),
+        |row| time_value(row.time),
     ),
-    column("model", "Model", Unit::Text, InTable::Always, "Model.", |row| {
-        (&*row.model).into()
-    }),
+    column(
+        "model",
+        "Model",
+        ColumnUnit::Text,
+        TableVisibility::Always,
+        "Model.",
+        |row| (&*row.model).into(),
+    ),
     column(
         "input",
         "Input",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Tokens sent: the window at the call.",
         |row| row.called.tokens.input_side().into(),
     ),
     column(
         "recorded_input",
         "Recorded",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Tokens sent, as the log has them.",
         |row| row.recorded.into(),
     ),
     column(
         "output",
         "Output",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Tokens answered.",
         |row| row.called.tokens.output.into(),
     ),
     column(
         "in_step",
         "In step",
-        Unit::Flag,
-        InTable::Always,
+        ColumnUnit::Flag,
+        TableVisibility::Always,
         "Whether the window is the recorded one.",
         |row| row.called.in_step.into(),
     ),
     column(
         "base",
         "Base",
-        Unit::Tokens,
-        InTable::Never,
+        ColumnUnit::Tokens,
+        TableVisibility::Never,
         "Of the input, system prompt and tools.",
         |row| row.called.base.into(),
     ),
@@ -153,86 +166,86 @@ pub const ROUND_COLUMNS: &[Column<RoundRow>] = &[
     column(
         "unexplained",
         "Unexplained",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Tokens that the log says were sent beyond everything above; negative if fewer were.",
         |row| row.called.drift.into(),
     ),
     column(
         "threshold",
         "Threshold",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Where compaction starts.",
         |row| row.called.threshold.into(),
     ),
     column(
         "window",
         "Window",
-        Unit::Tokens,
-        InTable::Never,
+        ColumnUnit::Tokens,
+        TableVisibility::Never,
         "Context window of the model, inferred.",
         |row| row.window.into(),
     ),
     column(
         "level",
         "Level",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Where the window stands: `normal`, `warning`, `error`, `threshold`.",
         |row| row.called.level.name().into(),
     ),
     column(
         "cache_read",
         "Read",
-        Unit::Tokens,
-        InTable::Never,
+        ColumnUnit::Tokens,
+        TableVisibility::Never,
         "Of the input, read from the prompt cache.",
         |row| row.called.tokens.cache_read.into(),
     ),
     column(
         "cache_write",
         "Written",
-        Unit::Tokens,
-        InTable::Never,
+        ColumnUnit::Tokens,
+        TableVisibility::Never,
         "Of the input, written to it.",
         |row| row.called.tokens.cache_write.into(),
     ),
     column(
         "cache_miss",
         "Miss",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "Why less was read than the call before left there: `first`, `expired`, `model`, `compaction`, `cleared`, `resume`, `switched`, `unexplained`.",
         |row| row.called.miss.map(CacheMiss::name).into(),
     ),
     column(
         "cost_micro_usd",
         "Cost",
-        Unit::MicroUsd,
-        InTable::Always,
+        ColumnUnit::MicroUsd,
+        TableVisibility::Always,
         "Price of the call; empty without one.",
         |row| row.called.cost.map(micro_usd).into(),
     ),
     column(
         "recorded_boundary",
         "Boundary",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "The last boundary that the log has before the call: `auto`, `manual`, `unknown` (of an old client), `micro`.",
         |row| row.boundary.into(),
     ),
     column(
         "events",
         "Events",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "What happened before the call, or with it: mechanisms and how many results or tokens they moved, joined by `; `.",
         |row| row.events.as_str().into(),
     ),
 ];
 
-fn known(time: Time) -> Value {
+fn time_value(time: Time) -> CellValue {
     Some(time).filter(|time| *time != NO_TIME).into()
 }
 
@@ -292,11 +305,11 @@ pub struct SessionRow {
     /// Calls whose window is the recorded one.
     pub in_step: u64,
     /// Cost of the conversation.
-    pub cost: Pico,
+    pub cost: PicoUsd,
     /// The same by recorded usage.
-    pub recorded_cost: Pico,
+    pub recorded_cost: PicoUsd,
     /// Cost of the calls beside it: compaction, notes, extraction.
-    pub side_costs: [Pico; 3],
+    pub side_costs: [PicoUsd; 3],
     /// Calls beside it.
     pub side_calls: [u64; 3],
     /// Of their input, what was read from the prompt cache, and all.
@@ -380,7 +393,7 @@ impl SessionRow {
     }
 
     /// The row with the beginning of the session's id, which people tell sessions apart by.
-    pub fn short(&self) -> SessionRow {
+    pub fn with_short_id(&self) -> SessionRow {
         SessionRow {
             session: self.session.chars().take(8).collect(),
             ..self.clone()
@@ -398,13 +411,13 @@ impl SessionRow {
     }
 
     /// Cost of everything; `None` if nothing has a price.
-    pub fn total_cost(&self) -> Option<Pico> {
-        (self.unpriced < self.calls).then(|| self.cost + self.side_costs.iter().sum::<Pico>())
+    pub fn total_cost(&self) -> Option<PicoUsd> {
+        (self.unpriced < self.calls).then(|| self.cost + self.side_costs.iter().sum::<PicoUsd>())
     }
 }
 
 /// A count of the working set: empty where it was not looked at.
-fn wanted(row: &SessionRow, count: u64) -> Value {
+fn use_count_value(row: &SessionRow, count: u64) -> CellValue {
     row.has_working_set.then_some(count).into()
 }
 
@@ -413,259 +426,264 @@ pub const SESSION_COLUMNS: &[Column<SessionRow>] = &[
     column(
         "session",
         "Session",
-        Unit::Text,
-        InTable::Always,
+        ColumnUnit::Text,
+        TableVisibility::Always,
         "Session id.",
         |row| row.session.as_str().into(),
     ),
     column(
         "project",
         "Project",
-        Unit::Text,
-        InTable::Never,
+        ColumnUnit::Text,
+        TableVisibility::Never,
         "Working directory.",
         |row| row.project.as_str().into(),
     ),
     column(
         "first_time",
         "First",
-        Unit::Time,
-        InTable::Never,
+        ColumnUnit::Time,
+        TableVisibility::Never,
         "First call.",
         |row| row.times.map(|times| times.0).into(),
     ),
-    column("last_time", "Last", Unit::Time, InTable::Never, "Last call.", |row| {
-        row.times.map(|times| times.1).into()
-    }),
+    column(
+        "last_time",
+        "Last",
+        ColumnUnit::Time,
+        TableVisibility::Never,
+        "Last call.",
+        |row| row.times.map(|times| times.1).into(),
+    ),
     column(
         "calls",
         "Calls",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Calls of the conversation, sub-agents included.",
         |row| row.calls.into(),
     ),
     column(
         "subagent_calls",
         "Sub",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Of these, sub-agents'.",
         |row| row.subagent_calls.into(),
     ),
     column(
         "turns",
         "Turns",
-        Unit::Count,
-        InTable::IfRoom,
+        ColumnUnit::Count,
+        TableVisibility::IfRoom,
         "Turns of the main chain.",
         |row| row.turns.into(),
     ),
     column(
         "compactions",
         "Compact",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Simulated boundaries.",
         |row| row.compactions().into(),
     ),
     column(
         "recorded_compactions",
         "Recorded",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Recorded boundaries.",
         |row| row.recorded.into(),
     ),
     column(
         "as_recorded",
         "Same",
-        Unit::Count,
-        InTable::IfRoom,
+        ColumnUnit::Count,
+        TableVisibility::IfRoom,
         "Simulated at the place of a recorded one.",
         |row| row.as_recorded.into(),
     ),
     column(
         "auto",
         "Auto",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Of the simulated ones, automatic.",
-        |row| row.boundaries[Cause::Auto as usize].into(),
+        |row| row.boundaries[CompactionCause::Auto as usize].into(),
     ),
     column(
         "manual",
         "Manual",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Asked for by the user.",
-        |row| row.boundaries[Cause::Manual as usize].into(),
+        |row| row.boundaries[CompactionCause::Manual as usize].into(),
     ),
     column(
         "reactive",
         "Reactive",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "In answer to a refused prompt.",
-        |row| row.boundaries[Cause::Reactive as usize].into(),
+        |row| row.boundaries[CompactionCause::Reactive as usize].into(),
     ),
     column(
         "by_notes",
         "By notes",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "By the notes, without a model call.",
         |row| row.by_notes.into(),
     ),
     column(
         "again",
         "Again",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Not the first of their chain.",
         |row| row.again.into(),
     ),
     column(
         "freed_tokens",
         "Freed",
-        Unit::Tokens,
-        InTable::IfRoom,
+        ColumnUnit::Tokens,
+        TableVisibility::IfRoom,
         "Tokens that boundaries freed.",
         |row| row.freed.into(),
     ),
     column(
         "micro",
         "Micro",
-        Unit::Count,
-        InTable::Always,
+        ColumnUnit::Count,
+        TableVisibility::Always,
         "Micro-compactions of all kinds.",
         |row| row.micro.iter().sum::<u64>().into(),
     ),
     column(
         "cleared",
         "Cleared",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Results and thinking that these cleared.",
         |row| row.cleared.into(),
     ),
     column(
         "saved_tokens",
         "Saved",
-        Unit::Tokens,
-        InTable::Never,
+        ColumnUnit::Tokens,
+        TableVisibility::Never,
         "Tokens that these saved.",
         |row| row.saved.into(),
     ),
     column(
         "failures",
         "Failed",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Compactions that did not come about.",
         |row| row.failures.into(),
     ),
     column(
         "too_long",
         "Refused",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Prompts that the API would have refused.",
         |row| row.too_long.into(),
     ),
     column(
         "blocked_calls",
         "Blocked",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Calls that could not have been made.",
         |row| row.blocked_calls.into(),
     ),
     column(
         "notes_updates",
         "Notes",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Updates of the notes.",
         |row| row.notes.into(),
     ),
     column(
         "extractions",
         "Extract",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Turns at whose end memories would be extracted.",
         |row| row.extractions.into(),
     ),
     column(
         "peak",
         "Peak",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Largest window of the main chain.",
         |row| row.peak.into(),
     ),
     column(
         "mean",
         "Mean",
-        Unit::Tokens,
-        InTable::Always,
+        ColumnUnit::Tokens,
+        TableVisibility::Always,
         "Mean window of the main chain over its calls.",
         |row| row.mean().into(),
     ),
     column(
         "cost_micro_usd",
         "Cost",
-        Unit::MicroUsd,
-        InTable::Always,
+        ColumnUnit::MicroUsd,
+        TableVisibility::Always,
         "Simulated cost, calls beside the conversation included.",
         |row| row.total_cost().map(micro_usd).into(),
     ),
     column(
         "conversation_micro_usd",
         "Conversation",
-        Unit::MicroUsd,
-        InTable::Never,
+        ColumnUnit::MicroUsd,
+        TableVisibility::Never,
         "Of the cost, the calls of the conversation.",
         |row| row.total_cost().map(|_| micro_usd(row.cost)).into(),
     ),
     column(
         "recorded_micro_usd",
         "Recorded $",
-        Unit::MicroUsd,
-        InTable::Always,
+        ColumnUnit::MicroUsd,
+        TableVisibility::Always,
         "The calls of the conversation by recorded usage, outputs as simulated.",
         |row| row.total_cost().map(|_| micro_usd(row.recorded_cost)).into(),
     ),
     column(
         "compact_micro_usd",
         "Compact $",
-        Unit::MicroUsd,
-        InTable::Never,
+        ColumnUnit::MicroUsd,
+        TableVisibility::Never,
         "Of the cost, summaries.",
-        |row| micro_usd(row.side_costs[Purpose::Compact as usize]).into(),
+        |row| micro_usd(row.side_costs[SideCallPurpose::Compact as usize]).into(),
     ),
     column(
         "notes_micro_usd",
         "Notes $",
-        Unit::MicroUsd,
-        InTable::Never,
+        ColumnUnit::MicroUsd,
+        TableVisibility::Never,
         "Of the cost, notes.",
-        |row| micro_usd(row.side_costs[Purpose::Notes as usize]).into(),
+        |row| micro_usd(row.side_costs[SideCallPurpose::Notes as usize]).into(),
     ),
     column(
         "extract_micro_usd",
         "Extract $",
-        Unit::MicroUsd,
-        InTable::Never,
+        ColumnUnit::MicroUsd,
+        TableVisibility::Never,
         "Of the cost, extraction of memories.",
-        |row| micro_usd(row.side_costs[Purpose::Extract as usize]).into(),
+        |row| micro_usd(row.side_costs[SideCallPurpose::Extract as usize]).into(),
     ),
     column(
         "side_cached_share",
         "Shared",
-        Unit::Share,
-        InTable::Never,
+        ColumnUnit::Share,
+        TableVisibility::Never,
         "Of the input of the calls beside the conversation, what was read from the prompt cache.",
         |row| {
             (row.side_shared.1 > 0)
@@ -676,24 +694,24 @@ pub const SESSION_COLUMNS: &[Column<SessionRow>] = &[
     column(
         "unexplained_misses",
         "Misses",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Cache misses that nothing in the log explains.",
         |row| row.unexplained_misses.into(),
     ),
     column(
         "in_step_calls",
         "In step",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Calls whose window is the recorded one.",
         |row| row.in_step.into(),
     ),
     column(
         "estimated_share",
         "Estimated",
-        Unit::Share,
-        InTable::Never,
+        ColumnUnit::Share,
+        TableVisibility::Never,
         "Share of the tokens of all items that is estimated.",
         |row| {
             let all = row.measured.0 + row.measured.1;
@@ -703,112 +721,112 @@ pub const SESSION_COLUMNS: &[Column<SessionRow>] = &[
     column(
         "assumed_window_calls",
         "Guessed",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Calls whose window is a guess.",
         |row| row.assumed_windows.into(),
     ),
     column(
         "uses",
         "Uses",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Edits and writes of known files (with --working-set, as all that follows).",
-        |row| wanted(row, row.working_set.uses()),
+        |row| use_count_value(row, row.working_set.uses()),
     ),
     column(
         "misses",
         "Misses",
-        Unit::Count,
-        InTable::IfRoom,
+        ColumnUnit::Count,
+        TableVisibility::IfRoom,
         "Uses whose lines were no longer in the window, files that came back not credited.",
-        |row| wanted(row, row.working_set.misses()),
+        |row| use_count_value(row, row.working_set.misses()),
     ),
     column(
         "misses_credited",
         "Misses, credited",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "The same, files that came back credited.",
-        |row| wanted(row, row.working_set.misses_credited()),
+        |row| use_count_value(row, row.working_set.misses_credited()),
     ),
     column(
         "misses_in_flight",
         "In flight",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Of these, results that a boundary summarised before the model had seen them.",
-        |row| wanted(row, row.working_set.outcomes[Outcome::InFlight as usize]),
+        |row| use_count_value(row, row.working_set.outcomes[UseOutcome::InFlight as usize]),
     ),
     column(
         "at_risk_uses",
         "At risk",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Uses 20,000 tokens or more away from what they need.",
-        |row| wanted(row, row.working_set.at_risk_uses()),
+        |row| use_count_value(row, row.working_set.at_risk_uses()),
     ),
     column(
         "at_risk_hit_share",
         "At-risk hits",
-        Unit::Share,
-        InTable::Never,
+        ColumnUnit::Share,
+        TableVisibility::Never,
         "Share of these that hit, files that came back not credited.",
         |row| row.working_set.at_risk_ratio().map(|(share, _)| share).into(),
     ),
     column(
         "refetches",
         "Refetched",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Recorded reads of what had been in the window and was dropped.",
-        |row| wanted(row, row.working_set.fetches[FetchKind::Refetch as usize]),
+        |row| use_count_value(row, row.working_set.fetches[FetchKind::Refetch as usize]),
     ),
     column(
         "refetched_tokens",
         "Refetched",
-        Unit::Tokens,
-        InTable::Never,
+        ColumnUnit::Tokens,
+        TableVisibility::Never,
         "Their tokens.",
-        |row| wanted(row, row.working_set.fetch_tokens[FetchKind::Refetch as usize]),
+        |row| use_count_value(row, row.working_set.fetch_tokens[FetchKind::Refetch as usize]),
     ),
     column(
         "redundant_reads",
         "Redundant",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Recorded reads of what was in the window.",
-        |row| wanted(row, row.working_set.fetches[FetchKind::Redundant as usize]),
+        |row| use_count_value(row, row.working_set.fetches[FetchKind::Redundant as usize]),
     ),
     column(
         "references",
         "Named",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Known files named in a prompt, a response or a command, each once a call.",
-        |row| wanted(row, row.working_set.references.iter().sum()),
+        |row| use_count_value(row, row.working_set.references.iter().sum()),
     ),
     column(
         "reference_misses",
         "Named, gone",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Of these, with nothing of the file in the window, files that came back not credited.",
-        |row| wanted(row, row.working_set.reference_misses().0),
+        |row| use_count_value(row, row.working_set.reference_misses().0),
     ),
     column(
         "reference_misses_credited",
         "Named, gone",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "The same, these credited.",
-        |row| wanted(row, row.working_set.reference_misses().1),
+        |row| use_count_value(row, row.working_set.reference_misses().1),
     ),
     column(
         "prompts_summarized",
         "Prompts",
-        Unit::Count,
-        InTable::Never,
+        ColumnUnit::Count,
+        TableVisibility::Never,
         "Prompts of people that boundaries summarised.",
         |row| row.working_set.prompts.into(),
     ),
@@ -816,7 +834,7 @@ pub const SESSION_COLUMNS: &[Column<SessionRow>] = &[
 
 /// What replaying one session gives.
 #[derive(Debug, Default)]
-pub struct Replayed {
+pub struct ReplayResult {
     /// The session.
     pub row: SessionRow,
     /// Its calls, if they are wanted.
@@ -833,7 +851,7 @@ pub struct Replayed {
 
 /// What is wanted beside the sums.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Detail {
+pub struct ReplayDetail {
     /// A row a call.
     pub rounds: bool,
     /// An object a boundary and a miss, and the ledger.
@@ -843,14 +861,14 @@ pub struct Detail {
 }
 
 /// Takes the events of one chain.
-pub struct Collector<'a> {
+pub struct ReplayCollector<'a> {
     id: &'a str,
     session: Option<&'a Session<'a>>,
     trace: &'a Trace,
-    windows: &'a [Inferred],
-    replayed: &'a mut Replayed,
+    windows: &'a [InferredWindow],
+    replayed: &'a mut ReplayResult,
     tariffs: Vec<Option<Tariff>>,
-    detail: Detail,
+    detail: ReplayDetail,
     session_name: Arc<str>,
     agent: Arc<str>,
     models: Vec<Arc<str>>,
@@ -859,17 +877,17 @@ pub struct Collector<'a> {
     last_boundary: Option<u32>,
 }
 
-impl<'a> Collector<'a> {
+impl<'a> ReplayCollector<'a> {
     /// For a chain of session `id`; without the session itself, records are not named.
     pub fn new(
         id: &'a str,
         session: Option<&'a Session<'a>>,
         trace: &'a Trace,
-        windows: &'a [Inferred],
+        windows: &'a [InferredWindow],
         prices: &[Option<&Price>],
-        replayed: &'a mut Replayed,
-        detail: Detail,
-    ) -> Collector<'a> {
+        replayed: &'a mut ReplayResult,
+        detail: ReplayDetail,
+    ) -> ReplayCollector<'a> {
         let row = &mut replayed.row;
         row.recorded += trace
             .recorded
@@ -878,7 +896,7 @@ impl<'a> Collector<'a> {
             .count() as u64;
         for item in &trace.items {
             let tokens = u64::from(item.tokens);
-            if item.is(flag::ESTIMATED) {
+            if item.has_flag(flag::ESTIMATED) {
                 row.measured.1 += tokens;
             } else {
                 row.measured.0 += tokens;
@@ -886,13 +904,13 @@ impl<'a> Collector<'a> {
         }
         row.assumed_windows += windows.iter().filter(|window| !window.grounds.is_sure()).count() as u64;
         if detail.boundaries {
-            Collector::add_blocks(trace, &mut replayed.ledger);
+            ReplayCollector::add_blocks(trace, &mut replayed.ledger);
         }
         let row = &mut replayed.row;
         if !trace.is_sidechain {
             row.turns += trace.calls.last().map_or(0, |call| u64::from(call.turn) + 1);
         }
-        Collector {
+        ReplayCollector {
             id,
             session,
             trace,
@@ -939,7 +957,7 @@ impl<'a> Collector<'a> {
         self.replayed.row.blocked_calls += own - self.calls_made;
     }
 
-    fn note(&mut self, text: fmt::Arguments<'_>) {
+    fn add_note(&mut self, text: fmt::Arguments<'_>) {
         if self.detail.rounds {
             if !self.pending.is_empty() {
                 self.pending.push_str("; ");
@@ -948,7 +966,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn called(&mut self, at: u32, called: &Called) {
+    fn add_call(&mut self, at: u32, called: &SimCall) {
         let call = &self.trace.calls[at as usize];
         let row = &mut self.replayed.row;
         let window = called.tokens.input_side();
@@ -995,47 +1013,47 @@ impl<'a> Collector<'a> {
                 called: *called,
                 recorded: call.usage.map(|usage| usage.input_side()),
                 window: self.windows.get(at as usize).map(|window| window.tokens),
-                boundary: self.recorded_before(at),
+                boundary: self.last_recorded_boundary(at),
                 events: std::mem::take(&mut self.pending),
             });
         }
     }
 
     /// The last boundary that the log has before a call.
-    fn recorded_before(&self, at: u32) -> Option<&'static str> {
+    fn last_recorded_boundary(&self, at: u32) -> Option<&'static str> {
         let recorded = &self.trace.recorded;
         let after = recorded.partition_point(|boundary| boundary.call <= at);
         let last = recorded[..after].last().filter(|boundary| boundary.call == at)?;
         Some(match (last.is_micro, last.trigger) {
             (true, _) => "micro",
-            (false, Trigger::Auto) => "auto",
-            (false, Trigger::Manual) => "manual",
-            (false, Trigger::Unknown) => "unknown",
+            (false, BoundaryTrigger::Auto) => "auto",
+            (false, BoundaryTrigger::Manual) => "manual",
+            (false, BoundaryTrigger::Unknown) => "unknown",
         })
     }
 
-    fn boundary(&mut self, at: u32, boundary: &Boundary) {
+    fn add_boundary(&mut self, at: u32, boundary: &SimBoundary) {
         self.last_boundary = Some(at);
         let row = &mut self.replayed.row;
         row.boundaries[boundary.cause as usize] += 1;
         row.working_set.prompts += u64::from(boundary.prompts);
-        row.by_notes += u64::from(boundary.kind == Kind::SessionMemory);
-        row.again += u64::from(boundary.is_again);
+        row.by_notes += u64::from(boundary.kind == CompactionKind::SessionMemory);
+        row.again += u64::from(boundary.is_recompaction);
         row.as_recorded += u64::from(boundary.is_recorded);
         row.freed += boundary.before.saturating_sub(boundary.after);
-        self.note(format_args!(
+        self.add_note(format_args!(
             "boundary {} {}",
             boundary.cause.name(),
             boundary.kind.name()
         ));
         if self.detail.boundaries {
-            let told = self.tell_boundary(at, boundary);
+            let told = self.boundary_json(at, boundary);
             self.replayed.boundaries.push(told);
         }
     }
 
     /// A boundary as `boundaries.jsonl` has it.
-    fn tell_boundary(&self, at: u32, boundary: &Boundary) -> Json {
+    fn boundary_json(&self, at: u32, boundary: &SimBoundary) -> Json {
         let call = self.trace.calls.get(at as usize);
         let known = boundary.last_item.map_or(0, |item| item as usize + 1);
         let mut tools = self.trace.items[..known]
@@ -1075,7 +1093,7 @@ impl<'a> Collector<'a> {
             "agent": self.trace.agent,
             "call": at,
             "turn": call.map(|call| call.turn),
-            "time": call.and_then(|call| time_text(call.input_time)),
+            "time": call.and_then(|call| format_time(call.input_time)),
             "trigger": boundary.cause.name(),
             "kind": boundary.kind.name(),
             "tokens_counted": boundary.context,
@@ -1085,14 +1103,14 @@ impl<'a> Collector<'a> {
             "restored_tokens": boundary.restored,
             "restored_files": restored_files.collect::<Vec<_>>(),
             "dropped_tokens": parts(&boundary.dropped),
-            "kept_tokens": parts(&boundary.stayed),
+            "kept_tokens": parts(&boundary.kept_parts),
             "messages_summarized": boundary.records,
             "prompts_summarized": boundary.prompts,
             "last_message": id(boundary.last_item),
             "kept": kept,
             "tools_known": tools,
             "retries": boundary.retries,
-            "is_recompaction": boundary.is_again,
+            "is_recompaction": boundary.is_recompaction,
             "rounds_since": boundary.calls_since,
             "turns_since": boundary.turns_since,
             "threshold": boundary.threshold,
@@ -1116,22 +1134,22 @@ impl<'a> Collector<'a> {
     }
 }
 
-impl Sink for Collector<'_> {
-    fn event(&mut self, at: u32, event: &Event<'_>) {
+impl EventSink for ReplayCollector<'_> {
+    fn on_event(&mut self, at: u32, event: &Event<'_>) {
         // What another session owns counts there.
         if self.trace.calls.get(at as usize).is_some_and(|call| call.is_copied) {
             return;
         }
         if self.detail.events {
-            let mut line = events::line(self.trace, at, event);
+            let mut line = events::event_json(self.trace, at, event);
             line["session"] = json!(self.id);
             line["schema_version"] = json!(SCHEMA_VERSION);
             self.replayed.events.extend_from_slice(line.to_string().as_bytes());
             self.replayed.events.push(b'\n');
         }
         match event {
-            Event::Called(called) => self.called(at, called),
-            Event::Boundary(boundary) => self.boundary(at, boundary),
+            Event::Called(called) => self.add_call(at, called),
+            Event::Boundary(boundary) => self.add_boundary(at, boundary),
             Event::Micro {
                 kind, saved, cleared, ..
             } => {
@@ -1139,25 +1157,25 @@ impl Sink for Collector<'_> {
                 row.micro[*kind as usize] += 1;
                 row.cleared += cleared.len() as u64;
                 row.saved += saved;
-                self.note(format_args!("micro {} {}", kind.name(), cleared.len()));
+                self.add_note(format_args!("micro {} {}", kind.name(), cleared.len()));
             }
             Event::Failed { failure, .. } => {
                 self.replayed.row.failures += 1;
-                self.note(format_args!("failed {}", failure.name()));
+                self.add_note(format_args!("failed {}", failure.name()));
             }
             Event::TooLong { .. } => {
                 self.replayed.row.too_long += 1;
-                self.note(format_args!("prompt-too-long"));
+                self.add_note(format_args!("prompt-too-long"));
             }
-            Event::BreakerOpen => self.note(format_args!("breaker-open")),
-            Event::Blocked => self.note(format_args!("blocked")),
+            Event::BreakerOpen => self.add_note(format_args!("breaker-open")),
+            Event::Blocked => self.add_note(format_args!("blocked")),
             Event::Notes { tokens } => {
                 self.replayed.row.notes += 1;
-                self.note(format_args!("notes {tokens}"));
+                self.add_note(format_args!("notes {tokens}"));
             }
             Event::Extract => {
                 self.replayed.row.extractions += 1;
-                self.note(format_args!("extract"));
+                self.add_note(format_args!("extract"));
             }
             Event::Side { purpose, tokens, cost } => {
                 let row = &mut self.replayed.row;
@@ -1168,8 +1186,8 @@ impl Sink for Collector<'_> {
             }
             Event::Used { one, outcome } => {
                 self.replayed.row.working_set.add(one, *outcome);
-                if !matches!(outcome, Outcome::Live | Outcome::Filled) {
-                    self.note(format_args!(
+                if !matches!(outcome, UseOutcome::Live | UseOutcome::Filled) {
+                    self.add_note(format_args!(
                         "{} {}",
                         outcome.name(),
                         self.trace.paths[one.path as usize]

@@ -1299,9 +1299,9 @@ fn notes_and_summaries_by_a_model() {
     let first = run(&fixture, &mock, &corpus_notes(&[]), &[]).success();
     assert_eq!(mock.calls(), 2, "{}", first.stderr);
     let notes = one_file(&fixture, "session-memory/summary.md");
-    let template = notes::template::Template::built_in();
+    let template = notes::template::NotesTemplate::built_in();
     assert!(
-        template.holds(&notes),
+        template.has_same_sections(&notes),
         "headings and descriptions are not the model's: {notes}"
     );
     assert!(
@@ -1446,7 +1446,7 @@ fn notes_that_are_too_long_are_condensed_then_cut() {
     assert_eq!(mock.calls(), 2);
     assert!(mock.requests()[1].text().contains("came out too long in sections 3."));
     let notes = one_file(&fixture, "session-memory/summary.md");
-    let parsed = notes::template::Template::parse(&notes);
+    let parsed = notes::template::NotesTemplate::parse(&notes);
     for section in &parsed.sections {
         assert!(notes::size::tokens(&section.body) <= 2_000, "{}", section.heading);
     }

@@ -33,13 +33,13 @@ struct Browser {
 
 /// How the window is.
 #[derive(Clone, Copy)]
-struct Window {
+struct BrowserWindow {
     width: u32,
     height: u32,
     is_dark: bool,
 }
 
-const DESK: Window = Window {
+const DESK: BrowserWindow = BrowserWindow {
     width: 1280,
     height: 900,
     is_dark: false,
@@ -56,7 +56,7 @@ fn find(names: &[&str]) -> Option<PathBuf> {
 
 impl Browser {
     /// Starts one; `None`, and a word about it, where there is none.
-    fn start(window: Window) -> Option<Browser> {
+    fn start(window: BrowserWindow) -> Option<Browser> {
         let chromium = find(&["chromium", "chromium-browser", "google-chrome"]);
         let driver = find(&["chromedriver"]);
         let (Some(chromium), Some(driver)) = (chromium, driver) else {
@@ -692,7 +692,7 @@ fn the_checks_can_fail() {
 fn it_fits_a_phone_and_both_colours() {
     let fixture = Fixture::new();
     let page = page_of(&fixture, &case("long-session"));
-    let phone = Window {
+    let phone = BrowserWindow {
         width: 390,
         height: 844,
         is_dark: true,

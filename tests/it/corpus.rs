@@ -3,23 +3,23 @@
 use crate::fixture::{FIGURES, Fixture, case, case_names, corpus, figures, files_below};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use transcript::log::TroubleKind;
-use transcript::problem::Kind;
+use transcript::log::LineProblemKind;
+use transcript::problem::ProblemKind;
 
 /// Problems that damage to a line must be reported as; `None` where nothing needs reporting.
 fn reported_as(damage: &str) -> Option<&'static str> {
     let kind = match damage {
-        "bom" | "nul_run" => TroubleKind::Stripped,
-        "invalid_utf8" | "lone_surrogate" => TroubleKind::Mended,
-        "glued" => TroubleKind::Split,
-        "spliced" => TroubleKind::Resynced,
-        "truncated" | "garbage" => TroubleKind::Malformed,
+        "bom" | "nul_run" => LineProblemKind::Stripped,
+        "invalid_utf8" | "lone_surrogate" => LineProblemKind::Mended,
+        "glued" => LineProblemKind::Split,
+        "spliced" => LineProblemKind::Resynced,
+        "truncated" | "garbage" => LineProblemKind::Malformed,
         // A carriage return is white space to JSON; of a key said twice one value is taken; a string spread into numeric
         // keys is an object without a type. All three are read without loss.
         "crlf" | "duplicate_keys" | "numeric_keys" => return None,
         other => panic!("unknown damage {other}"),
     };
-    Some(Kind::Line(kind).name())
+    Some(ProblemKind::Line(kind).name())
 }
 
 /// Problems of lines that a case must have.
@@ -32,7 +32,7 @@ fn expected_line_problems(expected: &Value) -> BTreeMap<String, u64> {
     }
     let pending = expected["pending_tails"].as_u64().expect("a count");
     if pending > 0 {
-        problems.insert(Kind::Line(TroubleKind::TornTail).name().to_owned(), pending);
+        problems.insert(ProblemKind::Line(LineProblemKind::TornTail).name().to_owned(), pending);
     }
     problems
 }

@@ -1,16 +1,16 @@
 //! A place to run in that knows nothing of the machine: temporary home, temporary cache, empty environment.
 
-use backcast::run::{Corpus, Options};
-use backcast::usage::session::{Filter, Wanted, report};
-use backcast::usage::summary::{LogFacts, Summary};
-use replay::sim::trace::{Trace, trace};
+use backcast::run::{Corpus, ReadOptions};
+use backcast::usage::session::{ReportOptions, TimeRange, report};
+use backcast::usage::summary::{LogFacts, UsageSummary};
+use replay::sim::trace::{Trace, build_trace};
 use replay::tokens::ratios::RatioTable;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use transcript::bytes::{Io, Limits};
+use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::discover;
 use transcript::problem::Problem;
 use transcript::thread::{Session, thread};
@@ -226,17 +226,17 @@ pub struct Told {
 /// Reads logs through the library: the same road as `stats`, without a process for each run.
 pub fn tell(path: &Path) -> Told {
     let found = discover(&[path.to_path_buf()], false).expect("the path exists");
-    let options = Options {
-        io: Io::Read,
-        limits: Limits { max_line: 32 << 20 },
+    let options = ReadOptions {
+        io: IoMode::Read,
+        limits: ReadLimits { max_line: 32 << 20 },
         cache: None,
-        with_lines: false,
+        with_line_hashes: false,
         progress: &|_| {},
     };
     let corpus = Corpus::read(&found.logs, &options);
     let table = RatioTable::built_in();
-    let (sessions, unplanned) = corpus.map_sessions(|id, parts| report(id, parts, table, &Wanted::default()));
-    let summary = Summary::new(LogFacts::default(), sessions, Vec::new(), Filter::default());
+    let (sessions, unplanned) = corpus.map_sessions(|id, parts| report(id, parts, table, &ReportOptions::default()));
+    let summary = UsageSummary::new(LogFacts::default(), sessions, Vec::new(), TimeRange::default());
     let mut figures = Figures::default();
     for call in summary.calls.iter().flatten().filter(|call| !call.is_progress) {
         let tokens = &call.tokens;
@@ -269,11 +269,11 @@ pub fn tell(path: &Path) -> Told {
 /// The traces of all chains below a folder, main agents before their sub-agents.
 pub fn chains(folder: &Path) -> Vec<Trace> {
     let found = discover(&[folder.to_path_buf()], false).expect("the path exists");
-    let options = Options {
-        io: Io::Read,
-        limits: Limits { max_line: 32 << 20 },
+    let options = ReadOptions {
+        io: IoMode::Read,
+        limits: ReadLimits { max_line: 32 << 20 },
         cache: None,
-        with_lines: false,
+        with_line_hashes: false,
         progress: &|_| {},
     };
     let corpus = Corpus::read(&found.logs, &options);
@@ -282,7 +282,7 @@ pub fn chains(folder: &Path) -> Vec<Trace> {
         let threaded = thread(&session);
         let chains = threaded.chains.iter();
         chains
-            .map(|chain| trace(&session, chain, RatioTable::built_in()))
+            .map(|chain| build_trace(&session, chain, RatioTable::built_in()))
             .collect::<Vec<_>>()
     });
     traces.into_iter().flatten().collect()

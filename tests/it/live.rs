@@ -3,8 +3,8 @@
 use crate::fixture::{Fixture, Told, only_log, plain_count, tell};
 use serde_json::Value;
 use std::fs::OpenOptions;
-use transcript::log::TroubleKind;
-use transcript::problem::Kind;
+use transcript::log::LineProblemKind;
+use transcript::problem::ProblemKind;
 
 /// Cuts a log at every byte, from the end.
 fn cut_everywhere(content: &[u8]) {
@@ -42,7 +42,7 @@ fn check_cut(rest: &[u8], told: &Told) -> usize {
     let (torn, others): (Vec<_>, Vec<_>) = told
         .problems
         .iter()
-        .partition(|problem| problem.kind == Kind::Line(TroubleKind::TornTail));
+        .partition(|problem| problem.kind == ProblemKind::Line(LineProblemKind::TornTail));
     assert_eq!(
         torn.len(),
         usize::from(!tail.is_empty() && !is_whole),

@@ -1,10 +1,10 @@
 //! A memory directory on disk: whatever is killed, runs at once, or was put there by somebody hostile.
 
 use crate::fixture::{Fixture, files_below};
-use memory::change::Action;
-use memory::kinds::{Candidate, Kind, Source};
+use memory::change::ChangeAction;
+use memory::kinds::{Candidate, MemoryKind, MemorySource};
 use memory::memdir::Memdir;
-use memory::plan::{Options, plan};
+use memory::plan::{MemoryPlanOptions, plan_memories};
 use memory::topic::Topic;
 use memory::{check, dream, index};
 use proptest::prelude::*;
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 const NOW: i64 = 1_790_000_000_000;
 
-fn candidate(kind: Kind, title: &str, body: &str, number: usize) -> Candidate {
+fn candidate(kind: MemoryKind, title: &str, body: &str, number: usize) -> Candidate {
     Candidate {
         kind,
         title: title.to_owned(),
         hook: format!("When it is about {title}"),
         body: body.to_owned(),
         confidence: 0.9,
-        sources: vec![Source {
+        sources: vec![MemorySource {
             session: format!("session-{}", number % 3),
             uuid: format!("record-{number}"),
             time: Some(NOW - 1_000 * number as i64),
@@ -45,12 +45,12 @@ fn candidates() -> Vec<Candidate> {
         ("Mobile release", "The mobile branch is cut on 2026-03-05."),
     ];
     let kinds = [
-        Kind::Feedback,
-        Kind::Feedback,
-        Kind::Feedback,
-        Kind::Project,
-        Kind::Reference,
-        Kind::User,
+        MemoryKind::Feedback,
+        MemoryKind::Feedback,
+        MemoryKind::Feedback,
+        MemoryKind::Project,
+        MemoryKind::Reference,
+        MemoryKind::User,
     ];
     let numbered = said.iter().enumerate();
     numbered
@@ -64,7 +64,7 @@ fn apply(folder: &Path, candidates: &[Candidate]) -> bool {
         return false;
     };
     let (snapshot, _) = memdir.read().unwrap();
-    let planned = plan(&snapshot, candidates, &Options::default());
+    let planned = plan_memories(&snapshot, candidates, &MemoryPlanOptions::default());
     memdir.commit(&lock, "extract", NOW, &planned.changes).unwrap();
     true
 }
@@ -75,7 +75,9 @@ fn sleep_over(folder: &Path) -> bool {
         return false;
     };
     let (snapshot, _) = memdir.read().unwrap();
-    let dreamt = dream::dream(&snapshot, &dream::Rules::default(), NOW, &|text, _| text.to_owned());
+    let dreamt = dream::plan_dream(&snapshot, &dream::DreamRules::default(), NOW, &|text, _| {
+        text.to_owned()
+    });
     memdir.commit(&lock, "dream", NOW, &dreamt.changes).unwrap();
     true
 }
@@ -96,7 +98,7 @@ fn visible(folder: &Path) -> BTreeMap<PathBuf, String> {
 fn with_duplicate(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     for (file, rule) in [("a.md", "Rebase before merging"), ("b.md", "rebase before a merge")] {
-        let topic = Topic::new(file, rule, rule, Kind::Feedback, rule);
+        let topic = Topic::new(file, rule, rule, MemoryKind::Feedback, rule);
         std::fs::write(folder.join(file), topic.text()).unwrap();
     }
 }
@@ -106,13 +108,13 @@ fn restless() -> Vec<Candidate> {
     let mut all = candidates();
     all.truncate(3);
     all.push(candidate(
-        Kind::Project,
+        MemoryKind::Project,
         "Mock the queue in tests",
         "Mock the queue in tests.",
         9_000,
     ));
     all.push(candidate(
-        Kind::Project,
+        MemoryKind::Project,
         "Never mock the queue in tests",
         "Never mock the queue in tests.",
         1,
@@ -133,7 +135,7 @@ fn a_run_writes_a_second_run_changes_nothing_and_check_is_content() {
     assert_eq!(memdir.journals().len(), 1);
     let (snapshot, passed) = memdir.read().unwrap();
     assert_eq!(
-        check::check(&snapshot, &passed, &index::Limits::default(), &|_| None),
+        check::check_snapshot(&snapshot, &passed, &index::IndexLimits::default(), &|_| None),
         []
     );
     let run = fixture.run(["memory", "check", "--dir", "memory"]).success();
@@ -182,7 +184,7 @@ fn killed_at_any_point_every_file_is_whole_and_the_next_run_converges() {
         running.kill().unwrap();
         running.wait().unwrap();
         for (file, text) in visible(&folder) {
-            let topic = Topic::read(&file.display().to_string(), 0, &text);
+            let topic = Topic::from_text(&file.display().to_string(), 0, &text);
             let is_whole = topic.kind().is_some() && text.ends_with('\n');
             assert!(is_whole || file == Path::new("MEMORY.md"), "{file:?}: {text}");
         }
@@ -234,7 +236,7 @@ fn concurrent_child() -> bool {
     // Long enough for all the others to find it taken.
     std::thread::sleep(Duration::from_millis(700));
     let (snapshot, _) = memdir.read().unwrap();
-    let planned = plan(&snapshot, &candidates(), &Options::default());
+    let planned = plan_memories(&snapshot, &candidates(), &MemoryPlanOptions::default());
     memdir.commit(&lock, "extract", NOW, &planned.changes).unwrap();
     true
 }
@@ -354,7 +356,7 @@ fn undo_of_an_older_run_keeps_the_index_of_what_stays() {
             1 => ("Small commits", "One change a commit."),
             _ => ("Real database", "Integration tests use Postgres."),
         };
-        candidate(Kind::Feedback, title, body, number)
+        candidate(MemoryKind::Feedback, title, body, number)
     });
     apply(&folder, &[first]);
     let listed = fixture.run(["memory", "undo", "--dir", "memory", "--list"]).success();
@@ -386,13 +388,13 @@ fn what_left_is_not_made_again() {
     let fixture = Fixture::new();
     let folder = fixture.path("memory");
     let old = candidate(
-        Kind::Project,
+        MemoryKind::Project,
         "Mock the queue in tests",
         "Mock the queue in tests.",
         9_000,
     );
     let new = candidate(
-        Kind::Project,
+        MemoryKind::Project,
         "Never mock the queue in tests",
         "Never mock the queue in tests.",
         1,
@@ -420,15 +422,15 @@ fn links_lead_nowhere() {
     let (snapshot, passed) = memdir.read().unwrap();
     assert!(snapshot.topics.is_empty());
     assert!(
-        passed.iter().filter(|passed| passed.why.contains("link")).count() == 2,
+        passed.iter().filter(|passed| passed.reason.contains("link")).count() == 2,
         "{passed:?}"
     );
     let lock = memdir.lock(NOW).unwrap().unwrap();
-    let options = Options {
+    let options = MemoryPlanOptions {
         team: true,
-        ..Options::default()
+        ..MemoryPlanOptions::default()
     };
-    for change in plan(&snapshot, &candidates(), &options).changes {
+    for change in plan_memories(&snapshot, &candidates(), &options).changes {
         let _ = memdir.commit(&lock, "extract", NOW, &[change]);
     }
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1);
@@ -449,7 +451,7 @@ fn logs_of_the_day_only_grow() {
     let lock = memdir.lock(NOW).unwrap().unwrap();
     let note = |lines: &[&str]| {
         let lines = lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
-        let noted = memdir.log_change("2026-11-16", &lines).unwrap();
+        let noted = memdir.plan_log_append("2026-11-16", &lines).unwrap();
         noted.map(|(change, _)| memdir.commit(&lock, "extract", NOW, &[change]).unwrap())
     };
     assert!(note(&["first\nthing"]).is_some());
@@ -457,7 +459,7 @@ fn logs_of_the_day_only_grow() {
     assert!(note(&["second"]).is_none());
     let text = std::fs::read_to_string(memdir.root().join("logs/2026/11/2026-11-16.md")).unwrap();
     assert_eq!(text, "- first thing\n- second\n");
-    assert!(memdir.log_change("../../etc", &["x".to_owned()]).is_err());
+    assert!(memdir.plan_log_append("../../etc", &["x".to_owned()]).is_err());
     assert!(memdir.read().unwrap().0.topics.is_empty());
 }
 
@@ -471,12 +473,12 @@ proptest! {
         let hostile = ["../../escape", "/etc/passwd", "C:\\x", "..\\..\\x", "a\0b", "---\nname: y\n---"];
         let all = hostile.iter().map(|text| (*text).to_owned()).chain([title]);
         let candidates = all.enumerate().map(|(at, title)| Candidate {
-            kind: Kind::Project,
+            kind: MemoryKind::Project,
             title: title.clone(),
             hook: hook.clone(),
             body: format!("{body} {title}"),
             confidence: 1.0,
-            sources: vec![Source { session: session.clone(), uuid: format!("../{at}"), time: None }],
+            sources: vec![MemorySource { session: session.clone(), uuid: format!("../{at}"), time: None }],
         }).collect::<Vec<_>>();
         prop_assert!(apply(&folder, &candidates));
         let first = visible(&folder);
@@ -488,8 +490,8 @@ proptest! {
         let (snapshot, passed) = memdir.read().unwrap();
         prop_assert_eq!(passed.len(), 0);
         for topic in &snapshot.topics {
-            prop_assert_eq!(topic.kind(), Some(Kind::Project));
-            prop_assert!(!topic.is_broken());
+            prop_assert_eq!(topic.kind(), Some(MemoryKind::Project));
+            prop_assert!(!topic.has_broken_frontmatter());
         }
     }
 
@@ -499,15 +501,15 @@ proptest! {
         let folder = fixture.path("deep/memory");
         let memdir = Memdir::create(&folder).unwrap();
         let lock = memdir.lock(NOW).unwrap().unwrap();
-        let change = memory::change::Change {
+        let change = memory::change::MemoryChange {
             file,
-            action: Action::New,
+            action: ChangeAction::New,
             before: None,
             after: Some("x".into()),
             reason: String::new(),
             marks: Vec::new(),
-            made: None,
-            taken_back: None,
+            provenance: None,
+            retracted_by: None,
         };
         let _ = memdir.commit(&lock, "extract", NOW, &[change]);
         prop_assert_eq!(std::fs::read_dir(fixture.path("deep")).unwrap().count(), 1);

@@ -2,22 +2,22 @@
 //! words in it survive, and that nothing leaves the folder.
 
 use crate::fixture::{Fixture, case, files_below, real_logs};
-use backcast::run::{Corpus, Options};
+use backcast::run::{Corpus, ReadOptions};
 use language::secrets;
-use notes::carried::{compare, means};
+use notes::carried::{compare_summaries, mean_coverage};
 use notes::conversation;
 use notes::conversation::Conversation;
-use notes::offline::Offline;
+use notes::offline::OfflineBackend;
 use notes::size;
-use notes::template::Template;
+use notes::template::NotesTemplate;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use transcript::bytes::{Io, Limits};
+use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::discover;
 use transcript::thread;
 
 /// A session, record by record; each follows the one before.
-struct Session {
+struct TestSession {
     id: &'static str,
     cwd: &'static str,
     text: String,
@@ -25,9 +25,9 @@ struct Session {
     window: u64,
 }
 
-impl Session {
-    fn new(id: &'static str) -> Session {
-        Session {
+impl TestSession {
+    fn new(id: &'static str) -> TestSession {
+        TestSession {
             id,
             cwd: "/home/ada/code/shop",
             text: String::new(),
@@ -83,8 +83,8 @@ impl Session {
 const SECRET: &str = concat!("ghp_", "16C7e42F292c6912E7710c838347Ae178B4a12");
 
 /// A session with everything that notes are made of.
-fn shop() -> Session {
-    let mut session = Session::new("5e551011-0000-4000-8000-000000000001");
+fn shop() -> TestSession {
+    let mut session = TestSession::new("5e551011-0000-4000-8000-000000000001");
     session.user("Please add a discount to the cart total in src/cart.rs");
     session.calls(
         "I'll read the cart first.",
@@ -162,7 +162,7 @@ fn find(found: &[(PathBuf, String)], name: &str) -> String {
         .unwrap_or_else(|| panic!("no {name}"))
 }
 
-fn section<'t>(template: &'t Template, heading: &str) -> &'t str {
+fn section<'t>(template: &'t NotesTemplate, heading: &str) -> &'t str {
     let is_it = |heading_line: &str| heading_line.trim_start_matches("# ") == heading;
     &template
         .sections
@@ -180,8 +180,8 @@ fn notes_say_what_was_asked_changed_failed_fixed_and_decided() {
     let found = notes_of(&fixture, "notes");
     let path = "-home-ada-code-shop/5e551011-0000-4000-8000-000000000001/session-memory/summary.md";
     let text = find(&found, path);
-    assert!(Template::built_in().holds(&text));
-    let notes = Template::parse(&text);
+    assert!(NotesTemplate::built_in().has_same_sections(&text));
+    let notes = NotesTemplate::parse(&text);
     let title = section(&notes, "Session Title");
     assert!((5..=10).contains(&title.split_whitespace().count()), "{title}");
     let state = section(&notes, "Current State");
@@ -312,7 +312,7 @@ fn any_record_of_the_conversation_names_a_message() {
     assert_eq!(summary("up-to", system), summary("up-to", before));
     assert_ne!(summary("up-to", before), summary("up-to", after));
 
-    let mut session = Session::new("rewound");
+    let mut session = TestSession::new("rewound");
     session.user("first try of the question");
     session.says("An answer to it.");
     // The third record follows the first: the second is a branch that was left.
@@ -546,7 +546,7 @@ fn history_has_a_file_an_update_and_templates_are_left_as_they_are() {
     assert!(history.len() > 2);
     let text = find(&found, "summary.md");
     assert_eq!(history.last().map(|(_, text)| text), Some(&text));
-    let parsed = Template::parse(&text);
+    let parsed = NotesTemplate::parse(&text);
     assert_eq!(
         parsed.sections[0].heading,
         "# Title of 5e551011-0000-4000-8000-000000000001"
@@ -585,7 +585,7 @@ fn rewound_branches_and_sub_agents_stay_out() {
 #[test]
 fn nothing_is_written_outside_the_folder() {
     let fixture = Fixture::new();
-    let mut session = Session::new("../../evil");
+    let mut session = TestSession::new("../../evil");
     session.cwd = "/../../outside";
     session.user("hello there, do something for me");
     session.says("Done with it.");
@@ -616,7 +616,7 @@ fn nothing_is_written_outside_the_folder() {
 fn output_does_not_depend_on_threads_or_order() {
     let fixture = Fixture::new();
     fixture.write("logs/a.jsonl", shop().text);
-    let mut other = Session::new("5e551011-0000-4000-8000-000000000002");
+    let mut other = TestSession::new("5e551011-0000-4000-8000-000000000002");
     other.user("explain how the coupon code works here");
     other.says("The `apply_coupon` function handles it and returns the rate.");
     fixture.write("logs/b.jsonl", other.text);
@@ -722,11 +722,11 @@ fn offline_summaries_carry_most_of_what_a_models_do() {
         return;
     };
     let found = discover(&files, false).expect("logs");
-    let options = Options {
-        io: Io::Auto,
-        limits: Limits::new(32 << 20),
+    let options = ReadOptions {
+        io: IoMode::Auto,
+        limits: ReadLimits::new(32 << 20),
         cache: None,
-        with_lines: false,
+        with_line_hashes: false,
         progress: &|_| (),
     };
     let corpus = Corpus::read(&found.logs, &options);
@@ -734,22 +734,24 @@ fn offline_summaries_carry_most_of_what_a_models_do() {
         let session = thread::Session::new(id, parts);
         let threaded = thread::thread(&session);
         let chain = threaded.chains.first()?;
-        let read = conversation::lines(&session, chain).into_iter();
+        let read = conversation::chain_lines(&session, chain).into_iter();
         let read = read.map(|wanted| {
             (
                 wanted.part,
-                corpus.messages(&wanted.path, wanted.lines, conversation::WANTED).0,
+                corpus
+                    .messages(&wanted.path, wanted.lines, conversation::CONVERSATION_FILTER)
+                    .0,
             )
         });
         let conversation = Conversation::new(&session, chain, read.collect());
-        Some(compare(&conversation, &Offline))
+        Some(compare_summaries(&conversation, &OfflineBackend))
     });
     let compared = compared.into_iter().flatten().flatten().collect::<Vec<_>>();
     assert!(compared.len() > 2, "{}", compared.len());
     for one in &compared {
         assert!(one.size <= one.budget, "{} of {}", one.size, one.budget);
     }
-    let [recorded, offline] = means(&compared).expect("something was needed");
+    let [recorded, offline] = mean_coverage(&compared).expect("something was needed");
     assert!(offline >= 0.8 * recorded, "{offline:.3} of {recorded:.3}");
 }
 
@@ -790,9 +792,9 @@ fn real_sessions_keep_limits_shape_and_every_message() {
                 .count();
             assert_eq!(titles, 9, "{name}");
         } else if path.ends_with("summary.md") {
-            assert!(Template::built_in().holds(&text), "{name}");
+            assert!(NotesTemplate::built_in().has_same_sections(&text), "{name}");
             assert!(size::tokens(&text) <= 12_000, "{name}");
-            for section in Template::parse(&text).sections {
+            for section in NotesTemplate::parse(&text).sections {
                 let whole = format!("{}\n{}\n\n{}", section.heading, section.about, section.body);
                 assert!(size::tokens(&whole) <= 2_000, "{name}: {}", section.heading);
             }

@@ -2,8 +2,8 @@
 
 use crate::fixture::{case, case_names, chains, tell};
 use crate::traced::events;
-use replay::policy::presets::Policies;
-use replay::sim::Mode;
+use replay::policy::presets::PolicySet;
+use replay::sim::ReplayMode;
 use replay::sim::trace::Trace;
 use serde_json::Value;
 
@@ -12,8 +12,8 @@ const PRESETS: [&str; 4] = ["article", "recorded", "api-edits", "never"];
 /// Replays traces under every preset in both modes; `check` sees the events.
 fn replay_all(name: &str, traces: &[Trace], check: impl Fn(&str, &[Value])) {
     for preset in PRESETS {
-        let policies = Policies::preset(preset).expect("a preset");
-        for mode in [Mode::Follow, Mode::Free] {
+        let policies = PolicySet::preset(preset).expect("a preset");
+        for mode in [ReplayMode::Follow, ReplayMode::Free] {
             let told = events(traces, &policies, mode);
             check(&format!("{name}, {preset}, {mode:?}"), &told);
             assert_eq!(

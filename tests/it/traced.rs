@@ -1,25 +1,28 @@
 //! Replays held against events that were worked out by hand: `corpus/*/events.ndjson` under `corpus/*/policy.toml`.
 
 use crate::fixture::{case, case_names, chains};
-use backcast::views::events::line;
-use replay::policy::presets::Policies;
+use backcast::views::events::event_json;
+use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::event::Event;
-use replay::sim::inference::infer;
+use replay::sim::inference::infer_windows;
 use replay::sim::trace::Trace;
-use replay::sim::{Mode, Setting, replay};
+use replay::sim::{ReplayInput, ReplayMode, replay};
 use serde_json::Value;
 
 /// Events of all chains under a policy, as lines.
-pub fn events(traces: &[Trace], policies: &Policies, mode: Mode) -> Vec<Value> {
+pub fn events(traces: &[Trace], policies: &PolicySet, mode: ReplayMode) -> Vec<Value> {
     let prices = PriceTable::built_in();
     let mut lines = Vec::new();
     for trace in traces {
-        let by_version = trace.versions.iter().map(|version| policies.of(Some(*version)));
+        let by_version = trace
+            .versions
+            .iter()
+            .map(|version| policies.for_version(Some(*version)));
         let by_version = by_version.collect::<Vec<_>>();
         let by_model = trace.models.iter().map(|model| prices.find(model)).collect::<Vec<_>>();
-        let windows = infer(trace, &by_version, &by_model);
-        let setting = Setting {
+        let windows = infer_windows(trace, &by_version, &by_model);
+        let setting = ReplayInput {
             policies: &by_version,
             prices: &by_model,
             windows: &windows,
@@ -29,7 +32,7 @@ pub fn events(traces: &[Trace], policies: &Policies, mode: Mode) -> Vec<Value> {
             texts: None,
             key: 0,
         };
-        let mut tell = |call: u32, event: &Event<'_>| lines.push(line(trace, call, event));
+        let mut tell = |call: u32, event: &Event<'_>| lines.push(event_json(trace, call, event));
         replay(trace, &setting, &mut tell);
     }
     lines
@@ -53,8 +56,8 @@ fn show(lines: &[&Value]) -> String {
 fn check(name: &str) -> Result<(), String> {
     let folder = case(name);
     let text = std::fs::read_to_string(folder.join("policy.toml")).expect("a policy");
-    let policies = Policies::from_toml("policy.toml", &text).expect("a policy");
-    let actual = events(&chains(&folder), &policies, Mode::Free);
+    let policies = PolicySet::from_toml("policy.toml", &text).expect("a policy");
+    let actual = events(&chains(&folder), &policies, ReplayMode::Free);
     let expected = std::fs::read_to_string(folder.join("events.ndjson")).expect("events");
     let expected = expected
         .lines()

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// A date in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct DateMatch {
     /// The words that say it.
     pub range: Range<usize>,
     /// What they mean.
@@ -24,11 +24,11 @@ pub struct Found {
 }
 
 /// All dates of a text that was written on the day `reference`.
-pub fn find(text: &str, reference: Date) -> Vec<Found> {
-    let mut found = english(text, reference);
+pub fn find_dates(text: &str, reference: Date) -> Vec<DateMatch> {
+    let mut found = find_english(text, reference);
     if !text.is_ascii() {
         // The sort keeps the order of equals: `12-11-10` among Chinese words starts with the year.
-        found.splice(0..0, chinese::find(text, reference));
+        found.splice(0..0, chinese::find_dates(text, reference));
         found.sort_by_key(|one| (one.range.start, std::cmp::Reverse(one.range.end)));
         let mut end = 0;
         found.retain(|one| {
@@ -43,10 +43,13 @@ pub fn find(text: &str, reference: Date) -> Vec<Found> {
 }
 
 /// The text with what relative dates mean put behind them.
-pub fn absolute(text: &str, reference: Date) -> String {
+pub fn annotate_relative_dates(text: &str, reference: Date) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut at = 0;
-    for found in find(text, reference).into_iter().filter(|found| found.is_relative) {
+    for found in find_dates(text, reference)
+        .into_iter()
+        .filter(|found| found.is_relative)
+    {
         out.push_str(&text[at..found.range.end]);
         out.push_str(&format!(" ({})", found.date));
         at = found.range.end;
@@ -57,7 +60,7 @@ pub fn absolute(text: &str, reference: Date) -> String {
 
 /// A piece of text.
 #[derive(Debug, Clone, PartialEq)]
-enum Token {
+enum DateToken {
     /// Letters, small.
     Word(String),
     /// Digits: value, how many, and whether `st`, `nd`, `rd` or `th` follows.
@@ -66,19 +69,19 @@ enum Token {
     Sign(char),
 }
 
-fn english(text: &str, reference: Date) -> Vec<Found> {
-    let (tokens, ranges) = tokens(text);
-    let reader = Reader {
+fn find_english(text: &str, reference: Date) -> Vec<DateMatch> {
+    let (tokens, ranges) = tokenize(text);
+    let reader = DateParser {
         tokens: &tokens,
         reference,
     };
     let (mut found, mut at) = (Vec::new(), 0);
     while at < tokens.len() {
-        let Some(read) = reader.date(at, true) else {
+        let Some(read) = reader.parse_date(at, true) else {
             at += 1;
             continue;
         };
-        found.push(Found {
+        found.push(DateMatch {
             range: ranges[at].start..ranges[read.end - 1].end,
             date: read.date,
             is_relative: read.is_relative,
@@ -91,7 +94,7 @@ fn english(text: &str, reference: Date) -> Vec<Found> {
 /// Longest text that is looked at: beyond, it is no sentence.
 const MAX_TOKENS: usize = 4_000;
 
-fn tokens(text: &str) -> (Vec<Token>, Vec<Range<usize>>) {
+fn tokenize(text: &str) -> (Vec<DateToken>, Vec<Range<usize>>) {
     let (mut tokens, mut ranges) = (Vec::new(), Vec::new());
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -112,19 +115,23 @@ fn tokens(text: &str) -> (Vec<Token>, Vec<Range<usize>>) {
                     "st" | "nd" | "rd" | "th"
                 );
                 // Longer runs are no date; the value does not matter then.
-                tokens.push(Token::Number(text[start..at].parse().unwrap_or(-1), digits, ordinal));
+                tokens.push(DateToken::Number(
+                    text[start..at].parse().unwrap_or(-1),
+                    digits,
+                    ordinal,
+                ));
                 if ordinal {
                     at = suffix;
                 }
             }
             byte if byte.is_ascii_alphabetic() => {
                 at = run(at, |byte| byte.is_ascii_alphabetic() || *byte == b'\'');
-                tokens.push(Token::Word(text[start..at].to_ascii_lowercase()));
+                tokens.push(DateToken::Word(text[start..at].to_ascii_lowercase()));
             }
             _ => {
                 let sign = text[at..].chars().next().unwrap_or(' ');
                 at += sign.len_utf8();
-                tokens.push(Token::Sign(sign));
+                tokens.push(DateToken::Sign(sign));
             }
         }
         ranges.push(start..at);
@@ -134,7 +141,7 @@ fn tokens(text: &str) -> (Vec<Token>, Vec<Range<usize>>) {
 
 /// A date that was read.
 #[derive(Debug, Clone, Copy)]
-struct Read {
+struct ParsedDate {
     end: usize,
     date: Date,
     is_relative: bool,
@@ -142,7 +149,7 @@ struct Read {
 
 /// Which one of several: `next`, `last`, `this`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum DateQualifier {
     Last,
     Past,
     This,
@@ -150,15 +157,15 @@ enum Which {
     Next,
 }
 
-struct Reader<'t> {
-    tokens: &'t [Token],
+struct DateParser<'t> {
+    tokens: &'t [DateToken],
     reference: Date,
 }
 
-impl Reader<'_> {
+impl DateParser<'_> {
     fn word(&self, at: usize) -> Option<&str> {
         match self.tokens.get(at)? {
-            Token::Word(word) => Some(word),
+            DateToken::Word(word) => Some(word),
             _ => None,
         }
     }
@@ -168,7 +175,7 @@ impl Reader<'_> {
     }
 
     fn is_sign(&self, at: usize, signs: &[char]) -> bool {
-        matches!(self.tokens.get(at), Some(Token::Sign(sign)) if signs.contains(sign))
+        matches!(self.tokens.get(at), Some(DateToken::Sign(sign)) if signs.contains(sign))
     }
 
     /// Passes over any of the words.
@@ -177,22 +184,22 @@ impl Reader<'_> {
     }
 
     /// A date that starts here. `is_free` allows offsets from another date, which must not nest.
-    fn date(&self, at: usize, is_free: bool) -> Option<Read> {
+    fn parse_date(&self, at: usize, is_free: bool) -> Option<ParsedDate> {
         let ways = [
-            if is_free { self.offset(at) } else { None },
-            self.plain_day(at),
-            self.of_week(at),
-            self.nth_of_month(at),
-            self.named_month(at),
-            self.numeric(at),
-            self.of_month(at),
-            self.holiday(at),
+            if is_free { self.parse_offset(at) } else { None },
+            self.parse_day_word(at),
+            self.parse_day_of_week(at),
+            self.parse_nth_weekday(at),
+            self.parse_named_month(at),
+            self.parse_numeric(at),
+            self.parse_day_of_month(at),
+            self.parse_holiday(at),
         ];
         ways.into_iter().flatten().max_by_key(|read| read.end)
     }
 
     /// `today`, `the day after tomorrow`, `the next day`.
-    fn plain_day(&self, at: usize) -> Option<Read> {
+    fn parse_day_word(&self, at: usize) -> Option<ParsedDate> {
         let start = self.skip(at, &["the"]);
         let (end, days) = match (self.word(start)?, self.word(start + 1), self.word(start + 2)) {
             ("day", Some("after"), Some("tomorrow" | "tmrw" | "tmr")) => (start + 3, 2),
@@ -207,7 +214,7 @@ impl Reader<'_> {
             _ => return None,
         };
         let date = self.reference.checked_add(days.days()).ok()?;
-        Some(Read {
+        Some(ParsedDate {
             end,
             date,
             is_relative: true,
@@ -215,12 +222,12 @@ impl Reader<'_> {
     }
 
     /// `in two weeks`, `3 days ago`, `2 weeks before Christmas`.
-    fn offset(&self, at: usize) -> Option<Read> {
+    fn parse_offset(&self, at: usize) -> Option<ParsedDate> {
         let is_ahead = self.is_word(at, &["in", "within"]);
         let mut next = at + usize::from(is_ahead);
         let mut span = Span::new();
         let mut units = 0;
-        while let Some((end, count)) = self.quantity(next)
+        while let Some((end, count)) = self.parse_quantity(next)
             && let Some(sum) = self.word(end).and_then(|unit| add_unit(span, count, unit))
         {
             span = sum;
@@ -232,7 +239,7 @@ impl Reader<'_> {
         }
         let from = |base: Date, sign: i64| base.checked_add(span.checked_mul(sign).ok()?).ok();
         let done = |end: usize, date: Date| {
-            Some(Read {
+            Some(ParsedDate {
                 end,
                 date,
                 is_relative: true,
@@ -247,11 +254,11 @@ impl Reader<'_> {
                     return done(next + 2, from(self.reference, sign)?);
                 }
                 let year = self.skip(self.skip(next + 1, &["the"]), &["year"]);
-                let base = self.date(next + 1, false);
+                let base = self.parse_date(next + 1, false);
                 let base = base.or_else(|| {
-                    let (end, year) = self.year(year)?;
+                    let (end, year) = self.parse_year(year)?;
                     let date = Date::new(year, 1, 1).ok()?;
-                    Some(Read {
+                    Some(ParsedDate {
                         end,
                         date,
                         is_relative: false,
@@ -276,48 +283,56 @@ impl Reader<'_> {
     }
 
     /// `a`, `two`, `15`, `a couple of`.
-    fn quantity(&self, at: usize) -> Option<(usize, i64)> {
+    fn parse_quantity(&self, at: usize) -> Option<(usize, i64)> {
         match (self.tokens.get(at)?, self.word(at + 1), self.word(at + 2)) {
-            (Token::Number(value, digits, false), ..) if *digits < 5 => Some((at + 1, *value)),
-            (Token::Word(word), Some("couple"), Some("of")) if word == "a" => Some((at + 3, 2)),
-            (Token::Word(word), Some("couple"), _) if word == "a" => Some((at + 2, 2)),
-            (Token::Word(word), Some("few"), _) if word == "a" => Some((at + 2, 3)),
-            (Token::Word(word), ..) if word == "a" || word == "an" || word == "one" => Some((at + 1, 1)),
-            (Token::Word(_), ..) => self.spoken(at, 99),
+            (DateToken::Number(value, digits, false), ..) if *digits < 5 => Some((at + 1, *value)),
+            (DateToken::Word(word), Some("couple"), Some("of")) if word == "a" => Some((at + 3, 2)),
+            (DateToken::Word(word), Some("couple"), _) if word == "a" => Some((at + 2, 2)),
+            (DateToken::Word(word), Some("few"), _) if word == "a" => Some((at + 2, 3)),
+            (DateToken::Word(word), ..) if word == "a" || word == "an" || word == "one" => Some((at + 1, 1)),
+            (DateToken::Word(_), ..) => self.parse_number_words(at, 99),
             _ => None,
         }
     }
 
     /// A number in words, up to a bound.
-    fn spoken(&self, at: usize, most: i64) -> Option<(usize, i64)> {
-        let tens = self.word(at).and_then(tens);
+    fn parse_number_words(&self, at: usize, most: i64) -> Option<(usize, i64)> {
+        let tens = self.word(at).and_then(tens_value);
         if let Some(tens) = tens {
             let hyphen = at + 1 + usize::from(self.is_sign(at + 1, &['-']));
-            let unit = self.word(hyphen).and_then(|word| unit(word).filter(|unit| *unit < 10));
+            let unit = self
+                .word(hyphen)
+                .and_then(|word| number_below_twenty(word).filter(|unit| *unit < 10));
             return match unit {
                 Some(unit) => Some((hyphen + 1, tens + unit)),
                 None => Some((at + 1, tens)),
             };
         }
-        let unit = self.word(at).and_then(unit).filter(|unit| *unit <= most)?;
+        let unit = self
+            .word(at)
+            .and_then(number_below_twenty)
+            .filter(|unit| *unit <= most)?;
         Some((at + 1, unit))
     }
 
     /// A day of a month: `9`, `9th`, `ninth`, `twenty third`.
-    fn day(&self, at: usize) -> Option<(usize, i8)> {
+    fn parse_day(&self, at: usize) -> Option<(usize, i8)> {
         let (end, day) = match self.tokens.get(at)? {
-            Token::Number(value, digits, _) if *digits <= 2 => (at + 1, *value),
-            Token::Word(word) => {
-                if let Some(day) = ordinal(word) {
+            DateToken::Number(value, digits, _) if *digits <= 2 => (at + 1, *value),
+            DateToken::Word(word) => {
+                if let Some(day) = ordinal_value(word) {
                     (at + 1, day)
-                } else if let Some(tens) = tens(word) {
+                } else if let Some(tens) = tens_value(word) {
                     let next = at + 1 + usize::from(self.is_sign(at + 1, &['-']));
-                    match self.word(next).and_then(|word| ordinal(word).or_else(|| unit(word))) {
+                    match self
+                        .word(next)
+                        .and_then(|word| ordinal_value(word).or_else(|| number_below_twenty(word)))
+                    {
                         Some(unit) if unit < 10 => (next + 1, tens + unit),
                         _ => (at + 1, tens),
                     }
                 } else {
-                    self.spoken(at, 31)?
+                    self.parse_number_words(at, 31)?
                 }
             }
             _ => return None,
@@ -327,15 +342,15 @@ impl Reader<'_> {
     }
 
     /// A year: `2020`, `nineteen eighty six`, `two thousand and thirty two`.
-    fn year(&self, at: usize) -> Option<(usize, i16)> {
-        if let Some(Token::Number(value, 4, false)) = self.tokens.get(at) {
+    fn parse_year(&self, at: usize) -> Option<(usize, i16)> {
+        if let Some(DateToken::Number(value, 4, false)) = self.tokens.get(at) {
             return Some((
                 at + 1,
                 i16::try_from(*value).ok().filter(|year| (1000..=2999).contains(year))?,
             ));
         }
-        let (end, first) = self.spoken(at, 99)?;
-        let rest = |at: usize| self.spoken(self.skip(at, &["and"]), 99).unwrap_or((at, 0));
+        let (end, first) = self.parse_number_words(at, 99)?;
+        let rest = |at: usize| self.parse_number_words(self.skip(at, &["and"]), 99).unwrap_or((at, 0));
         let (end, year) = match self.word(end) {
             Some("thousand") => {
                 let (end, rest) = rest(end + 1);
@@ -346,7 +361,7 @@ impl Reader<'_> {
                 (end, first * 100 + rest)
             }
             _ => {
-                let (end, rest) = self.spoken(end, 99)?;
+                let (end, rest) = self.parse_number_words(end, 99)?;
                 (end, first * 100 + rest)
             }
         };
@@ -354,82 +369,82 @@ impl Reader<'_> {
         Some((end, year))
     }
 
-    fn weekday(&self, at: usize) -> Option<(usize, Weekday, bool)> {
+    fn parse_weekday(&self, at: usize) -> Option<(usize, Weekday, bool)> {
         let word = self.word(at)?;
-        let (weekday, is_full) = weekday(word.trim_end_matches("'s"))?;
+        let (weekday, is_full) = weekday_of_name(word.trim_end_matches("'s"))?;
         let end = at + 1 + usize::from(!is_full && self.is_sign(at + 1, &['.']));
         Some((end, weekday, is_full))
     }
 
-    fn which(&self, at: usize) -> Option<(usize, Which)> {
+    fn parse_qualifier(&self, at: usize) -> Option<(usize, DateQualifier)> {
         let which = match (self.word(at)?, self.word(at + 1)) {
-            ("this" | "the", Some("past" | "last")) => return Some((at + 2, Which::Past)),
-            ("this" | "the", Some("coming" | "upcoming")) => return Some((at + 2, Which::Coming)),
-            ("this", _) => Which::This,
-            ("next" | "following", _) => Which::Next,
-            ("last" | "previous", _) => Which::Last,
-            ("coming" | "upcoming", _) => Which::Coming,
-            ("past", _) => Which::Past,
+            ("this" | "the", Some("past" | "last")) => return Some((at + 2, DateQualifier::Past)),
+            ("this" | "the", Some("coming" | "upcoming")) => return Some((at + 2, DateQualifier::Coming)),
+            ("this", _) => DateQualifier::This,
+            ("next" | "following", _) => DateQualifier::Next,
+            ("last" | "previous", _) => DateQualifier::Last,
+            ("coming" | "upcoming", _) => DateQualifier::Coming,
+            ("past", _) => DateQualifier::Past,
             _ => return None,
         };
         Some((at + 1, which))
     }
 
     /// `next Tuesday`, `Tuesday of next week`, `Friday`.
-    fn of_week(&self, at: usize) -> Option<Read> {
+    fn parse_day_of_week(&self, at: usize) -> Option<ParsedDate> {
         let start = self.skip(at, &["on"]);
-        if let Some((end, which)) = self.which(start) {
+        if let Some((end, which)) = self.parse_qualifier(start) {
             let is_week = self.is_word(end, &["week"]);
             let day = self.skip(end + usize::from(is_week), &["on"]);
             let day = day + usize::from(is_week && self.is_sign(day, &[',']));
-            let (end, weekday, _) = self.weekday(day)?;
-            return self.week_read(end, weekday, which);
+            let (end, weekday, _) = self.parse_weekday(day)?;
+            return self.resolve_weekday(end, weekday, which);
         }
-        let (end, weekday, is_full) = self.weekday(start)?;
+        let (end, weekday, is_full) = self.parse_weekday(start)?;
         let of = self.skip(end, &["of", "in"]);
-        if let Some((week, which)) = self.which(of)
+        if let Some((week, which)) = self.parse_qualifier(of)
             && self.is_word(week, &["week"])
         {
-            return self.week_read(week + 1, weekday, which);
+            return self.resolve_weekday(week + 1, weekday, which);
         }
         // A day of the month beside it narrows it down: the coming month in which the two fall together.
         let day = self.skip(end, &["the"]);
-        if let Some((end, day)) = self.day(day)
+        if let Some((end, day)) = self.parse_day(day)
             && !self.is_sign(end, &['/', '-', ':', '.'])
             && !self.is_word(end, &["am", "pm", "o'clock", "days", "weeks", "minutes", "hours"])
-            && month(self.word(end).unwrap_or_default()).is_none()
+            && month_number(self.word(end).unwrap_or_default()).is_none()
         {
             let fits = |date: &Date| date.day() == day && date.weekday() == weekday;
             let date = self.reference.series(1.day()).take(3_000).find(fits)?;
-            return Some(Read {
+            return Some(ParsedDate {
                 end,
                 date,
                 is_relative: true,
             });
         }
         // Short names are too often something else ("sat", "sun", "mon").
-        is_full.then(|| self.week_read(end, weekday, Which::Coming))?
+        is_full.then(|| self.resolve_weekday(end, weekday, DateQualifier::Coming))?
     }
 
     /// `the first Friday of July`, `last Monday of next month`.
-    fn nth_of_month(&self, at: usize) -> Option<Read> {
+    fn parse_nth_weekday(&self, at: usize) -> Option<ParsedDate> {
         let start = self.skip(at, &["the"]);
         let nth = match self.tokens.get(start)? {
-            Token::Word(word) if word == "last" => -1,
-            Token::Word(word) => i8::try_from(ordinal(word)?).ok()?,
-            Token::Number(value, _, true) => i8::try_from(*value).ok()?,
+            DateToken::Word(word) if word == "last" => -1,
+            DateToken::Word(word) => i8::try_from(ordinal_value(word)?).ok()?,
+            DateToken::Number(value, _, true) => i8::try_from(*value).ok()?,
             _ => return None,
         };
-        let (end, weekday, _) = self.weekday(start + 1)?;
+        let (end, weekday, _) = self.parse_weekday(start + 1)?;
         let of = self.skip(end, &["of", "in"]);
-        let (end, first, is_relative) = if let Some((end, which)) = self.which(of)
+        let (end, first, is_relative) = if let Some((end, which)) = self.parse_qualifier(of)
             && self.is_word(end, &["month"])
         {
             (end + 1, self.first_of_month(which)?, true)
         } else {
-            let (end, month) = self.month(of)?;
+            let (end, month) = self.parse_month(of)?;
             let (end, year) = self
-                .year(self.skip(end, &["of", "in"]))
+                .parse_year(self.skip(end, &["of", "in"]))
                 .map_or((end, None), |(end, year)| (end, Some(year)));
             let day = |year: i16| Date::new(year, month, 1).ok()?.nth_weekday_of_month(nth, weekday).ok();
             let this = self.reference.year();
@@ -437,7 +452,7 @@ impl Reader<'_> {
             let year_or_next = year.unwrap_or(if is_past { this + 1 } else { this });
             (end, Date::new(year_or_next, month, 1).ok()?, year.is_none())
         };
-        Some(Read {
+        Some(ParsedDate {
             end,
             date: first.nth_weekday_of_month(nth, weekday).ok()?,
             is_relative,
@@ -445,86 +460,86 @@ impl Reader<'_> {
     }
 
     /// The first day of the month before, of this one or of the next.
-    fn first_of_month(&self, which: Which) -> Option<Date> {
+    fn first_of_month(&self, which: DateQualifier) -> Option<Date> {
         let months = match which {
-            Which::Last | Which::Past => -1,
-            Which::This => 0,
-            Which::Coming | Which::Next => 1,
+            DateQualifier::Last | DateQualifier::Past => -1,
+            DateQualifier::This => 0,
+            DateQualifier::Coming | DateQualifier::Next => 1,
         };
         self.reference.first_of_month().checked_add(months.months()).ok()
     }
 
-    fn week_read(&self, end: usize, weekday: Weekday, which: Which) -> Option<Read> {
-        Some(Read {
+    fn resolve_weekday(&self, end: usize, weekday: Weekday, which: DateQualifier) -> Option<ParsedDate> {
+        Some(ParsedDate {
             end,
-            date: in_week(self.reference, weekday, which)?,
+            date: weekday_in_week(self.reference, weekday, which)?,
             is_relative: true,
         })
     }
 
     /// `May 9`, `the 9th of May 2020`, `2020-Aug-1`, `Fri, Jun 15`.
-    fn named_month(&self, at: usize) -> Option<Read> {
+    fn parse_named_month(&self, at: usize) -> Option<ParsedDate> {
         let mut start = at;
-        let which = self.which(start).map(|(end, which)| {
+        let which = self.parse_qualifier(start).map(|(end, which)| {
             start = end;
             which
         });
-        let this_year = (which == Some(Which::This)).then(|| self.reference.year());
-        let weekday = self.weekday(start).map(|(end, weekday, _)| {
+        let this_year = (which == Some(DateQualifier::This)).then(|| self.reference.year());
+        let weekday = self.parse_weekday(start).map(|(end, weekday, _)| {
             start = end + usize::from(self.is_sign(end, &[',', '-']));
             weekday
         });
         let between = |at: usize| at + usize::from(self.is_sign(at, &['-', '/', '.', ',']));
         // Year first.
-        if let Some(Token::Number(year, 4, false)) = self.tokens.get(start) {
+        if let Some(DateToken::Number(year, 4, false)) = self.tokens.get(start) {
             let after = between(start + 1);
             let year = i16::try_from(*year).ok()?;
-            if let Some((end, month)) = self.month(after)
-                && let Some((end, day)) = self.day(between(end))
+            if let Some((end, month)) = self.parse_month(after)
+                && let Some((end, day)) = self.parse_day(between(end))
             {
-                return self.dated(end, Some(year), month, day, weekday);
+                return self.resolve_date(end, Some(year), month, day, weekday);
             }
-            let (end, day) = self.day(after)?;
-            let (end, month) = self.month(between(end))?;
-            return self.dated(end, Some(year), month, day, weekday);
+            let (end, day) = self.parse_day(after)?;
+            let (end, month) = self.parse_month(between(end))?;
+            return self.resolve_date(end, Some(year), month, day, weekday);
         }
-        let (end, month, day) = if let Some((end, month)) = self.month(start) {
-            let (end, day) = self.day(self.skip(between(end), &["the"]))?;
+        let (end, month, day) = if let Some((end, month)) = self.parse_month(start) {
+            let (end, day) = self.parse_day(self.skip(between(end), &["the"]))?;
             (end, month, day)
         } else {
-            let (end, day) = self.day(self.skip(start, &["the"]))?;
+            let (end, day) = self.parse_day(self.skip(start, &["the"]))?;
             let end = self.skip(self.skip(end, &["day"]), &["of"]);
-            let (end, month) = self.month(between(end))?;
+            let (end, month) = self.parse_month(between(end))?;
             (end, month, day)
         };
-        let year = self.year(self.skip(between(end), &["of", "in"]));
+        let year = self.parse_year(self.skip(between(end), &["of", "in"]));
         let (end, year) = year.map_or((end, this_year), |(end, year)| (end, Some(year)));
-        self.dated(end, year, month, day, weekday)
+        self.resolve_date(end, year, month, day, weekday)
     }
 
-    fn month(&self, at: usize) -> Option<(usize, i8)> {
-        Some((at + 1, month(self.word(at)?)?))
+    fn parse_month(&self, at: usize) -> Option<(usize, i8)> {
+        Some((at + 1, month_number(self.word(at)?)?))
     }
 
     /// `2020-09-23`, `9/23/2020`, `23/08/39`, `11/22`, `2016 10 16`.
-    fn numeric(&self, at: usize) -> Option<Read> {
+    fn parse_numeric(&self, at: usize) -> Option<ParsedDate> {
         let mut start = at;
-        let which = self.which(start).map(|(end, which)| {
+        let which = self.parse_qualifier(start).map(|(end, which)| {
             start = end;
             which
         });
-        let this_year = (which == Some(Which::This)).then(|| self.reference.year());
-        let weekday = self.weekday(start).map(|(end, weekday, _)| {
+        let this_year = (which == Some(DateQualifier::This)).then(|| self.reference.year());
+        let weekday = self.parse_weekday(start).map(|(end, weekday, _)| {
             start = end + usize::from(self.is_sign(end, &[',']));
             weekday
         });
         let number = |at: usize| match self.tokens.get(at)? {
-            Token::Number(value, digits, false) => Some((*value, *digits)),
+            DateToken::Number(value, digits, false) => Some((*value, *digits)),
             _ => None,
         };
         let is_joined = |at: usize| {
             self.is_sign(at, &['/', '-', '.', ':', '_', '@', '#'])
-                || matches!(self.tokens.get(at), Some(Token::Number(..)))
+                || matches!(self.tokens.get(at), Some(DateToken::Number(..)))
         };
         if start == at && at > 0 && is_joined(at - 1) {
             return None;
@@ -534,10 +549,10 @@ impl Reader<'_> {
             let ((month, 1..=2), (day, 1..=2)) = (number(start + 1)?, number(start + 2)?) else {
                 return None;
             };
-            return self.numbered(start + 3, Some(first), month, day, weekday);
+            return self.resolve_numeric(start + 3, Some(first), month, day, weekday);
         }
         let sign = match self.tokens.get(start + 1)? {
-            Token::Sign(sign @ ('/' | '-' | '.')) => *sign,
+            DateToken::Sign(sign @ ('/' | '-' | '.')) => *sign,
             _ => return None,
         };
         let (second, second_digits) = number(start + 2)?;
@@ -545,44 +560,59 @@ impl Reader<'_> {
             && let Some((third, third_digits)) = number(start + 4)
         {
             let end = start + 5;
-            if matches!(self.tokens.get(end), Some(Token::Sign(next)) if *next == sign && number(end + 1).is_some()) {
+            if matches!(self.tokens.get(end), Some(DateToken::Sign(next)) if *next == sign && number(end + 1).is_some())
+            {
                 return None;
             }
             return match (digits, second_digits, third_digits) {
-                (4, 1..=2, 1..=2) => self.numbered(end, Some(first), second, third, weekday),
+                (4, 1..=2, 1..=2) => self.resolve_numeric(end, Some(first), second, third, weekday),
                 (1..=2, 1..=2, 4 | 2) if sign != '.' || third_digits == 4 => {
                     let century = if third < 70 { 2000 } else { 1900 };
                     let year = if third_digits == 4 { third } else { century + third };
                     let (month, day) = if first > 12 { (second, first) } else { (first, second) };
-                    self.numbered(end, Some(year), month, day, weekday)
+                    self.resolve_numeric(end, Some(year), month, day, weekday)
                 }
                 _ => None,
             };
         }
         let is_whole = !matches!(
             self.tokens.get(start + 3),
-            Some(Token::Word(_) | Token::Sign('/' | '%'))
+            Some(DateToken::Word(_) | DateToken::Sign('/' | '%'))
         );
         let is_said = is_whole || start > at;
         // `5.12` is a version, `3-4` a range.
         (sign == '/' && is_said && digits <= 2 && second_digits <= 2)
-            .then(|| self.numbered(start + 3, this_year.map(i64::from), first, second, weekday))?
+            .then(|| self.resolve_numeric(start + 3, this_year.map(i64::from), first, second, weekday))?
     }
 
-    fn numbered(&self, end: usize, year: Option<i64>, month: i64, day: i64, weekday: Option<Weekday>) -> Option<Read> {
+    fn resolve_numeric(
+        &self,
+        end: usize,
+        year: Option<i64>,
+        month: i64,
+        day: i64,
+        weekday: Option<Weekday>,
+    ) -> Option<ParsedDate> {
         let year = match year {
             Some(year) => Some(i16::try_from(year).ok().filter(|year| (1000..=2999).contains(year))?),
             None => None,
         };
-        self.dated(end, year, i8::try_from(month).ok()?, i8::try_from(day).ok()?, weekday)
+        self.resolve_date(end, year, i8::try_from(month).ok()?, i8::try_from(day).ok()?, weekday)
     }
 
-    fn dated(&self, end: usize, year: Option<i16>, month: i8, day: i8, weekday: Option<Weekday>) -> Option<Read> {
+    fn resolve_date(
+        &self,
+        end: usize,
+        year: Option<i16>,
+        month: i8,
+        day: i8,
+        weekday: Option<Weekday>,
+    ) -> Option<ParsedDate> {
         let date = match year {
             Some(year) => Date::new(year, month, day).ok()?,
-            None => coming(self.reference, month, day, weekday)?,
+            None => next_month_day(self.reference, month, day, weekday)?,
         };
-        Some(Read {
+        Some(ParsedDate {
             end,
             date,
             is_relative: year.is_none(),
@@ -590,24 +620,26 @@ impl Reader<'_> {
     }
 
     /// `the 18th`, `the 21st of this month`.
-    fn of_month(&self, at: usize) -> Option<Read> {
+    fn parse_day_of_month(&self, at: usize) -> Option<ParsedDate> {
         let start = self.skip(at, &["the"]);
-        let is_ordinal = matches!(self.tokens.get(start)?, Token::Number(_, _, true))
+        let is_ordinal = matches!(self.tokens.get(start)?, DateToken::Number(_, _, true))
             || (start > at
                 && self
                     .word(start)
-                    .is_some_and(|word| tens(word).is_some() || ordinal(word).is_some()));
+                    .is_some_and(|word| tens_value(word).is_some() || ordinal_value(word).is_some()));
         if !is_ordinal {
             return None;
         }
-        let (end, day) = self.day(start)?;
+        let (end, day) = self.parse_day(start)?;
         let of = self.skip(end, &["of", "in"]);
-        if let Some((month, which)) = self.which(of).or_else(|| Some((self.skip(of, &["the"]), Which::This)))
+        if let Some((month, which)) = self
+            .parse_qualifier(of)
+            .or_else(|| Some((self.skip(of, &["the"]), DateQualifier::This)))
             && self.is_word(month, &["month"])
         {
             let first = self.first_of_month(which)?;
             let date = Date::new(first.year(), first.month(), day).ok()?;
-            return Some(Read {
+            return Some(ParsedDate {
                 end: month + 1,
                 date,
                 is_relative: true,
@@ -615,27 +647,29 @@ impl Reader<'_> {
         }
         // A bare `1st` counts things ("the 1st attempt"), so nothing may follow it.
         let is_alone =
-            !matches!(self.tokens.get(end), Some(Token::Word(word)) if !AFTER_A_DAY.contains(&word.as_str()));
+            !matches!(self.tokens.get(end), Some(DateToken::Word(word)) if !WORDS_AFTER_DAY.contains(&word.as_str()));
         let is_said =
             day > 3 || (at > 0 && self.is_word(at - 1, &["on", "by", "until", "before", "after", "from", "since"]));
         (is_alone && is_said).then(|| {
-            Some(Read {
+            Some(ParsedDate {
                 end,
-                date: coming_day(self.reference, day)?,
+                date: next_day_of_month(self.reference, day)?,
                 is_relative: true,
             })
         })?
     }
 
     /// `Christmas`, `last Easter`, `Earth Day 2010`.
-    fn holiday(&self, at: usize) -> Option<Read> {
-        let (start, which) = self.which(at).map_or((at, None), |(end, which)| (end, Some(which)));
-        let (end, holiday) = holidays::read(|index| self.word(start + index))?;
+    fn parse_holiday(&self, at: usize) -> Option<ParsedDate> {
+        let (start, which) = self
+            .parse_qualifier(at)
+            .map_or((at, None), |(end, which)| (end, Some(which)));
+        let (end, holiday) = holidays::match_holiday(|index| self.word(start + index))?;
         let end = start + end;
-        let year = self.year(self.skip(end, &["of", "in"]));
+        let year = self.parse_year(self.skip(end, &["of", "in"]));
         if let Some((end, year)) = year {
             let date = holiday.in_year(year)?;
-            return Some(Read {
+            return Some(ParsedDate {
                 end,
                 date,
                 is_relative: false,
@@ -645,10 +679,10 @@ impl Reader<'_> {
         let years = [year - 1, year, year + 1].map(|year| holiday.in_year(year));
         let mut dates = years.into_iter().flatten();
         let date = match which {
-            Some(Which::Last | Which::Past) => dates.rfind(|date| *date < self.reference)?,
+            Some(DateQualifier::Last | DateQualifier::Past) => dates.rfind(|date| *date < self.reference)?,
             _ => dates.find(|date| *date >= self.reference)?,
         };
-        Some(Read {
+        Some(ParsedDate {
             end,
             date,
             is_relative: true,
@@ -657,25 +691,25 @@ impl Reader<'_> {
 }
 
 /// Words that may follow a bare day of the month.
-const AFTER_A_DAY: &[&str] = &[
+const WORDS_AFTER_DAY: &[&str] = &[
     "and", "or", "at", "to", "until", "for", "we", "i", "is", "was", "because", "so", "but", "since", "if",
 ];
 
 /// The date of a weekday in a week around the reference; weeks start on Monday.
-fn in_week(reference: Date, weekday: Weekday, which: Which) -> Option<Date> {
+fn weekday_in_week(reference: Date, weekday: Weekday, which: DateQualifier) -> Option<Date> {
     let offset = i32::from(weekday.to_monday_zero_offset()) - i32::from(reference.weekday().to_monday_zero_offset());
     let days = match which {
-        Which::This => offset,
-        Which::Next => offset + 7,
-        Which::Last => offset - 7,
-        Which::Coming => offset.rem_euclid(7),
-        Which::Past => -(-offset - 1).rem_euclid(7) - 1,
+        DateQualifier::This => offset,
+        DateQualifier::Next => offset + 7,
+        DateQualifier::Last => offset - 7,
+        DateQualifier::Coming => offset.rem_euclid(7),
+        DateQualifier::Past => -(-offset - 1).rem_euclid(7) - 1,
     };
     reference.checked_add(days.days()).ok()
 }
 
 /// The next day of the year that has this month and day, on the weekday if one is named and a near year has it.
-fn coming(reference: Date, month: i8, day: i8, weekday: Option<Weekday>) -> Option<Date> {
+fn next_month_day(reference: Date, month: i8, day: i8, weekday: Option<Weekday>) -> Option<Date> {
     let year = reference.year();
     if let Some(weekday) = weekday {
         let near = [year, year + 1, year - 1].map(|year| Date::new(year, month, day).ok());
@@ -690,7 +724,7 @@ fn coming(reference: Date, month: i8, day: i8, weekday: Option<Weekday>) -> Opti
 }
 
 /// The next day with this number in its month.
-fn coming_day(reference: Date, day: i8) -> Option<Date> {
+fn next_day_of_month(reference: Date, day: i8) -> Option<Date> {
     let first = reference.first_of_month();
     (0..4).find_map(|ahead| {
         let month = first.checked_add(ahead.months()).ok()?;
@@ -729,7 +763,7 @@ pub const MONTHS: [&str; 12] = [
     "december",
 ];
 
-fn month(word: &str) -> Option<i8> {
+fn month_number(word: &str) -> Option<i8> {
     let at = MONTHS.iter().position(|name| {
         *name == word || word.len() == 3 && name.starts_with(word) || word == "sept" && *name == "september"
     })?;
@@ -737,7 +771,7 @@ fn month(word: &str) -> Option<i8> {
 }
 
 /// A weekday, and whether its name is written out.
-fn weekday(word: &str) -> Option<(Weekday, bool)> {
+fn weekday_of_name(word: &str) -> Option<(Weekday, bool)> {
     const NAMES: [(&str, &[&str], Weekday); 7] = [
         ("monday", &["mon"], Weekday::Monday),
         ("tuesday", &["tue", "tues"], Weekday::Tuesday),
@@ -753,7 +787,7 @@ fn weekday(word: &str) -> Option<(Weekday, bool)> {
         .map(|(name, _, weekday)| (*weekday, *name == word))
 }
 
-fn unit(word: &str) -> Option<i64> {
+fn number_below_twenty(word: &str) -> Option<i64> {
     const NAMES: [&str; 19] = [
         "one",
         "two",
@@ -778,7 +812,7 @@ fn unit(word: &str) -> Option<i64> {
     NAMES.iter().position(|name| *name == word).map(|at| at as i64 + 1)
 }
 
-fn tens(word: &str) -> Option<i64> {
+fn tens_value(word: &str) -> Option<i64> {
     const NAMES: [&str; 8] = [
         "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
     ];
@@ -788,7 +822,7 @@ fn tens(word: &str) -> Option<i64> {
         .map(|at| 10 * (at as i64 + 2))
 }
 
-fn ordinal(word: &str) -> Option<i64> {
+fn ordinal_value(word: &str) -> Option<i64> {
     const NAMES: [&str; 20] = [
         "first",
         "second",
@@ -828,7 +862,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let found = find(text, DAY)
+        let found = find_dates(text, DAY)
             .iter()
             .map(|found| found.date.to_string())
             .collect::<Vec<_>>();
@@ -901,7 +935,7 @@ mod tests {
     #[test]
     fn relative_ones_get_their_meaning_beside_them() {
         assert_eq!(
-            absolute("freeze from Friday to 2026-04-01, 下周一解冻", DAY),
+            annotate_relative_dates("freeze from Friday to 2026-04-01, 下周一解冻", DAY),
             "freeze from Friday (2026-03-06) to 2026-04-01, 下周一 (2026-03-09)解冻"
         );
     }
@@ -910,7 +944,7 @@ mod tests {
         #[test]
         fn any_text_is_survived(text in "\\PC{0,60}", words in "(next |in |the |9|/|-|may |two |month |下|周|月|十|年|ago ){0,12}") {
             for text in [text, words] {
-                for found in find(&text, DAY) {
+                for found in find_dates(&text, DAY) {
                     prop_assert!(text.get(found.range).is_some());
                 }
             }

@@ -22,160 +22,160 @@ pub struct Secret {
 pub const MASK: &str = "[secret]";
 
 /// One form of secret. What is secret is the group `s`, or all of it.
-struct Rule {
+struct SecretRule {
     name: &'static str,
     /// Small letters; one of them must be in the text.
     keys: &'static [&'static str],
     pattern: &'static str,
     /// Whether the value must look like chance, because the words around it are common.
-    check: Check,
+    check: SecretCheck,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Check {
+enum SecretCheck {
     /// The form says enough.
     Form,
     /// No placeholder, and not a plain word or a reference to a variable.
     Value,
     /// Looks like chance.
-    Chance,
+    HighEntropy,
 }
 
-const fn form(name: &'static str, keys: &'static [&'static str], pattern: &'static str) -> Rule {
-    Rule {
+const fn plain_rule(name: &'static str, keys: &'static [&'static str], pattern: &'static str) -> SecretRule {
+    SecretRule {
         name,
         keys,
         pattern,
-        check: Check::Form,
+        check: SecretCheck::Form,
     }
 }
 
-const RULES: &[Rule] = &[
-    form(
+const RULES: &[SecretRule] = &[
+    plain_rule(
         "private-key",
         &["-----begin"],
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY( BLOCK)?-----[\s\S]{0,20000}?(-----END [A-Z0-9 ]{0,40}PRIVATE KEY( BLOCK)?-----|\z)",
     ),
-    form(
+    plain_rule(
         "aws-access-key",
         &["akia", "asia", "abia", "acca"],
         r"\b(?-i:AKIA|ASIA|ABIA|ACCA)(?-i:[A-Z2-7]{16})\b",
     ),
-    form(
+    plain_rule(
         "github-token",
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
         r"\bgh[pousr]_[A-Za-z0-9]{30,255}\b",
     ),
-    form(
+    plain_rule(
         "github-fine-grained-token",
         &["github_pat_"],
         r"\bgithub_pat_[A-Za-z0-9_]{40,255}\b",
     ),
-    form(
+    plain_rule(
         "gitlab-token",
         &["glpat-", "gldt-", "glrt-", "glcbt-"],
         r"\bgl(pat|dt|rt|cbt)-[A-Za-z0-9_-]{20,}",
     ),
-    form(
+    plain_rule(
         "slack-token",
         &["xox", "xapp-"],
         r"\b(xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}",
     ),
-    form(
+    plain_rule(
         "slack-webhook",
         &["hooks.slack.com"],
         r"hooks\.slack\.com/(services|workflows)/[A-Za-z0-9/_-]{20,}",
     ),
-    form(
+    plain_rule(
         "discord-webhook",
         &["/api/webhooks/"],
         r"discord(app)?\.com/api/webhooks/\d+/[A-Za-z0-9_-]{20,}",
     ),
-    form("anthropic-key", &["sk-ant-"], r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
-    form(
+    plain_rule("anthropic-key", &["sk-ant-"], r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
+    plain_rule(
         "openai-key",
         &["sk-"],
         r"\bsk-(proj-|svcacct-|admin-|or-v1-|live-|test-)?[A-Za-z0-9_-]{20,}",
     ),
-    form(
+    plain_rule(
         "stripe-key",
         &["sk_", "rk_", "whsec_"],
         r"\b((sk|rk)_(live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{20,})",
     ),
-    form("google-api-key", &["aiza"], r"\bAIza[A-Za-z0-9_-]{35}"),
-    form(
+    plain_rule("google-api-key", &["aiza"], r"\bAIza[A-Za-z0-9_-]{35}"),
+    plain_rule(
         "google-oauth",
         &["ya29.", "gocspx-", "1//0"],
         r"\b(ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{20,})",
     ),
-    form("hugging-face-token", &["hf_"], r"\bhf_[A-Za-z0-9]{30,}\b"),
-    form("npm-token", &["npm_"], r"\bnpm_[A-Za-z0-9]{30,}\b"),
-    form("pypi-token", &["pypi-"], r"\bpypi-[A-Za-z0-9_-]{40,}"),
-    form(
+    plain_rule("hugging-face-token", &["hf_"], r"\bhf_[A-Za-z0-9]{30,}\b"),
+    plain_rule("npm-token", &["npm_"], r"\bnpm_[A-Za-z0-9]{30,}\b"),
+    plain_rule("pypi-token", &["pypi-"], r"\bpypi-[A-Za-z0-9_-]{40,}"),
+    plain_rule(
         "docker-token",
         &["dckr_pat_", "dckr_oat_"],
         r"\bdckr_[po]at_[A-Za-z0-9_-]{20,}",
     ),
-    form(
+    plain_rule(
         "sendgrid-key",
         &["sg."],
         r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
     ),
-    form("twilio-key", &["sk", "ac"], r"\b(?-i:SK|AC)[0-9a-f]{32}\b"),
-    form("telegram-token", &[":aa"], r"\b\d{8,10}:AA[A-Za-z0-9_-]{32,}"),
-    form(
+    plain_rule("twilio-key", &["sk", "ac"], r"\b(?-i:SK|AC)[0-9a-f]{32}\b"),
+    plain_rule("telegram-token", &[":aa"], r"\b\d{8,10}:AA[A-Za-z0-9_-]{32,}"),
+    plain_rule(
         "linear-key",
         &["lin_api_", "lin_oauth_"],
         r"\blin_(api|oauth)_[A-Za-z0-9]{20,}",
     ),
-    form(
+    plain_rule(
         "notion-token",
         &["ntn_", "secret_"],
         r"\b(ntn_[A-Za-z0-9]{30,}|secret_[A-Za-z0-9]{40,})\b",
     ),
-    form("databricks-token", &["dapi"], r"\bdapi[0-9a-f]{32}\b"),
-    form("vault-token", &["hvs.", "hvb."], r"\bhv[sb]\.[A-Za-z0-9_-]{20,}"),
-    form(
+    plain_rule("databricks-token", &["dapi"], r"\bdapi[0-9a-f]{32}\b"),
+    plain_rule("vault-token", &["hvs.", "hvb."], r"\bhv[sb]\.[A-Za-z0-9_-]{20,}"),
+    plain_rule(
         "digital-ocean-token",
         &["dop_v1_", "doo_v1_"],
         r"\bdo[op]_v1_[0-9a-f]{40,}",
     ),
-    form(
+    plain_rule(
         "shopify-token",
         &["shpat_", "shpss_", "shpca_"],
         r"\bshp(at|ss|ca)_[0-9a-f]{32}",
     ),
-    form("posthog-key", &["phc_", "phx_"], r"\bph[cx]_[A-Za-z0-9]{30,}"),
-    form(
+    plain_rule("posthog-key", &["phc_", "phx_"], r"\bph[cx]_[A-Za-z0-9]{30,}"),
+    plain_rule(
         "sentry-token",
         &["sntrys_", "sntryu_"],
         r"\bsntry[su]_[A-Za-z0-9_=+/-]{30,}",
     ),
-    form("grafana-token", &["glsa_", "glc_"], r"\bgl(sa|c)_[A-Za-z0-9_=+/-]{30,}"),
-    form("age-key", &["age-secret-key-"], r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}"),
-    form(
+    plain_rule("grafana-token", &["glsa_", "glc_"], r"\bgl(sa|c)_[A-Za-z0-9_=+/-]{30,}"),
+    plain_rule("age-key", &["age-secret-key-"], r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}"),
+    plain_rule(
         "azure-key",
         &["accountkey=", "sharedaccesskey="],
         r"(AccountKey|SharedAccessKey)=(?P<s>[A-Za-z0-9+/=]{20,})",
     ),
-    form(
+    plain_rule(
         "json-web-token",
         &["eyj"],
         r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
     ),
-    Rule {
+    SecretRule {
         name: "password-in-address",
         keys: &["://"],
         pattern: r"\b[a-z][a-z0-9+.-]*://[^\s:/@'\x22<>]{0,80}:(?P<s>[^\s/@'\x22<>]{3,200})@",
-        check: Check::Value,
+        check: SecretCheck::Value,
     },
-    Rule {
+    SecretRule {
         name: "authorization-header",
         keys: &["bearer", "basic"],
         pattern: r"\b(bearer|basic)\s+(?P<s>[A-Za-z0-9_.~+/=-]{16,})",
-        check: Check::Chance,
+        check: SecretCheck::HighEntropy,
     },
-    Rule {
+    SecretRule {
         name: "assigned-secret",
         keys: &[
             "passw",
@@ -195,19 +195,19 @@ const RULES: &[Rule] = &[
             "密钥",
         ],
         pattern: r#"\b[A-Za-z0-9_.-]{0,40}(pass(word|wd|phrase)?|pwd|secret|token|api[_ -]?key|access[_-]?key|private[_-]?key|credentials?)[A-Za-z0-9_]{0,20}['"]?\s*(:=|=>|=|:|\bis\b|\bwas\b)\s*['"]?(?P<s>[^\s'",;<>`(){}]{6,200})"#,
-        check: Check::Value,
+        check: SecretCheck::Value,
     },
-    Rule {
+    SecretRule {
         name: "assigned-secret",
         keys: &["密码", "口令", "密钥", "令牌"],
         pattern: r"(密码|口令|密钥|令牌)\s*(是|为|：|:|=)\s*(?P<s>[!-~]{6,200})",
-        check: Check::Value,
+        check: SecretCheck::Value,
     },
-    Rule {
+    SecretRule {
         name: "command-line-password",
         keys: &["--password", "--token", "--api-key", "--secret", "-p", "-u "],
         pattern: r#"(--(password|passwd|token|api-key|secret)[= ]|\s-u\s+[^\s:]{1,60}:)['"]?(?P<s>[^\s'"]{6,200})"#,
-        check: Check::Value,
+        check: SecretCheck::Value,
     },
 ];
 
@@ -254,9 +254,9 @@ pub fn find(text: &str) -> Vec<Secret> {
                     continue;
                 };
                 let is_secret = match rule.check {
-                    Check::Form => true,
-                    Check::Value => is_value(value.as_bytes()),
-                    Check::Chance => is_chance(value.as_bytes()),
+                    SecretCheck::Form => true,
+                    SecretCheck::Value => is_plausible_value(value.as_bytes()),
+                    SecretCheck::HighEntropy => is_high_entropy(value.as_bytes()),
                 };
                 if is_secret {
                     found.push(Secret {
@@ -268,17 +268,17 @@ pub fn find(text: &str) -> Vec<Secret> {
         }
     }
     if let Some(runs) = RUNS.as_ref() {
-        let by_chance = runs.find_iter(bytes).filter(|run| is_random(run.as_bytes()));
+        let by_chance = runs.find_iter(bytes).filter(|run| is_random_run(run.as_bytes()));
         found.extend(by_chance.map(|run| Secret {
             range: run.range(),
             rule: "high-entropy",
         }));
     }
-    tidy(text, found)
+    merge_overlaps(text, found)
 }
 
 /// Sorts, joins what overlaps, and moves edges to whole characters.
-fn tidy(text: &str, mut found: Vec<Secret>) -> Vec<Secret> {
+fn merge_overlaps(text: &str, mut found: Vec<Secret>) -> Vec<Secret> {
     for secret in &mut found {
         secret.range = text.floor_char_boundary(secret.range.start)..text.ceil_char_boundary(secret.range.end);
     }
@@ -307,7 +307,7 @@ pub fn mask(text: &str) -> String {
 }
 
 /// Whether the value of an assignment may be a secret: no placeholder, no variable, no plain word.
-fn is_value(value: &[u8]) -> bool {
+fn is_plausible_value(value: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else {
         return true;
     };
@@ -342,24 +342,27 @@ fn is_value(value: &[u8]) -> bool {
 }
 
 /// Whether a value looks like chance: many different signs, digits among letters.
-fn is_chance(value: &[u8]) -> bool {
+fn is_high_entropy(value: &[u8]) -> bool {
     let has = |is: fn(&u8) -> bool| value.iter().any(is);
-    is_value(value) && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && entropy(value) >= 3.3
+    is_plausible_value(value) && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && entropy(value) >= 3.3
 }
 
 /// As [`is_chance`], for a run that no word introduces: ids, hashes and paths must not count.
-fn is_random(run: &[u8]) -> bool {
+fn is_random_run(run: &[u8]) -> bool {
     let count = |is: fn(&u8) -> bool| run.iter().filter(|byte| is(byte)).count();
     let is_hex = run.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
     let joints = count(|byte| b"/_-=+".contains(byte));
     let mixed =
         count(u8::is_ascii_uppercase) >= 3 && count(u8::is_ascii_lowercase) >= 3 && count(u8::is_ascii_digit) >= 3;
     // Digits and case changes are scattered in a key; in a name they stand at the ends of its words.
-    let changes = run.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
+    let changes = run
+        .windows(2)
+        .filter(|pair| byte_class(pair[0]) != byte_class(pair[1]))
+        .count();
     !is_hex && mixed && joints * 8 <= run.len() && changes * 3 >= run.len() && entropy(run) >= 4.2
 }
 
-fn class(byte: u8) -> u8 {
+fn byte_class(byte: u8) -> u8 {
     match byte {
         b'0'..=b'9' => 0,
         b'a'..=b'z' => 1,

@@ -15,7 +15,7 @@ static PAIRS: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
 });
 
 /// The simplified character for a traditional one.
-fn simple(sign: char) -> Option<char> {
+fn simplify_char(sign: char) -> Option<char> {
     let at = PAIRS
         .binary_search_by_key(&sign, |(traditional, _)| *traditional)
         .ok()?;
@@ -23,13 +23,13 @@ fn simple(sign: char) -> Option<char> {
 }
 
 /// A text with simplified characters for traditional ones: as long as it was, and itself if it has none.
-pub fn simplified(text: &str) -> Cow<'_, str> {
+pub fn simplify(text: &str) -> Cow<'_, str> {
     let is_chinese = |sign: char| ('\u{4e00}'..='\u{9fff}').contains(&sign);
-    let is_traditional = |sign: char| is_chinese(sign) && simple(sign).is_some();
+    let is_traditional = |sign: char| is_chinese(sign) && simplify_char(sign).is_some();
     if text.is_ascii() || !text.chars().any(is_traditional) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(|sign| simple(sign).unwrap_or(sign)).collect())
+    Cow::Owned(text.chars().map(|sign| simplify_char(sign).unwrap_or(sign)).collect())
 }
 
 #[cfg(test)]
@@ -42,15 +42,15 @@ mod tests {
         assert!(PAIRS.is_sorted_by(|(one, _), (next, _)| one < next));
         for (traditional, everyday) in PAIRS.iter() {
             assert_eq!(traditional.len_utf8(), everyday.len_utf8(), "{traditional}");
-            assert_eq!(simple(*everyday), None, "{everyday}");
+            assert_eq!(simplify_char(*everyday), None, "{everyday}");
         }
     }
 
     #[test]
     fn traditional_reads_as_simplified() {
-        assert_eq!(simplified("以後請確保註解都用英文"), "以后请确保注解都用英文");
+        assert_eq!(simplify("以後請確保註解都用英文"), "以后请确保注解都用英文");
         for same in ["plain", "größer — 😀", "以后都用英文"] {
-            assert!(matches!(simplified(same), Cow::Borrowed(_)), "{same}");
+            assert!(matches!(simplify(same), Cow::Borrowed(_)), "{same}");
         }
     }
 }

@@ -12,22 +12,22 @@ pub const DAY: Time = 24 * HOUR;
 pub const HOUR: Time = 3_600_000;
 
 /// `2026-11-16T06:00:00Z`.
-pub fn timestamp(time: Time) -> Option<String> {
+pub fn format_timestamp(time: Time) -> Option<String> {
     Timestamp::from_millisecond(time).ok().map(|time| time.to_string())
 }
 
 /// `2026-11-16`, in UTC.
-pub fn date(time: Time) -> String {
-    timestamp(time).map_or_else(String::new, |text| text.chars().take(10).collect())
+pub fn format_date(time: Time) -> String {
+    format_timestamp(time).map_or_else(String::new, |text| text.chars().take(10).collect())
 }
 
 /// The time of a timestamp.
-pub fn read(text: &str) -> Option<Time> {
+pub fn parse_timestamp(text: &str) -> Option<Time> {
     text.parse::<Timestamp>().ok().map(|time| time.as_millisecond())
 }
 
 /// How old something is, for people; nothing for the future.
-pub fn age(then: Time, now: Time) -> String {
+pub fn format_age(then: Time, now: Time) -> String {
     match now.saturating_sub(then) / DAY {
         ..=0 => "today".to_owned(),
         1 => "yesterday".to_owned(),

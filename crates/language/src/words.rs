@@ -1,7 +1,7 @@
 //! Text as words that can be compared: lower case, without stop words, irregular forms by their base, Chinese as pairs of
 //! characters; stems where they are asked for. Pure.
 
-use crate::traditional::simplified;
+use crate::traditional::simplify;
 use rust_stemmers::{Algorithm, Stemmer};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -38,26 +38,26 @@ const ADVICE: &str = "advice advise idea ideas recommend recommendation recommen
 const FORMS: &str = include_str!("words/forms.txt");
 
 /// Words that stand for each other.
-pub static RELATED: List = List::new(include_str!("words/related.txt"));
+pub static RELATED: SynonymList = SynonymList::new(include_str!("words/related.txt"));
 
 /// Kinds of things, and things of that kind.
-pub static KINDS: List = List::new(include_str!("words/kinds.txt"));
+pub static KINDS: SynonymList = SynonymList::new(include_str!("words/kinds.txt"));
 
 /// Both, of many more words and less sure.
-pub static WIDER: List = List::new(include_str!("words/wider.txt"));
+pub static WIDER: SynonymList = SynonymList::new(include_str!("words/wider.txt"));
 
 /// Calls `each` with every word of a line that is not a stop word. The word is borrowed from a buffer that is used again.
-pub fn each_word(line: &str, mut each: impl FnMut(&str)) {
+pub fn for_each_word(line: &str, mut each: impl FnMut(&str)) {
     let mut word = String::new();
     let mut han: Option<char> = None;
     let mut run = 0_usize;
-    let line = simplified(line);
+    let line = simplify(line);
     let mut characters = line.chars().peekable();
     while let Some(character) = characters.next() {
         if character.is_ascii_alphanumeric() {
             word.push(character.to_ascii_lowercase());
         } else if is_han(character) {
-            give(&mut word, &mut each);
+            emit_word(&mut word, &mut each);
             if let Some(before) = han {
                 each(&String::from_iter([before, character]));
             }
@@ -80,15 +80,15 @@ pub fn each_word(line: &str, mut each: impl FnMut(&str)) {
             }
             continue;
         } else {
-            give(&mut word, &mut each);
+            emit_word(&mut word, &mut each);
         }
     }
-    give(&mut word, &mut each);
+    emit_word(&mut word, &mut each);
 }
 
-fn give(word: &mut String, each: &mut impl FnMut(&str)) {
+fn emit_word(word: &mut String, each: &mut impl FnMut(&str)) {
     if !word.is_empty() {
-        if !is_stop(word) {
+        if !is_stop_word(word) {
             each(word);
         }
         word.clear();
@@ -100,7 +100,7 @@ fn is_han(character: char) -> bool {
 }
 
 /// Whether a word says nothing about what a text is about.
-pub fn is_stop(word: &str) -> bool {
+pub fn is_stop_word(word: &str) -> bool {
     static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
     // The longest stop word has ten letters.
     word.len() <= 10 && WORDS.get_or_init(|| STOP.split_whitespace().collect()).contains(word)
@@ -113,15 +113,15 @@ pub fn is_filler(word: &str) -> bool {
 }
 
 /// Whether a word asks for advice.
-pub fn is_of_advice(word: &str) -> bool {
+pub fn is_advice_word(word: &str) -> bool {
     ADVICE.split_whitespace().any(|known| known == word)
 }
 
 /// The base of an irregular form, or the word itself.
-pub fn base(word: &str) -> &str {
+pub fn base_form(word: &str) -> &str {
     static WORDS: OnceLock<HashMap<&str, &str>> = OnceLock::new();
     let words = WORDS.get_or_init(|| {
-        let groups = lines(FORMS).filter_map(|line| line.split_once(' '));
+        let groups = data_lines(FORMS).filter_map(|line| line.split_once(' '));
         groups
             .flat_map(|(base, forms)| forms.split_whitespace().map(move |form| (form, base)))
             .collect()
@@ -133,7 +133,7 @@ pub fn base(word: &str) -> &str {
 pub fn has_irregular_forms(stem_of: &str) -> bool {
     static STEMS: OnceLock<HashSet<String>> = OnceLock::new();
     let stems = STEMS.get_or_init(|| {
-        let bases = lines(FORMS).filter_map(|line| line.split_whitespace().next());
+        let bases = data_lines(FORMS).filter_map(|line| line.split_whitespace().next());
         bases.map(|base| stem(base).into_owned()).collect()
     });
     // The last are the stemmer's own.
@@ -151,12 +151,12 @@ pub fn stem(base: &str) -> Cow<'_, str> {
 
 /// Which words stand for others. A line of the text is a group of words that stand for each other, or kinds, a colon, and
 /// things that stand for any of them.
-pub struct List {
+pub struct SynonymList {
     text: &'static str,
-    groups: OnceLock<Vec<Group>>,
+    groups: OnceLock<Vec<SynonymGroup>>,
 }
 
-struct Group {
+struct SynonymGroup {
     /// In their base forms.
     words: Vec<&'static str>,
     /// For so many of the first others stand: for all, or for the kinds.
@@ -167,31 +167,31 @@ struct Group {
     stems: OnceLock<Vec<Cow<'static, str>>>,
 }
 
-impl Group {
+impl SynonymGroup {
     fn stems(&self) -> &[Cow<'static, str>] {
         let stems = || self.words[self.things..].iter().map(|word| stem(word)).collect();
         self.stems.get_or_init(stems)
     }
 }
 
-impl List {
-    const fn new(text: &'static str) -> List {
-        List {
+impl SynonymList {
+    const fn new(text: &'static str) -> SynonymList {
+        SynonymList {
             text,
             groups: OnceLock::new(),
         }
     }
 
-    fn groups(&self) -> &[Group] {
+    fn groups(&self) -> &[SynonymGroup] {
         self.groups.get_or_init(|| {
-            let bases = |words: &'static str| words.split_whitespace().map(base);
-            let groups = lines(self.text).map(|line| {
+            let bases = |words: &'static str| words.split_whitespace().map(base_form);
+            let groups = data_lines(self.text).map(|line| {
                 let (kinds, things) = line.split_once(':').unwrap_or((line, ""));
                 let words = bases(kinds).chain(bases(things)).collect::<Vec<_>>();
                 let kinds = bases(kinds).count();
                 let things = if kinds < words.len() { kinds } else { 0 };
                 let stems = OnceLock::new();
-                Group {
+                SynonymGroup {
                     words,
                     kinds,
                     things,
@@ -204,7 +204,7 @@ impl List {
 
     /// Calls `each` with the number of a stem and every stem that stands for it. All are looked for in one pass: stems are
     /// made only of words that start like one of them.
-    pub fn each_standing_for(&self, stems: &[&str], mut each: impl FnMut(usize, &str)) {
+    pub fn for_each_synonym(&self, stems: &[&str], mut each: impl FnMut(usize, &str)) {
         let mut by_letter = [0_u64; 128];
         for (at, stem_of) in stems.iter().enumerate().take(64) {
             if let Some(mask) = stem_of
@@ -222,7 +222,7 @@ impl List {
                 while like != 0 {
                     let at = like.trailing_zeros() as usize;
                     like &= like - 1;
-                    if word.as_bytes().starts_with(start_of(stems[at])) && stem(word) == stems[at] {
+                    if word.as_bytes().starts_with(stem_prefix(stems[at])) && stem(word) == stems[at] {
                         let others = group.stems().iter().filter(|other| *other != stems[at]);
                         others.for_each(|other| each(at, other));
                     }
@@ -233,7 +233,7 @@ impl List {
 }
 
 /// How a base form must start to have this stem: as the stem does, but for its last letter. `dying` is the stemmer's own.
-pub fn start_of(stem_of: &str) -> &[u8] {
+pub fn stem_prefix(stem_of: &str) -> &[u8] {
     let length = match stem_of {
         "die" | "lie" | "tie" => 1,
         _ => stem_of.len().saturating_sub(1).max(1),
@@ -241,14 +241,14 @@ pub fn start_of(stem_of: &str) -> &[u8] {
     &stem_of.as_bytes()[..length.min(stem_of.len())]
 }
 
-fn lines(data: &'static str) -> impl Iterator<Item = &'static str> {
+fn data_lines(data: &'static str) -> impl Iterator<Item = &'static str> {
     data.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 /// The stems of a text, in order.
-pub fn stems(text: &str) -> Vec<String> {
+pub fn text_stems(text: &str) -> Vec<String> {
     let mut stems = Vec::new();
-    each_word(text, |word| stems.push(stem(base(word)).into_owned()));
+    for_each_word(text, |word| stems.push(stem(base_form(word)).into_owned()));
     stems
 }
 
@@ -259,18 +259,18 @@ mod tests {
     #[test]
     fn words_are_brought_to_their_stems() {
         assert_eq!(
-            stems("Ana's commits don't break the builds"),
+            text_stems("Ana's commits don't break the builds"),
             ["ana", "commit", "break", "build"]
         );
-        assert_eq!(stems("we went, they go"), ["go", "go"]);
-        assert_eq!(stems("偏好简短"), ["偏好", "好简", "简短"]);
-        assert_eq!(stems("偏好簡短"), ["偏好", "好简", "简短"]);
-        assert_eq!(stems("用 git"), ["用", "git"]);
+        assert_eq!(text_stems("we went, they go"), ["go", "go"]);
+        assert_eq!(text_stems("偏好简短"), ["偏好", "好简", "简短"]);
+        assert_eq!(text_stems("偏好簡短"), ["偏好", "好简", "简短"]);
+        assert_eq!(text_stems("用 git"), ["用", "git"]);
     }
 
-    fn standing_for(list: &List, word: &str) -> Vec<String> {
+    fn standing_for(list: &SynonymList, word: &str) -> Vec<String> {
         let mut found = Vec::new();
-        list.each_standing_for(&["xyzzy", &stem(word)], |at, other| {
+        list.for_each_synonym(&["xyzzy", &stem(word)], |at, other| {
             assert_eq!(at, 1);
             found.push(other.to_owned());
         });
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn other_words_for_the_same_are_known() {
-        let list = List::new("# no words\n\nbig large\nlarge: whale went\n");
+        let list = SynonymList::new("# no words\n\nbig large\nlarge: whale went\n");
         assert_eq!(standing_for(&list, "big"), ["larg"]);
         // Things stand for their kind, not the kind for them.
         assert_eq!(standing_for(&list, "large"), ["big", "whale", "go"]);
@@ -291,10 +291,10 @@ mod tests {
     #[test]
     fn every_list_can_be_read() {
         for list in [&RELATED, &KINDS, &WIDER] {
-            for line in lines(list.text) {
+            for line in data_lines(list.text) {
                 let is_plain = |word: &str| {
                     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-                    word.bytes().all(is_part) && word.as_bytes().starts_with(start_of(&stem(word)))
+                    word.bytes().all(is_part) && word.as_bytes().starts_with(stem_prefix(&stem(word)))
                 };
                 let (kinds, things) = line.split_once(':').unwrap_or(("", line));
                 let mut words = kinds.split_whitespace().chain(things.split_whitespace());
@@ -310,7 +310,7 @@ mod tests {
         for word in ["dying", "lying", "skies", "news", "generously", "yellow", "early"] {
             let stem = stem(word);
             assert_eq!(stem.as_bytes()[0], word.as_bytes()[0]);
-            assert!(word.as_bytes().starts_with(start_of(&stem)), "{word} {stem}");
+            assert!(word.as_bytes().starts_with(stem_prefix(&stem)), "{word} {stem}");
         }
     }
 }

@@ -8,7 +8,7 @@ use transcript::log::Time;
 
 /// What happens to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum ChangeAction {
     /// A new memory.
     New,
     /// A memory that changes.
@@ -21,26 +21,26 @@ pub enum Action {
     Restore,
 }
 
-impl Action {
+impl ChangeAction {
     /// Name in journals and outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Action::New => "new",
-            Action::Update => "update",
-            Action::Retire => "retire",
-            Action::Index => "index",
-            Action::Restore => "restore",
+            ChangeAction::New => "new",
+            ChangeAction::Update => "update",
+            ChangeAction::Retire => "retire",
+            ChangeAction::Index => "index",
+            ChangeAction::Restore => "restore",
         }
     }
 }
 
 /// A change of one file: what it was, what it will be, and why.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct MemoryChange {
     /// Path inside the directory.
     pub file: String,
     /// What happens.
-    pub action: Action,
+    pub action: ChangeAction,
     /// The text before; `None` if there was no file.
     pub before: Option<String>,
     /// The text after; `None` if there is no file any more.
@@ -50,14 +50,14 @@ pub struct Change {
     /// Marks of the candidates behind a memory that leaves, so that it is not made again.
     pub marks: Vec<String>,
     /// What a memory was made of, so that it is not made again once a person deleted it.
-    pub made: Option<Made>,
+    pub provenance: Option<Provenance>,
     /// Id of the record that took a memory back.
-    pub taken_back: Option<String>,
+    pub retracted_by: Option<String>,
 }
 
 /// What a memory was made of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Made {
+pub struct Provenance {
     /// Marks of the candidates.
     pub marks: Vec<String>,
     /// Ids of the records that said it.
@@ -66,11 +66,11 @@ pub struct Made {
     pub said: Option<Time>,
 }
 
-impl Made {
+impl Provenance {
     /// What a topic file was made of; nothing if a person wrote it.
-    pub fn of(topic: &Topic) -> Option<Made> {
+    pub fn from_topic(topic: &Topic) -> Option<Provenance> {
         let (marks, sources) = (topic.marks(), topic.sources());
-        (!marks.is_empty()).then(|| Made {
+        (!marks.is_empty()).then(|| Provenance {
             marks,
             said: sources.iter().filter_map(|source| source.time).max(),
             sources: sources.into_iter().map(|source| source.uuid).collect(),
@@ -78,7 +78,7 @@ impl Made {
     }
 
     /// Whether a candidate is this one again, without being said again since.
-    pub fn holds(&self, candidate: &Candidate, mark: &str) -> bool {
+    pub fn is_repeated_by(&self, candidate: &Candidate, mark: &str) -> bool {
         let is_same = self.marks.iter().any(|known| known == mark)
             || candidate
                 .sources
@@ -90,7 +90,7 @@ impl Made {
 }
 
 /// Changes as a diff with the reason above each.
-pub fn diff(changes: &[Change]) -> String {
+pub fn diff(changes: &[MemoryChange]) -> String {
     let mut out = String::new();
     for change in changes {
         let side = |text: &Option<String>, letter| match text {
@@ -106,13 +106,13 @@ pub fn diff(changes: &[Change]) -> String {
         );
         let old = change.before.as_deref().unwrap_or_default().lines().collect::<Vec<_>>();
         let new = change.after.as_deref().unwrap_or_default().lines().collect::<Vec<_>>();
-        hunk(&mut out, &old, &new);
+        write_hunk(&mut out, &old, &new);
     }
     out
 }
 
 /// The lines that differ, in one hunk with three lines around it. Files here are short; one hunk reads well.
-fn hunk(out: &mut String, old: &[&str], new: &[&str]) {
+fn write_hunk(out: &mut String, old: &[&str], new: &[&str]) {
     let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
     let rest = old.len().min(new.len()) - head;
     let pairs = old.iter().rev().zip(new.iter().rev());
@@ -149,15 +149,15 @@ mod tests {
 
     #[test]
     fn a_diff_shows_what_changes_and_why() {
-        let change = Change {
+        let change = MemoryChange {
             file: "a.md".into(),
-            action: Action::Update,
+            action: ChangeAction::Update,
             before: Some("1\n2\n3\n4\n5\n6\n".into()),
             after: Some("1\n2\n3\n4\nfive\n6\n".into()),
             reason: "because".into(),
             marks: Vec::new(),
-            made: None,
-            taken_back: None,
+            provenance: None,
+            retracted_by: None,
         };
         assert_eq!(
             diff(&[change]),

@@ -1,22 +1,22 @@
 //! What is wrong with a memory directory: for CI, and for people. Pure.
 
-use crate::change::{Action, Change};
+use crate::change::{ChangeAction, MemoryChange};
 use crate::index;
-use crate::index::{Limits, entries, is_elsewhere};
-use crate::memdir::Passed;
-use crate::names::{INDEX, TEAM};
-use crate::plan::{Snapshot, applied};
-use crate::similar::{Gist, Relation, comparable};
-use crate::topic::{FRONT_LINES, Topic};
+use crate::index::{IndexLimits, is_foreign_link, parse_entries};
+use crate::memdir::SkippedFile;
+use crate::names::{INDEX_FILE, TEAM_FOLDER};
+use crate::plan::{Snapshot, apply_changes};
+use crate::similar::{Gist, MemoryRelation, is_comparable};
+use crate::topic::{FRONTMATTER_LINES, Topic};
 use std::collections::BTreeSet;
 use table::findings as output;
 
 /// The kind of secret in a text, if there is any.
-pub type FindSecret<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type SecretFinder<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
+pub enum MemoryFault {
     /// An index is over what is loaded.
     OverLimit,
     /// An entry points to a file that is not there.
@@ -39,42 +39,47 @@ pub enum Fault {
     OutOfDate,
 }
 
-impl Fault {
+impl MemoryFault {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Fault::OverLimit => "over-limit",
-            Fault::BrokenLink => "broken-link",
-            Fault::NotListed => "not-listed",
-            Fault::Frontmatter => "frontmatter",
-            Fault::ForeignType => "foreign-type",
-            Fault::Duplicate => "duplicate",
-            Fault::Contradiction => "contradiction",
-            Fault::Secret => "secret",
-            Fault::PassedOver => "passed-over",
-            Fault::OutOfDate => "out-of-date",
+            MemoryFault::OverLimit => "over-limit",
+            MemoryFault::BrokenLink => "broken-link",
+            MemoryFault::NotListed => "not-listed",
+            MemoryFault::Frontmatter => "frontmatter",
+            MemoryFault::ForeignType => "foreign-type",
+            MemoryFault::Duplicate => "duplicate",
+            MemoryFault::Contradiction => "contradiction",
+            MemoryFault::Secret => "secret",
+            MemoryFault::PassedOver => "passed-over",
+            MemoryFault::OutOfDate => "out-of-date",
         }
     }
 }
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
+pub struct MemoryFinding {
     /// In which file.
     pub file: String,
     /// In which line.
     pub line: usize,
     /// What.
-    pub fault: Fault,
+    pub fault: MemoryFault,
     /// In words.
     pub message: String,
 }
 
 /// Looks at everything. Findings come by file and line.
-pub fn check(snapshot: &Snapshot, passed: &[Passed], limits: &Limits, secrets: FindSecret) -> Vec<Finding> {
+pub fn check_snapshot(
+    snapshot: &Snapshot,
+    passed: &[SkippedFile],
+    limits: &IndexLimits,
+    secrets: SecretFinder,
+) -> Vec<MemoryFinding> {
     let mut findings = Vec::new();
-    let mut found = |file: &str, line: usize, fault: Fault, message: String| {
-        findings.push(Finding {
+    let mut found = |file: &str, line: usize, fault: MemoryFault, message: String| {
+        findings.push(MemoryFinding {
             file: file.to_owned(),
             line,
             fault,
@@ -82,16 +87,21 @@ pub fn check(snapshot: &Snapshot, passed: &[Passed], limits: &Limits, secrets: F
         });
     };
     for passed in passed {
-        found(&passed.file, 1, Fault::PassedOver, format!("not read: {}", passed.why));
+        found(
+            &passed.file,
+            1,
+            MemoryFault::PassedOver,
+            format!("not read: {}", passed.reason),
+        );
     }
-    let team_index = format!("{TEAM}{INDEX}");
+    let team_index = format!("{TEAM_FOLDER}{INDEX_FILE}");
     for (file, text, folder) in [
-        (INDEX, &snapshot.index, ""),
-        (team_index.as_str(), &snapshot.team_index, TEAM),
+        (INDEX_FILE, &snapshot.index, ""),
+        (team_index.as_str(), &snapshot.team_index, TEAM_FOLDER),
     ] {
         check_index(snapshot, file, text.as_deref(), folder, limits, &mut found);
         if let Some(kind) = text.as_deref().and_then(secrets) {
-            found(file, 1, Fault::Secret, format!("holds a secret ({kind})"));
+            found(file, 1, MemoryFault::Secret, format!("holds a secret ({kind})"));
         }
     }
     for topic in &snapshot.topics {
@@ -103,35 +113,38 @@ pub fn check(snapshot: &Snapshot, passed: &[Passed], limits: &Limits, secrets: F
 }
 
 /// What the directory lacks of what logs say: `planned` is what taking them in would change.
-pub fn against_logs(snapshot: &Snapshot, planned: &[Change]) -> Vec<Finding> {
-    let finding = |file: &str, message: String| Finding {
+pub fn check_against_logs(snapshot: &Snapshot, planned: &[MemoryChange]) -> Vec<MemoryFinding> {
+    let finding = |file: &str, message: String| MemoryFinding {
         file: file.to_owned(),
         line: 1,
-        fault: Fault::OutOfDate,
+        fault: MemoryFault::OutOfDate,
         message,
     };
     let mut findings = Vec::new();
     for change in planned {
-        let topic = change.after.as_ref().map(|text| Topic::read(&change.file, 0, text));
+        let topic = change
+            .after
+            .as_ref()
+            .map(|text| Topic::from_text(&change.file, 0, text));
         match (change.action, topic) {
-            (Action::New, Some(topic)) => {
+            (ChangeAction::New, Some(topic)) => {
                 findings.push(finding(
-                    INDEX,
+                    INDEX_FILE,
                     format!("said in a session and not here: {}", topic.name()),
                 ));
             }
-            (Action::Update, _) => findings.push(finding(&change.file, "said again since".to_owned())),
-            (Action::Retire, _) => findings.push(finding(&change.file, change.reason.clone())),
+            (ChangeAction::Update, _) => findings.push(finding(&change.file, "said again since".to_owned())),
+            (ChangeAction::Retire, _) => findings.push(finding(&change.file, change.reason.clone())),
             _ => {}
         }
     }
-    let after = applied(snapshot, planned);
+    let after = apply_changes(snapshot, planned);
     let mut known = BTreeSet::new();
     check_pairs(&snapshot.topics, &mut |file, _, _, message| {
         known.insert((file.to_owned(), message));
     });
     check_pairs(&after.topics, &mut |file, _, fault, message| {
-        if fault == Fault::Contradiction && !known.contains(&(file.to_owned(), message.clone())) {
+        if fault == MemoryFault::Contradiction && !known.contains(&(file.to_owned(), message.clone())) {
             findings.push(finding(file, format!("with what was said since: {message}")));
         }
     });
@@ -139,20 +152,27 @@ pub fn against_logs(snapshot: &Snapshot, planned: &[Change]) -> Vec<Finding> {
     let is_new = |file: &str| {
         planned
             .iter()
-            .any(|change| change.action == Action::New && change.file == file)
+            .any(|change| change.action == ChangeAction::New && change.file == file)
     };
     for finding in findings.iter_mut().filter(|finding| is_new(&finding.file)) {
-        finding.file = INDEX.to_owned();
+        finding.file = INDEX_FILE.to_owned();
     }
     findings.sort();
     findings.dedup();
     findings
 }
 
-type Report<'a> = &'a mut dyn FnMut(&str, usize, Fault, String);
+type FindingSink<'a> = &'a mut dyn FnMut(&str, usize, MemoryFault, String);
 
-fn check_index(snapshot: &Snapshot, file: &str, text: Option<&str>, folder: &str, limits: &Limits, found: Report) {
-    let in_folder = |topic: &&Topic| topic.file.starts_with(TEAM) != folder.is_empty();
+fn check_index(
+    snapshot: &Snapshot,
+    file: &str,
+    text: Option<&str>,
+    folder: &str,
+    limits: &IndexLimits,
+    found: FindingSink,
+) {
+    let in_folder = |topic: &&Topic| topic.file.starts_with(TEAM_FOLDER) != folder.is_empty();
     let paths = snapshot
         .topics
         .iter()
@@ -166,11 +186,11 @@ fn check_index(snapshot: &Snapshot, file: &str, text: Option<&str>, folder: &str
             "{lines} lines and {bytes} bytes; {} and {} are loaded",
             limits.lines, limits.bytes
         );
-        found(file, limits.lines.min(lines), Fault::OverLimit, message);
+        found(file, limits.lines.min(lines), MemoryFault::OverLimit, message);
     }
     let mut listed = BTreeSet::new();
-    for entry in entries(text) {
-        if is_elsewhere(&entry.file) {
+    for entry in parse_entries(text) {
+        if is_foreign_link(&entry.file) {
             continue;
         }
         // A private index may point into the team's folder.
@@ -180,51 +200,61 @@ fn check_index(snapshot: &Snapshot, file: &str, text: Option<&str>, folder: &str
             found(
                 file,
                 entry.line,
-                Fault::BrokenLink,
+                MemoryFault::BrokenLink,
                 format!("{} is not there", entry.file),
             );
         } else if !listed.insert(entry.file.clone()) {
             found(
                 file,
                 entry.line,
-                Fault::Duplicate,
+                MemoryFault::Duplicate,
                 format!("{} is listed twice", entry.file),
             );
         }
     }
-    let is_cut = index::is_cut(text);
+    let is_cut = index::is_truncated(text);
     for path in paths.into_iter().filter(|path| !listed.contains(*path) && !is_cut) {
         found(
             &format!("{folder}{path}"),
             1,
-            Fault::NotListed,
+            MemoryFault::NotListed,
             format!("{file} does not list it"),
         );
     }
 }
 
-fn check_topic(topic: &Topic, secrets: FindSecret, found: Report) {
+fn check_topic(topic: &Topic, secrets: SecretFinder, found: FindingSink) {
     let file = &topic.file;
-    if topic.is_broken() {
-        found(file, 1, Fault::Frontmatter, "the frontmatter is not YAML".to_owned());
+    if topic.has_broken_frontmatter() {
+        found(
+            file,
+            1,
+            MemoryFault::Frontmatter,
+            "the frontmatter is not YAML".to_owned(),
+        );
     } else {
         for key in ["name", "description", "type"] {
             if topic.field(key).is_none_or(|value| value.trim().is_empty()) {
-                found(file, 1, Fault::Frontmatter, format!("the frontmatter has no `{key}`"));
+                found(
+                    file,
+                    1,
+                    MemoryFault::Frontmatter,
+                    format!("the frontmatter has no `{key}`"),
+                );
             }
         }
         let text = topic.text();
         let late = text
             .lines()
-            .skip(FRONT_LINES)
+            .skip(FRONTMATTER_LINES)
             .take_while(|line| line.trim_end() != "---");
-        let is_late = topic.has_front() && late.into_iter().any(|line| line.starts_with("description:"));
-        if is_late && !super::topic::skim_front(&text).contains_key("description") {
+        let is_late = topic.has_frontmatter() && late.into_iter().any(|line| line.starts_with("description:"));
+        if is_late && !super::topic::skim_frontmatter(&text).contains_key("description") {
             found(
                 file,
-                FRONT_LINES,
-                Fault::Frontmatter,
-                format!("the description comes after line {FRONT_LINES}: recall does not see it"),
+                FRONTMATTER_LINES,
+                MemoryFault::Frontmatter,
+                format!("the description comes after line {FRONTMATTER_LINES}: recall does not see it"),
             );
         }
     }
@@ -232,45 +262,45 @@ fn check_topic(topic: &Topic, secrets: FindSecret, found: Report) {
         found(
             file,
             1,
-            Fault::ForeignType,
+            MemoryFault::ForeignType,
             format!("`{kind}` is none of user, feedback, project, reference"),
         );
     }
     if let Some(kind) = secrets(&topic.text()) {
-        found(file, 1, Fault::Secret, format!("holds a secret ({kind})"));
+        found(file, 1, MemoryFault::Secret, format!("holds a secret ({kind})"));
     }
 }
 
-fn check_pairs(topics: &[Topic], found: Report) {
-    let gists = topics.iter().map(Gist::of).collect::<Vec<_>>();
+fn check_pairs(topics: &[Topic], found: FindingSink) {
+    let gists = topics.iter().map(Gist::from_topic).collect::<Vec<_>>();
     for (at, one) in topics.iter().enumerate() {
         for (offset, other) in topics[at + 1..].iter().enumerate() {
-            if !comparable(one.kind(), other.kind()) {
+            if !is_comparable(one.kind(), other.kind()) {
                 continue;
             }
             match gists[at].relation(&gists[at + 1 + offset]) {
-                Relation::Same => found(
+                MemoryRelation::Same => found(
                     &other.file,
                     1,
-                    Fault::Duplicate,
+                    MemoryFault::Duplicate,
                     format!("says the same as {}", one.file),
                 ),
-                Relation::Opposite | Relation::OtherValue => {
+                MemoryRelation::Opposite | MemoryRelation::ValueConflict => {
                     found(
                         &other.file,
                         1,
-                        Fault::Contradiction,
+                        MemoryFault::Contradiction,
                         format!("contradicts {}", one.file),
                     );
                 }
-                Relation::Alike(_) | Relation::Apart => {}
+                MemoryRelation::Similar(_) | MemoryRelation::Unrelated => {}
             }
         }
     }
 }
 
 /// A test a file: every memory, and whatever else has a finding.
-pub fn cases(snapshot: &Snapshot, findings: &[Finding]) -> Vec<output::Case> {
+pub fn test_cases(snapshot: &Snapshot, findings: &[MemoryFinding]) -> Vec<output::TestCase> {
     let memories = snapshot.topics.iter().map(|topic| topic.file.as_str());
     let files = memories
         .chain(findings.iter().map(|finding| finding.file.as_str()))
@@ -280,26 +310,26 @@ pub fn cases(snapshot: &Snapshot, findings: &[Finding]) -> Vec<output::Case> {
         let lines =
             faults.map(|finding| format!("line {}: {}: {}", finding.line, finding.fault.name(), finding.message));
         let lines = lines.collect::<Vec<_>>();
-        output::Case {
+        output::TestCase {
             name: file.to_owned(),
             outcome: if lines.is_empty() {
-                output::Outcome::Passed
+                output::TestOutcome::Passed
             } else {
-                output::Outcome::Failed(lines.join("\n"))
+                output::TestOutcome::Failed(lines.join("\n"))
             },
         }
     };
     files.into_iter().map(case).collect()
 }
 
-impl Finding {
+impl MemoryFinding {
     /// In the form of all checks; `folder` stands before the file.
-    pub fn told(&self, folder: &str) -> output::Finding {
-        output::Finding {
-            level: output::Level::Error,
+    pub fn to_check_finding(&self, folder: &str) -> output::CheckFinding {
+        output::CheckFinding {
+            level: output::Severity::Error,
             title: self.fault.name().to_owned(),
             message: self.message.clone(),
-            place: Some((format!("{folder}{}", self.file), Some(self.line as u64))),
+            location: Some((format!("{folder}{}", self.file), Some(self.line as u64))),
         }
     }
 }
@@ -307,16 +337,16 @@ impl Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Kind;
+    use crate::kinds::MemoryKind;
 
-    fn faults(topics: Vec<Topic>, index: &str) -> Vec<(String, Fault)> {
+    fn faults(topics: Vec<Topic>, index: &str) -> Vec<(String, MemoryFault)> {
         let snapshot = Snapshot {
             topics,
             index: Some(index.to_owned()),
             ..Snapshot::default()
         };
         let secrets = |text: &str| text.contains("hunter2").then(|| "password".to_owned());
-        let findings = check(&snapshot, &[], &Limits::default(), &secrets);
+        let findings = check_snapshot(&snapshot, &[], &IndexLimits::default(), &secrets);
         findings
             .into_iter()
             .map(|finding| (finding.file, finding.fault))
@@ -324,7 +354,7 @@ mod tests {
     }
 
     fn topic(file: &str, name: &str) -> Topic {
-        Topic::new(file, name, name, Kind::Feedback, name)
+        Topic::new(file, name, name, MemoryKind::Feedback, name)
     }
 
     #[test]
@@ -339,21 +369,21 @@ mod tests {
             topic("b.md", "Never mock the database in tests"),
             topic("c.md", "Mock the database in the tests"),
             topic("d.md", "The password is hunter2"),
-            Topic::read("e.md", 0, "---\nname: x\ndescription: y\ntype: recipe\n---\n"),
-            Topic::read("f.md", 0, "---\nname: [\n---\n"),
+            Topic::from_text("e.md", 0, "---\nname: x\ndescription: y\ntype: recipe\n---\n"),
+            Topic::from_text("f.md", 0, "---\nname: [\n---\n"),
         ];
         let index = "- [a](a.md) — x\n- [b](b.md) — x\n- [c](c.md) — x\n- [d](d.md) — x\n- [e](e.md) — x\n- [g](g.md) — x\n- [a](a.md) — x\n";
         let found = faults(topics, index);
         let expected = [
-            ("MEMORY.md", Fault::BrokenLink),
-            ("MEMORY.md", Fault::Duplicate),
-            ("b.md", Fault::Contradiction),
-            ("c.md", Fault::Contradiction),
-            ("c.md", Fault::Duplicate),
-            ("d.md", Fault::Secret),
-            ("e.md", Fault::ForeignType),
-            ("f.md", Fault::NotListed),
-            ("f.md", Fault::Frontmatter),
+            ("MEMORY.md", MemoryFault::BrokenLink),
+            ("MEMORY.md", MemoryFault::Duplicate),
+            ("b.md", MemoryFault::Contradiction),
+            ("c.md", MemoryFault::Contradiction),
+            ("c.md", MemoryFault::Duplicate),
+            ("d.md", MemoryFault::Secret),
+            ("e.md", MemoryFault::ForeignType),
+            ("f.md", MemoryFault::NotListed),
+            ("f.md", MemoryFault::Frontmatter),
         ];
         for (file, fault) in expected {
             assert!(
@@ -363,19 +393,19 @@ mod tests {
         }
         assert_eq!(found.len(), expected.len(), "{found:?}");
         let long = faults(Vec::new(), &"text\n".repeat(300));
-        assert_eq!(long, [("MEMORY.md".to_owned(), Fault::OverLimit)]);
+        assert_eq!(long, [("MEMORY.md".to_owned(), MemoryFault::OverLimit)]);
     }
 
     #[test]
     fn annotations_are_escaped() {
-        let finding = Finding {
+        let finding = MemoryFinding {
             file: "a,b.md".into(),
             line: 3,
-            fault: Fault::Secret,
+            fault: MemoryFault::Secret,
             message: "x\n::error::y".into(),
         };
         assert_eq!(
-            output::annotation(&finding.told("mem/")),
+            output::format_annotation(&finding.to_check_finding("mem/")),
             "::error file=mem/a%2Cb.md,line=3,title=secret::x%0A::error::y\n"
         );
     }

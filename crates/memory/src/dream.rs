@@ -4,21 +4,21 @@
 //! stays and tells until when the older held, project facts that nobody confirmed for long leave. What leaves goes to the
 //! archive with the reason. What is not certain is proposed, not done.
 
-use crate::change::{Action, Change};
-use crate::index::Limits;
-use crate::kinds::Kind;
-use crate::plan::{Snapshot, differences, index_changes};
-use crate::similar::{Gist, Relation, comparable};
+use crate::change::{ChangeAction, MemoryChange};
+use crate::index::IndexLimits;
+use crate::kinds::MemoryKind;
+use crate::plan::{Snapshot, index_changes, topic_changes};
+use crate::similar::{Gist, MemoryRelation, is_comparable};
 use crate::topic::Topic;
 use language::when;
 use transcript::log::Time;
 
 /// Makes relative dates in a text absolute, as seen from a time.
-pub type ResolveDates<'a> = &'a dyn Fn(&str, Time) -> String;
+pub type DateResolver<'a> = &'a dyn Fn(&str, Time) -> String;
 
 /// When to dream, and what to do then.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules {
+pub struct DreamRules {
     /// Least time since the last one.
     pub hours: Time,
     /// Least number of sessions with newer transcripts.
@@ -28,24 +28,24 @@ pub struct Rules {
     /// A project fact that was said once leaves after this many days.
     pub prune_days: Time,
     /// Limits of the index.
-    pub index: Limits,
+    pub index: IndexLimits,
 }
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
+impl Default for DreamRules {
+    fn default() -> DreamRules {
+        DreamRules {
             hours: 24,
             sessions: 5,
             scan_minutes: 10,
             prune_days: 180,
-            index: Limits::default(),
+            index: IndexLimits::default(),
         }
     }
 }
 
 /// Why it is not time to dream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gate {
+pub enum DreamGate {
     /// The last one was this many hours ago.
     TooSoon(Time),
     /// Transcripts were looked at a moment ago.
@@ -54,36 +54,36 @@ pub enum Gate {
     TooFewSessions(usize),
 }
 
-impl std::fmt::Display for Gate {
+impl std::fmt::Display for DreamGate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Gate::TooSoon(hours) => write!(f, "the last consolidation was {hours} hours ago"),
-            Gate::ScannedLately => write!(f, "transcripts were looked at a moment ago"),
-            Gate::TooFewSessions(count) => write!(f, "{count} sessions have newer transcripts"),
+            DreamGate::TooSoon(hours) => write!(f, "the last consolidation was {hours} hours ago"),
+            DreamGate::ScannedLately => write!(f, "transcripts were looked at a moment ago"),
+            DreamGate::TooFewSessions(count) => write!(f, "{count} sessions have newer transcripts"),
         }
     }
 }
 
-impl Rules {
+impl DreamRules {
     /// The cheap gate: how long ago was the last one, and the last look at transcripts?
-    pub fn time_gate(&self, last: Option<Time>, scanned: Option<Time>, now: Time) -> Option<Gate> {
+    pub fn time_gate(&self, last: Option<Time>, scanned: Option<Time>, now: Time) -> Option<DreamGate> {
         let since = |then: Time| now.saturating_sub(then);
         if let Some(last) = last.filter(|&last| since(last) < self.hours * when::HOUR) {
-            return Some(Gate::TooSoon(since(last).max(0) / when::HOUR));
+            return Some(DreamGate::TooSoon(since(last).max(0) / when::HOUR));
         }
         let is_fresh = |&then: &Time| since(then) < self.scan_minutes * 60_000 && since(then) >= 0;
-        scanned.filter(is_fresh).map(|_| Gate::ScannedLately)
+        scanned.filter(is_fresh).map(|_| DreamGate::ScannedLately)
     }
 
     /// The dearer gate: how many transcripts are newer than the last one?
-    pub fn session_gate(&self, newer: usize) -> Option<Gate> {
-        (newer < self.sessions).then_some(Gate::TooFewSessions(newer))
+    pub fn session_gate(&self, newer: usize) -> Option<DreamGate> {
+        (newer < self.sessions).then_some(DreamGate::TooFewSessions(newer))
     }
 }
 
 /// Two memories that a person should look at.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Proposal {
+pub struct DreamProposal {
     /// One file.
     pub file: String,
     /// The other.
@@ -94,40 +94,46 @@ pub struct Proposal {
 
 /// What a night comes to.
 #[derive(Debug, Clone, Default)]
-pub struct Dream {
+pub struct DreamPlan {
     /// What is to be written: updates, then what leaves, indexes last.
-    pub changes: Vec<Change>,
+    pub changes: Vec<MemoryChange>,
     /// What is for a person to decide.
-    pub proposals: Vec<Proposal>,
+    pub proposals: Vec<DreamProposal>,
 }
 
 /// Memories, by file, that somebody who read them says should not all stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct MemoryConflicts {
     /// One that stays, and one that says the same.
-    pub same: Vec<(String, String)>,
+    pub duplicates: Vec<(String, String)>,
     /// Two that cannot both be true.
-    pub contradicting: Vec<(String, String)>,
+    pub contradictions: Vec<(String, String)>,
 }
 
 /// Works out what changes.
-pub fn dream(snapshot: &Snapshot, rules: &Rules, now: Time, dates: ResolveDates) -> Dream {
-    dream_with(snapshot, rules, now, dates, &Found::default())
+pub fn plan_dream(snapshot: &Snapshot, rules: &DreamRules, now: Time, dates: DateResolver) -> DreamPlan {
+    plan_dream_with(snapshot, rules, now, dates, &MemoryConflicts::default())
 }
 
 /// Works out what changes, with what somebody found beside what the words show.
-pub fn dream_with(snapshot: &Snapshot, rules: &Rules, now: Time, dates: ResolveDates, found: &Found) -> Dream {
-    let mut night = Night {
+pub fn plan_dream_with(
+    snapshot: &Snapshot,
+    rules: &DreamRules,
+    now: Time,
+    dates: DateResolver,
+    found: &MemoryConflicts,
+) -> DreamPlan {
+    let mut night = Consolidator {
         topics: snapshot.topics.clone(),
-        ..Night::default()
+        ..Consolidator::default()
     };
     night.make_dates_absolute(dates);
-    night.compare_all();
-    night.apply(found);
+    night.compare_all_pairs();
+    night.apply_conflicts(found);
     night.prune(rules, now);
-    let kept = |topic: &&Topic| !night.left.iter().any(|(file, _)| *file == topic.file);
+    let kept = |topic: &&Topic| !night.retired.iter().any(|(file, _)| *file == topic.file);
     let after = night.topics.iter().filter(kept).cloned().collect::<Vec<_>>();
-    let mut changes = differences(snapshot, &after, "consolidated");
+    let mut changes = topic_changes(snapshot, &after, "consolidated");
     for change in &mut changes {
         let reasons = night
             .reasons
@@ -136,40 +142,40 @@ pub fn dream_with(snapshot: &Snapshot, rules: &Rules, now: Time, dates: ResolveD
             .map(|(_, reason)| reason.as_str());
         change.reason = reasons.collect::<Vec<_>>().join("; ");
     }
-    for (file, reason) in &night.left {
+    for (file, reason) in &night.retired {
         let Some(old) = snapshot.topics.iter().find(|topic| topic.file == *file) else {
             continue;
         };
-        changes.push(Change {
+        changes.push(MemoryChange {
             file: file.clone(),
-            action: Action::Retire,
+            action: ChangeAction::Retire,
             before: Some(old.text()),
             after: None,
             reason: reason.clone(),
             marks: old.marks(),
-            made: None,
-            taken_back: None,
+            provenance: None,
+            retracted_by: None,
         });
     }
     changes.extend(index_changes(snapshot, &after, &rules.index));
-    Dream {
+    DreamPlan {
         changes,
         proposals: night.proposals,
     }
 }
 
 #[derive(Default)]
-struct Night {
+struct Consolidator {
     topics: Vec<Topic>,
     /// Files that leave, and why.
-    left: Vec<(String, String)>,
+    retired: Vec<(String, String)>,
     /// Files that change, and why.
     reasons: Vec<(String, String)>,
-    proposals: Vec<Proposal>,
+    proposals: Vec<DreamProposal>,
 }
 
-impl Night {
-    fn make_dates_absolute(&mut self, dates: ResolveDates) {
+impl Consolidator {
+    fn make_dates_absolute(&mut self, dates: DateResolver) {
         for topic in &mut self.topics {
             let said = topic.last_said();
             let body = dates(topic.body(), said);
@@ -188,22 +194,22 @@ impl Night {
     }
 
     /// Every pair once. Directories hold hundreds of memories, so all pairs are cheap.
-    fn compare_all(&mut self) {
-        let gists = self.topics.iter().map(Gist::of).collect::<Vec<_>>();
+    fn compare_all_pairs(&mut self) {
+        let gists = self.topics.iter().map(Gist::from_topic).collect::<Vec<_>>();
         for one in 0..gists.len() {
             for other in one + 1..gists.len() {
-                if !self.may_touch(one, other) {
+                if !self.is_pair_comparable(one, other) {
                     continue;
                 }
                 match gists[one].relation(&gists[other]) {
-                    Relation::Same => self.merge(one, other),
-                    Relation::Opposite | Relation::OtherValue => self.supersede(one, other),
-                    Relation::Alike(share) => self.propose(
+                    MemoryRelation::Same => self.merge_pair(one, other),
+                    MemoryRelation::Opposite | MemoryRelation::ValueConflict => self.supersede(one, other),
+                    MemoryRelation::Similar(share) => self.propose(
                         one,
                         other,
                         &format!("{:.0} % of their words are the same", share * 100.0),
                     ),
-                    Relation::Apart => {}
+                    MemoryRelation::Unrelated => {}
                 }
             }
         }
@@ -211,41 +217,46 @@ impl Night {
 
     /// Whether two memories may be held against each other: both there and whole, of one kind, both private or both the
     /// team's.
-    fn may_touch(&self, one: usize, other: usize) -> bool {
+    fn is_pair_comparable(&self, one: usize, other: usize) -> bool {
         let pair = [&self.topics[one], &self.topics[other]];
-        let is_gone = |topic: &Topic| self.left.iter().any(|(file, _)| *file == topic.file);
-        let is_apart = team_of(pair[0]) != team_of(pair[1]) || !comparable(pair[0].kind(), pair[1].kind());
-        one != other && !is_apart && !pair.iter().any(|topic| is_gone(topic) || topic.is_broken())
+        let is_gone = |topic: &Topic| self.retired.iter().any(|(file, _)| *file == topic.file);
+        let is_apart =
+            is_team_topic(pair[0]) != is_team_topic(pair[1]) || !is_comparable(pair[0].kind(), pair[1].kind());
+        one != other
+            && !is_apart
+            && !pair
+                .iter()
+                .any(|topic| is_gone(topic) || topic.has_broken_frontmatter())
     }
 
     /// What somebody found, where it is allowed. What only one of two says is taken over: nothing is merged away.
-    fn apply(&mut self, found: &Found) {
+    fn apply_conflicts(&mut self, found: &MemoryConflicts) {
         let place = |topics: &[Topic], file: &str| topics.iter().position(|topic| topic.file == file);
-        for (keeper, leaver) in &found.same {
+        for (keeper, leaver) in &found.duplicates {
             let places = place(&self.topics, keeper).zip(place(&self.topics, leaver));
-            let Some((one, other)) = places.filter(|(one, other)| self.may_touch(*one, *other)) else {
+            let Some((one, other)) = places.filter(|(one, other)| self.is_pair_comparable(*one, *other)) else {
                 continue;
             };
-            let extra = paragraphs_missing(self.topics[one].body(), self.topics[other].body());
+            let extra = missing_paragraphs(self.topics[one].body(), self.topics[other].body());
             if !extra.is_empty() {
                 let body = format!("{}\n\n{}\n", self.topics[one].body().trim_end(), extra.join("\n\n"));
                 self.topics[one].set_body(body);
             }
-            self.join(one, other);
+            self.absorb(one, other);
         }
-        for (one, other) in &found.contradicting {
+        for (one, other) in &found.contradictions {
             let places = place(&self.topics, one).zip(place(&self.topics, other));
-            if let Some((one, other)) = places.filter(|(one, other)| self.may_touch(*one, *other)) {
+            if let Some((one, other)) = places.filter(|(one, other)| self.is_pair_comparable(*one, *other)) {
                 self.supersede(one, other);
             }
         }
     }
 
     /// The one that was confirmed more often takes the other's sources; its words stay.
-    fn merge(&mut self, one: usize, other: usize) {
+    fn merge_pair(&mut self, one: usize, other: usize) {
         let rank = |at: usize| {
             (
-                self.topics[at].confirmed(),
+                self.topics[at].confirmation_count(),
                 std::cmp::Reverse(self.topics[at].file.clone()),
             )
         };
@@ -254,16 +265,16 @@ impl Night {
         } else {
             (other, one)
         };
-        let extra = paragraphs_missing(self.topics[keeper].body(), self.topics[leaver].body());
+        let extra = missing_paragraphs(self.topics[keeper].body(), self.topics[leaver].body());
         if !extra.is_empty() {
             // Nothing is merged away that only one of them says.
             return self.propose(one, other, "they say the same, but one says more");
         }
-        self.join(keeper, leaver);
+        self.absorb(keeper, leaver);
     }
 
     /// One takes the sources of another, which leaves.
-    fn join(&mut self, keeper: usize, leaver: usize) {
+    fn absorb(&mut self, keeper: usize, leaver: usize) {
         let lost = self.topics[leaver].clone();
         let topic = &mut self.topics[keeper];
         topic.add_sources(&lost.sources());
@@ -271,7 +282,7 @@ impl Night {
         let (keeper, leaver) = (topic.file.clone(), lost.file);
         self.reasons
             .push((keeper.clone(), format!("takes in {leaver}, which says the same")));
-        self.left
+        self.retired
             .push((leaver, format!("merged into {keeper}, which says the same")));
     }
 
@@ -287,11 +298,11 @@ impl Night {
             (other, one)
         };
         let old = self.topics[older].clone();
-        let date = when::date(self.topics[newer].last_said());
+        let date = when::format_date(self.topics[newer].last_said());
         let note = format!(
             "Until {date}: {} (superseded; said {})",
             old.name(),
-            when::date(old.last_said())
+            when::format_date(old.last_said())
         );
         let topic = &mut self.topics[newer];
         if !topic.body().contains(&note) {
@@ -299,7 +310,7 @@ impl Night {
         }
         let newer = topic.file.clone();
         self.reasons.push((newer.clone(), format!("supersedes {}", old.file)));
-        self.left.push((
+        self.retired.push((
             old.file,
             format!("superseded on {date} by {newer}, which is newer and says otherwise"),
         ));
@@ -307,7 +318,7 @@ impl Night {
 
     fn propose(&mut self, one: usize, other: usize, about: &str) {
         let name = |at: usize| self.topics[at].file.clone();
-        self.proposals.push(Proposal {
+        self.proposals.push(DreamProposal {
             file: name(one),
             other: name(other),
             about: about.to_owned(),
@@ -315,27 +326,31 @@ impl Night {
     }
 
     /// Project facts grow old; how somebody wants to work does not.
-    fn prune(&mut self, rules: &Rules, now: Time) {
+    fn prune(&mut self, rules: &DreamRules, now: Time) {
         for topic in &self.topics {
             let days = now.saturating_sub(topic.last_said()) / when::DAY;
-            let is_gone = self.left.iter().any(|(file, _)| *file == topic.file);
-            if topic.kind() == Some(Kind::Project) && topic.confirmed() <= 1 && days > rules.prune_days && !is_gone {
+            let is_gone = self.retired.iter().any(|(file, _)| *file == topic.file);
+            if topic.kind() == Some(MemoryKind::Project)
+                && topic.confirmation_count() <= 1
+                && days > rules.prune_days
+                && !is_gone
+            {
                 let reason = format!("a project fact said once, {days} days ago, and never confirmed");
-                self.left.push((topic.file.clone(), reason));
+                self.retired.push((topic.file.clone(), reason));
             }
         }
     }
 }
 
-fn team_of(topic: &Topic) -> bool {
-    topic.file.starts_with(super::names::TEAM)
+fn is_team_topic(topic: &Topic) -> bool {
+    topic.file.starts_with(super::names::TEAM_FOLDER)
 }
 
 /// Paragraphs that only the second text has, by their words.
-fn paragraphs_missing(text: &str, other: &str) -> Vec<String> {
-    let known = language::words::stems(text);
+fn missing_paragraphs(text: &str, other: &str) -> Vec<String> {
+    let known = language::words::text_stems(text);
     let is_known = |paragraph: &str| {
-        let words = language::words::stems(paragraph);
+        let words = language::words::text_stems(paragraph);
         let found = words.iter().filter(|word| known.contains(word)).count();
         found * 10 >= words.len() * 8
     };
@@ -352,14 +367,14 @@ fn paragraphs_missing(text: &str, other: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Source;
-    use crate::plan::applied;
+    use crate::kinds::MemorySource;
+    use crate::plan::apply_changes;
 
     const MARCH: Time = 1_772_323_200_000;
 
-    fn topic(file: &str, kind: Kind, name: &str, body: &str, time: Time) -> Topic {
+    fn topic(file: &str, kind: MemoryKind, name: &str, body: &str, time: Time) -> Topic {
         let mut topic = Topic::new(file, name, name, kind, body);
-        let source = Source {
+        let source = MemorySource {
             session: "s".into(),
             uuid: file.into(),
             time: Some(time),
@@ -369,18 +384,18 @@ mod tests {
         topic
     }
 
-    fn night(topics: Vec<Topic>) -> (Snapshot, Dream) {
+    fn night(topics: Vec<Topic>) -> (Snapshot, DreamPlan) {
         let snapshot = Snapshot {
             topics,
             ..Snapshot::default()
         };
-        let dream = dream(&snapshot, &Rules::default(), MARCH + 40 * when::DAY, &|text, _| {
+        let dream = plan_dream(&snapshot, &DreamRules::default(), MARCH + 40 * when::DAY, &|text, _| {
             text.to_owned()
         });
         (snapshot, dream)
     }
 
-    fn actions(dream: &Dream) -> Vec<(Action, &str)> {
+    fn actions(dream: &DreamPlan) -> Vec<(ChangeAction, &str)> {
         dream
             .changes
             .iter()
@@ -393,14 +408,14 @@ mod tests {
         let (snapshot, dreamt) = night(vec![
             topic(
                 "a.md",
-                Kind::Feedback,
+                MemoryKind::Feedback,
                 "Run the linter before commits",
                 "Run the linter before commits.",
                 MARCH,
             ),
             topic(
                 "b.md",
-                Kind::Feedback,
+                MemoryKind::Feedback,
                 "run linter before commit",
                 "run linter before commit",
                 MARCH + 1,
@@ -409,24 +424,24 @@ mod tests {
         assert_eq!(
             actions(&dreamt),
             [
-                (Action::Update, "a.md"),
-                (Action::Retire, "b.md"),
-                (Action::Index, "MEMORY.md")
+                (ChangeAction::Update, "a.md"),
+                (ChangeAction::Retire, "b.md"),
+                (ChangeAction::Index, "MEMORY.md")
             ]
         );
-        let after = applied(&snapshot, &dreamt.changes);
-        assert_eq!(after.topics[0].confirmed(), 2);
+        let after = apply_changes(&snapshot, &dreamt.changes);
+        assert_eq!(after.topics[0].confirmation_count(), 2);
         assert_eq!(after.topics[0].marks(), ["mark-a.md", "mark-b.md"]);
-        let again = dream(&after, &Rules::default(), MARCH + 40 * when::DAY, &|text, _| {
+        let again = plan_dream(&after, &DreamRules::default(), MARCH + 40 * when::DAY, &|text, _| {
             text.to_owned()
         });
         assert_eq!(again.changes, []);
         // A run that was killed after the update and before the rest ends up the same.
-        let half = applied(&snapshot, &dreamt.changes[..1]);
-        let rest = dream(&half, &Rules::default(), MARCH + 40 * when::DAY, &|text, _| {
+        let half = apply_changes(&snapshot, &dreamt.changes[..1]);
+        let rest = plan_dream(&half, &DreamRules::default(), MARCH + 40 * when::DAY, &|text, _| {
             text.to_owned()
         });
-        assert_eq!(applied(&half, &rest.changes).topics, after.topics);
+        assert_eq!(apply_changes(&half, &rest.changes).topics, after.topics);
     }
 
     #[test]
@@ -434,14 +449,14 @@ mod tests {
         let (snapshot, dreamt) = night(vec![
             topic(
                 "a.md",
-                Kind::Feedback,
+                MemoryKind::Feedback,
                 "Mock the database in tests",
                 "Mock the database in tests.",
                 MARCH,
             ),
             topic(
                 "b.md",
-                Kind::Feedback,
+                MemoryKind::Feedback,
                 "Never mock the database in tests",
                 "Never mock the database in tests.",
                 MARCH + when::DAY,
@@ -450,12 +465,12 @@ mod tests {
         assert_eq!(
             actions(&dreamt),
             [
-                (Action::Update, "b.md"),
-                (Action::Retire, "a.md"),
-                (Action::Index, "MEMORY.md")
+                (ChangeAction::Update, "b.md"),
+                (ChangeAction::Retire, "a.md"),
+                (ChangeAction::Index, "MEMORY.md")
             ]
         );
-        let after = applied(&snapshot, &dreamt.changes);
+        let after = apply_changes(&snapshot, &dreamt.changes);
         assert!(
             after.topics[0]
                 .body()
@@ -472,20 +487,20 @@ mod tests {
         let (_, dreamt) = night(vec![
             topic(
                 "a.md",
-                Kind::Project,
+                MemoryKind::Project,
                 "The release branch is main",
                 "The release branch is main.",
                 MARCH,
             ),
             topic(
                 "b.md",
-                Kind::Project,
+                MemoryKind::Project,
                 "The release branch is stable",
                 "The release branch is stable.",
                 MARCH + 1,
             ),
         ]);
-        assert_eq!(actions(&dreamt)[1], (Action::Retire, "a.md"));
+        assert_eq!(actions(&dreamt)[1], (ChangeAction::Retire, "a.md"));
     }
 
     #[test]
@@ -493,31 +508,31 @@ mod tests {
         let (_, dreamt) = night(vec![
             topic(
                 "a.md",
-                Kind::Feedback,
+                MemoryKind::Feedback,
                 "Retry failed uploads to the bucket 3 times",
                 "",
                 MARCH,
             ),
             topic(
                 "b.md",
-                Kind::Feedback,
+                MemoryKind::Feedback,
                 "Retry failed uploads to the bucket 5 times",
                 "",
                 MARCH + 1,
             ),
         ]);
-        assert!(dreamt.changes.iter().all(|change| change.action == Action::Index));
+        assert!(dreamt.changes.iter().all(|change| change.action == ChangeAction::Index));
         assert_eq!(dreamt.proposals.len(), 1);
     }
 
     #[test]
     fn dates_are_made_absolute_from_when_it_was_said() {
         let snapshot = Snapshot {
-            topics: vec![topic("a.md", Kind::Project, "Freeze", "Freeze tomorrow.", MARCH)],
+            topics: vec![topic("a.md", MemoryKind::Project, "Freeze", "Freeze tomorrow.", MARCH)],
             ..Snapshot::default()
         };
-        let resolve = |text: &str, time: Time| text.replace("tomorrow", &when::date(time + when::DAY));
-        let dreamt = dream(&snapshot, &Rules::default(), MARCH, &resolve);
+        let resolve = |text: &str, time: Time| text.replace("tomorrow", &when::format_date(time + when::DAY));
+        let dreamt = plan_dream(&snapshot, &DreamRules::default(), MARCH, &resolve);
         assert!(dreamt.changes[0].after.as_ref().unwrap().contains("Freeze 2026-03-02."));
     }
 
@@ -527,19 +542,25 @@ mod tests {
         let (_, dreamt) = night(vec![
             topic(
                 "a.md",
-                Kind::Project,
+                MemoryKind::Project,
                 "Migration under way",
                 "The billing migration is under way.",
                 old,
             ),
-            topic("b.md", Kind::Feedback, "Terse answers", "Short answers, please.", old),
+            topic(
+                "b.md",
+                MemoryKind::Feedback,
+                "Terse answers",
+                "Short answers, please.",
+                old,
+            ),
         ]);
-        assert_eq!(actions(&dreamt)[0], (Action::Retire, "a.md"));
+        assert_eq!(actions(&dreamt)[0], (ChangeAction::Retire, "a.md"));
         assert_eq!(
             dreamt
                 .changes
                 .iter()
-                .filter(|change| change.action == Action::Retire)
+                .filter(|change| change.action == ChangeAction::Retire)
                 .count(),
             1
         );
@@ -549,45 +570,66 @@ mod tests {
     fn what_somebody_found_is_done_only_where_it_is_allowed() {
         let snapshot = Snapshot {
             topics: vec![
-                topic("a.md", Kind::Feedback, "Tabs", "Indent with tabs.", MARCH),
+                topic("a.md", MemoryKind::Feedback, "Tabs", "Indent with tabs.", MARCH),
                 topic(
                     "b.md",
-                    Kind::Feedback,
+                    MemoryKind::Feedback,
                     "Wide indentation",
                     "No spaces at the start of lines.\n\nBecause of screen readers.",
                     MARCH + 1,
                 ),
-                topic("c.md", Kind::Project, "Launch in May", "The launch is in May.", MARCH),
+                topic(
+                    "c.md",
+                    MemoryKind::Project,
+                    "Launch in May",
+                    "The launch is in May.",
+                    MARCH,
+                ),
                 topic(
                     "d.md",
-                    Kind::Project,
+                    MemoryKind::Project,
                     "Release after summer",
                     "We ship in September.",
                     MARCH + when::DAY,
                 ),
-                topic("team/e.md", Kind::Project, "Ship date", "Shipping in September.", MARCH),
+                topic(
+                    "team/e.md",
+                    MemoryKind::Project,
+                    "Ship date",
+                    "Shipping in September.",
+                    MARCH,
+                ),
             ],
             ..Snapshot::default()
         };
         let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
-        let found = Found {
-            same: vec![
+        let found = MemoryConflicts {
+            duplicates: vec![
                 pair("a.md", "b.md"),
                 pair("a.md", "c.md"),
                 pair("d.md", "team/e.md"),
                 pair("a.md", "../../x"),
                 pair("a.md", "a.md"),
             ],
-            contradicting: vec![pair("c.md", "d.md"), pair("d.md", "gone.md")],
+            contradictions: vec![pair("c.md", "d.md"), pair("d.md", "gone.md")],
         };
         let same_words = |text: &str, _: Time| text.to_owned();
-        let dreamt = dream_with(&snapshot, &Rules::default(), MARCH + when::DAY, &same_words, &found);
-        let left = dreamt.changes.iter().filter(|change| change.action == Action::Retire);
+        let dreamt = plan_dream_with(
+            &snapshot,
+            &DreamRules::default(),
+            MARCH + when::DAY,
+            &same_words,
+            &found,
+        );
+        let left = dreamt
+            .changes
+            .iter()
+            .filter(|change| change.action == ChangeAction::Retire);
         assert_eq!(
             left.map(|change| change.file.as_str()).collect::<Vec<_>>(),
             ["b.md", "c.md"]
         );
-        let after = applied(&snapshot, &dreamt.changes);
+        let after = apply_changes(&snapshot, &dreamt.changes);
         assert!(
             after.topics[0].body().contains("screen readers"),
             "what only one said is kept"
@@ -601,16 +643,16 @@ mod tests {
 
     #[test]
     fn gates_open_in_time() {
-        let rules = Rules::default();
+        let rules = DreamRules::default();
         let hour = when::HOUR;
-        assert_eq!(rules.time_gate(Some(0), None, 23 * hour), Some(Gate::TooSoon(23)));
+        assert_eq!(rules.time_gate(Some(0), None, 23 * hour), Some(DreamGate::TooSoon(23)));
         assert_eq!(
             rules.time_gate(Some(0), Some(25 * hour - 60_000), 25 * hour),
-            Some(Gate::ScannedLately)
+            Some(DreamGate::ScannedLately)
         );
         assert_eq!(rules.time_gate(Some(0), Some(24 * hour), 25 * hour), None);
         assert_eq!(rules.time_gate(None, None, 0), None);
-        assert_eq!(rules.session_gate(4), Some(Gate::TooFewSessions(4)));
+        assert_eq!(rules.session_gate(4), Some(DreamGate::TooFewSessions(4)));
         assert_eq!(rules.session_gate(5), None);
     }
 }

@@ -9,83 +9,88 @@
 //! order, and one that calls a preference or a choice its writer's own. Unless it brings news: who has never shown a query
 //! plan, or has shown six since, tells that.
 
-use crate::kinds::Kind;
-use crate::rules::{Pattern, Phrases, Rules};
+use crate::kinds::MemoryKind;
+use crate::rules::{ExtractionRules, LanguagePhrases, LazyPattern};
 use crate::sentences::{Sentence, content_words};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 /// How many messages later something is still spoken of. Further on, the same words are the same subject, no more.
-const SOON: usize = 3;
+const MAX_MESSAGES_AGO: usize = 3;
 /// What a message opens with, in bytes: about two lines.
-const OPENING: usize = 140;
+const OPENING_BYTES: usize = 140;
 /// Share of the words that a message must open with.
-const OPENS_WITH: f64 = 0.55;
+const OPENING_OVERLAP: f64 = 0.55;
 /// Share of the words that one sentence anywhere in the next message must hold.
-const HOLDS: f64 = 0.9;
+const RESTATEMENT_OVERLAP: f64 = 0.9;
 /// Share of the words that are enough in the whole of a message that takes something up.
-const TAKES_UP: f64 = 0.5;
+const FOLLOW_UP_OVERLAP: f64 = 0.5;
 /// Fewer words than this come together by chance.
-const FEWEST: usize = 4;
+const MIN_WORDS: usize = 4;
 
 /// What was said a short while ago, by session.
 #[derive(Default)]
-pub struct Recent<'m> {
-    by_session: BTreeMap<&'m str, Vec<Said>>,
+pub struct EchoTracker<'m> {
+    by_session: BTreeMap<&'m str, Vec<RecentStatement>>,
 }
 
 /// Something that was said, and how many messages ago.
-struct Said {
-    at: usize,
-    kind: Kind,
+struct RecentStatement {
+    finding: usize,
+    kind: MemoryKind,
     words: Vec<String>,
-    ago: usize,
+    messages_ago: usize,
 }
 
-impl<'m> Recent<'m> {
+impl<'m> EchoTracker<'m> {
     /// Takes in the clause of a finding, which is known by a number.
-    pub fn add(&mut self, session: &'m str, at: usize, kind: Kind, clause: &str) {
+    pub fn add(&mut self, session: &'m str, at: usize, kind: MemoryKind, clause: &str) {
         let words = content_words(clause);
         // Words without blanks between them are counted by pairs of signs, of which there are twice as many.
-        let fewest = if clause.is_ascii() { FEWEST } else { 2 * FEWEST };
+        let fewest = if clause.is_ascii() { MIN_WORDS } else { 2 * MIN_WORDS };
         if words.len() >= fewest {
             let said = self.by_session.entry(session).or_default();
-            said.push(Said {
-                at,
+            said.push(RecentStatement {
+                finding: at,
                 kind,
                 words,
-                ago: 0,
+                messages_ago: 0,
             });
         }
     }
 
     /// The findings that the next message of a session speaks of. Its sentences are asked for only if there are any.
-    pub fn spoken_of(&mut self, session: &str, rules: &Rules, sentences: impl FnOnce() -> Vec<Sentence>) -> Vec<usize> {
+    pub fn find_echoes(
+        &mut self,
+        session: &str,
+        rules: &ExtractionRules,
+        sentences: impl FnOnce() -> Vec<Sentence>,
+    ) -> Vec<usize> {
         let Some(said) = self.by_session.get_mut(session).filter(|said| !said.is_empty()) else {
             return Vec::new();
         };
-        said.iter_mut().for_each(|said| said.ago += 1);
-        let message = Spoken::new(sentences(), rules);
-        let is_meant = |said: &&Said| message.says_again(said) || message.takes_up(said);
-        let meant = said.iter().filter(is_meant).map(|said| said.at).collect();
-        said.retain(|said| said.ago < SOON);
+        said.iter_mut().for_each(|said| said.messages_ago += 1);
+        let message = FollowUpMessage::new(sentences(), rules);
+        let is_meant = |said: &&RecentStatement| message.is_restatement_of(said) || message.is_about(said);
+        let meant = said.iter().filter(is_meant).map(|said| said.finding).collect();
+        said.retain(|said| said.messages_ago < MAX_MESSAGES_AGO);
         meant
     }
 }
 
 /// A message that may go on with something.
-struct Spoken<'r> {
+struct FollowUpMessage<'r> {
     sentences: Vec<Sentence>,
     opening: Vec<String>,
     /// All its words, which few messages are asked for.
     words: OnceCell<Vec<String>>,
-    rules: &'r Rules,
+    rules: &'r ExtractionRules,
 }
 
-impl Spoken<'_> {
-    fn new(sentences: Vec<Sentence>, rules: &Rules) -> Spoken<'_> {
-        Spoken {
-            opening: opening(&sentences),
+impl FollowUpMessage<'_> {
+    fn new(sentences: Vec<Sentence>, rules: &ExtractionRules) -> FollowUpMessage<'_> {
+        FollowUpMessage {
+            opening: opening_words(&sentences),
             words: OnceCell::new(),
             sentences,
             rules,
@@ -104,30 +109,33 @@ impl Spoken<'_> {
     }
 
     /// Whether most of what was said stands close together.
-    fn says_again(&self, said: &Said) -> bool {
-        let holds =
-            |sentence: &Sentence| !sentence.is_question && shared(&said.words, &content_words(&sentence.text)) >= HOLDS;
-        let opens = || shared(&said.words, &self.opening) >= OPENS_WITH && !self.opens_with_news();
-        opens() || said.ago == 1 && self.sentences.iter().any(holds)
+    fn is_restatement_of(&self, said: &RecentStatement) -> bool {
+        let holds = |sentence: &Sentence| {
+            !sentence.is_question && shared_fraction(&said.words, &content_words(&sentence.text)) >= RESTATEMENT_OVERLAP
+        };
+        let opens = || shared_fraction(&said.words, &self.opening) >= OPENING_OVERLAP && !self.has_news_opening();
+        opens() || said.messages_ago == 1 && self.sentences.iter().any(holds)
     }
 
     /// Whether it is about what was said, and its words are there in any order.
-    fn takes_up(&self, said: &Said) -> bool {
+    fn is_about(&self, said: &RecentStatement) -> bool {
         let is_about_it = match said.kind {
-            Kind::Feedback => said.ago == 1,
-            Kind::User => self.has(|phrases| phrases.own.as_ref()),
-            Kind::Project | Kind::Reference => false,
+            MemoryKind::Feedback => said.messages_ago == 1,
+            MemoryKind::User => self.has_phrase(|phrases| phrases.own.as_ref()),
+            MemoryKind::Project | MemoryKind::Reference => false,
         };
-        is_about_it && shared(&said.words, self.words()) >= TAKES_UP && !self.has(|phrases| phrases.news.as_ref())
+        is_about_it
+            && shared_fraction(&said.words, self.words()) >= FOLLOW_UP_OVERLAP
+            && !self.has_phrase(|phrases| phrases.news.as_ref())
     }
 
     /// Whether a phrase of any language is in it.
-    fn has(&self, phrase: fn(&Phrases) -> Option<&Pattern>) -> bool {
+    fn has_phrase(&self, phrase: fn(&LanguagePhrases) -> Option<&LazyPattern>) -> bool {
         let mut patterns = self.rules.phrases.iter().filter_map(phrase);
         patterns.any(|pattern| self.sentences.iter().any(|sentence| pattern.is_match(&sentence.text)))
     }
 
-    fn opens_with_news(&self) -> bool {
+    fn has_news_opening(&self) -> bool {
         let news = self.rules.phrases.iter().filter_map(|phrases| phrases.news.as_ref());
         let first = self.sentences.first().map_or("", |sentence| &sentence.text);
         news.filter_map(|pattern| pattern.find(first))
@@ -136,20 +144,20 @@ impl Spoken<'_> {
 }
 
 /// The words of the first lines.
-fn opening(sentences: &[Sentence]) -> Vec<String> {
+fn opening_words(sentences: &[Sentence]) -> Vec<String> {
     let mut text = String::new();
     for sentence in sentences {
-        if text.len() >= OPENING {
+        if text.len() >= OPENING_BYTES {
             break;
         }
         text.push_str(&sentence.text);
         text.push(' ');
     }
-    content_words(&text[..text.floor_char_boundary(OPENING)])
+    content_words(&text[..text.floor_char_boundary(OPENING_BYTES)])
 }
 
 /// Which part of the words is among others, both sorted.
-fn shared(words: &[String], among: &[String]) -> f64 {
+fn shared_fraction(words: &[String], among: &[String]) -> f64 {
     let count = words.iter().filter(|word| among.binary_search(word).is_ok()).count();
     count as f64 / words.len() as f64
 }
@@ -157,25 +165,25 @@ fn shared(words: &[String], among: &[String]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::Rules;
-    use crate::sentences::split;
+    use crate::rules::ExtractionRules;
+    use crate::sentences::split_sentences;
 
     const RULE: &str = "Always show the query plan when I ask about slow pages";
 
     /// Which of the messages after a statement speak of it.
     #[track_caller]
     fn check(clause: &str, later: &[&str], expected: &[usize]) {
-        check_kind(Kind::Feedback, clause, later, expected);
+        check_kind(MemoryKind::Feedback, clause, later, expected);
     }
 
     #[track_caller]
-    fn check_kind(kind: Kind, clause: &str, later: &[&str], expected: &[usize]) {
-        let mut recent = Recent::default();
+    fn check_kind(kind: MemoryKind, clause: &str, later: &[&str], expected: &[usize]) {
+        let mut recent = EchoTracker::default();
         recent.add("s", 7, kind, clause);
-        let rules = Rules::built_in();
+        let rules = ExtractionRules::built_in();
         let mut speaking = Vec::new();
         for (at, text) in later.iter().enumerate() {
-            let meant = recent.spoken_of("s", rules, || split(text, rules));
+            let meant = recent.find_echoes("s", rules, || split_sentences(text, rules));
             assert!(meant.iter().all(|meant| *meant == 7));
             speaking.extend(meant.iter().map(|_| at));
         }
@@ -228,7 +236,7 @@ mod tests {
                     pages slow, and its plan?";
         check(RULE, &[asks], &[0]);
         check(RULE, &["thanks", asks], &[]);
-        check_kind(Kind::Project, RULE, &[asks], &[]);
+        check_kind(MemoryKind::Project, RULE, &[asks], &[]);
         check(RULE, &[&format!("{asks} I've never had to read one.")], &[]);
         check(RULE, &[&format!("The launch was postponed. {asks}")], &[]);
     }
@@ -243,13 +251,13 @@ mod tests {
             )
         };
         let own = asks("my preference for small commits and without long branches");
-        check_kind(Kind::User, preference, &["thanks", "ok", &own], &[2]);
+        check_kind(MemoryKind::User, preference, &["thanks", "ok", &own], &[2]);
         let plain = asks("small commits and without long branches");
-        check_kind(Kind::User, preference, &[&plain], &[]);
+        check_kind(MemoryKind::User, preference, &[&plain], &[]);
         let news = format!("We switched to another forge. {own}");
-        check_kind(Kind::User, preference, &["thanks", &news], &[]);
+        check_kind(MemoryKind::User, preference, &["thanks", &news], &[]);
         check_kind(
-            Kind::User,
+            MemoryKind::User,
             "我更喜欢小的提交而不是很长的分支",
             &[
                 "下一个改动会涉及项目里的每一个文件，再下一个也是这样，这里没有人做过这种事情，评审大概需要好几天的时间，大家都很担心。\

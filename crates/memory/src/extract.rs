@@ -6,38 +6,40 @@
 //! turned down whatever its confidence. The order of the messages does not matter: they are sorted by time first, so that
 //! messages which go on speaking of what was just said are known as further sources of it.
 
-use crate::echo::Recent;
-use crate::kinds::{Candidate, Source};
-use crate::rules::{Asks, Due, Pattern, Phrases, Rule, Rules};
-use crate::sentences::{Sentence, content_words, is_machine, split};
+use crate::echo::EchoTracker;
+use crate::kinds::{Candidate, MemorySource};
+use crate::rules::{
+    CandidatePatterns, ExtractionRule, ExtractionRules, LanguagePhrases, LazyPattern, QuestionHandling,
+};
+use crate::sentences::{Sentence, content_words, is_machine_written, split_sentences};
 use jiff::civil::Date;
 use language::{dates, secrets};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use transcript::log::Time;
-use transcript::messages::{Message, Role};
+use transcript::messages::{Message, MessageRole};
 
 /// Confidence from which a candidate counts.
 pub const MIN_CONFIDENCE: f64 = 0.5;
 /// Weaker hits are kept aside down to this, in case they are repeated.
-const WEAK: f64 = 0.3;
+const WEAK_CONFIDENCE: f64 = 0.3;
 /// What a question costs where it counts less.
-const QUESTION: f64 = 0.25;
+const QUESTION_PENALTY: f64 = 0.25;
 /// What it costs to stand between quotes: somebody else's words, or words talked about.
-const QUOTED: f64 = 0.45;
+const QUOTED_PENALTY: f64 = 0.45;
 /// So much less is what stands among numbered points: mostly answers that hold for the task at hand.
-const POINT: f64 = 0.12;
+const POINT_PENALTY: f64 = 0.12;
 /// From here on in a sentence, something is said in passing.
-const LATE: usize = 100;
+const LATE_OFFSET: usize = 100;
 /// Words that two statements must share to be one.
-const ALIKE: f64 = 0.7;
+const SIMILARITY_THRESHOLD: f64 = 0.7;
 /// What is left of the doubt when something is said again.
-const DOUBT_LEFT: f64 = 0.75;
+const DOUBT_FACTOR: f64 = 0.75;
 /// Longest hook, as the index advises.
-pub const HOOK: usize = 130;
+pub const MAX_HOOK_CHARS: usize = 130;
 /// Longest title.
-pub const TITLE: usize = 60;
+pub const MAX_TITLE_CHARS: usize = 60;
 /// After these, "because" cannot be taken off a statement without changing it.
-const BOUND: [&str; 16] = [
+const BOUND_WORDS: [&str; 16] = [
     "and", "are", "but", "is", "just", "mainly", "mostly", "not", "only", "or", "partly", "simply", "so", "that's",
     "was", "were",
 ];
@@ -48,16 +50,16 @@ pub struct Extraction {
     /// What is worth keeping, oldest first.
     pub candidates: Vec<Candidate>,
     /// What was turned down, and why.
-    pub rejected: Vec<Rejected>,
+    pub rejections: Vec<Rejection>,
     /// What somebody took back: earlier memories like these should go.
-    pub forgotten: Vec<Forgotten>,
+    pub retractions: Vec<Retraction>,
     /// Memories that held a secret.
     pub secrets_dropped: u64,
 }
 
 /// Something that was turned down.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rejected {
+pub struct Rejection {
     /// What it said, secrets masked.
     pub text: String,
     /// Why it is no memory.
@@ -67,21 +69,21 @@ pub struct Rejected {
     /// What it came to.
     pub confidence: Option<f64>,
     /// Where it was said.
-    pub source: Source,
+    pub source: MemorySource,
 }
 
 /// Something that was taken back.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Forgotten {
+pub struct Retraction {
     /// The words, secrets masked.
     pub text: String,
     /// Where it was said.
-    pub source: Source,
+    pub source: MemorySource,
 }
 
 /// What one message says.
-struct Finding<'r> {
-    rule: &'r Rule,
+struct RuleFinding<'r> {
+    rule: &'r ExtractionRule,
     confidence: f64,
     statement: String,
     /// The part of it that the rule found.
@@ -93,31 +95,31 @@ struct Finding<'r> {
     /// What it is about, where the rule says so: two of one slot are one.
     slot: Option<String>,
     words: Vec<String>,
-    source: Source,
+    source: MemorySource,
     /// Messages right after it that go on speaking of it.
-    echoes: Vec<Source>,
+    echoes: Vec<MemorySource>,
     /// The part of the sentence that says it.
     clause: String,
 }
 
 /// Reads messages of any number of sessions.
-pub fn extract(messages: &[Message], rules: &Rules) -> Extraction {
-    extract_above(MIN_CONFIDENCE, messages, rules)
+pub fn extract(messages: &[Message], rules: &ExtractionRules) -> Extraction {
+    extract_with_threshold(MIN_CONFIDENCE, messages, rules)
 }
 
 /// As [`extract`], with another confidence from which a candidate counts.
-pub fn extract_above(min_confidence: f64, messages: &[Message], rules: &Rules) -> Extraction {
+pub fn extract_with_threshold(min_confidence: f64, messages: &[Message], rules: &ExtractionRules) -> Extraction {
     let mut extraction = Extraction::default();
-    let answers = Answers::new(messages);
-    let mut findings: Vec<Finding<'_>> = Vec::new();
-    let mut recent = Recent::default();
-    for message in in_order(messages) {
-        let answered = || answers.before(message);
+    let answers = AssistantReplies::new(messages);
+    let mut findings: Vec<RuleFinding<'_>> = Vec::new();
+    let mut recent = EchoTracker::default();
+    for message in user_messages_by_time(messages) {
+        let answered = || answers.last_reply_before(message);
         let found = read_message(message, rules, &answered, &mut extraction);
-        if is_own(message, rules) {
-            let sentences = || message.texts().flat_map(|text| split(text, rules)).collect();
-            for at in recent.spoken_of(&message.session, rules, sentences) {
-                findings[at].echoes.push(source_of(message));
+        if is_user_written(message, rules) {
+            let sentences = || message.texts().flat_map(|text| split_sentences(text, rules)).collect();
+            for at in recent.find_echoes(&message.session, rules, sentences) {
+                findings[at].echoes.push(message_source(message));
             }
         }
         for finding in found {
@@ -125,25 +127,25 @@ pub fn extract_above(min_confidence: f64, messages: &[Message], rules: &Rules) -
             findings.push(finding);
         }
     }
-    let mut groups = gather(findings);
-    forget(&mut groups, &mut extraction);
+    let mut groups = group_findings(findings);
+    apply_retractions(&mut groups, &mut extraction);
     for group in groups {
-        finish(&group, min_confidence, rules, &mut extraction);
+        finish_group(&group, min_confidence, rules, &mut extraction);
     }
     extraction
 }
 
 /// Whether a person wrote something in a message.
-fn is_own(message: &Message, rules: &Rules) -> bool {
+fn is_user_written(message: &Message, rules: &ExtractionRules) -> bool {
     let is_put_in = message.is_meta || message.is_summary || message.is_sidechain;
-    !is_put_in && message.texts().any(|text| !is_machine(text, rules))
+    !is_put_in && message.texts().any(|text| !is_machine_written(text, rules))
 }
 
 /// The user's messages by time, each once: resumed sessions hold copies. Without a time they stand as in their log.
-fn in_order(messages: &[Message]) -> Vec<&Message> {
+fn user_messages_by_time(messages: &[Message]) -> Vec<&Message> {
     let mut ordered = messages
         .iter()
-        .filter(|message| message.role == Role::User)
+        .filter(|message| message.role == MessageRole::User)
         .collect::<Vec<_>>();
     ordered.sort_by_key(|message| {
         let time = message.time.unwrap_or(i64::MAX);
@@ -160,14 +162,14 @@ fn in_order(messages: &[Message]) -> Vec<&Message> {
 }
 
 /// What the assistant said, by session and time.
-struct Answers<'m> {
+struct AssistantReplies<'m> {
     by_session: BTreeMap<&'m str, Vec<(Time, &'m str)>>,
 }
 
-impl<'m> Answers<'m> {
-    fn new(messages: &'m [Message]) -> Answers<'m> {
+impl<'m> AssistantReplies<'m> {
+    fn new(messages: &'m [Message]) -> AssistantReplies<'m> {
         let mut by_session = BTreeMap::<&str, Vec<(Time, &str)>>::new();
-        for message in messages.iter().filter(|message| message.role == Role::Assistant) {
+        for message in messages.iter().filter(|message| message.role == MessageRole::Assistant) {
             let (Some(time), Some(text)) = (message.time, message.texts().last()) else {
                 continue;
             };
@@ -176,11 +178,11 @@ impl<'m> Answers<'m> {
         for texts in by_session.values_mut() {
             texts.sort_unstable();
         }
-        Answers { by_session }
+        AssistantReplies { by_session }
     }
 
     /// The last thing said in the session before a message.
-    fn before(&self, message: &Message) -> Option<&'m str> {
+    fn last_reply_before(&self, message: &Message) -> Option<&'m str> {
         let (time, texts) = (message.time?, self.by_session.get(message.session.as_str())?);
         let at = texts.partition_point(|(said, _)| *said < time);
         at.checked_sub(1).map(|at| texts[at].1)
@@ -188,8 +190,8 @@ impl<'m> Answers<'m> {
 }
 
 /// Where a message is.
-pub fn source_of(message: &Message) -> Source {
-    Source {
+pub fn message_source(message: &Message) -> MemorySource {
+    MemorySource {
         session: message.session.clone(),
         uuid: message.uuid.clone(),
         time: message.time,
@@ -199,32 +201,32 @@ pub fn source_of(message: &Message) -> Source {
 /// What one message says, whatever stands around it.
 fn read_message<'r, 'm>(
     message: &Message,
-    rules: &'r Rules,
+    rules: &'r ExtractionRules,
     answered: &dyn Fn() -> Option<&'m str>,
     extraction: &mut Extraction,
-) -> Vec<Finding<'r>> {
-    let mut findings: Vec<Finding<'r>> = Vec::new();
+) -> Vec<RuleFinding<'r>> {
+    let mut findings: Vec<RuleFinding<'r>> = Vec::new();
     for text in message.texts() {
         let mut last = None;
         let whole = [
             (message.is_meta, "put in by the client"),
             (message.is_summary, "summary of a compaction"),
             (message.is_sidechain, "prompt of a sub-agent"),
-            (is_machine(text, rules), "written by a program"),
+            (is_machine_written(text, rules), "written by a program"),
         ];
         if let Some((_, reason)) = whole.into_iter().find(|(is_so, _)| *is_so) {
-            extraction.rejected.push(Rejected {
-                text: secrets::mask(&cut(text.trim(), 80)),
+            extraction.rejections.push(Rejection {
+                text: secrets::mask(&truncate_words(text.trim(), 80)),
                 reason: reason.to_owned(),
                 rule: None,
                 confidence: None,
-                source: source_of(message),
+                source: message_source(message),
             });
             continue;
         }
-        let sentences = split(text, rules);
+        let sentences = split_sentences(text, rules);
         for (at, sentence) in sentences.iter().enumerate() {
-            let Some(hit) = judge(&sentences, at, message, rules, extraction) else {
+            let Some(hit) = best_rule_hit(&sentences, at, message, rules, extraction) else {
                 continue;
             };
             // Neighbouring sentences that say one thing are one memory.
@@ -233,8 +235,8 @@ fn read_message<'r, 'm>(
                 && finding.slot == hit.slot
             {
                 finding.confidence = finding.confidence.max(hit.confidence);
-                finding.statement = format!("{} {}", finding.statement, plain(&sentence.text, rules));
-                finding.words = content_words(&without(&finding.statement, finding.why.as_deref()));
+                finding.statement = format!("{} {}", finding.statement, strip_filler(&sentence.text, rules));
+                finding.words = content_words(&strip_reason(&finding.statement, finding.why.as_deref()));
                 finding.how = finding
                     .how
                     .take()
@@ -242,9 +244,9 @@ fn read_message<'r, 'm>(
                 finding.why = finding
                     .why
                     .take()
-                    .or_else(|| clause(&sentence.text, rules, |phrases| &phrases.why));
+                    .or_else(|| find_clause(&sentence.text, rules, |phrases| &phrases.why));
             } else {
-                findings.push(compose(hit, &sentences, at, message, rules, answered));
+                findings.push(compose_finding(hit, &sentences, at, message, rules, answered));
             }
             last = Some(at);
         }
@@ -253,8 +255,8 @@ fn read_message<'r, 'm>(
 }
 
 /// A sentence that matched a rule.
-struct Hit<'r> {
-    rule: &'r Rule,
+struct RuleHit<'r> {
+    rule: &'r ExtractionRule,
     confidence: f64,
     slot: Option<String>,
     /// Where in the sentence.
@@ -262,26 +264,26 @@ struct Hit<'r> {
 }
 
 /// The best hit of a sentence; what is turned down goes to the rejected.
-fn judge<'r>(
+fn best_rule_hit<'r>(
     sentences: &[Sentence],
     at: usize,
     message: &Message,
-    rules: &'r Rules,
+    rules: &'r ExtractionRules,
     extraction: &mut Extraction,
-) -> Option<Hit<'r>> {
+) -> Option<RuleHit<'r>> {
     let (sentence, is_last) = (&sentences[at], at + 1 == sentences.len());
     let text = &sentence.text;
-    let due = rules.due(text);
+    let due = rules.candidate_patterns(text);
     if due.forget.iter().any(|at| rules.forget[*at].pattern.is_match(text)) {
-        extraction.forgotten.push(Forgotten {
+        extraction.retractions.push(Retraction {
             text: secrets::mask(text),
-            source: source_of(message),
+            source: message_source(message),
         });
         return None;
     }
-    let mut best: Option<(Hit<'r>, String)> = None;
+    let mut best: Option<(RuleHit<'r>, String)> = None;
     for rule in due.rules.iter().map(|at| &rules.rules[*at]) {
-        let Some((hit, lowered)) = weigh(rule, sentence, &due, rules) else {
+        let Some((hit, lowered)) = weigh_rule(rule, sentence, &due, rules) else {
             continue;
         };
         if best.as_ref().is_none_or(|(known, _)| known.confidence < hit.confidence) {
@@ -296,30 +298,35 @@ fn judge<'r>(
     let reason = match excluded {
         Some(refuse) => &refuse.name,
         None if is_cut_off => &cut_off,
-        None if hit.confidence < WEAK => &lowered,
+        None if hit.confidence < WEAK_CONFIDENCE => &lowered,
         None => return Some(hit),
     };
-    extraction.rejected.push(Rejected {
-        text: secrets::mask(&cut(text, 300)),
+    extraction.rejections.push(Rejection {
+        text: secrets::mask(&truncate_words(text, 300)),
         reason: reason.clone(),
         rule: Some(hit.rule.name.clone()),
-        confidence: Some(rounded(hit.confidence)),
-        source: source_of(message),
+        confidence: Some(round_confidence(hit.confidence)),
+        source: message_source(message),
     });
     None
 }
 
 /// What a rule makes of a sentence, and what lowered it most.
-fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> Option<(Hit<'r>, String)> {
+fn weigh_rule<'r>(
+    rule: &'r ExtractionRule,
+    sentence: &Sentence,
+    due: &CandidatePatterns,
+    rules: &ExtractionRules,
+) -> Option<(RuleHit<'r>, String)> {
     let text = &sentence.text;
-    let read = rule.pattern.reads(text);
+    let read = rule.pattern.normalize_script(text);
     let captures = rule.pattern.regex()?.captures(read.as_bytes())?;
     let start = text.floor_char_boundary(captures.get(0)?.start());
     let slot = ["slot", "slot2", "slot3", "slot4"]
         .iter()
         .find_map(|name| captures.name(name));
     let slot = slot.map(|slot| String::from_utf8_lossy(slot.as_bytes()).to_lowercase());
-    if rule.dated && dates::find(text, Date::constant(2000, 1, 1)).is_empty() {
+    if rule.dated && dates::find_dates(text, Date::constant(2000, 1, 1)).is_empty() {
         return None;
     }
     let mut confidence = rule.weight;
@@ -331,26 +338,26 @@ fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> O
         }
     };
     if sentence.is_question {
-        match rule.asks {
-            Asks::Keep => {}
-            Asks::Lower => shift(-QUESTION, "a question"),
-            Asks::Refuse => shift(-1.0, "a question"),
+        match rule.on_question {
+            QuestionHandling::Keep => {}
+            QuestionHandling::Lower => shift(-QUESTION_PENALTY, "a question"),
+            QuestionHandling::Refuse => shift(-1.0, "a question"),
         }
     }
     if sentence.is_point {
-        shift(-POINT, "one of several points");
+        shift(-POINT_PENALTY, "one of several points");
     }
     let before = &text[..start];
     if before.matches('"').count() % 2 == 1 {
-        shift(-QUOTED, "quoted");
+        shift(-QUOTED_PENALTY, "quoted");
     }
-    let is_presupposed = start > 25 && says(before, rules, |phrases| &phrases.presupposed);
-    if rule.late > 0.0 && (start >= LATE || is_presupposed) {
+    let is_presupposed = start > 25 && has_phrase(before, rules, |phrases| &phrases.presupposed);
+    if rule.late > 0.0 && (start >= LATE_OFFSET || is_presupposed) {
         shift(-rule.late, "said in passing");
     }
     let mut names = String::new();
     for known in due.shifts.iter().map(|at| &rules.shifts[*at]) {
-        if !known.spares.contains(&rule.name) && known.pattern.is_match(text) {
+        if !known.exempt_rules.contains(&rule.name) && known.pattern.is_match(text) {
             confidence += known.by;
             if known.by < lowered.0 {
                 lowered = (known.by, "");
@@ -363,7 +370,7 @@ fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> O
     } else {
         lowered.1.to_owned()
     };
-    let hit = Hit {
+    let hit = RuleHit {
         rule,
         confidence: confidence.clamp(0.0, 0.99),
         slot,
@@ -373,24 +380,24 @@ fn weigh<'r>(rule: &'r Rule, sentence: &Sentence, due: &Due, rules: &Rules) -> O
 }
 
 /// Puts a finding together from the sentence and its neighbours.
-fn compose<'r, 'm>(
-    hit: Hit<'r>,
+fn compose_finding<'r, 'm>(
+    hit: RuleHit<'r>,
     sentences: &[Sentence],
     at: usize,
     message: &Message,
-    rules: &Rules,
+    rules: &ExtractionRules,
     answered: &dyn Fn() -> Option<&'m str>,
-) -> Finding<'r> {
+) -> RuleFinding<'r> {
     let text = &sentences[at].text;
     let next = sentences.get(at + 1).map(|next| &next.text);
-    let how = next.filter(|next| says(next, rules, |phrases| &phrases.how));
-    let why = clause(text, rules, |phrases| &phrases.why).or_else(|| {
+    let how = next.filter(|next| has_phrase(next, rules, |phrases| &phrases.how));
+    let why = find_clause(text, rules, |phrases| &phrases.why).or_else(|| {
         let next = next?;
-        let why = clause(next, rules, |phrases| &phrases.why)?;
+        let why = find_clause(next, rules, |phrases| &phrases.why)?;
         // A reason of its own sentence starts that sentence.
         next.starts_with(why.as_str()).then_some(why)
     });
-    let is_pointing = says(text, rules, |phrases| &phrases.pointing);
+    let is_pointing = has_phrase(text, rules, |phrases| &phrases.pointing);
     let context = is_pointing
         .then(|| {
             let before = at.checked_sub(1).map(|before| &sentences[before]);
@@ -400,46 +407,46 @@ fn compose<'r, 'm>(
             before.or_else(|| last_sentence(answered()?, rules))
         })
         .flatten();
-    let statement = plain(text, rules);
-    let how = how.map(|how| plain(how, rules));
-    let core = plain(&text[clause_start(text, hit.start, rules)..], rules);
+    let statement = strip_filler(text, rules);
+    let how = how.map(|how| strip_filler(how, rules));
+    let core = strip_filler(&text[clause_start(text, hit.start, rules)..], rules);
     // What points elsewhere is better told by what to do instead.
     let core = how.clone().filter(|_| is_pointing).unwrap_or(core);
     // What makes up most of the sentence is the statement itself, no reason beside it.
     let why = why.filter(|why| why.len() * 2 < text.len() || !text.contains(why.as_str()));
-    Finding {
+    RuleFinding {
         rule: hit.rule,
         confidence: hit.confidence,
-        situation: clause(text, rules, |phrases| &phrases.situation),
-        words: content_words(&without(&statement, why.as_deref())),
+        situation: find_clause(text, rules, |phrases| &phrases.situation),
+        words: content_words(&strip_reason(&statement, why.as_deref())),
         core,
         statement,
         why,
         how,
         context,
         slot: hit.slot,
-        source: source_of(message),
+        source: message_source(message),
         echoes: Vec::new(),
-        clause: clause_from(text, hit.start).to_owned(),
+        clause: clause_at(text, hit.start).to_owned(),
     }
 }
 
 /// What is said, without the reason: the same rule may come with another reason, or with none.
-fn without(statement: &str, why: Option<&str>) -> String {
+fn strip_reason(statement: &str, why: Option<&str>) -> String {
     why.map_or_else(|| statement.to_owned(), |why| statement.replace(why, ""))
 }
 
 /// The last thing a text says, shortened.
-fn last_sentence(text: &str, rules: &Rules) -> Option<String> {
+fn last_sentence(text: &str, rules: &ExtractionRules) -> Option<String> {
     let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(2_000))..];
-    let sentence = split(tail, rules).into_iter().next_back()?;
+    let sentence = split_sentences(tail, rules).into_iter().next_back()?;
     // Without its end it is the rest of a table or of code.
     let is_whole = sentence.text.ends_with(['.', '!', '?', ':', '。', '！', '？']);
-    is_whole.then(|| cut(&sentence.text, 200))
+    is_whole.then(|| truncate_words(&sentence.text, 200))
 }
 
 /// The sentence without words at its start that say nothing.
-fn plain(text: &str, rules: &Rules) -> String {
+fn strip_filler(text: &str, rules: &ExtractionRules) -> String {
     let mut rest = text.trim_matches(|sign: char| matches!(sign, '(' | ')') || sign.is_whitespace());
     if rest.len() < text.trim().len() && rest.contains(['(', ')']) {
         rest = text.trim();
@@ -463,63 +470,63 @@ fn plain(text: &str, rules: &Rules) -> String {
             }
         }
     }
-    capital(&rest)
+    capitalize(&rest)
 }
 
 /// With a capital letter.
-fn capital(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut signs = text.chars();
     let first = signs.next().into_iter().flat_map(char::to_uppercase);
     first.chain(signs).collect()
 }
 
 /// What joins clauses.
-const JOINTS: [&str; 9] = [", ", "; ", ": ", " - ", " -- ", " though ", " but ", "，", "；"];
+const CLAUSE_SEPARATORS: [&str; 9] = [", ", "; ", ": ", " - ", " -- ", " though ", " but ", "，", "；"];
 
 /// What a place starts, up to the next clause.
-fn clause_from(text: &str, at: usize) -> &str {
+fn clause_at(text: &str, at: usize) -> &str {
     let clause = text[at..].trim_start_matches(|sign: char| !sign.is_alphanumeric());
-    let end = JOINTS.iter().filter_map(|joint| clause.find(joint)).min();
+    let end = CLAUSE_SEPARATORS.iter().filter_map(|joint| clause.find(joint)).min();
     &clause[..end.unwrap_or(clause.len())]
 }
 
 /// Where the clause starts that holds a place, if it can stand alone: it is long enough, the more so if it points at what
 /// was said before it.
-fn clause_start(text: &str, at: usize, rules: &Rules) -> usize {
+fn clause_start(text: &str, at: usize, rules: &ExtractionRules) -> usize {
     let before = &text[..text.ceil_char_boundary((at + 2).min(text.len()))];
-    let joint = JOINTS
+    let joint = CLAUSE_SEPARATORS
         .iter()
         .filter_map(|joint| before.rfind(joint).map(|at| at + joint.len()))
         .max();
-    let points = |clause: &str| says(clause, rules, |phrases| &phrases.pointing);
+    let points = |clause: &str| has_phrase(clause, rules, |phrases| &phrases.pointing);
     let stands_alone = |start: &usize| {
         let clause = &text[*start..];
-        clause.len() > 60 || (clause.len() > 32 && !points(&plain(clause, rules)))
+        clause.len() > 60 || (clause.len() > 32 && !points(&strip_filler(clause, rules)))
     };
     joint.filter(stands_alone).unwrap_or(0)
 }
 
 /// Whether a phrase of any language is in a text.
-fn says(text: &str, rules: &Rules, phrase: fn(&Phrases) -> &Pattern) -> bool {
+fn has_phrase(text: &str, rules: &ExtractionRules, phrase: fn(&LanguagePhrases) -> &LazyPattern) -> bool {
     rules.phrases.iter().any(|phrases| phrase(phrases).is_match(text))
 }
 
 /// The clause that a phrase finds, without the sign that ends the sentence.
-fn clause(text: &str, rules: &Rules, phrase: fn(&Phrases) -> &Pattern) -> Option<String> {
+fn find_clause(text: &str, rules: &ExtractionRules, phrase: fn(&LanguagePhrases) -> &LazyPattern) -> Option<String> {
     let found = rules.phrases.iter().find_map(|phrases| phrase(phrases).find(text))?;
     let clause = text[found].trim_end_matches(['.', '!', '?', ':', '。', '！', '？', ')', ' ']);
     Some(clause.to_owned())
 }
 
 /// What was said once or more.
-struct Group<'r> {
-    findings: Vec<Finding<'r>>,
+struct FindingGroup<'r> {
+    findings: Vec<RuleFinding<'r>>,
     confidence: f64,
 }
 
 /// Puts together what says the same.
-fn gather(findings: Vec<Finding<'_>>) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn group_findings(findings: Vec<RuleFinding<'_>>) -> Vec<FindingGroup<'_>> {
+    let mut groups: Vec<FindingGroup<'_>> = Vec::new();
     // Only groups that share a word can be alike.
     let mut by_word: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut by_slot: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -527,7 +534,7 @@ fn gather(findings: Vec<Finding<'_>>) -> Vec<Group<'_>> {
         let slot = finding.slot.clone().map(|slot| (finding.rule.name.clone(), slot));
         let known = match &slot {
             Some(slot) => by_slot.get(slot).copied(),
-            None => alike(&finding, &groups, &by_word),
+            None => find_similar_group(&finding, &groups, &by_word),
         };
         let at = known.unwrap_or(groups.len());
         match slot {
@@ -545,20 +552,24 @@ fn gather(findings: Vec<Finding<'_>>) -> Vec<Group<'_>> {
         }
         match known {
             Some(at) => groups[at].findings.push(finding),
-            None => groups.push(Group {
+            None => groups.push(FindingGroup {
                 confidence: finding.confidence,
                 findings: vec![finding],
             }),
         }
     }
     for group in &mut groups {
-        group.confidence = together(&group.findings);
+        group.confidence = combined_confidence(&group.findings);
     }
     groups
 }
 
 /// The group that says the same, if there is one.
-fn alike(finding: &Finding<'_>, groups: &[Group<'_>], by_word: &BTreeMap<String, Vec<usize>>) -> Option<usize> {
+fn find_similar_group(
+    finding: &RuleFinding<'_>,
+    groups: &[FindingGroup<'_>],
+    by_word: &BTreeMap<String, Vec<usize>>,
+) -> Option<usize> {
     let mut shared = BTreeMap::<usize, usize>::new();
     for at in finding.words.iter().filter_map(|word| by_word.get(word)).flatten() {
         *shared.entry(*at).or_insert(0) += 1;
@@ -571,14 +582,14 @@ fn alike(finding: &Finding<'_>, groups: &[Group<'_>], by_word: &BTreeMap<String,
     shared
         .into_iter()
         .filter(|(at, _)| groups[*at].findings[0].rule.kind == finding.rule.kind)
-        .filter(|(at, count)| likeness(*at, *count) >= ALIKE)
+        .filter(|(at, count)| likeness(*at, *count) >= SIMILARITY_THRESHOLD)
         .map(|(at, _)| at)
         .next()
 }
 
 /// Confidence of several: doubt shrinks each time it is said. What is too weak alone must come up in another session: in
 /// one, the same words mostly mean the same task.
-fn together(findings: &[Finding<'_>]) -> f64 {
+fn combined_confidence(findings: &[RuleFinding<'_>]) -> f64 {
     let best = findings.iter().map(|finding| finding.confidence).fold(0.0, f64::max);
     let times = if best < MIN_CONFIDENCE {
         let sessions = findings.iter().map(|finding| finding.source.session.as_str());
@@ -587,60 +598,60 @@ fn together(findings: &[Finding<'_>]) -> f64 {
         findings.len()
     };
     let again = i32::try_from(times.saturating_sub(1)).unwrap_or(i32::MAX);
-    (1.0 - (1.0 - best) * DOUBT_LEFT.powi(again)).min(0.99)
+    (1.0 - (1.0 - best) * DOUBT_FACTOR.powi(again)).min(0.99)
 }
 
 /// Whether words that take something back mean a statement: they hold at least half of it, and two words.
-pub fn is_taken_back(statement: &[String], words: &[String]) -> bool {
+pub fn is_retracted(statement: &[String], words: &[String]) -> bool {
     let shared = statement.iter().filter(|word| words.contains(word)).count();
     shared >= 2 && shared * 2 >= statement.len()
 }
 
 /// Takes out what was taken back later.
-fn forget(groups: &mut Vec<Group<'_>>, extraction: &mut Extraction) {
-    for forgotten in &extraction.forgotten {
+fn apply_retractions(groups: &mut Vec<FindingGroup<'_>>, extraction: &mut Extraction) {
+    for forgotten in &extraction.retractions {
         let words = content_words(&forgotten.text);
-        let is_meant = |group: &Group<'_>| {
+        let is_meant = |group: &FindingGroup<'_>| {
             let is_later = group
                 .findings
                 .iter()
                 .all(|finding| finding.source.time <= forgotten.source.time);
-            is_later && is_taken_back(&group.findings[0].words, &words)
+            is_later && is_retracted(&group.findings[0].words, &words)
         };
         groups.retain(|group| {
             let is_gone = is_meant(group);
             if is_gone {
                 let finding = &group.findings[0];
                 extraction
-                    .rejected
-                    .push(rejected(finding, group.confidence, "taken back later"));
+                    .rejections
+                    .push(reject_finding(finding, group.confidence, "taken back later"));
             }
             !is_gone
         });
     }
 }
 
-fn rejected(finding: &Finding<'_>, confidence: f64, reason: &str) -> Rejected {
-    Rejected {
-        text: secrets::mask(&cut(&finding.statement, 300)),
+fn reject_finding(finding: &RuleFinding<'_>, confidence: f64, reason: &str) -> Rejection {
+    Rejection {
+        text: secrets::mask(&truncate_words(&finding.statement, 300)),
         reason: reason.to_owned(),
         rule: Some(finding.rule.name.clone()),
-        confidence: Some(rounded(confidence)),
+        confidence: Some(round_confidence(confidence)),
         source: finding.source.clone(),
     }
 }
 
 /// Makes a candidate of a group, or says why it is none.
-fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mut Extraction) {
+fn finish_group(group: &FindingGroup<'_>, min_confidence: f64, rules: &ExtractionRules, extraction: &mut Extraction) {
     // The fullest telling speaks for all; of several as full, the newest.
-    let fullness = |finding: &Finding<'_>| usize::from(finding.why.is_some()) + usize::from(finding.how.is_some());
+    let fullness = |finding: &RuleFinding<'_>| usize::from(finding.why.is_some()) + usize::from(finding.how.is_some());
     let Some(best) = group.findings.iter().max_by_key(|finding| fullness(finding)) else {
         return;
     };
     if group.confidence < min_confidence {
         let turned = group.findings.iter();
-        let turned = turned.map(|finding| rejected(finding, finding.confidence, "too weak, and not said again"));
-        extraction.rejected.extend(turned);
+        let turned = turned.map(|finding| reject_finding(finding, finding.confidence, "too weak, and not said again"));
+        extraction.rejections.extend(turned);
         return;
     }
     let mut sources = group
@@ -656,10 +667,10 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
         .time
         .and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
     let day = day.map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).date());
-    let dated = |text: &str| day.map_or_else(|| text.to_owned(), |day| dates::absolute(text, day));
+    let dated = |text: &str| day.map_or_else(|| text.to_owned(), |day| dates::annotate_relative_dates(text, day));
     let says = best.rule.says.as_ref().zip(best.slot.as_ref());
-    let says = says.map(|(says, slot)| says.replace("{slot}", &capital(slot)));
-    let (statement, why) = apart(&best.statement, best.why.as_deref());
+    let says = says.map(|(says, slot)| says.replace("{slot}", &capitalize(slot)));
+    let (statement, why) = split_reason(&best.statement, best.why.as_deref());
     let statement = dated(&statement);
     let mut body = match &says {
         Some(says) => format!("{says} For example: {statement}"),
@@ -677,26 +688,26 @@ fn finish(group: &Group<'_>, min_confidence: f64, rules: &Rules, extraction: &mu
     let core = says.unwrap_or_else(|| dated(&best.core));
     let candidate = Candidate {
         kind: best.rule.kind,
-        title: title(&core),
-        hook: hook(best, &core, rules),
+        title: make_title(&core),
+        hook: make_hook(best, &core, rules),
         body,
-        confidence: rounded(group.confidence),
+        confidence: round_confidence(group.confidence),
         sources,
     };
-    take(
+    accept_unless_secret(
         candidate,
-        || rejected(best, group.confidence, "holds a secret"),
+        || reject_finding(best, group.confidence, "holds a secret"),
         extraction,
     );
 }
 
 /// A statement and its reason, each said once: a reason that ends the statement is taken off it, where it surely is a clause of
 /// its own, and the head above it says "because" already.
-fn apart(statement: &str, why: Option<&str>) -> (String, Option<String>) {
+fn split_reason(statement: &str, why: Option<&str>) -> (String, Option<String>) {
     let Some(why) = why else {
         return (statement.to_owned(), None);
     };
-    let bare = match starts_like(why, "because ") && !starts_like(why, "because of ") {
+    let bare = match has_prefix_ignoring_case(why, "because ") && !has_prefix_ignoring_case(why, "because of ") {
         true => &why["because ".len()..],
         false => why.strip_prefix("因为").unwrap_or(why),
     };
@@ -707,7 +718,7 @@ fn apart(statement: &str, why: Option<&str>) -> (String, Option<String>) {
     let is_apart = head.trim_end().ends_with([',', ';', '–', '—', '，', '；']);
     // "To avoid" may belong to the verb before it, and "not just because" says something else without the rest.
     let last = head.split_whitespace().next_back().unwrap_or_default();
-    let is_bound = bare.len() == why.len() || BOUND.iter().any(|word| last.eq_ignore_ascii_case(word));
+    let is_bound = bare.len() == why.len() || BOUND_WORDS.iter().any(|word| last.eq_ignore_ascii_case(word));
     let is_end = end.chars().all(|sign| matches!(sign, '.' | '!' | '。' | '！'));
     let head = head.trim_end_matches([' ', ',', ';', '–', '—', '，', '；']);
     if is_bound && !is_apart || !is_end || head.chars().count() < 5 {
@@ -722,52 +733,57 @@ fn apart(statement: &str, why: Option<&str>) -> (String, Option<String>) {
 }
 
 /// Whether a text starts with some ASCII words, in capitals or not.
-fn starts_like(text: &str, words: &str) -> bool {
+fn has_prefix_ignoring_case(text: &str, words: &str) -> bool {
     text.get(..words.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(words))
 }
 
 /// Takes a candidate in, unless it holds a secret.
-fn take(candidate: Candidate, turned_down: impl FnOnce() -> Rejected, extraction: &mut Extraction) {
+fn accept_unless_secret(candidate: Candidate, turned_down: impl FnOnce() -> Rejection, extraction: &mut Extraction) {
     let found = [&candidate.title, &candidate.hook, &candidate.body];
     // A secret that was masked on the way is one too: what is left of the memory says nothing.
     let has_secret = |text: &&String| text.contains(secrets::MASK) || !secrets::find(text).is_empty();
     if found.iter().any(has_secret) {
         extraction.secrets_dropped += 1;
-        extraction.rejected.push(turned_down());
+        extraction.rejections.push(turned_down());
         return;
     }
     extraction.candidates.push(candidate);
 }
 
 /// Takes in a candidate that no rule found: what must never be kept is turned down all the same.
-pub fn accept(candidate: Candidate, min_confidence: f64, rules: &Rules, extraction: &mut Extraction) {
-    let sentences = split(&format!("{}.\n{}", candidate.title, candidate.body), rules);
+pub fn accept_candidate(
+    candidate: Candidate,
+    min_confidence: f64,
+    rules: &ExtractionRules,
+    extraction: &mut Extraction,
+) {
+    let sentences = split_sentences(&format!("{}.\n{}", candidate.title, candidate.body), rules);
     let excluded = sentences.iter().find_map(|sentence| {
-        let due = rules.due(&sentence.text);
+        let due = rules.candidate_patterns(&sentence.text);
         let mut refuse = due.refuse.iter().map(|at| &rules.refuse[*at]);
         refuse.find(|refuse| refuse.pattern.is_match(&sentence.text))
     });
-    let turned_down = |reason: &str| Rejected {
-        text: secrets::mask(&cut(&candidate.body, 300)),
+    let turned_down = |reason: &str| Rejection {
+        text: secrets::mask(&truncate_words(&candidate.body, 300)),
         reason: reason.to_owned(),
         rule: None,
         confidence: Some(candidate.confidence),
-        source: candidate.sources.first().cloned().unwrap_or_else(nowhere),
+        source: candidate.sources.first().cloned().unwrap_or_else(unknown_source),
     };
     if let Some(refuse) = excluded {
-        extraction.rejected.push(turned_down(&refuse.name));
+        extraction.rejections.push(turned_down(&refuse.name));
     } else if candidate.confidence < min_confidence {
-        extraction.rejected.push(turned_down("too weak, and not said again"));
+        extraction.rejections.push(turned_down("too weak, and not said again"));
     } else {
         let secret = turned_down("holds a secret");
-        take(candidate, || secret, extraction);
+        accept_unless_secret(candidate, || secret, extraction);
     }
 }
 
 /// The source of what has none.
-pub fn nowhere() -> Source {
-    Source {
+pub fn unknown_source() -> MemorySource {
+    MemorySource {
         session: String::new(),
         uuid: String::new(),
         time: None,
@@ -776,39 +792,45 @@ pub fn nowhere() -> Source {
 
 /// What a person wrote themself.
 #[derive(Debug, Clone, Copy)]
-pub struct Said<'m> {
+pub struct UserMessage<'m> {
     /// The message.
     pub message: &'m Message,
     /// What it was said in reply to.
-    pub answering: Option<&'m str>,
+    pub in_reply_to: Option<&'m str>,
 }
 
 /// The messages that people wrote themselves, by time, each once.
-pub fn said<'m>(messages: &'m [Message], rules: &Rules) -> Vec<Said<'m>> {
-    let answers = Answers::new(messages);
-    let own = in_order(messages).into_iter().filter(|message| is_own(message, rules));
-    own.map(|message| Said {
+pub fn find_user_messages<'m>(messages: &'m [Message], rules: &ExtractionRules) -> Vec<UserMessage<'m>> {
+    let answers = AssistantReplies::new(messages);
+    let own = user_messages_by_time(messages)
+        .into_iter()
+        .filter(|message| is_user_written(message, rules));
+    own.map(|message| UserMessage {
         message,
-        answering: answers.before(message),
+        in_reply_to: answers.last_reply_before(message),
     })
     .collect()
 }
 
 /// A few words.
-fn title(statement: &str) -> String {
+fn make_title(statement: &str) -> String {
     let first = statement
         .split([',', ';', '，', '；'])
         .next()
-        .filter(|part| part.chars().count() > 20 && is_complete(part));
+        .filter(|part| part.chars().count() > 20 && is_complete_clause(part));
     let words = first
         .unwrap_or(statement)
         .trim_end_matches(['.', '!', '?', ':', '。', '！', '？', ' ']);
-    let limit = if words.is_ascii() { TITLE } else { TITLE / 2 };
-    cut(words, limit)
+    let limit = if words.is_ascii() {
+        MAX_TITLE_CHARS
+    } else {
+        MAX_TITLE_CHARS / 2
+    };
+    truncate_words(words, limit)
 }
 
 /// Whether a clause says something by itself: it does not lead up to another one, and no bracket is left open.
-fn is_complete(clause: &str) -> bool {
+fn is_complete_clause(clause: &str) -> bool {
     const LEADS: [&str; 15] = [
         "after", "although", "as", "because", "before", "for", "given", "if", "in", "instead", "once", "since",
         "unless", "when", "while",
@@ -819,7 +841,7 @@ fn is_complete(clause: &str) -> bool {
 }
 
 /// One line that starts with the situation.
-fn hook(finding: &Finding<'_>, statement: &str, rules: &Rules) -> String {
+fn make_hook(finding: &RuleFinding<'_>, statement: &str, rules: &ExtractionRules) -> String {
     let one_line = statement.split_whitespace().collect::<Vec<_>>().join(" ");
     let when = finding.situation.as_deref().filter(|clause| clause.len() < 60);
     let line = match when {
@@ -827,17 +849,17 @@ fn hook(finding: &Finding<'_>, statement: &str, rules: &Rules) -> String {
             let rest = one_line.replace(clause, "");
             let rest = rest.trim_matches([' ', ',', '.', '，', '。']);
             let rest = if rest.len() > 8 { rest } else { one_line.as_str() };
-            format!("{}: {rest}", plain(clause, rules))
+            format!("{}: {rest}", strip_filler(clause, rules))
         }
         // Who says when themself is not told twice.
-        None if starts_like(&one_line, &finding.rule.when) => one_line,
+        None if has_prefix_ignoring_case(&one_line, &finding.rule.when) => one_line,
         None => format!("{}: {one_line}", finding.rule.when),
     };
-    cut(&line, HOOK)
+    truncate_words(&line, MAX_HOOK_CHARS)
 }
 
 /// The first letters of a text, whole words where there are words.
-pub fn cut(text: &str, most: usize) -> String {
+pub fn truncate_words(text: &str, most: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(most) else {
         return text.to_owned();
     };
@@ -850,16 +872,16 @@ pub fn cut(text: &str, most: usize) -> String {
 }
 
 /// Two digits: more would say more than is known.
-pub fn rounded(confidence: f64) -> f64 {
+pub fn round_confidence(confidence: f64) -> f64 {
     (confidence * 100.0).round() / 100.0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Kind;
+    use crate::kinds::MemoryKind;
     use proptest::prelude::*;
-    use transcript::messages::Part;
+    use transcript::messages::MessagePart;
 
     fn message(at: i64, session: &str, text: &str) -> Message {
         Message {
@@ -868,16 +890,16 @@ mod tests {
             // 2026-03-04, a Wednesday.
             time: Some(1_772_582_400_000 + at * 60_000),
             line: at as u64,
-            ..Message::of(Role::User, vec![Part::Text(text.to_owned())])
+            ..Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.to_owned())])
         }
     }
 
     fn of(text: &str) -> Extraction {
-        extract(&[message(0, "s", text)], Rules::built_in())
+        extract(&[message(0, "s", text)], ExtractionRules::built_in())
     }
 
     #[track_caller]
-    fn yields(kind: Kind, texts: &[&str]) {
+    fn yields(kind: MemoryKind, texts: &[&str]) {
         for text in texts {
             let found = of(text).candidates;
             assert!(
@@ -898,7 +920,7 @@ mod tests {
     #[test]
     fn lasting_instructions() {
         yields(
-            Kind::Feedback,
+            MemoryKind::Feedback,
             &[
                 "Please remember that the staging box has no GPU",
                 "Keep in mind that nobody on the team reads French",
@@ -937,7 +959,7 @@ mod tests {
     #[test]
     fn corrections_and_confirmations() {
         yields(
-            Kind::Feedback,
+            MemoryKind::Feedback,
             &[
                 "That's way too wordy.",
                 "your summaries are too vague",
@@ -957,7 +979,7 @@ mod tests {
     #[test]
     fn people_and_what_they_like() {
         yields(
-            Kind::User,
+            MemoryKind::User,
             &[
                 "I prefer small commits over one big one.",
                 "I'd rather keep the old API than break users",
@@ -981,7 +1003,7 @@ mod tests {
     #[test]
     fn projects_and_pointers() {
         yields(
-            Kind::Project,
+            MemoryKind::Project,
             &[
                 "We decided to drop Windows support because nobody used it.",
                 "the intention of the queue is to survive restarts of the worker",
@@ -1004,7 +1026,7 @@ mod tests {
             ],
         );
         yields(
-            Kind::Reference,
+            MemoryKind::Reference,
             &[
                 "Bugs are tracked in Linear.",
                 "please file this in Jira, project Falcon",
@@ -1018,7 +1040,7 @@ mod tests {
     #[test]
     fn in_plain_words() {
         yields(
-            Kind::Feedback,
+            MemoryKind::Feedback,
             &[
                 "test it on a real device before you tell me it works",
                 "if you're not sure, say so",
@@ -1040,7 +1062,7 @@ mod tests {
             ],
         );
         yields(
-            Kind::Project,
+            MemoryKind::Project,
             &[
                 "the importer runs on a tiny VPS, so stream the file",
                 "CI has no GPU, skip those",
@@ -1053,7 +1075,7 @@ mod tests {
             ],
         );
         yields(
-            Kind::User,
+            MemoryKind::User,
             &[
                 "I'm a backend dev and don't know much CSS, why does it jump?",
                 "I'm used to Rails, what is the same thing here?",
@@ -1079,7 +1101,7 @@ mod tests {
     #[test]
     fn said_in_passing() {
         yields(
-            Kind::Feedback,
+            MemoryKind::Feedback,
             &[
                 "fix the date bug. oh and less praise please, just the findings",
                 "second time you skipped the type checker",
@@ -1097,7 +1119,7 @@ mod tests {
             ],
         );
         yields(
-            Kind::Project,
+            MemoryKind::Project,
             &[
                 "gRPC was picked over REST for the internal calls",
                 "we decided against a monorepo",
@@ -1110,7 +1132,7 @@ mod tests {
             ],
         );
         yields(
-            Kind::Reference,
+            MemoryKind::Reference,
             &[
                 "screens are in Figma, look there first",
                 "the raw recordings are on the NAS",
@@ -1118,7 +1140,7 @@ mod tests {
             ],
         );
         yields(
-            Kind::User,
+            MemoryKind::User,
             &[
                 "I'm a chemist by training, explain the build to me",
                 "this is my first Kotlin project",
@@ -1141,7 +1163,7 @@ mod tests {
     #[test]
     fn said_to_other_agents() {
         yields(
-            Kind::Feedback,
+            MemoryKind::Feedback,
             &[
                 "update copilot-instructions.md to ask before it touches the fixtures",
                 "Please add to cursor rules: every query has a timeout",
@@ -1174,7 +1196,7 @@ mod tests {
             ],
         );
         yields(
-            Kind::User,
+            MemoryKind::User,
             &[
                 "split the workflow into jobs (if that is wise, i'm bad at yaml)",
                 "my default shell is fish, write the script for that",
@@ -1187,7 +1209,7 @@ mod tests {
             ],
         );
         yields(
-            Kind::Project,
+            MemoryKind::Project,
             &[
                 "we're on the free tier, keep that in mind",
                 "FYI, you run inside a sandbox without a clock",
@@ -1220,7 +1242,7 @@ mod tests {
     #[test]
     fn chinese() {
         yields(
-            Kind::Feedback,
+            MemoryKind::Feedback,
             &[
                 "请记住测试环境没有外网。",
                 "以后提交信息都用英文写",
@@ -1245,7 +1267,7 @@ mod tests {
             ],
         );
         yields(
-            Kind::User,
+            MemoryKind::User,
             &[
                 "我更喜欢函数式的写法",
                 "我是一名后端工程师",
@@ -1255,7 +1277,7 @@ mod tests {
             ],
         );
         yields(
-            Kind::Project,
+            MemoryKind::Project,
             &[
                 "我们决定用 SQLite,因为备份方便",
                 "下周五上线",
@@ -1263,7 +1285,7 @@ mod tests {
                 "老周负责网关，改之前跟他打招呼",
             ],
         );
-        yields(Kind::Reference, &["缺陷都记录在飞书"]);
+        yields(MemoryKind::Reference, &["缺陷都记录在飞书"]);
         yields_nothing(&[
             "这个函数应该总是返回空吗?",
             "这次先不要提交",
@@ -1346,7 +1368,7 @@ mod tests {
         for (text, reason) in cases {
             let extraction = of(text);
             assert_eq!(extraction.candidates, [], "{text}");
-            assert_eq!(extraction.rejected[0].reason, reason, "{text}");
+            assert_eq!(extraction.rejections[0].reason, reason, "{text}");
         }
     }
 
@@ -1365,7 +1387,7 @@ mod tests {
         let [candidate] = &found.candidates[..] else {
             panic!("{found:?}");
         };
-        assert_eq!(candidate.kind, Kind::Feedback);
+        assert_eq!(candidate.kind, MemoryKind::Feedback);
         assert!(
             candidate.body.contains("you commit.\n\n**Why:** CI is slow"),
             "{}",
@@ -1419,8 +1441,11 @@ mod tests {
     #[test]
     fn what_points_elsewhere_takes_it_along() {
         let mut answer = message(0, "s", "I wrote four pages about the cache.");
-        answer.role = Role::Assistant;
-        let found = extract(&[message(1, "s", "That's too verbose."), answer], Rules::built_in());
+        answer.role = MessageRole::Assistant;
+        let found = extract(
+            &[message(1, "s", "That's too verbose."), answer],
+            ExtractionRules::built_in(),
+        );
         assert!(
             found.candidates[0]
                 .body
@@ -1454,7 +1479,7 @@ mod tests {
             message(3, "b", "file it in Linear, project Falcon"),
             message(4, "c", "can you create a ticket for that in Linear, project: Falcon?"),
         ];
-        let found = extract(&messages, Rules::built_in());
+        let found = extract(&messages, ExtractionRules::built_in());
         assert_eq!(found.candidates.len(), 2, "{found:?}");
         let sessions = found.candidates[0].sources.iter().map(|source| source.session.as_str());
         assert_eq!(sessions.collect::<Vec<_>>(), ["a", "b", "c"]);
@@ -1465,16 +1490,16 @@ mod tests {
         );
         messages.reverse();
         messages.push(messages[0].clone());
-        assert_eq!(extract(&messages, Rules::built_in()), found);
+        assert_eq!(extract(&messages, ExtractionRules::built_in()), found);
     }
 
     #[test]
     fn who_goes_on_with_it_is_a_source_but_takes_no_doubt_away() {
         let rule = message(1, "a", "Always list the open questions when I ask about the roadmap.");
-        let alone = extract(std::slice::from_ref(&rule), Rules::built_in());
+        let alone = extract(std::slice::from_ref(&rule), ExtractionRules::built_in());
         let work = "I need you to list the open questions of the roadmap for Monday.";
         let messages = [rule, message(2, "a", work), message(3, "b", work)];
-        let found = extract(&messages, Rules::built_in());
+        let found = extract(&messages, ExtractionRules::built_in());
         assert_eq!(found.candidates.len(), 1, "{found:?}");
         let sources = found.candidates[0].sources.iter().map(|source| source.uuid.as_str());
         assert_eq!(sources.collect::<Vec<_>>(), ["a-1", "a-2"]);
@@ -1488,10 +1513,10 @@ mod tests {
             message(2, "b", "Always sign your commits."),
             message(9, "b", "Forget about always using tabs in the Go files"),
         ];
-        let found = extract(&messages, Rules::built_in());
+        let found = extract(&messages, ExtractionRules::built_in());
         assert_eq!(found.candidates.len(), 1);
         assert_eq!(
-            (found.forgotten.len(), found.rejected[0].reason.as_str()),
+            (found.retractions.len(), found.rejections[0].reason.as_str()),
             (1, "taken back later")
         );
     }
@@ -1535,7 +1560,7 @@ mod tests {
             let text = "Never force-push to shared branches.";
             let alone = of(text).candidates;
             let messages = [message(-5, "s", &before), message(0, "s", text), message(5, "t", &after)];
-            let among = extract(&messages, Rules::built_in()).candidates;
+            let among = extract(&messages, ExtractionRules::built_in()).candidates;
             prop_assert!(among.contains(&alone[0]));
         }
     }

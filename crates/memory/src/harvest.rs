@@ -3,15 +3,15 @@
 //! A write gives the whole file, an edit changes what is known of it; the last version counts. An edit of a file whose
 //! text is not known, or of words that it does not hold, leaves the file as it is known and is reported: nothing is guessed.
 
-use crate::kinds::Source;
+use crate::kinds::MemorySource;
 use language::secrets;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
-use transcript::messages::{Message, Part, Role, Wanted};
+use transcript::messages::{Message, MessagePart, MessageRole, PartSelection};
 use transcript::paths::is_memory;
 
 /// The tools that change files, and their failures: what to read for this.
-pub const WANTED: Wanted = Wanted {
+pub const HARVEST_FILTER: PartSelection = PartSelection {
     calls: &["Write", "Edit", "MultiEdit"],
     every_call: false,
     results: true,
@@ -22,22 +22,22 @@ pub const WANTED: Wanted = Wanted {
 
 /// A memory file as it last was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub struct HarvestedFile {
     /// Its path as the agent wrote it.
     pub path: String,
     /// Its text.
     pub text: String,
     /// The calls that made it what it is, oldest first.
-    pub sources: Vec<Source>,
+    pub sources: Vec<MemorySource>,
     /// Edits that could not be followed.
-    pub missed: u64,
+    pub missed_edits: u64,
 }
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Harvest {
     /// Files by path.
-    pub files: Vec<File>,
+    pub files: Vec<HarvestedFile>,
     /// Paths of files that were edited but whose text is in no log.
     pub unknown: Vec<String>,
     /// Files that held a secret: left out.
@@ -49,9 +49,9 @@ pub fn harvest(messages: &[Message]) -> Harvest {
     let failed = failed_calls(messages);
     let mut calls = Vec::new();
     let mut seen = HashSet::new();
-    for message in messages.iter().filter(|message| message.role == Role::Assistant) {
+    for message in messages.iter().filter(|message| message.role == MessageRole::Assistant) {
         for part in &message.parts {
-            if let Part::Call { id, name, input } = part
+            if let MessagePart::Call { id, name, input } = part
                 && !failed.contains(id.as_str())
                 && let Some(path) = input.get("file_path").and_then(Value::as_str)
                 && is_memory(path)
@@ -65,34 +65,34 @@ pub fn harvest(messages: &[Message]) -> Harvest {
         let time = message.time.unwrap_or(i64::MAX);
         (time, &message.session, message.line, &message.uuid)
     });
-    let mut files = BTreeMap::<&str, (Option<String>, File)>::new();
+    let mut files = BTreeMap::<&str, (Option<String>, HarvestedFile)>::new();
     for (message, name, path, input) in calls {
         let (text, file) = files.entry(path).or_insert_with(|| {
-            let file = File {
+            let file = HarvestedFile {
                 path: path.to_owned(),
                 text: String::new(),
                 sources: Vec::new(),
-                missed: 0,
+                missed_edits: 0,
             };
             (None, file)
         });
-        match changed(text.as_deref(), name, input) {
+        match text_after_call(text.as_deref(), name, input) {
             Some(new) => {
                 *text = Some(new);
-                file.sources.push(Source {
+                file.sources.push(MemorySource {
                     session: message.session.clone(),
                     uuid: message.uuid.clone(),
                     time: message.time,
                 });
             }
-            None => file.missed += 1,
+            None => file.missed_edits += 1,
         }
     }
     let mut harvest = Harvest::default();
     for (path, (text, file)) in files {
         match text {
             None => harvest.unknown.push(path.to_owned()),
-            Some(text) if secrets::find(&text).is_empty() => harvest.files.push(File { text, ..file }),
+            Some(text) if secrets::find(&text).is_empty() => harvest.files.push(HarvestedFile { text, ..file }),
             Some(_) => harvest.secrets_dropped += 1,
         }
     }
@@ -103,7 +103,7 @@ pub fn harvest(messages: &[Message]) -> Harvest {
 fn failed_calls(messages: &[Message]) -> HashSet<&str> {
     let parts = messages.iter().flat_map(|message| &message.parts);
     let failed = parts.filter_map(|part| match part {
-        Part::Result {
+        MessagePart::Result {
             call, is_error: true, ..
         } => Some(call.as_str()),
         _ => None,
@@ -112,14 +112,14 @@ fn failed_calls(messages: &[Message]) -> HashSet<&str> {
 }
 
 /// The text after a call; `None` if it cannot be known.
-fn changed(text: Option<&str>, tool: &str, input: &Value) -> Option<String> {
+fn text_after_call(text: Option<&str>, tool: &str, input: &Value) -> Option<String> {
     match tool {
         "Write" => Some(input.get("content")?.as_str()?.to_owned()),
-        "Edit" => edited(text, input),
+        "Edit" => text_after_edit(text, input),
         "MultiEdit" => {
             let mut text = text.map(str::to_owned);
             for edit in input.get("edits")?.as_array()? {
-                text = Some(edited(text.as_deref(), edit)?);
+                text = Some(text_after_edit(text.as_deref(), edit)?);
             }
             text
         }
@@ -127,7 +127,7 @@ fn changed(text: Option<&str>, tool: &str, input: &Value) -> Option<String> {
     }
 }
 
-fn edited(text: Option<&str>, edit: &Value) -> Option<String> {
+fn text_after_edit(text: Option<&str>, edit: &Value) -> Option<String> {
     let (old, new) = (edit.get("old_string")?.as_str()?, edit.get("new_string")?.as_str()?);
     if old.is_empty() {
         // That is how a file is made with an edit.
@@ -154,11 +154,11 @@ mod tests {
             uuid: format!("u{time}"),
             parent: None,
             time: Some(time),
-            role: Role::Assistant,
+            role: MessageRole::Assistant,
             is_meta: false,
             is_summary: false,
             is_sidechain: false,
-            parts: vec![Part::Call {
+            parts: vec![MessagePart::Call {
                 id: id.into(),
                 name: name.into(),
                 input,
@@ -206,8 +206,8 @@ mod tests {
             ),
         ];
         let mut failure = call(8, "", "", Value::Null);
-        failure.role = Role::User;
-        failure.parts = vec![Part::Result {
+        failure.role = MessageRole::User;
+        failure.parts = vec![MessagePart::Result {
             call: "e".into(),
             text: "denied".into(),
             is_error: true,
@@ -215,7 +215,10 @@ mod tests {
         messages.push(failure);
         let found = harvest(&messages);
         assert_eq!(found.files.len(), 1);
-        assert_eq!((found.files[0].text.as_str(), found.files[0].missed), ("1 zwei two", 1));
+        assert_eq!(
+            (found.files[0].text.as_str(), found.files[0].missed_edits),
+            ("1 zwei two", 1)
+        );
         assert_eq!(found.files[0].sources.len(), 3);
         assert_eq!(found.unknown, ["/h/.claude/memory/other.md"]);
         messages.reverse();

@@ -1,16 +1,16 @@
 //! `MEMORY.md`: a line for each memory, the most useful first, within the limits that are loaded. Lines a person wrote are
 //! kept as they are; a person's order is kept once there is any text between the entries. Pure.
 
-use crate::extract::cut;
+use crate::extract::truncate_words;
 use crate::names;
-use crate::topic::{Topic, one_line};
+use crate::topic::{Topic, to_one_line};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use transcript::log::Time;
 
 /// What is loaded of an index, and how it is written.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct IndexLimits {
     /// Most lines.
     pub lines: usize,
     /// Most bytes.
@@ -19,10 +19,10 @@ pub struct Limits {
     pub line: usize,
 }
 
-impl Default for Limits {
+impl Default for IndexLimits {
     /// What the client loads.
-    fn default() -> Limits {
-        Limits {
+    fn default() -> IndexLimits {
+        IndexLimits {
             lines: 200,
             bytes: 25_000,
             line: 150,
@@ -31,17 +31,17 @@ impl Default for Limits {
 }
 
 /// What a line that is too long leaves for the hook at least, at the cost of the title.
-const HOOK_ROOM: usize = 60;
+const MIN_HOOK_CHARS: usize = 60;
 
 /// Shortest title that it leaves.
-const TITLE_ROOM: usize = 24;
+const MIN_TITLE_CHARS: usize = 24;
 
 /// How the line starts that says what was left out.
-const CUT: &str = "> **Cut:**";
+const TRUNCATION_MARK: &str = "> **Cut:**";
 
 /// An entry of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct IndexEntry {
     /// Line number, from 1.
     pub line: usize,
     /// Its title.
@@ -51,7 +51,7 @@ pub struct Entry {
 }
 
 /// The entry a line is, if it is one: `- [Title](file.md) — hook`.
-fn entry(line: &str) -> Option<(&str, &str)> {
+fn parse_entry(line: &str) -> Option<(&str, &str)> {
     let rest = line
         .trim_start()
         .strip_prefix(['-', '*'])?
@@ -63,10 +63,10 @@ fn entry(line: &str) -> Option<(&str, &str)> {
 }
 
 /// All entries.
-pub fn entries(text: &str) -> Vec<Entry> {
+pub fn parse_entries(text: &str) -> Vec<IndexEntry> {
     let numbered = text.lines().enumerate();
     let read = |(at, line)| {
-        entry(line).map(|(title, file)| Entry {
+        parse_entry(line).map(|(title, file)| IndexEntry {
             line: at + 1,
             title: title.to_owned(),
             file: file.to_owned(),
@@ -76,15 +76,15 @@ pub fn entries(text: &str) -> Vec<Entry> {
 }
 
 /// Whether an entry points to something else than a memory: outside, to another index, to a log.
-pub fn is_elsewhere(file: &str) -> bool {
+pub fn is_foreign_link(file: &str) -> bool {
     file.contains("://") || file.starts_with('#') || names::is_inside(file) && !names::is_topic(file)
 }
 
 /// The line of a memory. One that is too long keeps its link; the title gives way to the hook, which says when it matters.
-pub fn line(topic: &Topic, file: &str, limits: &Limits) -> String {
-    let title = plain(&topic.name()).replace(['[', ']'], "");
+pub fn entry_line(topic: &Topic, file: &str, limits: &IndexLimits) -> String {
+    let title = escape_markdown(&topic.name()).replace(['[', ']'], "");
     let title = title.trim();
-    let hook = plain(&topic.description());
+    let hook = escape_markdown(&topic.description());
     let line = |title: &str, hook: &str| match hook {
         "" => format!("- [{title}]({file})"),
         hook => format!("- [{title}]({file}) — {hook}"),
@@ -96,30 +96,34 @@ pub fn line(topic: &Topic, file: &str, limits: &Limits) -> String {
     }
     let room = limits.line.saturating_sub(length(&line("", " ")) - 1);
     // A name so long that the link alone fills the line leaves no room for a hook.
-    if room < 2 * TITLE_ROOM {
-        return line(&shortened(title, 60), "");
+    if room < 2 * MIN_TITLE_CHARS {
+        return line(&truncate_chars(title, 60), "");
     }
-    let title = shortened(title, room.saturating_sub(length(&hook).min(HOOK_ROOM)).max(TITLE_ROOM));
-    let hook = shortened(&hook, room - length(&title));
+    let title = truncate_chars(
+        title,
+        room.saturating_sub(length(&hook).min(MIN_HOOK_CHARS))
+            .max(MIN_TITLE_CHARS),
+    );
+    let hook = truncate_chars(&hook, room - length(&title));
     line(&title, &hook)
 }
 
 /// A text within so many characters, the sign that it was cut among them.
-fn shortened(text: &str, most: usize) -> String {
+fn truncate_chars(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
-    cut(text, most - 1)
+    truncate_words(text, most - 1)
 }
 
 /// Text without what Markdown would take for markup of its own: raw HTML and parentheses that end a link are escaped.
-fn plain(text: &str) -> String {
-    one_line(text).replace('<', "\\<")
+fn escape_markdown(text: &str) -> String {
+    to_one_line(text).replace('<', "\\<")
 }
 
 /// A memory that an index lists.
 #[derive(Debug, Clone, Copy)]
-pub struct Listed<'a> {
+pub struct IndexedMemory<'a> {
     /// Its path as the index links it.
     pub path: &'a str,
     /// What it is now.
@@ -129,15 +133,20 @@ pub struct Listed<'a> {
 }
 
 /// The index as it should be. Entries that point to none of the memories are kept if `is_there` knows what they point to.
-pub fn rebuild(old: Option<&str>, memories: &[Listed], is_there: &dyn Fn(&str) -> bool, limits: &Limits) -> String {
+pub fn rebuild_index(
+    old: Option<&str>,
+    memories: &[IndexedMemory],
+    is_there: &dyn Fn(&str) -> bool,
+    limits: &IndexLimits,
+) -> String {
     let mut head = Vec::<&str>::new();
     let mut body = Vec::<(Option<&str>, String)>::new();
     let mut listed = BTreeSet::new();
     for text in old.unwrap_or_default().lines() {
-        if text.starts_with(CUT) {
+        if text.starts_with(TRUNCATION_MARK) {
             continue;
         }
-        let Some((_, file)) = entry(text) else {
+        let Some((_, file)) = parse_entry(text) else {
             match body.is_empty() {
                 true => head.push(text),
                 false => body.push((None, text.to_owned())),
@@ -145,16 +154,18 @@ pub fn rebuild(old: Option<&str>, memories: &[Listed], is_there: &dyn Fn(&str) -
             continue;
         };
         if let Some(memory) = memories.iter().find(|memory| memory.path == file) {
-            let is_made = memory.before.is_some_and(|before| line(before, file, limits) == text);
+            let is_made = memory
+                .before
+                .is_some_and(|before| entry_line(before, file, limits) == text);
             if listed.insert(file) {
                 let kept = if is_made {
-                    line(memory.topic, file, limits)
+                    entry_line(memory.topic, file, limits)
                 } else {
                     text.to_owned()
                 };
                 body.push((Some(file), kept));
             }
-        } else if is_elsewhere(file) || is_there(file) {
+        } else if is_foreign_link(file) || is_there(file) {
             body.push((None, text.to_owned()));
         }
     }
@@ -167,21 +178,21 @@ pub fn rebuild(old: Option<&str>, memories: &[Listed], is_there: &dyn Fn(&str) -
     let is_arranged = body.iter().any(|(file, _)| file.is_none());
     for memory in memories {
         if !listed.contains(memory.path) {
-            body.push((Some(memory.path), line(memory.topic, memory.path, limits)));
+            body.push((Some(memory.path), entry_line(memory.topic, memory.path, limits)));
         }
     }
     if !is_arranged {
-        body.sort_by_key(|(file, _)| rank(memories, file.unwrap_or_default()));
+        body.sort_by_key(|(file, _)| sort_key(memories, file.unwrap_or_default()));
     }
     let lines = body.into_iter().map(|(_, line)| line).collect::<Vec<_>>();
-    fit(&head, &lines, limits)
+    fit_lines(&head, &lines, limits)
 }
 
 /// What sorts the most useful first: often confirmed, then lately said, then by name.
-fn rank<'a>(memories: &[Listed<'a>], file: &str) -> (Reverse<u64>, Reverse<Option<Time>>, &'a str) {
+fn sort_key<'a>(memories: &[IndexedMemory<'a>], file: &str) -> (Reverse<u64>, Reverse<Option<Time>>, &'a str) {
     let memory = memories.iter().find(|memory| memory.path == file);
-    let confirmed = memory.map_or(0, |memory| memory.topic.confirmed());
-    let said = memory.and_then(|memory| memory.topic.said());
+    let confirmed = memory.map_or(0, |memory| memory.topic.confirmation_count());
+    let said = memory.and_then(|memory| memory.topic.last_said_in_sources());
     (
         Reverse(confirmed),
         Reverse(said),
@@ -190,7 +201,7 @@ fn rank<'a>(memories: &[Listed<'a>], file: &str) -> (Reverse<u64>, Reverse<Optio
 }
 
 /// As many lines as are loaded, and a last line that says how many were left out.
-fn fit(head: &[&str], body: &[String], limits: &Limits) -> String {
+fn fit_lines(head: &[&str], body: &[String], limits: &IndexLimits) -> String {
     let lines = head
         .iter()
         .copied()
@@ -200,8 +211,9 @@ fn fit(head: &[&str], body: &[String], limits: &Limits) -> String {
     if lines.len() <= limits.lines && size <= limits.bytes {
         return lines.iter().flat_map(|line| [line, "\n"]).collect();
     }
-    let note =
-        |left: usize| format!("{CUT} {left} more lines do not fit here; `backcast memory list` shows all memories.\n");
+    let note = |left: usize| {
+        format!("{TRUNCATION_MARK} {left} more lines do not fit here; `backcast memory list` shows all memories.\n")
+    };
     let room = limits.bytes.saturating_sub(note(lines.len()).len());
     let mut text = String::new();
     let mut count = 0;
@@ -217,19 +229,19 @@ fn fit(head: &[&str], body: &[String], limits: &Limits) -> String {
 }
 
 /// Whether an index says that it does not list everything.
-pub fn is_cut(text: &str) -> bool {
-    text.lines().any(|line| line.starts_with(CUT))
+pub fn is_truncated(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with(TRUNCATION_MARK))
 }
 
 /// What is loaded of an index: whole lines within the limits, with a warning if there is more.
-pub fn loaded(text: &str, limits: &Limits) -> String {
+pub fn loaded_part(text: &str, limits: &IndexLimits) -> String {
     let mut out = String::new();
     for (count, line) in text.split_inclusive('\n').enumerate() {
         if count >= limits.lines || out.len() + line.len() > limits.bytes {
             let left = text.lines().count() - count;
             out.push_str(&format!(
-                "{CUT} {left} more lines of {} are not shown: it is over its limits.\n",
-                names::INDEX
+                "{TRUNCATION_MARK} {left} more lines of {} are not shown: it is over its limits.\n",
+                names::INDEX_FILE
             ));
             break;
         }
@@ -241,23 +253,23 @@ pub fn loaded(text: &str, limits: &Limits) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Kind;
+    use crate::kinds::MemoryKind;
 
     fn topic(file: &str, name: &str) -> Topic {
-        Topic::new(file, name, "when it matters", Kind::Feedback, "x")
+        Topic::new(file, name, "when it matters", MemoryKind::Feedback, "x")
     }
 
     fn built(old: Option<&str>, topics: &[Topic]) -> String {
-        let listed = |topic| Listed {
+        let listed = |topic| IndexedMemory {
             path: topic_path(topic),
             topic,
             before: None,
         };
-        rebuild(
+        rebuild_index(
             old,
             &topics.iter().map(listed).collect::<Vec<_>>(),
             &|_| false,
-            &Limits::default(),
+            &IndexLimits::default(),
         )
     }
 
@@ -268,14 +280,19 @@ mod tests {
     #[test]
     fn a_line_that_was_made_is_made_anew_and_a_persons_is_kept() {
         let before = topic("a.md", "A");
-        let after = Topic::new("a.md", "A", "when it matters in 2026", Kind::Feedback, "x");
+        let after = Topic::new("a.md", "A", "when it matters in 2026", MemoryKind::Feedback, "x");
         let again = |old: &str| {
-            let listed = Listed {
+            let listed = IndexedMemory {
                 path: "a.md",
                 topic: &after,
                 before: Some(&before),
             };
-            rebuild(Some(old), &[listed], &|file| file == "team/b.md", &Limits::default())
+            rebuild_index(
+                Some(old),
+                &[listed],
+                &|file| file == "team/b.md",
+                &IndexLimits::default(),
+            )
         };
         assert_eq!(
             again("- [A](a.md) — when it matters\n"),
@@ -316,7 +333,11 @@ mod tests {
             .collect::<Vec<_>>();
         let text = built(None, &topics);
         assert!(text.lines().count() <= 200 && text.len() <= 25_000);
-        assert!(text.lines().last().is_some_and(|line| line.starts_with(CUT)));
+        assert!(
+            text.lines()
+                .last()
+                .is_some_and(|line| line.starts_with(TRUNCATION_MARK))
+        );
         assert_eq!(built(Some(&text), &topics), text);
         assert!(text.lines().all(|line| line.chars().count() <= 150));
     }
@@ -329,10 +350,10 @@ mod tests {
             &file,
             &words[..60],
             &format!("When planning work: {words}"),
-            Kind::Project,
+            MemoryKind::Project,
             "x",
         );
-        let text = line(&memory, &file, &Limits::default());
+        let text = entry_line(&memory, &file, &IndexLimits::default());
         assert!(text.chars().count() <= 150, "{text}");
         let (_, hook) = text.split_once(" — ").expect("a hook");
         assert!(hook.chars().count() >= 50, "{text}");
@@ -343,10 +364,10 @@ mod tests {
     #[test]
     fn what_is_loaded_ends_at_a_line() {
         let long = "- [x](x.md) — y\n".repeat(300);
-        let text = loaded(&long, &Limits::default());
+        let text = loaded_part(&long, &IndexLimits::default());
         assert_eq!(text.lines().count(), 201);
         assert!(text.contains("100 more lines"));
-        assert_eq!(loaded("- a\n", &Limits::default()), "- a\n");
+        assert_eq!(loaded_part("- a\n", &IndexLimits::default()), "- a\n");
     }
 
     #[test]
@@ -354,7 +375,7 @@ mod tests {
         let hostile = topic("a.md", "x](../../etc/passwd) <img src=x>\n- [b](b.md)");
         let text = built(None, std::slice::from_ref(&hostile));
         assert_eq!(text.lines().count(), 1);
-        assert_eq!(entries(&text)[0].file, "a.md");
+        assert_eq!(parse_entries(&text)[0].file, "a.md");
         assert!(!text.contains(" <img"));
     }
 }

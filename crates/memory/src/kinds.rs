@@ -4,7 +4,7 @@ use transcript::log::Time;
 
 /// The four types, and nothing else. An unknown type in a file is read as untyped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum MemoryKind {
     /// Role, goals, skills and preferences of a person; always private.
     User,
     /// How to work: corrections and confirmations.
@@ -16,28 +16,33 @@ pub enum Kind {
 }
 
 /// All types.
-pub const KINDS: [Kind; 4] = [Kind::User, Kind::Feedback, Kind::Project, Kind::Reference];
+pub const MEMORY_KINDS: [MemoryKind; 4] = [
+    MemoryKind::User,
+    MemoryKind::Feedback,
+    MemoryKind::Project,
+    MemoryKind::Reference,
+];
 
-impl Kind {
+impl MemoryKind {
     /// Name in files and outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::User => "user",
-            Kind::Feedback => "feedback",
-            Kind::Project => "project",
-            Kind::Reference => "reference",
+            MemoryKind::User => "user",
+            MemoryKind::Feedback => "feedback",
+            MemoryKind::Project => "project",
+            MemoryKind::Reference => "reference",
         }
     }
 
     /// The type of a name, if it is one.
-    pub fn read(name: &str) -> Option<Kind> {
-        KINDS.into_iter().find(|kind| kind.name() == name)
+    pub fn parse(name: &str) -> Option<MemoryKind> {
+        MEMORY_KINDS.into_iter().find(|kind| kind.name() == name)
     }
 }
 
 /// Where somebody said it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Source {
+pub struct MemorySource {
     /// Session id.
     pub session: String,
     /// Id of the record.
@@ -50,7 +55,7 @@ pub struct Source {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// Its type.
-    pub kind: Kind,
+    pub kind: MemoryKind,
     /// A few words.
     pub title: String,
     /// One line, written for the situation in which it applies: recall judges by it.
@@ -60,5 +65,5 @@ pub struct Candidate {
     /// 0 to 1.
     pub confidence: f64,
     /// Where it was said, oldest first.
-    pub sources: Vec<Source>,
+    pub sources: Vec<MemorySource>,
 }

@@ -8,14 +8,14 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
 
 /// Most texts that are kept for one part: beyond it, a shorter text serves as well.
-const MOST: usize = 32;
+const MAX_LITERALS: usize = 32;
 /// Most letters of a class that are spelled out.
-const FEW: usize = 8;
+const MAX_CLASS_LETTERS: usize = 8;
 /// A text of one letter is in nearly every sentence.
-const SHORTEST: usize = 2;
+const MIN_LITERAL_LEN: usize = 2;
 
 /// What is known of the matches of a part of a pattern.
-enum Needs {
+enum RequiredLiterals {
     /// Each is one of these texts.
     Exactly(Vec<String>),
     /// Each holds one of these texts.
@@ -26,27 +26,31 @@ enum Needs {
 
 /// Texts, small, of which at least one stands in whatever the pattern matches; `None` if there are none, or if the
 /// pattern cannot be read.
-pub fn needed(pattern: &str) -> Option<Vec<String>> {
+pub fn required_literals(pattern: &str) -> Option<Vec<String>> {
     let mut parser = ParserBuilder::new().unicode(!pattern.is_ascii()).utf8(false).build();
     let hir = parser.parse(pattern).ok()?;
-    match of(&hir) {
-        Needs::Exactly(texts) | Needs::One(texts) => is_telling(&texts).then(|| shortest(texts)),
-        Needs::Nothing => None,
+    match literals_of(&hir) {
+        RequiredLiterals::Exactly(texts) | RequiredLiterals::One(texts) => {
+            is_selective(&texts).then(|| drop_superstrings(texts))
+        }
+        RequiredLiterals::Nothing => None,
     }
 }
 
-fn of(hir: &Hir) -> Needs {
+fn literals_of(hir: &Hir) -> RequiredLiterals {
     match hir.kind() {
-        HirKind::Empty | HirKind::Look(_) => Needs::Exactly(vec![String::new()]),
+        HirKind::Empty | HirKind::Look(_) => RequiredLiterals::Exactly(vec![String::new()]),
         HirKind::Literal(literal) => std::str::from_utf8(&literal.0)
             .ok()
             .filter(|text| text.chars().all(has_one_form))
-            .map_or(Needs::Nothing, |text| Needs::Exactly(vec![text.to_ascii_lowercase()])),
-        HirKind::Class(class) => letters(class).map_or(Needs::Nothing, Needs::Exactly),
-        HirKind::Repetition(repetition) => repeated(repetition),
-        HirKind::Capture(capture) => of(&capture.sub),
-        HirKind::Concat(parts) => joined(parts),
-        HirKind::Alternation(parts) => either(parts),
+            .map_or(RequiredLiterals::Nothing, |text| {
+                RequiredLiterals::Exactly(vec![text.to_ascii_lowercase()])
+            }),
+        HirKind::Class(class) => class_letters(class).map_or(RequiredLiterals::Nothing, RequiredLiterals::Exactly),
+        HirKind::Repetition(repetition) => literals_of_repetition(repetition),
+        HirKind::Capture(capture) => literals_of(&capture.sub),
+        HirKind::Concat(parts) => literals_of_concat(parts),
+        HirKind::Alternation(parts) => literals_of_alternation(parts),
     }
 }
 
@@ -56,7 +60,7 @@ fn has_one_form(letter: char) -> bool {
 }
 
 /// The letters of a small class, each a text; white space is a blank.
-fn letters(class: &Class) -> Option<Vec<String>> {
+fn class_letters(class: &Class) -> Option<Vec<String>> {
     let ranges = match class {
         Class::Unicode(class) => {
             let ranges = class.ranges().iter();
@@ -76,7 +80,7 @@ fn letters(class: &Class) -> Option<Vec<String>> {
     let all = ranges.iter().flat_map(|(first, last)| *first..=*last);
     let mut texts = Vec::new();
     for letter in all {
-        if texts.len() == FEW || !has_one_form(letter) {
+        if texts.len() == MAX_CLASS_LETTERS || !has_one_form(letter) {
             return None;
         }
         texts.push(letter.to_ascii_lowercase().to_string());
@@ -84,89 +88,93 @@ fn letters(class: &Class) -> Option<Vec<String>> {
     Some(texts)
 }
 
-fn repeated(repetition: &Repetition) -> Needs {
+fn literals_of_repetition(repetition: &Repetition) -> RequiredLiterals {
     let is_optional = repetition.min == 0;
-    match of(&repetition.sub) {
-        Needs::Exactly(mut texts) if repetition.max == Some(1) || texts == [" "] => {
+    match literals_of(&repetition.sub) {
+        RequiredLiterals::Exactly(mut texts) if repetition.max == Some(1) || texts == [" "] => {
             texts.extend(is_optional.then(String::new));
-            Needs::Exactly(texts)
+            RequiredLiterals::Exactly(texts)
         }
-        Needs::Exactly(texts) | Needs::One(texts) if !is_optional => Needs::One(texts),
-        _ => Needs::Nothing,
+        RequiredLiterals::Exactly(texts) | RequiredLiterals::One(texts) if !is_optional => RequiredLiterals::One(texts),
+        _ => RequiredLiterals::Nothing,
     }
 }
 
 /// Parts after each other: neighbours that are known are put together, and the best of all that is needed is taken.
-fn joined(parts: &[Hir]) -> Needs {
+fn literals_of_concat(parts: &[Hir]) -> RequiredLiterals {
     let (mut run, mut best, mut is_exact) = (vec![String::new()], None, true);
     for part in parts {
-        match of(part) {
-            Needs::Exactly(texts) if run.len() * texts.len() <= MOST => {
+        match literals_of(part) {
+            RequiredLiterals::Exactly(texts) if run.len() * texts.len() <= MAX_LITERALS => {
                 let longer = run
                     .iter()
                     .flat_map(|start| texts.iter().map(move |end| format!("{start}{end}")));
                 run = longer.collect();
             }
-            Needs::Exactly(texts) => {
-                offer(&mut best, std::mem::replace(&mut run, texts));
+            RequiredLiterals::Exactly(texts) => {
+                replace_if_rarer(&mut best, std::mem::replace(&mut run, texts));
                 is_exact = false;
             }
-            Needs::One(texts) => {
-                offer(&mut best, std::mem::replace(&mut run, vec![String::new()]));
-                offer(&mut best, texts);
+            RequiredLiterals::One(texts) => {
+                replace_if_rarer(&mut best, std::mem::replace(&mut run, vec![String::new()]));
+                replace_if_rarer(&mut best, texts);
                 is_exact = false;
             }
-            Needs::Nothing => {
-                offer(&mut best, std::mem::replace(&mut run, vec![String::new()]));
+            RequiredLiterals::Nothing => {
+                replace_if_rarer(&mut best, std::mem::replace(&mut run, vec![String::new()]));
                 is_exact = false;
             }
         }
     }
     if is_exact {
-        return Needs::Exactly(run);
+        return RequiredLiterals::Exactly(run);
     }
-    offer(&mut best, run);
-    best.map_or(Needs::Nothing, Needs::One)
+    replace_if_rarer(&mut best, run);
+    best.map_or(RequiredLiterals::Nothing, RequiredLiterals::One)
 }
 
 /// One of several parts: what is needed is all that any of them needs.
-fn either(parts: &[Hir]) -> Needs {
+fn literals_of_alternation(parts: &[Hir]) -> RequiredLiterals {
     let (mut all, mut is_exact) = (Vec::new(), true);
     for part in parts {
-        match of(part) {
-            Needs::Exactly(texts) => all.extend(texts),
-            Needs::One(texts) => {
+        match literals_of(part) {
+            RequiredLiterals::Exactly(texts) => all.extend(texts),
+            RequiredLiterals::One(texts) => {
                 is_exact = false;
                 all.extend(texts);
             }
-            Needs::Nothing => return Needs::Nothing,
+            RequiredLiterals::Nothing => return RequiredLiterals::Nothing,
         }
     }
-    match is_exact && all.len() <= MOST {
-        true => Needs::Exactly(all),
-        false => Needs::One(all),
+    match is_exact && all.len() <= MAX_LITERALS {
+        true => RequiredLiterals::Exactly(all),
+        false => RequiredLiterals::One(all),
     }
 }
 
 /// Takes texts in the place of the best ones known if they are rarer.
-fn offer(best: &mut Option<Vec<String>>, texts: Vec<String>) {
-    if is_telling(&texts) && best.as_ref().is_none_or(|known| often(&texts) < often(known)) {
+fn replace_if_rarer(best: &mut Option<Vec<String>>, texts: Vec<String>) {
+    if is_selective(&texts)
+        && best
+            .as_ref()
+            .is_none_or(|known| estimated_frequency(&texts) < estimated_frequency(known))
+    {
         *best = Some(texts);
     }
 }
 
-fn is_telling(texts: &[String]) -> bool {
-    texts.iter().all(|text| text.len() >= SHORTEST)
+fn is_selective(texts: &[String]) -> bool {
+    texts.iter().all(|text| text.len() >= MIN_LITERAL_LEN)
 }
 
 /// How often one of the texts will come up, roughly: each letter more makes a text rarer, a blank does not.
-fn often(texts: &[String]) -> f64 {
+fn estimated_frequency(texts: &[String]) -> f64 {
     let letters = |text: &String| text.bytes().filter(|byte| *byte != b' ').count().min(12);
     texts.iter().map(|text| 0.3_f64.powi(letters(text) as i32)).sum()
 }
 
 /// Without those that hold another one.
-fn shortest(mut texts: Vec<String>) -> Vec<String> {
+fn drop_superstrings(mut texts: Vec<String>) -> Vec<String> {
     texts.sort_by_key(String::len);
     let mut kept = Vec::<String>::new();
     for text in texts {
@@ -183,7 +191,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, expected: &[&str]) {
-        let found = needed(pattern).unwrap_or_default();
+        let found = required_literals(pattern).unwrap_or_default();
         assert_eq!(found, expected, "{pattern}");
     }
 

@@ -14,19 +14,19 @@ use transcript::log::Time;
 
 /// How long a lock is waited for: a holder that is about to end, or a process it is just starting, which shares its open
 /// files for a moment. A run that writes takes longer.
-const PATIENCE: Duration = Duration::from_millis(200);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How often it is tried meanwhile.
-const STEP: Duration = Duration::from_millis(20);
+const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// The right to write, until it is dropped.
 #[derive(Debug)]
-pub struct Lock {
+pub struct WriteLock {
     _file: File,
 }
 
 /// Takes the lock of a directory; `None` if somebody else has it.
-pub fn take(folder: &Path, now: Time) -> io::Result<Option<Lock>> {
+pub fn acquire(folder: &Path, now: Time) -> io::Result<Option<WriteLock>> {
     let path = folder.join(".lock");
     refuse_link(&path)?;
     let mut file = OpenOptions::new()
@@ -35,24 +35,24 @@ pub fn take(folder: &Path, now: Time) -> io::Result<Option<Lock>> {
         .read(true)
         .write(true)
         .open(&path)?;
-    let mut patience = PATIENCE;
+    let mut patience = LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
             Ok(()) => break,
             Err(TryLockError::WouldBlock) if patience.is_zero() => return Ok(None),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        patience = patience.saturating_sub(STEP);
+        patience = patience.saturating_sub(LOCK_POLL);
     }
     file.set_len(0)?;
     writeln!(
         file,
         "{} {}",
         std::process::id(),
-        when::timestamp(now).unwrap_or_default()
+        when::format_timestamp(now).unwrap_or_default()
     )?;
-    Ok(Some(Lock { _file: file }))
+    Ok(Some(WriteLock { _file: file }))
 }
 
 /// A link in the place of a lock would have a file elsewhere written.
@@ -65,51 +65,51 @@ fn refuse_link(path: &Path) -> io::Result<()> {
 
 /// The consolidation lock while a consolidation runs. Dropped without [`Consolidation::done`], the old time is put back.
 #[derive(Debug)]
-pub struct Consolidation {
+pub struct ConsolidationLock {
     path: PathBuf,
-    before: Option<SystemTime>,
+    previous_time: Option<SystemTime>,
     is_done: bool,
 }
 
 /// When the last consolidation was.
 pub fn last_consolidation(folder: &Path) -> Option<Time> {
-    millis(modified(&consolidate_lock(folder))?)
+    unix_millis(modified_time(&consolidation_lock_path(folder))?)
 }
 
-fn consolidate_lock(folder: &Path) -> PathBuf {
+fn consolidation_lock_path(folder: &Path) -> PathBuf {
     folder.join(".consolidate-lock")
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
+fn modified_time(path: &Path) -> Option<SystemTime> {
     let found = fs::symlink_metadata(path).ok()?;
     found.is_file().then(|| found.modified().ok()).flatten()
 }
 
 /// Milliseconds since 1970.
-pub fn millis(time: SystemTime) -> Option<Time> {
+pub fn unix_millis(time: SystemTime) -> Option<Time> {
     let since = time.duration_since(UNIX_EPOCH).ok()?;
     since.as_millis().try_into().ok()
 }
 
 /// Takes the consolidation lock; `None` if a living process has held it for less than an hour.
-pub fn consolidate(folder: &Path, now: Time) -> io::Result<Option<Consolidation>> {
-    let path = consolidate_lock(folder);
+pub fn acquire_consolidation(folder: &Path, now: Time) -> io::Result<Option<ConsolidationLock>> {
+    let path = consolidation_lock_path(folder);
     refuse_link(&path)?;
-    let before = modified(&path);
+    let before = modified_time(&path);
     let own = std::process::id().to_string();
     let holder = fs::read_to_string(&path)
         .ok()
         .and_then(|text| text.trim().parse::<u32>().ok());
     let age = before
-        .and_then(millis)
+        .and_then(unix_millis)
         .map_or(Time::MAX, |then| now.saturating_sub(then));
     if holder.is_some_and(|holder| holder != std::process::id() && is_alive(holder)) && age < HOUR {
         return Ok(None);
     }
     table::atomic::write(&path, true, own.as_bytes()).map_err(io::Error::other)?;
-    let lock = Consolidation {
+    let lock = ConsolidationLock {
         path,
-        before,
+        previous_time: before,
         is_done: false,
     };
     // Two may have found it free: the one whose id is there has won.
@@ -121,9 +121,9 @@ pub fn consolidate(folder: &Path, now: Time) -> io::Result<Option<Consolidation>
     Ok(Some(lock))
 }
 
-impl Consolidation {
+impl ConsolidationLock {
     /// It worked: the time of the lock is the time of this consolidation, and nobody holds it.
-    pub fn done(mut self, now: Time) -> io::Result<()> {
+    pub fn finish(mut self, now: Time) -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(&self.path)?;
         file.set_len(0)?;
         file.set_modified(UNIX_EPOCH + Duration::from_millis(now.max(0).unsigned_abs()))?;
@@ -132,13 +132,13 @@ impl Consolidation {
     }
 }
 
-impl Drop for Consolidation {
+impl Drop for ConsolidationLock {
     fn drop(&mut self) {
         if self.is_done {
             return;
         }
         // A failure here leaves the lock with this process's id, which is dead soon: the next run takes it over.
-        match self.before {
+        match self.previous_time {
             Some(before) => {
                 if let Ok(file) = OpenOptions::new().write(true).open(&self.path) {
                     let _ = file.set_len(0);
@@ -165,11 +165,11 @@ mod tests {
     #[test]
     fn one_writer_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let first = take(folder.path(), NOW).unwrap();
+        let first = acquire(folder.path(), NOW).unwrap();
         assert!(first.is_some());
-        assert!(take(folder.path(), NOW).unwrap().is_none());
+        assert!(acquire(folder.path(), NOW).unwrap().is_none());
         drop(first);
-        assert!(take(folder.path(), NOW).unwrap().is_some());
+        assert!(acquire(folder.path(), NOW).unwrap().is_some());
     }
 
     fn set_time(path: &Path, time: Time) {
@@ -185,9 +185,9 @@ mod tests {
         // Process 1 lives as long as the machine.
         fs::write(&path, "1").unwrap();
         set_time(&path, NOW - HOUR / 2);
-        assert!(consolidate(folder.path(), NOW).unwrap().is_none());
+        assert!(acquire_consolidation(folder.path(), NOW).unwrap().is_none());
         set_time(&path, NOW - 2 * HOUR);
-        assert!(consolidate(folder.path(), NOW).unwrap().is_some());
+        assert!(acquire_consolidation(folder.path(), NOW).unwrap().is_some());
     }
 
     #[cfg(target_os = "linux")]
@@ -197,9 +197,13 @@ mod tests {
         let path = folder.path().join(".consolidate-lock");
         fs::write(&path, "4194999").unwrap();
         set_time(&path, NOW - 1_000);
-        drop(consolidate(folder.path(), NOW).unwrap().unwrap());
+        drop(acquire_consolidation(folder.path(), NOW).unwrap().unwrap());
         assert_eq!(last_consolidation(folder.path()), Some(NOW - 1_000));
-        consolidate(folder.path(), NOW).unwrap().unwrap().done(NOW).unwrap();
+        acquire_consolidation(folder.path(), NOW)
+            .unwrap()
+            .unwrap()
+            .finish(NOW)
+            .unwrap();
         assert_eq!(last_consolidation(folder.path()), Some(NOW));
     }
 
@@ -208,7 +212,7 @@ mod tests {
     fn a_link_is_no_lock() {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("elsewhere", folder.path().join(".lock")).unwrap();
-        assert!(take(folder.path(), NOW).is_err());
+        assert!(acquire(folder.path(), NOW).is_err());
         assert!(!folder.path().join("elsewhere").exists());
     }
 }

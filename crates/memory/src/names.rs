@@ -2,16 +2,16 @@
 //! path only; links are resolved where files are touched, in [`super::memdir`].
 
 /// Longest name of a file without its type and ending. The index has a line for title, name and hook together.
-const LONGEST: usize = 40;
+const MAX_NAME_CHARS: usize = 40;
 
 /// Name of the index.
-pub const INDEX: &str = "MEMORY.md";
+pub const INDEX_FILE: &str = "MEMORY.md";
 
 /// Folder of the memories a team shares.
-pub const TEAM: &str = "team/";
+pub const TEAM_FOLDER: &str = "team/";
 
 /// Folder of the daily logs.
-pub const LOGS: &str = "logs/";
+pub const LOG_FOLDER: &str = "logs/";
 
 /// A file name for a memory, from its type and title: lower-case letters, digits and `_`. A title with too little of
 /// these (another script, only signs) is named by its hash.
@@ -23,10 +23,10 @@ pub fn file_name(kind: &str, title: &str) -> String {
         } else if !name.is_empty() && !name.ends_with('_') {
             name.push('_');
         }
-        if name.len() > LONGEST {
+        if name.len() > MAX_NAME_CHARS {
             // Whole words, where the last one is no monster.
-            let end = name.rfind('_').filter(|end| *end > LONGEST / 2);
-            name.truncate(end.unwrap_or(LONGEST));
+            let end = name.rfind('_').filter(|end| *end > MAX_NAME_CHARS / 2);
+            name.truncate(end.unwrap_or(MAX_NAME_CHARS));
             break;
         }
     }
@@ -91,15 +91,15 @@ pub fn is_inside(path: &str) -> bool {
 pub fn is_topic(path: &str) -> bool {
     is_inside(path)
         && path.ends_with(".md")
-        && !path.starts_with(LOGS)
+        && !path.starts_with(LOG_FOLDER)
         && !path
             .rsplit('/')
             .next()
-            .is_some_and(|name| name.eq_ignore_ascii_case(INDEX))
+            .is_some_and(|name| name.eq_ignore_ascii_case(INDEX_FILE))
 }
 
 /// Why a path may not be a memory directory.
-pub fn refusal(path: &str) -> Option<&'static str> {
+pub fn refusal_reason(path: &str) -> Option<&'static str> {
     if path.contains('\0') {
         return Some("has a NUL byte");
     }
@@ -131,12 +131,12 @@ pub fn refusal(path: &str) -> Option<&'static str> {
 }
 
 /// Path of the daily log of a date (`2026-11-16`).
-pub fn daily_log(date: &str) -> Option<String> {
+pub fn daily_log_path(date: &str) -> Option<String> {
     let mut parts = date.split('-');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
     let digits = |text: &str, count| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_date = digits(year, 4) && digits(month, 2) && digits(day, 2) && parts.next().is_none();
-    is_date.then(|| format!("{LOGS}{year}/{month}/{date}.md"))
+    is_date.then(|| format!("{LOG_FOLDER}{year}/{month}/{date}.md"))
 }
 
 #[cfg(test)]
@@ -180,17 +180,20 @@ mod tests {
             "/a/..",
             "/a/../b",
         ] {
-            assert!(refusal(path).is_some(), "{path:?}");
+            assert!(refusal_reason(path).is_some(), "{path:?}");
         }
         for path in ["/home/me/memory", "C:\\users\\me"] {
-            assert_eq!(refusal(path), None, "{path:?}");
+            assert_eq!(refusal_reason(path), None, "{path:?}");
         }
     }
 
     #[test]
     fn daily_logs_lie_by_month() {
-        assert_eq!(daily_log("2026-11-16").as_deref(), Some("logs/2026/11/2026-11-16.md"));
-        assert_eq!(daily_log("2026-11-../x"), None);
+        assert_eq!(
+            daily_log_path("2026-11-16").as_deref(),
+            Some("logs/2026/11/2026-11-16.md")
+        );
+        assert_eq!(daily_log_path("2026-11-../x"), None);
     }
 
     proptest! {

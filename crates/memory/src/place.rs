@@ -1,12 +1,12 @@
 //! Where the memories of a project lie, and whether there should be any. Pure: the environment, the settings and the root
 //! of the repository come in as values.
 
-use crate::names::{agent_part, project_slug, refusal};
+use crate::names::{agent_part, project_slug, refusal_reason};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// What the place depends on.
-pub struct Surroundings<'a> {
+pub struct MemdirLookup<'a> {
     /// Looks up an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// Settings of the user or of a policy, the strongest first. Their directory counts.
@@ -21,7 +21,7 @@ pub struct Surroundings<'a> {
 
 /// Where memories lie, or why there are none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum MemdirLocation {
     /// Here.
     At(PathBuf),
     /// Switched off, by what.
@@ -29,24 +29,24 @@ pub enum Place {
     /// A place was named that is refused.
     Refused(String, &'static str),
     /// There is no home folder to look in.
-    Nowhere,
+    NoHome,
 }
 
 /// Finds the place: override variable, own settings, the project's folder in the client's home.
-pub fn place(around: &Surroundings) -> Place {
+pub fn locate_memdir(around: &MemdirLookup) -> MemdirLocation {
     let set = |name: &str| (around.variable)(name).filter(|value| !value.is_empty());
     let is_on = |name: &str| {
         set(name).is_some_and(|value| !matches!(value.to_lowercase().as_str(), "0" | "false" | "no" | "off"))
     };
     if is_on("CLAUDE_CODE_DISABLE_AUTO_MEMORY") {
-        return Place::Off("CLAUDE_CODE_DISABLE_AUTO_MEMORY");
+        return MemdirLocation::Off("CLAUDE_CODE_DISABLE_AUTO_MEMORY");
     }
     if is_on("CLAUDE_CODE_SIMPLE") {
-        return Place::Off("CLAUDE_CODE_SIMPLE");
+        return MemdirLocation::Off("CLAUDE_CODE_SIMPLE");
     }
     let remote = set("CLAUDE_CODE_REMOTE_MEMORY_DIR");
     if is_on("CLAUDE_CODE_REMOTE") && remote.is_none() {
-        return Place::Off("CLAUDE_CODE_REMOTE without CLAUDE_CODE_REMOTE_MEMORY_DIR");
+        return MemdirLocation::Off("CLAUDE_CODE_REMOTE without CLAUDE_CODE_REMOTE_MEMORY_DIR");
     }
     let switched = |settings: &[Value]| {
         settings
@@ -54,17 +54,17 @@ pub fn place(around: &Surroundings) -> Place {
             .find_map(|value| value.get("autoMemoryEnabled")?.as_bool())
     };
     if switched(around.own_settings) == Some(false) || switched(around.committed_settings) == Some(false) {
-        return Place::Off("autoMemoryEnabled");
+        return MemdirLocation::Off("autoMemoryEnabled");
     }
     let own = around
         .own_settings
         .iter()
         .find_map(|value| value.get("autoMemoryDirectory")?.as_str());
-    let named = set("CLAUDE_COWORK_MEMORY_PATH_OVERRIDE").or_else(|| own.map(|path| expand(path, &set)));
+    let named = set("CLAUDE_COWORK_MEMORY_PATH_OVERRIDE").or_else(|| own.map(|path| expand_variables(path, &set)));
     if let Some(path) = named {
-        return match refusal(&path) {
-            Some(why) => Place::Refused(path, why),
-            None => Place::At(path.into()),
+        return match refusal_reason(&path) {
+            Some(why) => MemdirLocation::Refused(path, why),
+            None => MemdirLocation::At(path.into()),
         };
     }
     let home = if is_on("CLAUDE_CODE_REMOTE") {
@@ -72,12 +72,14 @@ pub fn place(around: &Surroundings) -> Place {
     } else {
         around.home.map(Path::to_path_buf)
     };
-    let Some(home) = home else { return Place::Nowhere };
+    let Some(home) = home else {
+        return MemdirLocation::NoHome;
+    };
     let slug = project_slug(&around.project.to_string_lossy());
-    Place::At(home.join("projects").join(slug).join("memory"))
+    MemdirLocation::At(home.join("projects").join(slug).join("memory"))
 }
 
-fn expand(path: &str, set: &dyn Fn(&str) -> Option<String>) -> String {
+fn expand_variables(path: &str, set: &dyn Fn(&str) -> Option<String>) -> String {
     match (path.strip_prefix("~/"), set("HOME")) {
         (Some(rest), Some(home)) => format!("{}/{rest}", home.trim_end_matches('/')),
         _ => path.to_owned(),
@@ -86,7 +88,7 @@ fn expand(path: &str, set: &dyn Fn(&str) -> Option<String>) -> String {
 
 /// Whose memory an agent's is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum AgentMemoryScope {
     /// The user's, in every project.
     User,
     /// The project's, committed.
@@ -96,12 +98,12 @@ pub enum Scope {
 }
 
 /// Where an agent's own memory lies.
-pub fn agent_place(scope: Scope, agent: &str, home: &Path, project: &Path) -> PathBuf {
+pub fn agent_memdir(scope: AgentMemoryScope, agent: &str, home: &Path, project: &Path) -> PathBuf {
     let part = agent_part(agent);
     match scope {
-        Scope::User => home.join("agent-memory").join(part),
-        Scope::Project => project.join(".claude").join("agent-memory").join(part),
-        Scope::Local => project.join(".claude").join("agent-memory-local").join(part),
+        AgentMemoryScope::User => home.join("agent-memory").join(part),
+        AgentMemoryScope::Project => project.join(".claude").join("agent-memory").join(part),
+        AgentMemoryScope::Local => project.join(".claude").join("agent-memory-local").join(part),
     }
 }
 
@@ -110,14 +112,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn at(variables: &[(&str, &str)], own: &[Value], committed: &[Value]) -> Place {
+    fn at(variables: &[(&str, &str)], own: &[Value], committed: &[Value]) -> MemdirLocation {
         let variable = |name: &str| {
             variables
                 .iter()
                 .find(|(key, _)| *key == name)
                 .map(|(_, value)| (*value).to_owned())
         };
-        place(&Surroundings {
+        locate_memdir(&MemdirLookup {
             variable: &variable,
             own_settings: own,
             committed_settings: committed,
@@ -128,20 +130,20 @@ mod tests {
 
     #[test]
     fn the_first_that_applies() {
-        let usual = Place::At("/home/me/.claude/projects/-home-me-app/memory".into());
+        let usual = MemdirLocation::At("/home/me/.claude/projects/-home-me-app/memory".into());
         assert_eq!(at(&[], &[], &[]), usual);
         assert_eq!(
             at(&[], &[json!({"autoMemoryDirectory": "/data/mem"})], &[]),
-            Place::At("/data/mem".into())
+            MemdirLocation::At("/data/mem".into())
         );
         assert_eq!(
             at(&[("HOME", "/home/me")], &[json!({"autoMemoryDirectory": "~/mem"})], &[]),
-            Place::At("/home/me/mem".into())
+            MemdirLocation::At("/home/me/mem".into())
         );
         let variables = [("CLAUDE_COWORK_MEMORY_PATH_OVERRIDE", "/over/ride")];
         assert_eq!(
             at(&variables, &[json!({"autoMemoryDirectory": "/data/mem"})], &[]),
-            Place::At("/over/ride".into())
+            MemdirLocation::At("/over/ride".into())
         );
         assert_eq!(at(&[], &[], &[json!({"autoMemoryDirectory": "/evil/mem"})]), usual);
     }
@@ -150,39 +152,45 @@ mod tests {
     fn switches_and_refusals() {
         assert_eq!(
             at(&[("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1")], &[], &[]),
-            Place::Off("CLAUDE_CODE_DISABLE_AUTO_MEMORY")
+            MemdirLocation::Off("CLAUDE_CODE_DISABLE_AUTO_MEMORY")
         );
         assert!(matches!(
             at(&[("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "0")], &[], &[]),
-            Place::At(_)
+            MemdirLocation::At(_)
         ));
-        assert!(matches!(at(&[("CLAUDE_CODE_REMOTE", "1")], &[], &[]), Place::Off(_)));
+        assert!(matches!(
+            at(&[("CLAUDE_CODE_REMOTE", "1")], &[], &[]),
+            MemdirLocation::Off(_)
+        ));
         let remote = [
             ("CLAUDE_CODE_REMOTE", "1"),
             ("CLAUDE_CODE_REMOTE_MEMORY_DIR", "/mnt/mem"),
         ];
         assert_eq!(
             at(&remote, &[], &[]),
-            Place::At("/mnt/mem/projects/-home-me-app/memory".into())
+            MemdirLocation::At("/mnt/mem/projects/-home-me-app/memory".into())
         );
         assert_eq!(
             at(&[], &[], &[json!({"autoMemoryEnabled": false})]),
-            Place::Off("autoMemoryEnabled")
+            MemdirLocation::Off("autoMemoryEnabled")
         );
         let refused = at(&[("CLAUDE_COWORK_MEMORY_PATH_OVERRIDE", "memory")], &[], &[]);
-        assert_eq!(refused, Place::Refused("memory".into(), "is relative"));
+        assert_eq!(refused, MemdirLocation::Refused("memory".into(), "is relative"));
     }
 
     #[test]
     fn agents_have_their_own() {
         let (home, project) = (Path::new("/home/me/.claude"), Path::new("/home/me/app"));
         assert_eq!(
-            agent_place(Scope::User, "a:b", home, project),
+            agent_memdir(AgentMemoryScope::User, "a:b", home, project),
             Path::new("/home/me/.claude/agent-memory/a-b")
         );
-        assert!(agent_place(Scope::Project, "../../x", home, project).starts_with("/home/me/app/.claude/agent-memory"));
         assert!(
-            !agent_place(Scope::Local, "../../x", home, project)
+            agent_memdir(AgentMemoryScope::Project, "../../x", home, project)
+                .starts_with("/home/me/app/.claude/agent-memory")
+        );
+        assert!(
+            !agent_memdir(AgentMemoryScope::Local, "../../x", home, project)
                 .to_string_lossy()
                 .contains("..")
         );

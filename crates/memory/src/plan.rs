@@ -4,17 +4,17 @@
 //! rename the file or put it in other words, and the next run still knows it. Otherwise it is known by its words: one that
 //! says the same as a memory adds its sources to it and changes nothing else.
 
-use crate::change::{Action, Change, Made};
-use crate::extract::{Forgotten, is_taken_back};
+use crate::change::{ChangeAction, MemoryChange, Provenance};
+use crate::extract::{Retraction, is_retracted};
 use crate::index;
-use crate::index::Limits;
-use crate::kinds::{Candidate, Kind, Source};
+use crate::index::IndexLimits;
+use crate::kinds::{Candidate, MemoryKind, MemorySource};
 use crate::names;
-use crate::names::{INDEX, TEAM};
+use crate::names::{INDEX_FILE, TEAM_FOLDER};
 use crate::sentences::content_words;
-use crate::similar::{Gist, Relation, comparable};
-use crate::topic::{Topic, one_line};
-use language::words::stems;
+use crate::similar::{Gist, MemoryRelation, is_comparable};
+use crate::topic::{Topic, to_one_line};
+use language::words::text_stems;
 use std::collections::BTreeSet;
 
 /// A directory as it was read.
@@ -29,25 +29,25 @@ pub struct Snapshot {
     /// Marks of candidates whose memories left for the archive.
     pub retired: BTreeSet<String>,
     /// What memories were made of that a person deleted.
-    pub deleted: Vec<Made>,
+    pub deleted: Vec<Provenance>,
     /// Records whose "forget ..." was followed already; who brought the memory back since wants it.
-    pub taken_back: BTreeSet<String>,
+    pub followed_retractions: BTreeSet<String>,
 }
 
 /// How candidates are taken in.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct MemoryPlanOptions {
     /// Whether project facts and pointers go to the team's folder.
     pub team: bool,
     /// Limits of the index.
-    pub index: Limits,
+    pub index: IndexLimits,
 }
 
 /// What candidates come to.
 #[derive(Debug, Clone, Default)]
-pub struct Plan {
+pub struct MemoryPlan {
     /// What is to be written, indexes last.
-    pub changes: Vec<Change>,
+    pub changes: Vec<MemoryChange>,
     /// Candidates that were there already.
     pub unchanged: usize,
     /// Candidates whose memory was retired before.
@@ -55,36 +55,41 @@ pub struct Plan {
     /// Candidates whose memory a person deleted, and that nobody said again since.
     pub deleted: usize,
     /// Files that a candidate belongs to and that cannot be changed: their frontmatter is not YAML.
-    pub untouchable: Vec<String>,
+    pub unwritable: Vec<String>,
 }
 
 /// What marks a candidate: its type and its words.
-pub fn mark(candidate: &Candidate) -> String {
-    let words = stems(&format!("{}\n{}", candidate.title, candidate.body)).join(" ");
+pub fn candidate_mark(candidate: &Candidate) -> String {
+    let words = text_stems(&format!("{}\n{}", candidate.title, candidate.body)).join(" ");
     blake3::hash(format!("{}\0{words}", candidate.kind.name()).as_bytes()).to_hex()[..12].to_owned()
 }
 
 /// Works out what changes. The order of the candidates does not matter.
-pub fn plan(snapshot: &Snapshot, candidates: &[Candidate], options: &Options) -> Plan {
-    plan_with(snapshot, candidates, &[], options)
+pub fn plan_memories(snapshot: &Snapshot, candidates: &[Candidate], options: &MemoryPlanOptions) -> MemoryPlan {
+    plan_with_retractions(snapshot, candidates, &[], options)
 }
 
 /// As [`plan`], and retires what somebody took back.
-pub fn plan_with(snapshot: &Snapshot, candidates: &[Candidate], forgotten: &[Forgotten], options: &Options) -> Plan {
+pub fn plan_with_retractions(
+    snapshot: &Snapshot,
+    candidates: &[Candidate],
+    forgotten: &[Retraction],
+    options: &MemoryPlanOptions,
+) -> MemoryPlan {
     let mut ordered = candidates.iter().collect::<Vec<_>>();
-    ordered.sort_by_key(|candidate| (first_time(candidate), candidate.kind, &candidate.title, &candidate.body));
-    let mut plan = Plan::default();
+    ordered.sort_by_key(|candidate| (first_said(candidate), candidate.kind, &candidate.title, &candidate.body));
+    let mut plan = MemoryPlan::default();
     let mut topics = snapshot
         .topics
         .iter()
-        .map(|topic| (topic.clone(), Gist::of(topic)))
+        .map(|topic| (topic.clone(), Gist::from_topic(topic)))
         .collect::<Vec<_>>();
     for candidate in ordered {
-        let mark = mark(candidate);
-        let gist = Gist::read(&candidate.title, &candidate.hook, &candidate.body);
-        let home = home_of(&topics, candidate, &mark, &gist);
+        let mark = candidate_mark(candidate);
+        let gist = Gist::from_text(&candidate.title, &candidate.hook, &candidate.body);
+        let home = find_matching_topic(&topics, candidate, &mark, &gist);
         match home {
-            Some(at) if topics[at].0.is_broken() => plan.untouchable.push(topics[at].0.file.clone()),
+            Some(at) if topics[at].0.has_broken_frontmatter() => plan.unwritable.push(topics[at].0.file.clone()),
             Some(at) => {
                 let topic = &mut topics[at].0;
                 let has_new_sources = topic.add_sources(&candidate.sources);
@@ -92,44 +97,50 @@ pub fn plan_with(snapshot: &Snapshot, candidates: &[Candidate], forgotten: &[For
                 plan.unchanged += usize::from(!has_new_sources && !has_new_mark);
             }
             None if snapshot.retired.contains(&mark) => plan.retired += 1,
-            None if snapshot.deleted.iter().any(|made| made.holds(candidate, &mark)) => plan.deleted += 1,
+            None if snapshot
+                .deleted
+                .iter()
+                .any(|made| made.is_repeated_by(candidate, &mark)) =>
+            {
+                plan.deleted += 1
+            }
             None => topics.push((new_topic(&topics, candidate, mark, options), gist)),
         }
     }
     let mut after = topics.into_iter().map(|(topic, _)| topic).collect::<Vec<_>>();
-    let leaving = taken_back(snapshot, &mut after, forgotten);
-    plan.changes = differences(snapshot, &after, "said in a session");
+    let leaving = retract_memories(snapshot, &mut after, forgotten);
+    plan.changes = topic_changes(snapshot, &after, "said in a session");
     plan.changes.extend(leaving);
     plan.changes.extend(index_changes(snapshot, &after, &options.index));
     plan
 }
 
 /// Takes out what somebody took back after it was last said. It goes to the archive with their words.
-fn taken_back(snapshot: &Snapshot, topics: &mut Vec<Topic>, forgotten: &[Forgotten]) -> Vec<Change> {
+fn retract_memories(snapshot: &Snapshot, topics: &mut Vec<Topic>, forgotten: &[Retraction]) -> Vec<MemoryChange> {
     let mut leaving = Vec::new();
     for forgotten in forgotten {
-        if snapshot.taken_back.contains(&forgotten.source.uuid) {
+        if snapshot.followed_retractions.contains(&forgotten.source.uuid) {
             continue;
         }
         let words = content_words(&forgotten.text);
         let is_meant = |topic: &Topic| {
             let said = topic.sources().iter().filter_map(|source| source.time).max();
             let statement = topic.body().trim_start().split("\n\n").next().unwrap_or_default();
-            said.is_some() && said <= forgotten.source.time && is_taken_back(&content_words(statement), &words)
+            said.is_some() && said <= forgotten.source.time && is_retracted(&content_words(statement), &words)
         };
         topics.retain(|topic| {
             let is_gone = is_meant(topic);
             // What this very run would have made is just not made.
             if is_gone && let Some(old) = snapshot.topics.iter().find(|old| old.file == topic.file) {
-                leaving.push(Change {
+                leaving.push(MemoryChange {
                     file: old.file.clone(),
-                    action: Action::Retire,
+                    action: ChangeAction::Retire,
                     before: Some(old.text()),
                     after: None,
-                    reason: format!("taken back: {}", one_line(&forgotten.text)),
+                    reason: format!("taken back: {}", to_one_line(&forgotten.text)),
                     marks: topic.marks(),
-                    made: None,
-                    taken_back: Some(forgotten.source.uuid.clone()),
+                    provenance: None,
+                    retracted_by: Some(forgotten.source.uuid.clone()),
                 });
             }
             !is_gone
@@ -138,34 +149,34 @@ fn taken_back(snapshot: &Snapshot, topics: &mut Vec<Topic>, forgotten: &[Forgott
     leaving
 }
 
-fn first_time(candidate: &Candidate) -> Option<i64> {
+fn first_said(candidate: &Candidate) -> Option<i64> {
     candidate.sources.iter().filter_map(|source| source.time).min()
 }
 
 /// The memory a candidate belongs to: by its mark, by its words, or by a shared source and like words.
-fn home_of(topics: &[(Topic, Gist)], candidate: &Candidate, mark: &str, gist: &Gist) -> Option<usize> {
+fn find_matching_topic(topics: &[(Topic, Gist)], candidate: &Candidate, mark: &str, gist: &Gist) -> Option<usize> {
     if let Some(at) = topics
         .iter()
         .position(|(topic, _)| topic.marks().iter().any(|other| other == mark))
     {
         return Some(at);
     }
-    let id = |source: &Source| (source.session.clone(), source.uuid.clone());
+    let id = |source: &MemorySource| (source.session.clone(), source.uuid.clone());
     let sources = candidate.sources.iter().map(id).collect::<BTreeSet<_>>();
     topics.iter().position(|(topic, other)| {
         let shares_source = || topic.sources().iter().any(|source| sources.contains(&id(source)));
-        comparable(topic.kind(), Some(candidate.kind))
+        is_comparable(topic.kind(), Some(candidate.kind))
             && match other.relation(gist) {
-                Relation::Same => true,
-                Relation::Alike(_) => shares_source(),
+                MemoryRelation::Same => true,
+                MemoryRelation::Similar(_) => shares_source(),
                 _ => false,
             }
     })
 }
 
-fn new_topic(topics: &[(Topic, Gist)], candidate: &Candidate, mark: String, options: &Options) -> Topic {
-    let is_shared = options.team && matches!(candidate.kind, Kind::Project | Kind::Reference);
-    let folder = if is_shared { TEAM } else { "" };
+fn new_topic(topics: &[(Topic, Gist)], candidate: &Candidate, mark: String, options: &MemoryPlanOptions) -> Topic {
+    let is_shared = options.team && matches!(candidate.kind, MemoryKind::Project | MemoryKind::Reference);
+    let folder = if is_shared { TEAM_FOLDER } else { "" };
     let name = names::file_name(candidate.kind.name(), &candidate.title);
     let stem = name.trim_end_matches(".md");
     let is_taken = |file: &str| topics.iter().any(|(topic, _)| topic.file.eq_ignore_ascii_case(file));
@@ -188,7 +199,7 @@ fn new_topic(topics: &[(Topic, Gist)], candidate: &Candidate, mark: String, opti
 }
 
 /// Topic files that differ, those that leave last.
-pub fn differences(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<Change> {
+pub fn topic_changes(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<MemoryChange> {
     let mut changes = Vec::new();
     for topic in after {
         let before = snapshot
@@ -198,17 +209,21 @@ pub fn differences(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<Ch
             .map(Topic::text);
         let text = topic.text();
         if before.as_ref() != Some(&text) {
-            let action = if before.is_some() { Action::Update } else { Action::New };
+            let action = if before.is_some() {
+                ChangeAction::Update
+            } else {
+                ChangeAction::New
+            };
             let (file, reason) = (topic.file.clone(), reason.to_owned());
-            changes.push(Change {
+            changes.push(MemoryChange {
                 file,
                 action,
                 before,
                 after: Some(text),
                 reason,
                 marks: Vec::new(),
-                made: Made::of(topic),
-                taken_back: None,
+                provenance: Provenance::from_topic(topic),
+                retracted_by: None,
             });
         }
     }
@@ -217,17 +232,17 @@ pub fn differences(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<Ch
 
 /// The indexes, where they differ from what they should be. They come last: a run that is killed before leaves an index
 /// that the next run makes anew.
-pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &Limits) -> Vec<Change> {
-    let team_index = format!("{TEAM}{INDEX}");
+pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &IndexLimits) -> Vec<MemoryChange> {
+    let team_index = format!("{TEAM_FOLDER}{INDEX_FILE}");
     let mut changes = Vec::new();
     for (file, before, folder) in [
-        (team_index.as_str(), &snapshot.team_index, TEAM),
-        (INDEX, &snapshot.index, ""),
+        (team_index.as_str(), &snapshot.team_index, TEAM_FOLDER),
+        (INDEX_FILE, &snapshot.index, ""),
     ] {
         let in_folder = after
             .iter()
-            .filter(|topic| topic.file.starts_with(TEAM) != folder.is_empty());
-        let listed = in_folder.map(|topic| index::Listed {
+            .filter(|topic| topic.file.starts_with(TEAM_FOLDER) != folder.is_empty());
+        let listed = in_folder.map(|topic| index::IndexedMemory {
             path: &topic.file[folder.len()..],
             topic,
             before: snapshot.topics.iter().find(|old| old.file == topic.file),
@@ -237,17 +252,17 @@ pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &Limits) -> V
             continue;
         }
         let is_there = |file: &str| after.iter().any(|topic| topic.file == format!("{folder}{file}"));
-        let text = index::rebuild(before.as_deref(), &listed, &is_there, limits);
+        let text = index::rebuild_index(before.as_deref(), &listed, &is_there, limits);
         if before.as_ref() != Some(&text) {
-            changes.push(Change {
+            changes.push(MemoryChange {
                 file: file.to_owned(),
-                action: Action::Index,
+                action: ChangeAction::Index,
                 before: before.clone(),
                 after: Some(text),
                 reason: "lists the memories".to_owned(),
                 marks: Vec::new(),
-                made: None,
-                taken_back: None,
+                provenance: None,
+                retracted_by: None,
             });
         }
     }
@@ -256,8 +271,8 @@ pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &Limits) -> V
 
 /// Makes the indexes fit what changes leave behind, where those would bring an index back that knows nothing of a memory that
 /// stays, or leave one alone that lists a memory that goes.
-pub fn refit_indexes(snapshot: &Snapshot, changes: &mut Vec<Change>, limits: &Limits) {
-    let after = applied(snapshot, changes);
+pub fn refresh_index_changes(snapshot: &Snapshot, changes: &mut Vec<MemoryChange>, limits: &IndexLimits) {
+    let after = apply_changes(snapshot, changes);
     let indexes = Snapshot {
         index: after.index,
         team_index: after.team_index,
@@ -267,7 +282,7 @@ pub fn refit_indexes(snapshot: &Snapshot, changes: &mut Vec<Change>, limits: &Li
         match changes.iter_mut().find(|change| change.file == fitting.file) {
             Some(change) => {
                 let before = change.before.take();
-                *change = Change { before, ..fitting };
+                *change = MemoryChange { before, ..fitting };
             }
             None => changes.push(fitting),
         }
@@ -276,18 +291,18 @@ pub fn refit_indexes(snapshot: &Snapshot, changes: &mut Vec<Change>, limits: &Li
 }
 
 /// The directory after changes: what the next run will read.
-pub fn applied(snapshot: &Snapshot, changes: &[Change]) -> Snapshot {
+pub fn apply_changes(snapshot: &Snapshot, changes: &[MemoryChange]) -> Snapshot {
     let mut after = snapshot.clone();
     for change in changes {
         after.retired.extend(change.marks.iter().cloned());
         match change.file.as_str() {
-            INDEX => after.index = change.after.clone(),
-            file if file.strip_prefix(TEAM) == Some(INDEX) => after.team_index = change.after.clone(),
+            INDEX_FILE => after.index = change.after.clone(),
+            file if file.strip_prefix(TEAM_FOLDER) == Some(INDEX_FILE) => after.team_index = change.after.clone(),
             file if names::is_topic(file) => {
                 after.topics.retain(|topic| topic.file != file);
                 after
                     .topics
-                    .extend(change.after.as_ref().map(|text| Topic::read(file, 0, text)));
+                    .extend(change.after.as_ref().map(|text| Topic::from_text(file, 0, text)));
             }
             // The logs of days are no memories.
             _ => {}
@@ -301,14 +316,14 @@ pub fn applied(snapshot: &Snapshot, changes: &[Change]) -> Snapshot {
 mod tests {
     use super::*;
 
-    fn candidate(kind: Kind, title: &str, body: &str, uuid: &str) -> Candidate {
+    fn candidate(kind: MemoryKind, title: &str, body: &str, uuid: &str) -> Candidate {
         Candidate {
             kind,
             title: title.into(),
             hook: format!("When it comes to {title}"),
             body: body.into(),
             confidence: 0.9,
-            sources: vec![Source {
+            sources: vec![MemorySource {
                 session: "s".into(),
                 uuid: uuid.into(),
                 time: Some(1_760_000_000_000),
@@ -319,77 +334,87 @@ mod tests {
     fn some() -> Vec<Candidate> {
         vec![
             candidate(
-                Kind::Feedback,
+                MemoryKind::Feedback,
                 "Small commits",
                 "One change a commit.\n\n**Why:** easier review.",
                 "u1",
             ),
-            candidate(Kind::Project, "Freeze in March", "No merges from 2026-03-01 on.", "u2"),
-            candidate(Kind::Reference, "Board", "Bugs are tracked on the board INGEST.", "u3"),
+            candidate(
+                MemoryKind::Project,
+                "Freeze in March",
+                "No merges from 2026-03-01 on.",
+                "u2",
+            ),
+            candidate(
+                MemoryKind::Reference,
+                "Board",
+                "Bugs are tracked on the board INGEST.",
+                "u3",
+            ),
         ]
     }
 
     #[test]
     fn a_second_run_changes_nothing() {
-        let first = plan(&Snapshot::default(), &some(), &Options::default());
+        let first = plan_memories(&Snapshot::default(), &some(), &MemoryPlanOptions::default());
         assert_eq!(first.changes.len(), 4);
-        let after = applied(&Snapshot::default(), &first.changes);
-        let second = plan(&after, &some(), &Options::default());
+        let after = apply_changes(&Snapshot::default(), &first.changes);
+        let second = plan_memories(&after, &some(), &MemoryPlanOptions::default());
         assert_eq!(second.changes, []);
         assert_eq!(second.unchanged, 3);
         let mut shuffled = some();
         shuffled.reverse();
         assert_eq!(
-            plan(&Snapshot::default(), &shuffled, &Options::default()).changes,
+            plan_memories(&Snapshot::default(), &shuffled, &MemoryPlanOptions::default()).changes,
             first.changes
         );
     }
 
     #[test]
     fn said_again_adds_a_source_and_keeps_a_persons_words() {
-        let first = plan(&Snapshot::default(), &some(), &Options::default());
-        let mut snapshot = applied(&Snapshot::default(), &first.changes);
+        let first = plan_memories(&Snapshot::default(), &some(), &MemoryPlanOptions::default());
+        let mut snapshot = apply_changes(&Snapshot::default(), &first.changes);
         let edited = snapshot.topics[0]
             .text()
             .replace("One change a commit.", "A commit does one thing. - Ana");
         let file = snapshot.topics[0].file.clone();
-        snapshot.topics[0] = Topic::read(&file, 0, &edited);
+        snapshot.topics[0] = Topic::from_text(&file, 0, &edited);
         let again = candidate(
-            Kind::Feedback,
+            MemoryKind::Feedback,
             "Small commits",
             "One change a commit.\n\n**Why:** easier review.",
             "u9",
         );
-        let second = plan(&snapshot, &[again], &Options::default());
+        let second = plan_memories(&snapshot, &[again], &MemoryPlanOptions::default());
         let [change] = &second.changes[..] else {
             panic!("{:?}", second.changes)
         };
         let text = change.after.clone().unwrap();
         assert!(text.contains("A commit does one thing. - Ana"));
-        assert_eq!(Topic::read("a.md", 0, &text).confirmed(), 2);
+        assert_eq!(Topic::from_text("a.md", 0, &text).confirmation_count(), 2);
     }
 
     #[test]
     fn what_was_retired_is_not_made_again() {
-        let retired = some().iter().map(mark).collect();
-        let plan = plan(
+        let retired = some().iter().map(candidate_mark).collect();
+        let plan = plan_memories(
             &Snapshot {
                 retired,
                 ..Snapshot::default()
             },
             &some(),
-            &Options::default(),
+            &MemoryPlanOptions::default(),
         );
         assert_eq!((plan.changes.len(), plan.retired), (0, 3));
     }
 
     #[test]
     fn a_team_has_a_folder_and_an_index_of_its_own() {
-        let options = Options {
+        let options = MemoryPlanOptions {
             team: true,
-            ..Options::default()
+            ..MemoryPlanOptions::default()
         };
-        let changes = plan(&Snapshot::default(), &some(), &options).changes;
+        let changes = plan_memories(&Snapshot::default(), &some(), &options).changes;
         let files = changes.iter().map(|change| change.file.as_str()).collect::<Vec<_>>();
         assert_eq!(
             files,
@@ -408,14 +433,19 @@ mod tests {
     fn two_memories_of_one_name_get_two_files() {
         let two = [
             candidate(
-                Kind::Feedback,
+                MemoryKind::Feedback,
                 "Tests",
                 "Run the whole suite before pushing anything.",
                 "u1",
             ),
-            candidate(Kind::Feedback, "Tests", "Fixtures live beside what they are for.", "u2"),
+            candidate(
+                MemoryKind::Feedback,
+                "Tests",
+                "Fixtures live beside what they are for.",
+                "u2",
+            ),
         ];
-        let changes = plan(&Snapshot::default(), &two, &Options::default()).changes;
+        let changes = plan_memories(&Snapshot::default(), &two, &MemoryPlanOptions::default()).changes;
         assert_eq!(changes[1].file, "feedback_tests_2.md");
     }
 }

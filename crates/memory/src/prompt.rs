@@ -2,25 +2,25 @@
 //! in through a function.
 
 use crate::index;
-use crate::index::Limits;
-use crate::topic::front_end;
+use crate::index::IndexLimits;
+use crate::topic::frontmatter_end;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 /// Most characters of one instruction file.
-pub const MOST_CHARACTERS: usize = 40_000;
+pub const MAX_INSTRUCTION_CHARS: usize = 40_000;
 
 /// Includes inside includes.
-const DEEPEST: usize = 5;
+const MAX_INCLUDE_DEPTH: usize = 5;
 
 /// Endings of files that are text; one without an ending counts as text.
-const TEXT: [&str; 24] = [
+const TEXT_EXTENSIONS: [&str; 24] = [
     "md", "markdown", "txt", "text", "rst", "adoc", "json", "yaml", "yml", "toml", "ini", "cfg", "conf", "xml", "csv",
     "rs", "py", "js", "ts", "go", "java", "sh", "sql", "mdc",
 ];
 
 /// The section about the memory.
-pub fn section(folder: &str, index: Option<&str>, extra: Option<&str>, limits: &Limits) -> String {
+pub fn memory_section(folder: &str, index: Option<&str>, extra: Option<&str>, limits: &IndexLimits) -> String {
     let mut text = format!(
         "# Memory\n\n\
          You have a memory that outlives this conversation: the folder `{folder}`. It holds one file for each memory, and \
@@ -46,7 +46,7 @@ pub fn section(folder: &str, index: Option<&str>, extra: Option<&str>, limits: &
     }
     text.push_str("\n## MEMORY.md\n\n");
     match index.map(str::trim).filter(|index| !index.is_empty()) {
-        Some(index) => text.push_str(&index::loaded(&format!("{index}\n"), limits)),
+        Some(index) => text.push_str(&index::loaded_part(&format!("{index}\n"), limits)),
         None => text.push_str("(empty: nothing was kept yet)\n"),
     }
     text
@@ -54,7 +54,7 @@ pub fn section(folder: &str, index: Option<&str>, extra: Option<&str>, limits: &
 
 /// Whose instructions a file holds; later ones win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum InstructionOrigin {
     /// Of the organisation.
     Managed,
     /// Of the user, in every project.
@@ -67,26 +67,26 @@ pub enum Origin {
     Nested,
 }
 
-impl Origin {
+impl InstructionOrigin {
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
-            Origin::Managed => "managed",
-            Origin::User => "user",
-            Origin::Project => "project",
-            Origin::Local => "local",
-            Origin::Nested => "nested",
+            InstructionOrigin::Managed => "managed",
+            InstructionOrigin::User => "user",
+            InstructionOrigin::Project => "project",
+            InstructionOrigin::Local => "local",
+            InstructionOrigin::Nested => "nested",
         }
     }
 }
 
 /// An instruction file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Instruction {
+pub struct InstructionFile {
     /// Where.
     pub path: PathBuf,
     /// Whose.
-    pub origin: Origin,
+    pub origin: InstructionOrigin,
     /// The file that includes it.
     pub included_by: Option<PathBuf>,
     /// What it says, within its limit.
@@ -94,7 +94,7 @@ pub struct Instruction {
 }
 
 /// What is needed of the disk.
-pub struct Files<'a> {
+pub struct FileAccess<'a> {
     /// The text of a file, if it is there and is text.
     pub read: &'a dyn Fn(&Path) -> Option<String>,
     /// The Markdown files of a folder, sorted.
@@ -102,7 +102,7 @@ pub struct Files<'a> {
 }
 
 /// Where instruction files are looked for.
-pub struct Roots<'a> {
+pub struct InstructionRoots<'a> {
     /// The organisation's file.
     pub managed: &'a Path,
     /// The client's home.
@@ -118,36 +118,36 @@ pub struct Roots<'a> {
 }
 
 /// All instruction files in their order, each once, includes before the file that includes them: later wins.
-pub fn instructions(roots: &Roots, files: &Files) -> Vec<Instruction> {
-    let mut gathered = Gathered {
+pub fn load_instructions(roots: &InstructionRoots, files: &FileAccess) -> Vec<InstructionFile> {
+    let mut gathered = InstructionCollector {
         files,
         home: roots.home,
         seen: BTreeSet::new(),
         found: Vec::new(),
     };
-    gathered.add(Origin::Managed, roots.managed, None, 0);
+    gathered.add(InstructionOrigin::Managed, roots.managed, None, 0);
     if let Some(client) = roots.client {
-        gathered.add(Origin::User, &client.join("CLAUDE.md"), None, 0);
-        gathered.add_all(Origin::User, &client.join("rules"));
+        gathered.add(InstructionOrigin::User, &client.join("CLAUDE.md"), None, 0);
+        gathered.add_all(InstructionOrigin::User, &client.join("rules"));
     }
-    let folders = between(roots.project, roots.current);
+    let folders = folders_between(roots.project, roots.current);
     for folder in &folders {
-        gathered.add_folder(Origin::Project, folder);
+        gathered.add_folder(InstructionOrigin::Project, folder);
     }
     for folder in &folders {
-        gathered.add(Origin::Local, &folder.join("CLAUDE.local.md"), None, 0);
+        gathered.add(InstructionOrigin::Local, &folder.join("CLAUDE.local.md"), None, 0);
     }
     for touched in roots.touched {
         let folder = touched.parent().unwrap_or(touched);
-        for folder in between(roots.current, folder).into_iter().skip(1) {
-            gathered.add_folder(Origin::Nested, &folder);
+        for folder in folders_between(roots.current, folder).into_iter().skip(1) {
+            gathered.add_folder(InstructionOrigin::Nested, &folder);
         }
     }
     gathered.found
 }
 
 /// The folders from one down to another, both included; only the second if it does not lie below the first.
-fn between(top: &Path, bottom: &Path) -> Vec<PathBuf> {
+fn folders_between(top: &Path, bottom: &Path) -> Vec<PathBuf> {
     let Ok(rest) = bottom.strip_prefix(top) else {
         return vec![bottom.to_path_buf()];
     };
@@ -159,41 +159,41 @@ fn between(top: &Path, bottom: &Path) -> Vec<PathBuf> {
     folders
 }
 
-struct Gathered<'a> {
-    files: &'a Files<'a>,
+struct InstructionCollector<'a> {
+    files: &'a FileAccess<'a>,
     home: Option<&'a Path>,
     seen: BTreeSet<PathBuf>,
-    found: Vec<Instruction>,
+    found: Vec<InstructionFile>,
 }
 
-impl Gathered<'_> {
-    fn add_folder(&mut self, origin: Origin, folder: &Path) {
+impl InstructionCollector<'_> {
+    fn add_folder(&mut self, origin: InstructionOrigin, folder: &Path) {
         self.add(origin, &folder.join("CLAUDE.md"), None, 0);
         self.add(origin, &folder.join(".claude/CLAUDE.md"), None, 0);
         self.add_all(origin, &folder.join(".claude/rules"));
     }
 
-    fn add_all(&mut self, origin: Origin, folder: &Path) {
+    fn add_all(&mut self, origin: InstructionOrigin, folder: &Path) {
         for path in (self.files.list)(folder) {
             self.add(origin, &path, None, 0);
         }
     }
 
-    fn add(&mut self, origin: Origin, path: &Path, included_by: Option<&Path>, depth: usize) {
-        let path = normal(path);
+    fn add(&mut self, origin: InstructionOrigin, path: &Path, included_by: Option<&Path>, depth: usize) {
+        let path = normalize_path(path);
         // Seen files are not read again: that also ends circles.
-        if depth > DEEPEST || !is_text(&path) || !self.seen.insert(path.clone()) {
+        if depth > MAX_INCLUDE_DEPTH || !is_text(&path) || !self.seen.insert(path.clone()) {
             return;
         }
         let Some(text) = (self.files.read)(&path) else { return };
-        let text = &text[front_end(&text).unwrap_or(0)..];
-        for named in includes(text) {
+        let text = &text[frontmatter_end(&text).unwrap_or(0)..];
+        for named in parse_includes(text) {
             if let Some(include) = self.resolve(&named, &path) {
                 self.add(origin, &include, Some(&path), depth + 1);
             }
         }
-        let text = cut(text.trim(), &path);
-        self.found.push(Instruction {
+        let text = truncate_text(text.trim(), &path);
+        self.found.push(InstructionFile {
             path,
             origin,
             included_by: included_by.map(Path::to_path_buf),
@@ -210,7 +210,7 @@ impl Gathered<'_> {
 }
 
 /// A path without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
+fn normalize_path(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {
@@ -224,11 +224,11 @@ fn normal(path: &Path) -> PathBuf {
 
 fn is_text(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_none_or(|ending| TEXT.contains(&ending.to_ascii_lowercase().as_str()))
+    ending.is_none_or(|ending| TEXT_EXTENSIONS.contains(&ending.to_ascii_lowercase().as_str()))
 }
 
 /// Paths after `@` at the start of a word, outside of code.
-fn includes(text: &str) -> Vec<String> {
+fn parse_includes(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut is_fenced = false;
     for line in text.lines() {
@@ -254,11 +254,11 @@ fn includes(text: &str) -> Vec<String> {
     found
 }
 
-fn cut(text: &str, path: &Path) -> String {
-    match text.char_indices().nth(MOST_CHARACTERS) {
+fn truncate_text(text: &str, path: &Path) -> String {
+    match text.char_indices().nth(MAX_INSTRUCTION_CHARS) {
         None => text.to_owned(),
         Some((at, _)) => format!(
-            "{}\n[cut after {MOST_CHARACTERS} characters: {}]",
+            "{}\n[cut after {MAX_INSTRUCTION_CHARS} characters: {}]",
             &text[..at],
             path.display()
         ),
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn found(files: &[(&str, &str)], touched: &[&str]) -> Vec<(String, Origin)> {
+    fn found(files: &[(&str, &str)], touched: &[&str]) -> Vec<(String, InstructionOrigin)> {
         let files = files
             .iter()
             .map(|(path, text)| (PathBuf::from(path), (*text).to_owned()))
@@ -284,7 +284,7 @@ mod tests {
                 .collect()
         };
         let touched = touched.iter().map(PathBuf::from).collect::<Vec<_>>();
-        let roots = Roots {
+        let roots = InstructionRoots {
             managed: Path::new("/etc/claude-code/CLAUDE.md"),
             client: Some(Path::new("/home/me/.claude")),
             home: Some(Path::new("/home/me")),
@@ -292,9 +292,9 @@ mod tests {
             current: Path::new("/home/me/app"),
             touched: &touched,
         };
-        let instructions = instructions(
+        let instructions = load_instructions(
             &roots,
-            &Files {
+            &FileAccess {
                 read: &read,
                 list: &list,
             },
@@ -348,22 +348,22 @@ mod tests {
         assert_eq!(
             names,
             [
-                ("/home/me/app/a/CLAUDE.md".to_owned(), Origin::Nested),
-                ("/home/me/app/a/b/CLAUDE.md".to_owned(), Origin::Nested)
+                ("/home/me/app/a/CLAUDE.md".to_owned(), InstructionOrigin::Nested),
+                ("/home/me/app/a/b/CLAUDE.md".to_owned(), InstructionOrigin::Nested)
             ]
         );
     }
 
     #[test]
     fn the_section_has_the_index_within_its_limits() {
-        let text = section(
+        let text = memory_section(
             "/m",
             Some(&"- [a](a.md) — b\n".repeat(300)),
             Some("Be kind."),
-            &Limits::default(),
+            &IndexLimits::default(),
         );
         assert!(text.contains("Be kind.") && text.contains("> **Cut:**"));
-        assert!(section("/m", None, None, &Limits::default()).contains("(empty"));
-        assert!(cut(&"é".repeat(MOST_CHARACTERS + 1), Path::new("x")).contains("[cut after"));
+        assert!(memory_section("/m", None, None, &IndexLimits::default()).contains("(empty"));
+        assert!(truncate_text(&"é".repeat(MAX_INSTRUCTION_CHARS + 1), Path::new("x")).contains("[cut after"));
     }
 }

@@ -4,10 +4,10 @@
 //! pattern is compiled when letters that it cannot do without come up for the first time, so a run pays for the languages
 //! it meets.
 
-use crate::kinds::Kind;
+use crate::kinds::MemoryKind;
 use crate::literals;
 use aho_corasick::AhoCorasick;
-use language::traditional::simplified;
+use language::traditional::simplify;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -21,7 +21,7 @@ const BUILT_IN: [&str; 3] = [
 
 /// What is wrong with a file of rules.
 #[derive(Debug, thiserror::Error)]
-pub enum Wrong {
+pub enum RulesError {
     /// Not the form.
     #[error("{0}")]
     Form(#[from] toml::de::Error),
@@ -39,14 +39,14 @@ pub enum Wrong {
 /// A pattern, compiled when it is first needed. Patterns without letters beyond ASCII match bytes: that is faster, and a
 /// hit that cuts a letter in two is rounded by whoever slices.
 #[derive(Debug)]
-pub struct Pattern {
+pub struct LazyPattern {
     source: String,
     compiled: OnceLock<Option<Regex>>,
 }
 
-impl Pattern {
-    fn new(source: String) -> Pattern {
-        Pattern {
+impl LazyPattern {
+    fn new(source: String) -> LazyPattern {
+        LazyPattern {
             source,
             compiled: OnceLock::new(),
         }
@@ -65,30 +65,30 @@ impl Pattern {
     }
 
     /// The text as the pattern reads it, as long as it is: Chinese in simplified characters.
-    pub fn reads<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub fn normalize_script<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.source.is_ascii() {
             true => Cow::Borrowed(text),
-            false => simplified(text),
+            false => simplify(text),
         }
     }
 
     /// Where it first matches.
     pub fn find(&self, text: &str) -> Option<std::ops::Range<usize>> {
-        let found = self.regex()?.find(self.reads(text).as_bytes())?.range();
+        let found = self.regex()?.find(self.normalize_script(text).as_bytes())?.range();
         Some(text.floor_char_boundary(found.start)..text.ceil_char_boundary(found.end))
     }
 
     /// Whether it matches.
     pub fn is_match(&self, text: &str) -> bool {
         self.regex()
-            .is_some_and(|regex| regex.is_match(self.reads(text).as_bytes()))
+            .is_some_and(|regex| regex.is_match(self.normalize_script(text).as_bytes()))
     }
 }
 
 /// What becomes of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Asks {
+pub enum QuestionHandling {
     /// It counts less.
     #[default]
     Lower,
@@ -100,11 +100,11 @@ pub enum Asks {
 
 /// A rule.
 #[derive(Debug)]
-pub struct Rule {
+pub struct ExtractionRule {
     /// Name.
     pub name: String,
     /// Type of the memories it gives.
-    pub kind: Kind,
+    pub kind: MemoryKind,
     /// In what situation they apply, for the hook.
     pub when: String,
     /// What the memory says, where the hit is only an instance of it; `{slot}` is what the hit is about.
@@ -112,63 +112,63 @@ pub struct Rule {
     /// Confidence of a plain hit.
     pub weight: f64,
     /// What becomes of a question.
-    pub asks: Asks,
+    pub on_question: QuestionHandling,
     /// How much less it counts late in a sentence, where it is said in passing.
     pub late: f64,
     /// Whether the sentence must name a date.
     pub dated: bool,
     /// What is looked for.
-    pub pattern: Pattern,
+    pub pattern: LazyPattern,
 }
 
 /// What else a sentence says that changes the confidence.
 #[derive(Debug)]
-pub struct Shift {
+pub struct ConfidenceShift {
     /// Name: the reason that is given for what is turned down.
     pub name: String,
     /// By how much.
     pub by: f64,
     /// Rules that it does not concern.
-    pub spares: Vec<String>,
+    pub exempt_rules: Vec<String>,
     /// What is looked for.
-    pub pattern: Pattern,
+    pub pattern: LazyPattern,
 }
 
 /// What is never kept, or what takes back.
 #[derive(Debug)]
-pub struct Named {
+pub struct NamedPattern {
     /// Name: the reason.
     pub name: String,
     /// What is looked for.
-    pub pattern: Pattern,
+    pub pattern: LazyPattern,
 }
 
 /// What sentences of a language say about themselves.
 #[derive(Debug)]
-pub struct Phrases {
+pub struct LanguagePhrases {
     /// Before a hit: it is taken for granted.
-    pub presupposed: Pattern,
+    pub presupposed: LazyPattern,
     /// Words at the start that say nothing.
-    pub filler: Pattern,
+    pub filler: LazyPattern,
     /// The clause that says why.
-    pub why: Pattern,
+    pub why: LazyPattern,
     /// The clause that says when.
-    pub situation: Pattern,
+    pub situation: LazyPattern,
     /// A sentence that cannot be understood alone.
-    pub pointing: Pattern,
+    pub pointing: LazyPattern,
     /// A sentence that says how.
-    pub how: Pattern,
+    pub how: LazyPattern,
     /// What has come about, or never did.
-    pub news: Option<Pattern>,
+    pub news: Option<LazyPattern>,
     /// A preference or a choice that somebody calls their own.
-    pub own: Option<Pattern>,
+    pub own: Option<LazyPattern>,
     /// What is said politely, and what it comes to.
-    pub rewrite: Vec<(Pattern, String)>,
+    pub rewrite: Vec<(LazyPattern, String)>,
 }
 
 /// Which pattern letters belong to.
 #[derive(Debug, Clone, Copy)]
-enum Owner {
+enum PatternOwner {
     Rule(usize),
     Shift(usize),
     Refuse(usize),
@@ -177,7 +177,7 @@ enum Owner {
 
 /// What a text may match, by the letters that stand in it.
 #[derive(Debug, Clone, Default)]
-pub struct Due {
+pub struct CandidatePatterns {
     /// Rules.
     pub rules: Vec<usize>,
     /// Shifts.
@@ -188,13 +188,13 @@ pub struct Due {
     pub forget: Vec<usize>,
 }
 
-impl Due {
-    fn add(&mut self, owner: Owner) {
+impl CandidatePatterns {
+    fn add(&mut self, owner: PatternOwner) {
         let (list, at) = match owner {
-            Owner::Rule(at) => (&mut self.rules, at),
-            Owner::Shift(at) => (&mut self.shifts, at),
-            Owner::Refuse(at) => (&mut self.refuse, at),
-            Owner::Forget(at) => (&mut self.forget, at),
+            PatternOwner::Rule(at) => (&mut self.rules, at),
+            PatternOwner::Shift(at) => (&mut self.shifts, at),
+            PatternOwner::Refuse(at) => (&mut self.refuse, at),
+            PatternOwner::Forget(at) => (&mut self.forget, at),
         };
         if !list.contains(&at) {
             list.push(at);
@@ -204,7 +204,7 @@ impl Due {
 
 /// All rules of a run.
 #[derive(Debug, Default)]
-pub struct Rules {
+pub struct ExtractionRules {
     /// Beginnings of messages that programs write.
     pub machine: Vec<String>,
     /// Beginnings of lines that mark what is pasted.
@@ -212,71 +212,72 @@ pub struct Rules {
     /// Words before a colon that make the quotation after it somebody else's.
     pub others: Vec<String>,
     /// By language, in the order of the files.
-    pub phrases: Vec<Phrases>,
+    pub phrases: Vec<LanguagePhrases>,
     /// Rules.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ExtractionRule>,
     /// What raises and lowers.
-    pub shifts: Vec<Shift>,
+    pub shifts: Vec<ConfidenceShift>,
     /// What is never kept.
-    pub refuse: Vec<Named>,
+    pub refuse: Vec<NamedPattern>,
     /// What takes back.
-    pub forget: Vec<Named>,
-    owners: Vec<Owner>,
+    pub forget: Vec<NamedPattern>,
+    owners: Vec<PatternOwner>,
     keys: Option<AhoCorasick>,
     /// What needs no letters in particular.
-    always: Due,
+    always: CandidatePatterns,
 }
 
-impl Rules {
+impl ExtractionRules {
     /// The built-in rules.
-    pub fn built_in() -> &'static Rules {
-        static RULES: LazyLock<Rules> = LazyLock::new(|| Rules::assemble(&BUILT_IN).unwrap_or_default());
+    pub fn built_in() -> &'static ExtractionRules {
+        static RULES: LazyLock<ExtractionRules> =
+            LazyLock::new(|| ExtractionRules::assemble(&BUILT_IN).unwrap_or_default());
         &RULES
     }
 
     /// The built-in rules and those of a user's file.
-    pub fn read(text: &str) -> Result<Rules, Wrong> {
+    pub fn parse_with_built_in(text: &str) -> Result<ExtractionRules, RulesError> {
         let [common, english, chinese] = BUILT_IN;
-        let rules = Rules::assemble(&[common, english, chinese, text])?;
-        rules.check()?;
+        let rules = ExtractionRules::assemble(&[common, english, chinese, text])?;
+        rules.check_patterns()?;
         Ok(rules)
     }
 
-    fn assemble(files: &[&str]) -> Result<Rules, Wrong> {
-        let mut rules = Rules::default();
-        let mut keys = Keys::default();
+    fn assemble(files: &[&str]) -> Result<ExtractionRules, RulesError> {
+        let mut rules = ExtractionRules::default();
+        let mut keys = KeywordTable::default();
         for text in files {
-            let file = toml::from_str::<File>(text)?;
+            let file = toml::from_str::<RulesFile>(text)?;
             rules.machine.extend(file.machine);
             rules.pasted.extend(file.pasted);
             rules.others.extend(file.others);
-            rules.phrases.extend(file.phrases.map(PhrasesText::read));
+            rules.phrases.extend(file.phrases.map(PhrasesText::compile));
             for rule in file.rule {
-                keys.add(Owner::Rule(rules.rules.len()), &rule.pattern, &rule.keys);
-                rules.rules.push(rule.read()?);
+                keys.add(PatternOwner::Rule(rules.rules.len()), &rule.pattern, &rule.keys);
+                rules.rules.push(rule.compile()?);
             }
             for shift in file.shift {
-                keys.add(Owner::Shift(rules.shifts.len()), &shift.pattern, &shift.keys);
-                rules.shifts.push(Shift {
+                keys.add(PatternOwner::Shift(rules.shifts.len()), &shift.pattern, &shift.keys);
+                rules.shifts.push(ConfidenceShift {
                     name: shift.name,
                     by: shift.by,
-                    spares: shift.spares,
-                    pattern: Pattern::new(shift.pattern),
+                    exempt_rules: shift.spares,
+                    pattern: LazyPattern::new(shift.pattern),
                 });
             }
             for refuse in file.refuse {
-                keys.add(Owner::Refuse(rules.refuse.len()), &refuse.pattern, &refuse.keys);
-                rules.refuse.push(refuse.read());
+                keys.add(PatternOwner::Refuse(rules.refuse.len()), &refuse.pattern, &refuse.keys);
+                rules.refuse.push(refuse.compile());
             }
             for forget in file.forget {
-                keys.add(Owner::Forget(rules.forget.len()), &forget.pattern, &forget.keys);
-                rules.forget.push(forget.read());
+                keys.add(PatternOwner::Forget(rules.forget.len()), &forget.pattern, &forget.keys);
+                rules.forget.push(forget.compile());
             }
         }
         let automaton = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .build(keys.letters)
-            .map_err(|error| Wrong::Keys(error.to_string()))?;
+            .map_err(|error| RulesError::Keys(error.to_string()))?;
         rules.keys = Some(automaton);
         rules.owners = keys.owners;
         rules.always = keys.always;
@@ -284,7 +285,7 @@ impl Rules {
     }
 
     /// Compiles every pattern: a user wants to know before the run, not in the middle of it.
-    fn check(&self) -> Result<(), Wrong> {
+    fn check_patterns(&self) -> Result<(), RulesError> {
         let rules = self.rules.iter().map(|rule| (&rule.name, &rule.pattern));
         let shifts = self.shifts.iter().map(|shift| (&shift.name, &shift.pattern));
         let named = self
@@ -295,18 +296,18 @@ impl Rules {
         for (name, pattern) in rules.chain(shifts).chain(named) {
             pattern
                 .build()
-                .map_err(|error| Wrong::Pattern(name.clone(), error.to_string()))?;
+                .map_err(|error| RulesError::Pattern(name.clone(), error.to_string()))?;
         }
         Ok(())
     }
 
     /// What may match in a text, in the order of the files.
-    pub fn due(&self, text: &str) -> Due {
+    pub fn candidate_patterns(&self, text: &str) -> CandidatePatterns {
         let mut due = self.always.clone();
         let Some(keys) = &self.keys else {
             return due;
         };
-        for key in keys.find_overlapping_iter(&*simplified(text)) {
+        for key in keys.find_overlapping_iter(&*simplify(text)) {
             due.add(self.owners[key.pattern().as_usize()]);
         }
         for list in [&mut due.rules, &mut due.shifts, &mut due.refuse, &mut due.forget] {
@@ -318,17 +319,17 @@ impl Rules {
 
 /// Letters, and which pattern each belongs to.
 #[derive(Default)]
-struct Keys {
+struct KeywordTable {
     letters: Vec<String>,
-    owners: Vec<Owner>,
-    always: Due,
+    owners: Vec<PatternOwner>,
+    always: CandidatePatterns,
 }
 
-impl Keys {
+impl KeywordTable {
     /// The letters that a file names for a pattern, or those that the pattern cannot do without.
-    fn add(&mut self, owner: Owner, pattern: &str, named: &[String]) {
+    fn add(&mut self, owner: PatternOwner, pattern: &str, named: &[String]) {
         let letters = match named {
-            [] => literals::needed(pattern),
+            [] => literals::required_literals(pattern),
             named => Some(named.to_vec()),
         };
         let Some(letters) = letters else {
@@ -342,7 +343,7 @@ impl Keys {
 /// A file as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RulesFile {
     #[serde(default)]
     machine: Vec<String>,
     #[serde(default)]
@@ -355,9 +356,9 @@ struct File {
     #[serde(default)]
     shift: Vec<ShiftText>,
     #[serde(default)]
-    refuse: Vec<NamedText>,
+    refuse: Vec<NamedPatternText>,
     #[serde(default)]
-    forget: Vec<NamedText>,
+    forget: Vec<NamedPatternText>,
 }
 
 #[derive(Deserialize)]
@@ -376,20 +377,20 @@ struct PhrasesText {
 }
 
 impl PhrasesText {
-    fn read(self) -> Phrases {
-        Phrases {
-            presupposed: Pattern::new(self.presupposed),
-            filler: Pattern::new(self.filler),
-            why: Pattern::new(self.why),
-            situation: Pattern::new(self.situation),
-            pointing: Pattern::new(self.pointing),
-            how: Pattern::new(self.how),
-            news: self.news.map(Pattern::new),
-            own: self.own.map(Pattern::new),
+    fn compile(self) -> LanguagePhrases {
+        LanguagePhrases {
+            presupposed: LazyPattern::new(self.presupposed),
+            filler: LazyPattern::new(self.filler),
+            why: LazyPattern::new(self.why),
+            situation: LazyPattern::new(self.situation),
+            pointing: LazyPattern::new(self.pointing),
+            how: LazyPattern::new(self.how),
+            news: self.news.map(LazyPattern::new),
+            own: self.own.map(LazyPattern::new),
             rewrite: self
                 .rewrite
                 .into_iter()
-                .map(|(pattern, to)| (Pattern::new(pattern), to))
+                .map(|(pattern, to)| (LazyPattern::new(pattern), to))
                 .collect(),
         }
     }
@@ -405,7 +406,7 @@ struct RuleText {
     says: Option<String>,
     weight: f64,
     #[serde(default)]
-    asks: Asks,
+    asks: QuestionHandling,
     #[serde(default)]
     late: f64,
     #[serde(default)]
@@ -416,18 +417,18 @@ struct RuleText {
 }
 
 impl RuleText {
-    fn read(self) -> Result<Rule, Wrong> {
-        let kind = Kind::read(&self.r#type).ok_or_else(|| Wrong::Type(self.name.clone()))?;
-        Ok(Rule {
+    fn compile(self) -> Result<ExtractionRule, RulesError> {
+        let kind = MemoryKind::parse(&self.r#type).ok_or_else(|| RulesError::Type(self.name.clone()))?;
+        Ok(ExtractionRule {
             name: self.name,
             kind,
             when: self.when,
             says: self.says,
             weight: self.weight,
-            asks: self.asks,
+            on_question: self.asks,
             late: self.late,
             dated: self.dated,
-            pattern: Pattern::new(self.pattern),
+            pattern: LazyPattern::new(self.pattern),
         })
     }
 }
@@ -446,18 +447,18 @@ struct ShiftText {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NamedText {
+struct NamedPatternText {
     name: String,
     #[serde(default)]
     keys: Vec<String>,
     pattern: String,
 }
 
-impl NamedText {
-    fn read(self) -> Named {
-        Named {
+impl NamedPatternText {
+    fn compile(self) -> NamedPattern {
+        NamedPattern {
             name: self.name,
-            pattern: Pattern::new(self.pattern),
+            pattern: LazyPattern::new(self.pattern),
         }
     }
 }
@@ -468,8 +469,8 @@ mod tests {
 
     #[test]
     fn the_built_in_rules_are_sound() {
-        let rules = Rules::assemble(&BUILT_IN).expect("read");
-        rules.check().expect("compiled");
+        let rules = ExtractionRules::assemble(&BUILT_IN).expect("read");
+        rules.check_patterns().expect("compiled");
         assert_eq!(rules.phrases.len(), 2);
         for phrases in &rules.phrases {
             let all = [
@@ -489,8 +490,11 @@ mod tests {
 
     #[test]
     fn no_built_in_rule_is_tried_on_every_sentence() {
-        let always = &Rules::built_in().always;
-        let names = always.rules.iter().map(|at| &Rules::built_in().rules[*at].name);
+        let always = &ExtractionRules::built_in().always;
+        let names = always
+            .rules
+            .iter()
+            .map(|at| &ExtractionRules::built_in().rules[*at].name);
         assert_eq!(names.collect::<Vec<_>>(), Vec::<&String>::new());
         assert!(always.forget.is_empty());
     }
@@ -500,18 +504,23 @@ mod tests {
         let rule = |keys: &str| {
             format!("[[rule]]\nname = 'mine'\ntype = 'project'\nweight = 0.9\n{keys}pattern = 'zep+elin|balloon'")
         };
-        let is_due = |rules: &Rules, text: &str| rules.due(text).rules.contains(&(rules.rules.len() - 1));
-        let own = Rules::read(&rule("")).expect("read");
+        let is_due = |rules: &ExtractionRules, text: &str| {
+            rules.candidate_patterns(text).rules.contains(&(rules.rules.len() - 1))
+        };
+        let own = ExtractionRules::parse_with_built_in(&rule("")).expect("read");
         assert!(is_due(&own, "A Balloon") && is_due(&own, "zepelin") && !is_due(&own, "a plane"));
-        let named = Rules::read(&rule("keys = ['air']\n")).expect("read");
+        let named = ExtractionRules::parse_with_built_in(&rule("keys = ['air']\n")).expect("read");
         assert!(is_due(&named, "in the air") && !is_due(&named, "a balloon"));
     }
 
     #[test]
     fn a_user_adds_rules_and_learns_what_is_wrong_with_them() {
         let mine = "[[rule]]\nname = 'mine'\ntype = 'project'\nweight = 0.9\nkeys = ['zeppelin']\npattern = 'zeppelin'";
-        let rules = Rules::read(mine).expect("read");
-        assert_eq!(rules.due("The Zeppelin flies").rules, [rules.rules.len() - 1]);
+        let rules = ExtractionRules::parse_with_built_in(mine).expect("read");
+        assert_eq!(
+            rules.candidate_patterns("The Zeppelin flies").rules,
+            [rules.rules.len() - 1]
+        );
         let cases = [
             ("[[rule", "TOML"),
             ("colour = 1", "colour"),
@@ -519,7 +528,9 @@ mod tests {
             (&mine.replace("pattern = 'zeppelin'", "pattern = '('"), "mine"),
         ];
         for (wrong, word) in cases {
-            let error = Rules::read(wrong).expect_err(wrong).to_string();
+            let error = ExtractionRules::parse_with_built_in(wrong)
+                .expect_err(wrong)
+                .to_string();
             assert!(error.contains(word), "{error}");
         }
     }

@@ -3,31 +3,31 @@
 //! of the query is, and they are ranked: BM25 over stems, words of the query next to each other, how much of it is there.
 //! Pure.
 
-use crate::recall::rarity;
-use language::words::{base, each_word, is_filler, stem};
+use crate::recall::idf;
+use language::words::{base_form, for_each_word, is_filler, stem};
 use regex::bytes::{Regex, RegexBuilder};
 use transcript::log::Time;
 
 /// Words of a query that are looked for.
-const MOST_TERMS: usize = 16;
+const MAX_TERMS: usize = 16;
 /// How soon more of the same word stops counting.
 const SATURATION: f64 = 1.2;
 /// How much length is held against a message.
 const LENGTH: f64 = 0.5;
 /// A message of so many words is of middle length: the mean of a corpus would need another pass.
-const MIDDLE: f64 = 80.0;
+const TYPICAL_LENGTH: f64 = 80.0;
 /// What two words of the query next to each other add, by the sharper one.
 const NEIGHBOURS: f64 = 0.5;
 /// What a word of asking counts.
 const FILLER: f64 = 0.3;
 /// Letters that a word must share with a term before its stem is made.
-const HEAD: usize = 3;
+const PREFIX_LEN: usize = 3;
 /// Bytes of a snippet.
-const SNIPPET: usize = 240;
+const SNIPPET_BYTES: usize = 240;
 
 /// A query as stems.
 #[derive(Debug)]
-pub struct Terms {
+pub struct SearchTerms {
     stems: Vec<String>,
     weights: Vec<f64>,
     /// Finds lines that may hold a term, where that can be told from their bytes.
@@ -36,7 +36,7 @@ pub struct Terms {
 
 /// What a message holds of a query.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Weighed {
+pub struct MessageMatch {
     /// Which log.
     pub log: u32,
     /// Line of it.
@@ -44,44 +44,44 @@ pub struct Weighed {
     /// When it was written.
     pub time: Option<Time>,
     /// Hash of what makes it the same message in another log.
-    pub same: u64,
-    counts: [u8; MOST_TERMS],
+    pub identity: u64,
+    counts: [u8; MAX_TERMS],
     neighbours: u8,
     words: u32,
 }
 
 /// A message that fits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ranked {
+pub struct RankedMatch {
     /// Which.
-    pub weighed: Weighed,
+    pub matched: MessageMatch,
     /// How well; only comparable within one query.
     pub score: f64,
 }
 
-impl Weighed {
+impl MessageMatch {
     /// How many words of the query it holds.
-    pub fn distinct(&self) -> usize {
+    pub fn distinct_terms(&self) -> usize {
         self.counts.iter().filter(|count| **count > 0).count()
     }
 }
 
-impl Terms {
+impl SearchTerms {
     /// Reads a query.
-    pub fn read(query: &str) -> Terms {
-        let mut terms = Terms {
+    pub fn parse(query: &str) -> SearchTerms {
+        let mut terms = SearchTerms {
             stems: Vec::new(),
             weights: Vec::new(),
             filter: None,
         };
-        each_word(query, |word| {
-            let stem = stem(base(word)).into_owned();
-            if terms.stems.len() < MOST_TERMS && !terms.stems.contains(&stem) {
+        for_each_word(query, |word| {
+            let stem = stem(base_form(word)).into_owned();
+            if terms.stems.len() < MAX_TERMS && !terms.stems.contains(&stem) {
                 terms.stems.push(stem);
                 terms.weights.push(if is_filler(word) { FILLER } else { 1.0 });
             }
         });
-        terms.filter = filter(&terms.stems);
+        terms.filter = build_filter(&terms.stems);
         terms
     }
 
@@ -91,16 +91,16 @@ impl Terms {
     }
 
     /// Whether a line may hold one of the words: cheaper to know than to read it.
-    pub fn may_be_in(&self, line: &[u8]) -> bool {
+    pub fn is_possible_match(&self, line: &[u8]) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.is_match(line))
     }
 
     /// Which term a word is.
-    fn term(&self, word: &str) -> Option<usize> {
-        let word = base(word);
+    fn term_index(&self, word: &str) -> Option<usize> {
+        let word = base_form(word);
         let is_near = |wanted: &String| {
             // Of a short stem only the first letter is sure: `die`, `dying`.
-            let head = if wanted.len() > HEAD { HEAD } else { 1 };
+            let head = if wanted.len() > PREFIX_LEN { PREFIX_LEN } else { 1 };
             wanted.as_bytes()[..head] == word.as_bytes()[..head.min(word.len())]
         };
         if !self.stems.iter().any(is_near) {
@@ -111,22 +111,22 @@ impl Terms {
     }
 
     /// What texts hold of the query; nothing if they hold none of it.
-    pub fn weigh<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Weighed> {
-        let mut weighed = Weighed {
+    pub fn match_texts<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<MessageMatch> {
+        let mut weighed = MessageMatch {
             log: 0,
             line: 0,
             time: None,
-            same: 0,
-            counts: [0; MOST_TERMS],
+            identity: 0,
+            counts: [0; MAX_TERMS],
             neighbours: 0,
             words: 0,
         };
         let mut is_found = false;
         for line in texts.flat_map(str::lines) {
             let mut before = None;
-            each_word(line, |word| {
+            for_each_word(line, |word| {
                 weighed.words = weighed.words.saturating_add(1);
-                let term = self.term(word);
+                let term = self.term_index(word);
                 if let Some(term) = term {
                     is_found = true;
                     weighed.counts[term] = weighed.counts[term].saturating_add(1);
@@ -141,12 +141,12 @@ impl Terms {
     }
 
     /// The best, best first; of equal ones the newest. `read` is how many messages were looked at.
-    pub fn rank(&self, weighed: Vec<Weighed>, read: usize) -> Vec<Ranked> {
-        let sharpness = self.sharpness(&weighed, read);
+    pub fn rank(&self, weighed: Vec<MessageMatch>, read: usize) -> Vec<RankedMatch> {
+        let sharpness = self.idf_weights(&weighed, read);
         let total = sharpness.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let sharpest = sharpness.iter().copied().fold(0.0, f64::max);
-        let score = |weighed: &Weighed| {
-            let drag = SATURATION * (1.0 - LENGTH + LENGTH * f64::from(weighed.words) / MIDDLE);
+        let score = |weighed: &MessageMatch| {
+            let drag = SATURATION * (1.0 - LENGTH + LENGTH * f64::from(weighed.words) / TYPICAL_LENGTH);
             let (mut score, mut there) = (0.0, 0.0);
             for (count, worth) in weighed.counts.iter().zip(&sharpness).filter(|(count, _)| **count > 0) {
                 let times = f64::from(*count);
@@ -158,27 +158,27 @@ impl Terms {
         };
         let mut ranked = weighed
             .into_iter()
-            .map(|weighed| Ranked {
+            .map(|weighed| RankedMatch {
                 score: score(&weighed),
-                weighed,
+                matched: weighed,
             })
             .collect::<Vec<_>>();
         ranked.sort_by(|one, other| {
-            let by_time = other.weighed.time.cmp(&one.weighed.time);
-            let by_place = (one.weighed.log, one.weighed.line).cmp(&(other.weighed.log, other.weighed.line));
+            let by_time = other.matched.time.cmp(&one.matched.time);
+            let by_place = (one.matched.log, one.matched.line).cmp(&(other.matched.log, other.matched.line));
             other.score.total_cmp(&one.score).then(by_time).then(by_place)
         });
         let mut seen = std::collections::HashSet::new();
-        ranked.retain(|ranked| seen.insert(ranked.weighed.same));
+        ranked.retain(|ranked| seen.insert(ranked.matched.identity));
         ranked
     }
 
     /// What each term is worth: the rarer, the more.
-    fn sharpness(&self, weighed: &[Weighed], read: usize) -> Vec<f64> {
+    fn idf_weights(&self, weighed: &[MessageMatch], read: usize) -> Vec<f64> {
         let all = read.max(weighed.len()) as f64;
         let worth = |at: usize| {
             let found = weighed.iter().filter(|weighed| weighed.counts[at] > 0).count() as f64;
-            self.weights[at] * rarity(all, found)
+            self.weights[at] * idf(all, found)
         };
         (0..self.stems.len()).map(worth).collect()
     }
@@ -186,9 +186,9 @@ impl Terms {
     /// The stretch of a text that holds most of the query, on one line, and the words found in it.
     pub fn snippet(&self, text: &str) -> (String, Vec<String>) {
         let mut found = Vec::new();
-        for (start, word) in places(text) {
+        for (start, word) in word_positions(text) {
             let mut term = None;
-            each_word(word, |word| term = term.or(self.term(word)));
+            for_each_word(word, |word| term = term.or(self.term_index(word)));
             if let Some(term) = term {
                 found.push((start, start + word.len(), term));
             }
@@ -196,7 +196,7 @@ impl Terms {
         let worth = |from: usize| {
             let inside = found[from..]
                 .iter()
-                .take_while(|(_, end, _)| *end <= found[from].0 + SNIPPET);
+                .take_while(|(_, end, _)| *end <= found[from].0 + SNIPPET_BYTES);
             let terms = inside
                 .map(|(_, _, term)| *term)
                 .collect::<std::collections::BTreeSet<_>>();
@@ -207,9 +207,9 @@ impl Terms {
             let worth = worth(at);
             best.filter(|(_, known)| *known >= worth).or(Some((at, worth)))
         });
-        let start = best.map_or(0, |(at, _)| found[at].0.saturating_sub(SNIPPET / 6));
+        let start = best.map_or(0, |(at, _)| found[at].0.saturating_sub(SNIPPET_BYTES / 6));
         let start = text.floor_char_boundary(start);
-        let end = text.floor_char_boundary((start + SNIPPET).min(text.len()));
+        let end = text.floor_char_boundary((start + SNIPPET_BYTES).min(text.len()));
         let whole = |at: usize| text[at..end].find(char::is_whitespace).map_or(at, |space| at + space);
         let start = if start == 0 { 0 } else { whole(start) };
         let end = if end == text.len() {
@@ -238,7 +238,7 @@ impl Terms {
 }
 
 /// Words of a text with where they start: runs of letters, digits and apostrophes; Chinese by pairs, as it is searched.
-fn places(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn word_positions(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_part = |sign: char| sign.is_alphanumeric() || matches!(sign, '\'' | '\u{2019}');
     let runs = text
         .split(move |sign: char| !is_part(sign))
@@ -256,7 +256,7 @@ fn places(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// Finds what may be one of the stems, whatever its ending. A log may write letters beyond ASCII in more than one way, and an
 /// irregular form may look like anything: then every line is read.
-fn filter(stems: &[String]) -> Option<Regex> {
+fn build_filter(stems: &[String]) -> Option<Regex> {
     let mut heads = Vec::new();
     for wanted in stems {
         let is_plain = wanted.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -264,7 +264,7 @@ fn filter(stems: &[String]) -> Option<Regex> {
             return None;
         }
         // The last letter of a stem may be another one in the word: `carri` and `carry`, `use` and `using`.
-        let is_sure = wanted.len() <= HEAD && !wanted.ends_with(['i', 'e']);
+        let is_sure = wanted.len() <= PREFIX_LEN && !wanted.ends_with(['i', 'e']);
         let length = if is_sure { wanted.len() } else { wanted.len() - 1 };
         heads.push(&wanted[..length]);
     }
@@ -282,12 +282,12 @@ fn filter(stems: &[String]) -> Option<Regex> {
 mod tests {
     use super::*;
 
-    fn weigh(terms: &Terms, texts: &[&str]) -> Vec<Weighed> {
+    fn weigh(terms: &SearchTerms, texts: &[&str]) -> Vec<MessageMatch> {
         let weighed = texts.iter().enumerate().filter_map(|(at, text)| {
-            let weighed = terms.weigh(std::iter::once(*text))?;
-            Some(Weighed {
+            let weighed = terms.match_texts(std::iter::once(*text))?;
+            Some(MessageMatch {
                 line: at as u64,
-                same: at as u64,
+                identity: at as u64,
                 ..weighed
             })
         });
@@ -295,9 +295,9 @@ mod tests {
     }
 
     fn order(query: &str, texts: &[&str]) -> Vec<u64> {
-        let terms = Terms::read(query);
+        let terms = SearchTerms::parse(query);
         let ranked = terms.rank(weigh(&terms, texts), texts.len());
-        ranked.iter().map(|ranked| ranked.weighed.line).collect()
+        ranked.iter().map(|ranked| ranked.matched.line).collect()
     }
 
     #[test]
@@ -331,10 +331,10 @@ mod tests {
             ("buy", "we bought it"),
             ("Zürich", "in Zu\\u0308rich"),
         ] {
-            let terms = Terms::read(query);
-            assert!(terms.may_be_in(text.as_bytes()), "{query}: {text}");
+            let terms = SearchTerms::parse(query);
+            assert!(terms.is_possible_match(text.as_bytes()), "{query}: {text}");
         }
-        assert!(!Terms::read("database").may_be_in(b"nothing of the kind"));
+        assert!(!SearchTerms::parse("database").is_possible_match(b"nothing of the kind"));
     }
 
     #[test]
@@ -344,13 +344,13 @@ mod tests {
             "x ".repeat(400),
             "y ".repeat(400)
         );
-        let (line, words) = Terms::read("why does the invoice import fail").snippet(&text);
+        let (line, words) = SearchTerms::parse("why does the invoice import fail").snippet(&text);
         assert!(line.contains("import of invoices fails"), "{line}");
         assert!(
             line.starts_with('…') && line.ends_with('…') && line.len() < 260,
             "{line}"
         );
         assert_eq!(words, ["import", "invoices", "fails"]);
-        assert_eq!(Terms::read("绿色").snippet("按钮是绿色的").1, ["绿色"]);
+        assert_eq!(SearchTerms::parse("绿色").snippet("按钮是绿色的").1, ["绿色"]);
     }
 }

@@ -1,6 +1,6 @@
 //! What a person wrote themself, sentence by sentence: without code, logs, quotes and what programs put in.
 
-use crate::rules::Rules;
+use crate::rules::ExtractionRules;
 
 /// A sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,12 +14,12 @@ pub struct Sentence {
 }
 
 /// Beyond this many letters a message with several paragraphs is mostly pasted.
-const LONG: usize = 1_600;
+const LONG_MESSAGE_CHARS: usize = 1_600;
 /// Sentences longer than this are no sentences.
 const MAX_SENTENCE: usize = 1_200;
 
 /// Whether a program wrote the message.
-pub fn is_machine(text: &str, rules: &Rules) -> bool {
+pub fn is_machine_written(text: &str, rules: &ExtractionRules) -> bool {
     let start = text.trim_start();
     rules.machine.iter().any(|prefix| has_prefix(start, prefix))
 }
@@ -30,12 +30,12 @@ fn has_prefix(text: &str, prefix: &str) -> bool {
 }
 
 /// The sentences of a message. Of what is pasted in part only the edges are looked at: people write above and below.
-pub fn split(text: &str, rules: &Rules) -> Vec<Sentence> {
-    let text = without_tags(&text.replace(['’', '‘'], "'").replace(['“', '”'], "\""));
-    let text = without_quotations(&text, rules);
+pub fn split_sentences(text: &str, rules: &ExtractionRules) -> Vec<Sentence> {
+    let text = strip_elements(&text.replace(['’', '‘'], "'").replace(['“', '”'], "\""));
+    let text = strip_quotations(&text, rules);
     let (paragraphs, is_marked) = paragraphs(&text, rules);
     let length = paragraphs.iter().flatten().map(String::len).sum::<usize>();
-    let is_pasted = is_marked || length > LONG && paragraphs.len() > 4;
+    let is_pasted = is_marked || length > LONG_MESSAGE_CHARS && paragraphs.len() > 4;
     let last = paragraphs.len().saturating_sub(1);
     let is_own = |at: usize| !is_pasted || at == 0 || at == last;
     let lines = paragraphs.iter().enumerate().filter(|(at, _)| is_own(*at));
@@ -52,13 +52,13 @@ pub fn split(text: &str, rules: &Rules) -> Vec<Sentence> {
 /// Whether a message starts with a numbered point that others follow. People answer like that what they were just asked.
 fn is_numbered(text: &str) -> bool {
     let is_point =
-        |line: &str| line.starts_with(|sign: char| sign.is_ascii_digit()) && without_bullet(line).len() < line.len();
+        |line: &str| line.starts_with(|sign: char| sign.is_ascii_digit()) && strip_bullet(line).len() < line.len();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.next().is_some_and(is_point) && lines.any(is_point)
 }
 
 /// Lines by paragraph, hard-wrapped ones joined; and whether a line says that it is pasted.
-fn paragraphs(text: &str, rules: &Rules) -> (Vec<Vec<String>>, bool) {
+fn paragraphs(text: &str, rules: &ExtractionRules) -> (Vec<Vec<String>>, bool) {
     let mut paragraphs = vec![Vec::<String>::new()];
     let (mut is_marked, mut fence) = (false, None);
     for line in text.lines() {
@@ -87,7 +87,7 @@ fn paragraphs(text: &str, rules: &Rules) -> (Vec<Vec<String>>, bool) {
         let Some(paragraph) = paragraphs.last_mut() else {
             continue;
         };
-        let item = without_bullet(trimmed);
+        let item = strip_bullet(trimmed);
         match paragraph.last_mut() {
             // A wrapped line goes on where the last one broke off.
             Some(last)
@@ -145,7 +145,7 @@ fn is_noise(line: &str) -> bool {
         || letters * 100 < line.chars().count() * 72
 }
 
-fn without_bullet(line: &str) -> &str {
+fn strip_bullet(line: &str) -> &str {
     let digits = line.trim_start_matches(|sign: char| sign.is_ascii_digit());
     let numbered = digits
         .strip_prefix(['.', ')', '、'])
@@ -158,7 +158,7 @@ fn without_bullet(line: &str) -> &str {
 }
 
 /// Drops elements with their content: what the client shows the model beside the person's words.
-fn without_tags(text: &str) -> String {
+fn strip_elements(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('<') {
@@ -186,7 +186,7 @@ fn without_tags(text: &str) -> String {
 }
 
 /// Drops what somebody else said, where the words before it say so: `the bot says: "Never do that."`.
-fn without_quotations(text: &str, rules: &Rules) -> String {
+fn strip_quotations(text: &str, rules: &ExtractionRules) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(colon) = rest.find(':') {
@@ -224,11 +224,11 @@ fn split_line(line: &str, sentences: &mut Vec<Sentence>) {
             _ => false,
         };
         if is_end {
-            push(&line[start..end], sentences);
+            push_sentence(&line[start..end], sentences);
             start = end;
         }
     }
-    push(&line[start..], sentences);
+    push_sentence(&line[start..], sentences);
 }
 
 fn is_abbreviation(before: &str) -> bool {
@@ -239,7 +239,7 @@ fn is_abbreviation(before: &str) -> bool {
         || word.len() == 1 && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-fn push(text: &str, sentences: &mut Vec<Sentence>) {
+fn push_sentence(text: &str, sentences: &mut Vec<Sentence>) {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = text.trim_matches(|sign: char| sign == '"' || sign == '*').to_owned();
     if text.len() > MAX_SENTENCE || !text.chars().any(char::is_alphabetic) {
@@ -302,7 +302,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let sentences = split(text, Rules::built_in());
+        let sentences = split_sentences(text, ExtractionRules::built_in());
         let found = sentences
             .iter()
             .map(|sentence| sentence.text.as_str())
@@ -350,7 +350,11 @@ mod tests {
 
     #[test]
     fn numbered_points_are_known() {
-        let points = |text: &str| split(text, Rules::built_in()).iter().all(|sentence| sentence.is_point);
+        let points = |text: &str| {
+            split_sentences(text, ExtractionRules::built_in())
+                .iter()
+                .all(|sentence| sentence.is_point)
+        };
         assert!(points("1. yes, the second\n2) no\n3、later"));
         assert!(!points("1. is enough"));
         assert!(!points("Two things:\n1. this\n2. that"));

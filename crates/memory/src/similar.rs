@@ -1,8 +1,8 @@
 //! Whether two memories say the same, or the opposite, or give one thing two values. Pure.
 
-use crate::kinds::Kind;
+use crate::kinds::MemoryKind;
 use crate::topic::Topic;
-use language::words::{each_word, stem, stems};
+use language::words::{for_each_word, stem, text_stems};
 use std::collections::BTreeSet;
 
 /// Words that turn a rule around.
@@ -72,38 +72,38 @@ pub struct Gist {
 
 /// How two memories stand to each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Relation {
+pub enum MemoryRelation {
     /// They say the same.
     Same,
     /// They may say the same: for a person to decide.
-    Alike(f64),
+    Similar(f64),
     /// One says the opposite of the other.
     Opposite,
     /// One thing, two values.
-    OtherValue,
+    ValueConflict,
     /// Nothing to do with each other.
-    Apart,
+    Unrelated,
 }
 
 impl Gist {
     /// Reads one from the words of a memory.
-    pub fn read(title: &str, hook: &str, body: &str) -> Gist {
+    pub fn from_text(title: &str, hook: &str, body: &str) -> Gist {
         let rule = first_paragraph(body);
         let all = format!("{title}\n{hook}\n{rule}");
         let mut numbers = BTreeSet::new();
-        each_word(&all, |word| {
+        for_each_word(&all, |word| {
             if word.bytes().any(|byte| byte.is_ascii_digit()) {
                 numbers.insert(word.to_owned());
             }
         });
-        let stems = stems(&all)
+        let stems = text_stems(&all)
             .into_iter()
             .filter(|stem| !RULE_WORDS.contains(&stem.as_str()))
             .collect();
         let is_negative = is_negative(title) || is_negative(first_sentence(rule));
         let slots = [title, hook, first_sentence(rule)]
             .into_iter()
-            .filter_map(slot)
+            .filter_map(parse_slot)
             .collect();
         Gist {
             stems,
@@ -114,8 +114,8 @@ impl Gist {
     }
 
     /// Reads one from a topic file.
-    pub fn of(topic: &Topic) -> Gist {
-        Gist::read(&topic.name(), &topic.description(), topic.body())
+    pub fn from_topic(topic: &Topic) -> Gist {
+        Gist::from_text(&topic.name(), &topic.description(), topic.body())
     }
 
     /// Share of words that both have.
@@ -126,7 +126,7 @@ impl Gist {
     }
 
     /// How it stands to another of the same type.
-    pub fn relation(&self, other: &Gist) -> Relation {
+    pub fn relation(&self, other: &Gist) -> MemoryRelation {
         let overlap = self.overlap(other);
         let is_opposite = self.is_negative != other.is_negative;
         let has_other_value = self.slots.iter().any(|(thing, value)| {
@@ -136,21 +136,21 @@ impl Gist {
                 .any(|(_, other_value)| value.is_disjoint(other_value))
         });
         if is_opposite && overlap >= 0.6 {
-            Relation::Opposite
+            MemoryRelation::Opposite
         } else if has_other_value {
-            Relation::OtherValue
+            MemoryRelation::ValueConflict
         } else if !is_opposite && overlap >= 0.85 && self.numbers == other.numbers {
-            Relation::Same
+            MemoryRelation::Same
         } else if overlap >= 0.6 {
-            Relation::Alike(overlap)
+            MemoryRelation::Similar(overlap)
         } else {
-            Relation::Apart
+            MemoryRelation::Unrelated
         }
     }
 }
 
 /// Whether two types may be compared at all; an untyped memory with any.
-pub fn comparable(one: Option<Kind>, other: Option<Kind>) -> bool {
+pub fn is_comparable(one: Option<MemoryKind>, other: Option<MemoryKind>) -> bool {
     one.is_none() || other.is_none() || one == other
 }
 
@@ -170,9 +170,9 @@ fn is_negative(text: &str) -> bool {
 }
 
 /// `use X for Y` gives Y the value X; `the deadline is X` gives the deadline one.
-fn slot(sentence: &str) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
+fn parse_slot(sentence: &str) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
     let text = sentence.trim().to_lowercase();
-    let set = |text: &str| stems(text).into_iter().collect::<BTreeSet<_>>();
+    let set = |text: &str| text_stems(text).into_iter().collect::<BTreeSet<_>>();
     let after_use = ["use ", "prefer ", "always use ", "please use "]
         .iter()
         .find_map(|verb| text.strip_prefix(verb));
@@ -195,37 +195,43 @@ fn slot(sentence: &str) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
 mod tests {
     use super::*;
 
-    fn relation(one: &str, other: &str) -> Relation {
-        Gist::read(one, "", "").relation(&Gist::read(other, "", ""))
+    fn relation(one: &str, other: &str) -> MemoryRelation {
+        Gist::from_text(one, "", "").relation(&Gist::from_text(other, "", ""))
     }
 
     #[test]
     fn the_same_the_opposite_and_the_rest() {
         assert_eq!(
             relation("Run the linter before committing", "run linter before commits"),
-            Relation::Same
+            MemoryRelation::Same
         );
         assert_eq!(
             relation("Mock the database in tests", "Never mock the database in tests"),
-            Relation::Opposite
+            MemoryRelation::Opposite
         );
-        assert_eq!(relation("Retry 3 times", "Retry 5 times"), Relation::Apart);
+        assert_eq!(relation("Retry 3 times", "Retry 5 times"), MemoryRelation::Unrelated);
         assert!(matches!(
             relation(
                 "Retry failed uploads to the bucket 3 times",
                 "Retry failed uploads to the bucket 5 times"
             ),
-            Relation::Alike(_)
+            MemoryRelation::Similar(_)
         ));
         assert_eq!(
             relation("Use pnpm for packages", "Use yarn for packages"),
-            Relation::OtherValue
+            MemoryRelation::ValueConflict
         );
         assert_eq!(
             relation("The release branch is main", "The release branch is stable"),
-            Relation::OtherValue
+            MemoryRelation::ValueConflict
         );
-        assert_eq!(relation("The user is a doctor", "The user is tired"), Relation::Apart);
-        assert_eq!(relation("测试中不要模拟数据库", "测试中模拟数据库"), Relation::Opposite);
+        assert_eq!(
+            relation("The user is a doctor", "The user is tired"),
+            MemoryRelation::Unrelated
+        );
+        assert_eq!(
+            relation("测试中不要模拟数据库", "测试中模拟数据库"),
+            MemoryRelation::Opposite
+        );
     }
 }

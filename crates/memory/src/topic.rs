@@ -1,14 +1,14 @@
 //! One topic file: YAML frontmatter, then Markdown. What a person wrote is kept byte for byte; a key that changes is
 //! replaced in its own lines, every other line stays as it is. Pure.
 
-use crate::kinds::{Kind, Source};
+use crate::kinds::{MemoryKind, MemorySource};
 use language::when;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use transcript::log::Time;
 
 /// Lines that recall looks at for frontmatter.
-pub const FRONT_LINES: usize = 30;
+pub const FRONTMATTER_LINES: usize = 30;
 
 /// A topic file.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,27 +27,27 @@ pub struct Topic {
 
 impl Topic {
     /// Reads a file. Frontmatter that is no YAML mapping is kept as it is and says nothing.
-    pub fn read(file: &str, modified: Time, text: &str) -> Topic {
-        let split = front_end(text).unwrap_or(0);
+    pub fn from_text(file: &str, modified: Time, text: &str) -> Topic {
+        let split = frontmatter_end(text).unwrap_or(0);
         let (head, body) = text.split_at(split);
         Topic {
             file: file.to_owned(),
             modified,
-            fields: yaml_of(head).and_then(parse),
+            fields: frontmatter_yaml(head).and_then(parse_yaml),
             head: head.to_owned(),
             body: body.to_owned(),
         }
     }
 
     /// A new file.
-    pub fn new(file: &str, name: &str, description: &str, kind: Kind, body: &str) -> Topic {
+    pub fn new(file: &str, name: &str, description: &str, kind: MemoryKind, body: &str) -> Topic {
         let mut head = String::from("---\n");
         for (key, value) in [("name", name), ("description", description), ("type", kind.name())] {
-            head.push_str(&line(key, &Value::String(one_line(value))));
+            head.push_str(&yaml_line(key, &Value::String(to_one_line(value))));
         }
         head.push_str("---\n");
         let text = format!("{head}\n{}\n", body.trim());
-        Topic::read(file, 0, &text)
+        Topic::from_text(file, 0, &text)
     }
 
     /// The bytes of the file.
@@ -61,12 +61,12 @@ impl Topic {
     }
 
     /// Whether there is frontmatter that cannot be read.
-    pub fn is_broken(&self) -> bool {
+    pub fn has_broken_frontmatter(&self) -> bool {
         !self.head.is_empty() && self.fields.is_none()
     }
 
     /// Whether there is frontmatter at all.
-    pub fn has_front(&self) -> bool {
+    pub fn has_frontmatter(&self) -> bool {
         !self.head.is_empty()
     }
 
@@ -85,16 +85,16 @@ impl Topic {
             let name = self.file.rsplit('/').next().unwrap_or(&self.file);
             name.trim_end_matches(".md").replace(['_', '-'], " ")
         };
-        let named = self.field("name").map(|name| one_line(&name));
+        let named = self.field("name").map(|name| to_one_line(&name));
         named.filter(|name| !name.is_empty()).unwrap_or_else(stem)
     }
 
     /// Its description; without one, the first line of the Markdown that is not a heading.
     pub fn description(&self) -> String {
-        let described = self.field("description").map(|text| one_line(&text));
+        let described = self.field("description").map(|text| to_one_line(&text));
         described.filter(|text| !text.is_empty()).unwrap_or_else(|| {
             let mut lines = self.body.lines().map(str::trim);
-            one_line(
+            to_one_line(
                 lines
                     .find(|line| !line.is_empty() && !line.starts_with('#'))
                     .unwrap_or_default(),
@@ -103,12 +103,12 @@ impl Topic {
     }
 
     /// Its type; an unknown one is none.
-    pub fn kind(&self) -> Option<Kind> {
-        self.field("type").and_then(|name| Kind::read(name.trim()))
+    pub fn kind(&self) -> Option<MemoryKind> {
+        self.field("type").and_then(|name| MemoryKind::parse(name.trim()))
     }
 
     /// How often it was said: as counted, at least once for each source.
-    pub fn confirmed(&self) -> u64 {
+    pub fn confirmation_count(&self) -> u64 {
         let counted = self
             .fields
             .as_ref()
@@ -117,19 +117,19 @@ impl Topic {
     }
 
     /// Where it was said.
-    pub fn sources(&self) -> Vec<Source> {
-        self.list("sources")
+    pub fn sources(&self) -> Vec<MemorySource> {
+        self.list_field("sources")
             .iter()
-            .filter_map(|text| read_source(text))
+            .filter_map(|text| parse_source(text))
             .collect()
     }
 
     /// Marks of the candidates it was made from.
     pub fn marks(&self) -> Vec<String> {
-        self.list("marks")
+        self.list_field("marks")
     }
 
-    fn list(&self, key: &str) -> Vec<String> {
+    fn list_field(&self, key: &str) -> Vec<String> {
         let value = self.fields.as_ref().and_then(|fields| fields.get(key));
         let items = value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         items
@@ -139,20 +139,20 @@ impl Topic {
     }
 
     /// The latest time anybody said it, as far as sources tell.
-    pub fn said(&self) -> Option<Time> {
+    pub fn last_said_in_sources(&self) -> Option<Time> {
         self.sources().iter().filter_map(|source| source.time).max()
     }
 
     /// The latest time anybody said it; without sources, when the file was written.
     pub fn last_said(&self) -> Time {
-        self.said().unwrap_or(self.modified)
+        self.last_said_in_sources().unwrap_or(self.modified)
     }
 
     /// Sets a key to a value and leaves every other line alone. Says no where the frontmatter cannot be read, or where
     /// the change would be read as anything but that one change.
     #[must_use]
     pub fn set(&mut self, key: &str, value: &Value) -> bool {
-        if self.is_broken() {
+        if self.has_broken_frontmatter() {
             return false;
         }
         let ending = if self.head.contains("\r\n") { "\r\n" } else { "\n" };
@@ -161,11 +161,11 @@ impl Topic {
         } else {
             self.head.clone()
         };
-        let new_lines = line(key, value).replace('\n', ending);
+        let new_lines = yaml_line(key, value).replace('\n', ending);
         let mut expected = self.fields.clone().unwrap_or_default();
         expected.insert(key.to_owned(), value.clone());
         let changed = replace_key(&head, key, &new_lines);
-        let reads_back = yaml_of(&changed).and_then(parse).as_ref() == Some(&expected);
+        let reads_back = frontmatter_yaml(&changed).and_then(parse_yaml).as_ref() == Some(&expected);
         if reads_back {
             self.head = changed;
             self.fields = Some(expected);
@@ -179,24 +179,24 @@ impl Topic {
     }
 
     /// Adds sources that are not there yet, and counts them. Says whether anything changed.
-    pub fn add_sources(&mut self, more: &[Source]) -> bool {
+    pub fn add_sources(&mut self, more: &[MemorySource]) -> bool {
         let old = self.sources();
-        let mut all = self.list("sources");
+        let mut all = self.list_field("sources");
         let before = all.len();
         let mut seen = old
             .iter()
             .map(|source| (source.session.clone(), source.uuid.clone()))
             .collect::<Vec<_>>();
         for source in more {
-            let source = read_source(&write_source(source)).unwrap_or_else(|| source.clone());
+            let source = parse_source(&format_source(source)).unwrap_or_else(|| source.clone());
             let key = (source.session.clone(), source.uuid.clone());
             if !seen.contains(&key) {
-                all.push(write_source(&source));
+                all.push(format_source(&source));
                 seen.push(key);
             }
         }
         let added = (all.len() - before) as u64;
-        let count = self.confirmed() + added;
+        let count = self.confirmation_count() + added;
         added > 0 && self.set("confirmed", &count.into()) && self.set("sources", &all.into())
     }
 
@@ -214,7 +214,7 @@ impl Topic {
 }
 
 /// What recall reads of a file that it does not parse: `name`, `description` and `type` out of the first lines.
-pub fn skim_front(text: &str) -> BTreeMap<String, String> {
+pub fn skim_frontmatter(text: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     if !is_fence(
         text.strip_prefix('\u{feff}')
@@ -225,7 +225,7 @@ pub fn skim_front(text: &str) -> BTreeMap<String, String> {
     ) {
         return found;
     }
-    for line in text.lines().take(FRONT_LINES).skip(1) {
+    for line in text.lines().take(FRONTMATTER_LINES).skip(1) {
         if is_fence(line) {
             break;
         }
@@ -234,14 +234,14 @@ pub fn skim_front(text: &str) -> BTreeMap<String, String> {
         };
         if matches!(key, "name" | "description" | "type") {
             let read = serde_saphyr::from_str::<String>(value.trim()).unwrap_or_else(|_| value.trim().to_owned());
-            found.insert(key.to_owned(), one_line(&read));
+            found.insert(key.to_owned(), to_one_line(&read));
         }
     }
     found
 }
 
 /// Where the Markdown starts: behind the frontmatter, if the text opens with any.
-pub fn front_end(text: &str) -> Option<usize> {
+pub fn frontmatter_end(text: &str) -> Option<usize> {
     let marked = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut at = text.len() - marked.len();
     for (number, line) in marked.split_inclusive('\n').enumerate() {
@@ -260,13 +260,13 @@ fn is_fence(line: &str) -> bool {
 }
 
 /// The lines between the fences.
-fn yaml_of(head: &str) -> Option<&str> {
+fn frontmatter_yaml(head: &str) -> Option<&str> {
     let start = head.find('\n')? + 1;
     let end = head.trim_end().rfind("---")?;
     head.get(start..end.max(start))
 }
 
-fn parse(yaml: &str) -> Option<Map<String, Value>> {
+fn parse_yaml(yaml: &str) -> Option<Map<String, Value>> {
     if yaml.trim().is_empty() {
         return Some(Map::new());
     }
@@ -277,7 +277,7 @@ fn parse(yaml: &str) -> Option<Map<String, Value>> {
 }
 
 /// `key: value`, by the serializer; a list has an item a line.
-fn line(key: &str, value: &Value) -> String {
+fn yaml_line(key: &str, value: &Value) -> String {
     let options = serde_saphyr::ser_options! {
         prefer_block_scalars: false,
         compact_list_indent: false,
@@ -314,13 +314,13 @@ fn replace_key(head: &str, key: &str, new_lines: &str) -> String {
 }
 
 /// All on one line and without control characters: what goes into frontmatter and index.
-pub fn one_line(text: &str) -> String {
+pub fn to_one_line(text: &str) -> String {
     let words = text.split(|character: char| character.is_whitespace() || character.is_control());
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// `session uuid time`: one line each keeps the frontmatter short.
-fn write_source(source: &Source) -> String {
+fn format_source(source: &MemorySource) -> String {
     let part = |text: &str| {
         if text.trim().is_empty() {
             "-".to_owned()
@@ -328,18 +328,18 @@ fn write_source(source: &Source) -> String {
             text.split_whitespace().collect::<Vec<_>>().join("_")
         }
     };
-    let time = source.time.and_then(when::timestamp).unwrap_or_default();
+    let time = source.time.and_then(when::format_timestamp).unwrap_or_default();
     format!("{} {} {time}", part(&source.session), part(&source.uuid))
         .trim_end()
         .to_owned()
 }
 
-fn read_source(text: &str) -> Option<Source> {
+fn parse_source(text: &str) -> Option<MemorySource> {
     let mut parts = text.split_whitespace();
-    Some(Source {
+    Some(MemorySource {
         session: parts.next()?.to_owned(),
         uuid: parts.next()?.to_owned(),
-        time: parts.next().and_then(when::read),
+        time: parts.next().and_then(when::parse_timestamp),
     })
 }
 
@@ -350,8 +350,8 @@ mod tests {
 
     const EDITED: &str = "---\nname: \"Small commits\"   # mine\nowner: ana\ndescription: 'When committing: keep it small'\ntype: feedback\ntags: [git, style]\n---\n\nOne thing a commit.\n\n**Why:** review.\n";
 
-    fn source(uuid: &str) -> Source {
-        Source {
+    fn source(uuid: &str) -> MemorySource {
+        MemorySource {
             session: "s1".into(),
             uuid: uuid.into(),
             time: Some(1_760_000_000_000),
@@ -360,34 +360,34 @@ mod tests {
 
     #[test]
     fn a_read_file_is_written_as_it_was() {
-        let topic = Topic::read("a.md", 0, EDITED);
+        let topic = Topic::from_text("a.md", 0, EDITED);
         assert_eq!(topic.text(), EDITED);
         assert_eq!(topic.name(), "Small commits");
         assert_eq!(topic.description(), "When committing: keep it small");
-        assert_eq!(topic.kind(), Some(Kind::Feedback));
+        assert_eq!(topic.kind(), Some(MemoryKind::Feedback));
     }
 
     #[test]
     fn a_change_touches_its_own_lines_only() {
-        let mut topic = Topic::read("a.md", 0, EDITED);
+        let mut topic = Topic::from_text("a.md", 0, EDITED);
         assert!(topic.add_sources(&[source("u1"), source("u2"), source("u1")]));
-        assert_eq!(topic.confirmed(), 2);
+        assert_eq!(topic.confirmation_count(), 2);
         let text = topic.text();
         for line in EDITED.lines() {
             assert!(text.lines().any(|other| other == line), "{line}");
         }
-        let again = Topic::read("a.md", 0, &text);
+        let again = Topic::from_text("a.md", 0, &text);
         assert_eq!(again.sources(), [source("u1"), source("u2")]);
         assert!(!topic.add_sources(&[source("u2")]));
         assert!(topic.add_sources(&[source("u3")]));
-        assert_eq!(topic.confirmed(), 3);
+        assert_eq!(topic.confirmation_count(), 3);
     }
 
     #[test]
     fn an_unknown_type_is_none_and_broken_yaml_is_left_alone() {
-        assert_eq!(Topic::read("a.md", 0, "---\ntype: recipe\n---\nx").kind(), None);
-        let mut broken = Topic::read("a.md", 0, "---\nname: [\n---\nx");
-        assert!(broken.is_broken());
+        assert_eq!(Topic::from_text("a.md", 0, "---\ntype: recipe\n---\nx").kind(), None);
+        let mut broken = Topic::from_text("a.md", 0, "---\nname: [\n---\nx");
+        assert!(broken.has_broken_frontmatter());
         assert!(!broken.add_sources(&[source("u1")]));
         assert_eq!(broken.text(), "---\nname: [\n---\nx");
     }
@@ -398,15 +398,15 @@ mod tests {
             "---\nname: A\ndescription: \"b: c\"\nsources:\n{}---\nbody",
             "- x\n".repeat(50)
         );
-        let found = skim_front(&long);
+        let found = skim_frontmatter(&long);
         assert_eq!(found["description"], "b: c");
         assert_eq!(found["name"], "A");
     }
 
     #[test]
     fn windows_line_ends_stay() {
-        let mut topic = Topic::read("a.md", 0, "---\r\nname: A\r\ntype: user\r\n---\r\nbody\r\n");
-        assert_eq!(topic.kind(), Some(Kind::User));
+        let mut topic = Topic::from_text("a.md", 0, "---\r\nname: A\r\ntype: user\r\n---\r\nbody\r\n");
+        assert_eq!(topic.kind(), Some(MemoryKind::User));
         assert!(topic.add_sources(&[source("u1")]));
         assert!(
             topic
@@ -420,16 +420,16 @@ mod tests {
     proptest! {
         #[test]
         fn any_words_come_back(name in any::<String>(), description in any::<String>(), body in any::<String>()) {
-            let topic = Topic::new("a.md", &name, &description, Kind::Project, &body);
-            let again = Topic::read("a.md", 0, &topic.text());
-            prop_assert_eq!(again.kind(), Some(Kind::Project));
-            prop_assert_eq!(again.field("name").unwrap_or_default(), one_line(&name));
-            prop_assert_eq!(again.field("description").unwrap_or_default(), one_line(&description));
+            let topic = Topic::new("a.md", &name, &description, MemoryKind::Project, &body);
+            let again = Topic::from_text("a.md", 0, &topic.text());
+            prop_assert_eq!(again.kind(), Some(MemoryKind::Project));
+            prop_assert_eq!(again.field("name").unwrap_or_default(), to_one_line(&name));
+            prop_assert_eq!(again.field("description").unwrap_or_default(), to_one_line(&description));
         }
 
         #[test]
         fn any_text_is_kept(text in "(---\n)?[ -~\n]{0,60}(---\n)?[ -~\n]{0,60}") {
-            prop_assert_eq!(Topic::read("a.md", 0, &text).text(), text);
+            prop_assert_eq!(Topic::from_text("a.md", 0, &text).text(), text);
         }
     }
 }

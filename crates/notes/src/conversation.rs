@@ -3,16 +3,16 @@
 //! Threading works on numbers ([`transcript::thread`]). It says which lines of which logs are wanted; once they are
 //! read, they are put into the order of the chain here. Rewound branches, sub-agents and second copies stay out.
 
-use crate::Material;
+use crate::SourceMaterial;
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use transcript::log::{Id, RecordKind};
-use transcript::messages::{Message, Role, Wanted};
-use transcript::thread::{Chain, Node, Session, Threaded};
+use transcript::log::{RecordId, RecordKind};
+use transcript::messages::{Message, MessageRole, PartSelection};
+use transcript::thread::{Chain, Node, Session, ThreadedSession};
 
 /// What is read of the logs for texts. Of long results and files the edges tell what is needed.
-pub const WANTED: Wanted = Wanted {
+pub const CONVERSATION_FILTER: PartSelection = PartSelection {
     calls: &[],
     every_call: true,
     results: true,
@@ -33,12 +33,12 @@ pub struct Conversation {
     /// By message: the API call that it was sent with or that it answers; the number of calls for what came last.
     pub calls: Vec<u32>,
     /// Compactions among the messages.
-    pub boundaries: Vec<Boundary>,
+    pub boundaries: Vec<MessageBoundary>,
 }
 
 /// A recorded compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Boundary {
+pub struct MessageBoundary {
     /// The message that it stands before.
     pub before: usize,
     /// The record.
@@ -46,7 +46,7 @@ pub struct Boundary {
 }
 
 /// The records of a chain in order, each with its call.
-fn records<'c>(chain: &'c Chain) -> impl Iterator<Item = (Node, u32)> + 'c {
+fn chain_records<'c>(chain: &'c Chain) -> impl Iterator<Item = (Node, u32)> + 'c {
     let rounds = chain.rounds.iter().enumerate().flat_map(|(call, round)| {
         let nodes = round.inputs.iter().chain(&round.lines);
         nodes.map(move |node| (*node, call as u32))
@@ -57,7 +57,7 @@ fn records<'c>(chain: &'c Chain) -> impl Iterator<Item = (Node, u32)> + 'c {
 
 /// Lines of one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lines {
+pub struct LogLines {
     /// Number of the log in the session.
     pub part: u32,
     /// Where it lies.
@@ -67,9 +67,9 @@ pub struct Lines {
 }
 
 /// Which lines of which logs of the session a chain is made of.
-pub fn lines(session: &Session<'_>, chain: &Chain) -> Vec<Lines> {
+pub fn chain_lines(session: &Session<'_>, chain: &Chain) -> Vec<LogLines> {
     let mut wanted = Vec::<(u32, u64)>::new();
-    for (node, _) in records(chain) {
+    for (node, _) in chain_records(chain) {
         let kinds = [RecordKind::User, RecordKind::Assistant, RecordKind::Attachment];
         if kinds.contains(&session.kind(node)) {
             wanted.push((session.part_number(node), u64::from(session.record(node).line)));
@@ -78,7 +78,7 @@ pub fn lines(session: &Session<'_>, chain: &Chain) -> Vec<Lines> {
     wanted.sort_unstable();
     wanted.dedup();
     let parts = wanted.chunk_by(|a, b| a.0 == b.0);
-    let of_part = |part: &[(u32, u64)]| Lines {
+    let of_part = |part: &[(u32, u64)]| LogLines {
         part: part[0].0,
         path: session.path(part[0].0).to_owned(),
         lines: part.iter().map(|(_, line)| *line).collect(),
@@ -97,14 +97,14 @@ impl Conversation {
         }
         let mut conversation = Conversation::default();
         let mut seen = HashSet::new();
-        for (node, call) in records(chain) {
+        for (node, call) in chain_records(chain) {
             let record = session.record(node);
             if conversation.root.is_empty() {
                 let log = session.log(node);
                 log.string(log.scope_of(record).cwd).clone_into(&mut conversation.root);
             }
             if session.kind(node) == RecordKind::Boundary {
-                conversation.boundaries.push(Boundary {
+                conversation.boundaries.push(MessageBoundary {
                     before: conversation.messages.len(),
                     node,
                 });
@@ -113,7 +113,7 @@ impl Conversation {
             let Some(candidates) = found.get_mut(&place) else {
                 continue;
             };
-            let is_it = |message: &Message| Id::read(message.uuid.as_bytes()).0 == record.id;
+            let is_it = |message: &Message| RecordId::read(message.uuid.as_bytes()).0 == record.id;
             let Some(at) = candidates
                 .iter()
                 .position(is_it)
@@ -133,12 +133,12 @@ impl Conversation {
     }
 
     /// A part of it as material.
-    pub fn material(&self, range: Range<usize>) -> Material<'_> {
+    pub fn to_material(&self, range: Range<usize>) -> SourceMaterial<'_> {
         let messages = self.messages[range.clone()].iter().collect::<Vec<_>>();
         let rounds = std::iter::zip(&messages, &self.calls[range])
-            .map(|(message, call)| call + u32::from(message.role == Role::Assistant))
+            .map(|(message, call)| call + u32::from(message.role == MessageRole::Assistant))
             .collect();
-        Material {
+        SourceMaterial {
             root: &self.root,
             messages,
             rounds,
@@ -147,29 +147,35 @@ impl Conversation {
     }
 
     /// How many messages had been said once a call was answered.
-    pub fn after_call(&self, call: u32) -> usize {
+    pub fn message_count_after(&self, call: u32) -> usize {
         self.calls.partition_point(|other| *other <= call)
     }
 
     /// Where the record of that id stands. One without words stands for a message: a line of a response for the next line
     /// of it that has some, or the last; anything else for the message `after` it, or the one before.
-    pub fn find(&self, session: &Session<'_>, threaded: &Threaded, uuid: &str, after: bool) -> Place {
+    pub fn locate_record(
+        &self,
+        session: &Session<'_>,
+        threaded: &ThreadedSession,
+        uuid: &str,
+        after: bool,
+    ) -> RecordLocation {
         let is_it = |message: &Message| message.uuid == uuid;
         if let Some(found) = self.messages.iter().position(is_it) {
-            return Place::Message(found);
+            return RecordLocation::Message(found);
         }
-        let (id, _) = Id::read(uuid.as_bytes());
+        let (id, _) = RecordId::read(uuid.as_bytes());
         let own = session.own_nodes().collect::<Vec<_>>();
         let Some(&node) = own.iter().find(|node| session.record(**node).id == id) else {
-            return Place::Nowhere;
+            return RecordLocation::NotInSession;
         };
         let log = session.log(node);
         if log.scope_of(session.record(node)).is_sidechain {
-            return Place::SubAgent;
+            return RecordLocation::SubAgent;
         }
         // By record of the chain: how many messages stand before it, how many up to it, and its call.
         let (mut known, mut passed) = (HashMap::new(), 0);
-        for (node, call) in threaded.chains.first().into_iter().flat_map(records) {
+        for (node, call) in threaded.chains.first().into_iter().flat_map(chain_records) {
             let before = passed;
             passed += usize::from(self.nodes.get(passed) == Some(&node));
             known.insert(node, (before, passed, call));
@@ -178,7 +184,7 @@ impl Conversation {
         // Records may follow each other in a circle.
         for _ in &own {
             if threaded.rewound.contains(&at) {
-                return Place::Rewound;
+                return RecordLocation::Rewound;
             }
             up_to = known.get(&at);
             match (up_to, session.parent(at)) {
@@ -187,20 +193,20 @@ impl Conversation {
             }
         }
         let (Some(&(before, up_to, call)), Some(last)) = (up_to, self.messages.len().checked_sub(1)) else {
-            return Place::Beside;
+            return RecordLocation::OffChain;
         };
         let next = if at == node { before } else { up_to };
-        let is_line = |at: &usize| self.calls[*at] == call && self.messages[*at].role == Role::Assistant;
+        let is_line = |at: &usize| self.calls[*at] == call && self.messages[*at].role == MessageRole::Assistant;
         let line = (session.kind(node) == RecordKind::Assistant)
             .then(|| (next..=last).find(is_line).or_else(|| (0..next).rfind(is_line)));
         let beside = if after { next.min(last) } else { next.saturating_sub(1) };
-        Place::Message(line.flatten().unwrap_or(beside))
+        RecordLocation::Message(line.flatten().unwrap_or(beside))
     }
 }
 
 /// Where a record stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum RecordLocation {
     /// In the conversation: the message that it is or stands for.
     Message(usize),
     /// On a branch that was rewound.
@@ -208,7 +214,7 @@ pub enum Place {
     /// In the conversation of a sub-agent.
     SubAgent,
     /// In the session, and in none of these.
-    Beside,
+    OffChain,
     /// In another session, or in none.
-    Nowhere,
+    NotInSession,
 }

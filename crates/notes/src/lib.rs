@@ -16,14 +16,14 @@ pub mod retry;
 pub mod size;
 pub mod template;
 
-pub use material::Material;
-pub use retry::{Breaker, Retries, Summarised, summarise};
+pub use material::SourceMaterial;
+pub use retry::{CircuitBreaker, PromptRetries, SummaryResult, summarize_with_retries};
 
-use template::Template;
+use template::NotesTemplate;
 
 /// Which part of a conversation a summary is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Variant {
+pub enum SummaryVariant {
     /// All of it.
     #[default]
     Whole,
@@ -35,11 +35,11 @@ pub enum Variant {
 
 /// A summary that is wanted.
 #[derive(Debug, Clone)]
-pub struct SummaryAsk<'m> {
+pub struct SummaryRequest<'m> {
     /// What it is written from.
-    pub material: Material<'m>,
+    pub material: SourceMaterial<'m>,
     /// Which part of the conversation that is.
-    pub variant: Variant,
+    pub variant: SummaryVariant,
     /// What the user and their hooks want of it, the user's first; empty for nothing.
     pub instructions: &'m str,
     /// Most tokens, by [`size::tokens`].
@@ -50,7 +50,7 @@ pub struct SummaryAsk<'m> {
 
 /// Limits of the notes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct NotesLimits {
     /// Most tokens of a section, by [`size::tokens`].
     pub section: u64,
     /// Most tokens of all sections.
@@ -59,17 +59,17 @@ pub struct Limits {
 
 /// An update of the notes that is wanted.
 #[derive(Debug, Clone)]
-pub struct NotesAsk<'m> {
+pub struct NotesRequest<'m> {
     /// The file as it stands; the empty template, filled in, if there is none.
     pub current: &'m str,
     /// Its headings and descriptions, which stay as they are.
-    pub template: &'m Template,
+    pub template: &'m NotesTemplate,
     /// Instructions that a person gives in place of the usual ones (`prompt.md`), variables filled in.
     pub instructions: Option<&'m str>,
     /// What happened since the last update.
-    pub material: Material<'m>,
+    pub material: SourceMaterial<'m>,
     /// Limits.
-    pub limits: Limits,
+    pub limits: NotesLimits,
 }
 
 /// Why a text was not written.
@@ -96,13 +96,13 @@ pub enum TextError {
 }
 
 /// What writes texts.
-pub trait Backend: Sync {
+pub trait TextBackend: Sync {
     /// Its name, as `--backend` takes it.
     fn name(&self) -> &'static str;
 
     /// Writes a summary with the nine sections of [`template::SUMMARY_SECTIONS`]; at most the budget.
-    fn summary(&self, ask: &SummaryAsk<'_>) -> Result<String, TextError>;
+    fn summary(&self, ask: &SummaryRequest<'_>) -> Result<String, TextError>;
 
     /// Writes the whole notes file anew: headings and descriptions of the template, contents brought up to date.
-    fn notes(&self, ask: &NotesAsk<'_>) -> Result<String, TextError>;
+    fn notes(&self, ask: &NotesRequest<'_>) -> Result<String, TextError>;
 }

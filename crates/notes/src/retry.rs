@@ -1,22 +1,22 @@
 //! A prompt that was too long is tried again without its oldest part; failures open a breaker.
 
-use crate::{Backend, Material, SummaryAsk, TextError};
+use crate::{SourceMaterial, SummaryRequest, TextBackend, TextError};
 use replay::policy::Policy;
 use replay::sim::keep::drop_oldest;
 
 /// How often and by how much a prompt that was too long is shortened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retries {
+pub struct PromptRetries {
     /// Tries after the first.
     pub most: u64,
     /// Share of the groups that a try drops when the excess is not known.
     pub percent: u64,
 }
 
-impl Retries {
+impl PromptRetries {
     /// As a policy says.
-    pub fn of(policy: &Policy) -> Retries {
-        Retries {
+    pub fn from_policy(policy: &Policy) -> PromptRetries {
+        PromptRetries {
             most: policy.retries,
             percent: policy.retry_percent,
         }
@@ -25,40 +25,43 @@ impl Retries {
 
 /// No more tries after too many failures in a row; a success starts the count anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Breaker {
+pub struct CircuitBreaker {
     limit: u64,
-    in_a_row: u64,
+    consecutive_failures: u64,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// Opens after `limit` failures in a row.
-    pub fn new(limit: u64) -> Breaker {
-        Breaker { limit, in_a_row: 0 }
+    pub fn new(limit: u64) -> CircuitBreaker {
+        CircuitBreaker {
+            limit,
+            consecutive_failures: 0,
+        }
     }
 
     /// Whether nothing should be tried any more.
     pub fn is_open(&self) -> bool {
-        self.in_a_row >= self.limit
+        self.consecutive_failures >= self.limit
     }
 
     /// Failures in a row.
     pub fn failures(&self) -> u64 {
-        self.in_a_row
+        self.consecutive_failures
     }
 
     /// Takes in how a try ended. That a budget is used up, or a text not there yet, is no failure of the backend.
-    pub fn note<T>(&mut self, outcome: &Result<T, TextError>) {
+    pub fn record<T>(&mut self, outcome: &Result<T, TextError>) {
         match outcome {
-            Ok(_) => self.in_a_row = 0,
+            Ok(_) => self.consecutive_failures = 0,
             Err(TextError::Budget(_) | TextError::Pending) => {}
-            Err(_) => self.in_a_row += 1,
+            Err(_) => self.consecutive_failures += 1,
         }
     }
 }
 
 /// A summary, and what it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summarised {
+pub struct SummaryResult {
     /// The text.
     pub text: String,
     /// Tries after the first.
@@ -69,12 +72,12 @@ pub struct Summarised {
 
 /// Asks a backend for a summary. A prompt that is too long loses its oldest groups and is tried again; when nothing is left
 /// or the tries are used up, that is a failure, which the breaker counts.
-pub fn summarise(
-    backend: &dyn Backend,
-    ask: &SummaryAsk<'_>,
-    retries: Retries,
-    breaker: &mut Breaker,
-) -> Result<Summarised, TextError> {
+pub fn summarize_with_retries(
+    backend: &dyn TextBackend,
+    ask: &SummaryRequest<'_>,
+    retries: PromptRetries,
+    breaker: &mut CircuitBreaker,
+) -> Result<SummaryResult, TextError> {
     if breaker.is_open() {
         return Err(TextError::Failed(format!(
             "not tried: {} failures in a row",
@@ -82,16 +85,20 @@ pub fn summarise(
         )));
     }
     let outcome = attempt(backend, ask, retries);
-    breaker.note(&outcome);
+    breaker.record(&outcome);
     outcome
 }
 
-fn attempt(backend: &dyn Backend, ask: &SummaryAsk<'_>, retries: Retries) -> Result<Summarised, TextError> {
-    let starts = ask.material.groups();
+fn attempt(
+    backend: &dyn TextBackend,
+    ask: &SummaryRequest<'_>,
+    retries: PromptRetries,
+) -> Result<SummaryResult, TextError> {
+    let starts = ask.material.group_starts();
     let size = |messages: &[&transcript::messages::Message]| {
         messages
             .iter()
-            .map(|message| Material::units(message))
+            .map(|message| SourceMaterial::text_units(message))
             .sum::<u64>()
             .div_ceil(4)
     };
@@ -104,7 +111,7 @@ fn attempt(backend: &dyn Backend, ask: &SummaryAsk<'_>, retries: Retries) -> Res
     loop {
         let excess = match backend.summary(&ask) {
             Ok(text) => {
-                return Ok(Summarised {
+                return Ok(SummaryResult {
                     text,
                     retries: tried,
                     dropped: whole.messages.len() - ask.material.messages.len(),
@@ -125,7 +132,7 @@ fn attempt(backend: &dyn Backend, ask: &SummaryAsk<'_>, retries: Retries) -> Res
         };
         first = left.first_group;
         tried += 1;
-        ask.material = whole.part(starts[first]..whole.messages.len());
+        ask.material = whole.slice(starts[first]..whole.messages.len());
         ask.material.dropped = first;
     }
 }
@@ -133,41 +140,41 @@ fn attempt(backend: &dyn Backend, ask: &SummaryAsk<'_>, retries: Retries) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NotesAsk;
+    use crate::NotesRequest;
     use std::sync::Mutex;
-    use transcript::messages::{Message, Part, Role};
+    use transcript::messages::{Message, MessagePart, MessageRole};
 
     /// Refuses everything above a size, and says so or not.
-    struct Narrow {
+    struct SizeLimitedBackend {
         room: u64,
-        tells: bool,
+        reports_excess: bool,
         seen: Mutex<Vec<(usize, bool)>>,
     }
 
-    impl Backend for Narrow {
+    impl TextBackend for SizeLimitedBackend {
         fn name(&self) -> &'static str {
             "narrow"
         }
 
-        fn summary(&self, ask: &SummaryAsk<'_>) -> Result<String, TextError> {
+        fn summary(&self, ask: &SummaryRequest<'_>) -> Result<String, TextError> {
             let material = &ask.material;
             let tokens = material
                 .messages
                 .iter()
-                .map(|message| Material::units(message) / 4)
+                .map(|message| SourceMaterial::text_units(message) / 4)
                 .sum::<u64>();
             self.seen
                 .lock()
                 .unwrap()
-                .push((material.messages.len(), material.marker().is_some()));
+                .push((material.messages.len(), material.leading_marker().is_some()));
             if tokens <= self.room {
                 return Ok("summary".into());
             }
-            let excess = self.tells.then_some(tokens - self.room);
+            let excess = self.reports_excess.then_some(tokens - self.room);
             Err(TextError::PromptTooLong { excess })
         }
 
-        fn notes(&self, _: &NotesAsk<'_>) -> Result<String, TextError> {
+        fn notes(&self, _: &NotesRequest<'_>) -> Result<String, TextError> {
             Err(TextError::Failed("no notes".into()))
         }
     }
@@ -175,42 +182,42 @@ mod tests {
     fn conversation(rounds: usize) -> Vec<Message> {
         let message = |at: usize| {
             let role = if at.is_multiple_of(2) {
-                Role::User
+                MessageRole::User
             } else {
-                Role::Assistant
+                MessageRole::Assistant
             };
             Message {
                 session: "s".into(),
                 uuid: at.to_string(),
                 line: 1,
-                ..Message::of(role, vec![Part::Text("x".repeat(400))])
+                ..Message::with_parts(role, vec![MessagePart::Text("x".repeat(400))])
             }
         };
         (0..rounds * 2).map(message).collect()
     }
 
-    fn ask(messages: &[Message]) -> SummaryAsk<'_> {
-        SummaryAsk {
-            material: Material::of(messages),
-            variant: crate::Variant::Whole,
+    fn ask(messages: &[Message]) -> SummaryRequest<'_> {
+        SummaryRequest {
+            material: SourceMaterial::from_messages(messages),
+            variant: crate::SummaryVariant::Whole,
             instructions: "",
             budget: 1_000,
             is_automatic: false,
         }
     }
 
-    const RETRIES: Retries = Retries { most: 3, percent: 20 };
+    const RETRIES: PromptRetries = PromptRetries { most: 3, percent: 20 };
 
     #[test]
     fn what_is_too_long_loses_its_oldest_rounds_and_gets_a_marker() {
         let messages = conversation(10);
-        let narrow = Narrow {
+        let narrow = SizeLimitedBackend {
             room: 1_500,
-            tells: true,
+            reports_excess: true,
             seen: Mutex::default(),
         };
-        let mut breaker = Breaker::new(3);
-        let done = summarise(&narrow, &ask(&messages), RETRIES, &mut breaker).unwrap();
+        let mut breaker = CircuitBreaker::new(3);
+        let done = summarize_with_retries(&narrow, &ask(&messages), RETRIES, &mut breaker).unwrap();
         // 2,000 tokens: the first group is a prompt alone (100), the others are an answer and a prompt (200 each).
         assert_eq!((done.retries, done.dropped), (1, 5));
         assert_eq!(*narrow.seen.lock().unwrap(), [(20, false), (15, true)]);
@@ -219,13 +226,13 @@ mod tests {
     #[test]
     fn an_unknown_excess_costs_a_fifth_a_try_and_three_tries_are_all() {
         let messages = conversation(10);
-        let narrow = Narrow {
+        let narrow = SizeLimitedBackend {
             room: 100,
-            tells: false,
+            reports_excess: false,
             seen: Mutex::default(),
         };
-        let mut breaker = Breaker::new(1);
-        let refused = summarise(&narrow, &ask(&messages), RETRIES, &mut breaker).unwrap_err();
+        let mut breaker = CircuitBreaker::new(1);
+        let refused = summarize_with_retries(&narrow, &ask(&messages), RETRIES, &mut breaker).unwrap_err();
         assert!(
             matches!(&refused, TextError::Failed(why) if why.contains("3 tries")),
             "{refused}"
@@ -240,7 +247,7 @@ mod tests {
             .collect::<Vec<_>>();
         assert_eq!(seen, [20, 17, 15, 13]);
         assert!(breaker.is_open());
-        let refused = summarise(&narrow, &ask(&messages), RETRIES, &mut breaker).unwrap_err();
+        let refused = summarize_with_retries(&narrow, &ask(&messages), RETRIES, &mut breaker).unwrap_err();
         assert!(refused.to_string().contains("not tried"));
         assert_eq!(narrow.seen.lock().unwrap().len(), 4);
     }
@@ -248,18 +255,18 @@ mod tests {
     #[test]
     fn nothing_left_is_a_failure_and_a_success_closes_the_breaker() {
         let messages = conversation(1);
-        let narrow = Narrow {
+        let narrow = SizeLimitedBackend {
             room: 0,
-            tells: true,
+            reports_excess: true,
             seen: Mutex::default(),
         };
-        let mut breaker = Breaker::new(3);
-        let refused = summarise(&narrow, &ask(&messages), RETRIES, &mut breaker).unwrap_err();
+        let mut breaker = CircuitBreaker::new(3);
+        let refused = summarize_with_retries(&narrow, &ask(&messages), RETRIES, &mut breaker).unwrap_err();
         assert!(refused.to_string().contains("nothing would be left"));
         assert_eq!(breaker.failures(), 1);
-        breaker.note::<()>(&Err(TextError::Budget("spent".into())));
+        breaker.record::<()>(&Err(TextError::Budget("spent".into())));
         assert_eq!(breaker.failures(), 1);
-        breaker.note(&Ok(()));
+        breaker.record(&Ok(()));
         assert_eq!(breaker.failures(), 0);
     }
 }

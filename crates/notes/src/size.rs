@@ -7,27 +7,27 @@ use replay::tokens::ratios::{RatioTable, Ratios};
 use transcript::log::{Block, BlockKind, Log};
 
 /// Unknown models are taken to be new.
-const NEWEST: &str = "";
+const NEWEST_MODEL: &str = "";
 
 /// The size that budgets are held by.
 pub fn tokens(text: &str) -> u64 {
-    let block = block(text);
+    let block = text_block(text);
     let table = RatioTable::built_in();
-    let fitted = by_ratios(&block, table.of(NEWEST)).round() as u64;
+    let fitted = tokens_by_ratios(&block, table.for_model(NEWEST_MODEL)).round() as u64;
     fitted.max(u64::from(block.quarters))
 }
 
 /// The size of a text as part of the window of a model: what its fitted ratios give.
 pub fn window_tokens(text: &str, ratios: &Ratios) -> u64 {
-    by_ratios(&block(text), ratios).round() as u64
+    tokens_by_ratios(&text_block(text), ratios).round() as u64
 }
 
-fn by_ratios(block: &Block, ratios: &Ratios) -> f64 {
+fn tokens_by_ratios(block: &Block, ratios: &Ratios) -> f64 {
     RatioTable::built_in().input(ratios, block, &Log::default())
 }
 
 /// A text as a block of what a user typed.
-fn block(text: &str) -> Block {
+fn text_block(text: &str) -> Block {
     let mut block = Block::new(BlockKind::Human);
     let mut units = 0_u32;
     for character in text.chars() {
@@ -37,12 +37,12 @@ fn block(text: &str) -> Block {
         block.escapes += u32::from(matches!(character, '\n' | '\r' | '\t' | '"' | '\\' | '\u{8}' | '\u{c}'));
     }
     block.units = units;
-    block.quarters = transcript::record::quarter(units);
+    block.quarters = transcript::record::client_estimate(units);
     block
 }
 
 /// The longest start of a text that has at most `most` tokens, at a character's edge.
-pub fn cut(text: &str, most: u64) -> &str {
+pub fn truncate_to_tokens(text: &str, most: u64) -> &str {
     if tokens(text) <= most {
         return text;
     }
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn cut_keeps_as_much_as_fits() {
         let text = "\u{4f60}\u{597d} and words ".repeat(500);
-        let part = cut(&text, 300);
+        let part = truncate_to_tokens(&text, 300);
         assert!(tokens(part) <= 300 && tokens(part) > 290);
         assert!(text.starts_with(part));
     }

@@ -19,7 +19,7 @@ pub const UP_TO_SECTIONS: [&str; 2] = ["Work Completed", "Context for Continuing
 
 /// What a section of the notes is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Purpose {
+pub enum SectionPurpose {
     /// Five to ten words.
     Title,
     /// What is going on.
@@ -42,54 +42,54 @@ pub enum Purpose {
     Worklog,
 }
 
-impl Purpose {
+impl SectionPurpose {
     /// All of them, in the order of the built-in template, with words that a heading of that purpose holds.
-    const WORDS: [(Purpose, &'static [&'static str]); 10] = [
-        (Purpose::Title, &["title"]),
-        (Purpose::State, &["state", "status"]),
-        (Purpose::Task, &["task", "request", "goal", "specification"]),
-        (Purpose::Files, &["file", "function"]),
-        (Purpose::Workflow, &["workflow", "command"]),
-        (Purpose::Errors, &["error", "correction", "problem"]),
+    const WORDS: [(SectionPurpose, &'static [&'static str]); 10] = [
+        (SectionPurpose::Title, &["title"]),
+        (SectionPurpose::State, &["state", "status"]),
+        (SectionPurpose::Task, &["task", "request", "goal", "specification"]),
+        (SectionPurpose::Files, &["file", "function"]),
+        (SectionPurpose::Workflow, &["workflow", "command"]),
+        (SectionPurpose::Errors, &["error", "correction", "problem"]),
         (
-            Purpose::System,
+            SectionPurpose::System,
             &["system", "codebase", "architecture", "documentation"],
         ),
-        (Purpose::Learnings, &["learning", "lesson"]),
-        (Purpose::Results, &["result", "output"]),
-        (Purpose::Worklog, &["worklog", "log", "history"]),
+        (SectionPurpose::Learnings, &["learning", "lesson"]),
+        (SectionPurpose::Results, &["result", "output"]),
+        (SectionPurpose::Worklog, &["worklog", "log", "history"]),
     ];
 
     /// What a heading stands for; `None` if it is a section of a person's own.
-    pub fn of(heading: &str) -> Option<Purpose> {
+    pub fn from_heading(heading: &str) -> Option<SectionPurpose> {
         let heading = heading.to_lowercase();
         let words = heading.split(|sign: char| !sign.is_alphanumeric()).collect::<Vec<_>>();
         let is_word = |known: &str| words.iter().any(|word| word.strip_suffix('s').unwrap_or(word) == known);
-        let found = Purpose::WORDS
+        let found = SectionPurpose::WORDS
             .iter()
             .find(|(_, known)| known.iter().any(|known| is_word(known)));
         found.map(|(purpose, _)| *purpose)
     }
 
     /// Which gives way last when the notes are too long: current state and errors have priority.
-    pub fn rank(self) -> u32 {
+    pub fn priority(self) -> u32 {
         match self {
-            Purpose::Title | Purpose::State => 0,
-            Purpose::Errors => 1,
-            Purpose::Task => 2,
-            Purpose::Files => 3,
-            Purpose::Results => 4,
-            Purpose::Learnings => 5,
-            Purpose::Workflow => 6,
-            Purpose::System => 7,
-            Purpose::Worklog => 8,
+            SectionPurpose::Title | SectionPurpose::State => 0,
+            SectionPurpose::Errors => 1,
+            SectionPurpose::Task => 2,
+            SectionPurpose::Files => 3,
+            SectionPurpose::Results => 4,
+            SectionPurpose::Learnings => 5,
+            SectionPurpose::Workflow => 6,
+            SectionPurpose::System => 7,
+            SectionPurpose::Worklog => 8,
         }
     }
 }
 
 /// One section of a template, or of a file made from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
+pub struct TemplateSection {
     /// The line with its heading, as it stands.
     pub heading: String,
     /// Its description in italics, as it stands; may be several lines, or none.
@@ -98,41 +98,41 @@ pub struct Section {
     pub body: String,
 }
 
-impl Section {
+impl TemplateSection {
     /// What it is for.
-    pub fn purpose(&self) -> Option<Purpose> {
-        Purpose::of(self.heading.trim_start_matches('#'))
+    pub fn purpose(&self) -> Option<SectionPurpose> {
+        SectionPurpose::from_heading(self.heading.trim_start_matches('#'))
     }
 }
 
 /// A notes file, or the template of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
+pub struct NotesTemplate {
     /// What stands before the first heading.
     pub head: String,
     /// Its sections.
-    pub sections: Vec<Section>,
+    pub sections: Vec<TemplateSection>,
 }
 
-impl Template {
+impl NotesTemplate {
     /// The ten sections.
-    pub fn built_in() -> Template {
-        Template::parse(include_str!("template.md"))
+    pub fn built_in() -> NotesTemplate {
+        NotesTemplate::parse(include_str!("template.md"))
     }
 
     /// Reads a file: a heading of the first level begins a section, lines in italics right after it describe it.
     /// Headings inside code fences are text.
-    pub fn parse(text: &str) -> Template {
-        let mut template = Template {
+    pub fn parse(text: &str) -> NotesTemplate {
+        let mut template = NotesTemplate {
             head: String::new(),
             sections: Vec::new(),
         };
-        let mut fence = Fence::default();
+        let mut fence = CodeFence::default();
         let mut in_about = false;
         for line in text.lines() {
             let is_code = fence.is_inside(line);
             if !is_code && line.starts_with("# ") {
-                template.sections.push(Section {
+                template.sections.push(TemplateSection {
                     heading: line.trim_end().to_owned(),
                     about: String::new(),
                     body: String::new(),
@@ -164,7 +164,7 @@ impl Template {
     }
 
     /// Writes it with other contents: a body a section, in order.
-    pub fn fill<'b>(&self, bodies: impl IntoIterator<Item = &'b str>) -> String {
+    pub fn render<'b>(&self, bodies: impl IntoIterator<Item = &'b str>) -> String {
         let mut text = self.head.clone();
         let mut bodies = bodies.into_iter();
         for section in &self.sections {
@@ -187,14 +187,14 @@ impl Template {
     }
 
     /// The empty file.
-    pub fn empty(&self) -> String {
-        self.fill(self.sections.iter().map(|section| section.body.as_str()))
+    pub fn render_empty(&self) -> String {
+        self.render(self.sections.iter().map(|section| section.body.as_str()))
     }
 
     /// Whether a file has exactly these headings and descriptions, in this order.
-    pub fn holds(&self, text: &str) -> bool {
-        let other = Template::parse(text);
-        let shape = |template: &Template| {
+    pub fn has_same_sections(&self, text: &str) -> bool {
+        let other = NotesTemplate::parse(text);
+        let shape = |template: &NotesTemplate| {
             let lines = template
                 .sections
                 .iter()
@@ -213,11 +213,11 @@ fn is_italic(line: &str) -> bool {
 
 /// Which lines stand in a code fence.
 #[derive(Debug, Default)]
-pub struct Fence {
+pub struct CodeFence {
     open: Option<(char, usize)>,
 }
 
-impl Fence {
+impl CodeFence {
     /// Takes the next line; whether it is part of a fence.
     pub fn is_inside(&mut self, line: &str) -> bool {
         let line = line.trim_start();
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_template_has_ten_sections_each_with_a_purpose_of_its_own() {
-        let template = Template::built_in();
+        let template = NotesTemplate::built_in();
         let mut purposes = template
             .sections
             .iter()
@@ -292,13 +292,13 @@ mod tests {
                 .iter()
                 .all(|section| is_italic(&section.about) && section.body.is_empty())
         );
-        assert_eq!(template.empty(), include_str!("template.md"));
+        assert_eq!(template.render_empty(), include_str!("template.md"));
     }
 
     #[test]
     fn headings_in_fences_are_text() {
         let text = "# One\n_about_\n\n````\n# not a heading\n```\n````\n\n# Two\ntext\n";
-        let parsed = Template::parse(text);
+        let parsed = NotesTemplate::parse(text);
         assert_eq!(parsed.sections.len(), 2);
         assert!(parsed.sections[0].body.contains("# not a heading"));
         assert_eq!(parsed.sections[1].body, "text");
@@ -307,7 +307,7 @@ mod tests {
             .iter()
             .map(|section| section.body.as_str())
             .collect::<Vec<_>>();
-        assert_eq!(Template::parse(&parsed.fill(bodies.iter().copied())), parsed);
+        assert_eq!(NotesTemplate::parse(&parsed.render(bodies.iter().copied())), parsed);
     }
 
     #[test]

@@ -75,10 +75,10 @@ static BUILT_IN: LazyLock<PriceTable> = LazyLock::new(|| {
 });
 
 /// Millionths of a micro-dollar: the unit in which costs are summed.
-pub type Pico = u128;
+pub type PicoUsd = u128;
 
 /// Rounds a sum to micro-dollars.
-pub fn micro_usd(pico: Pico) -> i64 {
+pub fn micro_usd(pico: PicoUsd) -> i64 {
     i64::try_from((pico + 500_000) / 1_000_000).unwrap_or(i64::MAX)
 }
 
@@ -200,7 +200,7 @@ pub struct Tariff {
 
 impl Tariff {
     /// Cost of one API call. `window` is what the call was sent, which decides whether it counts as long.
-    pub fn cost(&self, tokens: &Tokens, window: u64) -> Pico {
+    pub fn cost(&self, tokens: &Tokens, window: u64) -> PicoUsd {
         let prices = if window > LONG_CONTEXT { &self.long } else { &self.usual };
         let counts = [
             tokens.input,
@@ -210,7 +210,7 @@ impl Tariff {
             tokens.cache_read,
         ];
         std::iter::zip(counts, prices)
-            .map(|(count, price)| Pico::from(count) * Pico::from(*price))
+            .map(|(count, price)| PicoUsd::from(count) * PicoUsd::from(*price))
             .sum()
     }
 }

@@ -4,34 +4,40 @@
 
 use crate::client::{CLIENTS, SMALL_MODEL, by_version};
 use crate::damage::{Damage, LineSink};
-use crate::drive::{ATTACHMENTS, Drive, attachment, local_command, local_command_output};
+use crate::drive::{ATTACHMENTS, SessionDriver, attachment, local_command, local_command_output};
 use crate::json::{Uuid, api_id, hex_id, quoted};
 use crate::rng::Rng;
-use crate::session::{Block, Identity, Order, Outcome, Prefix, Session, replaced, string_value};
+use crate::session::{
+    LogIdentity, ResultOrder, SessionPrefix, SynthBlock, SynthSession, ToolOutput, replace_bytes, string_value,
+};
 use crate::tools;
-use crate::tools::{ProjectFile, call_block, outcome, text_block, thinking_block};
+use crate::tools::{ProjectFile, call_block, text_block, thinking_block, tool_output};
 use crate::traced;
 use crate::truth::Truth;
-use crate::words::{Pools, Text, Tongue};
+use crate::words::{LinePools, SynthText, TextFlavor};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// A log that is built in memory, so that a case can still change its bytes.
-pub(super) type Log<'p> = Session<'p, Vec<u8>>;
+pub(super) type CaseLog<'p> = SynthSession<'p, Vec<u8>>;
 
-pub(super) struct Case {
+pub(super) struct CorpusCase {
     name: &'static str,
     proves: &'static str,
-    build: fn(&mut Folder) -> io::Result<()>,
+    build: fn(&mut CaseFolder) -> io::Result<()>,
 }
 
-pub(super) const fn case(name: &'static str, proves: &'static str, build: fn(&mut Folder) -> io::Result<()>) -> Case {
-    Case { name, proves, build }
+pub(super) const fn case(
+    name: &'static str,
+    proves: &'static str,
+    build: fn(&mut CaseFolder) -> io::Result<()>,
+) -> CorpusCase {
+    CorpusCase { name, proves, build }
 }
 
-const CASES: &[Case] = &[
+const CASES: &[CorpusCase] = &[
     case("plain", "a short session with reads, a command and an answer", plain),
     case(
         "every-version",
@@ -226,7 +232,7 @@ const CASES: &[Case] = &[
 ];
 
 /// Cases that came later. A case is seeded by its place, so new ones come last: those before keep their bytes.
-const LATER: &[Case] = &[case(
+const LATER_CASES: &[CorpusCase] = &[case(
     "lasting-words",
     "what people say that holds in later sessions, among what does not; a secret that must not be kept",
     lasting_words,
@@ -235,28 +241,32 @@ const LATER: &[Case] = &[case(
 /// Names and one-line descriptions of the bundled cases.
 pub fn cases() -> &'static [(&'static str, &'static str)] {
     static LIST: OnceLock<Vec<(&'static str, &'static str)>> = OnceLock::new();
-    LIST.get_or_init(|| all().map(|case| (case.name, case.proves)).collect())
+    LIST.get_or_init(|| all_cases().map(|case| (case.name, case.proves)).collect())
 }
 
 /// Those that are counted, then those that are replayed.
-fn all() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(traced::CASES).chain(LATER).chain(traced::LATER)
+fn all_cases() -> impl Iterator<Item = &'static CorpusCase> {
+    CASES
+        .iter()
+        .chain(traced::CASES)
+        .chain(LATER_CASES)
+        .chain(traced::LATER_CASES)
 }
 
 /// Writes every case below `dir`: its logs, `expected.json`, and one README.md for all.
 pub fn write_corpus(dir: &Path) -> io::Result<()> {
-    let pools = Pools::new();
+    let pools = LinePools::new();
     let mut readme = String::from(
         "# Bundled sessions\n\nSmall generated session logs, one folder per case. `expected.json` in each folder is what an honest\n\
          counter must find; it was written together with the logs, not read from them.\n\nThose with a `policy.toml` are replayed too: that is the policy, and `events.ndjson` what must\n\
          happen under it, worked out by hand; the sums stand beside each case in `crates/synth/src/traced`. All events are listed,\n\
          but calls only where a case is about them, and then with the fields it is about.\n\n| case | proves |\n| --- | --- |\n",
     );
-    for (index, case) in all().enumerate() {
+    for (index, case) in all_cases().enumerate() {
         let root = dir.join(case.name);
         fs::create_dir_all(&root)?;
         let rng = Rng::fork(0x6361_7365, index as u64);
-        let mut folder = Folder {
+        let mut folder = CaseFolder {
             root: root.clone(),
             pools: &pools,
             rng,
@@ -271,19 +281,19 @@ pub fn write_corpus(dir: &Path) -> io::Result<()> {
 }
 
 /// The folder of one case while it is being filled.
-pub(super) struct Folder<'p> {
+pub(super) struct CaseFolder<'p> {
     root: PathBuf,
-    pools: &'p Pools,
+    pools: &'p LinePools,
     rng: Rng,
     truth: Truth,
 }
 
 pub(super) const PROJECT: &str = "projects/-home-dev-projects-orchard";
 
-impl<'p> Folder<'p> {
-    pub(super) fn log(&mut self, version: &str) -> Log<'p> {
+impl<'p> CaseFolder<'p> {
+    pub(super) fn log(&mut self, version: &str) -> CaseLog<'p> {
         let client = by_version(version);
-        let who = Identity {
+        let who = LogIdentity {
             session_id: Uuid::new(&mut self.rng).as_str().to_owned(),
             cwd: "/home/dev/projects/orchard".to_owned(),
             branch: "main".to_owned(),
@@ -293,9 +303,9 @@ impl<'p> Folder<'p> {
         self.log_as(version, client.models[0], who, client.since)
     }
 
-    pub(super) fn log_as(&mut self, version: &str, model: &str, who: Identity, now: u64) -> Log<'p> {
+    pub(super) fn log_as(&mut self, version: &str, model: &str, who: LogIdentity, now: u64) -> CaseLog<'p> {
         let sink = LineSink::new(Vec::new(), Rng::new(self.rng.next()), 0);
-        Session::new(
+        SynthSession::new(
             Rng::new(self.rng.next()),
             self.pools,
             by_version(version),
@@ -306,11 +316,11 @@ impl<'p> Folder<'p> {
         )
     }
 
-    pub(super) fn agent_log(&mut self, main: &Log<'p>, model: &str) -> Log<'p> {
-        let digits = if main.client.late_envelope() { 17 } else { 8 };
-        let who = Identity {
+    pub(super) fn agent_log(&mut self, main: &CaseLog<'p>, model: &str) -> CaseLog<'p> {
+        let digits = if main.client.has_late_envelope() { 17 } else { 8 };
+        let who = LogIdentity {
             agent_id: Some(hex_id(&mut self.rng, digits)),
-            ..main.who.clone()
+            ..main.identity.clone()
         };
         self.log_as(main.client.version, model, who, main.now)
     }
@@ -324,8 +334,8 @@ impl<'p> Folder<'p> {
     }
 
     /// Closes a main log and writes it where the client would.
-    pub(super) fn save(&mut self, log: Log<'p>) -> io::Result<Option<Prefix>> {
-        let path = format!("{PROJECT}/{}.jsonl", log.who.session_id);
+    pub(super) fn save(&mut self, log: CaseLog<'p>) -> io::Result<Option<SessionPrefix>> {
+        let path = format!("{PROJECT}/{}.jsonl", log.identity.session_id);
         self.save_at(&path, log, |bytes| bytes)
     }
 
@@ -333,9 +343,9 @@ impl<'p> Folder<'p> {
     pub(super) fn save_at(
         &mut self,
         path: &str,
-        log: Log<'p>,
+        log: CaseLog<'p>,
         change: impl FnOnce(Vec<u8>) -> Vec<u8>,
-    ) -> io::Result<Option<Prefix>> {
+    ) -> io::Result<Option<SessionPrefix>> {
         let (bytes, mut truth, prefix) = log.finish()?;
         let bytes = change(bytes);
         truth.bytes = bytes.len() as u64;
@@ -347,47 +357,50 @@ impl<'p> Folder<'p> {
 
 // ---- building blocks of the cases --------------------------------------------------------------------------------
 
-fn ask(log: &mut Log, text: &str) -> io::Result<Uuid> {
+fn ask(log: &mut CaseLog, text: &str) -> io::Result<Uuid> {
     log.wait(4_000, 40_000);
-    log.prompt(&Text::of(text))
+    log.prompt(&SynthText::of(text))
 }
 
-fn say(log: &mut Log, text: &str) -> io::Result<()> {
-    let block = text_block(log, &Text::of(text));
-    log.respond(&[block], Order::CallsFirst)
+fn say(log: &mut CaseLog, text: &str) -> io::Result<()> {
+    let block = text_block(log, &SynthText::of(text));
+    log.respond(&[block], ResultOrder::CallsFirst)
 }
 
-fn turn(log: &mut Log, prompt: &str, answer: &str) -> io::Result<()> {
+fn turn(log: &mut CaseLog, prompt: &str, answer: &str) -> io::Result<()> {
     ask(log, prompt)?;
     say(log, answer)
 }
 
-fn run(log: &mut Log, units: u64) -> io::Result<()> {
-    let thought = thinking_block(log, &Text::of("The tests will show which basket is counted twice."));
-    let words = text_block(log, &Text::of("I will run the tests first."));
+fn run(log: &mut CaseLog, units: u64) -> io::Result<()> {
+    let thought = thinking_block(
+        log,
+        &SynthText::of("The tests will show which basket is counted twice."),
+    );
+    let words = text_block(log, &SynthText::of("I will run the tests first."));
     let command = tools::bash(log, units);
-    log.respond(&[thought, words, command], Order::CallsFirst)
+    log.respond(&[thought, words, command], ResultOrder::CallsFirst)
 }
 
 /// A file of the project that every case can read.
-fn project_file(log: &mut Log) -> ProjectFile {
+fn project_file(log: &mut CaseLog) -> ProjectFile {
     ProjectFile::new(&mut log.rng, "/home/dev/projects/orchard")
 }
 
-fn end_turn(log: &mut Log) -> io::Result<()> {
+fn end_turn(log: &mut CaseLog) -> io::Result<()> {
     log.system(
         ",\"subtype\":\"turn_duration\",\"durationMs\":41200",
         ",\"isMeta\":false",
     )?;
-    log.turn_done();
+    log.finish_turn();
     Ok(())
 }
 
 /// A call with a result of plain text in that tongue and no second copy.
-fn lookup(log: &mut Log, tongue: Tongue, units: u64) -> Block {
-    let mut shown = Text::default();
+fn lookup_block(log: &mut CaseLog, tongue: TextFlavor, units: u64) -> SynthBlock {
+    let mut shown = SynthText::default();
     log.pools.write(&mut log.rng, tongue, units, &mut shown);
-    let outcome = outcome(log, &shown, Vec::new());
+    let outcome = tool_output(log, &shown, Vec::new());
     call_block(
         log,
         "Read",
@@ -398,12 +411,12 @@ fn lookup(log: &mut Log, tongue: Tongue, units: u64) -> Block {
 
 // ---- ordinary sessions -------------------------------------------------------------------------------------------
 
-fn plain(folder: &mut Folder) -> io::Result<()> {
+fn plain(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     ask(&mut log, "Why does the basket count come out one too high?")?;
     let file = project_file(&mut log);
     let read = tools::read(&mut log, &file, 1, 60);
-    log.respond(&[read], Order::CallsFirst)?;
+    log.respond(&[read], ResultOrder::CallsFirst)?;
     run(&mut log, 900)?;
     say(
         &mut log,
@@ -415,7 +428,7 @@ fn plain(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn lasting_words(folder: &mut Folder) -> io::Result<()> {
+fn lasting_words(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     turn(
         &mut log,
@@ -452,7 +465,7 @@ fn lasting_words(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn every_version(folder: &mut Folder) -> io::Result<()> {
+fn every_version(folder: &mut CaseFolder) -> io::Result<()> {
     for client in CLIENTS {
         let mut log = folder.log(client.version);
         log.hour_cache = client.may_write_for_an_hour();
@@ -460,17 +473,17 @@ fn every_version(folder: &mut Folder) -> io::Result<()> {
         run(&mut log, 300)?;
         let list = tools::todos(&mut log);
         let grep = tools::grep(&mut log, 120);
-        log.respond(&[list, grep], Order::CallsFirst)?;
+        log.respond(&[list, grep], ResultOrder::CallsFirst)?;
         say(&mut log, "Sorted. The tallest one comes first now.")?;
         folder.save(log)?;
     }
     Ok(())
 }
 
-fn long_session(folder: &mut Folder) -> io::Result<()> {
+fn long_session(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     log.hour_cache = true;
-    Drive::new(&mut log, 180_000)
+    SessionDriver::new(&mut log, 180_000)
         .with_lines_up_to(1_500)
         .run(0, |_| unreachable!("no sub-agents were asked for"))?;
     folder.save(log)?;
@@ -479,7 +492,7 @@ fn long_session(folder: &mut Folder) -> io::Result<()> {
 
 // ---- counting once -----------------------------------------------------------------------------------------------
 
-fn streaming_partials(folder: &mut Folder) -> io::Result<()> {
+fn streaming_partials(folder: &mut CaseFolder) -> io::Result<()> {
     for version in ["2.1.17", "2.1.59"] {
         let mut log = folder.log(version);
         ask(&mut log, "Measure the narrow ladder.")?;
@@ -491,17 +504,17 @@ fn streaming_partials(folder: &mut Folder) -> io::Result<()> {
     // Output grows from line to line and the largest is not on the last line.
     let mut log = folder.log("2.0.76");
     ask(&mut log, "And the wide one?")?;
-    let mut response = log.begin(412);
+    let mut response = log.begin_response(412);
     for (output, text) in [(3, "Let me look."), (412, "It is fine."), (7, "Really.")] {
-        let block = text_block(&mut log, &Text::of(text));
+        let block = text_block(&mut log, &SynthText::of(text));
         log.assistant(&mut response, log.leaf, &block.json, output, None)?;
     }
-    log.end(&response, 7);
+    log.end_response(&response, 7);
     folder.save(log)?;
     Ok(())
 }
 
-fn missing_request_id(folder: &mut Folder) -> io::Result<()> {
+fn missing_request_id(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("1.0.43");
     log.request_ids = false;
     ask(&mut log, "Label the shelves.")?;
@@ -512,7 +525,7 @@ fn missing_request_id(folder: &mut Folder) -> io::Result<()> {
 }
 
 /// A session of two turns whose lines another session will repeat.
-fn original(folder: &mut Folder) -> io::Result<Option<Prefix>> {
+fn original(folder: &mut CaseFolder) -> io::Result<Option<SessionPrefix>> {
     let mut log = folder.log("2.1.29");
     log.keep_prefix();
     ask(&mut log, "Count the lanterns.")?;
@@ -520,22 +533,22 @@ fn original(folder: &mut Folder) -> io::Result<Option<Prefix>> {
     say(&mut log, "There are eleven.")?;
     end_turn(&mut log)?;
     turn(&mut log, "And the broken ones?", "Two of them are broken.")?;
-    log.turn_done();
+    log.finish_turn();
     folder.save(log)
 }
 
-fn resumed_copy(folder: &mut Folder) -> io::Result<()> {
+fn resumed_copy(folder: &mut CaseFolder) -> io::Result<()> {
     let prefix = original(folder)?;
     resume(folder, prefix.as_ref(), "Then mend them.", "Both are mended.")
 }
 
-fn forked_copies(folder: &mut Folder) -> io::Result<()> {
+fn forked_copies(folder: &mut CaseFolder) -> io::Result<()> {
     let prefix = original(folder)?;
     resume(folder, prefix.as_ref(), "Mend them.", "Both are mended.")?;
     resume(folder, prefix.as_ref(), "Throw them away.", "They are gone.")
 }
 
-fn resume(folder: &mut Folder, prefix: Option<&Prefix>, prompt: &str, answer: &str) -> io::Result<()> {
+fn resume(folder: &mut CaseFolder, prefix: Option<&SessionPrefix>, prompt: &str, answer: &str) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     if let Some(prefix) = prefix {
         log.resume(prefix)?;
@@ -547,14 +560,14 @@ fn resume(folder: &mut Folder, prefix: Option<&Prefix>, prompt: &str, answer: &s
 
 // ---- sub-agents --------------------------------------------------------------------------------------------------
 
-fn delegate(folder: &mut Folder, main: &mut Log, agent: &mut Log) -> io::Result<()> {
+fn delegate(folder: &mut CaseFolder, main: &mut CaseLog, agent: &mut CaseLog) -> io::Result<()> {
     let prompt = "Find every stale ribbon.";
     ask(agent, prompt)?;
     run(agent, 500)?;
     say(agent, "Three stale ribbons: one in the cellar, two in the pantry.")?;
     main.now = agent.now;
-    let report = Text::of("Three stale ribbons: one in the cellar, two in the pantry.");
-    let id = agent.who.agent_id.clone().unwrap_or_default();
+    let report = SynthText::of("Three stale ribbons: one in the cellar, two in the pantry.");
+    let id = agent.identity.agent_id.clone().unwrap_or_default();
     let mut progress = Vec::new();
     if main.client.has_progress() {
         // The nested message is the agent's own last line.
@@ -575,14 +588,14 @@ fn delegate(folder: &mut Folder, main: &mut Log, agent: &mut Log) -> io::Result<
         }
     }
     let block = tools::agent(main, &id, prompt, &report, progress);
-    main.respond(&[block], Order::CallsFirst)
+    main.respond(&[block], ResultOrder::CallsFirst)
 }
 
-pub(super) fn agent_name(agent: &Log) -> String {
-    format!("agent-{}", agent.who.agent_id.as_deref().unwrap_or_default())
+pub(super) fn agent_name(agent: &CaseLog) -> String {
+    format!("agent-{}", agent.identity.agent_id.as_deref().unwrap_or_default())
 }
 
-fn sidechain_replay(folder: &mut Folder) -> io::Result<()> {
+fn sidechain_replay(folder: &mut CaseFolder) -> io::Result<()> {
     let mut main = folder.log("2.0.76");
     turn(&mut main, "Look after the ribbons.", "I will ask a helper.")?;
     let mut agent = folder.agent_log(&main, SMALL_MODEL);
@@ -595,7 +608,7 @@ fn sidechain_replay(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn subagents_beside(folder: &mut Folder) -> io::Result<()> {
+fn subagents_beside(folder: &mut CaseFolder) -> io::Result<()> {
     let mut main = folder.log("2.0.44");
     ask(&mut main, "Look after the ribbons.")?;
     let mut agent = folder.agent_log(&main, SMALL_MODEL);
@@ -607,9 +620,9 @@ fn subagents_beside(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn subagents_nested(folder: &mut Folder) -> io::Result<()> {
+fn subagents_nested(folder: &mut CaseFolder) -> io::Result<()> {
     let mut main = folder.log("2.1.220");
-    let nested = format!("{PROJECT}/{}/subagents", main.who.session_id);
+    let nested = format!("{PROJECT}/{}/subagents", main.identity.session_id);
     ask(&mut main, "Look after the ribbons, twice.")?;
     for place in [nested.clone(), format!("{nested}/workflows/wf_0a1b2c3d")] {
         let mut agent = folder.agent_log(&main, "claude-sonnet-5");
@@ -623,9 +636,9 @@ fn subagents_nested(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn agent_progress(folder: &mut Folder) -> io::Result<()> {
+fn agent_progress(folder: &mut CaseFolder) -> io::Result<()> {
     let mut main = folder.log("2.1.29");
-    let nested = format!("{PROJECT}/{}/subagents", main.who.session_id);
+    let nested = format!("{PROJECT}/{}/subagents", main.identity.session_id);
     ask(&mut main, "Look after the ribbons.")?;
     let mut agent = folder.agent_log(&main, SMALL_MODEL);
     delegate(folder, &mut main, &mut agent)?;
@@ -638,16 +651,16 @@ fn agent_progress(folder: &mut Folder) -> io::Result<()> {
 
 // ---- usage -------------------------------------------------------------------------------------------------------
 
-fn one_hour_writes(folder: &mut Folder) -> io::Result<()> {
+fn one_hour_writes(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     log.hour_cache = true;
     turn(&mut log, "Open the window.", "It is open.")?;
     ask(&mut log, "Close it again.")?;
-    let mut response = log.begin(120);
+    let mut response = log.begin_response(120);
     response.usage.write_5m = 700;
     response.usage.write_1h = 1_300;
-    let block = text_block(&mut log, &Text::of("It is closed."));
-    log.respond_with(&mut response, &[block], Order::CallsFirst)?;
+    let block = text_block(&mut log, &SynthText::of("It is closed."));
+    log.respond_with(&mut response, &[block], ResultOrder::CallsFirst)?;
     // Half an hour later the hour tier still holds.
     log.now += 1_800_000;
     turn(&mut log, "And open?", "Open.")?;
@@ -655,33 +668,33 @@ fn one_hour_writes(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn several_iterations(folder: &mut Folder) -> io::Result<()> {
+fn several_iterations(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     log.hour_cache = true;
     log.context.size = 112_000;
     ask(&mut log, "What do the docs say about pruning?")?;
-    let words = text_block(&mut log, &Text::of("I will search for it."));
+    let words = text_block(&mut log, &SynthText::of("I will search for it."));
     let fetch = tools::fetch(&mut log, 600);
-    log.respond_twice(&[words, fetch], Order::CallsFirst)?;
+    log.respond_twice(&[words, fetch], ResultOrder::CallsFirst)?;
     say(&mut log, "Prune late in winter.")?;
     folder.save(log)?;
     Ok(())
 }
 
-fn zeroed_usage(folder: &mut Folder) -> io::Result<()> {
+fn zeroed_usage(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     ask(&mut log, "Weigh the parcels.")?;
     // Only the iterations tell what this one cost.
-    let mut response = log.begin(333);
+    let mut response = log.begin_response(333);
     response.zeroed = true;
     response.iterations = vec![response.usage.clone()];
-    let block = text_block(&mut log, &Text::of("They weigh nine stones."));
+    let block = text_block(&mut log, &SynthText::of("They weigh nine stones."));
     log.assistant(&mut response, log.leaf, &block.json, 0, Some("end_turn"))?;
-    log.end(&response, 0);
+    log.end_response(&response, 0);
     // This one has its real usage on the first line; its zeroed second line adds nothing.
     ask(&mut log, "All of them?")?;
-    let mut response = log.begin(88);
-    let block = text_block(&mut log, &Text::of("All but one."));
+    let mut response = log.begin_response(88);
+    let block = text_block(&mut log, &SynthText::of("All but one."));
     log.assistant(&mut response, log.leaf, &block.json, 88, Some("end_turn"))?;
     let real = response.usage.clone();
     response.zeroed = true;
@@ -689,12 +702,12 @@ fn zeroed_usage(folder: &mut Folder) -> io::Result<()> {
     log.assistant(&mut response, log.leaf, &block.json, 0, Some("end_turn"))?;
     response.zeroed = false;
     response.iterations.clear();
-    log.end(&response, 88);
+    log.end_response(&response, 88);
     folder.save(log)?;
     Ok(())
 }
 
-fn unknown_model(folder: &mut Folder) -> io::Result<()> {
+fn unknown_model(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.226");
     log.model = "quartz-9-preview".to_owned();
     turn(&mut log, "Which model are you?", "One that nobody has a price for.")?;
@@ -702,7 +715,7 @@ fn unknown_model(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn above_200k(folder: &mut Folder) -> io::Result<()> {
+fn above_200k(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     log.threshold = 967_000;
     log.context.size = 262_000;
@@ -713,7 +726,7 @@ fn above_200k(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn synthetic_model(folder: &mut Folder) -> io::Result<()> {
+fn synthetic_model(folder: &mut CaseFolder) -> io::Result<()> {
     for version in ["2.0.76", "2.1.220"] {
         let mut log = folder.log(version);
         turn(&mut log, "Carry the buckets.", "They are carried.")?;
@@ -728,7 +741,7 @@ fn synthetic_model(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn no_usage(folder: &mut Folder) -> io::Result<()> {
+fn no_usage(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     ask(&mut log, "Is anyone there?")?;
     let id = api_id(&mut log.rng, "msg_01");
@@ -748,7 +761,7 @@ fn no_usage(folder: &mut Folder) -> io::Result<()> {
 
 // ---- structure ---------------------------------------------------------------------------------------------------
 
-fn rewind(folder: &mut Folder) -> io::Result<()> {
+fn rewind(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     turn(&mut log, "Paint the bridge.", "Which colour?")?;
     let here = log.bookmark();
@@ -761,7 +774,7 @@ fn rewind(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn two_leaves(folder: &mut Folder) -> io::Result<()> {
+fn two_leaves(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.114");
     turn(&mut log, "Plan the garden.", "Here are two plans.")?;
     let here = log.bookmark();
@@ -774,15 +787,15 @@ fn two_leaves(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn parallel_calls(folder: &mut Folder) -> io::Result<()> {
+fn parallel_calls(folder: &mut CaseFolder) -> io::Result<()> {
     for (version, order) in [
-        ("2.0.76", Order::CallsFirst),
-        ("2.1.29", Order::Interleaved),
-        ("2.1.220", Order::CallsFirst),
+        ("2.0.76", ResultOrder::CallsFirst),
+        ("2.1.29", ResultOrder::Interleaved),
+        ("2.1.220", ResultOrder::CallsFirst),
     ] {
         let mut log = folder.log(version);
         ask(&mut log, "Look everywhere at once.")?;
-        let words = text_block(&mut log, &Text::of("Three looks at once."));
+        let words = text_block(&mut log, &SynthText::of("Three looks at once."));
         let file = project_file(&mut log);
         let calls = [
             words,
@@ -797,7 +810,7 @@ fn parallel_calls(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn missing_parent(folder: &mut Folder) -> io::Result<()> {
+fn missing_parent(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     turn(&mut log, "First thing.", "First done.")?;
     log.leaf = Some(Uuid::new(&mut folder.rng));
@@ -806,21 +819,21 @@ fn missing_parent(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn parent_cycle(folder: &mut Folder) -> io::Result<()> {
+fn parent_cycle(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     let placeholder = Uuid::new(&mut folder.rng);
     log.leaf = Some(placeholder);
     turn(&mut log, "Which came first?", "Each of us came after the other.")?;
     let last = log.leaf.unwrap_or(placeholder);
     turn(&mut log, "And then?", "Then it went on.")?;
-    let path = format!("{PROJECT}/{}.jsonl", log.who.session_id);
+    let path = format!("{PROJECT}/{}.jsonl", log.identity.session_id);
     folder.save_at(&path, log, |bytes| {
-        replaced(&bytes, placeholder.as_str().as_bytes(), last.as_str().as_bytes())
+        replace_bytes(&bytes, placeholder.as_str().as_bytes(), last.as_str().as_bytes())
     })?;
     Ok(())
 }
 
-fn clock_backwards(folder: &mut Folder) -> io::Result<()> {
+fn clock_backwards(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     turn(&mut log, "What time is it?", "Late.")?;
     log.now -= 7_200_000;
@@ -831,20 +844,20 @@ fn clock_backwards(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn unknown_kinds(folder: &mut Folder) -> io::Result<()> {
+fn unknown_kinds(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.226");
-    let id = log.who.session_id.clone();
-    log.plain(
+    let id = log.identity.session_id.clone();
+    log.write_plain(
         "weather-report",
         &format!("{{\"type\":\"weather-report\",\"sky\":\"clear\",\"sessionId\":\"{id}\"}}"),
     )?;
     ask(&mut log, "What is new?")?;
     log.other("hologram", ",\"frames\":[[1,2,[3,[4]]],{}],\"brightness\":0.5")?;
     log.attachment("{\"type\":\"scent\",\"notes\":[\"pine\",\"rain\"]}", 0)?;
-    let mut response = log.begin(60);
+    let mut response = log.begin_response(60);
     let block = b"{\"type\":\"riddle\",\"riddle\":\"What has roots that nobody sees?\",\"answers\":[]}";
     log.assistant(&mut response, log.leaf, block, 60, Some("riddle_posed"))?;
-    log.end(&response, 60);
+    log.end_response(&response, 60);
     log.user(
         log.leaf,
         b"[{\"type\":\"melody\",\"notes\":\"c e g\"}]",
@@ -860,14 +873,14 @@ fn unknown_kinds(folder: &mut Folder) -> io::Result<()> {
 // ---- compaction --------------------------------------------------------------------------------------------------
 
 /// Fills the window to just below the threshold and lets the next result pass it.
-fn fill_up(log: &mut Log) -> io::Result<()> {
+fn fill_up(log: &mut CaseLog) -> io::Result<()> {
     log.context.size = log.threshold - 3_000;
     ask(log, "Go on with the long list.")?;
-    let read = lookup(log, Tongue::Go, 16_000);
-    log.respond(&[read], Order::CallsFirst)
+    let read = lookup_block(log, TextFlavor::Go, 16_000);
+    log.respond(&[read], ResultOrder::CallsFirst)
 }
 
-fn boundary_auto(folder: &mut Folder) -> io::Result<()> {
+fn boundary_auto(folder: &mut CaseFolder) -> io::Result<()> {
     for version in ["2.1.7", "2.1.29"] {
         let mut log = folder.log(version);
         fill_up(&mut log)?;
@@ -879,7 +892,7 @@ fn boundary_auto(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn boundary_manual(folder: &mut Folder) -> io::Result<()> {
+fn boundary_manual(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     log.context.size = 88_000;
     turn(&mut log, "We are done with this part.", "Then it can be condensed.")?;
@@ -891,13 +904,13 @@ fn boundary_manual(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn boundary_micro(folder: &mut Folder) -> io::Result<()> {
+fn boundary_micro(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.17");
     log.context.size = 68_000;
     ask(&mut log, "Read all the long notes.")?;
     for _ in 0..6 {
-        let read = lookup(&mut log, Tongue::English, 42_000);
-        log.respond(&[read], Order::CallsFirst)?;
+        let read = lookup_block(&mut log, TextFlavor::English, 42_000);
+        log.respond(&[read], ResultOrder::CallsFirst)?;
         log.compact_if_due()?;
     }
     say(&mut log, "Read, and mostly forgotten.")?;
@@ -905,14 +918,14 @@ fn boundary_micro(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn preserved_segment(folder: &mut Folder) -> io::Result<()> {
+fn preserved_segment(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.226");
     log.hour_cache = true;
     log.context.size = 164_000;
     turn(&mut log, "One more file.", "Which one?")?;
     ask(&mut log, "The large one.")?;
-    let words = text_block(&mut log, &Text::of("I will read it."));
-    let read = lookup(&mut log, Tongue::Rust, 16_000);
+    let words = text_block(&mut log, &SynthText::of("I will read it."));
+    let read = lookup_block(&mut log, TextFlavor::Rust, 16_000);
     log.compact_preserving(&[words, read])?;
     for kind in ["compact_file_reference", "file", "invoked_skills"] {
         attachment(&mut log, kind)?;
@@ -922,7 +935,7 @@ fn preserved_segment(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn boundary_lost_parent(folder: &mut Folder) -> io::Result<()> {
+fn boundary_lost_parent(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.29");
     fill_up(&mut log)?;
     let before = log.checked_size() + 1_900;
@@ -937,44 +950,44 @@ fn boundary_lost_parent(folder: &mut Folder) -> io::Result<()> {
 
 // ---- content -----------------------------------------------------------------------------------------------------
 
-fn duplicate_reads(folder: &mut Folder) -> io::Result<()> {
+fn duplicate_reads(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     ask(&mut log, "Change the first line and check it.")?;
     let mut file = project_file(&mut log);
     for _ in 0..2 {
         let read = tools::read(&mut log, &file, 1, 40);
-        log.respond(&[read], Order::CallsFirst)?;
+        log.respond(&[read], ResultOrder::CallsFirst)?;
     }
     let edit = tools::edit(&mut log, &mut file, 12, false);
-    log.respond(&[edit], Order::CallsFirst)?;
+    log.respond(&[edit], ResultOrder::CallsFirst)?;
     for (first, count) in [(1, 40), (9, 12)] {
         let read = tools::read(&mut log, &file, first, count);
-        log.respond(&[read], Order::CallsFirst)?;
+        log.respond(&[read], ResultOrder::CallsFirst)?;
     }
     say(&mut log, "Changed and checked.")?;
     folder.save(log)?;
     Ok(())
 }
 
-fn multi_script(folder: &mut Folder) -> io::Result<()> {
+fn multi_script(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     for tongue in [
-        Tongue::Chinese,
-        Tongue::Arabic,
-        Tongue::Russian,
-        Tongue::Hindi,
-        Tongue::Emoji,
-        Tongue::Patterns,
+        TextFlavor::Chinese,
+        TextFlavor::Arabic,
+        TextFlavor::Russian,
+        TextFlavor::Hindi,
+        TextFlavor::Emoji,
+        TextFlavor::Patterns,
     ] {
-        let mut text = Text::default();
+        let mut text = SynthText::default();
         log.pools.write(&mut log.rng, tongue, 120, &mut text);
         log.wait(2_000, 9_000);
         log.prompt(&text)?;
-        let read = lookup(&mut log, tongue, 700);
-        log.respond(&[read], Order::CallsFirst)?;
+        let read = lookup_block(&mut log, tongue, 700);
+        log.respond(&[read], ResultOrder::CallsFirst)?;
         log.pools.write(&mut log.rng, tongue, 60, &mut text);
         let block = text_block(&mut log, &text);
-        log.respond(&[block], Order::CallsFirst)?;
+        log.respond(&[block], ResultOrder::CallsFirst)?;
     }
     turn(
         &mut log,
@@ -985,7 +998,7 @@ fn multi_script(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn attachments(folder: &mut Folder) -> io::Result<()> {
+fn attachments(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.226");
     ask(&mut log, "Here is everything I have.")?;
     for kind in ATTACHMENTS {
@@ -996,16 +1009,16 @@ fn attachments(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn local_commands(folder: &mut Folder) -> io::Result<()> {
+fn local_commands(folder: &mut CaseFolder) -> io::Result<()> {
     for version in ["1.0.128", "2.1.29", "2.1.220"] {
         let mut log = folder.log(version);
         local_command(&mut log)?;
         local_command_output(&mut log, "/model", "Set model to \u{1b}[1mthe larger one\u{1b}[22m")?;
         turn(&mut log, "Is all well?", "All is well.")?;
-        let shell = Text::of("<bash-input>ls baskets</bash-input>");
+        let shell = SynthText::of("<bash-input>ls baskets</bash-input>");
         let content = string_value(&shell);
         log.user(log.leaf, &content, "", b"")?;
-        let shell = Text::of("<bash-stdout>one\ntwo</bash-stdout><bash-stderr></bash-stderr>");
+        let shell = SynthText::of("<bash-stdout>one\ntwo</bash-stdout><bash-stderr></bash-stderr>");
         let content = string_value(&shell);
         log.user(log.leaf, &content, "", b"")?;
         folder.save(log)?;
@@ -1013,7 +1026,7 @@ fn local_commands(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn images_documents(folder: &mut Folder) -> io::Result<()> {
+fn images_documents(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     let mut data = Vec::new();
     for (kind, media, label) in [
@@ -1030,13 +1043,13 @@ fn images_documents(folder: &mut Folder) -> io::Result<()> {
         ]
         .concat();
         log.user(log.leaf, &content, "", b"")?;
-        log.take_in(label.len() as u64, 1_500);
+        log.add_to_context(label.len() as u64, 1_500);
         say(&mut log, "A ladder against a wall.")?;
     }
     ask(&mut log, "Open the third yourself.")?;
     let picture = tools::picture(&mut log, 9_000);
-    log.respond(&[picture], Order::CallsFirst)?;
-    let list = Outcome {
+    log.respond(&[picture], ResultOrder::CallsFirst)?;
+    let list = ToolOutput {
         content: b"[{\"type\":\"text\",\"text\":\"one part\"},{\"type\":\"text\",\"text\":\"another part\"},{\"type\":\"tool_reference\",\"tool_name\":\"WebFetch\"}]".to_vec(),
         kept: Vec::new(),
         error: false,
@@ -1044,7 +1057,7 @@ fn images_documents(folder: &mut Folder) -> io::Result<()> {
         tokens: 33,
     };
     let search = call_block(&mut log, "ToolSearch", b"{\"query\":\"select:WebFetch\"}", list);
-    log.respond(&[search], Order::CallsFirst)?;
+    log.respond(&[search], ResultOrder::CallsFirst)?;
     say(&mut log, "The same ladder.")?;
     folder.save(log)?;
     Ok(())
@@ -1052,7 +1065,7 @@ fn images_documents(folder: &mut Folder) -> io::Result<()> {
 
 // ---- ends of files and damage ------------------------------------------------------------------------------------
 
-fn empty_file(folder: &mut Folder) -> io::Result<()> {
+fn empty_file(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     turn(&mut log, "Is the other file empty?", "It is.")?;
     let name = Uuid::new(&mut folder.rng);
@@ -1062,23 +1075,24 @@ fn empty_file(folder: &mut Folder) -> io::Result<()> {
     Ok(())
 }
 
-fn live_tail(folder: &mut Folder) -> io::Result<()> {
+fn live_tail(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     turn(&mut log, "Keep writing.", "I am.")?;
-    log.sink
-        .raw(b"{\"parentUuid\":null,\"isSidechain\":false,\"message\":{\"model\":\"claude-opus-5\",\"id\":\"msg_01")?;
+    log.sink.write_raw(
+        b"{\"parentUuid\":null,\"isSidechain\":false,\"message\":{\"model\":\"claude-opus-5\",\"id\":\"msg_01",
+    )?;
     log.truth.lines += 1;
     log.truth.pending_tails += 1;
     folder.save(log)?;
     Ok(())
 }
 
-fn no_final_newline(folder: &mut Folder) -> io::Result<()> {
+fn no_final_newline(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     turn(&mut log, "Stop here.", "Stopped.")?;
     // The last record carries no usage: totals are the same whether or not a reader waits for the newline.
     end_turn(&mut log)?;
-    let path = format!("{PROJECT}/{}.jsonl", log.who.session_id);
+    let path = format!("{PROJECT}/{}.jsonl", log.identity.session_id);
     folder.save_at(&path, log, |mut bytes| {
         bytes.pop();
         bytes
@@ -1087,30 +1101,30 @@ fn no_final_newline(folder: &mut Folder) -> io::Result<()> {
 }
 
 /// An ordinary session with one record damaged: the answer in the middle, which alone carries its usage.
-fn damaged(folder: &mut Folder, damage: Damage) -> io::Result<()> {
+fn damaged(folder: &mut CaseFolder, damage: Damage) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     turn(&mut log, "Before the damage.", "All is well.")?;
     ask(&mut log, "Now it happens.")?;
-    log.sink.force(damage);
+    log.sink.force_damage(damage);
     say(&mut log, "This line is the one that suffers.")?;
     turn(&mut log, "After the damage.", "All is well again.")?;
     folder.save(log)?;
     Ok(())
 }
 
-fn crlf(folder: &mut Folder) -> io::Result<()> {
+fn crlf(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     for _ in 0..2 {
-        log.sink.force(Damage::CarriageReturn);
+        log.sink.force_damage(Damage::CarriageReturn);
         ask(&mut log, "Written on another system.")?;
-        log.sink.force(Damage::CarriageReturn);
+        log.sink.force_damage(Damage::CarriageReturn);
         say(&mut log, "It reads the same.")?;
     }
     folder.save(log)?;
     Ok(())
 }
 
-fn duplicate_keys(folder: &mut Folder) -> io::Result<()> {
+fn duplicate_keys(folder: &mut CaseFolder) -> io::Result<()> {
     let mut log = folder.log("2.1.220");
     turn(&mut log, "Say it twice.", "Twice, twice.")?;
     // The repeated keys agree where they count and differ only in the slug.
@@ -1119,11 +1133,11 @@ fn duplicate_keys(folder: &mut Folder) -> io::Result<()> {
         "system",
         ",\"subtype\":\"informational\",\"content\":\"twice\",\"content\":\"twice\",\"slug\":\"other\"",
     )?;
-    let mut response = log.begin(40);
+    let mut response = log.begin_response(40);
     let block = b"{\"type\":\"text\",\"type\":\"text\",\"text\":\"Twice.\",\"text\":\"Twice.\"}";
     log.truth.damage("duplicate_keys");
     log.assistant(&mut response, log.leaf, block, 40, Some("end_turn"))?;
-    log.end(&response, 40);
+    log.end_response(&response, 40);
     folder.save(log)?;
     Ok(())
 }

@@ -14,7 +14,7 @@ pub enum OutputStyle {
 
 /// One released client, reduced to what shows in its logs.
 #[derive(Clone, Copy, Debug)]
-pub struct Client {
+pub struct ClientRelease {
     pub version: &'static str,
     /// First moment of its use, milliseconds since 1970.
     pub since: u64,
@@ -23,8 +23,13 @@ pub struct Client {
     number: (u32, u32, u32),
 }
 
-const fn client(version: &'static str, number: (u32, u32, u32), since: u64, models: &'static [&'static str]) -> Client {
-    Client {
+const fn client(
+    version: &'static str,
+    number: (u32, u32, u32),
+    since: u64,
+    models: &'static [&'static str],
+) -> ClientRelease {
+    ClientRelease {
         version,
         since: since * 1000,
         models,
@@ -39,7 +44,7 @@ const FIVE: &[&str] = &["claude-opus-5", "claude-sonnet-5", "claude-opus-4-8"];
 pub const SMALL_MODEL: &str = "claude-haiku-4-5-20251001";
 
 /// The versions a bulk corpus is drawn from, oldest first.
-pub const CLIENTS: &[Client] = &[
+pub const CLIENTS: &[ClientRelease] = &[
     client("1.0.43", (1, 0, 43), 1_751_700_000, SONNET_4),
     client("1.0.98", (1, 0, 98), 1_756_400_000, SONNET_4),
     client("1.0.128", (1, 0, 128), 1_758_900_000, SONNET_4),
@@ -76,26 +81,26 @@ pub const CLIENTS: &[Client] = &[
 ];
 
 /// The client of that version; cases name their client.
-pub fn by_version(version: &str) -> Client {
+pub fn by_version(version: &str) -> ClientRelease {
     *CLIENTS
         .iter()
         .find(|client| client.version == version)
         .expect("cases name versions of the table")
 }
 
-impl Client {
-    fn from(&self, number: (u32, u32, u32)) -> bool {
+impl ClientRelease {
+    fn is_at_least(&self, number: (u32, u32, u32)) -> bool {
         self.number >= number
     }
 
-    fn within(&self, first: (u32, u32, u32), last: (u32, u32, u32)) -> bool {
+    fn is_between(&self, first: (u32, u32, u32), last: (u32, u32, u32)) -> bool {
         self.number >= first && self.number <= last
     }
 
     pub fn output_style(&self) -> OutputStyle {
-        if self.from((2, 1, 100)) {
+        if self.is_at_least((2, 1, 100)) {
             OutputStyle::FinalOnAll
-        } else if self.from((2, 1, 45)) {
+        } else if self.is_at_least((2, 1, 45)) {
             OutputStyle::FinalOnLast
         } else {
             OutputStyle::Partial
@@ -103,121 +108,121 @@ impl Client {
     }
 
     /// The envelope follows the message instead of leading it.
-    pub fn late_envelope(&self) -> bool {
-        self.from((2, 1, 91))
+    pub fn has_late_envelope(&self) -> bool {
+        self.is_at_least((2, 1, 91))
     }
 
     pub fn has_attachments(&self) -> bool {
-        self.from((2, 1, 91))
+        self.is_at_least((2, 1, 91))
     }
 
     pub fn has_progress(&self) -> bool {
-        self.within((2, 1, 12), (2, 1, 81))
+        self.is_between((2, 1, 12), (2, 1, 81))
     }
 
     pub fn has_micro_compaction(&self) -> bool {
-        self.within((2, 1, 12), (2, 1, 22))
+        self.is_between((2, 1, 12), (2, 1, 22))
     }
 
     pub fn has_preserved_segments(&self) -> bool {
-        self.from((2, 1, 150))
+        self.is_at_least((2, 1, 150))
     }
 
     pub fn has_snapshots(&self) -> bool {
-        self.from((2, 0, 19))
+        self.is_at_least((2, 0, 19))
     }
 
     pub fn has_summaries(&self) -> bool {
-        !self.from((2, 1, 23))
+        !self.is_at_least((2, 1, 23))
     }
 
     /// Says after every turn how it is used, not only at the start.
     pub fn repeats_modes(&self) -> bool {
-        self.from((2, 1, 150))
+        self.is_at_least((2, 1, 150))
     }
 
     /// System records carry a subtype; 1.x has none.
     pub fn has_subtypes(&self) -> bool {
-        self.from((2, 0, 0))
+        self.is_at_least((2, 0, 0))
     }
 
     pub fn has_slug(&self) -> bool {
-        self.from((2, 0, 65))
+        self.is_at_least((2, 0, 65))
     }
 
     pub fn has_branch(&self) -> bool {
-        self.from((1, 0, 98))
+        self.is_at_least((1, 0, 98))
     }
 
     /// `cache_creation` with its 5-minute and 1-hour parts.
     pub fn splits_cache_writes(&self) -> bool {
-        self.from((1, 0, 98))
+        self.is_at_least((1, 0, 98))
     }
 
     pub fn has_iterations(&self) -> bool {
-        self.from((2, 1, 100))
+        self.is_at_least((2, 1, 100))
     }
 
     /// Whether the second copy of an edit holds the whole file of so many characters as it was before.
     pub fn keeps_original(&self, units: u64) -> bool {
-        units < 10_000 || !self.from((2, 1, 150))
+        units < 10_000 || !self.is_at_least((2, 1, 150))
     }
 
     /// Edits are tracked one by one beside the snapshots.
     pub fn has_file_deltas(&self) -> bool {
-        self.from((2, 1, 209))
+        self.is_at_least((2, 1, 209))
     }
 
     /// Cache writes may live for an hour.
     pub fn may_write_for_an_hour(&self) -> bool {
-        self.from((2, 1, 25))
+        self.is_at_least((2, 1, 25))
     }
 
     /// Sub-agent logs live in `<session>/subagents/` instead of beside the session.
     pub fn nests_subagents(&self) -> bool {
-        self.from((2, 1, 2))
+        self.is_at_least((2, 1, 2))
     }
 
     /// Results of parallel calls hang on their own call; before, they were chained after the last one.
     pub fn results_hang_on_calls(&self) -> bool {
-        self.from((2, 1, 0))
+        self.is_at_least((2, 1, 0))
     }
 
     pub fn names_source_of_results(&self) -> bool {
-        self.from((2, 1, 2))
+        self.is_at_least((2, 1, 2))
     }
 
     pub fn agent_tool(&self) -> &'static str {
-        if self.from((2, 1, 63)) { "Agent" } else { "Task" }
+        if self.is_at_least((2, 1, 63)) { "Agent" } else { "Task" }
     }
 
     /// The larger window exists as a choice.
     pub fn may_have_large_window(&self) -> bool {
-        self.from((2, 1, 45))
+        self.is_at_least((2, 1, 45))
     }
 
     /// Automatic compaction fires at or above this context in a window of 200,000.
     pub fn threshold(&self) -> u64 {
-        if self.from((2, 1, 21)) { 167_000 } else { 155_000 }
+        if self.is_at_least((2, 1, 21)) { 167_000 } else { 155_000 }
     }
 
     /// The automatic check counts the output as recorded, partial or not.
     pub fn checks_recorded_output(&self) -> bool {
-        self.within((2, 1, 12), (2, 1, 29))
+        self.is_between((2, 1, 12), (2, 1, 29))
     }
 
     /// The automatic check adds an estimate of the user blocks since the last response.
     pub fn checks_trailing_blocks(&self) -> bool {
-        self.from((2, 1, 5))
+        self.is_at_least((2, 1, 5))
     }
 
     /// System prompt and tools at the first call.
     pub fn base_tokens(&self) -> u64 {
-        if self.from((2, 1, 150)) {
+        if self.is_at_least((2, 1, 150)) {
             35_000
-        } else if self.from((2, 1, 45)) {
+        } else if self.is_at_least((2, 1, 45)) {
             26_000
-        } else if self.from((2, 1, 0)) {
+        } else if self.is_at_least((2, 1, 0)) {
             40_000
         } else {
             22_500

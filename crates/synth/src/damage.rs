@@ -87,7 +87,7 @@ impl<W: Write> LineSink<W> {
         self.written
     }
 
-    pub fn force(&mut self, damage: Damage) {
+    pub fn force_damage(&mut self, damage: Damage) {
         self.forced = Some(damage);
     }
 
@@ -102,12 +102,12 @@ impl<W: Write> LineSink<W> {
     }
 
     /// Bytes as they are, for the cases that write their own damage.
-    pub fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn write_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.put(bytes)
     }
 
     /// Writes a record without damage. Copies go this way, so that a copy never outlives a damaged original.
-    pub fn intact(&mut self, record: &[u8], kind: &str, truth: &mut Truth) -> io::Result<()> {
+    pub fn write_intact(&mut self, record: &[u8], kind: &str, truth: &mut Truth) -> io::Result<()> {
         if let Some(open) = self.open.take() {
             truth.damage(open.name());
         }
@@ -117,12 +117,12 @@ impl<W: Write> LineSink<W> {
     }
 
     /// Writes a record, perhaps damaged, and says whether it can be read back.
-    pub fn emit(&mut self, record: &[u8], kind: &str, truth: &mut Truth) -> io::Result<bool> {
+    pub fn write_record(&mut self, record: &[u8], kind: &str, truth: &mut Truth) -> io::Result<bool> {
         let struck = self.rate > 0 && self.rng.below(1_000_000) < self.rate;
         let chance = if struck { Some(*self.rng.pick(&RANDOM)) } else { None };
         let damage = self.forced.take().or(chance);
         let Some(damage) = damage.filter(|_| self.open.is_none()) else {
-            self.intact(record, kind, truth)?;
+            self.write_intact(record, kind, truth)?;
             return Ok(true);
         };
         let survives = !matches!(damage, Damage::Spliced | Damage::Truncated);
@@ -138,13 +138,13 @@ impl<W: Write> LineSink<W> {
                 return Ok(survives);
             }
             Damage::Spliced => {
-                let cut = self.cut(record);
+                let cut = self.cut_point(record);
                 self.put(&record[..cut])?;
                 self.open = Some(damage);
                 return Ok(survives);
             }
             Damage::Truncated => {
-                let cut = self.cut(record);
+                let cut = self.cut_point(record);
                 self.put(&record[..cut])?;
             }
             Damage::NulRun => {
@@ -191,7 +191,7 @@ impl<W: Write> LineSink<W> {
 
     /// A place inside the record to stop at: before its usage, so that what is lost is lost beyond doubt, and never
     /// inside a character, so that one damage does not hide another.
-    fn cut(&mut self, record: &[u8]) -> usize {
+    fn cut_point(&mut self, record: &[u8]) -> usize {
         let usage = find(record, b"\"usage\":{").unwrap_or(record.len());
         let end = usage.min(record.len() * 7 / 8) as u64;
         let mut cut = self.rng.range(end / 8, end).max(1) as usize;

@@ -2,49 +2,49 @@
 //! Reads from `tools` and `words`, writes through `session`; knows nothing of folders or of other sessions' files.
 
 use crate::json::{Uuid, hex_id, quoted, timestamp};
-use crate::rng::Band;
-use crate::session::{Block, Bookmark, Order, Session, string_value};
+use crate::rng::SizeBand;
+use crate::session::{Bookmark, ResultOrder, SynthBlock, SynthSession, string_value};
 use crate::tools;
 use crate::tools::ProjectFile;
-use crate::words::{Text, fill, prose_tongue, speech_tongue};
+use crate::words::{SynthText, fill, prose_flavor, speech_flavor};
 use std::io::{self, Write};
 
 /// Characters of what people type.
-const PROMPT_CHARS: &[Band] = &[
-    Band {
+const PROMPT_CHARS: &[SizeBand] = &[
+    SizeBand {
         parts: 700,
         low: 10,
         high: 400,
     },
-    Band {
+    SizeBand {
         parts: 250,
         low: 400,
         high: 2_000,
     },
-    Band {
+    SizeBand {
         parts: 50,
         low: 2_000,
         high: 15_000,
     },
 ];
 /// Characters of what the model says and thinks.
-const SPEECH_CHARS: &[Band] = &[
-    Band {
+const SPEECH_CHARS: &[SizeBand] = &[
+    SizeBand {
         parts: 650,
         low: 20,
         high: 200,
     },
-    Band {
+    SizeBand {
         parts: 230,
         low: 200,
         high: 700,
     },
-    Band {
+    SizeBand {
         parts: 105,
         low: 700,
         high: 1_900,
     },
-    Band {
+    SizeBand {
         parts: 15,
         low: 1_900,
         high: 6_000,
@@ -55,14 +55,14 @@ const SPEECH_CHARS: &[Band] = &[
 pub struct AgentRun {
     pub agent_id: String,
     pub prompt: String,
-    pub report: Text,
+    pub report: SynthText,
     /// Messages of the agent as `agent_progress` repeats them.
     pub messages: Vec<Vec<u8>>,
 }
 
 /// The driver of one log.
-pub struct Drive<'s, 'p, W: Write> {
-    pub session: &'s mut Session<'p, W>,
+pub struct SessionDriver<'s, 'p, W: Write> {
+    pub session: &'s mut SynthSession<'p, W>,
     files: Vec<ProjectFile>,
     /// Size to stop at.
     target: u64,
@@ -74,8 +74,8 @@ pub struct Drive<'s, 'p, W: Write> {
 /// Lines of bulk sessions end here.
 const LONGEST: u64 = 2_400_000;
 
-impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
-    pub fn new(session: &'s mut Session<'p, W>, target: u64) -> Self {
+impl<'s, 'p, W: Write> SessionDriver<'s, 'p, W> {
+    pub fn new(session: &'s mut SynthSession<'p, W>, target: u64) -> Self {
         Self {
             session,
             files: Vec::new(),
@@ -91,21 +91,21 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
     }
 
     /// Bytes that are still wanted.
-    pub fn left(&self) -> u64 {
+    pub fn bytes_left(&self) -> u64 {
         self.target.saturating_sub(self.session.sink.written())
     }
 
     /// The largest line that may come now: a small file gets small lines, so that sizes stay near their targets.
     fn line_limit(&self) -> u64 {
-        (self.target / 12).min(self.left() / 2).clamp(600, self.longest)
+        (self.target / 12).min(self.bytes_left() / 2).clamp(600, self.longest)
     }
 
-    pub fn text(&mut self, bands: &[Band]) -> Text {
+    pub fn text(&mut self, bands: &[SizeBand]) -> SynthText {
         let limit = self.line_limit() / 2;
         let session = &mut *self.session;
         let units = session.rng.size(bands).min(limit);
-        let tongue = speech_tongue(&mut session.rng);
-        let mut text = Text::default();
+        let tongue = speech_flavor(&mut session.rng);
+        let mut text = SynthText::default();
         session.pools.write(&mut session.rng, tongue, units, &mut text);
         text
     }
@@ -113,28 +113,28 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
     /// Runs until the size is reached. `agent` starts a sub-agent when one is due.
     pub fn run(&mut self, agents: u32, mut agent: impl FnMut(&mut Self) -> io::Result<AgentRun>) -> io::Result<()> {
         let mut started = 0;
-        self.opening()?;
-        while self.left() > 0 {
+        self.write_opening()?;
+        while self.bytes_left() > 0 {
             self.prompt()?;
             let rounds = self.session.rng.size(&[
-                Band {
+                SizeBand {
                     parts: 50,
                     low: 1,
                     high: 4,
                 },
-                Band {
+                SizeBand {
                     parts: 40,
                     low: 4,
                     high: 15,
                 },
-                Band {
+                SizeBand {
                     parts: 10,
                     low: 15,
                     high: 60,
                 },
             ]);
             for _ in 0..rounds {
-                if self.left() == 0 {
+                if self.bytes_left() == 0 {
                     break;
                 }
                 let due = u64::from(started + 1) * self.target / u64::from(agents + 1);
@@ -146,8 +146,8 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
                     self.round()?;
                 }
             }
-            if self.left() > 0 {
-                self.closing_words()?;
+            if self.bytes_left() > 0 {
+                self.write_final_answer()?;
             }
             self.end_of_turn()?;
         }
@@ -160,9 +160,9 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
     }
 
     /// What stands at the head of a log.
-    fn opening(&mut self) -> io::Result<()> {
+    fn write_opening(&mut self) -> io::Result<()> {
         let session = &mut *self.session;
-        if session.who.agent_id.is_some() {
+        if session.identity.agent_id.is_some() {
             return Ok(());
         }
         if session.client.has_summaries() && session.rng.permille(300) {
@@ -172,10 +172,10 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
                 "{{\"type\":\"summary\",\"summary\":\"{title}\",\"leafUuid\":\"{}\"}}",
                 leaf.as_str()
             );
-            session.plain("summary", &json)?;
+            session.write_plain("summary", &json)?;
         }
         if session.client.has_attachments() {
-            modes(session)?;
+            write_modes(session)?;
             for kind in [
                 "hook_success",
                 "skill_listing",
@@ -212,7 +212,7 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             local_command(session)?;
         }
         let uuid = session.prompt(&text)?;
-        if session.who.agent_id.is_some() {
+        if session.identity.agent_id.is_some() {
             return Ok(());
         }
         if session.client.has_snapshots() {
@@ -237,9 +237,9 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             let text = fill(&mut session.rng, "also $v the $n");
             let json = format!(
                 "{{\"type\":\"queue-operation\",\"operation\":\"enqueue\",\"timestamp\":\"{now}\",\"sessionId\":\"{}\",\"content\":\"{text}\"}}",
-                session.who.session_id
+                session.identity.session_id
             );
-            session.plain("queue-operation", &json)?;
+            session.write_plain("queue-operation", &json)?;
         }
         Ok(())
     }
@@ -264,7 +264,7 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             uuid.as_str(),
             unique_keys(backups).join(",")
         );
-        session.plain("file-history-snapshot", &json)?;
+        session.write_plain("file-history-snapshot", &json)?;
         Ok(())
     }
 
@@ -278,9 +278,9 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             89..=96 => 3,
             _ => self.session.rng.range(4, 7),
         };
-        let mut blocks = self.preamble();
+        let mut blocks = self.preamble_blocks();
         for _ in 0..count {
-            blocks.push(tools::any(self.session, &mut self.files, limit));
+            blocks.push(tools::any_tool(self.session, &mut self.files, limit));
         }
         let full = self.session.size_after(&blocks) >= self.session.threshold;
         if full && self.session.client.has_preserved_segments() && self.session.rng.permille(500) {
@@ -300,9 +300,9 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             }
         }
         let order = if self.session.client.results_hang_on_calls() && self.session.rng.permille(450) {
-            Order::Interleaved
+            ResultOrder::Interleaved
         } else {
-            Order::CallsFirst
+            ResultOrder::CallsFirst
         };
         if self.session.client.has_iterations() && self.session.rng.permille(15) {
             self.session.respond_twice(&blocks, order)?;
@@ -319,7 +319,7 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
         Ok(())
     }
 
-    fn preamble(&mut self) -> Vec<Block> {
+    fn preamble_blocks(&mut self) -> Vec<SynthBlock> {
         let mut blocks = Vec::new();
         if self.session.rng.permille(800) {
             let text = self.text(SPEECH_CHARS);
@@ -382,7 +382,7 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
                 progress.push((data, format!("agent_msg_{}", &parent.as_str()[..8])));
             }
         }
-        let mut blocks = self.preamble();
+        let mut blocks = self.preamble_blocks();
         blocks.push(tools::agent(
             self.session,
             &run.agent_id,
@@ -390,19 +390,19 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             &run.report,
             progress,
         ));
-        self.session.respond(&blocks, Order::CallsFirst)
+        self.session.respond(&blocks, ResultOrder::CallsFirst)
     }
 
-    fn closing_words(&mut self) -> io::Result<()> {
+    fn write_final_answer(&mut self) -> io::Result<()> {
         self.before_call()?;
         let text = self.text(SPEECH_CHARS);
         let block = tools::text_block(self.session, &text);
-        self.session.respond(&[block], Order::CallsFirst)
+        self.session.respond(&[block], ResultOrder::CallsFirst)
     }
 
     fn end_of_turn(&mut self) -> io::Result<()> {
         let session = &mut *self.session;
-        if session.who.agent_id.is_some() {
+        if session.identity.agent_id.is_some() {
             return Ok(());
         }
         if session.client.has_subtypes() {
@@ -426,41 +426,41 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
             )?;
         }
         if session.client.has_attachments() {
-            let id = session.who.session_id.clone();
+            let id = session.identity.session_id.clone();
             let leaf = session.leaf.map(|leaf| leaf.as_str().to_owned()).unwrap_or_default();
-            session.plain(
+            session.write_plain(
                 "last-prompt",
                 &format!("{{\"type\":\"last-prompt\",\"leafUuid\":\"{leaf}\",\"sessionId\":\"{id}\"}}"),
             )?;
             let repeats = session.client.repeats_modes();
             if repeats {
-                modes(session)?;
+                write_modes(session)?;
             }
             if repeats || session.rng.permille(300) {
                 let title = fill(&mut session.rng, "$V the $a $n");
-                session.plain(
+                session.write_plain(
                     "ai-title",
                     &format!("{{\"type\":\"ai-title\",\"aiTitle\":\"{title}\",\"sessionId\":\"{id}\"}}"),
                 )?;
             }
         }
         if session.client.has_attachments() && session.rng.permille(100) {
-            side_record(session)?;
+            write_metadata_record(session)?;
         }
-        session.turn_done();
+        session.finish_turn();
         // Mostly a short pause; sometimes long enough for the prompt cache to expire.
         let pause = session.rng.size(&[
-            Band {
+            SizeBand {
                 parts: 700,
                 low: 5_000,
                 high: 240_000,
             },
-            Band {
+            SizeBand {
                 parts: 220,
                 low: 240_000,
                 high: 3_000_000,
             },
-            Band {
+            SizeBand {
                 parts: 80,
                 low: 3_000_000,
                 high: 60_000_000,
@@ -480,13 +480,13 @@ impl<'s, 'p, W: Write> Drive<'s, 'p, W> {
 }
 
 /// The records that say how the client is used at the moment.
-fn modes<W: Write>(session: &mut Session<W>) -> io::Result<()> {
-    let id = session.who.session_id.clone();
+fn write_modes<W: Write>(session: &mut SynthSession<W>) -> io::Result<()> {
+    let id = session.identity.session_id.clone();
     for (kind, key, value) in [
         ("mode", "mode", "normal"),
         ("permission-mode", "permissionMode", "default"),
     ] {
-        session.plain(
+        session.write_plain(
             kind,
             &format!("{{\"type\":\"{kind}\",\"{key}\":\"{value}\",\"sessionId\":\"{id}\"}}"),
         )?;
@@ -495,8 +495,8 @@ fn modes<W: Write>(session: &mut Session<W>) -> io::Result<()> {
 }
 
 /// One of the small records that describe a session and have no place in its thread.
-fn side_record<W: Write>(session: &mut Session<W>) -> io::Result<()> {
-    let id = session.who.session_id.clone();
+fn write_metadata_record<W: Write>(session: &mut SynthSession<W>) -> io::Result<()> {
+    let id = session.identity.session_id.clone();
     let now = timestamp(session.now);
     let message = Uuid::new(&mut session.rng);
     let name = fill(&mut session.rng, "$v-$n");
@@ -522,11 +522,11 @@ fn side_record<W: Write>(session: &mut Session<W>) -> io::Result<()> {
                 "\"messageId\":\"{0}\",\"snapshotMessageId\":\"{0}\",\"trackingPath\":\"{1}/{name}.go\",\
                  \"backup\":{{\"backupFileName\":\"{number:016x}@v1\",\"version\":1,\"backupTime\":\"{now}\"}},\"timestamp\":\"{now}\"",
                 message.as_str(),
-                session.who.cwd
+                session.identity.cwd
             ),
         ),
     };
-    session.plain(kind, &format!("{{\"type\":\"{kind}\",{fields}}}"))?;
+    session.write_plain(kind, &format!("{{\"type\":\"{kind}\",{fields}}}"))?;
     Ok(())
 }
 
@@ -543,11 +543,11 @@ fn unique_keys(entries: Vec<String>) -> Vec<String> {
 }
 
 /// A slash command typed by the user and what it printed.
-pub fn local_command<W: Write>(session: &mut Session<W>) -> io::Result<()> {
+pub fn local_command<W: Write>(session: &mut SynthSession<W>) -> io::Result<()> {
     local_command_output(session, "/status", "All \u{1b}[1mquiet\u{1b}[22m in the orchard")
 }
 
-pub fn local_command_output<W: Write>(session: &mut Session<W>, name: &str, output: &str) -> io::Result<()> {
+pub fn local_command_output<W: Write>(session: &mut SynthSession<W>, name: &str, output: &str) -> io::Result<()> {
     let bare = name.trim_start_matches('/');
     let lines = [
         (
@@ -563,10 +563,10 @@ pub fn local_command_output<W: Write>(session: &mut Session<W>, name: &str, outp
         (format!("<local-command-stdout>{output}</local-command-stdout>"), ""),
     ];
     for (text, before) in lines {
-        let text = Text::of(&text);
+        let text = SynthText::of(&text);
         let content = string_value(&text);
         session.user(session.leaf, &content, before, b"")?;
-        session.take_in(text.units, text.tokens(session.density()) + 6);
+        session.add_to_context(text.units, text.tokens(session.density()) + 6);
     }
     Ok(())
 }
@@ -600,27 +600,27 @@ pub const ATTACHMENTS: &[&str] = &[
 ];
 
 /// Writes one attachment of that kind.
-pub fn attachment<W: Write>(session: &mut Session<W>, kind: &str) -> io::Result<()> {
+pub fn attachment<W: Write>(session: &mut SynthSession<W>, kind: &str) -> io::Result<()> {
     let rng = &mut session.rng;
-    let mut text = Text::default();
+    let mut text = SynthText::default();
     let units = rng.size(&[
-        Band {
+        SizeBand {
             parts: 8,
             low: 80,
             high: 900,
         },
-        Band {
+        SizeBand {
             parts: 2,
             low: 900,
             high: 6_000,
         },
     ]);
-    let tongue = prose_tongue(rng);
+    let tongue = prose_flavor(rng);
     session.pools.write(rng, tongue, units, &mut text);
     let body = String::from_utf8_lossy(&text.escaped).into_owned();
     let tool = crate::json::api_id(rng, "toolu_01");
     let name = fill(rng, "$n/$v_$n.py");
-    let path = format!("{}/{name}", session.who.cwd);
+    let path = format!("{}/{name}", session.identity.cwd);
     let file = format!(
         "{{\"type\":\"text\",\"file\":{{\"filePath\":\"{path}\",\"content\":\"{body}\",\"numLines\":9,\"startLine\":1,\"totalLines\":9}}}}"
     );

@@ -30,15 +30,15 @@ mod words;
 mod tests;
 
 pub use cases::{cases, write_corpus};
-pub use truth::{Tally, Truth};
+pub use truth::{Truth, TruthTally};
 
 use crate::client::{CLIENTS, SMALL_MODEL};
 use crate::damage::LineSink;
-use crate::drive::{AgentRun, Drive};
+use crate::drive::{AgentRun, SessionDriver};
 use crate::json::{Uuid, hex_id, quoted, timestamp};
-use crate::rng::{Band, Rng};
-use crate::session::{Identity, Prefix, Session, Told};
-use crate::words::{Pools, Text, Tongue, fill, slug};
+use crate::rng::{Rng, SizeBand};
+use crate::session::{AgentTranscript, LogIdentity, SessionPrefix, SynthSession};
+use crate::words::{LinePools, SynthText, TextFlavor, fill, slug};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
@@ -57,34 +57,34 @@ pub struct BulkOptions {
 }
 
 /// One main log and the sub-agents it starts.
-struct Plan {
+struct BulkPlan {
     weight: u64,
     agents: u32,
 }
 
 /// Weight of a session in the whole: most are small, a few are hundreds of times larger.
-const SESSION_WEIGHTS: &[Band] = &[
-    Band {
+const SESSION_WEIGHTS: &[SizeBand] = &[
+    SizeBand {
         parts: 300,
         low: 4,
         high: 30,
     },
-    Band {
+    SizeBand {
         parts: 400,
         low: 30,
         high: 250,
     },
-    Band {
+    SizeBand {
         parts: 220,
         low: 250,
         high: 1_200,
     },
-    Band {
+    SizeBand {
         parts: 70,
         low: 1_200,
         high: 5_000,
     },
-    Band {
+    SizeBand {
         parts: 10,
         low: 5_000,
         high: 30_000,
@@ -97,17 +97,17 @@ const BUFFER: usize = 1 << 18;
 /// Writes `files` logs of heavy-tailed sizes summing to about `bytes` below `dir`, in the client's folder layout.
 /// The same options give the same bytes everywhere. `progress` is told how many bytes there are, session by session.
 pub fn write_bulk(dir: &Path, options: &BulkOptions, progress: &dyn Fn(u64)) -> io::Result<Truth> {
-    let pools = Pools::new();
+    let pools = LinePools::new();
     let plans = plan(options);
     let mut weight_left: u64 = plans.iter().map(|plan| plan.weight).sum();
     let mut truth = Truth::default();
-    let mut copied: Option<Prefix> = None;
+    let mut copied: Option<SessionPrefix> = None;
     for (index, plan) in plans.iter().enumerate() {
         // What is left is shared anew each time, so that one file's overshoot is taken from the next.
         let left = options.bytes.saturating_sub(truth.bytes);
         let target = (u128::from(left) * u128::from(plan.weight) / u128::from(weight_left.max(1))) as u64;
         weight_left -= plan.weight;
-        let bulk = Bulk {
+        let bulk = BulkWriter {
             dir,
             options,
             pools: &pools,
@@ -116,14 +116,14 @@ pub fn write_bulk(dir: &Path, options: &BulkOptions, progress: &dyn Fn(u64)) -> 
         let (session_truth, prefix) = bulk.session(plan, target, copied.take())?;
         truth.merge(&session_truth);
         progress(truth.bytes);
-        copied = prefix.filter(Prefix::is_useful);
+        copied = prefix.filter(SessionPrefix::is_useful);
     }
     Ok(truth)
 }
 
 /// Shares the files between sessions and sub-agents and gives each session its weight, smallest last so that the
 /// sharing of what is left has something small to end on.
-fn plan(options: &BulkOptions) -> Vec<Plan> {
+fn plan(options: &BulkOptions) -> Vec<BulkPlan> {
     let mut rng = Rng::fork(options.seed, 0);
     let mut files = options.files;
     let mut plans = Vec::new();
@@ -132,7 +132,7 @@ fn plan(options: &BulkOptions) -> Vec<Plan> {
         let agents = wanted.min(files - 1);
         files -= 1 + agents;
         let weight = rng.size(SESSION_WEIGHTS) + if agents > 0 { 300 } else { 0 };
-        plans.push(Plan { weight, agents });
+        plans.push(BulkPlan { weight, agents });
     }
     // The heaviest go first in pairs with light ones between: sizes look unordered, and the tail stays light.
     plans.sort_by_key(|plan| std::cmp::Reverse(plan.weight));
@@ -148,16 +148,16 @@ fn plan(options: &BulkOptions) -> Vec<Plan> {
 }
 
 /// The writing of one session with its sub-agents.
-struct Bulk<'a> {
+struct BulkWriter<'a> {
     dir: &'a Path,
     options: &'a BulkOptions,
-    pools: &'a Pools,
+    pools: &'a LinePools,
     rng: Rng,
 }
 
-type Log<'a> = Session<'a, BufWriter<File>>;
+type BulkLog<'a> = SynthSession<'a, BufWriter<File>>;
 
-impl<'a> Bulk<'a> {
+impl<'a> BulkWriter<'a> {
     fn sink(&mut self, path: &Path) -> io::Result<LineSink<BufWriter<File>>> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
@@ -171,7 +171,12 @@ impl<'a> Bulk<'a> {
         ))
     }
 
-    fn session(mut self, plan: &Plan, target: u64, copied: Option<Prefix>) -> io::Result<(Truth, Option<Prefix>)> {
+    fn session(
+        mut self,
+        plan: &BulkPlan,
+        target: u64,
+        copied: Option<SessionPrefix>,
+    ) -> io::Result<(Truth, Option<SessionPrefix>)> {
         let copied = copied.filter(|_| target > SMALL_LOG && self.rng.permille(400));
         let client = copied
             .as_ref()
@@ -181,7 +186,7 @@ impl<'a> Bulk<'a> {
             .map_or_else(|| (*self.rng.pick(client.models)).to_owned(), |p| p.model.clone());
         let cwd = fill(&mut self.rng, "/home/dev/projects/$n");
         let folder = self.dir.join("projects").join(cwd.replace('/', "-"));
-        let who = Identity {
+        let who = LogIdentity {
             session_id: Uuid::new(&mut self.rng).as_str().to_owned(),
             branch: if self.rng.permille(500) {
                 "main".to_owned()
@@ -195,7 +200,7 @@ impl<'a> Bulk<'a> {
         let now = client.since + self.rng.below(500_000_000);
         let sink = self.sink(&folder.join(format!("{}.jsonl", who.session_id)))?;
         let rng = Rng::new(self.rng.next());
-        let mut log: Log = Session::new(rng, self.pools, client, &model, who, now, sink);
+        let mut log: BulkLog = SynthSession::new(rng, self.pools, client, &model, who, now, sink);
         log.hour_cache = client.may_write_for_an_hour() && self.rng.permille(600);
         log.request_ids = client.has_subtypes() || self.rng.permille(700);
         if client.may_have_large_window() && self.rng.permille(300) {
@@ -210,7 +215,7 @@ impl<'a> Bulk<'a> {
         let agent_bytes = target / 3 / u64::from(plan.agents.max(1));
         let main_bytes = target - agent_bytes * u64::from(plan.agents);
         let mut agents_truth = Truth::default();
-        Drive::new(&mut log, main_bytes).run(plan.agents, |drive| {
+        SessionDriver::new(&mut log, main_bytes).run(plan.agents, |drive| {
             let (run, truth) = self.agent(drive, &folder, agent_bytes)?;
             agents_truth.merge(&truth);
             Ok(run)
@@ -223,17 +228,17 @@ impl<'a> Bulk<'a> {
     /// Runs a sub-agent into a log of its own, before the main log reports its result.
     fn agent(
         &mut self,
-        drive: &mut Drive<'_, 'a, BufWriter<File>>,
+        drive: &mut SessionDriver<'_, 'a, BufWriter<File>>,
         folder: &Path,
         target: u64,
     ) -> io::Result<(AgentRun, Truth)> {
-        let room = drive.left() / 2;
+        let room = drive.bytes_left() / 2;
         let main = &mut *drive.session;
-        let agent_id = hex_id(&mut self.rng, if main.client.late_envelope() { 17 } else { 8 });
+        let agent_id = hex_id(&mut self.rng, if main.client.has_late_envelope() { 17 } else { 8 });
         let name = format!("agent-{agent_id}");
         let folder = if main.client.nests_subagents() {
-            let nested = folder.join(&main.who.session_id).join("subagents");
-            if main.client.late_envelope() && self.rng.permille(250) {
+            let nested = folder.join(&main.identity.session_id).join("subagents");
+            if main.client.has_late_envelope() && self.rng.permille(250) {
                 nested
                     .join("workflows")
                     .join(format!("wf_{}", hex_id(&mut self.rng, 8)))
@@ -244,15 +249,15 @@ impl<'a> Bulk<'a> {
             folder.to_owned()
         };
         let sink = self.sink(&folder.join(format!("{name}.jsonl")))?;
-        if main.client.late_envelope() {
+        if main.client.has_late_envelope() {
             fs::write(
                 folder.join(format!("{name}.meta.json")),
                 "{\"agentType\":\"Explore\"}\n",
             )?;
         }
-        let who = Identity {
+        let who = LogIdentity {
             agent_id: Some(agent_id.clone()),
-            ..main.who.clone()
+            ..main.identity.clone()
         };
         let model = if self.rng.permille(600) {
             SMALL_MODEL.to_owned()
@@ -260,7 +265,7 @@ impl<'a> Bulk<'a> {
             main.model.clone()
         };
         let rng = Rng::new(self.rng.next());
-        let mut log: Log = Session::new(rng, self.pools, main.client, &model, who, main.now, sink);
+        let mut log: BulkLog = SynthSession::new(rng, self.pools, main.client, &model, who, main.now, sink);
         log.hour_cache = main.hour_cache;
         if self.rng.permille(150) && !main.last_assistant.is_empty() {
             log.replay(&main.last_assistant)?;
@@ -276,15 +281,15 @@ impl<'a> Bulk<'a> {
             .collect::<Vec<_>>()
             .join("\n");
         if main.client.has_progress() {
-            log.told = Some(Told::up_to(room));
+            log.transcript = Some(AgentTranscript::with_limit(room));
         }
-        Drive::new(&mut log, target).run(0, |_| unreachable!("a sub-agent starts none of its own"))?;
+        SessionDriver::new(&mut log, target).run(0, |_| unreachable!("a sub-agent starts none of its own"))?;
         let messages = nested_messages(&mut log, &prompt);
         main.now = log.now.max(main.now);
         let (truth, _) = close(log)?;
-        let mut report = Text::default();
+        let mut report = SynthText::default();
         let units = self.rng.range(800, 12_000).min(target / 8);
-        self.pools.write(&mut self.rng, Tongue::English, units, &mut report);
+        self.pools.write(&mut self.rng, TextFlavor::English, units, &mut report);
         Ok((
             AgentRun {
                 agent_id,
@@ -298,7 +303,7 @@ impl<'a> Bulk<'a> {
 }
 
 /// Closes a log. Its file was last written when its last record was, as it is with real ones: readers go by that.
-fn close(log: Log<'_>) -> io::Result<(Truth, Option<Prefix>)> {
+fn close(log: BulkLog<'_>) -> io::Result<(Truth, Option<SessionPrefix>)> {
     let ended = SystemTime::UNIX_EPOCH + Duration::from_millis(log.now);
     let (out, truth, prefix) = log.finish()?;
     out.get_ref().set_modified(ended)?;
@@ -307,8 +312,8 @@ fn close(log: Log<'_>) -> io::Result<(Truth, Option<Prefix>)> {
 
 /// What `agent_progress` repeats of a sub-agent: the prompt, then its calls and what they gave. A repeated call has the id and the
 /// usage of the agent's own line, so a counter that looks inside must not add it.
-fn nested_messages(log: &mut Log<'_>, prompt: &str) -> Vec<Vec<u8>> {
-    let Some(told) = log.told.take() else {
+fn nested_messages(log: &mut BulkLog<'_>, prompt: &str) -> Vec<Vec<u8>> {
+    let Some(told) = log.transcript.take() else {
         return Vec::new();
     };
     let asked = format!(

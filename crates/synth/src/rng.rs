@@ -9,7 +9,7 @@ pub struct Rng {
 }
 
 /// One step of a heavy-tailed size table: this many parts of the whole fall between `low` and `high`.
-pub struct Band {
+pub struct SizeBand {
     pub parts: u32,
     pub low: u64,
     pub high: u64,
@@ -74,7 +74,7 @@ impl Rng {
     }
 
     /// A size from a table of bands: the piecewise-uniform stand-in for a log-normal with a Pareto tail.
-    pub fn size(&mut self, bands: &[Band]) -> u64 {
+    pub fn size(&mut self, bands: &[SizeBand]) -> u64 {
         let whole: u32 = bands.iter().map(|band| band.parts).sum();
         let mut at = self.below(u64::from(whole)) as u32;
         for band in bands {

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A folder of the test's own, removed at the end.
-struct Scratch(PathBuf);
+struct ScratchFolder(PathBuf);
 
-impl Scratch {
+impl ScratchFolder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("synth-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -18,7 +18,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -55,11 +55,11 @@ fn logs(dir: &Path) -> Vec<Vec<u8>> {
 }
 
 /// The largest output of a response, and the rest of its usage.
-type Billed = (u64, [u64; 4]);
+type BilledCounts = (u64, [u64; 4]);
 
 /// The plain recount: one response per message id, the line with the largest output wins.
-fn recount(dir: &Path) -> Tally {
-    let mut best: BTreeMap<String, Billed> = BTreeMap::new();
+fn recount(dir: &Path) -> TruthTally {
+    let mut best: BTreeMap<String, BilledCounts> = BTreeMap::new();
     for log in logs(dir) {
         for line in log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let record: Value = serde_json::from_slice(line).unwrap();
@@ -89,7 +89,7 @@ fn recount(dir: &Path) -> Tally {
             }
         }
     }
-    let mut total = Tally::default();
+    let mut total = TruthTally::default();
     for (
         output_tokens,
         [
@@ -100,7 +100,7 @@ fn recount(dir: &Path) -> Tally {
         ],
     ) in best.into_values()
     {
-        total.add(&Tally {
+        total.add(&TruthTally {
             responses: 1,
             input_tokens,
             output_tokens,
@@ -123,20 +123,20 @@ fn options(bytes: u64, files: u32, corruption: f64) -> BulkOptions {
 
 #[test]
 fn same_options_give_the_same_bytes() {
-    let (one, two) = (Scratch::new("same-1"), Scratch::new("same-2"));
+    let (one, two) = (ScratchFolder::new("same-1"), ScratchFolder::new("same-2"));
     let options = options(3_000_000, 25, 0.01);
     let first = write_bulk(&one.0, &options, &|_| ()).unwrap();
     let second = write_bulk(&two.0, &options, &|_| ()).unwrap();
     assert_eq!(first, second);
     assert!(tree(&one.0) == tree(&two.0), "two runs of one seed differ");
-    let other = Scratch::new("same-3");
+    let other = ScratchFolder::new("same-3");
     write_bulk(&other.0, &BulkOptions { seed: 43, ..options }, &|_| ()).unwrap();
     assert!(tree(&one.0) != tree(&other.0), "the seed changes nothing");
 }
 
 #[test]
 fn files_were_written_when_their_last_record_was() {
-    let place = Scratch::new("times");
+    let place = ScratchFolder::new("times");
     write_bulk(&place.0, &options(300_000, 6, 0.0), &|_| ()).unwrap();
     let mut logs = tree(&place.0);
     logs.retain(|path, _| path.extension().is_some_and(|end| end == "jsonl"));
@@ -158,7 +158,7 @@ fn files_were_written_when_their_last_record_was() {
 #[test]
 fn sizes_and_counts_are_as_asked() {
     for (bytes, files) in [(1_000_000, 1), (4_000_000, 40), (12_000_000, 7)] {
-        let scratch = Scratch::new(&format!("size-{files}"));
+        let scratch = ScratchFolder::new(&format!("size-{files}"));
         let truth = write_bulk(&scratch.0, &options(bytes, files, 0.0), &|_| ()).unwrap();
         let logs = logs(&scratch.0);
         let written: u64 = logs.iter().map(|log| log.len() as u64).sum();
@@ -175,7 +175,7 @@ fn sizes_and_counts_are_as_asked() {
 
 #[test]
 fn undamaged_lines_parse_and_the_recount_agrees() {
-    let scratch = Scratch::new("recount");
+    let scratch = ScratchFolder::new("recount");
     let truth = write_bulk(&scratch.0, &options(16_000_000, 60, 0.0), &|_| ()).unwrap();
     assert_eq!(recount(&scratch.0), truth.totals);
     let mut lines = 0;
@@ -190,7 +190,7 @@ fn undamaged_lines_parse_and_the_recount_agrees() {
     }
     assert_eq!(lines, truth.lines);
     assert_eq!(kinds, truth.records);
-    let by_model = truth.models.values().fold(Tally::default(), |mut sum, tally| {
+    let by_model = truth.models.values().fold(TruthTally::default(), |mut sum, tally| {
         sum.add(tally);
         sum
     });
@@ -199,7 +199,7 @@ fn undamaged_lines_parse_and_the_recount_agrees() {
 
 #[test]
 fn damage_is_counted_and_only_hits_its_line() {
-    let scratch = Scratch::new("damage");
+    let scratch = ScratchFolder::new("damage");
     let truth = write_bulk(&scratch.0, &options(6_000_000, 20, 0.03), &|_| ()).unwrap();
     let listed: u64 = truth.damaged_lines.values().sum();
     assert!(listed > 20 && truth.lost_records > 0, "{:?}", truth.damaged_lines);
@@ -218,7 +218,7 @@ fn damage_is_counted_and_only_hits_its_line() {
 
 #[test]
 fn parents_come_before_their_children() {
-    let scratch = Scratch::new("parents");
+    let scratch = ScratchFolder::new("parents");
     write_bulk(&scratch.0, &options(8_000_000, 12, 0.0), &|_| ()).unwrap();
     for log in logs(&scratch.0) {
         let mut seen = std::collections::BTreeSet::new();
@@ -238,7 +238,7 @@ fn parents_come_before_their_children() {
 
 #[test]
 fn the_corpus_is_small_whole_and_repeatable() {
-    let (one, two) = (Scratch::new("corpus-1"), Scratch::new("corpus-2"));
+    let (one, two) = (ScratchFolder::new("corpus-1"), ScratchFolder::new("corpus-2"));
     write_corpus(&one.0).unwrap();
     write_corpus(&two.0).unwrap();
     let files = tree(&one.0);
@@ -255,7 +255,7 @@ fn the_corpus_is_small_whole_and_repeatable() {
 
 #[test]
 fn cases_show_what_they_promise() {
-    let scratch = Scratch::new("cases");
+    let scratch = ScratchFolder::new("cases");
     write_corpus(&scratch.0).unwrap();
     let expected = |name: &str| -> Value {
         serde_json::from_slice(&fs::read(scratch.0.join(name).join("expected.json")).unwrap()).unwrap()

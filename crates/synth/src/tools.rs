@@ -2,16 +2,16 @@
 //! Sits between `drive`, which decides that a tool is called, and `session`, which writes the lines.
 
 use crate::json::{api_id, escape_into, quoted};
-use crate::rng::{Band, Rng};
-use crate::session::{Block, Call, Outcome, Session, string_value};
-use crate::words::{CODE, Line, Pools, Text, Tongue, fill, prose_tongue};
+use crate::rng::{Rng, SizeBand};
+use crate::session::{SynthBlock, SynthCall, SynthSession, ToolOutput, string_value};
+use crate::words::{CODE, LinePools, PoolLine, SynthText, TextFlavor, fill, prose_flavor};
 use std::io::Write;
 
 /// A file of the imaginary project. Its text follows from its seed, so that reading it twice gives the same bytes.
 #[derive(Clone)]
 pub struct ProjectFile {
     pub path: String,
-    tongue: Tongue,
+    tongue: TextFlavor,
     seed: u64,
     lines: u64,
     /// How many lines were edited so far.
@@ -21,28 +21,28 @@ pub struct ProjectFile {
 }
 
 /// Characters of what commands and searches print.
-const OUTPUT_CHARS: &[Band] = &[
-    Band {
+const OUTPUT_CHARS: &[SizeBand] = &[
+    SizeBand {
         parts: 520,
         low: 20,
         high: 460,
     },
-    Band {
+    SizeBand {
         parts: 300,
         low: 460,
         high: 1_700,
     },
-    Band {
+    SizeBand {
         parts: 130,
         low: 1_700,
         high: 5_000,
     },
-    Band {
+    SizeBand {
         parts: 45,
         low: 5_000,
         high: 14_000,
     },
-    Band {
+    SizeBand {
         parts: 5,
         low: 14_000,
         high: 30_000,
@@ -50,28 +50,28 @@ const OUTPUT_CHARS: &[Band] = &[
 ];
 
 /// Characters of what is read of a file at once; the client cuts what the model sees, so the tail ends at 50,000.
-const READ_CHARS: &[Band] = &[
-    Band {
+const READ_CHARS: &[SizeBand] = &[
+    SizeBand {
         parts: 500,
         low: 150,
         high: 2_500,
     },
-    Band {
+    SizeBand {
         parts: 300,
         low: 2_500,
         high: 7_000,
     },
-    Band {
+    SizeBand {
         parts: 140,
         low: 7_000,
         high: 18_000,
     },
-    Band {
+    SizeBand {
         parts: 50,
         low: 18_000,
         high: 34_000,
     },
-    Band {
+    SizeBand {
         parts: 10,
         low: 34_000,
         high: 50_000,
@@ -79,28 +79,28 @@ const READ_CHARS: &[Band] = &[
 ];
 
 /// Lines of project files.
-const FILE_LINES: &[Band] = &[
-    Band {
+const FILE_LINES: &[SizeBand] = &[
+    SizeBand {
         parts: 540,
         low: 20,
         high: 120,
     },
-    Band {
+    SizeBand {
         parts: 370,
         low: 120,
         high: 350,
     },
-    Band {
+    SizeBand {
         parts: 80,
         low: 350,
         high: 1_200,
     },
-    Band {
+    SizeBand {
         parts: 9,
         low: 1_400,
         high: 4_000,
     },
-    Band {
+    SizeBand {
         parts: 1,
         low: 12_000,
         high: 36_000,
@@ -108,33 +108,33 @@ const FILE_LINES: &[Band] = &[
 ];
 
 /// Lines of the files that a bulk session works on: larger, because it comes back to them.
-const WORKED_ON_LINES: &[Band] = &[
-    Band {
+const BULK_FILE_LINES: &[SizeBand] = &[
+    SizeBand {
         parts: 250,
         low: 20,
         high: 175,
     },
-    Band {
+    SizeBand {
         parts: 400,
         low: 175,
         high: 530,
     },
-    Band {
+    SizeBand {
         parts: 300,
         low: 530,
         high: 1_000,
     },
-    Band {
+    SizeBand {
         parts: 45,
         low: 1_000,
         high: 1_700,
     },
-    Band {
+    SizeBand {
         parts: 4,
         low: 1_700,
         high: 6_000,
     },
-    Band {
+    SizeBand {
         parts: 1,
         low: 12_000,
         high: 36_000,
@@ -142,23 +142,23 @@ const WORKED_ON_LINES: &[Band] = &[
 ];
 
 /// Progress records of a command of a bundled case, and of a bulk session: a command that runs for long says so every second.
-const FEW_TICKS: &[Band] = &[Band {
+const FEW_TICKS: &[SizeBand] = &[SizeBand {
     parts: 1,
     low: 1,
     high: 6,
 }];
-const TICKS: &[Band] = &[
-    Band {
+const TICKS: &[SizeBand] = &[
+    SizeBand {
         parts: 700,
         low: 1,
         high: 6,
     },
-    Band {
+    SizeBand {
         parts: 240,
         low: 6,
         high: 22,
     },
-    Band {
+    SizeBand {
         parts: 60,
         low: 22,
         high: 90,
@@ -171,15 +171,15 @@ const AVERAGE_LINE: u64 = 38;
 impl ProjectFile {
     pub fn new(rng: &mut Rng, root: &str) -> Self {
         let tongue = if rng.permille(60) {
-            Tongue::Patterns
+            TextFlavor::Patterns
         } else {
             *rng.pick(&CODE)
         };
         let ending = match tongue {
-            Tongue::Go => "go",
-            Tongue::Python => "py",
-            Tongue::Rust => "rs",
-            Tongue::TypeScript => "ts",
+            TextFlavor::Go => "go",
+            TextFlavor::Python => "py",
+            TextFlavor::Rust => "rs",
+            TextFlavor::TypeScript => "ts",
             _ => "txt",
         };
         let path = format!("{root}/{}.{ending}", fill(rng, "$n/$v_$n"));
@@ -194,26 +194,34 @@ impl ProjectFile {
     }
 
     /// A file that a bulk session works on, of at most `most` lines.
-    fn worked_on(rng: &mut Rng, root: &str, most: u64) -> Self {
+    fn new_for_bulk(rng: &mut Rng, root: &str, most: u64) -> Self {
         let file = Self::new(rng, root);
         Self {
-            lines: rng.size(WORKED_ON_LINES).min(most),
+            lines: rng.size(BULK_FILE_LINES).min(most),
             has_remarks: rng.permille(450),
             ..file
         }
     }
 
     /// The text of one line after all edits so far; edits go through the file from its top, again and again.
-    fn line<'p>(&self, pools: &'p Pools, number: u64) -> &'p Line {
+    fn line<'p>(&self, pools: &'p LinePools, number: u64) -> &'p PoolLine {
         let lines = self.lines.max(1);
         let rewritten = self.edits / lines + u64::from(number <= self.edits % lines);
         let is_remark = self.has_remarks && Rng::at(self.seed, number).is_multiple_of(12);
-        let tongue = if is_remark { Tongue::Remarks } else { self.tongue };
+        let tongue = if is_remark { TextFlavor::Remarks } else { self.tongue };
         pools.line_at(tongue, self.seed.wrapping_add(rewritten), number)
     }
 
     /// Writes lines `first..first + count`, numbered as `Read` shows them and plain as `toolUseResult` keeps them.
-    fn write(&self, pools: &Pools, first: u64, count: u64, numbers: Numbers, shown: &mut Text, kept: &mut Text) {
+    fn write(
+        &self,
+        pools: &LinePools,
+        first: u64,
+        count: u64,
+        numbers: LineNumberStyle,
+        shown: &mut SynthText,
+        kept: &mut SynthText,
+    ) {
         let last = (first + count).min(self.lines + 1);
         for number in first..last {
             let line = self.line(pools, number);
@@ -221,38 +229,45 @@ impl ProjectFile {
                 kept.newline();
             }
             kept.push_line(line);
-            if numbers != Numbers::None {
+            if numbers != LineNumberStyle::None {
                 if number > first {
                     shown.newline();
                 }
-                shown.line_number(number, numbers == Numbers::Tab);
+                shown.line_number(number, numbers == LineNumberStyle::Tab);
                 shown.push_line(line);
             }
         }
     }
 
     /// The lines as they stand, without numbers.
-    fn plain(&self, pools: &Pools, first: u64, count: u64) -> Text {
-        let mut text = Text::default();
-        self.write(pools, first, count, Numbers::None, &mut Text::default(), &mut text);
+    fn plain(&self, pools: &LinePools, first: u64, count: u64) -> SynthText {
+        let mut text = SynthText::default();
+        self.write(
+            pools,
+            first,
+            count,
+            LineNumberStyle::None,
+            &mut SynthText::default(),
+            &mut text,
+        );
         text
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Numbers {
+enum LineNumberStyle {
     None,
     Arrow,
     Tab,
 }
 
-impl Numbers {
+impl LineNumberStyle {
     /// As the client of a session shows them.
-    fn of<W: Write>(session: &Session<W>) -> Numbers {
-        if session.client.late_envelope() {
-            Numbers::Tab
+    fn for_session<W: Write>(session: &SynthSession<W>) -> LineNumberStyle {
+        if session.client.has_late_envelope() {
+            LineNumberStyle::Tab
         } else {
-            Numbers::Arrow
+            LineNumberStyle::Arrow
         }
     }
 }
@@ -262,7 +277,12 @@ fn object(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// A content block that calls a tool.
-pub fn call_block<W: Write>(session: &mut Session<W>, name: &'static str, input: &[u8], outcome: Outcome) -> Block {
+pub fn call_block<W: Write>(
+    session: &mut SynthSession<W>,
+    name: &'static str,
+    input: &[u8],
+    outcome: ToolOutput,
+) -> SynthBlock {
     let id = api_id(&mut session.rng, "toolu_01");
     let caller: &[u8] = if session.client.has_iterations() {
         b",\"caller\":{\"type\":\"direct\"}}"
@@ -271,10 +291,10 @@ pub fn call_block<W: Write>(session: &mut Session<W>, name: &'static str, input:
     };
     let head = format!("{{\"type\":\"tool_use\",\"id\":\"{id}\",\"name\":\"{name}\",\"input\":");
     let tokens = input.len() as u64 * 10 / 33 + 45;
-    Block {
+    SynthBlock {
         json: object(&[head.as_bytes(), input, caller]),
         tokens: session.rng.around(tokens, 4),
-        call: Some(Call {
+        call: Some(SynthCall {
             id,
             name,
             outcome,
@@ -284,9 +304,9 @@ pub fn call_block<W: Write>(session: &mut Session<W>, name: &'static str, input:
 }
 
 /// A result whose text is `shown`, with `kept` as its second copy.
-pub fn outcome<W: Write>(session: &mut Session<W>, shown: &Text, kept: Vec<u8>) -> Outcome {
+pub fn tool_output<W: Write>(session: &mut SynthSession<W>, shown: &SynthText, kept: Vec<u8>) -> ToolOutput {
     let tokens = session.rng.around(shown.tokens(session.density()), 3) + 25;
-    Outcome {
+    ToolOutput {
         content: string_value(shown),
         kept,
         error: false,
@@ -295,9 +315,9 @@ pub fn outcome<W: Write>(session: &mut Session<W>, shown: &Text, kept: Vec<u8>) 
     }
 }
 
-pub fn text_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block {
+pub fn text_block<W: Write>(session: &mut SynthSession<W>, text: &SynthText) -> SynthBlock {
     let tokens = session.rng.around(text.tokens(session.density()) * 3 / 4, 4) + 8;
-    Block {
+    SynthBlock {
         json: object(&[b"{\"type\":\"text\",\"text\":\"", &text.escaped, b"\"}"]),
         tokens,
         call: None,
@@ -305,13 +325,13 @@ pub fn text_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block {
 }
 
 /// A thinking block; newer clients keep only its signature.
-pub fn thinking_block<W: Write>(session: &mut Session<W>, text: &Text) -> Block {
+pub fn thinking_block<W: Write>(session: &mut SynthSession<W>, text: &SynthText) -> SynthBlock {
     let length = 300 + text.units as usize / if session.client.has_iterations() { 1 } else { 3 };
     signed_thinking(session, text, length)
 }
 
 /// The same with a signature as long as most are.
-pub fn long_signed_thinking<W: Write>(session: &mut Session<W>, text: &Text) -> Block {
+pub fn long_signed_thinking<W: Write>(session: &mut SynthSession<W>, text: &SynthText) -> SynthBlock {
     let units = text.units as usize;
     let length = if session.client.has_iterations() {
         600 + units * 6
@@ -321,7 +341,7 @@ pub fn long_signed_thinking<W: Write>(session: &mut Session<W>, text: &Text) -> 
     signed_thinking(session, text, length)
 }
 
-fn signed_thinking<W: Write>(session: &mut Session<W>, text: &Text, signature: usize) -> Block {
+fn signed_thinking<W: Write>(session: &mut SynthSession<W>, text: &SynthText, signature: usize) -> SynthBlock {
     let tokens = session.rng.around(text.tokens(session.density()) * 4 / 5, 4) + 12;
     let hidden = session.client.has_iterations();
     let mut json = b"{\"type\":\"thinking\",\"thinking\":\"".to_vec();
@@ -331,7 +351,7 @@ fn signed_thinking<W: Write>(session: &mut Session<W>, text: &Text, signature: u
     json.extend_from_slice(b"\",\"signature\":\"E");
     session.pools.base64(&mut session.rng, signature, &mut json);
     json.extend_from_slice(b"=\"}");
-    Block {
+    SynthBlock {
         json,
         tokens,
         call: None,
@@ -339,9 +359,9 @@ fn signed_thinking<W: Write>(session: &mut Session<W>, text: &Text, signature: u
 }
 
 /// A call of `Read` on `file` from line `first`.
-pub fn read<W: Write>(session: &mut Session<W>, file: &ProjectFile, first: u64, count: u64) -> Block {
-    let numbers = Numbers::of(session);
-    let (mut shown, mut kept) = (Text::default(), Text::default());
+pub fn read<W: Write>(session: &mut SynthSession<W>, file: &ProjectFile, first: u64, count: u64) -> SynthBlock {
+    let numbers = LineNumberStyle::for_session(session);
+    let (mut shown, mut kept) = (SynthText::default(), SynthText::default());
     let count = count.min(READ_LIMIT);
     file.write(session.pools, first, count, numbers, &mut shown, &mut kept);
     let written = count.min((file.lines + 1).saturating_sub(first));
@@ -355,7 +375,7 @@ pub fn read<W: Write>(session: &mut Session<W>, file: &ProjectFile, first: u64, 
         )
         .as_bytes(),
     ]);
-    let outcome = outcome(session, &shown, kept);
+    let outcome = tool_output(session, &shown, kept);
     let input = if first > 1 {
         format!("{{\"file_path\":{path},\"offset\":{first},\"limit\":{count}}}")
     } else {
@@ -366,7 +386,7 @@ pub fn read<W: Write>(session: &mut Session<W>, file: &ProjectFile, first: u64, 
 
 /// A call of `Edit` that changes at most `most` lines: the model sees one sentence, and sometimes what stands there now; the log
 /// keeps the whole original file.
-pub fn edit<W: Write>(session: &mut Session<W>, file: &mut ProjectFile, most: u64, is_shown: bool) -> Block {
+pub fn edit<W: Write>(session: &mut SynthSession<W>, file: &mut ProjectFile, most: u64, is_shown: bool) -> SynthBlock {
     let first = file.edits % file.lines.max(1) + 1;
     let count = session.rng.range(1, most).min(file.lines + 1 - first);
     let whole = file.plain(session.pools, 1, file.lines);
@@ -410,18 +430,25 @@ pub fn edit<W: Write>(session: &mut Session<W>, file: &mut ProjectFile, most: u6
         &new.escaped,
         b"\"]}],\"userModified\":false,\"replaceAll\":false}",
     ]);
-    let mut shown = Text::of(&format!("The file {} has been updated successfully.", file.path));
+    let mut shown = SynthText::of(&format!("The file {} has been updated successfully.", file.path));
     if is_shown {
         shown.push(" These lines stand there now:\n");
-        let numbers = Numbers::of(session);
-        file.write(session.pools, first, count, numbers, &mut shown, &mut Text::default());
+        let numbers = LineNumberStyle::for_session(session);
+        file.write(
+            session.pools,
+            first,
+            count,
+            numbers,
+            &mut shown,
+            &mut SynthText::default(),
+        );
     }
-    let outcome = outcome(session, &shown, kept);
+    let outcome = tool_output(session, &shown, kept);
     call_block(session, "Edit", &input, outcome)
 }
 
 /// A call of `Write` that creates `file`.
-pub fn write<W: Write>(session: &mut Session<W>, file: &ProjectFile) -> Block {
+pub fn write<W: Write>(session: &mut SynthSession<W>, file: &ProjectFile) -> SynthBlock {
     let whole = file.plain(session.pools, 1, file.lines.min(160));
     let path = quoted(&file.path);
     let input = object(&[
@@ -434,35 +461,40 @@ pub fn write<W: Write>(session: &mut Session<W>, file: &ProjectFile) -> Block {
         &whole.escaped,
         b"\",\"structuredPatch\":[]}",
     ]);
-    let shown = Text::of(&format!("File created successfully at: {}", file.path));
-    let outcome = outcome(session, &shown, kept);
+    let shown = SynthText::of(&format!("File created successfully at: {}", file.path));
+    let outcome = tool_output(session, &shown, kept);
     call_block(session, "Write", &input, outcome)
 }
 
 /// A call of `Bash` that prints what has no sign outside ASCII.
-pub fn bash<W: Write>(session: &mut Session<W>, units: u64) -> Block {
+pub fn bash<W: Write>(session: &mut SynthSession<W>, units: u64) -> SynthBlock {
     let tongue = if session.rng.permille(150) {
-        Tongue::Patterns
+        TextFlavor::Patterns
     } else {
-        Tongue::Console
+        TextFlavor::Console
     };
     command(session, &[(tongue, units)], FEW_TICKS, u64::MAX)
 }
 
 /// A call of `Bash` as bulk sessions have them: a sixth of the outputs, and more of the long ones, have signs outside ASCII.
-fn bulk_bash<W: Write>(session: &mut Session<W>, units: u64, limit: u64) -> Block {
+fn bulk_bash<W: Write>(session: &mut SynthSession<W>, units: u64, limit: u64) -> SynthBlock {
     let parts = if session.rng.permille(if units > 2_400 { 420 } else { 150 }) {
-        [(Tongue::Console, units * 4 / 5), (Tongue::Signs, units / 5)]
+        [(TextFlavor::Console, units * 4 / 5), (TextFlavor::Signs, units / 5)]
     } else {
-        [(Tongue::Patterns, units / 8), (Tongue::Console, units * 7 / 8)]
+        [(TextFlavor::Patterns, units / 8), (TextFlavor::Console, units * 7 / 8)]
     };
     // A small log has no room for a command that runs for long.
     command(session, &parts, TICKS, limit / 1_000 + 1)
 }
 
 /// A call of `Bash` that prints these parts, with progress records where the client writes them; some fail.
-fn command<W: Write>(session: &mut Session<W>, parts: &[(Tongue, u64)], ticks: &[Band], most: u64) -> Block {
-    let mut shown = Text::default();
+fn command<W: Write>(
+    session: &mut SynthSession<W>,
+    parts: &[(TextFlavor, u64)],
+    ticks: &[SizeBand],
+    most: u64,
+) -> SynthBlock {
+    let mut shown = SynthText::default();
     let failed = session.rng.permille(60);
     if failed {
         shown.push("Exit code 1\n");
@@ -482,7 +514,7 @@ fn command<W: Write>(session: &mut Session<W>, parts: &[(Tongue, u64)], ticks: &
             b"\",\"stderr\":\"\",\"interrupted\":false,\"isImage\":false}",
         ])
     };
-    let mut outcome = outcome(session, &shown, kept);
+    let mut outcome = tool_output(session, &shown, kept);
     outcome.error = failed;
     let command = fill(
         &mut session.rng,
@@ -495,10 +527,10 @@ fn command<W: Write>(session: &mut Session<W>, parts: &[(Tongue, u64)], ticks: &
         let ticks = session.rng.size(ticks).min(most);
         if let Some(call) = &mut block.call {
             for tick in 0..ticks {
-                let mut output = Text::default();
+                let mut output = SynthText::default();
                 session
                     .pools
-                    .write(&mut session.rng, Tongue::Console, 60 * tick.min(4) + 1, &mut output);
+                    .write(&mut session.rng, TextFlavor::Console, 60 * tick.min(4) + 1, &mut output);
                 let data = object(&[
                     b"{\"type\":\"bash_progress\",\"output\":\"",
                     &output.escaped,
@@ -518,17 +550,17 @@ fn command<W: Write>(session: &mut Session<W>, parts: &[(Tongue, u64)], ticks: &
 }
 
 /// A call of `Grep` that lists files.
-pub fn grep<W: Write>(session: &mut Session<W>, units: u64) -> Block {
+pub fn grep<W: Write>(session: &mut SynthSession<W>, units: u64) -> SynthBlock {
     let count = (units / AVERAGE_LINE).clamp(1, 200);
     let names: Vec<String> = (0..count).map(|_| fill(&mut session.rng, "$n/$n/$v_$n.go")).collect();
-    let mut shown = Text::of(&format!("Found {count} files\n"));
+    let mut shown = SynthText::of(&format!("Found {count} files\n"));
     shown.push(&names.join("\n"));
     let list: Vec<String> = names.iter().map(|name| quoted(name)).collect();
     let kept = format!(
         "{{\"mode\":\"files_with_matches\",\"filenames\":[{}],\"numFiles\":{count}}}",
         list.join(",")
     );
-    let outcome = outcome(session, &shown, kept.into_bytes());
+    let outcome = tool_output(session, &shown, kept.into_bytes());
     let pattern = fill(&mut session.rng, "func\\s+\\(.*\\)\\s+$V$N\\(|\"$n\"");
     let input = format!(
         "{{\"pattern\":{},\"output_mode\":\"files_with_matches\"}}",
@@ -538,9 +570,9 @@ pub fn grep<W: Write>(session: &mut Session<W>, units: u64) -> Block {
 }
 
 /// A call of `WebFetch` that returns prose in any script.
-pub fn fetch<W: Write>(session: &mut Session<W>, units: u64) -> Block {
-    let tongue = prose_tongue(&mut session.rng);
-    let mut shown = Text::default();
+pub fn fetch<W: Write>(session: &mut SynthSession<W>, units: u64) -> SynthBlock {
+    let tongue = prose_flavor(&mut session.rng);
+    let mut shown = SynthText::default();
     session
         .pools
         .write(&mut session.rng, tongue, units.min(12_000), &mut shown);
@@ -558,13 +590,13 @@ pub fn fetch<W: Write>(session: &mut Session<W>, units: u64) -> Block {
         )
         .as_bytes(),
     ]);
-    let outcome = outcome(session, &shown, kept);
+    let outcome = tool_output(session, &shown, kept);
     let input = format!("{{\"url\":\"{url}\",\"prompt\":\"What does it say?\"}}");
     call_block(session, "WebFetch", input.as_bytes(), outcome)
 }
 
 /// A call of `TodoWrite`.
-pub fn todos<W: Write>(session: &mut Session<W>) -> Block {
+pub fn todos<W: Write>(session: &mut SynthSession<W>) -> SynthBlock {
     let items: Vec<String> = (0..session.rng.range(2, 6))
         .map(|at| {
             let text = fill(&mut session.rng, "$V the $a $n");
@@ -574,8 +606,8 @@ pub fn todos<W: Write>(session: &mut Session<W>) -> Block {
         .collect();
     let list = items.join(",");
     let kept = format!("{{\"oldTodos\":[],\"newTodos\":[{list}]}}");
-    let shown = Text::of("The list of tasks was updated. Go on with the current one.");
-    let outcome = outcome(session, &shown, kept.into_bytes());
+    let shown = SynthText::of("The list of tasks was updated. Go on with the current one.");
+    let outcome = tool_output(session, &shown, kept.into_bytes());
     call_block(
         session,
         "TodoWrite",
@@ -585,7 +617,7 @@ pub fn todos<W: Write>(session: &mut Session<W>) -> Block {
 }
 
 /// A call of `Read` on a picture: a large line, a small share of the window.
-pub fn picture<W: Write>(session: &mut Session<W>, bytes: u64) -> Block {
+pub fn picture<W: Write>(session: &mut SynthSession<W>, bytes: u64) -> SynthBlock {
     let mut data = Vec::with_capacity(bytes as usize);
     session.pools.base64(&mut session.rng, bytes as usize, &mut data);
     let path = quoted(&fill(&mut session.rng, "/home/dev/projects/orchard/$n/$n.png"));
@@ -600,7 +632,7 @@ pub fn picture<W: Write>(session: &mut Session<W>, bytes: u64) -> Block {
         format!("\",\"type\":\"image/png\",\"originalSize\":{}}}}}", bytes * 3 / 4).as_bytes(),
     ]);
     let tokens = session.rng.range(800, 1_600);
-    let outcome = Outcome {
+    let outcome = ToolOutput {
         content,
         kept,
         error: false,
@@ -611,13 +643,17 @@ pub fn picture<W: Write>(session: &mut Session<W>, bytes: u64) -> Block {
 }
 
 /// Any tool, as often as sessions use them. `limit` bounds the size of the line it makes.
-pub fn any<W: Write>(session: &mut Session<W>, files: &mut Vec<ProjectFile>, limit: u64) -> Block {
+pub fn any_tool<W: Write>(session: &mut SynthSession<W>, files: &mut Vec<ProjectFile>, limit: u64) -> SynthBlock {
     let most_lines = (limit / (AVERAGE_LINE + 8)).max(4);
     if files.len() < 3 || session.rng.permille(120) {
         if files.len() >= 24 {
             files.remove(0);
         }
-        files.push(ProjectFile::worked_on(&mut session.rng, &session.who.cwd, most_lines));
+        files.push(ProjectFile::new_for_bulk(
+            &mut session.rng,
+            &session.identity.cwd,
+            most_lines,
+        ));
     }
     let at = session.rng.below(files.len() as u64) as usize;
     let output = session.rng.size(OUTPUT_CHARS).min(limit / 4).max(20);
@@ -642,12 +678,12 @@ pub fn any<W: Write>(session: &mut Session<W>, files: &mut Vec<ProjectFile>, lim
         920..=993 => todos(session),
         _ => {
             let bytes = session.rng.size(&[
-                Band {
+                SizeBand {
                     parts: 90,
                     low: 20_000,
                     high: 160_000,
                 },
-                Band {
+                SizeBand {
                     parts: 10,
                     low: 300_000,
                     high: 900_000,
@@ -660,12 +696,12 @@ pub fn any<W: Write>(session: &mut Session<W>, files: &mut Vec<ProjectFile>, lim
 
 /// The call that starts a sub-agent, with what the agent reported and the progress seen meanwhile.
 pub fn agent<W: Write>(
-    session: &mut Session<W>,
+    session: &mut SynthSession<W>,
     agent_id: &str,
     prompt: &str,
-    report: &Text,
+    report: &SynthText,
     progress: Vec<(Vec<u8>, String)>,
-) -> Block {
+) -> SynthBlock {
     let prompt = quoted(prompt);
     let content = object(&[b"[{\"type\":\"text\",\"text\":\"", &report.escaped, b"\"}]"]);
     let tokens = report.tokens(session.density()) + 25;
@@ -682,7 +718,7 @@ pub fn agent<W: Write>(
         )
         .as_bytes(),
     ]);
-    let outcome = Outcome {
+    let outcome = ToolOutput {
         content,
         kept,
         error: false,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Token counts of one response or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct TruthTally {
     pub responses: u64,
     pub input_tokens: u64,
     pub output_tokens: u64,
@@ -15,8 +15,8 @@ pub struct Tally {
     pub cache_write_1h_tokens: u64,
 }
 
-impl Tally {
-    pub fn add(&mut self, other: &Tally) {
+impl TruthTally {
+    pub fn add(&mut self, other: &TruthTally) {
         self.responses += other.responses;
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;
@@ -66,8 +66,8 @@ pub struct Truth {
     /// Records that repeat an earlier one: resumed and forked sessions, replays in a sub-agent's log.
     pub copied_records: u64,
     /// Each response once, with the largest output recorded for it.
-    pub totals: Tally,
-    pub models: BTreeMap<String, Tally>,
+    pub totals: TruthTally,
+    pub models: BTreeMap<String, TruthTally>,
     /// What the same responses really produced; above `totals.output_tokens` where only a streaming partial was recorded.
     pub produced_output_tokens: u64,
 }
@@ -86,7 +86,7 @@ impl Truth {
         *self.damaged_lines.entry(kind).or_default() += 1;
     }
 
-    pub fn response(&mut self, model: &str, tally: &Tally, produced: u64) {
+    pub fn response(&mut self, model: &str, tally: &TruthTally, produced: u64) {
         self.totals.add(tally);
         self.models.entry(model.to_owned()).or_default().add(tally);
         self.produced_output_tokens += produced;

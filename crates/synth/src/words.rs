@@ -5,7 +5,7 @@ use crate::json::{escape_into, number_into};
 use crate::rng::Rng;
 
 /// One line of text, escaped, with its size in UTF-16 units and in thousandths of a token.
-pub struct Line {
+pub struct PoolLine {
     escaped: Box<[u8]>,
     units: u64,
     weight: u64,
@@ -13,7 +13,7 @@ pub struct Line {
 
 /// A growing text: escaped bytes with their running size.
 #[derive(Clone, Default)]
-pub struct Text {
+pub struct SynthText {
     pub escaped: Vec<u8>,
     pub units: u64,
     /// Thousandths of a token, for a model that packs 2.9 ASCII characters into one.
@@ -31,7 +31,7 @@ fn char_weight(letter: char) -> u64 {
     }
 }
 
-impl Text {
+impl SynthText {
     pub fn of(text: &str) -> Self {
         let mut whole = Self::default();
         whole.push(text);
@@ -46,7 +46,7 @@ impl Text {
         }
     }
 
-    pub fn push_line(&mut self, line: &Line) {
+    pub fn push_line(&mut self, line: &PoolLine) {
         self.escaped.extend_from_slice(&line.escaped);
         self.units += line.units;
         self.weight += line.weight;
@@ -82,7 +82,7 @@ impl Text {
 
 /// What a text is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Tongue {
+pub enum TextFlavor {
     Go,
     Python,
     Rust,
@@ -103,11 +103,16 @@ pub enum Tongue {
     Remarks,
 }
 
-pub const CODE: [Tongue; 4] = [Tongue::Go, Tongue::Python, Tongue::Rust, Tongue::TypeScript];
+pub const CODE: [TextFlavor; 4] = [
+    TextFlavor::Go,
+    TextFlavor::Python,
+    TextFlavor::Rust,
+    TextFlavor::TypeScript,
+];
 
 /// All lines, by tongue; the same in every run, so that the seed alone decides what is said.
-pub struct Pools {
-    lines: Vec<Vec<Line>>,
+pub struct LinePools {
+    lines: Vec<Vec<PoolLine>>,
     base64: Vec<u8>,
 }
 
@@ -291,42 +296,42 @@ const REMARKS: &[&str] = &[
     "// ── $N ─────────────────────────────",
 ];
 
-fn templates(tongue: Tongue) -> &'static [&'static str] {
+fn templates(tongue: TextFlavor) -> &'static [&'static str] {
     match tongue {
-        Tongue::Go => GO,
-        Tongue::Python => PYTHON,
-        Tongue::Rust => RUST,
-        Tongue::TypeScript => TYPESCRIPT,
-        Tongue::Console => CONSOLE,
-        Tongue::Patterns => PATTERNS,
-        Tongue::English => ENGLISH,
-        Tongue::Chinese => CHINESE,
-        Tongue::Arabic => ARABIC,
-        Tongue::Russian => RUSSIAN,
-        Tongue::Hindi => HINDI,
-        Tongue::Emoji => EMOJI,
-        Tongue::Plain => PLAIN,
-        Tongue::Signs => SIGNS,
-        Tongue::Remarks => REMARKS,
+        TextFlavor::Go => GO,
+        TextFlavor::Python => PYTHON,
+        TextFlavor::Rust => RUST,
+        TextFlavor::TypeScript => TYPESCRIPT,
+        TextFlavor::Console => CONSOLE,
+        TextFlavor::Patterns => PATTERNS,
+        TextFlavor::English => ENGLISH,
+        TextFlavor::Chinese => CHINESE,
+        TextFlavor::Arabic => ARABIC,
+        TextFlavor::Russian => RUSSIAN,
+        TextFlavor::Hindi => HINDI,
+        TextFlavor::Emoji => EMOJI,
+        TextFlavor::Plain => PLAIN,
+        TextFlavor::Signs => SIGNS,
+        TextFlavor::Remarks => REMARKS,
     }
 }
 
-const ALL: [Tongue; 15] = [
-    Tongue::Go,
-    Tongue::Python,
-    Tongue::Rust,
-    Tongue::TypeScript,
-    Tongue::Console,
-    Tongue::Patterns,
-    Tongue::English,
-    Tongue::Chinese,
-    Tongue::Arabic,
-    Tongue::Russian,
-    Tongue::Hindi,
-    Tongue::Emoji,
-    Tongue::Plain,
-    Tongue::Signs,
-    Tongue::Remarks,
+const ALL: [TextFlavor; 15] = [
+    TextFlavor::Go,
+    TextFlavor::Python,
+    TextFlavor::Rust,
+    TextFlavor::TypeScript,
+    TextFlavor::Console,
+    TextFlavor::Patterns,
+    TextFlavor::English,
+    TextFlavor::Chinese,
+    TextFlavor::Arabic,
+    TextFlavor::Russian,
+    TextFlavor::Hindi,
+    TextFlavor::Emoji,
+    TextFlavor::Plain,
+    TextFlavor::Signs,
+    TextFlavor::Remarks,
 ];
 
 /// The last so many tongues are those of bulk sessions alone. They are drawn last, so that the bundled cases stay what they are
@@ -366,15 +371,15 @@ pub fn fill(rng: &mut Rng, template: &str) -> String {
     out
 }
 
-impl Pools {
+impl LinePools {
     pub fn new() -> Self {
         let mut rng = Rng::new(0x6f72_6368_6172_6421);
-        let pool = |rng: &mut Rng, tongue: &Tongue| -> Vec<Line> {
+        let pool = |rng: &mut Rng, tongue: &TextFlavor| -> Vec<PoolLine> {
             let templates = templates(*tongue);
             let line = |rng: &mut Rng| {
                 let template = *rng.pick(templates);
-                let text = Text::of(&fill(rng, template));
-                Line {
+                let text = SynthText::of(&fill(rng, template));
+                PoolLine {
                     escaped: text.escaped.into(),
                     units: text.units,
                     weight: text.weight,
@@ -390,17 +395,17 @@ impl Pools {
         Self { lines, base64 }
     }
 
-    pub fn line(&self, rng: &mut Rng, tongue: Tongue) -> &Line {
+    pub fn line(&self, rng: &mut Rng, tongue: TextFlavor) -> &PoolLine {
         rng.pick(&self.lines[tongue as usize])
     }
 
     /// The line at a place of a text that follows from its seed.
-    pub fn line_at(&self, tongue: Tongue, seed: u64, place: u64) -> &Line {
+    pub fn line_at(&self, tongue: TextFlavor, seed: u64, place: u64) -> &PoolLine {
         &self.lines[tongue as usize][(Rng::at(seed, place) % POOL_LINES as u64) as usize]
     }
 
     /// Appends about `units` of text in that tongue, at least one line.
-    pub fn write(&self, rng: &mut Rng, tongue: Tongue, units: u64, out: &mut Text) {
+    pub fn write(&self, rng: &mut Rng, tongue: TextFlavor, units: u64, out: &mut SynthText) {
         let goal = out.units + units;
         loop {
             out.push_line(self.line(rng, tongue));
@@ -423,22 +428,22 @@ impl Pools {
 }
 
 /// The tongue of prose: mostly English, the rest spread over scripts.
-pub fn prose_tongue(rng: &mut Rng) -> Tongue {
+pub fn prose_flavor(rng: &mut Rng) -> TextFlavor {
     match rng.below(100) {
-        0..=79 => Tongue::English,
-        80..=86 => Tongue::Chinese,
-        87..=89 => Tongue::Arabic,
-        90..=94 => Tongue::Russian,
-        95..=96 => Tongue::Hindi,
-        _ => Tongue::Emoji,
+        0..=79 => TextFlavor::English,
+        80..=86 => TextFlavor::Chinese,
+        87..=89 => TextFlavor::Arabic,
+        90..=94 => TextFlavor::Russian,
+        95..=96 => TextFlavor::Hindi,
+        _ => TextFlavor::Emoji,
     }
 }
 
 /// The tongue of what people and models write in a session: a fifth of it has signs outside ASCII.
-pub fn speech_tongue(rng: &mut Rng) -> Tongue {
+pub fn speech_flavor(rng: &mut Rng) -> TextFlavor {
     match rng.permille(780) {
-        true => Tongue::Plain,
-        false => prose_tongue(rng),
+        true => TextFlavor::Plain,
+        false => prose_flavor(rng),
     }
 }
 

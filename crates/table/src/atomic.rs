@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum AtomicWriteError {
     #[error("{} exists; use --force to replace it", .path.display())]
     Exists { path: PathBuf },
     /// A rename over a device or a link would replace it instead of writing into it.
@@ -21,14 +21,14 @@ pub enum Error {
 }
 
 /// Puts `bytes` at `path`. Without `force`, a file that is already there is an error.
-pub fn write(path: &Path, force: bool, bytes: &[u8]) -> Result<(), Error> {
+pub fn write(path: &Path, force: bool, bytes: &[u8]) -> Result<(), AtomicWriteError> {
     write_with(path, force, |out| out.write_all(bytes))
 }
 
 /// Puts `bytes` at `path`, where nothing was before, without waiting for the disk: for many files that the next run makes
 /// again if the machine goes down. A killed process still leaves no half of one.
-pub fn write_fresh(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let failed = |reason| Error::Failed {
+pub fn write_fresh(path: &Path, bytes: &[u8]) -> Result<(), AtomicWriteError> {
+    let failed = |reason| AtomicWriteError::Failed {
         path: path.to_owned(),
         reason,
     };
@@ -42,21 +42,25 @@ pub fn write_fresh(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         .persist_noclobber(path)
         .map(|_| ())
         .map_err(|refused| match refused.error.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+            io::ErrorKind::AlreadyExists => AtomicWriteError::Exists { path: path.to_owned() },
             _ => failed(refused.error),
         })
 }
 
 /// Puts what `fill` writes at `path`; an error of `fill` leaves no trace.
-pub fn write_with(path: &Path, force: bool, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+pub fn write_with(
+    path: &Path,
+    force: bool,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), AtomicWriteError> {
     let old = match fs::symlink_metadata(path) {
-        Ok(old) if !old.is_file() => return Err(Error::NotAFile { path: path.to_owned() }),
+        Ok(old) if !old.is_file() => return Err(AtomicWriteError::NotAFile { path: path.to_owned() }),
         // Asked before the work, so that a long run is not thrown away; the rename asks once more.
-        Ok(_) if !force => return Err(Error::Exists { path: path.to_owned() }),
+        Ok(_) if !force => return Err(AtomicWriteError::Exists { path: path.to_owned() }),
         Ok(old) => Some(old),
         Err(_) => None,
     };
-    let failed = |reason| Error::Failed {
+    let failed = |reason| AtomicWriteError::Failed {
         path: path.to_owned(),
         reason,
     };
@@ -69,7 +73,7 @@ pub fn write_with(path: &Path, force: bool, fill: impl FnOnce(&mut dyn Write) ->
     if let Some(old) = old {
         temporary.as_file().set_permissions(old.permissions()).map_err(failed)?;
     }
-    let temporary = filled(temporary, fill).map_err(failed)?;
+    let temporary = fill_and_sync(temporary, fill).map_err(failed)?;
     // Dropping the error of a refused rename removes the temporary file that it carries.
     let renamed = if force {
         temporary.persist(path)
@@ -77,7 +81,7 @@ pub fn write_with(path: &Path, force: bool, fill: impl FnOnce(&mut dyn Write) ->
         temporary.persist_noclobber(path)
     };
     renamed.map_err(|refused| match refused.error.kind() {
-        io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+        io::ErrorKind::AlreadyExists => AtomicWriteError::Exists { path: path.to_owned() },
         _ => failed(refused.error),
     })?;
     sync_folder(folder).map_err(failed)
@@ -100,7 +104,7 @@ fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Everything on disk before the rename: else a crash could leave the new name with missing content.
-fn filled(
+fn fill_and_sync(
     mut temporary: NamedTempFile,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<NamedTempFile> {
@@ -149,7 +153,7 @@ mod tests {
         let path = folder.path().join("report.csv");
         write(&path, false, b"old").unwrap();
         let refused = write(&path, false, b"new").unwrap_err();
-        assert!(matches!(refused, Error::Exists { .. }));
+        assert!(matches!(refused, AtomicWriteError::Exists { .. }));
         assert!(
             refused
                 .to_string()
@@ -169,7 +173,7 @@ mod tests {
             fs::write(&path, "theirs")?;
             out.write_all(b"ours")
         });
-        assert!(matches!(refused, Err(Error::Exists { .. })));
+        assert!(matches!(refused, Err(AtomicWriteError::Exists { .. })));
         assert_eq!(fs::read(&path).unwrap(), b"theirs");
         assert_eq!(names(folder.path()), ["report.csv"]);
     }
@@ -183,7 +187,9 @@ mod tests {
             out.write_all(&[b'x'; 100_000])?;
             Err(io::ErrorKind::StorageFull.into())
         });
-        assert!(matches!(failure, Err(Error::Failed { reason, .. }) if reason.kind() == io::ErrorKind::StorageFull));
+        assert!(
+            matches!(failure, Err(AtomicWriteError::Failed { reason, .. }) if reason.kind() == io::ErrorKind::StorageFull)
+        );
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["report.csv"]);
     }
@@ -203,7 +209,7 @@ mod tests {
         std::os::unix::fs::symlink("elsewhere", &link).unwrap();
         for path in [Path::new("/dev/null"), folder.path(), &link] {
             assert!(
-                matches!(write(path, true, b"x"), Err(Error::NotAFile { .. })),
+                matches!(write(path, true, b"x"), Err(AtomicWriteError::NotAFile { .. })),
                 "{}",
                 path.display()
             );
@@ -230,7 +236,7 @@ mod tests {
         const TARGET: &str = "BACKCAST_TEST_FULL_DISK_TARGET";
         if let Some(path) = std::env::var_os(TARGET) {
             let failure = write(Path::new(&path), true, &[b'x'; 1 << 20]).unwrap_err();
-            assert!(matches!(failure, Error::Failed { .. }), "{failure}");
+            assert!(matches!(failure, AtomicWriteError::Failed { .. }), "{failure}");
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 /// What a column holds; decides alignment, wording and storage type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum ColumnUnit {
     Text,
     /// An id, of which people see the beginning.
     Id,
@@ -26,35 +26,37 @@ pub enum Unit {
     Flag,
 }
 
-impl Unit {
+impl ColumnUnit {
     /// The unit in words, for the documentation.
     pub fn label(self) -> &'static str {
         match self {
-            Unit::Text | Unit::Id | Unit::Verdict | Unit::Drawing => "text",
-            Unit::Count => "count",
-            Unit::Tokens => "tokens",
-            Unit::MicroUsd => "millionths of a US dollar",
-            Unit::Share => "share, 0 to 1",
-            Unit::Ratio => "number",
-            Unit::Millis => "milliseconds",
-            Unit::Time => "time, RFC 3339 in UTC",
-            Unit::Flag => "true or false",
+            ColumnUnit::Text | ColumnUnit::Id | ColumnUnit::Verdict | ColumnUnit::Drawing => "text",
+            ColumnUnit::Count => "count",
+            ColumnUnit::Tokens => "tokens",
+            ColumnUnit::MicroUsd => "millionths of a US dollar",
+            ColumnUnit::Share => "share, 0 to 1",
+            ColumnUnit::Ratio => "number",
+            ColumnUnit::Millis => "milliseconds",
+            ColumnUnit::Time => "time, RFC 3339 in UTC",
+            ColumnUnit::Flag => "true or false",
         }
     }
 
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn storage_kind(self) -> StorageKind {
         match self {
-            Unit::Text | Unit::Id | Unit::Verdict | Unit::Drawing => Kind::Text,
-            Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Millis | Unit::Time => Kind::Int,
-            Unit::Share | Unit::Ratio => Kind::Float,
-            Unit::Flag => Kind::Flag,
+            ColumnUnit::Text | ColumnUnit::Id | ColumnUnit::Verdict | ColumnUnit::Drawing => StorageKind::Text,
+            ColumnUnit::Count | ColumnUnit::Tokens | ColumnUnit::MicroUsd | ColumnUnit::Millis | ColumnUnit::Time => {
+                StorageKind::Int
+            }
+            ColumnUnit::Share | ColumnUnit::Ratio => StorageKind::Float,
+            ColumnUnit::Flag => StorageKind::Flag,
         }
     }
 }
 
 /// How the cells of a unit are held in memory and in Parquet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum StorageKind {
     Text,
     Int,
     Float,
@@ -63,7 +65,7 @@ pub(super) enum Kind {
 
 /// One cell. `None` is "not known" and stays distinct from zero and from empty text wherever the format can tell.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum CellValue {
     None,
     Text(String),
     Int(i64),
@@ -71,64 +73,64 @@ pub enum Value {
     Flag(bool),
 }
 
-impl From<String> for Value {
+impl From<String> for CellValue {
     fn from(text: String) -> Self {
-        Value::Text(text)
+        CellValue::Text(text)
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for CellValue {
     fn from(text: &str) -> Self {
-        Value::Text(text.to_owned())
+        CellValue::Text(text.to_owned())
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for CellValue {
     fn from(number: i64) -> Self {
-        Value::Int(number)
+        CellValue::Int(number)
     }
 }
 
-impl From<u32> for Value {
+impl From<u32> for CellValue {
     fn from(number: u32) -> Self {
-        Value::Int(number.into())
+        CellValue::Int(number.into())
     }
 }
 
 /// Counts above `i64::MAX` become that limit: no format here stores more, and no log can hold as many tokens.
-impl From<u64> for Value {
+impl From<u64> for CellValue {
     fn from(number: u64) -> Self {
-        Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+        CellValue::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<usize> for Value {
+impl From<usize> for CellValue {
     fn from(number: usize) -> Self {
-        Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+        CellValue::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for CellValue {
     fn from(number: f64) -> Self {
-        Value::Float(number)
+        CellValue::Float(number)
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for CellValue {
     fn from(flag: bool) -> Self {
-        Value::Flag(flag)
+        CellValue::Flag(flag)
     }
 }
 
-impl<T: Into<Value>> From<Option<T>> for Value {
+impl<T: Into<CellValue>> From<Option<T>> for CellValue {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Value::None, Into::into)
+        value.map_or(CellValue::None, Into::into)
     }
 }
 
 /// Whether the terminal table has a column. The other formats have them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InTable {
+pub enum TableVisibility {
     /// Given up last.
     Always,
     /// Given up as soon as the terminal is too narrow, the rightmost first.
@@ -142,11 +144,11 @@ pub struct Column<R> {
     pub name: &'static str,
     /// Short heading in the terminal table.
     pub title: &'static str,
-    pub unit: Unit,
+    pub unit: ColumnUnit,
     /// One sentence for the documentation.
     pub about: &'static str,
-    pub in_table: InTable,
-    pub get: fn(&R) -> Value,
+    pub in_table: TableVisibility,
+    pub get: fn(&R) -> CellValue,
 }
 
 impl<R> Clone for Column<R> {
@@ -161,10 +163,10 @@ impl<R> Copy for Column<R> {}
 pub const fn column<R>(
     name: &'static str,
     title: &'static str,
-    unit: Unit,
-    in_table: InTable,
+    unit: ColumnUnit,
+    in_table: TableVisibility,
     about: &'static str,
-    get: fn(&R) -> Value,
+    get: fn(&R) -> CellValue,
 ) -> Column<R> {
     Column {
         name,
@@ -183,14 +185,20 @@ impl<R> Column<R> {
     /// # Panics
     /// When `get` returns another kind of value than `unit` declares. That is a defect of the declaration which the
     /// first row shows; input cannot cause it.
-    pub fn cell(&self, row: &R) -> Value {
+    pub fn cell(&self, row: &R) -> CellValue {
         let value = (self.get)(row);
-        match (&value, self.unit.kind()) {
-            (Value::None, _) | (Value::Text(_), Kind::Text) | (Value::Flag(_), Kind::Flag) => value,
-            (Value::Int(millis), Kind::Int) if self.unit == Unit::Time && timestamp(*millis).is_none() => Value::None,
-            (Value::Int(_), Kind::Int) => value,
-            (Value::Float(number), Kind::Float) if number.is_finite() => value,
-            (Value::Float(_), Kind::Float) => Value::None,
+        match (&value, self.unit.storage_kind()) {
+            (CellValue::None, _)
+            | (CellValue::Text(_), StorageKind::Text)
+            | (CellValue::Flag(_), StorageKind::Flag) => value,
+            (CellValue::Int(millis), StorageKind::Int)
+                if self.unit == ColumnUnit::Time && timestamp(*millis).is_none() =>
+            {
+                CellValue::None
+            }
+            (CellValue::Int(_), StorageKind::Int) => value,
+            (CellValue::Float(number), StorageKind::Float) if number.is_finite() => value,
+            (CellValue::Float(_), StorageKind::Float) => CellValue::None,
             _ => panic!(
                 "column {} is declared as {:?} but holds {value:?}",
                 self.name, self.unit
@@ -206,12 +214,12 @@ pub(super) fn timestamp(millis: i64) -> Option<Timestamp> {
 }
 
 /// A time as every output writes it. It has milliseconds always, so that times sort as text.
-pub fn time_text(millis: i64) -> Option<String> {
+pub fn format_time(millis: i64) -> Option<String> {
     timestamp(millis).map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
 }
 
 /// The columns as a Markdown table, for the generated part of the documentation.
-pub fn docs<R>(columns: &[Column<R>]) -> String {
+pub fn columns_markdown<R>(columns: &[Column<R>]) -> String {
     let mut text = String::from("| column | unit | meaning |\n| --- | --- | --- |\n");
     for column in columns {
         let about = column.about.replace('|', "\\|");
@@ -225,55 +233,67 @@ mod tests {
     use super::*;
     use crate::sample;
 
-    fn test_column(unit: Unit, get: fn(&()) -> Value) -> Column<()> {
+    fn test_column(unit: ColumnUnit, get: fn(&()) -> CellValue) -> Column<()> {
         Column {
             name: "x",
             title: "X",
             unit,
             about: "A test.",
-            in_table: InTable::Always,
+            in_table: TableVisibility::Always,
             get,
         }
     }
 
     #[test]
     fn what_no_format_can_write_is_missing() {
-        assert_eq!(test_column(Unit::Share, |()| f64::NAN.into()).cell(&()), Value::None);
         assert_eq!(
-            test_column(Unit::Share, |()| f64::INFINITY.into()).cell(&()),
-            Value::None
-        );
-        assert_eq!(test_column(Unit::Time, |()| i64::MAX.into()).cell(&()), Value::None);
-        assert_eq!(test_column(Unit::Time, |()| i64::MIN.into()).cell(&()), Value::None);
-        assert_eq!(
-            test_column(Unit::Time, |()| (-62_167_219_200_000_i64 - 1).into()).cell(&()),
-            Value::None
+            test_column(ColumnUnit::Share, |()| f64::NAN.into()).cell(&()),
+            CellValue::None
         );
         assert_eq!(
-            test_column(Unit::Tokens, |()| i64::MAX.into()).cell(&()),
-            Value::Int(i64::MAX)
+            test_column(ColumnUnit::Share, |()| f64::INFINITY.into()).cell(&()),
+            CellValue::None
         );
-        assert_eq!(test_column(Unit::Tokens, |()| 0_u64.into()).cell(&()), Value::Int(0));
+        assert_eq!(
+            test_column(ColumnUnit::Time, |()| i64::MAX.into()).cell(&()),
+            CellValue::None
+        );
+        assert_eq!(
+            test_column(ColumnUnit::Time, |()| i64::MIN.into()).cell(&()),
+            CellValue::None
+        );
+        assert_eq!(
+            test_column(ColumnUnit::Time, |()| (-62_167_219_200_000_i64 - 1).into()).cell(&()),
+            CellValue::None
+        );
+        assert_eq!(
+            test_column(ColumnUnit::Tokens, |()| i64::MAX.into()).cell(&()),
+            CellValue::Int(i64::MAX)
+        );
+        assert_eq!(
+            test_column(ColumnUnit::Tokens, |()| 0_u64.into()).cell(&()),
+            CellValue::Int(0)
+        );
     }
 
     #[test]
     #[should_panic(expected = "column x is declared as Tokens but holds Text")]
     fn a_declaration_that_lies_is_named() {
-        test_column(Unit::Tokens, |()| "12".into()).cell(&());
+        test_column(ColumnUnit::Tokens, |()| "12".into()).cell(&());
     }
 
     #[test]
     fn values_come_from_plain_types() {
-        assert_eq!(Value::from(None::<u32>), Value::None);
-        assert_eq!(Value::from(Some(true)), Value::Flag(true));
-        assert_eq!(Value::from(u64::MAX), Value::Int(i64::MAX));
-        assert_eq!(Value::from(7_usize), Value::Int(7));
-        assert_eq!(Value::from(7_u32), Value::Int(7));
+        assert_eq!(CellValue::from(None::<u32>), CellValue::None);
+        assert_eq!(CellValue::from(Some(true)), CellValue::Flag(true));
+        assert_eq!(CellValue::from(u64::MAX), CellValue::Int(i64::MAX));
+        assert_eq!(CellValue::from(7_usize), CellValue::Int(7));
+        assert_eq!(CellValue::from(7_u32), CellValue::Int(7));
     }
 
     #[test]
     fn docs_list_every_column_once() {
-        let text = docs(sample::COLUMNS);
+        let text = columns_markdown(sample::COLUMNS);
         assert_eq!(text.lines().count(), 2 + sample::COLUMNS.len());
         assert!(text.starts_with("| column | unit | meaning |\n| --- | --- | --- |\n| `project` | text | Folder"));
         assert!(text.contains("| `tokens` | tokens | Tokens of all rounds, input \\| output. |\n"));

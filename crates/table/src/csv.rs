@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use crate::columns::{Unit, Value};
+use crate::columns::{CellValue, ColumnUnit};
 use crate::{Sheet, json};
 
 pub(super) fn write<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
@@ -20,7 +20,7 @@ pub(super) fn write_header<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Resu
     let names = sheet.columns.iter().map(|column| column.name);
     writer
         .write_record(std::iter::once("schema_version").chain(names))
-        .map_err(to_io)?;
+        .map_err(to_io_error)?;
     writer.flush()
 }
 
@@ -30,37 +30,37 @@ pub(super) fn write_rows<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result
     let version = sheet.schema_version.to_string();
     let mut digits = String::new();
     for row in sheet.rows {
-        writer.write_field(&version).map_err(to_io)?;
+        writer.write_field(&version).map_err(to_io_error)?;
         for column in sheet.columns {
             match column.cell(row) {
                 // Most cells are numbers, and a number needs no text of its own.
-                Value::Int(number) if column.unit != Unit::Time => {
+                CellValue::Int(number) if column.unit != ColumnUnit::Time => {
                     digits.clear();
                     let _ = fmt::Write::write_fmt(&mut digits, format_args!("{number}"));
-                    writer.write_field(&digits).map_err(to_io)?;
+                    writer.write_field(&digits).map_err(to_io_error)?;
                 }
                 cell => writer
-                    .write_field(field(json::cell(column.unit, cell)))
-                    .map_err(to_io)?,
+                    .write_field(cell_text(json::cell_to_json(column.unit, cell)))
+                    .map_err(to_io_error)?,
             }
         }
-        writer.write_record(None::<&[u8]>).map_err(to_io)?;
+        writer.write_record(None::<&[u8]>).map_err(to_io_error)?;
     }
     writer.flush()
 }
 
 /// The JSON form of a cell without its quotes, so that both formats write one and the same number.
-fn field(cell: serde_json::Value) -> String {
+fn cell_text(cell: serde_json::Value) -> String {
     match cell {
         serde_json::Value::Null => String::new(),
-        serde_json::Value::String(text) => guarded(text),
+        serde_json::Value::String(text) => escape_formula(text),
         number_or_flag => number_or_flag.to_string(),
     }
 }
 
 /// Text with a quote before it if a spreadsheet would run it. Text that already is a quoted formula gets one more, so
 /// that taking one quote off gives back exactly what was there.
-fn guarded(text: String) -> String {
+fn escape_formula(text: String) -> String {
     if text
         .trim_start_matches('\'')
         .starts_with(['=', '+', '-', '@', '\t', '\r'])
@@ -72,7 +72,7 @@ fn guarded(text: String) -> String {
 }
 
 /// The `csv` crate's own conversion forgets the kind of an I/O error, which a closed pipe is recognised by.
-fn to_io(error: ::csv::Error) -> io::Error {
+fn to_io_error(error: ::csv::Error) -> io::Error {
     match error.into_kind() {
         ::csv::ErrorKind::Io(error) => error,
         other => io::Error::other(format!("{other:?}")),
@@ -85,9 +85,9 @@ mod tests {
 
     use super::*;
     use crate::sample;
-    use crate::sample::Row;
+    use crate::sample::SampleRow;
 
-    fn csv(rows: &[Row]) -> String {
+    fn csv(rows: &[SampleRow]) -> String {
         let mut out = Vec::new();
         write(&sample::sheet(rows), &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -104,7 +104,7 @@ mod tests {
     }
 
     /// What a reader of our files does to get the original text back.
-    fn unguarded(text: &str) -> &str {
+    fn unescape_formula(text: &str) -> &str {
         if text.starts_with('\'')
             && text
                 .trim_start_matches('\'')
@@ -135,10 +135,10 @@ schema_version,project,session,rounds,tokens,cost_micro_usd,cached_share,took_ms
 
     #[test]
     fn negative_numbers_are_untouched() {
-        let rows = [Row {
+        let rows = [SampleRow {
             tokens: Some(-5),
             cached: Some(-0.25),
-            ..Row::default()
+            ..SampleRow::default()
         }];
         assert_eq!(csv(&rows).lines().nth(1), Some("3,,,,-5,,-0.25,,,"));
     }
@@ -146,19 +146,19 @@ schema_version,project,session,rounds,tokens,cost_micro_usd,cached_share,took_ms
     #[test]
     fn formulas_are_guarded() {
         for text in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''=1"] {
-            assert_eq!(guarded(text.to_owned()), format!("'{text}"));
+            assert_eq!(escape_formula(text.to_owned()), format!("'{text}"));
         }
         for text in ["", "a=1", " =1", "'quoted'", "1-1"] {
-            assert_eq!(guarded(text.to_owned()), text);
+            assert_eq!(escape_formula(text.to_owned()), text);
         }
     }
 
     proptest! {
         #[test]
         fn text_comes_back_and_never_runs(text in "['=+@\\t\\r\\n\",a-]{0,6}") {
-            let back = read_back(&csv(&[Row { project: Some(text.clone()), ..Row::default() }])).remove(1).remove(1);
+            let back = read_back(&csv(&[SampleRow { project: Some(text.clone()), ..SampleRow::default() }])).remove(1).remove(1);
             prop_assert!(!back.starts_with(['=', '+', '-', '@', '\t', '\r']));
-            prop_assert_eq!(unguarded(&back), text);
+            prop_assert_eq!(unescape_formula(&back), text);
         }
     }
 }

@@ -3,68 +3,73 @@
 //! Texts come from logs and file names, so both forms escape whatever would end a value early. Neither has a time: the same
 //! input gives the same bytes.
 
-use crate::human::harmless;
+use crate::human::sanitize;
 use std::fmt::Write;
 
 /// How much it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub enum Severity {
     Error,
     Warning,
     Notice,
 }
 
-impl Level {
+impl Severity {
     fn name(self) -> &'static str {
         match self {
-            Level::Error => "error",
-            Level::Warning => "warning",
-            Level::Notice => "notice",
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Notice => "notice",
         }
     }
 }
 
 /// One thing that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    pub level: Level,
+pub struct CheckFinding {
+    pub level: Severity,
     /// A few words.
     pub title: String,
     /// One sentence.
     pub message: String,
     /// The file and line that it is about, if it is about one.
-    pub place: Option<(String, Option<u64>)>,
+    pub location: Option<(String, Option<u64>)>,
 }
 
 /// A line that GitHub shows as an annotation.
-pub fn annotation(finding: &Finding) -> String {
+pub fn format_annotation(finding: &CheckFinding) -> String {
     let mut line = format!("::{} ", finding.level.name());
-    if let Some((file, at)) = &finding.place {
-        let _ = write!(line, "file={},", property(file));
+    if let Some((file, at)) = &finding.location {
+        let _ = write!(line, "file={},", escape_property(file));
         if let Some(at) = at {
             let _ = write!(line, "line={at},");
         }
     }
-    let _ = write!(line, "title={}::{}", property(&finding.title), data(&finding.message));
-    harmless(&line) + "\n"
+    let _ = write!(
+        line,
+        "title={}::{}",
+        escape_property(&finding.title),
+        escape_data(&finding.message)
+    );
+    sanitize(&line) + "\n"
 }
 
 /// All findings, a line each.
-pub fn annotations<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
-    findings.into_iter().map(annotation).collect()
+pub fn format_annotations<'a>(findings: impl IntoIterator<Item = &'a CheckFinding>) -> String {
+    findings.into_iter().map(format_annotation).collect()
 }
 
-fn data(text: &str) -> String {
+fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
+fn escape_property(text: &str) -> String {
+    escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 /// How a test case of a report ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TestOutcome {
     Passed,
     /// Why.
     Failed(String),
@@ -74,40 +79,40 @@ pub enum Outcome {
 
 /// A test case of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Case {
+pub struct TestCase {
     pub name: String,
-    pub outcome: Outcome,
+    pub outcome: TestOutcome,
 }
 
 /// One suite as JUnit XML.
-pub fn junit(suite: &str, cases: &[Case]) -> String {
-    let count = |wanted: fn(&Outcome) -> bool| cases.iter().filter(|case| wanted(&case.outcome)).count();
-    let failures = count(|outcome| matches!(outcome, Outcome::Failed(_)));
-    let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
+pub fn format_junit(suite: &str, cases: &[TestCase]) -> String {
+    let count = |wanted: fn(&TestOutcome) -> bool| cases.iter().filter(|case| wanted(&case.outcome)).count();
+    let failures = count(|outcome| matches!(outcome, TestOutcome::Failed(_)));
+    let skipped = count(|outcome| matches!(outcome, TestOutcome::Skipped(_)));
     let sums = format!(
         "tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"",
         cases.len()
     );
-    let suite = attribute(suite);
+    let suite = escape_attribute(suite);
     let mut text = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{suite}\" {sums}>\n");
     let _ = writeln!(text, "  <testsuite name=\"{suite}\" {sums}>");
     for case in cases {
         let _ = write!(
             text,
             "    <testcase classname=\"{suite}\" name=\"{}\"",
-            attribute(&case.name)
+            escape_attribute(&case.name)
         );
         let _ = match &case.outcome {
-            Outcome::Passed => writeln!(text, "/>"),
-            Outcome::Failed(why) => writeln!(
+            TestOutcome::Passed => writeln!(text, "/>"),
+            TestOutcome::Failed(why) => writeln!(
                 text,
                 ">\n      <failure message=\"{}\"/>\n    </testcase>",
-                attribute(why)
+                escape_attribute(why)
             ),
-            Outcome::Skipped(why) => writeln!(
+            TestOutcome::Skipped(why) => writeln!(
                 text,
                 ">\n      <skipped message=\"{}\"/>\n    </testcase>",
-                attribute(why)
+                escape_attribute(why)
             ),
         };
     }
@@ -116,7 +121,7 @@ pub fn junit(suite: &str, cases: &[Case]) -> String {
 }
 
 /// Text inside quotes. What XML 1.0 cannot hold at all becomes a question mark.
-fn attribute(text: &str) -> String {
+fn escape_attribute(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -140,34 +145,37 @@ mod tests {
 
     #[test]
     fn an_annotation_is_one_line_whatever_it_says() {
-        let finding = Finding {
-            level: Level::Warning,
+        let finding = CheckFinding {
+            level: Severity::Warning,
             title: "a: b, c".into(),
             message: "100 %\n::error::x".into(),
-            place: Some(("logs/a,b:c.jsonl".into(), Some(7))),
+            location: Some(("logs/a,b:c.jsonl".into(), Some(7))),
         };
         assert_eq!(
-            annotation(&finding),
+            format_annotation(&finding),
             "::warning file=logs/a%2Cb%3Ac.jsonl,line=7,title=a%3A b%2C c::100 %25%0A::error::x\n"
         );
-        let nowhere = Finding { place: None, ..finding };
-        assert!(annotation(&nowhere).starts_with("::warning title="));
+        let nowhere = CheckFinding {
+            location: None,
+            ..finding
+        };
+        assert!(format_annotation(&nowhere).starts_with("::warning title="));
     }
 
     #[test]
     fn a_report_counts_and_escapes() {
         let cases = [
-            Case {
+            TestCase {
                 name: "a<b".into(),
-                outcome: Outcome::Passed,
+                outcome: TestOutcome::Passed,
             },
-            Case {
+            TestCase {
                 name: "c".into(),
-                outcome: Outcome::Failed("\"x\" > 1 & \u{1b}[31m\n".into()),
+                outcome: TestOutcome::Failed("\"x\" > 1 & \u{1b}[31m\n".into()),
             },
-            Case {
+            TestCase {
                 name: "d".into(),
-                outcome: Outcome::Skipped("why not".into()),
+                outcome: TestOutcome::Skipped("why not".into()),
             },
         ];
         let expected = "\
@@ -184,6 +192,6 @@ mod tests {
   </testsuite>
 </testsuites>
 ";
-        assert_eq!(junit("s", &cases), expected);
+        assert_eq!(format_junit("s", &cases), expected);
     }
 }

@@ -1,28 +1,28 @@
 //! Cells as people read them in the terminal table: humanised tokens, money, shares, durations and times.
 //! Exact numbers are the business of the other formats.
 
-use crate::columns::{Unit, Value, timestamp};
+use crate::columns::{CellValue, ColumnUnit, timestamp};
 
 /// The text of one cell. Free text passes [`harmless`]; a missing cell is empty, never a zero.
-pub fn cell(unit: Unit, value: &Value) -> String {
+pub fn format_cell(unit: ColumnUnit, value: &CellValue) -> String {
     match (unit, value) {
-        (_, Value::None) => String::new(),
-        (Unit::Id, Value::Text(text)) => harmless(&text.chars().take(8).collect::<String>()),
-        (_, Value::Text(text)) => harmless(text),
-        (_, Value::Flag(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
-        (Unit::Ratio, Value::Float(number)) => format!("{number:.2}"),
-        (_, Value::Float(share)) => format!("{:.1} %", share * 100.0),
-        (Unit::Time, Value::Int(millis)) => {
+        (_, CellValue::None) => String::new(),
+        (ColumnUnit::Id, CellValue::Text(text)) => sanitize(&text.chars().take(8).collect::<String>()),
+        (_, CellValue::Text(text)) => sanitize(text),
+        (_, CellValue::Flag(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
+        (ColumnUnit::Ratio, CellValue::Float(number)) => format!("{number:.2}"),
+        (_, CellValue::Float(share)) => format!("{:.1} %", share * 100.0),
+        (ColumnUnit::Time, CellValue::Int(millis)) => {
             timestamp(*millis).map_or_else(String::new, |time| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
         }
-        (_, Value::Int(number)) => {
+        (_, CellValue::Int(number)) => {
             let sign = if *number < 0 { "-" } else { "" };
             let size = number.unsigned_abs();
             let text = match unit {
-                Unit::Tokens => tokens(size),
-                Unit::MicroUsd => dollars(size),
-                Unit::Millis => duration(size),
-                _ => grouped(size),
+                ColumnUnit::Tokens => format_tokens(size),
+                ColumnUnit::MicroUsd => format_dollars(size),
+                ColumnUnit::Millis => format_duration(size),
+                _ => group_digits(size),
             };
             format!("{sign}{text}")
         }
@@ -31,7 +31,7 @@ pub fn cell(unit: Unit, value: &Value) -> String {
 
 /// Text that cannot act on the terminal: control characters (escape sequences, line breaks) become spaces; marks that
 /// reorder the line or take no room, and would hide what is there, go.
-pub fn harmless(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     let visible = |c: &char| {
         let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         let hides = matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{feff}');
@@ -48,7 +48,7 @@ pub fn harmless(text: &str) -> String {
 }
 
 /// Three significant digits: 999, 1.23k, 45.6k, 789k, 1.23M.
-fn tokens(count: u64) -> String {
+fn format_tokens(count: u64) -> String {
     if count < 1_000 {
         return count.to_string();
     }
@@ -70,19 +70,19 @@ fn tokens(count: u64) -> String {
 }
 
 /// Cents, or four decimals below ten cents, where a single round of a small model lies.
-fn dollars(micro: u64) -> String {
+fn format_dollars(micro: u64) -> String {
     match micro {
         1..50 => "<$0.0001".to_owned(),
         50..100_000 => format!("$0.{:04}", (micro + 50) / 100),
         _ => {
             let cents = (micro + 5_000) / 10_000;
-            format!("${}.{:02}", grouped(cents / 100), cents % 100)
+            format!("${}.{:02}", group_digits(cents / 100), cents % 100)
         }
     }
 }
 
 /// The two largest units that matter, rounded down.
-fn duration(millis: u64) -> String {
+fn format_duration(millis: u64) -> String {
     let seconds = millis / 1_000;
     match seconds {
         0 => format!("{millis} ms"),
@@ -94,7 +94,7 @@ fn duration(millis: u64) -> String {
 }
 
 /// Digits in groups of three.
-fn grouped(number: u64) -> String {
+fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -110,16 +110,20 @@ fn grouped(number: u64) -> String {
 mod tests {
     use super::*;
 
-    fn check(unit: Unit, cases: &[(i64, &str)]) {
+    fn check(unit: ColumnUnit, cases: &[(i64, &str)]) {
         for (number, expected) in cases {
-            assert_eq!(cell(unit, &Value::Int(*number)), *expected, "{unit:?} {number}");
+            assert_eq!(
+                format_cell(unit, &CellValue::Int(*number)),
+                *expected,
+                "{unit:?} {number}"
+            );
         }
     }
 
     #[test]
     fn tokens_have_three_digits() {
         check(
-            Unit::Tokens,
+            ColumnUnit::Tokens,
             &[
                 (0, "0"),
                 (999, "999"),
@@ -143,7 +147,7 @@ mod tests {
     #[test]
     fn money_has_cents_or_four_decimals() {
         check(
-            Unit::MicroUsd,
+            ColumnUnit::MicroUsd,
             &[
                 (0, "$0.00"),
                 (3, "<$0.0001"),
@@ -161,7 +165,7 @@ mod tests {
     #[test]
     fn counts_durations_and_times() {
         check(
-            Unit::Count,
+            ColumnUnit::Count,
             &[
                 (0, "0"),
                 (999, "999"),
@@ -171,7 +175,7 @@ mod tests {
             ],
         );
         check(
-            Unit::Millis,
+            ColumnUnit::Millis,
             &[
                 (0, "0 ms"),
                 (950, "950 ms"),
@@ -183,22 +187,25 @@ mod tests {
             ],
         );
         check(
-            Unit::Time,
+            ColumnUnit::Time,
             &[(0, "1970-01-01 00:00:00Z"), (1_767_323_045_678, "2026-01-02 03:04:05Z")],
         );
     }
 
     #[test]
     fn shares_flags_and_gaps() {
-        assert_eq!(cell(Unit::Share, &Value::Float(0.1234)), "12.3 %");
-        assert_eq!(cell(Unit::Share, &Value::Float(1.0)), "100.0 %");
-        assert_eq!(cell(Unit::Flag, &Value::Flag(true)), "yes");
-        assert_eq!(cell(Unit::Tokens, &Value::None), "");
+        assert_eq!(format_cell(ColumnUnit::Share, &CellValue::Float(0.1234)), "12.3 %");
+        assert_eq!(format_cell(ColumnUnit::Share, &CellValue::Float(1.0)), "100.0 %");
+        assert_eq!(format_cell(ColumnUnit::Flag, &CellValue::Flag(true)), "yes");
+        assert_eq!(format_cell(ColumnUnit::Tokens, &CellValue::None), "");
     }
 
     #[test]
     fn text_cannot_act_on_the_terminal() {
         let hostile = "a\u{1b}[31mb\nc\td\u{7}\u{9b}e\u{202e}f\u{2028}g\u{200b}h";
-        assert_eq!(cell(Unit::Text, &Value::from(hostile)), "a [31mb c d  ef gh");
+        assert_eq!(
+            format_cell(ColumnUnit::Text, &CellValue::from(hostile)),
+            "a [31mb c d  ef gh"
+        );
     }
 }

@@ -7,24 +7,24 @@ use std::io::{self, Write};
 use serde_json::{Map, Number, Value as Json};
 
 use crate::Sheet;
-use crate::columns::{Column, Unit, Value, time_text};
+use crate::columns::{CellValue, Column, ColumnUnit, format_time};
 
 /// One cell; missing is `null`. Times have milliseconds always, so that they sort as text.
-pub(super) fn cell(unit: Unit, value: Value) -> Json {
+pub(super) fn cell_to_json(unit: ColumnUnit, value: CellValue) -> Json {
     match value {
-        Value::None => Json::Null,
-        Value::Text(text) => Json::String(text),
-        Value::Int(millis) if unit == Unit::Time => time_text(millis).map_or(Json::Null, Json::String),
-        Value::Int(number) => Json::Number(number.into()),
-        Value::Float(number) => Number::from_f64(number).map_or(Json::Null, Json::Number),
-        Value::Flag(flag) => Json::Bool(flag),
+        CellValue::None => Json::Null,
+        CellValue::Text(text) => Json::String(text),
+        CellValue::Int(millis) if unit == ColumnUnit::Time => format_time(millis).map_or(Json::Null, Json::String),
+        CellValue::Int(number) => Json::Number(number.into()),
+        CellValue::Float(number) => Number::from_f64(number).map_or(Json::Null, Json::Number),
+        CellValue::Flag(flag) => Json::Bool(flag),
     }
 }
 
 /// The rows as objects. Their keys are in the order that `serde_json::Map` keeps.
-pub(super) fn rows<R>(sheet: &Sheet<R>) -> Json {
+pub(super) fn rows_to_json<R>(sheet: &Sheet<R>) -> Json {
     let object = |row| {
-        let pair = |column: &Column<R>| (column.name.to_owned(), cell(column.unit, column.cell(row)));
+        let pair = |column: &Column<R>| (column.name.to_owned(), cell_to_json(column.unit, column.cell(row)));
         Json::Object(sheet.columns.iter().map(pair).collect::<Map<_, _>>())
     };
     Json::Array(sheet.rows.iter().map(object).collect())
@@ -65,7 +65,7 @@ fn write_cells<R>(columns: &[Column<R>], row: &R, out: &mut dyn Write) -> io::Re
         }
         serde_json::to_writer(&mut *out, column.name)?;
         out.write_all(b":")?;
-        serde_json::to_writer(&mut *out, &cell(column.unit, column.cell(row)))?;
+        serde_json::to_writer(&mut *out, &cell_to_json(column.unit, column.cell(row)))?;
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
     use crate::sample;
-    use crate::sample::Row;
+    use crate::sample::SampleRow;
 
     fn text(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
         let mut out = Vec::new();
@@ -103,9 +103,9 @@ mod tests {
     #[test]
     fn a_document_holds_the_rows_and_the_total() {
         let rows = sample::rows();
-        let total = Row {
+        let total = SampleRow {
             tokens: Some(12),
-            ..Row::default()
+            ..SampleRow::default()
         };
         let sheet = Sheet {
             total: Some(&total),
@@ -121,8 +121,8 @@ mod tests {
         assert_eq!(document["total"]["tokens"], json!(12));
     }
 
-    fn rows_of(rows: &[Row]) -> Json {
-        super::rows(&sample::sheet(rows))
+    fn rows_of(rows: &[SampleRow]) -> Json {
+        super::rows_to_json(&sample::sheet(rows))
     }
 
     #[test]
@@ -139,7 +139,10 @@ mod tests {
             (1.0 / 3.0, "0.3333333333333333"),
             (1e-7, "1e-7"),
         ] {
-            assert_eq!(cell(Unit::Share, Value::Float(number)).to_string(), expected);
+            assert_eq!(
+                cell_to_json(ColumnUnit::Share, CellValue::Float(number)).to_string(),
+                expected
+            );
         }
     }
 }

@@ -25,16 +25,16 @@ pub mod words;
 
 use std::io::{self, BufWriter, Write};
 
-pub use columns::{Column, InTable, Unit, Value, column, docs, time_text};
-pub use human::{cell as for_people, harmless};
+pub use columns::{CellValue, Column, ColumnUnit, TableVisibility, column, columns_markdown, format_time};
+pub use human::{format_cell as for_people, sanitize};
 pub use parquet::read_rows as read_parquet;
 pub use spark::{bar, sparkline};
-pub use table::{Look, folded};
+pub use table::{TableStyle, fold_lines};
 pub use tone::Tone;
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// Aligned columns for people, fitted to the terminal
     #[default]
     Table,
@@ -55,10 +55,10 @@ pub const NO_PARQUET: &str =
 /// Whether this build can read and write Parquet.
 pub const HAS_PARQUET: bool = cfg!(feature = "parquet");
 
-impl Format {
+impl OutputFormat {
     /// Whether the bytes are no text, so that a command can refuse to print them to a terminal.
     pub fn is_binary(self) -> bool {
-        self == Format::Parquet
+        self == OutputFormat::Parquet
     }
 }
 
@@ -75,31 +75,31 @@ pub struct Sheet<'a, R> {
 
 impl<R> Sheet<'_, R> {
     /// Writes the sheet and flushes, so that a full disk or a closed pipe is an error here and not a silent loss.
-    pub fn write(&self, format: Format, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, format: OutputFormat, look: TableStyle, out: &mut dyn Write) -> io::Result<()> {
         let mut out = BufWriter::new(out);
         match format {
-            Format::Table => table::write(self, look, &mut out)?,
-            Format::Json => json::write_document(self, &mut out)?,
-            Format::Jsonl => json::write_lines(self, &mut out)?,
-            Format::Csv => csv::write(self, &mut out)?,
-            Format::Parquet => parquet::write(self, &mut out)?,
+            OutputFormat::Table => table::write(self, look, &mut out)?,
+            OutputFormat::Json => json::write_document(self, &mut out)?,
+            OutputFormat::Jsonl => json::write_lines(self, &mut out)?,
+            OutputFormat::Csv => csv::write(self, &mut out)?,
+            OutputFormat::Parquet => parquet::write(self, &mut out)?,
         }
         out.flush()
     }
 
     /// The rows as an array of objects, to embed in a larger JSON document.
     pub fn to_json(&self) -> serde_json::Value {
-        json::rows(self)
+        json::rows_to_json(self)
     }
 }
 
 /// Rows that use every unit, have gaps, and carry hostile text: shared by the tests of all formats.
 #[cfg(test)]
 pub(crate) mod sample {
-    use super::{Column, InTable, Sheet, Unit, Value};
+    use super::{CellValue, Column, ColumnUnit, Sheet, TableVisibility};
 
     #[derive(Debug, Clone, Default)]
-    pub struct Row {
+    pub struct SampleRow {
         pub project: Option<String>,
         pub session: Option<String>,
         pub rounds: Option<u64>,
@@ -111,84 +111,84 @@ pub(crate) mod sample {
         pub live: Option<bool>,
     }
 
-    pub const COLUMNS: &[Column<Row>] = &[
+    pub const COLUMNS: &[Column<SampleRow>] = &[
         Column {
             name: "project",
             title: "Project",
-            unit: Unit::Text,
+            unit: ColumnUnit::Text,
             about: "Folder the session worked in.",
-            in_table: InTable::Always,
+            in_table: TableVisibility::Always,
             get: |row| row.project.clone().into(),
         },
         Column {
             name: "session",
             title: "Session",
-            unit: Unit::Text,
+            unit: ColumnUnit::Text,
             about: "Identifier of the session.",
-            in_table: InTable::IfRoom,
+            in_table: TableVisibility::IfRoom,
             get: |row| row.session.clone().into(),
         },
         Column {
             name: "rounds",
             title: "Rounds",
-            unit: Unit::Count,
+            unit: ColumnUnit::Count,
             about: "Requests sent to the model.",
-            in_table: InTable::Always,
+            in_table: TableVisibility::Always,
             get: |row| row.rounds.into(),
         },
         Column {
             name: "tokens",
             title: "Tokens",
-            unit: Unit::Tokens,
+            unit: ColumnUnit::Tokens,
             about: "Tokens of all rounds, input | output.",
-            in_table: InTable::Always,
+            in_table: TableVisibility::Always,
             get: |row| row.tokens.into(),
         },
         Column {
             name: "cost_micro_usd",
             title: "Cost",
-            unit: Unit::MicroUsd,
+            unit: ColumnUnit::MicroUsd,
             about: "Price of all rounds.",
-            in_table: InTable::Always,
+            in_table: TableVisibility::Always,
             get: |row| row.cost.into(),
         },
         Column {
             name: "cached_share",
             title: "Cached",
-            unit: Unit::Share,
+            unit: ColumnUnit::Share,
             about: "Share of the input read from the prompt cache.",
-            in_table: InTable::Always,
+            in_table: TableVisibility::Always,
             get: |row| row.cached.into(),
         },
         Column {
             name: "took_ms",
             title: "Took",
-            unit: Unit::Millis,
+            unit: ColumnUnit::Millis,
             about: "From the first record to the last.",
-            in_table: InTable::IfRoom,
+            in_table: TableVisibility::IfRoom,
             get: |row| row.took.into(),
         },
         Column {
             name: "started",
             title: "Started",
-            unit: Unit::Time,
+            unit: ColumnUnit::Time,
             about: "Time of the first record.",
-            in_table: InTable::IfRoom,
+            in_table: TableVisibility::IfRoom,
             get: |row| row.started.into(),
         },
         Column {
             name: "live",
             title: "Live",
-            unit: Unit::Flag,
+            unit: ColumnUnit::Flag,
             about: "Whether the session was still being written.",
-            in_table: InTable::Never,
-            get: |row| row.live.map_or(Value::None, Value::Flag),
+            in_table: TableVisibility::Never,
+            get: |row| row.live.map_or(CellValue::None, CellValue::Flag),
         },
     ];
 
-    pub fn rows() -> Vec<Row> {
+    pub fn rows() -> Vec<SampleRow> {
         vec![
-            Row {
+            SampleRow {
                 project: Some("~/code/backcast".into()),
                 session: Some("0d9f6c1e-52aa-4c7e-9b1d-7f0a2f6f3b10".into()),
                 rounds: Some(1_284),
@@ -199,7 +199,7 @@ pub(crate) mod sample {
                 started: Some(1_767_323_045_678),
                 live: Some(false),
             },
-            Row {
+            SampleRow {
                 project: Some("=HYPERLINK(\"http://x\",\"y\"),\n\u{1b}[31mred".into()),
                 session: Some("会话记录与上下文窗口的回放分析".into()),
                 rounds: Some(7),
@@ -210,16 +210,16 @@ pub(crate) mod sample {
                 started: Some(0),
                 live: Some(true),
             },
-            Row {
+            SampleRow {
                 project: Some(String::new()),
                 cached: Some(f64::NAN),
                 started: Some(i64::MAX),
-                ..Row::default()
+                ..SampleRow::default()
             },
         ]
     }
 
-    pub fn sheet(rows: &[Row]) -> Sheet<'_, Row> {
+    pub fn sheet(rows: &[SampleRow]) -> Sheet<'_, SampleRow> {
         Sheet {
             schema_version: 3,
             columns: COLUMNS,
@@ -234,9 +234,9 @@ mod tests {
     use super::*;
 
     /// A pipe whose reader has gone.
-    struct Closed;
+    struct ClosedPipe;
 
-    impl Write for Closed {
+    impl Write for ClosedPipe {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             Err(io::ErrorKind::BrokenPipe.into())
         }
@@ -246,7 +246,13 @@ mod tests {
         }
     }
 
-    const ALL: [Format; 5] = [Format::Table, Format::Json, Format::Jsonl, Format::Csv, Format::Parquet];
+    const ALL: [OutputFormat; 5] = [
+        OutputFormat::Table,
+        OutputFormat::Json,
+        OutputFormat::Jsonl,
+        OutputFormat::Csv,
+        OutputFormat::Parquet,
+    ];
 
     #[test]
     fn a_closed_pipe_keeps_its_kind_in_every_format() {
@@ -254,7 +260,7 @@ mod tests {
             let rows = vec![sample::rows().remove(0); count];
             for format in ALL {
                 let failure = sample::sheet(&rows)
-                    .write(format, Look::default(), &mut Closed)
+                    .write(format, TableStyle::default(), &mut ClosedPipe)
                     .unwrap_err();
                 assert_eq!(
                     failure.kind(),
@@ -271,7 +277,9 @@ mod tests {
         for format in ALL {
             let bytes = || {
                 let mut out = Vec::new();
-                sample::sheet(&rows).write(format, Look::default(), &mut out).unwrap();
+                sample::sheet(&rows)
+                    .write(format, TableStyle::default(), &mut out)
+                    .unwrap();
                 out
             };
             assert_eq!(bytes(), bytes(), "{format:?}");

@@ -18,7 +18,7 @@ use ::parquet::record::Field;
 use ::parquet::schema::types::{Type, TypePtr};
 
 use crate::Sheet;
-use crate::columns::{Column, Kind, Unit, Value, time_text};
+use crate::columns::{CellValue, Column, ColumnUnit, StorageKind, format_time};
 
 /// Fixed, so that a new build of this program or of its libraries does not change files on its own.
 const CREATED_BY: &str = "backcast";
@@ -32,7 +32,7 @@ pub(super) fn write<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> 
 }
 
 fn encode<R>(sheet: &Sheet<R>) -> Result<Vec<u8>> {
-    let mut groups = Groups::new(sheet.schema_version, sheet.columns)?;
+    let mut groups = ParquetWriter::new(sheet.schema_version, sheet.columns)?;
     for rows in sheet.rows.chunks(ROWS_PER_GROUP) {
         groups.write(rows)?;
     }
@@ -40,13 +40,13 @@ fn encode<R>(sheet: &Sheet<R>) -> Result<Vec<u8>> {
 }
 
 /// A file that is written group by group.
-pub(super) struct Groups<'a, R> {
+pub(super) struct ParquetWriter<'a, R> {
     columns: &'a [Column<R>],
     writer: SerializedFileWriter<Vec<u8>>,
 }
 
-impl<'a, R> Groups<'a, R> {
-    pub(super) fn new(schema_version: u32, columns: &'a [Column<R>]) -> Result<Groups<'a, R>> {
+impl<'a, R> ParquetWriter<'a, R> {
+    pub(super) fn new(schema_version: u32, columns: &'a [Column<R>]) -> Result<ParquetWriter<'a, R>> {
         let version = KeyValue::new("schema_version".to_owned(), schema_version.to_string());
         let properties = WriterProperties::builder()
             .set_created_by(CREATED_BY.to_owned())
@@ -54,7 +54,7 @@ impl<'a, R> Groups<'a, R> {
             .set_key_value_metadata(Some(vec![version]))
             .build();
         let writer = SerializedFileWriter::new(Vec::new(), schema(columns)?, Arc::new(properties))?;
-        Ok(Groups { columns, writer })
+        Ok(ParquetWriter { columns, writer })
     }
 
     /// Writes rows as a group of their own.
@@ -79,15 +79,15 @@ impl<'a, R> Groups<'a, R> {
 
 fn schema<R>(columns: &[Column<R>]) -> Result<TypePtr> {
     let field = |column: &Column<R>| {
-        let physical = match column.unit.kind() {
-            Kind::Text => Physical::BYTE_ARRAY,
-            Kind::Int => Physical::INT64,
-            Kind::Float => Physical::DOUBLE,
-            Kind::Flag => Physical::BOOLEAN,
+        let physical = match column.unit.storage_kind() {
+            StorageKind::Text => Physical::BYTE_ARRAY,
+            StorageKind::Int => Physical::INT64,
+            StorageKind::Float => Physical::DOUBLE,
+            StorageKind::Flag => Physical::BOOLEAN,
         };
         let logical = match column.unit {
-            Unit::Text | Unit::Id => Some(LogicalType::String),
-            Unit::Time => Some(LogicalType::timestamp(true, TimeUnit::MILLIS)),
+            ColumnUnit::Text | ColumnUnit::Id => Some(LogicalType::String),
+            ColumnUnit::Time => Some(LogicalType::timestamp(true, TimeUnit::MILLIS)),
             _ => None,
         };
         Type::primitive_type_builder(column.name, physical)
@@ -102,32 +102,32 @@ fn schema<R>(columns: &[Column<R>]) -> Result<TypePtr> {
 
 fn write_column<R>(column: &Column<R>, rows: &[R], out: &mut SerializedColumnWriter) -> Result<()> {
     let cells = rows.iter().map(|row| column.cell(row));
-    match column.unit.kind() {
-        Kind::Text => put::<ByteArrayType>(
+    match column.unit.storage_kind() {
+        StorageKind::Text => write_values::<ByteArrayType>(
             out,
             cells.map(|cell| match cell {
-                Value::Text(text) => Some(ByteArray::from(text.into_bytes())),
+                CellValue::Text(text) => Some(ByteArray::from(text.into_bytes())),
                 _ => None,
             }),
         ),
-        Kind::Int => put::<Int64Type>(
+        StorageKind::Int => write_values::<Int64Type>(
             out,
             cells.map(|cell| match cell {
-                Value::Int(number) => Some(number),
+                CellValue::Int(number) => Some(number),
                 _ => None,
             }),
         ),
-        Kind::Float => put::<DoubleType>(
+        StorageKind::Float => write_values::<DoubleType>(
             out,
             cells.map(|cell| match cell {
-                Value::Float(number) => Some(number),
+                CellValue::Float(number) => Some(number),
                 _ => None,
             }),
         ),
-        Kind::Flag => put::<BoolType>(
+        StorageKind::Flag => write_values::<BoolType>(
             out,
             cells.map(|cell| match cell {
-                Value::Flag(flag) => Some(flag),
+                CellValue::Flag(flag) => Some(flag),
                 _ => None,
             }),
         ),
@@ -135,7 +135,10 @@ fn write_column<R>(column: &Column<R>, rows: &[R], out: &mut SerializedColumnWri
 }
 
 /// Values go in without the gaps; the definition level of each row says whether it has one.
-fn put<T: DataType>(out: &mut SerializedColumnWriter, cells: impl Iterator<Item = Option<T::T>>) -> Result<()> {
+fn write_values<T: DataType>(
+    out: &mut SerializedColumnWriter,
+    cells: impl Iterator<Item = Option<T::T>>,
+) -> Result<()> {
     let mut values = Vec::new();
     let mut levels = Vec::new();
     for cell in cells {
@@ -164,7 +167,7 @@ fn field_text(field: &Field) -> Option<String> {
     match field {
         Field::Null => None,
         Field::Str(text) => Some(text.clone()),
-        Field::TimestampMillis(millis) => time_text(*millis),
+        Field::TimestampMillis(millis) => format_time(*millis),
         Field::Long(number) => Some(number.to_string()),
         Field::Int(number) => Some(number.to_string()),
         Field::Bool(flag) => Some(flag.to_string()),
@@ -182,15 +185,15 @@ mod tests {
 
     use super::*;
     use crate::sample;
-    use crate::sample::Row;
+    use crate::sample::SampleRow;
 
-    fn reader(rows: &[Row]) -> SerializedFileReader<File> {
+    fn reader(rows: &[SampleRow]) -> SerializedFileReader<File> {
         let mut file = tempfile::tempfile().unwrap();
         write(&sample::sheet(rows), &mut file).unwrap();
         SerializedFileReader::new(file).unwrap()
     }
 
-    fn read_back(rows: &[Row]) -> Vec<Vec<Field>> {
+    fn read_back(rows: &[SampleRow]) -> Vec<Vec<Field>> {
         let reader = reader(rows);
         let rows = reader.get_row_iter(None).unwrap();
         rows.map(|row| row.unwrap().get_column_iter().map(|(_, field)| field.clone()).collect())
@@ -245,9 +248,9 @@ mod tests {
     #[test]
     fn many_rows_make_several_groups() {
         let rows = vec![
-            Row {
+            SampleRow {
                 tokens: Some(1),
-                ..Row::default()
+                ..SampleRow::default()
             };
             ROWS_PER_GROUP + 1
         ];

@@ -1,13 +1,13 @@
 //! Rows that are too many to be held at once: written as they come, encoded where they are made.
 
 use crate::columns::Column;
-use crate::parquet::{Groups, ROWS_PER_GROUP};
+use crate::parquet::{ParquetWriter, ROWS_PER_GROUP};
 use crate::{Sheet, csv};
 use std::io::{self, Write};
 
 /// Format of a stream of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Format {
+pub enum StreamFormat {
     /// Comma-separated values with a header
     #[default]
     Csv,
@@ -15,30 +15,35 @@ pub enum Format {
     Parquet,
 }
 
-impl Format {
+impl StreamFormat {
     /// Ending of a file.
     pub fn extension(self) -> &'static str {
         match self {
-            Format::Csv => "csv",
-            Format::Parquet => "parquet",
+            StreamFormat::Csv => "csv",
+            StreamFormat::Parquet => "parquet",
         }
     }
 }
 
 /// Rows on their way: text already, or still rows.
-pub enum Batch<R> {
+pub enum RowBatch<R> {
     /// Lines of CSV.
     Csv(Vec<u8>),
     /// Rows of a Parquet file, which are encoded in big groups.
     Rows(Vec<R>),
 }
 
-impl<R> Batch<R> {
+impl<R> RowBatch<R> {
     /// Encodes rows as far as that can be done side by side.
-    pub fn new(format: Format, schema_version: u32, columns: &[Column<R>], rows: Vec<R>) -> io::Result<Batch<R>> {
+    pub fn new(
+        format: StreamFormat,
+        schema_version: u32,
+        columns: &[Column<R>],
+        rows: Vec<R>,
+    ) -> io::Result<RowBatch<R>> {
         match format {
-            Format::Parquet => Ok(Batch::Rows(rows)),
-            Format::Csv => {
+            StreamFormat::Parquet => Ok(RowBatch::Rows(rows)),
+            StreamFormat::Csv => {
                 let mut bytes = Vec::new();
                 let sheet = Sheet {
                     schema_version,
@@ -47,29 +52,29 @@ impl<R> Batch<R> {
                     total: None,
                 };
                 csv::write_rows(&sheet, &mut bytes)?;
-                Ok(Batch::Csv(bytes))
+                Ok(RowBatch::Csv(bytes))
             }
         }
     }
 }
 
 /// A file of rows in the making.
-pub struct Stream<'a, R> {
-    groups: Option<Groups<'a, R>>,
-    waiting: Vec<R>,
+pub struct RowStream<'a, R> {
+    groups: Option<ParquetWriter<'a, R>>,
+    buffered: Vec<R>,
 }
 
-impl<'a, R> Stream<'a, R> {
+impl<'a, R> RowStream<'a, R> {
     /// Begins a file.
     pub fn new(
-        format: Format,
+        format: StreamFormat,
         schema_version: u32,
         columns: &'a [Column<R>],
         out: &mut dyn Write,
-    ) -> io::Result<Stream<'a, R>> {
+    ) -> io::Result<RowStream<'a, R>> {
         let groups = match format {
-            Format::Parquet => Some(Groups::new(schema_version, columns).map_err(io::Error::other)?),
-            Format::Csv => {
+            StreamFormat::Parquet => Some(ParquetWriter::new(schema_version, columns).map_err(io::Error::other)?),
+            StreamFormat::Csv => {
                 let sheet = Sheet {
                     schema_version,
                     columns,
@@ -80,21 +85,21 @@ impl<'a, R> Stream<'a, R> {
                 None
             }
         };
-        Ok(Stream {
+        Ok(RowStream {
             groups,
-            waiting: Vec::new(),
+            buffered: Vec::new(),
         })
     }
 
     /// Adds rows.
-    pub fn push(&mut self, batch: Batch<R>, out: &mut dyn Write) -> io::Result<()> {
+    pub fn push(&mut self, batch: RowBatch<R>, out: &mut dyn Write) -> io::Result<()> {
         match batch {
-            Batch::Csv(bytes) => out.write_all(&bytes),
-            Batch::Rows(rows) => {
-                self.waiting.extend(rows);
-                while self.waiting.len() >= ROWS_PER_GROUP {
-                    let rest = self.waiting.split_off(ROWS_PER_GROUP);
-                    let full = std::mem::replace(&mut self.waiting, rest);
+            RowBatch::Csv(bytes) => out.write_all(&bytes),
+            RowBatch::Rows(rows) => {
+                self.buffered.extend(rows);
+                while self.buffered.len() >= ROWS_PER_GROUP {
+                    let rest = self.buffered.split_off(ROWS_PER_GROUP);
+                    let full = std::mem::replace(&mut self.buffered, rest);
                     self.write_group(&full)?;
                 }
                 Ok(())
@@ -111,7 +116,7 @@ impl<'a, R> Stream<'a, R> {
 
     /// Ends the file.
     pub fn finish(mut self, out: &mut dyn Write) -> io::Result<()> {
-        let rest = std::mem::take(&mut self.waiting);
+        let rest = std::mem::take(&mut self.buffered);
         self.write_group(&rest)?;
         match self.groups {
             Some(groups) => out.write_all(&groups.finish().map_err(io::Error::other)?),

@@ -8,12 +8,12 @@ use std::io::{self, Write};
 
 use comfy_table::{Attribute, Cell, CellAlignment, Table};
 
-use crate::columns::{Column, InTable, Unit};
+use crate::columns::{Column, ColumnUnit, TableVisibility};
 use crate::{Sheet, Tone, human};
 
 /// How the table is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct TableStyle {
     /// Terminal columns that no line exceeds.
     pub width: usize,
     /// Bold header, dim rules, verdicts in the colour of what they say. Whether the terminal and `NO_COLOR` want that is
@@ -21,20 +21,20 @@ pub struct Look {
     pub colour: bool,
 }
 
-impl Look {
+impl TableStyle {
     /// Text in the colour of what it means, or as it is.
     pub fn paint(self, tone: Tone, text: &str) -> String {
         if self.colour {
-            format!("{}{text}\u{1b}[0m", tone.code())
+            format!("{}{text}\u{1b}[0m", tone.ansi_code())
         } else {
             text.to_owned()
         }
     }
 }
 
-impl Default for Look {
+impl Default for TableStyle {
     fn default() -> Self {
-        Look {
+        TableStyle {
             width: 80,
             colour: false,
         }
@@ -46,30 +46,30 @@ const GAP: u16 = 2;
 
 /// Text is not shortened below this as long as some other column can go instead; the room is for all columns of text
 /// together, because a name that stands alone has to say everything.
-const TEXT_ROOM: usize = 24;
+const MIN_TEXT_WIDTH: usize = 24;
 
 /// The library counts terminal columns in 16 bits; a wider table than this is cut like one for a narrow terminal.
-const WIDEST: usize = 30_000;
+const MAX_TABLE_WIDTH: usize = 30_000;
 
 const ELLIPSIS: &str = "…";
 
-pub(super) fn write<R>(sheet: &Sheet<R>, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    let room = look.width.clamp(1, WIDEST);
-    let lanes: Vec<Lane> = sheet
+pub(super) fn write<R>(sheet: &Sheet<R>, look: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+    let room = look.width.clamp(1, MAX_TABLE_WIDTH);
+    let lanes: Vec<TableColumn> = sheet
         .columns
         .iter()
-        .filter_map(|column| Lane::new(column, sheet))
+        .filter_map(|column| TableColumn::new(column, sheet))
         .collect();
     if lanes.is_empty() {
         return Ok(());
     }
-    let widths = fit(&lanes, room);
-    let shown: Vec<(&Lane, usize)> = lanes
+    let widths = fit_columns(&lanes, room);
+    let shown: Vec<(&TableColumn, usize)> = lanes
         .iter()
         .zip(&widths)
         .filter_map(|(lane, width)| Some((lane, (*width)?)))
         .collect();
-    for line in draw(&shown, sheet.rows.len(), look.colour).lines() {
+    for line in render_table(&shown, sheet.rows.len(), look.colour).lines() {
         writeln!(out, "{}", line.trim_end())?;
     }
     let hidden: Vec<&str> = lanes
@@ -80,23 +80,23 @@ pub(super) fn write<R>(sheet: &Sheet<R>, look: Look, out: &mut dyn Write) -> io:
         .collect();
     if !hidden.is_empty() {
         let note = format!("Not shown at this width: {}", hidden.join(", "));
-        writeln!(out, "{}", shortened(&note, room))?;
+        writeln!(out, "{}", shorten_middle(&note, room))?;
     }
     Ok(())
 }
 
 /// One column on its way to the terminal: the texts of its title, its rows and, last, the total.
-struct Lane {
+struct TableColumn {
     cells: Vec<String>,
     /// Width of the widest cell.
     natural: usize,
-    unit: Unit,
-    in_table: InTable,
+    unit: ColumnUnit,
+    in_table: TableVisibility,
 }
 
-impl Lane {
+impl TableColumn {
     fn new<R>(column: &Column<R>, sheet: &Sheet<R>) -> Option<Self> {
-        if column.in_table == InTable::Never {
+        if column.in_table == TableVisibility::Never {
             return None;
         }
         let mut cells = vec![column.title.to_owned()];
@@ -105,10 +105,10 @@ impl Lane {
                 .rows
                 .iter()
                 .chain(sheet.total)
-                .map(|row| human::cell(column.unit, &column.cell(row))),
+                .map(|row| human::format_cell(column.unit, &column.cell(row))),
         );
         let natural = cells.iter().map(|cell| width(cell)).max().unwrap_or(0).max(1);
-        Some(Lane {
+        Some(TableColumn {
             cells,
             natural,
             unit: column.unit,
@@ -121,8 +121,8 @@ impl Lane {
     }
 
     /// The width if text may take no more than `cap`. A shortened name is still of use; a shortened number is wrong.
-    fn capped(&self, cap: usize) -> usize {
-        if self.unit == Unit::Text {
+    fn capped_width(&self, cap: usize) -> usize {
+        if self.unit == ColumnUnit::Text {
             self.natural.min(cap)
         } else {
             self.natural
@@ -132,26 +132,36 @@ impl Lane {
     /// Numbers end where their digits compare; everything else begins where the eye does.
     fn alignment(&self) -> CellAlignment {
         match self.unit {
-            Unit::Text | Unit::Id | Unit::Verdict | Unit::Drawing | Unit::Time | Unit::Flag => CellAlignment::Left,
-            Unit::Count | Unit::Tokens | Unit::MicroUsd | Unit::Share | Unit::Ratio | Unit::Millis => {
-                CellAlignment::Right
-            }
+            ColumnUnit::Text
+            | ColumnUnit::Id
+            | ColumnUnit::Verdict
+            | ColumnUnit::Drawing
+            | ColumnUnit::Time
+            | ColumnUnit::Flag => CellAlignment::Left,
+            ColumnUnit::Count
+            | ColumnUnit::Tokens
+            | ColumnUnit::MicroUsd
+            | ColumnUnit::Share
+            | ColumnUnit::Ratio
+            | ColumnUnit::Millis => CellAlignment::Right,
         }
     }
 }
 
 /// The width of each lane, or `None` for one that has to go.
-fn fit(lanes: &[Lane], room: usize) -> Vec<Option<usize>> {
+fn fit_columns(lanes: &[TableColumn], room: usize) -> Vec<Option<usize>> {
     let mut widths = vec![None; lanes.len()];
     let mut kept: Vec<usize> = (0..lanes.len()).collect();
     while kept.len() > 1 {
-        if let Some(cap) = text_cap(kept.iter().map(|&lane| &lanes[lane]), room) {
+        if let Some(cap) = max_text_width(kept.iter().map(|&lane| &lanes[lane]), room) {
             for lane in kept {
-                widths[lane] = Some(lanes[lane].capped(cap));
+                widths[lane] = Some(lanes[lane].capped_width(cap));
             }
             return widths;
         }
-        let optional = kept.iter().rposition(|&lane| lanes[lane].in_table == InTable::IfRoom);
+        let optional = kept
+            .iter()
+            .rposition(|&lane| lanes[lane].in_table == TableVisibility::IfRoom);
         kept.remove(optional.unwrap_or(kept.len() - 1));
     }
     // A lane alone is cut to the room whatever it holds: there is nothing left to give up for it.
@@ -162,16 +172,16 @@ fn fit(lanes: &[Lane], room: usize) -> Vec<Option<usize>> {
 }
 
 /// The widest that text may be for all of these lanes to fit side by side, or `None` if that is too little.
-fn text_cap<'a>(lanes: impl ExactSizeIterator<Item = &'a Lane> + Clone, room: usize) -> Option<usize> {
+fn max_text_width<'a>(lanes: impl ExactSizeIterator<Item = &'a TableColumn> + Clone, room: usize) -> Option<usize> {
     let gaps = usize::from(GAP) * (lanes.len() - 1);
-    let total = |cap| gaps + lanes.clone().map(|lane| lane.capped(cap)).sum::<usize>();
-    let texts = lanes.clone().filter(|lane| lane.unit == Unit::Text).count();
-    let floor = TEXT_ROOM / texts.max(1);
+    let total = |cap| gaps + lanes.clone().map(|lane| lane.capped_width(cap)).sum::<usize>();
+    let texts = lanes.clone().filter(|lane| lane.unit == ColumnUnit::Text).count();
+    let floor = MIN_TEXT_WIDTH / texts.max(1);
     (floor..=room.max(floor)).rev().find(|&cap| total(cap) <= room)
 }
 
 /// Header, rule, rows and, if the lanes hold one cell more than that, another rule and the total.
-fn draw(shown: &[(&Lane, usize)], rows: usize, colour: bool) -> String {
+fn render_table(shown: &[(&TableColumn, usize)], rows: usize, colour: bool) -> String {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::NOTHING).style_text_only();
     if colour {
@@ -184,8 +194,8 @@ fn draw(shown: &[(&Lane, usize)], rows: usize, colour: bool) -> String {
     let line = |place: usize| {
         shown.iter().map(move |(lane, width)| {
             let text = &lane.cells[place];
-            let cell = Cell::new(shortened(text, *width));
-            match Tone::of(text).filter(|_| colour && place > 0 && lane.unit == Unit::Verdict) {
+            let cell = Cell::new(shorten_middle(text, *width));
+            match Tone::from_verdict(text).filter(|_| colour && place > 0 && lane.unit == ColumnUnit::Verdict) {
                 Some(tone) => cell.fg(tone.colour()),
                 None => cell,
             }
@@ -219,7 +229,7 @@ fn draw(shown: &[(&Lane, usize)], rows: usize, colour: bool) -> String {
 
 /// Text of at most `room` terminal columns; what is too long loses its middle, since both ends of an identifier tell more
 /// than what is between them. Of an absolute path only the end tells.
-fn shortened(text: &str, room: usize) -> String {
+fn shorten_middle(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
@@ -227,9 +237,9 @@ fn shortened(text: &str, room: usize) -> String {
     let head = if text.starts_with('/') {
         Vec::new()
     } else {
-        taken(text.chars(), left / 2)
+        take_fitting(text.chars(), left / 2)
     };
-    let tail: Vec<char> = taken(text.chars().rev(), left - chars_width(&head));
+    let tail: Vec<char> = take_fitting(text.chars().rev(), left - chars_width(&head));
     // A mark that has lost its letter would sit on the ellipsis.
     let tail: Vec<char> = tail.into_iter().rev().skip_while(|&c| char_width(c) == 0).collect();
     let mut short = String::from_iter(&head) + ELLIPSIS + &String::from_iter(&tail);
@@ -241,7 +251,7 @@ fn shortened(text: &str, room: usize) -> String {
 }
 
 /// As many characters as fit into `room`.
-fn taken(chars: impl Iterator<Item = char>, room: usize) -> Vec<char> {
+fn take_fitting(chars: impl Iterator<Item = char>, room: usize) -> Vec<char> {
     let mut used = 0;
     let fits = |c: &char| {
         used += char_width(*c);
@@ -275,26 +285,26 @@ fn width(text: &str) -> usize {
 
 /// Text whose lines are no wider than `room`: longer ones are broken between words, and go on a little further in. A word
 /// that is wider than that (a path) stays whole. Colours take no room.
-pub fn folded(text: &str, room: usize) -> String {
+pub fn fold_lines(text: &str, room: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
-        if line.len() <= room || seen_width(line) <= room {
+        if line.len() <= room || visible_width(line) <= room {
             out.push_str(line);
         } else {
-            fold(line, room, &mut out);
+            fold_line(line, room, &mut out);
         }
         out.push_str(end);
     }
     out
 }
 
-fn fold(line: &str, room: usize, out: &mut String) {
+fn fold_line(line: &str, room: usize, out: &mut String) {
     let indent = line.len() - line.trim_start_matches(' ').len();
     out.push_str(&line[..indent]);
     let mut used = indent;
     for (number, word) in line[indent..].split(' ').enumerate() {
-        let size = seen_width(word);
+        let size = visible_width(word);
         if number > 0 && used + 1 + size > room {
             out.push('\n');
             out.push_str(&" ".repeat(indent + 2));
@@ -309,7 +319,7 @@ fn fold(line: &str, room: usize, out: &mut String) {
 }
 
 /// Terminal columns of a text that may be coloured.
-fn seen_width(text: &str) -> usize {
+fn visible_width(text: &str) -> usize {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, code)) = rest.split_once("\u{1b}[") {
@@ -326,22 +336,22 @@ mod tests {
 
     use super::*;
     use crate::sample;
-    use crate::sample::Row;
+    use crate::sample::SampleRow;
 
-    fn table(sheet: &Sheet<Row>, width: usize) -> String {
+    fn table(sheet: &Sheet<SampleRow>, width: usize) -> String {
         let mut out = Vec::new();
-        write(sheet, Look { width, colour: false }, &mut out).unwrap();
+        write(sheet, TableStyle { width, colour: false }, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
-    fn total() -> Row {
-        Row {
+    fn total() -> SampleRow {
+        SampleRow {
             project: Some("total".into()),
             rounds: Some(1_291),
             tokens: Some(48_259_026),
             cost: Some(31_428_271),
             cached: Some(0.9726),
-            ..Row::default()
+            ..SampleRow::default()
         }
     }
 
@@ -398,21 +408,21 @@ Not shown at this width: Started
 
     #[test]
     fn no_limit_still_gives_one_line_a_row() {
-        let rows = [Row {
+        let rows = [SampleRow {
             project: Some("a".repeat(200_000)),
             session: Some("会".repeat(100_000)),
-            ..Row::default()
+            ..SampleRow::default()
         }];
         let text = table(&sample::sheet(&rows), usize::MAX);
         assert_eq!(text.lines().count(), 3);
-        assert!(text.lines().all(|line| width(line) <= WIDEST));
+        assert!(text.lines().all(|line| width(line) <= MAX_TABLE_WIDTH));
     }
 
     #[test]
     fn a_missing_cell_is_empty() {
-        let rows = [Row {
+        let rows = [SampleRow {
             project: Some("p".into()),
-            ..Row::default()
+            ..SampleRow::default()
         }];
         assert_eq!(table(&sample::sheet(&rows), 120).lines().last(), Some("p"));
     }
@@ -423,7 +433,7 @@ Not shown at this width: Started
         let mut out = Vec::new();
         write(
             &sample::sheet(&rows),
-            Look {
+            TableStyle {
                 width: 80,
                 colour: true,
             },
@@ -436,15 +446,18 @@ Not shown at this width: Started
 
     #[test]
     fn long_lines_are_broken_between_words() {
-        assert_eq!(folded("short\n", 10), "short\n");
-        assert_eq!(folded("one two three four", 10), "one two\n  three\n  four");
-        assert_eq!(folded("  one two three\nx\n", 11), "  one two\n    three\nx\n");
+        assert_eq!(fold_lines("short\n", 10), "short\n");
+        assert_eq!(fold_lines("one two three four", 10), "one two\n  three\n  four");
+        assert_eq!(fold_lines("  one two three\nx\n", 11), "  one two\n    three\nx\n");
         assert_eq!(
-            folded("a /very/long/path/indeed b", 10),
+            fold_lines("a /very/long/path/indeed b", 10),
             "a\n  /very/long/path/indeed\n  b"
         );
-        assert_eq!(folded("会话 会话 会话", 10), "会话 会话\n  会话");
-        assert_eq!(folded("\u{1b}[31mone two\u{1b}[0m", 7), "\u{1b}[31mone two\u{1b}[0m");
+        assert_eq!(fold_lines("会话 会话 会话", 10), "会话 会话\n  会话");
+        assert_eq!(
+            fold_lines("\u{1b}[31mone two\u{1b}[0m", 7),
+            "\u{1b}[31mone two\u{1b}[0m"
+        );
     }
 
     #[test]
@@ -464,26 +477,26 @@ Not shown at this width: Started
 
     #[test]
     fn long_text_loses_its_middle() {
-        assert_eq!(shortened("abcdefghij", 10), "abcdefghij");
-        assert_eq!(shortened("abcdefghij", 6), "ab…hij");
-        assert_eq!(shortened("abcdefghij", 1), "…");
-        assert_eq!(shortened("会话记录窗口", 6), "会…口");
-        assert_eq!(shortened("会话记录窗口", 8), "会…窗口");
-        assert_eq!(shortened("aaaa\u{301}aaae\u{301}b", 4), "a…e\u{301}b");
+        assert_eq!(shorten_middle("abcdefghij", 10), "abcdefghij");
+        assert_eq!(shorten_middle("abcdefghij", 6), "ab…hij");
+        assert_eq!(shorten_middle("abcdefghij", 1), "…");
+        assert_eq!(shorten_middle("会话记录窗口", 6), "会…口");
+        assert_eq!(shorten_middle("会话记录窗口", 8), "会…窗口");
+        assert_eq!(shorten_middle("aaaa\u{301}aaae\u{301}b", 4), "a…e\u{301}b");
     }
 
     #[test]
     fn cjk_columns_line_up() {
         let rows = [
-            Row {
+            SampleRow {
                 project: Some("会话".into()),
                 rounds: Some(1),
-                ..Row::default()
+                ..SampleRow::default()
             },
-            Row {
+            SampleRow {
                 project: Some("abcd".into()),
                 rounds: Some(2),
-                ..Row::default()
+                ..SampleRow::default()
             },
         ];
         let text = table(&sample::sheet(&rows), 58);
@@ -491,7 +504,7 @@ Not shown at this width: Started
         assert_eq!(width(lines[2]), width(lines[3]), "{text}");
     }
 
-    fn any_row() -> impl Strategy<Value = Row> {
+    fn any_row() -> impl Strategy<Value = SampleRow> {
         let text = || {
             proptest::option::of(prop_oneof![
                 any::<String>(),
@@ -508,7 +521,7 @@ Not shown at this width: Started
             number,
             proptest::option::of(any::<f64>()),
         )
-            .prop_map(|(project, session, rounds, tokens, cost, started, cached)| Row {
+            .prop_map(|(project, session, rounds, tokens, cost, started, cached)| SampleRow {
                 project,
                 session,
                 rounds,

@@ -14,7 +14,7 @@ pub enum Tone {
 
 impl Tone {
     /// What a verdict says, by its first word. Words that judge nothing have no tone.
-    pub(super) fn of(verdict: &str) -> Option<Tone> {
+    pub(super) fn from_verdict(verdict: &str) -> Option<Tone> {
         let first = verdict.split([' ', ',']).next().unwrap_or_default();
         match first {
             "exceeded" | "grew" | "missed" | "spurious" => Some(Tone::Bad),
@@ -38,7 +38,7 @@ impl Tone {
     }
 
     /// What switches a terminal to it.
-    pub(super) fn code(self) -> &'static str {
+    pub(super) fn ansi_code(self) -> &'static str {
         match self {
             Tone::Bad => "\u{1b}[31m",
             Tone::Doubtful => "\u{1b}[33m",
@@ -55,9 +55,9 @@ mod tests {
 
     #[test]
     fn verdicts_have_the_tone_of_their_first_word() {
-        assert_eq!(Tone::of("grew, slow"), Some(Tone::Bad));
-        assert_eq!(Tone::of("lower"), Some(Tone::Doubtful));
-        assert_eq!(Tone::of("within"), Some(Tone::Good));
-        assert_eq!(Tone::of("something else"), None);
+        assert_eq!(Tone::from_verdict("grew, slow"), Some(Tone::Bad));
+        assert_eq!(Tone::from_verdict("lower"), Some(Tone::Doubtful));
+        assert_eq!(Tone::from_verdict("within"), Some(Tone::Good));
+        assert_eq!(Tone::from_verdict("something else"), None);
     }
 }

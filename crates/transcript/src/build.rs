@@ -4,25 +4,25 @@
 //! there; [`Builder::finish`] links the rest. This is where wire text becomes meaning: which text a person typed, which
 //! file a call names, which shell commands may change files.
 
-use crate::json::Text;
+use crate::json::JsonStr;
 use crate::link::Linker;
 use crate::log::*;
 use crate::record as wire;
-use crate::record::quarter;
+use crate::record::client_estimate;
 use aho_corasick::{AhoCorasick, packed};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
 
-fn raw<'a>(text: Option<Text<'a>>) -> &'a [u8] {
+fn raw_bytes<'a>(text: Option<JsonStr<'a>>) -> &'a [u8] {
     text.map_or(&[], |text| text.raw())
 }
 
 /// Hashes ids that are already evenly spread: takes their low bits. Never used for anything that is printed.
 #[derive(Default)]
-pub struct SpreadHasher(u64);
+pub struct IdHasher(u64);
 
-impl Hasher for SpreadHasher {
+impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -41,27 +41,27 @@ impl Hasher for SpreadHasher {
 }
 
 /// A map keyed by ids.
-pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<SpreadHasher>>;
+pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
 /// Builds a [`Log`].
 #[derive(Default)]
-pub struct Builder {
+pub struct LogBuilder {
     log: Log,
     /// Numbers of strings by their hash. Of several strings with one hash each stands one further on than the one before.
-    names: IdMap<u64, Name>,
-    scopes: IdMap<Scope, u32>,
-    kinds: IdMap<Name, u64>,
+    names: IdMap<u64, NameId>,
+    scopes: IdMap<RecordScope, u32>,
+    kinds: IdMap<NameId, u64>,
     links: Linker,
     /// Scope of the previous record and the texts it was made of: nearly every record repeats them.
-    recent: Recent,
+    recent: RecentScope,
     /// Record types seen so far, the first few dozen: what they are made of, their name, and how many there were.
-    kind_names: Vec<(RecordKind, Vec<u8>, Name, u64)>,
+    kind_names: Vec<(RecordKind, Vec<u8>, NameId, u64)>,
     /// The id of the last record and how it was written: mostly that of the next one's parent.
-    recent_id: Option<([u8; 36], Id)>,
+    recent_id: Option<([u8; 36], RecordId)>,
     /// Minute of the last time that was read.
-    recent_minute: Minute,
+    recent_minute: MinuteCache,
     /// Names given lately, newest first.
-    recent_names: [Name; 8],
+    recent_names: [NameId; 8],
     buffer: String,
 }
 
@@ -77,40 +77,40 @@ fn is_same_id(one: &[u8; 36], other: &[u8; 36]) -> bool {
 }
 
 /// So many record types are found by what they are made of, any further ones by their name.
-const MOST_KINDS: usize = 64;
+const MAX_INDEXED_KINDS: usize = 64;
 
 /// Room for as many names is made at once: most logs have no more.
-const NAMES: usize = 100;
+const INITIAL_NAMES: usize = 100;
 
 /// Where the agent is among [`Recent::texts`].
-const AGENT: usize = 1;
+const AGENT_TEXT: usize = 1;
 
 #[derive(Default)]
-struct Recent {
+struct RecentScope {
     /// Session, agent, version, folder, branch.
     texts: [Vec<u8>; 5],
     is_sidechain: bool,
     /// The setting that all but the agent come from.
-    setting: wire::Setting,
+    scope_run: wire::ScopeRun,
     scope: Option<u32>,
 }
 
 /// Room for records that nothing is in.
 #[derive(Default)]
-pub struct Room {
+pub struct LogBuffers {
     records: Vec<Record>,
     responses: Vec<ResponseLine>,
     blocks: Vec<Block>,
-    parents: Vec<Id>,
+    parents: Vec<RecordId>,
 }
 
-impl Room {
+impl LogBuffers {
     /// That of a log which is of no more use.
-    pub fn of(mut log: Log) -> Room {
+    pub fn from_log(mut log: Log) -> LogBuffers {
         log.records.clear();
         log.responses.clear();
         log.blocks.clear();
-        Room {
+        LogBuffers {
             records: log.records,
             responses: log.responses,
             blocks: log.blocks,
@@ -119,7 +119,7 @@ impl Room {
     }
 
     /// How many of anything there is room for.
-    pub fn size(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         let sizes = [
             self.records.capacity(),
             self.responses.capacity(),
@@ -130,10 +130,10 @@ impl Room {
     }
 }
 
-impl Builder {
+impl LogBuilder {
     /// An empty one.
-    pub fn new(room: Room) -> Builder {
-        let mut builder = Builder {
+    pub fn new(room: LogBuffers) -> LogBuilder {
+        let mut builder = LogBuilder {
             log: Log {
                 records: room.records,
                 responses: room.responses,
@@ -141,16 +141,16 @@ impl Builder {
                 ..Log::default()
             },
             links: Linker::new(room.parents),
-            ..Builder::default()
+            ..LogBuilder::default()
         };
-        builder.names.reserve(NAMES);
-        builder.log.strings.reserve(NAMES);
-        builder.name("");
+        builder.names.reserve(INITIAL_NAMES);
+        builder.log.strings.reserve(INITIAL_NAMES);
+        builder.intern("");
         builder
     }
 
     /// The number of a string.
-    fn name(&mut self, text: &str) -> Name {
+    fn intern(&mut self, text: &str) -> NameId {
         let mut hash = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
         while let Some(&name) = self.names.get(&hash) {
             if &*self.log.strings[name as usize] == text {
@@ -158,18 +158,18 @@ impl Builder {
             }
             hash = hash.wrapping_add(1);
         }
-        self.new_name(text, hash)
+        self.intern_new(text, hash)
     }
 
     #[cold]
-    fn new_name(&mut self, text: &str, hash: u64) -> Name {
-        let name = self.log.strings.len() as Name;
+    fn intern_new(&mut self, text: &str, hash: u64) -> NameId {
+        let name = self.log.strings.len() as NameId;
         self.log.strings.push(text.into());
         self.names.insert(hash, name);
         name
     }
 
-    fn name_text(&mut self, text: Option<Text<'_>>) -> Name {
+    fn intern_text(&mut self, text: Option<JsonStr<'_>>) -> NameId {
         let Some(text) = text else { return 0 };
         // Models, tools and versions repeat from record to record.
         let recent = self
@@ -178,17 +178,17 @@ impl Builder {
             .find(|name| self.log.strings[**name as usize].as_bytes() == text.raw());
         match recent {
             Some(&name) => name,
-            None => self.other_name(text),
+            None => self.intern_uncached(text),
         }
     }
 
     /// The name of a text that was not among the last few.
     #[inline(never)]
-    fn other_name(&mut self, text: Text<'_>) -> Name {
+    fn intern_uncached(&mut self, text: JsonStr<'_>) -> NameId {
         let mut buffer = std::mem::take(&mut self.buffer);
         let decoded = text.decode(&mut buffer);
         let is_plain = decoded.as_bytes() == text.raw();
-        let name = self.name(decoded);
+        let name = self.intern(decoded);
         self.buffer = buffer;
         if is_plain {
             self.recent_names.rotate_right(1);
@@ -197,7 +197,7 @@ impl Builder {
         name
     }
 
-    fn id(&mut self, text: Option<Text<'_>>) -> Option<Id> {
+    fn id(&mut self, text: Option<JsonStr<'_>>) -> Option<RecordId> {
         // One that says nothing is none.
         let text = text.filter(|text| !text.raw().is_empty())?;
         if let Some((known, id)) = &self.recent_id
@@ -205,7 +205,7 @@ impl Builder {
         {
             return Some(*id);
         }
-        Some(match Id::read(text.raw()) {
+        Some(match RecordId::read(text.raw()) {
             (id, true) => id,
             (_, false) => self.odd_id(text),
         })
@@ -213,26 +213,26 @@ impl Builder {
 
     /// An id that is no UUID is kept by name too.
     #[cold]
-    fn odd_id(&mut self, text: Text<'_>) -> Id {
+    fn odd_id(&mut self, text: JsonStr<'_>) -> RecordId {
         let mut buffer = std::mem::take(&mut self.buffer);
         let decoded = text.decode(&mut buffer);
-        let id = Id::read(decoded.as_bytes()).0;
+        let id = RecordId::read(decoded.as_bytes()).0;
         if !self.log.odd_ids.iter().rev().take(64).any(|(known, _)| *known == id) {
-            let name = self.name(decoded);
+            let name = self.intern(decoded);
             self.log.odd_ids.push((id, name));
         }
         self.buffer = buffer;
         id
     }
 
-    fn scope(&mut self, record: &wire::Record<'_>) -> u32 {
+    fn scope(&mut self, record: &wire::WireRecord<'_>) -> u32 {
         let recent = &self.recent;
-        let is_same_agent = match raw(record.agent) {
-            b"" => recent.texts[AGENT].is_empty(),
-            agent => recent.texts[AGENT] == agent,
+        let is_same_agent = match raw_bytes(record.agent) {
+            b"" => recent.texts[AGENT_TEXT].is_empty(),
+            agent => recent.texts[AGENT_TEXT] == agent,
         };
         if let Some(scope) = recent.scope
-            && recent.setting.is(record.setting)
+            && recent.scope_run.is_same_run(record.scope_run)
             && recent.is_sidechain == record.is_sidechain
             && is_same_agent
         {
@@ -242,23 +242,23 @@ impl Builder {
     }
 
     #[inline(never)]
-    fn scope_of_texts(&mut self, record: &wire::Record<'_>) -> u32 {
+    fn scope_of_texts(&mut self, record: &wire::WireRecord<'_>) -> u32 {
         let texts = [record.session, record.agent, record.version, record.cwd, record.branch];
         if let Some(scope) = self.recent.scope
             && self.recent.is_sidechain == record.is_sidechain
-            && std::iter::zip(&self.recent.texts, texts).all(|(known, text)| known == raw(text))
+            && std::iter::zip(&self.recent.texts, texts).all(|(known, text)| known == raw_bytes(text))
         {
-            self.recent.setting = record.setting;
+            self.recent.scope_run = record.scope_run;
             return scope;
         }
-        self.other_scope(record, texts)
+        self.new_scope(record, texts)
     }
 
     /// A scope that is not the one of the record before.
     #[cold]
-    fn other_scope(&mut self, record: &wire::Record<'_>, texts: [Option<Text<'_>>; 5]) -> u32 {
-        let [session, agent, version, cwd, branch] = texts.map(|text| self.name_text(text));
-        let scope = Scope {
+    fn new_scope(&mut self, record: &wire::WireRecord<'_>, texts: [Option<JsonStr<'_>>; 5]) -> u32 {
+        let [session, agent, version, cwd, branch] = texts.map(|text| self.intern_text(text));
+        let scope = RecordScope {
             session,
             agent,
             version,
@@ -269,15 +269,15 @@ impl Builder {
         let number = self.scope_number(scope);
         for (known, text) in std::iter::zip(&mut self.recent.texts, texts) {
             known.clear();
-            known.extend_from_slice(raw(text));
+            known.extend_from_slice(raw_bytes(text));
         }
         self.recent.is_sidechain = record.is_sidechain;
-        self.recent.setting = record.setting;
+        self.recent.scope_run = record.scope_run;
         self.recent.scope = Some(number);
         number
     }
 
-    fn scope_number(&mut self, scope: Scope) -> u32 {
+    fn scope_number(&mut self, scope: RecordScope) -> u32 {
         let next = self.log.scopes.len() as u32;
         let number = *self.scopes.entry(scope).or_insert(next);
         if number == next {
@@ -287,8 +287,8 @@ impl Builder {
     }
 
     /// Notes trouble with a line.
-    pub fn trouble(&mut self, kind: TroubleKind, line: u64, offset: u64) {
-        self.log.problems.push(Trouble { kind, line, offset });
+    pub fn add_problem(&mut self, kind: LineProblemKind, line: u64, offset: u64) {
+        self.log.problems.push(LineProblem { kind, line, offset });
     }
 
     /// Counts lines and bytes.
@@ -309,12 +309,12 @@ impl Builder {
 
     /// Counts a record of a kind that has no other use.
     pub fn count_kind(&mut self, kind: &str) {
-        let name = self.name(kind);
+        let name = self.intern(kind);
         *self.kinds.entry(name).or_insert(0) += 1;
     }
 
     /// Takes one accepted record.
-    pub fn push(&mut self, record: &wire::Record<'_>, line: u64, offset: u64) {
+    pub fn push(&mut self, record: &wire::WireRecord<'_>, line: u64, offset: u64) {
         let kind_text = record.kind.map_or(&b"(none)"[..], |kind| kind.raw());
         let kind = match kind_text {
             b"user" => RecordKind::User,
@@ -348,7 +348,7 @@ impl Builder {
         let time = record.timestamp.map_or(NO_TIME, |text| {
             let time = self.recent_minute.read(text.raw());
             if time == NO_TIME {
-                self.trouble(TroubleKind::BadTime, line, offset);
+                self.add_problem(LineProblemKind::BadTime, line, offset);
             }
             time
         });
@@ -360,8 +360,8 @@ impl Builder {
             RecordKind::Attachment => self.push_attachment(record, scope),
             _ => {}
         }
-        if record.message.usage.is_some_and(|usage| usage.is_odd) {
-            self.trouble(TroubleKind::BadCount, line, offset);
+        if record.message.usage.is_some_and(|usage| usage.has_invalid_count) {
+            self.add_problem(LineProblemKind::BadCount, line, offset);
         }
         let response = self.push_response(record, kind, index);
         let boundary = record
@@ -374,8 +374,8 @@ impl Builder {
             offset,
             kind,
             id,
-            parent: Link::None,
-            logical_parent: Link::None,
+            parent: RecordLink::None,
+            logical_parent: RecordLink::None,
             time,
             scope,
             response,
@@ -390,14 +390,14 @@ impl Builder {
     }
 
     #[inline(never)]
-    fn count_other_kind(&mut self, record: &wire::Record<'_>) {
+    fn count_other_kind(&mut self, record: &wire::WireRecord<'_>) {
         let mut buffer = std::mem::take(&mut self.buffer);
         self.count_kind(record.kind.map_or("(none)", |kind| kind.decode(&mut buffer)));
         self.buffer = buffer;
     }
 
-    fn count_known_kind(&mut self, kind: RecordKind, record: &wire::Record<'_>) {
-        let detail = raw(record.subtype.or(record.attachment));
+    fn count_known_kind(&mut self, kind: RecordKind, record: &wire::WireRecord<'_>) {
+        let detail = raw_bytes(record.subtype.or(record.attachment));
         // Most records have none, and comparing nothing would be a call too.
         let is_it = |text: &[u8]| text.len() == detail.len() && (detail.is_empty() || text == detail);
         let known = self
@@ -411,7 +411,7 @@ impl Builder {
     }
 
     #[cold]
-    fn new_kind(&mut self, kind: RecordKind, record: &wire::Record<'_>) {
+    fn new_kind(&mut self, kind: RecordKind, record: &wire::WireRecord<'_>) {
         let family = match kind {
             RecordKind::User => "user",
             RecordKind::Assistant => "assistant",
@@ -423,45 +423,45 @@ impl Builder {
         let detail = record.subtype.or(record.attachment);
         let mut buffer = String::new();
         let name = match detail {
-            None => self.name(family),
-            Some(detail) => self.name(&format!("{family}/{}", detail.decode(&mut buffer))),
+            None => self.intern(family),
+            Some(detail) => self.intern(&format!("{family}/{}", detail.decode(&mut buffer))),
         };
-        if self.kind_names.len() < MOST_KINDS {
-            self.kind_names.push((kind, raw(detail).to_vec(), name, 1));
+        if self.kind_names.len() < MAX_INDEXED_KINDS {
+            self.kind_names.push((kind, raw_bytes(detail).to_vec(), name, 1));
         } else {
             *self.kinds.entry(name).or_insert(0) += 1;
         }
     }
 
     /// Moves the counts of record types to where all kinds are counted.
-    fn settle_kinds(&mut self) {
+    fn merge_kind_counts(&mut self) {
         for (_, _, name, count) in self.kind_names.drain(..) {
             *self.kinds.entry(name).or_insert(0) += count;
         }
     }
 
-    fn push_response(&mut self, record: &wire::Record<'_>, kind: RecordKind, index: u32) -> Option<u32> {
+    fn push_response(&mut self, record: &wire::WireRecord<'_>, kind: RecordKind, index: u32) -> Option<u32> {
         let usage = match kind {
             RecordKind::Assistant => record.message.usage.unwrap_or_default(),
             RecordKind::Progress => record.message.usage?,
             _ => return None,
         };
-        let model = self.name_text(record.message.model);
+        let model = self.intern_text(record.message.model);
         // An id that says nothing is none.
-        let hash = |text: Option<Text<'_>>| match text.map_or(&b""[..], |text| text.raw()) {
+        let hash = |text: Option<JsonStr<'_>>| match text.map_or(&b""[..], |text| text.raw()) {
             b"" => 0,
-            id => api_id(id),
+            id => hash_api_id(id),
         };
         let stop = match record.message.stop_reason.map(|reason| reason.raw()) {
-            None => Stop::Unknown,
-            Some(b"tool_use") => Stop::ToolUse,
-            Some(b"end_turn") => Stop::EndTurn,
-            Some(_) => Stop::Other,
+            None => StopReason::Unknown,
+            Some(b"tool_use") => StopReason::ToolUse,
+            Some(b"end_turn") => StopReason::EndTurn,
+            Some(_) => StopReason::Other,
         };
         let number = self.log.responses.len() as u32;
         let (billed, last_call) = match usage.iterations {
             0 => (usage.top, None),
-            _ => of_iterations(&usage),
+            _ => iteration_tokens(&usage),
         };
         self.log.responses.push(ResponseLine {
             record: index,
@@ -478,7 +478,7 @@ impl Builder {
     }
 
     #[cold]
-    fn push_boundary(&mut self, compaction: &wire::Compaction<'_>) -> u32 {
+    fn push_boundary(&mut self, compaction: &wire::WireBoundary<'_>) -> u32 {
         let mut kept = compaction
             .kept
             .iter()
@@ -488,32 +488,32 @@ impl Builder {
             let ends = [compaction.kept_head, compaction.kept_tail];
             kept = ends.into_iter().filter_map(|id| self.id(id)).collect();
         }
-        self.log.boundaries.push(Boundary {
+        self.log.boundaries.push(BoundaryRecord {
             is_auto: compaction.trigger.is_none_or(|trigger| trigger.raw() != b"manual"),
             pre_tokens: compaction.pre_tokens,
             post_tokens: compaction.post_tokens,
             tokens_saved: compaction.tokens_saved,
             duration_ms: compaction.duration_ms,
             kept,
-            cleared: compaction.cleared.iter().map(|id| api_id(id.raw())).collect(),
+            cleared: compaction.cleared.iter().map(|id| hash_api_id(id.raw())).collect(),
         });
         self.log.boundaries.len() as u32 - 1
     }
 
     #[inline(never)]
-    fn push_attachment(&mut self, record: &wire::Record<'_>, scope: u32) {
+    fn push_attachment(&mut self, record: &wire::WireRecord<'_>, scope: u32) {
         let mut block = Block::new(BlockKind::Attachment);
         block.units = record.attachment_shape.units;
-        block.quarters = quarter(block.units);
+        block.quarters = client_estimate(block.units);
         block.escapes = record.attachment_shape.escapes;
         block.wide = record.attachment_shape.wide;
-        block.name = self.name_text(record.attachment);
-        block.path = self.path(record.attachment_path, scope);
+        block.name = self.intern_text(record.attachment);
+        block.path = self.intern_path(record.attachment_path, scope);
         block.extra = record.hook_name_units;
         self.log.blocks.push(block);
     }
 
-    fn push_blocks(&mut self, record: &wire::Record<'_>, kind: RecordKind, scope: u32) {
+    fn push_blocks(&mut self, record: &wire::WireRecord<'_>, kind: RecordKind, scope: u32) {
         for wire in &record.blocks {
             let block_kind = block_kind(wire, record, kind);
             let mut block = Block::new(block_kind);
@@ -524,18 +524,18 @@ impl Builder {
             block.images = wire.images;
             block.extra = wire.signature;
             block.is_error = wire.is_error;
-            block.call = wire.id.map_or(0, |id| api_id(id.raw()));
+            block.call = wire.id.map_or(0, |id| hash_api_id(id.raw()));
             match block_kind {
                 BlockKind::ToolCall => {
-                    block.name = self.name_text(wire.name);
-                    block.path = self.path(wire.path, scope);
+                    block.name = self.intern_text(wire.name);
+                    block.path = self.intern_path(wire.path, scope);
                     let name_units = self.log.string(block.name).encode_utf16().count() as u32;
-                    block.quarters = quarter(block.units.saturating_add(name_units));
+                    block.quarters = client_estimate(block.units.saturating_add(name_units));
                     let bound = |count: Option<u64>| count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX));
                     block.range = (bound(wire.offset), bound(wire.limit));
                     block.may_change_files = wire.command.is_some_and(|command| may_change_files(command.raw()));
                 }
-                BlockKind::Other => block.name = self.name_text(wire.kind),
+                BlockKind::Other => block.name = self.intern_text(wire.kind),
                 _ => {}
             }
             self.log.blocks.push(block);
@@ -543,35 +543,40 @@ impl Builder {
     }
 
     /// The absolute, normalised form of a path.
-    fn path(&mut self, path: Option<Text<'_>>, scope: u32) -> Name {
+    fn intern_path(&mut self, path: Option<JsonStr<'_>>, scope: u32) -> NameId {
         let Some(path) = path else { return 0 };
         let mut buffer = std::mem::take(&mut self.buffer);
         let decoded = path.decode(&mut buffer);
         let name = match normalise(decoded, self.log.string(self.log.scopes[scope as usize].cwd)) {
-            None => self.name(decoded),
-            Some(normalised) => self.name(&normalised),
+            None => self.intern(decoded),
+            Some(normalised) => self.intern(&normalised),
         };
         self.buffer = buffer;
         name
     }
 
     /// Makes room for the records of about `bytes` of log, so that lists need not grow step by step.
-    pub fn expect(&mut self, bytes: u64) {
+    pub fn reserve_for(&mut self, bytes: u64) {
         // Records are three kilobytes long in the mean, and most have one block.
         let records = usize::try_from(bytes / 2500).unwrap_or(0).min(1 << 20) + 16;
-        make_room(&mut self.log.records, records);
-        make_room(&mut self.log.blocks, records);
-        make_room(&mut self.log.responses, records * 2 / 3);
-        self.links.expect(records);
+        reserve_fresh(&mut self.log.records, records);
+        reserve_fresh(&mut self.log.blocks, records);
+        reserve_fresh(&mut self.log.responses, records * 2 / 3);
+        self.links.reserve(records);
     }
 
     /// Joins the builder of the part of the file that follows this one. What is left of it is its room.
-    pub fn append(&mut self, mut other: Builder) -> Room {
-        other.settle_kinds();
-        let names = other.log.strings.iter().map(|text| self.name(text)).collect::<Vec<_>>();
+    pub fn append(&mut self, mut other: LogBuilder) -> LogBuffers {
+        other.merge_kind_counts();
+        let names = other
+            .log
+            .strings
+            .iter()
+            .map(|text| self.intern(text))
+            .collect::<Vec<_>>();
         let scopes = (other.log.scopes.iter())
             .map(|scope| {
-                self.scope_number(Scope {
+                self.scope_number(RecordScope {
                     session: names[scope.session as usize],
                     agent: names[scope.agent as usize],
                     version: names[scope.version as usize],
@@ -618,7 +623,7 @@ impl Builder {
         );
         self.log
             .problems
-            .extend(other.log.problems.into_iter().map(|trouble| Trouble {
+            .extend(other.log.problems.into_iter().map(|trouble| LineProblem {
                 line: trouble.line + line_base,
                 ..trouble
             }));
@@ -634,7 +639,7 @@ impl Builder {
         self.log.lines += other.log.lines;
         self.log.bytes += other.log.bytes;
         self.recent.scope = None;
-        Room {
+        LogBuffers {
             records: other.log.records,
             responses: other.log.responses,
             blocks: other.log.blocks,
@@ -644,7 +649,7 @@ impl Builder {
 
     /// Links what is not linked yet and gives the finished log.
     pub fn finish(mut self) -> Log {
-        self.settle_kinds();
+        self.merge_kind_counts();
         self.links.finish(&mut self.log);
         let mut odd = std::mem::take(&mut self.log.odd_ids);
         odd.sort_unstable();
@@ -660,7 +665,7 @@ impl Builder {
 }
 
 /// Makes room for as many more. A list that nothing is in is made anew: growing it would copy what was in it once.
-pub(super) fn make_room<T>(list: &mut Vec<T>, more: usize) {
+pub(super) fn reserve_fresh<T>(list: &mut Vec<T>, more: usize) {
     if list.is_empty() && list.capacity() < more {
         *list = Vec::with_capacity(more);
     } else {
@@ -671,7 +676,7 @@ pub(super) fn make_room<T>(list: &mut Vec<T>, more: usize) {
 /// What a line that lists iterations says was billed, and what the window held at the call if that is something else. Zeroed
 /// counts beside them (kept segments) mean their sum. Of several iterations only the last one says what was sent.
 #[inline(never)]
-fn of_iterations(usage: &wire::Usage) -> (wire::Tokens, Option<Box<wire::Tokens>>) {
+fn iteration_tokens(usage: &wire::WireUsage) -> (wire::Tokens, Option<Box<wire::Tokens>>) {
     let is_zeroed = usage.top.is_zero();
     let billed = if is_zeroed { usage.iterations_sum } else { usage.top };
     let is_last = !usage.last_iteration.is_zero() && (usage.iterations > 1 || is_zeroed);
@@ -696,7 +701,7 @@ const USER_TEXT_STARTS: [(&[u8], BlockKind); 13] = [
     (b"[Request interrupted by user", BlockKind::Injected),
 ];
 
-fn block_kind(block: &wire::Block<'_>, record: &wire::Record<'_>, kind: RecordKind) -> BlockKind {
+fn block_kind(block: &wire::WireBlock<'_>, record: &wire::WireRecord<'_>, kind: RecordKind) -> BlockKind {
     match block.kind.map(|kind| kind.raw()) {
         None | Some(b"text") => {
             if kind == RecordKind::Assistant {
@@ -801,7 +806,7 @@ fn normalise(path: &str, cwd: &str) -> Option<String> {
 /// Milliseconds since 1970 of an RFC 3339 timestamp; the form that the client writes is read without a parser.
 pub fn parse_time(text: &[u8]) -> Time {
     if let Ok(usual) = text.try_into()
-        && let Some(time) = parse_usual_time(usual)
+        && let Some(time) = parse_common_time(usual)
     {
         return time;
     }
@@ -813,12 +818,12 @@ pub fn parse_time(text: &[u8]) -> Time {
 
 /// The minute that was read last: the next record is mostly of the same one.
 #[derive(Default)]
-struct Minute {
+struct MinuteCache {
     text: [u8; 17],
     start: Time,
 }
 
-impl Minute {
+impl MinuteCache {
     /// [`parse_time`], of which only seconds are read if the minute is known.
     fn read(&mut self, text: &[u8]) -> Time {
         let Ok(usual) = <&[u8; 24]>::try_from(text) else {
@@ -830,11 +835,11 @@ impl Minute {
             let seconds = digit(17) * 10 + digit(18);
             return self.start + seconds * 1000 + digit(20) * 100 + digit(21) * 10 + digit(22);
         }
-        self.read_anew(usual, is_seconds)
+        self.parse_minute(usual, is_seconds)
     }
 
     #[inline(never)]
-    fn read_anew(&mut self, usual: &[u8; 24], is_seconds: bool) -> Time {
+    fn parse_minute(&mut self, usual: &[u8; 24], is_seconds: bool) -> Time {
         let time = parse_time(usual);
         if time != NO_TIME && is_seconds {
             self.text.copy_from_slice(&usual[..17]);
@@ -845,7 +850,7 @@ impl Minute {
 }
 
 /// A time of the form `2026-08-07T16:21:32.976Z`.
-fn parse_usual_time(text: &[u8; 24]) -> Option<Time> {
+fn parse_common_time(text: &[u8; 24]) -> Option<Time> {
     let mut is_usual = [
         (4, b'-'),
         (7, b'-'),
@@ -887,7 +892,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::Lines;
+    use crate::bytes::LineConsumer;
     use crate::walk::Walker;
 
     #[test]
@@ -900,7 +905,7 @@ mod tests {
         ] {
             let expected = text.parse::<jiff::Timestamp>().unwrap().as_millisecond();
             assert_eq!(parse_time(text.as_bytes()), expected, "{text}");
-            let mut minute = Minute::default();
+            let mut minute = MinuteCache::default();
             assert_eq!(minute.read(text.as_bytes()), expected, "{text}");
             assert_eq!(minute.read(text.as_bytes()), expected, "{text}, its minute known");
             let wrong = text.replace('Z', "z");
@@ -930,20 +935,20 @@ mod tests {
     #[test]
     fn kinds_are_counted_however_many_there_are() {
         let mut walker = Walker::new(1 << 20, &|_| ());
-        for turn in 0..3 * MOST_KINDS {
-            let kind = turn % (2 * MOST_KINDS);
+        for turn in 0..3 * MAX_INDEXED_KINDS {
+            let kind = turn % (2 * MAX_INDEXED_KINDS);
             let line = format!("{{\"type\":\"system\",\"subtype\":\"k{kind}\",\"uuid\":\"{turn}\"}}\n");
-            walker.lines(line.as_bytes(), 0);
+            walker.take_lines(line.as_bytes(), 0);
         }
         let log = walker.into_builder().finish();
-        assert_eq!(log.kinds.len(), 2 * MOST_KINDS);
+        assert_eq!(log.kinds.len(), 2 * MAX_INDEXED_KINDS);
         for &(name, count) in &log.kinds {
             let number = log
                 .string(name)
                 .trim_start_matches("system/k")
                 .parse::<usize>()
                 .unwrap();
-            assert_eq!(count, if number < MOST_KINDS { 2 } else { 1 }, "{number}");
+            assert_eq!(count, if number < MAX_INDEXED_KINDS { 2 } else { 1 }, "{number}");
         }
     }
 
@@ -961,8 +966,8 @@ mod tests {
         ];
         let mut walker = Walker::new(1 << 20, &|_| ());
         // Again in another block, where what was remembered does not hold.
-        walker.lines(lines.concat().as_bytes(), 0);
-        walker.lines(lines.concat().replace("/a", "/c").as_bytes(), 0);
+        walker.take_lines(lines.concat().as_bytes(), 0);
+        walker.take_lines(lines.concat().replace("/a", "/c").as_bytes(), 0);
         let log = walker.into_builder().finish();
         let places = log.records.iter().map(|record| {
             let scope = log.scope_of(record);
@@ -975,13 +980,13 @@ mod tests {
 
     #[test]
     fn texts_with_one_hash_have_two_names() {
-        let mut builder = Builder::new(Room::default());
-        let one = builder.name("one");
+        let mut builder = LogBuilder::new(LogBuffers::default());
+        let one = builder.intern("one");
         // As if both had this hash.
         builder.names.insert(xxhash_rust::xxh3::xxh3_64(b"other"), one);
-        let other = builder.name("other");
+        let other = builder.intern("other");
         assert_ne!(one, other);
-        assert_eq!([builder.name("one"), builder.name("other")], [one, other]);
+        assert_eq!([builder.intern("one"), builder.intern("other")], [one, other]);
         assert_eq!(builder.log.string(other), "other");
     }
 
@@ -989,12 +994,12 @@ mod tests {
     fn room_is_made_beside_what_is_there() {
         let mut list = Vec::<u64>::with_capacity(4);
         let room = list.as_ptr();
-        make_room(&mut list, 4);
+        reserve_fresh(&mut list, 4);
         assert_eq!(list.as_ptr(), room, "there was room");
-        make_room(&mut list, 5);
+        reserve_fresh(&mut list, 5);
         assert!(list.capacity() >= 5);
         list.push(7);
-        make_room(&mut list, 100);
+        reserve_fresh(&mut list, 100);
         assert!(list == [7] && list.capacity() >= 101);
     }
 
@@ -1011,22 +1016,22 @@ mod tests {
                 number.saturating_sub(1)
             )
         };
-        let build = |room: Room, numbers: std::ops::Range<u32>| {
-            let mut walker = Walker::in_room(room, 1 << 20, &|_| ());
-            walker.lines(numbers.map(line).collect::<String>().as_bytes(), 0);
+        let build = |room: LogBuffers, numbers: std::ops::Range<u32>| {
+            let mut walker = Walker::with_buffers(room, 1 << 20, &|_| ());
+            walker.take_lines(numbers.map(line).collect::<String>().as_bytes(), 0);
             walker.into_builder()
         };
-        let fresh = build(Room::default(), 5..9).finish();
+        let fresh = build(LogBuffers::default(), 5..9).finish();
         assert_eq!(
             (fresh.records.len(), fresh.responses.len(), fresh.blocks.len()),
             (4, 4, 4)
         );
-        let room = Room::of(build(Room::default(), 0..50).finish());
-        assert!(room.size() >= 50);
+        let room = LogBuffers::from_log(build(LogBuffers::default(), 0..50).finish());
+        assert!(room.capacity() >= 50);
         assert!(build(room, 5..9).finish() == fresh);
         // What is left of a part that was joined is room too.
-        let mut whole = build(Room::default(), 0..5);
-        let room = whole.append(build(Room::default(), 5..20));
+        let mut whole = build(LogBuffers::default(), 0..5);
+        let room = whole.append(build(LogBuffers::default(), 5..20));
         assert_eq!(whole.finish().records.len(), 20);
         assert!(room.records.capacity() >= 15 && room.parents.capacity() >= 15);
         assert!(build(room, 5..9).finish() == fresh);
@@ -1053,7 +1058,7 @@ mod tests {
         ] {
             let line = format!(r#"{{"type":"assistant","uuid":"u","message":{{"usage":{{{usage}}}}}}}"#);
             let mut walker = Walker::new(1 << 20, &|_| ());
-            walker.lines(line.as_bytes(), 0);
+            walker.take_lines(line.as_bytes(), 0);
             let log = walker.into_builder().finish();
             let response = &log.responses[0];
             let found = (response.billed.input, response.context().input, response.is_zeroed);

@@ -20,21 +20,21 @@ use std::time::{Duration, SystemTime};
 /// Size of a block read: large enough to amortise the call, small enough to stay in the second-level cache.
 pub const BLOCK: usize = 256 << 10;
 /// The largest buffer that is kept from one log to the next.
-const KEPT: usize = 8 * BLOCK;
+const MAX_SPARE_BUFFER: usize = 8 * BLOCK;
 /// Files from this size on are mapped when they are settled.
-const MAP_FROM: u64 = 16 << 20;
+const MIN_MMAP_BYTES: u64 = 16 << 20;
 /// The same where one thread works alone: nobody else has to be stopped each time a mapping goes.
-const MAP_FROM_ALONE: u64 = 128 << 10;
+const MIN_MMAP_BYTES_SINGLE_THREAD: u64 = 128 << 10;
 /// How much of a mapped file is handed on at a time. What was read is let go again, so that no more than this stays mapped.
-const MAPPED: usize = 4 << 20;
+const MMAP_CHUNK: usize = 4 << 20;
 /// A file that nobody touched for this long is settled.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
 /// How much of a line that is too long is kept to tell what it was.
-pub const HEAD: usize = 4 << 10;
+pub const LONG_LINE_HEAD: usize = 4 << 10;
 
 /// How files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Io {
+pub enum IoMode {
     /// Map big files that nobody has written for a while, on one thread smaller ones too; read everything else.
     #[default]
     Auto,
@@ -46,31 +46,31 @@ pub enum Io {
 
 /// Bounds of what is held in memory.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ReadLimits {
     /// The longest line that is read; a longer one is passed over and reported, however the file is read.
     pub max_line: usize,
 }
 
-impl Limits {
+impl ReadLimits {
     /// A line always may be as long as a block.
-    pub fn new(max_line: usize) -> Limits {
-        Limits {
+    pub fn new(max_line: usize) -> ReadLimits {
+        ReadLimits {
             max_line: max_line.max(BLOCK),
         }
     }
 }
 
 /// Takes the lines of a log.
-pub trait Lines {
+pub trait LineConsumer {
     /// Whole lines, starting at byte `offset` of the log. Only the last call of a log may lack the final newline.
-    fn lines(&mut self, bytes: &[u8], offset: u64);
+    fn take_lines(&mut self, bytes: &[u8], offset: u64);
     /// A line that was too long to hold: where it starts, how long it is, and how it begins.
-    fn too_long(&mut self, offset: u64, length: u64, head: &[u8]);
+    fn skip_long_line(&mut self, offset: u64, length: u64, head: &[u8]);
 }
 
 /// How a log is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
+pub enum Compression {
     /// Not at all.
     Plain,
     /// gzip.
@@ -79,19 +79,19 @@ pub enum Packing {
     Zstd,
 }
 
-impl Packing {
+impl Compression {
     /// All of them.
-    pub const ALL: [Packing; 3] = [Packing::Plain, Packing::Gzip, Packing::Zstd];
+    pub const ALL: [Compression; 3] = [Compression::Plain, Compression::Gzip, Compression::Zstd];
 
     /// By the name of the file, which need not be UTF-8.
-    pub fn of(path: &Path) -> Option<Packing> {
+    pub fn from_path(path: &Path) -> Option<Compression> {
         let name = path.file_name()?.as_encoded_bytes();
         if name.ends_with(b".jsonl") {
-            Some(Packing::Plain)
+            Some(Compression::Plain)
         } else if name.ends_with(b".jsonl.gz") {
-            Some(Packing::Gzip)
+            Some(Compression::Gzip)
         } else if name.ends_with(b".jsonl.zst") {
-            Some(Packing::Zstd)
+            Some(Compression::Zstd)
         } else {
             None
         }
@@ -99,29 +99,29 @@ impl Packing {
 }
 
 /// An open log.
-pub struct Log {
+pub struct LogFile {
     file: File,
-    packing: Packing,
+    packing: Compression,
     /// Size when it was opened. What is appended later is not read: it belongs to the next run.
     size: u64,
     map: Option<Mmap>,
 }
 
-impl Log {
+impl LogFile {
     /// Opens a log and decides how it will be read.
-    pub fn open(path: &Path, packing: Packing, io: Io) -> io::Result<Log> {
+    pub fn open(path: &Path, packing: Compression, io: IoMode) -> io::Result<LogFile> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         let size = metadata.len();
-        let is_mapped = packing == Packing::Plain
+        let is_mapped = packing == Compression::Plain
             && size > 0
             && match io {
-                Io::Auto => size >= map_from() && is_settled(metadata.modified()?),
-                Io::Mmap => true,
-                Io::Read => false,
+                IoMode::Auto => size >= min_mmap_bytes() && is_settled(metadata.modified()?),
+                IoMode::Mmap => true,
+                IoMode::Read => false,
             };
         let map = if is_mapped { map_file(&file, size)? } else { None };
-        Ok(Log {
+        Ok(LogFile {
             file,
             packing,
             size,
@@ -130,8 +130,8 @@ impl Log {
     }
 
     /// Parts of about `part` bytes that can be read on their own. Packed logs have one.
-    pub fn parts(&self, part: u64) -> Vec<Range<u64>> {
-        if self.packing != Packing::Plain {
+    pub fn split_ranges(&self, part: u64) -> Vec<Range<u64>> {
+        if self.packing != Compression::Plain {
             return Vec::from([Range {
                 start: 0,
                 end: u64::MAX,
@@ -143,23 +143,29 @@ impl Log {
     }
 
     /// Reads the lines that start inside `part`.
-    pub fn read(&self, path: &Path, part: Range<u64>, limits: Limits, lines: &mut dyn Lines) -> io::Result<()> {
+    pub fn read(
+        &self,
+        path: &Path,
+        part: Range<u64>,
+        limits: ReadLimits,
+        lines: &mut dyn LineConsumer,
+    ) -> io::Result<()> {
         if let Some(map) = &self.map {
             read_mapped(map, part, lines);
             return Ok(());
         }
         match self.packing {
-            Packing::Gzip => {
+            Compression::Gzip => {
                 let file = io::BufReader::with_capacity(BLOCK, &self.file);
                 read_blocks(flate2::bufread::MultiGzDecoder::new(file), 0, None, limits, lines)
             }
-            Packing::Zstd => read_blocks(zstd::Decoder::new(&self.file)?, 0, None, limits, lines),
-            Packing::Plain if part.start == 0 && part.end >= self.size => {
+            Compression::Zstd => read_blocks(zstd::Decoder::new(&self.file)?, 0, None, limits, lines),
+            Compression::Plain if part.start == 0 && part.end >= self.size => {
                 let mut file = &self.file;
                 file.seek(SeekFrom::Start(0))?;
                 read_blocks(file.take(self.size), 0, None, limits, lines)
             }
-            Packing::Plain => {
+            Compression::Plain => {
                 // Parts are read side by side, so each has a handle (and a position) of its own.
                 let mut file = File::open(path)?;
                 let start = first_line_start(&mut file, &part)?;
@@ -174,10 +180,10 @@ impl Log {
     }
 }
 
-fn map_from() -> u64 {
-    match parallel::count() {
-        1 => MAP_FROM_ALONE,
-        _ => MAP_FROM,
+fn min_mmap_bytes() -> u64 {
+    match parallel::thread_count() {
+        1 => MIN_MMAP_BYTES_SINGLE_THREAD,
+        _ => MIN_MMAP_BYTES,
     }
 }
 
@@ -204,7 +210,7 @@ fn map_file(file: &File, size: u64) -> io::Result<Option<Mmap>> {
 }
 
 /// The lines of a mapped file that start inside `part`.
-fn read_mapped(map: &Mmap, part: Range<u64>, lines: &mut dyn Lines) {
+fn read_mapped(map: &Mmap, part: Range<u64>, lines: &mut dyn LineConsumer) {
     let after_newline = |from: usize| memchr::memchr(b'\n', &map[from..]).map_or(map.len(), |at| from + at + 1);
     let edge = |edge: u64| match edge as usize {
         0 => 0,
@@ -214,20 +220,20 @@ fn read_mapped(map: &Mmap, part: Range<u64>, lines: &mut dyn Lines) {
     let (mut at, end) = (edge(part.start), edge(part.end));
     while at < end {
         let next = match end - at {
-            ..=MAPPED => end,
-            _ => after_newline(at + MAPPED - 1),
+            ..=MMAP_CHUNK => end,
+            _ => after_newline(at + MMAP_CHUNK - 1),
         };
-        lines.lines(&map[at..next], at as u64);
+        lines.take_lines(&map[at..next], at as u64);
         // What is read at once goes with its mapping.
         if next - at < map.len() {
-            let_go(map, at..next);
+            release_pages(map, at..next);
         }
         at = next;
     }
 }
 
 /// Lets go of the pages of a range. Each reader does that for what it read: at the end one thread would have to do it for all.
-fn let_go(map: &Mmap, range: Range<usize>) {
+fn release_pages(map: &Mmap, range: Range<usize>) {
     // SAFETY: the mapping is read-only and has a file behind it, so the bytes of a page that is let go are those of the file
     // again as soon as somebody looks at them. It is advice: nothing is lost if it is not taken.
     let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len()) };
@@ -256,29 +262,29 @@ fn first_line_start(file: &mut File, part: &Range<u64>) -> io::Result<u64> {
 
 /// A buffer that starts on a page: some processors copy several times slower to a place 16 bytes into one, which is
 /// where an allocator puts a large block.
-struct PageAligned {
+struct PageAlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
     length: usize,
 }
 
-impl PageAligned {
+impl PageAlignedBuffer {
     const PAGE: usize = 4096;
 
-    fn new(length: usize) -> PageAligned {
+    fn new(length: usize) -> PageAlignedBuffer {
         let bytes = vec![0; length + Self::PAGE];
         let start = bytes.as_ptr().align_offset(Self::PAGE).min(Self::PAGE);
-        PageAligned { bytes, start, length }
+        PageAlignedBuffer { bytes, start, length }
     }
 
-    fn grown(&self, length: usize) -> PageAligned {
-        let mut larger = PageAligned::new(length);
+    fn grown(&self, length: usize) -> PageAlignedBuffer {
+        let mut larger = PageAlignedBuffer::new(length);
         larger[..self.length].copy_from_slice(self);
         larger
     }
 }
 
-impl std::ops::Deref for PageAligned {
+impl std::ops::Deref for PageAlignedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -286,7 +292,7 @@ impl std::ops::Deref for PageAligned {
     }
 }
 
-impl std::ops::DerefMut for PageAligned {
+impl std::ops::DerefMut for PageAlignedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + self.length]
     }
@@ -294,7 +300,7 @@ impl std::ops::DerefMut for PageAligned {
 
 thread_local! {
     /// The buffer of the log that this thread read last: most logs are smaller than what setting one up costs.
-    static SPARE: Cell<Option<PageAligned>> = const { Cell::new(None) };
+    static SPARE: Cell<Option<PageAlignedBuffer>> = const { Cell::new(None) };
 }
 
 /// Reads blocks and hands on whole lines. Lines that start at or after `stop` are left to the next part.
@@ -305,27 +311,27 @@ fn read_blocks(
     reader: impl Read,
     offset: u64,
     stop: Option<u64>,
-    limits: Limits,
-    lines: &mut dyn Lines,
+    limits: ReadLimits,
+    lines: &mut dyn LineConsumer,
 ) -> io::Result<()> {
     let spare = SPARE.take().filter(|buffer| buffer.len() <= limits.max_line);
-    let mut buffer = spare.unwrap_or_else(|| PageAligned::new(BLOCK));
-    let result = read_into(&mut buffer, reader, offset, stop, limits, lines);
+    let mut buffer = spare.unwrap_or_else(|| PageAlignedBuffer::new(BLOCK));
+    let result = read_blocks_into(&mut buffer, reader, offset, stop, limits, lines);
     // One that grew for a very long line is not kept: it would be held for as long as the thread lives.
-    if buffer.len() <= KEPT {
+    if buffer.len() <= MAX_SPARE_BUFFER {
         SPARE.set(Some(buffer));
     }
     result
 }
 
 /// [`read_blocks`] with a buffer.
-fn read_into(
-    buffer: &mut PageAligned,
+fn read_blocks_into(
+    buffer: &mut PageAlignedBuffer,
     mut reader: impl Read,
     offset: u64,
     stop: Option<u64>,
-    limits: Limits,
-    lines: &mut dyn Lines,
+    limits: ReadLimits,
+    lines: &mut dyn LineConsumer,
 ) -> io::Result<()> {
     let mut held = 0usize;
     // How much of what is held is known to have no newline.
@@ -337,7 +343,7 @@ fn read_into(
             Some(left) if left <= held => {
                 let from = (left - 1).max(searched);
                 if let Some(at) = memchr::memchr(b'\n', &buffer[from..held]) {
-                    lines.lines(&buffer[..from + at + 1], base);
+                    lines.take_lines(&buffer[..from + at + 1], base);
                     return Ok(());
                 }
                 memchr::memrchr(b'\n', &buffer[searched..from])
@@ -346,7 +352,7 @@ fn read_into(
         };
         if let Some(at) = end {
             let end = searched + at + 1;
-            lines.lines(&buffer[..end], base);
+            lines.take_lines(&buffer[..end], base);
             buffer.copy_within(end..held, 0);
             held -= end;
             base += end as u64;
@@ -356,7 +362,7 @@ fn read_into(
             if buffer.len() < limits.max_line {
                 *buffer = buffer.grown((buffer.len() * 2).min(limits.max_line));
             } else {
-                base += pass_long_line(&mut reader, buffer, &mut held, base, lines)?;
+                base += discard_long_line(&mut reader, buffer, &mut held, base, lines)?;
                 searched = 0;
                 if stop.is_some_and(|stop| base >= stop) {
                     return Ok(());
@@ -369,7 +375,7 @@ fn read_into(
         match reader.read(&mut buffer[held..room]) {
             Ok(0) => {
                 if held > 0 {
-                    lines.lines(&buffer[..held], base);
+                    lines.take_lines(&buffer[..held], base);
                 }
                 return Ok(());
             }
@@ -377,7 +383,7 @@ fn read_into(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 // What was read so far is whole lines and one torn one: used, then the error is reported.
-                lines.lines(&buffer[..held], base);
+                lines.take_lines(&buffer[..held], base);
                 return Err(error);
             }
         }
@@ -385,14 +391,14 @@ fn read_into(
 }
 
 /// Drops a line that filled the buffer without ending. Returns its length; the buffer then holds what follows it.
-fn pass_long_line(
+fn discard_long_line(
     reader: &mut impl Read,
     buffer: &mut [u8],
     held: &mut usize,
     base: u64,
-    lines: &mut dyn Lines,
+    lines: &mut dyn LineConsumer,
 ) -> io::Result<u64> {
-    let head = buffer[..HEAD.min(*held)].to_vec();
+    let head = buffer[..LONG_LINE_HEAD.min(*held)].to_vec();
     let mut length = *held as u64;
     *held = 0;
     loop {
@@ -408,7 +414,7 @@ fn pass_long_line(
             *held = read - at - 1;
         }
         if newline.is_some() || read == 0 {
-            lines.too_long(base, length, &head);
+            lines.skip_long_line(base, length, &head);
             return Ok(length);
         }
     }
@@ -421,15 +427,15 @@ mod tests {
     use std::io::Write;
 
     #[derive(Default)]
-    struct Collect {
+    struct CollectedLines {
         lines: Vec<(u64, Vec<u8>)>,
         long: Vec<(u64, u64)>,
         /// The most bytes that came at once.
         largest: usize,
     }
 
-    impl Lines for Collect {
-        fn lines(&mut self, bytes: &[u8], mut offset: u64) {
+    impl LineConsumer for CollectedLines {
+        fn take_lines(&mut self, bytes: &[u8], mut offset: u64) {
             self.largest = self.largest.max(bytes.len());
             for line in bytes.split_inclusive(|&byte| byte == b'\n') {
                 self.lines.push((offset, line.to_vec()));
@@ -437,24 +443,25 @@ mod tests {
             }
         }
 
-        fn too_long(&mut self, offset: u64, length: u64, _head: &[u8]) {
+        fn skip_long_line(&mut self, offset: u64, length: u64, _head: &[u8]) {
             self.long.push((offset, length));
         }
     }
 
     fn split_lines(content: &[u8]) -> Vec<(u64, Vec<u8>)> {
-        let mut collect = Collect::default();
-        collect.lines(content, 0);
+        let mut collect = CollectedLines::default();
+        collect.take_lines(content, 0);
         collect.lines
     }
 
-    fn read_in_parts(content: &[u8], part: u64, io: Io, max_line: usize) -> Collect {
+    fn read_in_parts(content: &[u8], part: u64, io: IoMode, max_line: usize) -> CollectedLines {
         let mut file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
         file.write_all(content).unwrap();
-        let log = Log::open(file.path(), Packing::Plain, io).unwrap();
-        let mut collect = Collect::default();
-        for range in log.parts(part) {
-            log.read(file.path(), range, Limits { max_line }, &mut collect).unwrap();
+        let log = LogFile::open(file.path(), Compression::Plain, io).unwrap();
+        let mut collect = CollectedLines::default();
+        for range in log.split_ranges(part) {
+            log.read(file.path(), range, ReadLimits { max_line }, &mut collect)
+                .unwrap();
         }
         collect
     }
@@ -472,8 +479,8 @@ mod tests {
                 content.pop();
             }
             let expected = split_lines(&content);
-            prop_assert_eq!(&read_in_parts(&content, part, Io::Read, 1 << 20).lines, &expected);
-            prop_assert_eq!(&read_in_parts(&content, part, Io::Mmap, 1 << 20).lines, &expected);
+            prop_assert_eq!(&read_in_parts(&content, part, IoMode::Read, 1 << 20).lines, &expected);
+            prop_assert_eq!(&read_in_parts(&content, part, IoMode::Mmap, 1 << 20).lines, &expected);
         }
     }
 
@@ -483,11 +490,16 @@ mod tests {
             let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
             file.as_file().set_len(size).unwrap();
             file.as_file().set_modified(SystemTime::now() - age).unwrap();
-            let open = || Log::open(file.path(), Packing::Plain, Io::Auto).unwrap().map.is_some();
+            let open = || {
+                LogFile::open(file.path(), Compression::Plain, IoMode::Auto)
+                    .unwrap()
+                    .map
+                    .is_some()
+            };
             parallel::with_threads(Some(threads), open).unwrap()
         };
         let old = 2 * SETTLED_AFTER;
-        for (threads, from) in [(1, MAP_FROM_ALONE), (2, MAP_FROM)] {
+        for (threads, from) in [(1, MIN_MMAP_BYTES_SINGLE_THREAD), (2, MIN_MMAP_BYTES)] {
             assert!(is_mapped(from, old, threads));
             assert!(!is_mapped(from - 1, old, threads));
             assert!(!is_mapped(from, Duration::ZERO, threads));
@@ -499,7 +511,7 @@ mod tests {
         let short = |lines: usize| b"line\n".repeat(lines);
         let long = [vec![b'y'; 5 * BLOCK], b"\n".to_vec()].concat();
         let largest = |content: &[u8]| {
-            let collect = read_in_parts(content, 1 << 30, Io::Read, 1 << 30);
+            let collect = read_in_parts(content, 1 << 30, IoMode::Read, 1 << 30);
             assert_eq!(collect.lines, split_lines(content));
             collect.largest
         };
@@ -509,7 +521,7 @@ mod tests {
         SPARE.set(kept);
         assert!(largest(&short(BLOCK)) <= BLOCK);
         // It is too large for who takes only shorter lines.
-        let collect = read_in_parts(&long, 1 << 30, Io::Read, BLOCK);
+        let collect = read_in_parts(&long, 1 << 30, IoMode::Read, BLOCK);
         assert_eq!(collect.long, [(0, long.len() as u64)]);
     }
 
@@ -518,7 +530,7 @@ mod tests {
         let long = 3 * BLOCK;
         let content = [b"first\n".to_vec(), vec![b'y'; long], b"\nlast\n".to_vec()].concat();
         for part in [1 << 30, BLOCK as u64] {
-            let collect = read_in_parts(&content, part, Io::Read, BLOCK);
+            let collect = read_in_parts(&content, part, IoMode::Read, BLOCK);
             assert_eq!(
                 collect.lines,
                 [(0, b"first\n".to_vec()), (long as u64 + 7, b"last\n".to_vec())]

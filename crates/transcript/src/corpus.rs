@@ -4,9 +4,9 @@
 //! belongs to the log that comes first: the one that starts earlier, or of two that start alike the one that ended
 //! earlier. That does not depend on the order in which files were found.
 
-use crate::ids::{FirstWith, SHARDS, shard};
-use crate::log::{Id, Log, NO_TIME, Time};
-use crate::pack::Outline;
+use crate::ids::{IdIndex, SHARDS, shard};
+use crate::log::{Log, NO_TIME, RecordId, Time};
+use crate::pack::PackedOutline;
 use std::collections::BTreeMap;
 
 /// What is known of a log before it is unpacked.
@@ -20,12 +20,12 @@ pub struct LogOutline {
     /// Earliest and latest time.
     pub times: (Time, Time),
     /// Ids of its records.
-    pub ids: Vec<Id>,
+    pub ids: Vec<RecordId>,
 }
 
 impl LogOutline {
     /// From the front of a packed log.
-    pub fn new(path: String, default_session: String, outline: &Outline<'_>) -> LogOutline {
+    pub fn new(path: String, default_session: String, outline: &PackedOutline<'_>) -> LogOutline {
         let ids = outline.ids().collect();
         LogOutline::of(path, default_session, &outline.log, outline.times, ids)
     }
@@ -35,7 +35,7 @@ impl LogOutline {
         LogOutline::of(path, default_session, log, (NO_TIME, NO_TIME), Vec::new())
     }
 
-    fn of(path: String, default_session: String, log: &Log, times: (Time, Time), ids: Vec<Id>) -> LogOutline {
+    fn of(path: String, default_session: String, log: &Log, times: (Time, Time), ids: Vec<RecordId>) -> LogOutline {
         let named = |session: &str| {
             if session.is_empty() {
                 default_session.clone()
@@ -68,7 +68,7 @@ pub struct SessionPlan {
 
 /// How a corpus falls into sessions.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct CorpusPlan {
     /// Sessions, by the time their logs start, then by id.
     pub sessions: Vec<SessionPlan>,
     /// By log: which of its records another log owns; empty if none.
@@ -76,7 +76,7 @@ pub struct Plan {
 }
 
 /// The order in which logs claim records.
-pub struct Order {
+pub struct LogOrder {
     /// Numbers of the logs, earliest first.
     logs: Vec<usize>,
     /// Number of the first record of each log, counted over all logs.
@@ -85,11 +85,11 @@ pub struct Order {
     sizes: [usize; SHARDS],
 }
 
-impl Order {
+impl LogOrder {
     /// Orders logs.
-    pub fn new(logs: &[LogOutline]) -> Order {
+    pub fn new(logs: &[LogOutline]) -> LogOrder {
         let mut order = (0..logs.len()).collect::<Vec<_>>();
-        order.sort_by_key(|&at| (start_of(&logs[at]), or_last(logs[at].times.1), &logs[at].path));
+        order.sort_by_key(|&at| (start_of(&logs[at]), time_or_max(logs[at].times.1), &logs[at].path));
         let mut total = 0u32;
         let mut starts = Vec::with_capacity(logs.len());
         let mut sizes = [0; SHARDS];
@@ -98,7 +98,7 @@ impl Order {
             total += log.ids.len() as u32;
             log.ids.iter().for_each(|id| sizes[shard(*id)] += 1);
         }
-        Order {
+        LogOrder {
             logs: order,
             starts,
             sizes,
@@ -107,7 +107,7 @@ impl Order {
 
     /// Records with an id of the given shard that an earlier log owns: number of the log, and of the record in it. Shards
     /// have nothing to do with one another, so this can be asked side by side.
-    pub fn copies(&self, logs: &[LogOutline], of: usize) -> Vec<(usize, usize)> {
+    pub fn find_copies(&self, logs: &[LogOutline], of: usize) -> Vec<(usize, usize)> {
         // A log alone has nobody to copy from.
         if logs.len() < 2 {
             return Vec::new();
@@ -116,14 +116,14 @@ impl Order {
             let log = self.starts.partition_point(|start| *start <= number) - 1;
             logs[log].ids[(number - self.starts[log]) as usize]
         };
-        let mut first = FirstWith::with_room(self.sizes[of]);
+        let mut first = IdIndex::with_capacity(self.sizes[of]);
         let mut copies = Vec::new();
         for &at in &self.logs {
             let ids = &logs[at].ids;
             let own = self.starts[at]..self.starts[at] + ids.len() as u32;
-            let wanted = |(_, id): &(usize, &Id)| shard(**id) == of && **id != Id::default();
+            let wanted = |(_, id): &(usize, &RecordId)| shard(**id) == of && **id != RecordId::default();
             for (record, id) in ids.iter().enumerate().filter(wanted) {
-                let first = first.first(*id, own.start + record as u32, id_of);
+                let first = first.get_or_insert(*id, own.start + record as u32, id_of);
                 if !own.contains(&first) {
                     copies.push((at, record));
                 }
@@ -133,7 +133,7 @@ impl Order {
     }
 
     /// The plan, once all copies are known.
-    pub fn plan(&self, logs: &[LogOutline], copies: impl IntoIterator<Item = (usize, usize)>) -> Plan {
+    pub fn make_plan(&self, logs: &[LogOutline], copies: impl IntoIterator<Item = (usize, usize)>) -> CorpusPlan {
         let mut copied = vec![Vec::new(); logs.len()];
         for (at, record) in copies {
             let flags: &mut Vec<bool> = &mut copied[at];
@@ -157,23 +157,23 @@ impl Order {
             let start = |session: &SessionPlan| start_of(&logs[session.logs[0]]);
             (start(a), &a.id).cmp(&(start(b), &b.id))
         });
-        Plan { sessions, copied }
+        CorpusPlan { sessions, copied }
     }
 }
 
 fn start_of(log: &LogOutline) -> Time {
-    or_last(log.times.0)
+    time_or_max(log.times.0)
 }
 
 /// Logs without any time come last.
-fn or_last(time: Time) -> Time {
+fn time_or_max(time: Time) -> Time {
     if time == NO_TIME { Time::MAX } else { time }
 }
 
 /// Makes the plan, one step after the other.
-pub fn plan(logs: &[LogOutline]) -> Plan {
-    let order = Order::new(logs);
-    order.plan(logs, (0..SHARDS).flat_map(|shard| order.copies(logs, shard)))
+pub fn make_plan(logs: &[LogOutline]) -> CorpusPlan {
+    let order = LogOrder::new(logs);
+    order.make_plan(logs, (0..SHARDS).flat_map(|shard| order.find_copies(logs, shard)))
 }
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
             default_session: path.into(),
             sessions: sessions.iter().map(|session| (*session).to_owned()).collect(),
             times,
-            ids: ids.iter().map(|id| Id(*id)).collect(),
+            ids: ids.iter().map(|id| RecordId(*id)).collect(),
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
     fn the_log_that_ended_first_owns_what_both_hold() {
         let fork = log("a", &["S2"], (10, 99), &[1, 2, 3, 7]);
         let original = log("b", &["S1"], (10, 50), &[1, 2, 3, 4]);
-        let plan = plan(&[fork, original]);
+        let plan = make_plan(&[fork, original]);
         assert_eq!(plan.copied, [vec![true, true, true, false], vec![]]);
     }
 
@@ -207,11 +207,11 @@ mod tests {
                 log("c", &["T"], (NO_TIME, NO_TIME), &[0, 0]),
             ]
         };
-        let forward = plan(&logs());
+        let forward = make_plan(&logs());
         let mut reversed_logs = logs();
         reversed_logs.reverse();
-        let backward = plan(&reversed_logs);
-        let ids = |plan: &Plan| {
+        let backward = make_plan(&reversed_logs);
+        let ids = |plan: &CorpusPlan| {
             plan.sessions
                 .iter()
                 .map(|session| session.id.clone())

@@ -3,9 +3,9 @@
 //! Types are looked at before anything is opened, so a FIFO or a socket cannot hang the run; links are followed only on
 //! request; a file that is reached twice is read once, under the name that sorts first.
 
-use crate::bytes::Packing;
-use crate::parallel::side_by_side;
-use crate::problem::{Kind, Problem};
+use crate::bytes::Compression;
+use crate::parallel::parallel_map;
+use crate::problem::{Problem, ProblemKind};
 use globset::GlobBuilder;
 use std::collections::HashSet;
 use std::fs::{DirEntry, Metadata};
@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// What tells one state of a file from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Stamp {
+pub struct FileStamp {
     /// Device.
     pub device: u64,
     /// Inode.
@@ -26,13 +26,13 @@ pub struct Stamp {
     pub changed: i128,
 }
 
-impl Stamp {
+impl FileStamp {
     /// The state of a file.
     #[cfg(unix)]
-    pub fn of(metadata: &Metadata) -> Stamp {
+    pub fn from_metadata(metadata: &Metadata) -> FileStamp {
         use std::os::unix::fs::MetadataExt;
         let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        Stamp {
+        FileStamp {
             device: metadata.dev(),
             inode: metadata.ino(),
             size: metadata.len(),
@@ -43,20 +43,20 @@ impl Stamp {
 
     /// The state of a file, as far as it can be seen here.
     #[cfg(not(unix))]
-    pub fn of(metadata: &Metadata) -> Stamp {
+    pub fn of(metadata: &Metadata) -> FileStamp {
         let modified = metadata.modified().ok();
         let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        Stamp {
+        FileStamp {
             size: metadata.len(),
             modified: since.map_or(0, |since| since.as_nanos() as i128),
-            ..Stamp::default()
+            ..FileStamp::default()
         }
     }
 }
 
-impl Stamp {
+impl FileStamp {
     /// What tells one file from another, where the system says it.
-    fn file(&self) -> Option<(u64, u64)> {
+    fn file_id(&self) -> Option<(u64, u64)> {
         let file = (self.device, self.inode);
         (file != (0, 0)).then_some(file)
     }
@@ -64,27 +64,27 @@ impl Stamp {
 
 /// A log that was found.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct DiscoveredLog {
     /// Where.
     pub path: PathBuf,
     /// How it is packed.
-    pub packing: Packing,
+    pub packing: Compression,
     /// Its state when it was found.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
 }
 
 /// What a search found.
 #[derive(Debug, Default)]
 pub struct Discovery {
     /// Logs, sorted by path.
-    pub logs: Vec<Found>,
+    pub logs: Vec<DiscoveredLog>,
     /// What stood in the way.
     pub problems: Vec<Problem>,
 }
 
 /// Why a search could not even start.
 #[derive(Debug, thiserror::Error)]
-pub enum SearchError {
+pub enum DiscoveryError {
     /// Nothing is there.
     #[error(
         "{0}: no such file or folder\n  hint: a pattern such as 'logs/**/*.jsonl' needs quotes, so that the shell leaves it alone"
@@ -111,23 +111,23 @@ pub enum SearchError {
 }
 
 /// Searches all `roots`.
-pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, SearchError> {
+pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, DiscoveryError> {
     let mut found = Discovery::default();
     for root in roots {
-        let mut search = Search {
+        let mut search = RootSearch {
             follow_links,
             found: Discovery::default(),
         };
         if root.symlink_metadata().is_ok() {
-            search.named(root);
+            search.add_named_path(root);
         } else if is_pattern(root) {
-            search.pattern(root)?;
+            search.add_pattern(root)?;
         } else {
-            return Err(SearchError::Missing(root.display().to_string()));
+            return Err(DiscoveryError::Missing(root.display().to_string()));
         }
         // Of a single root that has nothing the caller says so.
         if roots.len() > 1 && search.found.logs.is_empty() && search.found.problems.is_empty() {
-            search.found.problem(root, Kind::NoLogs, "");
+            search.found.add_problem(root, ProblemKind::NoLogs, "");
         }
         found.logs.extend(search.found.logs);
         found.problems.extend(search.found.problems);
@@ -137,7 +137,7 @@ pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, Sear
     let mut seen = HashSet::with_capacity(found.logs.len());
     found
         .logs
-        .retain(|log| log.stamp.file().is_none_or(|file| seen.insert(file)));
+        .retain(|log| log.stamp.file_id().is_none_or(|file| seen.insert(file)));
     found.problems.sort();
     found.problems.dedup();
     Ok(found)
@@ -148,41 +148,41 @@ fn is_pattern(path: &Path) -> bool {
 }
 
 /// The search of one root.
-struct Search {
+struct RootSearch {
     follow_links: bool,
     found: Discovery,
 }
 
 /// What a folder holds.
 #[derive(Default)]
-struct Held {
+struct FolderContents {
     found: Discovery,
     /// Folders to visit.
-    folders: Vec<Folder>,
+    folders: Vec<StampedFolder>,
 }
 
 /// A folder and its state.
-type Folder = (PathBuf, Stamp);
+type StampedFolder = (PathBuf, FileStamp);
 
-impl Search {
+impl RootSearch {
     /// A path that was named by the user: links are followed, any name is a log.
-    fn named(&mut self, path: &Path) {
+    fn add_named_path(&mut self, path: &Path) {
         match path.metadata() {
-            Ok(metadata) if metadata.is_dir() => self.folder(path, &metadata, &|_| true),
+            Ok(metadata) if metadata.is_dir() => self.walk_folder(path, &metadata, &|_| true),
             Ok(metadata) => {
-                let packing = Packing::of(path).unwrap_or(Packing::Plain);
-                self.found.file(path.to_path_buf(), &metadata, packing);
+                let packing = Compression::from_path(path).unwrap_or(Compression::Plain);
+                self.found.add_file(path.to_path_buf(), &metadata, packing);
             }
-            Err(error) => self.found.problem(path, Kind::Unreadable, error.to_string()),
+            Err(error) => self.found.add_problem(path, ProblemKind::Unreadable, error.to_string()),
         }
     }
 
-    fn pattern(&mut self, pattern: &Path) -> Result<(), SearchError> {
+    fn add_pattern(&mut self, pattern: &Path) -> Result<(), DiscoveryError> {
         // As the paths are that it is compared with: without `.` and doubled separators.
         let parts = pattern.components().filter(|part| *part != Component::CurDir);
         let pattern = parts.collect::<PathBuf>();
         let text = pattern.to_string_lossy().into_owned();
-        let refuse = |reason: String| SearchError::Pattern {
+        let refuse = |reason: String| DiscoveryError::Pattern {
             pattern: text.clone(),
             reason,
         };
@@ -200,14 +200,14 @@ impl Search {
         } else {
             start
         };
-        let metadata = start.metadata().map_err(|error| SearchError::Start {
+        let metadata = start.metadata().map_err(|error| DiscoveryError::Start {
             pattern: text.clone(),
             folder: start.display().to_string(),
             reason: error.to_string(),
         })?;
         let is_here = start.as_os_str() == ".";
         // A pattern may name folders as well as logs, and what lies below them.
-        self.folder(&start, &metadata, &|path| {
+        self.walk_folder(&start, &metadata, &|path| {
             let path = if is_here {
                 path.strip_prefix(".").unwrap_or(path)
             } else {
@@ -220,14 +220,14 @@ impl Search {
 
     /// A folder and all below it, level by level: folders of one level are looked into side by side, and depth costs no
     /// stack.
-    fn folder(&mut self, folder: &Path, metadata: &Metadata, wanted: &(dyn Fn(&Path) -> bool + Sync)) {
+    fn walk_folder(&mut self, folder: &Path, metadata: &Metadata, wanted: &(dyn Fn(&Path) -> bool + Sync)) {
         // Folders that were reached, by device and inode: links may lead in circles.
         let mut visited = HashSet::new();
-        let mut level = vec![(folder.to_path_buf(), Stamp::of(metadata))];
+        let mut level = vec![(folder.to_path_buf(), FileStamp::from_metadata(metadata))];
         while !level.is_empty() {
-            level.retain(|(_, stamp)| stamp.file().is_none_or(|folder| visited.insert(folder)));
+            level.retain(|(_, stamp)| stamp.file_id().is_none_or(|folder| visited.insert(folder)));
             let follow_links = self.follow_links;
-            let held = side_by_side(&level, |(folder, _)| Held::of(folder, follow_links, wanted));
+            let held = parallel_map(&level, |(folder, _)| FolderContents::read(folder, follow_links, wanted));
             level = Vec::new();
             for held in held {
                 self.found.logs.extend(held.found.logs);
@@ -239,53 +239,60 @@ impl Search {
 }
 
 impl Discovery {
-    fn problem(&mut self, path: &Path, kind: Kind, detail: impl Into<String>) {
+    fn add_problem(&mut self, path: &Path, kind: ProblemKind, detail: impl Into<String>) {
         let path = path.display().to_string();
         self.problems.push(Problem::file(path, kind, detail));
     }
 
-    fn file(&mut self, path: PathBuf, metadata: &Metadata, packing: Packing) {
+    fn add_file(&mut self, path: PathBuf, metadata: &Metadata, packing: Compression) {
         if metadata.is_file() {
-            let stamp = Stamp::of(metadata);
-            self.logs.push(Found { path, packing, stamp });
+            let stamp = FileStamp::from_metadata(metadata);
+            self.logs.push(DiscoveredLog { path, packing, stamp });
         } else {
-            self.problem(&path, Kind::SpecialFile, "");
+            self.add_problem(&path, ProblemKind::SpecialFile, "");
         }
     }
 }
 
-impl Held {
+impl FolderContents {
     /// Looks into a folder.
-    fn of(folder: &Path, follow_links: bool, wanted: &dyn Fn(&Path) -> bool) -> Held {
-        let mut held = Held::default();
+    fn read(folder: &Path, follow_links: bool, wanted: &dyn Fn(&Path) -> bool) -> FolderContents {
+        let mut held = FolderContents::default();
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
-                held.found.problem(folder, Kind::Unreadable, error.to_string());
+                held.found
+                    .add_problem(folder, ProblemKind::Unreadable, error.to_string());
                 return held;
             }
         };
         for entry in entries {
             match entry {
-                Ok(entry) => held.entry(&entry, follow_links, wanted),
-                Err(error) => held.found.problem(folder, Kind::Unreadable, error.to_string()),
+                Ok(entry) => held.add_entry(&entry, follow_links, wanted),
+                Err(error) => held
+                    .found
+                    .add_problem(folder, ProblemKind::Unreadable, error.to_string()),
             }
         }
         held
     }
 
-    fn entry(&mut self, entry: &DirEntry, follow_links: bool, wanted: &dyn Fn(&Path) -> bool) {
+    fn add_entry(&mut self, entry: &DirEntry, follow_links: bool, wanted: &dyn Fn(&Path) -> bool) {
         let path = entry.path();
-        let packing = Packing::of(&path);
+        let packing = Compression::from_path(&path);
         let kind = match entry.file_type() {
             Ok(kind) => kind,
-            Err(error) => return self.found.problem(&path, Kind::Unreadable, error.to_string()),
+            Err(error) => {
+                return self
+                    .found
+                    .add_problem(&path, ProblemKind::Unreadable, error.to_string());
+            }
         };
         if kind.is_symlink() && !follow_links {
             // A folder may hold logs that a pattern means, whatever its own name.
             let is_folder = path.metadata().is_ok_and(|metadata| metadata.is_dir());
             if is_folder || packing.is_some() && wanted(&path) {
-                self.found.problem(&path, Kind::LinkSkipped, "");
+                self.found.add_problem(&path, ProblemKind::LinkSkipped, "");
             }
             return;
         }
@@ -298,13 +305,15 @@ impl Held {
             true => path.metadata(),
         };
         match metadata {
-            Ok(metadata) if metadata.is_dir() => self.folders.push((path, Stamp::of(&metadata))),
+            Ok(metadata) if metadata.is_dir() => self.folders.push((path, FileStamp::from_metadata(&metadata))),
             Ok(metadata) => {
                 if let Some(packing) = packing.filter(|_| wanted(&path)) {
-                    self.found.file(path, &metadata, packing);
+                    self.found.add_file(path, &metadata, packing);
                 }
             }
-            Err(error) => self.found.problem(&path, Kind::Unreadable, error.to_string()),
+            Err(error) => self
+                .found
+                .add_problem(&path, ProblemKind::Unreadable, error.to_string()),
         }
     }
 }
@@ -314,7 +323,7 @@ mod tests {
     use super::*;
 
     fn names(found: &Discovery) -> Vec<String> {
-        let name = |log: &Found| log.path.file_name().unwrap().to_string_lossy().into_owned();
+        let name = |log: &DiscoveredLog| log.path.file_name().unwrap().to_string_lossy().into_owned();
         found.logs.iter().map(name).collect()
     }
 
@@ -367,10 +376,10 @@ mod tests {
         assert_eq!(
             kinds,
             [
-                Kind::SpecialFile,
-                Kind::LinkSkipped,
-                Kind::LinkSkipped,
-                Kind::SpecialFile
+                ProblemKind::SpecialFile,
+                ProblemKind::LinkSkipped,
+                ProblemKind::LinkSkipped,
+                ProblemKind::SpecialFile
             ]
         );
         let followed = discover(&[root.path().into()], true).unwrap();

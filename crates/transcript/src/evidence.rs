@@ -5,12 +5,12 @@
 //! them; lines shorter than six characters say too little. Texts are kept apart by what they mean: shown to the model,
 //! replaced by an edit, or written by it.
 
-use crate::pack::{Damaged, Reader, Writer, seal, unsealed};
+use crate::pack::{PackReader, PackWriter, UnpackError, seal, unseal};
 
 /// What a text means for the files in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Role {
+pub enum TextRole {
     /// The model saw it: results, prompts, its own text, attachments.
     Shown = 0,
     /// An edit replaces it.
@@ -27,7 +27,7 @@ pub struct LineSet {
     /// Number of the block in its log.
     pub block: u32,
     /// What the text means.
-    pub role: Role,
+    pub role: TextRole,
     /// Hashes of its lines, in order, neighbours that are alike once; of [`Role::Named`], of the paths in it.
     pub lines: Vec<u32>,
 }
@@ -72,15 +72,15 @@ pub fn name_hash(name: &str) -> u32 {
 }
 
 /// What in a text looks like the name of a file or the end of its path.
-pub fn names(text: &str) -> impl Iterator<Item = &str> {
+pub fn find_file_names(text: &str) -> impl Iterator<Item = &str> {
     let is_between = |letter: char| letter.is_whitespace() || "\"'`()[]{}<>|,;=*&\u{201c}\u{201d}".contains(letter);
-    text.split(is_between).filter_map(name)
+    text.split(is_between).filter_map(parse_file_name)
 }
 
 /// Longer words are no names.
 const LONGEST_NAME: usize = 300;
 
-fn name(word: &str) -> Option<&str> {
+fn parse_file_name(word: &str) -> Option<&str> {
     if word.len() > LONGEST_NAME || !word.contains(['.', '/']) || word.contains("://") {
         return None;
     }
@@ -99,17 +99,17 @@ fn name(word: &str) -> Option<&str> {
 
 /// Gathers the lines of texts.
 #[derive(Debug, Default)]
-pub struct Evidence {
+pub struct LineHashes {
     /// Line sets in the order of their blocks.
     pub sets: Vec<LineSet>,
 }
 
-impl Evidence {
+impl LineHashes {
     /// Takes one text of a block. Several texts of one role in one block are one set.
-    pub fn add(&mut self, block: u32, role: Role, text: &str) {
+    pub fn add(&mut self, block: u32, role: TextRole, text: &str) {
         let mut lines = match role {
-            Role::Named => names(text).map(name_hash).collect::<Vec<_>>(),
-            Role::Shown | Role::Replaced | Role::Written => text.lines().filter_map(line_hash).collect(),
+            TextRole::Named => find_file_names(text).map(name_hash).collect::<Vec<_>>(),
+            TextRole::Shown | TextRole::Replaced | TextRole::Written => text.lines().filter_map(line_hash).collect(),
         };
         lines.dedup();
         if lines.is_empty() {
@@ -126,7 +126,7 @@ impl Evidence {
     }
 
     /// Joins the evidence of the next part of the log, whose blocks are numbered from `first_block` on.
-    pub fn append(&mut self, other: Evidence, first_block: u32) {
+    pub fn append(&mut self, other: LineHashes, first_block: u32) {
         let moved = other.sets.into_iter().map(|set| LineSet {
             block: set.block + first_block,
             ..set
@@ -136,7 +136,7 @@ impl Evidence {
 
     /// The packed form: sets as distance to the block before, role, count, hashes; then a checksum.
     pub fn pack(&self) -> Vec<u8> {
-        let mut out = Writer { bytes: MAGIC.to_vec() };
+        let mut out = PackWriter { bytes: MAGIC.to_vec() };
         let mut block = 0;
         for set in &self.sets {
             out.number((u64::from(set.block - block) << 2) | set.role as u64);
@@ -151,29 +151,29 @@ impl Evidence {
     }
 
     /// Reads the packed form. Wrong bytes give an error, never a panic.
-    pub fn unpack(bytes: &[u8]) -> Result<Evidence, Damaged> {
-        let body = unsealed(bytes).ok_or(Damaged)?;
-        let mut input = Reader {
-            bytes: body.strip_prefix(MAGIC).ok_or(Damaged)?,
+    pub fn unpack(bytes: &[u8]) -> Result<LineHashes, UnpackError> {
+        let body = unseal(bytes).ok_or(UnpackError)?;
+        let mut input = PackReader {
+            bytes: body.strip_prefix(MAGIC).ok_or(UnpackError)?,
         };
-        let mut evidence = Evidence::default();
+        let mut evidence = LineHashes::default();
         let mut block = 0u32;
         while !input.bytes.is_empty() {
             let head = input.number()?;
             block = u32::try_from(head >> 2)
                 .ok()
                 .and_then(|step| block.checked_add(step))
-                .ok_or(Damaged)?;
+                .ok_or(UnpackError)?;
             let role = match head & 3 {
-                0 => Role::Shown,
-                1 => Role::Replaced,
-                2 => Role::Written,
-                _ => Role::Named,
+                0 => TextRole::Shown,
+                1 => TextRole::Replaced,
+                2 => TextRole::Written,
+                _ => TextRole::Named,
             };
             let length = usize::try_from(input.number()?)
                 .ok()
                 .and_then(|count| count.checked_mul(4))
-                .ok_or(Damaged)?;
+                .ok_or(UnpackError)?;
             let lines = input.slice(length)?;
             let lines = lines
                 .as_chunks::<4>()
@@ -214,7 +214,7 @@ mod tests {
     fn names_of_files_are_told_from_other_words() {
         let text = "Look at src/lib.rs:12, `./app/main.ts` and (README.md). See https://a.example/b.html, e.g. v1.2 or 3.5; \
                     @docs/plan.md#L4-L9 and /srv/app/.env.local? No: and/or, a.b.";
-        let found = names(text).collect::<Vec<_>>();
+        let found = find_file_names(text).collect::<Vec<_>>();
         assert_eq!(
             found,
             [
@@ -231,23 +231,23 @@ mod tests {
 
     #[test]
     fn packed_and_unpacked() {
-        let mut evidence = Evidence::default();
-        evidence.add(0, Role::Shown, "first line\nfirst line\nsecond line\n{\n");
-        evidence.add(3, Role::Replaced, "first line");
-        evidence.add(3, Role::Written, "another line");
-        evidence.add(3, Role::Written, "and one more");
-        evidence.add(4, Role::Named, "see a/b.rs");
+        let mut evidence = LineHashes::default();
+        evidence.add(0, TextRole::Shown, "first line\nfirst line\nsecond line\n{\n");
+        evidence.add(3, TextRole::Replaced, "first line");
+        evidence.add(3, TextRole::Written, "another line");
+        evidence.add(3, TextRole::Written, "and one more");
+        evidence.add(4, TextRole::Named, "see a/b.rs");
         assert_eq!(
             evidence.sets.iter().map(|set| set.lines.len()).collect::<Vec<_>>(),
             [2, 1, 2, 1]
         );
         let packed = evidence.pack();
-        assert_eq!(Evidence::unpack(&packed).unwrap().sets, evidence.sets);
+        assert_eq!(LineHashes::unpack(&packed).unwrap().sets, evidence.sets);
         for at in 0..packed.len() {
             let mut damaged = packed.clone();
             damaged[at] ^= 1;
-            assert!(Evidence::unpack(&damaged).is_err(), "byte {at}");
-            assert!(Evidence::unpack(&packed[..at]).is_err(), "cut at {at}");
+            assert!(LineHashes::unpack(&damaged).is_err(), "byte {at}");
+            assert!(LineHashes::unpack(&packed[..at]).is_err(), "cut at {at}");
         }
     }
 }

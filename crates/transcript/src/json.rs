@@ -20,7 +20,7 @@
 //! contract accepts (it does so for everything unusual); it never accepts one that the contract refuses.
 //! Lines it declines go to [`super::repair`], whose first rung is simd-json on the unchanged line.
 
-use crate::skim::{Declined, Scan, Scanned, Shape, short_end};
+use crate::skim::{ScanResult, SlowPath, StringScanner, TextShape, short_end};
 use simd_json::{Node, StaticNode};
 
 /// Deepest nesting that is read.
@@ -28,35 +28,35 @@ pub const MAX_DEPTH: usize = 128;
 
 /// The inside of a JSON string, decoded only on request.
 #[derive(Clone, Copy, Default)]
-pub struct Text<'a> {
+pub struct JsonStr<'a> {
     raw: &'a [u8],
-    spelling: Spelling,
+    spelling: EscapeState,
 }
 
 /// Whether the bytes of a text are what it says. A whole word, because texts are copied word by word: a processor that
 /// reads a word of which one byte has just been written has to wait until that byte has reached its cache.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(usize)]
-enum Spelling {
+enum EscapeState {
     #[default]
     Plain,
     Escaped,
 }
 
 /// Shows what the text says, not how it was written: texts from either source compare equal.
-impl std::fmt::Debug for Text<'_> {
+impl std::fmt::Debug for JsonStr<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.decode(&mut String::new()).fmt(formatter)
     }
 }
 
-impl<'a> Text<'a> {
+impl<'a> JsonStr<'a> {
     /// A text that needs no decoding.
     #[inline]
     pub fn plain(raw: &'a [u8]) -> Self {
-        Text {
+        JsonStr {
             raw,
-            spelling: Spelling::Plain,
+            spelling: EscapeState::Plain,
         }
     }
 
@@ -70,14 +70,14 @@ impl<'a> Text<'a> {
     where
         'a: 'b,
     {
-        if self.spelling == Spelling::Plain
+        if self.spelling == EscapeState::Plain
             && let Ok(text) = std::str::from_utf8(self.raw)
         {
             return text;
         }
         buffer.clear();
         let mut rest = self.raw;
-        if self.spelling == Spelling::Escaped {
+        if self.spelling == EscapeState::Escaped {
             while let Some(at) = memchr::memchr(b'\\', rest) {
                 buffer.push_str(&String::from_utf8_lossy(&rest[..at]));
                 rest = decode_escape(&rest[at + 1..], buffer);
@@ -128,7 +128,7 @@ fn decode_unicode<'a>(bytes: &'a [u8], buffer: &mut String) -> &'a [u8] {
 
 /// What kind of value comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum JsonKind {
     /// An object.
     Object,
     /// An array.
@@ -142,52 +142,52 @@ pub enum Kind {
 }
 
 /// What [`Source::remember_numbers`] keeps of an object.
-pub type Numbers = [u64; 16];
+pub type MemoizedNumbers = [u64; 16];
 
 /// Pulls the values of one line in order. Every method consumes what it names.
-pub trait Source<'a> {
+pub trait PullParser<'a> {
     /// Where reading stands inside an open object or array.
     type Frame;
 
     /// The kind of the next value, without consuming it.
-    fn peek(&mut self) -> Result<Kind, Declined>;
+    fn peek(&mut self) -> Result<JsonKind, SlowPath>;
     /// Enters an object.
-    fn open_object(&mut self) -> Result<Self::Frame, Declined>;
+    fn open_object(&mut self) -> Result<Self::Frame, SlowPath>;
     /// The next key of an object, or `None` at its end (which leaves it).
-    fn key(&mut self, frame: &mut Self::Frame) -> Result<Option<&'a [u8]>, Declined>;
+    fn next_key(&mut self, frame: &mut Self::Frame) -> Result<Option<&'a [u8]>, SlowPath>;
     /// Consumes a key (with its comma and colon: `,"key":`) if exactly this follows the last value of an object. Members
     /// that say what they always say may stand before it (`,"type":"user","message":`). `false` says nothing:
     /// [`Source::key`] then tells what follows. Asking for the usual next bytes first is much cheaper than reading any
     /// key and finding out which one it is.
     #[inline]
-    fn takes_key(&mut self, _token: &'static [u8]) -> bool {
+    fn try_key(&mut self, _token: &'static [u8]) -> bool {
         false
     }
     /// Enters an object that starts with exactly these bytes, `{"key":` or `{"key":value,"key":` and so on, and consumes
     /// them. `None` says nothing: [`Source::open_object`] enters any.
     #[inline]
-    fn opens(&mut self, _start: &'static [u8]) -> Option<Self::Frame> {
+    fn try_open_object(&mut self, _start: &'static [u8]) -> Option<Self::Frame> {
         None
     }
     /// Where a run of members starts that may repeat on the next lines; for [`Source::remember`].
     #[inline]
-    fn mark(&self) -> usize {
+    fn position_mark(&self) -> usize {
         0
     }
     /// Keeps what was read since `mark` beside its texts.
     #[inline]
-    fn remember(&mut self, _mark: usize, _texts: [Option<Text<'a>>; 4]) {}
+    fn memoize_texts(&mut self, _mark: usize, _texts: [Option<JsonStr<'a>>; 4]) {}
     /// The same for an object of numbers: what was read since `mark` is that object, whole.
     #[inline]
-    fn remember_numbers(&mut self, _mark: usize, _numbers: Numbers) {}
+    fn memoize_numbers(&mut self, _mark: usize, _numbers: MemoizedNumbers) {}
     /// If exactly the remembered object follows: consumes it and gives its numbers.
     #[inline]
-    fn recall_numbers(&mut self) -> Option<Numbers> {
+    fn take_memoized_numbers(&mut self) -> Option<MemoizedNumbers> {
         None
     }
     /// If exactly the remembered bytes follow: consumes them and gives the texts they held.
     #[inline]
-    fn recall(&mut self) -> Option<[Option<Text<'a>>; 4]> {
+    fn take_memoized_texts(&mut self) -> Option<[Option<JsonStr<'a>>; 4]> {
         None
     }
     /// Number of the run that was remembered last; 0 if there is none. No two runs of a log have the same.
@@ -196,45 +196,45 @@ pub trait Source<'a> {
         0
     }
     /// Enters an array.
-    fn open_array(&mut self) -> Result<Self::Frame, Declined>;
+    fn open_array(&mut self) -> Result<Self::Frame, SlowPath>;
     /// Whether the array has another item; `false` leaves it.
-    fn item(&mut self, frame: &mut Self::Frame) -> Result<bool, Declined>;
+    fn next_item(&mut self, frame: &mut Self::Frame) -> Result<bool, SlowPath>;
     /// A string, not measured.
-    fn string(&mut self) -> Result<Text<'a>, Declined>;
+    fn string(&mut self) -> Result<JsonStr<'a>, SlowPath>;
     /// A string with its shape.
-    fn measured_string(&mut self) -> Result<(Text<'a>, Shape), Declined>;
+    fn measured_string(&mut self) -> Result<(JsonStr<'a>, TextShape), SlowPath>;
     /// A number, if it is an integer from 0 to `u64::MAX`.
-    fn count(&mut self) -> Result<Option<u64>, Declined>;
+    fn count(&mut self) -> Result<Option<u64>, SlowPath>;
     /// A literal: `Some` for a boolean.
-    fn literal(&mut self) -> Result<Option<bool>, Declined>;
+    fn literal(&mut self) -> Result<Option<bool>, SlowPath>;
     /// Passes over a value of any kind.
-    fn skip(&mut self) -> Result<(), Declined>;
+    fn skip(&mut self) -> Result<(), SlowPath>;
     /// Passes over a value and returns its length in UTF-16 units as a compact JSON serialisation.
-    fn serialised_units(&mut self) -> Result<u32, Declined>;
+    fn serialised_units(&mut self) -> Result<u32, SlowPath>;
 
     /// A string if one is next; any other value is passed over.
     #[inline]
-    fn text(&mut self) -> Result<Option<Text<'a>>, Declined> {
+    fn text(&mut self) -> Result<Option<JsonStr<'a>>, SlowPath> {
         match self.peek()? {
-            Kind::String => self.string().map(Some),
+            JsonKind::String => self.string().map(Some),
             _ => self.skip().map(|()| None),
         }
     }
 
     /// A count if a number is next; any other value is passed over.
     #[inline]
-    fn number(&mut self) -> Result<Option<u64>, Declined> {
+    fn number(&mut self) -> Result<Option<u64>, SlowPath> {
         match self.peek()? {
-            Kind::Number => self.count(),
+            JsonKind::Number => self.count(),
             _ => self.skip().map(|()| None),
         }
     }
 
     /// A boolean if one is next (`false` for everything else, which is passed over).
     #[inline]
-    fn flag(&mut self) -> Result<bool, Declined> {
+    fn flag(&mut self) -> Result<bool, SlowPath> {
         match self.peek()? {
-            Kind::Literal => Ok(self.literal()?.unwrap_or(false)),
+            JsonKind::Literal => Ok(self.literal()?.unwrap_or(false)),
             _ => self.skip().map(|()| false),
         }
     }
@@ -242,22 +242,22 @@ pub trait Source<'a> {
 
 /// Declines a line. Hardly ever, and the code for it is kept out of the way of what every line runs through.
 #[inline(always)]
-fn declined<T>() -> Result<T, Declined> {
+fn decline<T>() -> Result<T, SlowPath> {
     std::hint::cold_path();
-    Err(Declined)
+    Err(SlowPath)
 }
 
 /// Walks the bytes of a line in place.
-pub struct Raw<'a, S> {
+pub struct RawParser<'a, S> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
     /// The run of members that [`Source::remember`] was given on an earlier line, and its texts.
-    run: (&'a [u8], [Option<Text<'a>>; 4]),
+    memoized_run: (&'a [u8], [Option<JsonStr<'a>>; 4]),
     /// How many runs were remembered, on other blocks of the log too.
     runs: u32,
     /// The object that [`Source::remember_numbers`] was given, the depth it was at, and its numbers.
-    counted: (&'a [u8], usize, Numbers),
+    memoized_numbers: (&'a [u8], usize, MemoizedNumbers),
     scan: std::marker::PhantomData<S>,
 }
 
@@ -266,24 +266,24 @@ pub struct RawFrame {
     started: bool,
 }
 
-impl<'a, S: Scan> Raw<'a, S> {
+impl<'a, S: StringScanner> RawParser<'a, S> {
     /// Starts at `at`; the slice may go on beyond the line.
     #[inline]
     pub fn new(bytes: &'a [u8], at: usize) -> Self {
-        Raw {
+        RawParser {
             bytes,
             at,
             depth: 0,
-            run: Default::default(),
+            memoized_run: Default::default(),
             runs: 0,
-            counted: Default::default(),
+            memoized_numbers: Default::default(),
             scan: std::marker::PhantomData,
         }
     }
 
     /// Numbers remembered runs from here on: the slice follows others, on which as many were remembered.
-    pub fn after_runs(self, runs: u32) -> Self {
-        Raw { runs, ..self }
+    pub fn with_run_offset(self, runs: u32) -> Self {
+        RawParser { runs, ..self }
     }
 
     /// Starts anew at `at`, on another line of the same slice.
@@ -299,11 +299,11 @@ impl<'a, S: Scan> Raw<'a, S> {
 
     /// After the value: the index after the newline (or the end of the slice), if nothing else is left.
     #[inline]
-    pub fn end_of_line(&mut self) -> Result<usize, Declined> {
+    pub fn end_of_line(&mut self) -> Result<usize, SlowPath> {
         match self.next_byte() {
             None => Ok(self.at),
             Some(b'\n') => Ok(self.at + 1),
-            Some(_) => declined(),
+            Some(_) => decline(),
         }
     }
 
@@ -319,28 +319,28 @@ impl<'a, S: Scan> Raw<'a, S> {
     }
 
     #[inline]
-    fn expect(&mut self, byte: u8) -> Result<(), Declined> {
+    fn expect(&mut self, byte: u8) -> Result<(), SlowPath> {
         if self.next_byte() == Some(byte) {
             self.at += 1;
             Ok(())
         } else {
-            declined()
+            decline()
         }
     }
 
     #[inline]
-    fn open(&mut self, bracket: u8) -> Result<RawFrame, Declined> {
+    fn open(&mut self, bracket: u8) -> Result<RawFrame, SlowPath> {
         self.expect(bracket)?;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return declined();
+            return decline();
         }
         Ok(RawFrame { started: false })
     }
 
     /// Moves to the next member of a container; `false` when it ended.
     #[inline]
-    fn member(&mut self, frame: &mut RawFrame, closing: u8) -> Result<bool, Declined> {
+    fn member(&mut self, frame: &mut RawFrame, closing: u8) -> Result<bool, SlowPath> {
         match self.next_byte() {
             Some(byte) if byte == closing => {
                 self.at += 1;
@@ -349,7 +349,7 @@ impl<'a, S: Scan> Raw<'a, S> {
             }
             Some(b',') if frame.started => self.at += 1,
             Some(_) if !frame.started => {}
-            _ => return declined(),
+            _ => return decline(),
         }
         frame.started = true;
         Ok(true)
@@ -370,24 +370,24 @@ impl<'a, S: Scan> Raw<'a, S> {
 
     /// A string that is not to be measured.
     #[inline]
-    fn quoted(&mut self) -> Result<Text<'a>, Declined> {
+    fn quoted(&mut self) -> Result<JsonStr<'a>, SlowPath> {
         match self.short_string() {
-            Some(raw) => Ok(Text::plain(raw)),
+            Some(raw) => Ok(JsonStr::plain(raw)),
             None => self.long_string::<false>().map(|(text, _)| text),
         }
     }
 
     /// A string with its shape.
     #[inline]
-    fn quoted_measured(&mut self) -> Result<(Text<'a>, Shape), Declined> {
+    fn quoted_measured(&mut self) -> Result<(JsonStr<'a>, TextShape), SlowPath> {
         match self.short_string() {
             Some(raw) => {
                 let units = raw.len() as u32;
                 Ok((
-                    Text::plain(raw),
-                    Shape {
+                    JsonStr::plain(raw),
+                    TextShape {
                         units,
-                        ..Shape::default()
+                        ..TextShape::default()
                     },
                 ))
             }
@@ -397,10 +397,10 @@ impl<'a, S: Scan> Raw<'a, S> {
 
     /// Any string. Not inlined, so that the ways for short ones stay free of its calls and registers.
     #[inline(never)]
-    fn long_string<const MEASURE: bool>(&mut self) -> Result<(Text<'a>, Shape), Declined> {
+    fn long_string<const MEASURE: bool>(&mut self) -> Result<(JsonStr<'a>, TextShape), SlowPath> {
         self.expect(b'"')?;
         let start = self.at;
-        let Scanned {
+        let ScanResult {
             end,
             has_escapes,
             shape,
@@ -408,16 +408,16 @@ impl<'a, S: Scan> Raw<'a, S> {
         self.at = end + 1;
         let raw = &self.bytes[start..end];
         let spelling = match has_escapes {
-            true => Spelling::Escaped,
-            false => Spelling::Plain,
+            true => EscapeState::Escaped,
+            false => EscapeState::Plain,
         };
-        Ok((Text { raw, spelling }, shape))
+        Ok((JsonStr { raw, spelling }, shape))
     }
 
     /// Consumes exactly these bytes if they are right here (and are not among the last few of the slice: one window
     /// for all tokens means one check of bounds for a row of them).
     #[inline(always)]
-    fn takes(&mut self, token: &'static [u8]) -> bool {
+    fn try_bytes(&mut self, token: &'static [u8]) -> bool {
         // In two steps: longer ones are not compared in place.
         let (start, rest) = token.split_at(token.len().min(32));
         let Some(window) = self.bytes.get(self.at..self.at + 64) else {
@@ -455,13 +455,13 @@ impl<'a, S: Scan> Raw<'a, S> {
 
     /// Any key, or the end of the object.
     #[inline(never)]
-    fn long_key(&mut self, frame: &mut RawFrame) -> Result<Option<&'a [u8]>, Declined> {
+    fn long_key(&mut self, frame: &mut RawFrame) -> Result<Option<&'a [u8]>, SlowPath> {
         if !self.member(frame, b'}')? {
             return Ok(None);
         }
         let key = self.quoted()?;
-        if key.spelling == Spelling::Escaped {
-            return declined();
+        if key.spelling == EscapeState::Escaped {
+            return decline();
         }
         self.expect(b':')?;
         Ok(Some(key.raw))
@@ -490,7 +490,7 @@ impl<'a, S: Scan> Raw<'a, S> {
 
     /// A number token of ordinary length. The unusual ones are left to simd-json.
     #[inline(never)]
-    fn number_token(&mut self) -> Result<&'a [u8], Declined> {
+    fn number_token(&mut self) -> Result<&'a [u8], SlowPath> {
         self.next_byte();
         let start = self.at;
         let rest = &self.bytes[start..];
@@ -498,32 +498,32 @@ impl<'a, S: Scan> Raw<'a, S> {
         let mut at = usize::from(rest.first() == Some(&b'-'));
         let whole = digits(at);
         if whole == 0 || whole > 15 || (whole > 1 && rest[at] == b'0') {
-            return declined();
+            return decline();
         }
         at += whole;
         if rest.get(at) == Some(&b'.') {
             let fraction = digits(at + 1);
             if fraction == 0 || fraction > 30 {
-                return declined();
+                return decline();
             }
             at += 1 + fraction;
         }
         if matches!(rest.get(at), Some(b'e' | b'E')) {
-            return declined();
+            return decline();
         }
         self.at = start + at;
         Ok(&rest[..at])
     }
 
     #[inline]
-    fn literal_token(&mut self) -> Result<Option<bool>, Declined> {
+    fn literal_token(&mut self) -> Result<Option<bool>, SlowPath> {
         self.next_byte();
         let rest = &self.bytes[self.at..];
         let (length, value) = match rest.first() {
             Some(b't') if rest.starts_with(b"true") => (4, Some(true)),
             Some(b'f') if rest.starts_with(b"false") => (5, Some(false)),
             Some(b'n') if rest.starts_with(b"null") => (4, None),
-            _ => return declined(),
+            _ => return decline(),
         };
         self.at += length;
         Ok(value)
@@ -532,20 +532,20 @@ impl<'a, S: Scan> Raw<'a, S> {
     /// Walks a value of any kind. With `MEASURE` the result is its serialised length in units.
     ///
     /// A loop with a stack of bits (1 = object), not recursion: depth costs no stack.
-    fn walk<const MEASURE: bool>(&mut self) -> Result<u32, Declined> {
+    fn walk<const MEASURE: bool>(&mut self) -> Result<u32, SlowPath> {
         let mut units = 0u32;
         let mut objects = 0u128;
         let mut open = 0usize;
         loop {
             // A value is next.
-            let first = self.next_byte().map_or_else(declined, Ok)?;
+            let first = self.next_byte().map_or_else(decline, Ok)?;
             match first {
                 b'"' => units = units.saturating_add(self.string_units::<MEASURE>()?),
                 b'{' | b'[' => {
                     self.at += 1;
                     open += 1;
                     if self.depth + open > MAX_DEPTH {
-                        return declined();
+                        return decline();
                     }
                     objects = objects << 1 | u128::from(first == b'{');
                     units = units.saturating_add(1);
@@ -593,14 +593,14 @@ impl<'a, S: Scan> Raw<'a, S> {
                         objects >>= 1;
                         units = units.saturating_add(1);
                     }
-                    _ => return declined(),
+                    _ => return decline(),
                 }
             }
         }
     }
 
     #[inline]
-    fn string_units<const MEASURE: bool>(&mut self) -> Result<u32, Declined> {
+    fn string_units<const MEASURE: bool>(&mut self) -> Result<u32, SlowPath> {
         if !MEASURE {
             return self.quoted().map(|_| 0);
         }
@@ -610,7 +610,7 @@ impl<'a, S: Scan> Raw<'a, S> {
 
     /// A key and its colon.
     #[inline]
-    fn key_units<const MEASURE: bool>(&mut self) -> Result<u32, Declined> {
+    fn key_units<const MEASURE: bool>(&mut self) -> Result<u32, SlowPath> {
         let units = self.string_units::<MEASURE>()?;
         self.expect(b':')?;
         Ok(units.saturating_add(1))
@@ -632,28 +632,28 @@ fn float_units(value: f64) -> u32 {
     format!("{value}").len() as u32
 }
 
-impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
+impl<'a, S: StringScanner> PullParser<'a> for RawParser<'a, S> {
     type Frame = RawFrame;
 
     #[inline]
-    fn peek(&mut self) -> Result<Kind, Declined> {
-        match self.next_byte().map_or_else(declined, Ok)? {
-            b'"' => Ok(Kind::String),
-            b'{' => Ok(Kind::Object),
-            b'[' => Ok(Kind::Array),
-            b't' | b'f' | b'n' => Ok(Kind::Literal),
-            b'-' | b'0'..=b'9' => Ok(Kind::Number),
-            _ => declined(),
+    fn peek(&mut self) -> Result<JsonKind, SlowPath> {
+        match self.next_byte().map_or_else(decline, Ok)? {
+            b'"' => Ok(JsonKind::String),
+            b'{' => Ok(JsonKind::Object),
+            b'[' => Ok(JsonKind::Array),
+            b't' | b'f' | b'n' => Ok(JsonKind::Literal),
+            b'-' | b'0'..=b'9' => Ok(JsonKind::Number),
+            _ => decline(),
         }
     }
 
     #[inline]
-    fn open_object(&mut self) -> Result<RawFrame, Declined> {
+    fn open_object(&mut self) -> Result<RawFrame, SlowPath> {
         self.open(b'{')
     }
 
     #[inline]
-    fn key(&mut self, frame: &mut RawFrame) -> Result<Option<&'a [u8]>, Declined> {
+    fn next_key(&mut self, frame: &mut RawFrame) -> Result<Option<&'a [u8]>, SlowPath> {
         if frame.started && self.bytes.get(self.at) == Some(&b'}') {
             self.at += 1;
             self.depth -= 1;
@@ -666,14 +666,14 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
     }
 
     #[inline(always)]
-    fn takes_key(&mut self, token: &'static [u8]) -> bool {
-        self.takes(token)
+    fn try_key(&mut self, token: &'static [u8]) -> bool {
+        self.try_bytes(token)
     }
 
     #[inline(always)]
-    fn opens(&mut self, start: &'static [u8]) -> Option<RawFrame> {
+    fn try_open_object(&mut self, start: &'static [u8]) -> Option<RawFrame> {
         // What is too deep is declined where it is opened the long way.
-        if self.depth >= MAX_DEPTH || !self.takes(start) {
+        if self.depth >= MAX_DEPTH || !self.try_bytes(start) {
             return None;
         }
         self.depth += 1;
@@ -681,13 +681,13 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
     }
 
     #[inline]
-    fn mark(&self) -> usize {
+    fn position_mark(&self) -> usize {
         self.at
     }
 
     #[inline]
-    fn remember(&mut self, mark: usize, texts: [Option<Text<'a>>; 4]) {
-        self.run = (&self.bytes[mark..self.at], texts);
+    fn memoize_texts(&mut self, mark: usize, texts: [Option<JsonStr<'a>>; 4]) {
+        self.memoized_run = (&self.bytes[mark..self.at], texts);
         self.runs += 1;
     }
 
@@ -699,8 +699,8 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
     /// Equal bytes are equal tokens, up to the last one: if that is a number that goes on behind the run, the rest of
     /// it is not what may follow a value, and the line is declined.
     #[inline]
-    fn recall(&mut self) -> Option<[Option<Text<'a>>; 4]> {
-        let (run, texts) = &self.run;
+    fn take_memoized_texts(&mut self) -> Option<[Option<JsonStr<'a>>; 4]> {
+        let (run, texts) = &self.memoized_run;
         let is_next = !run.is_empty() && self.bytes.get(self.at..self.at + run.len()) == Some(run);
         if is_next {
             self.at += run.len();
@@ -709,14 +709,14 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
     }
 
     #[inline]
-    fn remember_numbers(&mut self, mark: usize, numbers: Numbers) {
-        self.counted = (&self.bytes[mark..self.at], self.depth, numbers);
+    fn memoize_numbers(&mut self, mark: usize, numbers: MemoizedNumbers) {
+        self.memoized_numbers = (&self.bytes[mark..self.at], self.depth, numbers);
     }
 
     /// Equal bytes are the same object, and at the same depth no deeper than allowed.
     #[inline]
-    fn recall_numbers(&mut self) -> Option<Numbers> {
-        let (object, depth, numbers) = &self.counted;
+    fn take_memoized_numbers(&mut self) -> Option<MemoizedNumbers> {
+        let (object, depth, numbers) = &self.memoized_numbers;
         let follows = self.bytes.get(self.at..self.at + object.len());
         let is_next = !object.is_empty() && self.depth == *depth && follows == Some(object);
         is_next.then(|| {
@@ -726,41 +726,41 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
     }
 
     #[inline]
-    fn open_array(&mut self) -> Result<RawFrame, Declined> {
+    fn open_array(&mut self) -> Result<RawFrame, SlowPath> {
         self.open(b'[')
     }
 
     #[inline]
-    fn item(&mut self, frame: &mut RawFrame) -> Result<bool, Declined> {
+    fn next_item(&mut self, frame: &mut RawFrame) -> Result<bool, SlowPath> {
         self.member(frame, b']')
     }
 
     #[inline]
-    fn string(&mut self) -> Result<Text<'a>, Declined> {
+    fn string(&mut self) -> Result<JsonStr<'a>, SlowPath> {
         self.quoted()
     }
 
     #[inline]
-    fn text(&mut self) -> Result<Option<Text<'a>>, Declined> {
+    fn text(&mut self) -> Result<Option<JsonStr<'a>>, SlowPath> {
         if let Some(raw) = self.short_string() {
-            return Ok(Some(Text::plain(raw)));
+            return Ok(Some(JsonStr::plain(raw)));
         }
-        if self.takes(b"null") {
+        if self.try_bytes(b"null") {
             return Ok(None);
         }
         match self.peek()? {
-            Kind::String => self.long_string::<false>().map(|(text, _)| Some(text)),
+            JsonKind::String => self.long_string::<false>().map(|(text, _)| Some(text)),
             _ => self.walk::<false>().map(|_| None),
         }
     }
 
     #[inline]
-    fn measured_string(&mut self) -> Result<(Text<'a>, Shape), Declined> {
+    fn measured_string(&mut self) -> Result<(JsonStr<'a>, TextShape), SlowPath> {
         self.quoted_measured()
     }
 
     #[inline]
-    fn count(&mut self) -> Result<Option<u64>, Declined> {
+    fn count(&mut self) -> Result<Option<u64>, SlowPath> {
         if let Some(count) = self.short_count() {
             return Ok(Some(count));
         }
@@ -774,26 +774,26 @@ impl<'a, S: Scan> Source<'a> for Raw<'a, S> {
     }
 
     #[inline]
-    fn literal(&mut self) -> Result<Option<bool>, Declined> {
+    fn literal(&mut self) -> Result<Option<bool>, SlowPath> {
         self.literal_token()
     }
 
     #[inline]
-    fn skip(&mut self) -> Result<(), Declined> {
-        if self.short_string().is_some() || self.short_count().is_some() || self.takes(b"null") {
+    fn skip(&mut self) -> Result<(), SlowPath> {
+        if self.short_string().is_some() || self.short_count().is_some() || self.try_bytes(b"null") {
             return Ok(());
         }
         self.walk::<false>().map(|_| ())
     }
 
     #[inline]
-    fn serialised_units(&mut self) -> Result<u32, Declined> {
+    fn serialised_units(&mut self) -> Result<u32, SlowPath> {
         self.walk::<true>()
     }
 }
 
 /// Walks a line that simd-json has parsed.
-pub struct Tape<'t, 'a> {
+pub struct TapeParser<'t, 'a> {
     nodes: &'t [Node<'a>],
     at: usize,
 }
@@ -803,22 +803,22 @@ pub struct TapeFrame {
     left: usize,
 }
 
-impl<'t, 'a> Tape<'t, 'a> {
+impl<'t, 'a> TapeParser<'t, 'a> {
     /// Starts at the root of a tape.
     pub fn new(nodes: &'t [Node<'a>]) -> Self {
-        Tape { nodes, at: 0 }
+        TapeParser { nodes, at: 0 }
     }
 
-    fn next(&mut self) -> Result<Node<'a>, Declined> {
-        let node = self.nodes.get(self.at).copied().ok_or(Declined)?;
+    fn next(&mut self) -> Result<Node<'a>, SlowPath> {
+        let node = self.nodes.get(self.at).copied().ok_or(SlowPath)?;
         self.at += 1;
         Ok(node)
     }
 
-    fn open(&mut self) -> Result<TapeFrame, Declined> {
+    fn open(&mut self) -> Result<TapeFrame, SlowPath> {
         match self.next()? {
             Node::Object { len, .. } | Node::Array { len, .. } => Ok(TapeFrame { left: len }),
-            _ => Err(Declined),
+            _ => Err(SlowPath),
         }
     }
 
@@ -830,8 +830,8 @@ impl<'t, 'a> Tape<'t, 'a> {
 }
 
 /// The shape of a decoded string.
-pub fn decoded_shape(text: &str) -> Shape {
-    let mut shape = Shape::default();
+pub fn decoded_shape(text: &str) -> TextShape {
+    let mut shape = TextShape::default();
     for character in text.chars() {
         let units = character.len_utf16() as u32;
         shape.units = shape.units.saturating_add(units);
@@ -851,53 +851,53 @@ pub fn decoded_shape(text: &str) -> Shape {
     shape
 }
 
-impl<'a> Source<'a> for Tape<'_, 'a> {
+impl<'a> PullParser<'a> for TapeParser<'_, 'a> {
     type Frame = TapeFrame;
 
-    fn peek(&mut self) -> Result<Kind, Declined> {
-        Ok(match self.nodes.get(self.at).ok_or(Declined)? {
-            Node::String(_) => Kind::String,
-            Node::Object { .. } => Kind::Object,
-            Node::Array { .. } => Kind::Array,
-            Node::Static(StaticNode::Null | StaticNode::Bool(_)) => Kind::Literal,
-            Node::Static(_) => Kind::Number,
+    fn peek(&mut self) -> Result<JsonKind, SlowPath> {
+        Ok(match self.nodes.get(self.at).ok_or(SlowPath)? {
+            Node::String(_) => JsonKind::String,
+            Node::Object { .. } => JsonKind::Object,
+            Node::Array { .. } => JsonKind::Array,
+            Node::Static(StaticNode::Null | StaticNode::Bool(_)) => JsonKind::Literal,
+            Node::Static(_) => JsonKind::Number,
         })
     }
 
-    fn open_object(&mut self) -> Result<TapeFrame, Declined> {
+    fn open_object(&mut self) -> Result<TapeFrame, SlowPath> {
         self.open()
     }
 
-    fn key(&mut self, frame: &mut TapeFrame) -> Result<Option<&'a [u8]>, Declined> {
+    fn next_key(&mut self, frame: &mut TapeFrame) -> Result<Option<&'a [u8]>, SlowPath> {
         if !Self::member(frame) {
             return Ok(None);
         }
         Ok(Some(self.string()?.raw))
     }
 
-    fn open_array(&mut self) -> Result<TapeFrame, Declined> {
+    fn open_array(&mut self) -> Result<TapeFrame, SlowPath> {
         self.open()
     }
 
-    fn item(&mut self, frame: &mut TapeFrame) -> Result<bool, Declined> {
+    fn next_item(&mut self, frame: &mut TapeFrame) -> Result<bool, SlowPath> {
         Ok(Self::member(frame))
     }
 
-    fn string(&mut self) -> Result<Text<'a>, Declined> {
+    fn string(&mut self) -> Result<JsonStr<'a>, SlowPath> {
         match self.next()? {
-            Node::String(text) => Ok(Text::plain(text.as_bytes())),
-            _ => Err(Declined),
+            Node::String(text) => Ok(JsonStr::plain(text.as_bytes())),
+            _ => Err(SlowPath),
         }
     }
 
-    fn measured_string(&mut self) -> Result<(Text<'a>, Shape), Declined> {
+    fn measured_string(&mut self) -> Result<(JsonStr<'a>, TextShape), SlowPath> {
         match self.next()? {
-            Node::String(text) => Ok((Text::plain(text.as_bytes()), decoded_shape(text))),
-            _ => Err(Declined),
+            Node::String(text) => Ok((JsonStr::plain(text.as_bytes()), decoded_shape(text))),
+            _ => Err(SlowPath),
         }
     }
 
-    fn count(&mut self) -> Result<Option<u64>, Declined> {
+    fn count(&mut self) -> Result<Option<u64>, SlowPath> {
         match self.next()? {
             Node::Static(StaticNode::U64(value)) => Ok(Some(value)),
             Node::Static(StaticNode::I64(value)) => Ok(u64::try_from(value).ok()),
@@ -905,21 +905,21 @@ impl<'a> Source<'a> for Tape<'_, 'a> {
         }
     }
 
-    fn literal(&mut self) -> Result<Option<bool>, Declined> {
+    fn literal(&mut self) -> Result<Option<bool>, SlowPath> {
         match self.next()? {
             Node::Static(StaticNode::Bool(value)) => Ok(Some(value)),
             _ => Ok(None),
         }
     }
 
-    fn skip(&mut self) -> Result<(), Declined> {
+    fn skip(&mut self) -> Result<(), SlowPath> {
         if let Node::Object { count, .. } | Node::Array { count, .. } = self.next()? {
             self.at += count;
         }
         Ok(())
     }
 
-    fn serialised_units(&mut self) -> Result<u32, Declined> {
+    fn serialised_units(&mut self) -> Result<u32, SlowPath> {
         // Every container adds its brackets, the commas between its members and, in objects, the colons.
         let mut units = 0u32;
         let mut left = 1usize;
@@ -949,50 +949,50 @@ impl<'a> Source<'a> for Tape<'_, 'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Record, read};
-    use super::super::skim::Portable;
+    use super::super::record::{WireRecord, read};
+    use super::super::skim::PortableScanner;
     use super::*;
 
-    fn shown(record: Record<'_>) -> String {
+    fn debug_string(record: WireRecord<'_>) -> String {
         format!("{record:?}")
     }
 
     fn by_tape(line: &str) -> Option<String> {
         let mut bytes = line.as_bytes().to_vec();
         let tape = simd_json::to_tape(&mut bytes).ok()?;
-        let mut record = Record::default();
-        read(&mut Tape::new(&tape.0), &mut record).ok()?;
-        Some(shown(record))
+        let mut record = WireRecord::default();
+        read(&mut TapeParser::new(&tape.0), &mut record).ok()?;
+        Some(debug_string(record))
     }
 
     /// What one walker makes of line after line. Behind the last one there are `padding` bytes, so that it is read
     /// the short ways too, which want some room.
-    fn by_raw<S: Scan>(lines: &[&str], padding: usize) -> Vec<Option<String>> {
+    fn by_raw<S: StringScanner>(lines: &[&str], padding: usize) -> Vec<Option<String>> {
         let mut text = lines.join("\n");
         if padding > 0 {
             text.push('\n');
             text.extend(std::iter::repeat_n('7', padding));
         }
-        let mut raw = Raw::<S>::new(text.as_bytes(), 0);
+        let mut raw = RawParser::<S>::new(text.as_bytes(), 0);
         let mut start = 0;
         let mut found = Vec::new();
         for line in lines {
             raw.restart(start);
-            let mut record = Record::default();
+            let mut record = WireRecord::default();
             let end = read(&mut raw, &mut record).and_then(|()| raw.end_of_line());
             assert!(raw.position() <= start + line.len(), "reads beyond its line: {line}");
             start += line.len() + 1;
             assert!(end.is_err() || end == Ok(start.min(text.len())), "{line}");
-            found.push(end.is_ok().then(|| shown(record)));
+            found.push(end.is_ok().then(|| debug_string(record)));
         }
         found
     }
 
     fn by_raws(lines: &[&str], padding: usize) -> Vec<Option<String>> {
-        let found = by_raw::<Portable>(lines, padding);
+        let found = by_raw::<PortableScanner>(lines, padding);
         #[cfg(target_arch = "x86_64")]
-        if super::super::skim::Avx2::is_available() {
-            assert_eq!(found, by_raw::<super::super::skim::Avx2>(lines, padding));
+        if super::super::skim::Avx2Scanner::is_available() {
+            assert_eq!(found, by_raw::<super::super::skim::Avx2Scanner>(lines, padding));
         }
         found
     }

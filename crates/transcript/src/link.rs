@@ -3,47 +3,47 @@
 //! Worked out as records come in. Of a big log, whose parts are read side by side, all but the last part is linked by the
 //! time it was read.
 
-use crate::build::{IdMap, make_room};
-use crate::ids::FirstWith;
-use crate::log::{BlockKind, Id, Link, Log, Record};
+use crate::build::{IdMap, reserve_fresh};
+use crate::ids::IdIndex;
+use crate::log::{BlockKind, Log, Record, RecordId, RecordLink};
 
 /// Links the records and blocks of one log.
 #[derive(Default)]
 pub struct Linker {
     /// Records by id, the first of each.
-    index: FirstWith,
+    index: IdIndex,
     /// Parents of the records that are not linked yet, as they were written. Zero stands for none: there are many of these.
-    parents: Vec<Id>,
+    parents: Vec<RecordId>,
     /// Their logical parents with the records that have them: only boundaries do.
-    logical_parents: Vec<(u32, Id)>,
+    logical_parents: Vec<(u32, RecordId)>,
     /// How many records are linked.
     linked: usize,
     /// How many there will be, about.
     expected: usize,
     /// Links to ids that no record had yet, in the order of the records that have them.
-    open: Vec<(u32, Place, Id)>,
-    results: Results,
+    unresolved: Vec<(u32, LinkField, RecordId)>,
+    results: ResultLinker,
 }
 
 /// Which of a record's links.
 #[derive(Clone, Copy)]
-enum Place {
+enum LinkField {
     Parent,
     LogicalParent,
 }
 
-impl Place {
-    fn of(self, record: &mut Record) -> &mut Link {
+impl LinkField {
+    fn link_mut(self, record: &mut Record) -> &mut RecordLink {
         match self {
-            Place::Parent => &mut record.parent,
-            Place::LogicalParent => &mut record.logical_parent,
+            LinkField::Parent => &mut record.parent,
+            LinkField::LogicalParent => &mut record.logical_parent,
         }
     }
 }
 
 impl Linker {
     /// An empty one; `parents` is room for what records follow.
-    pub fn new(parents: Vec<Id>) -> Linker {
+    pub fn new(parents: Vec<RecordId>) -> Linker {
         Linker {
             parents,
             ..Linker::default()
@@ -51,20 +51,20 @@ impl Linker {
     }
 
     /// Makes room for as many more records.
-    pub fn expect(&mut self, records: usize) {
-        make_room(&mut self.parents, records);
+    pub fn reserve(&mut self, records: usize) {
+        reserve_fresh(&mut self.parents, records);
         self.expected = self.linked + records;
     }
 
     /// Notes what the record with the next number follows.
-    pub fn push(&mut self, record: u32, parent: Id, logical_parent: Option<Id>) {
+    pub fn push(&mut self, record: u32, parent: RecordId, logical_parent: Option<RecordId>) {
         self.parents.push(parent);
         self.logical_parents.extend(logical_parent.map(|id| (record, id)));
     }
 
     /// Takes what another one noted, which has linked nothing yet; its records are now `base` and those that follow. What is
     /// left of it is room for as many parents.
-    pub fn append(&mut self, mut other: Linker, base: u32) -> Vec<Id> {
+    pub fn append(&mut self, mut other: Linker, base: u32) -> Vec<RecordId> {
         debug_assert_eq!(other.linked, 0, "links of a part do not hold for the whole");
         self.parents.append(&mut other.parents);
         let logical = other.logical_parents.into_iter();
@@ -82,11 +82,13 @@ impl Linker {
     /// Links what came since the last time, with room for as many records in all.
     fn link(&mut self, log: &mut Log, room: usize) {
         let records = &mut log.records;
-        self.index.make_room(room, |number| records[number as usize].id);
+        self.index.reserve(room, |number| records[number as usize].id);
         for at in self.linked..records.len() {
             let id = records[at].id;
-            if id != Id::default() {
-                let first = self.index.first(id, at as u32, |number| records[number as usize].id);
+            if id != RecordId::default() {
+                let first = self
+                    .index
+                    .get_or_insert(id, at as u32, |number| records[number as usize].id);
                 records[at].is_repeat = first != at as u32;
             }
         }
@@ -94,11 +96,11 @@ impl Linker {
         for (at, parent) in (self.linked..).zip(self.parents.drain(..)) {
             let logical = logical_parents.next_if(|(record, _)| *record == at as u32);
             let links = [
-                (Place::Parent, Some(parent)),
-                (Place::LogicalParent, logical.map(|(_, id)| id)),
+                (LinkField::Parent, Some(parent)),
+                (LinkField::LogicalParent, logical.map(|(_, id)| id)),
             ];
             for (place, id) in links {
-                let Some(id) = id.filter(|id| *id != Id::default()) else {
+                let Some(id) = id.filter(|id| *id != RecordId::default()) else {
                     continue;
                 };
                 // Most records follow the one before them.
@@ -108,25 +110,25 @@ impl Linker {
                     None => self.index.find(id, |number| records[number as usize].id),
                 };
                 match target {
-                    Some(target) => *place.of(&mut records[at]) = Link::Here(target),
-                    None => self.open.push((at as u32, place, id)),
+                    Some(target) => *place.link_mut(&mut records[at]) = RecordLink::Here(target),
+                    None => self.unresolved.push((at as u32, place, id)),
                 }
             }
         }
         self.linked = records.len();
-        self.results.name(log);
+        self.results.name_results(log);
     }
 
     /// Links what is left, now that all records are there.
     pub fn finish(mut self, log: &mut Log) {
         self.link(log, log.records.len());
-        for (at, place, id) in self.open {
+        for (at, place, id) in self.unresolved {
             let found = self.index.find(id, |number| log.records[number as usize].id);
-            *place.of(&mut log.records[at as usize]) = match found {
-                Some(target) => Link::Here(target),
+            *place.link_mut(&mut log.records[at as usize]) = match found {
+                Some(target) => RecordLink::Here(target),
                 None => {
                     log.elsewhere.push(id);
-                    Link::Elsewhere(log.elsewhere.len() as u32 - 1)
+                    RecordLink::Elsewhere(log.elsewhere.len() as u32 - 1)
                 }
             };
         }
@@ -135,7 +137,7 @@ impl Linker {
 
 /// Gives every result the tool, file and range of its call.
 #[derive(Default)]
-struct Results {
+struct ResultLinker {
     /// The last calls, by id: nearly every result follows its call closely.
     recent: [(u64, usize); 8],
     /// Where the next of them goes.
@@ -145,12 +147,12 @@ struct Results {
     /// Blocks before this one are among them.
     indexed: usize,
     /// Blocks before this one are done.
-    named: usize,
+    named_until: usize,
 }
 
-impl Results {
-    fn name(&mut self, log: &mut Log) {
-        for at in self.named..log.blocks.len() {
+impl ResultLinker {
+    fn name_results(&mut self, log: &mut Log) {
+        for at in self.named_until..log.blocks.len() {
             let block = log.blocks[at];
             match block.kind {
                 BlockKind::ToolCall if block.call != 0 => {
@@ -167,7 +169,7 @@ impl Results {
                 _ => {}
             }
         }
-        self.named = log.blocks.len();
+        self.named_until = log.blocks.len();
     }
 
     /// The last call with an id before a block.

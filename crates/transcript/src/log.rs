@@ -8,31 +8,31 @@ use crate::record::Tokens;
 use crate::skim::hex32;
 
 /// Number of a string in [`Log::strings`]. Number 0 is the empty string and means "none".
-pub type Name = u32;
+pub type NameId = u32;
 
 /// A record's id: a UUID as the number it is, any other text by its hash (and by name in [`Log::odd_ids`]).
 ///
 /// Packed to the width of a word: records have several, and one that starts only at every second word makes all of them longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(Rust, packed(8))]
-pub struct Id(pub u128);
+pub struct RecordId(pub u128);
 
-impl Id {
+impl RecordId {
     /// The number that the id is.
     pub fn number(self) -> u128 {
         self.0
     }
 
     /// Reads an id. The flag says whether it was a canonical UUID, which can be written back from the number.
-    pub fn read(text: &[u8]) -> (Id, bool) {
+    pub fn read(text: &[u8]) -> (RecordId, bool) {
         match parse_uuid(text) {
-            Some(value) => (Id(value), true),
-            None => (Id(xxhash_rust::xxh3::xxh3_128(text)), false),
+            Some(value) => (RecordId(value), true),
+            None => (RecordId(xxhash_rust::xxh3::xxh3_128(text)), false),
         }
     }
 }
 
-impl std::fmt::Display for Id {
+impl std::fmt::Display for RecordId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let hex = format!("{:032x}", self.number());
         write!(
@@ -58,7 +58,7 @@ fn parse_uuid(text: &[u8]) -> Option<u128> {
 }
 
 /// Hash of an API id (message, request, tool call). Never 0, which means "none".
-pub fn api_id(text: &[u8]) -> u64 {
+pub fn hash_api_id(text: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(text).max(1)
 }
 
@@ -110,7 +110,7 @@ impl RecordKind {
 
 /// A link to another record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Link {
+pub enum RecordLink {
     /// No link.
     #[default]
     None,
@@ -122,17 +122,17 @@ pub enum Link {
 
 /// What records of one stretch share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Scope {
+pub struct RecordScope {
     /// Session id.
-    pub session: Name,
+    pub session: NameId,
     /// Sub-agent id.
-    pub agent: Name,
+    pub agent: NameId,
     /// Version of the client.
-    pub version: Name,
+    pub version: NameId,
     /// Working directory.
-    pub cwd: Name,
+    pub cwd: NameId,
     /// Git branch.
-    pub branch: Name,
+    pub branch: NameId,
     /// Part of a sub-agent's chain.
     pub is_sidechain: bool,
 }
@@ -147,11 +147,11 @@ pub struct Record {
     /// What it is.
     pub kind: RecordKind,
     /// Its id; zero if it has none.
-    pub id: Id,
+    pub id: RecordId,
     /// The record it follows.
-    pub parent: Link,
+    pub parent: RecordLink,
     /// The record a boundary follows.
-    pub logical_parent: Link,
+    pub logical_parent: RecordLink,
     /// When it was written.
     pub time: Time,
     /// Number of its [`Scope`].
@@ -177,7 +177,7 @@ pub struct Record {
 /// Why a response ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Stop {
+pub enum StopReason {
     /// Not said: the line was written while the response was still streaming.
     Unknown = 0,
     /// It calls tools.
@@ -188,11 +188,16 @@ pub enum Stop {
     Other = 3,
 }
 
-impl Stop {
-    pub(super) fn from_code(code: u8) -> Option<Stop> {
-        [Stop::Unknown, Stop::ToolUse, Stop::EndTurn, Stop::Other]
-            .get(usize::from(code))
-            .copied()
+impl StopReason {
+    pub(super) fn from_code(code: u8) -> Option<StopReason> {
+        [
+            StopReason::Unknown,
+            StopReason::ToolUse,
+            StopReason::EndTurn,
+            StopReason::Other,
+        ]
+        .get(usize::from(code))
+        .copied()
     }
 }
 
@@ -206,9 +211,9 @@ pub struct ResponseLine {
     /// Hash of the request id; 0 if it has none.
     pub request: u64,
     /// The model.
-    pub model: Name,
+    pub model: NameId,
     /// Why it ended.
-    pub stop: Stop,
+    pub stop: StopReason,
     /// What was billed.
     pub billed: Tokens,
     /// What the window held at the call, if that is something else. It hardly ever is, so it has no place in every line.
@@ -289,11 +294,11 @@ pub struct Block {
     /// UTF-8 bytes beyond one per unit.
     pub wide: u32,
     /// Tool of a call or result, kind of an attachment or of an unknown block.
-    pub name: Name,
+    pub name: NameId,
     /// Hash of the call's id (on calls and results).
     pub call: u64,
     /// File that a call or attachment names.
-    pub path: Name,
+    pub path: NameId,
     /// First line and number of lines that a read asks for; 0 for "not said".
     pub range: (u32, u32),
     /// Images and documents inside a result.
@@ -329,7 +334,7 @@ impl Block {
 
 /// What a boundary says of itself.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Boundary {
+pub struct BoundaryRecord {
     /// Started by the client, not by the user.
     pub is_auto: bool,
     /// Tokens before.
@@ -341,7 +346,7 @@ pub struct Boundary {
     /// Time it took in milliseconds.
     pub duration_ms: Option<u64>,
     /// Records that were kept.
-    pub kept: Vec<Id>,
+    pub kept: Vec<RecordId>,
     /// Hashes of the calls whose results were cleared, in order.
     pub cleared: Vec<u64>,
 }
@@ -352,7 +357,7 @@ pub struct Log {
     /// Strings, each once; number 0 is empty.
     pub strings: Vec<Box<str>>,
     /// What records share.
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<RecordScope>,
     /// The records that take part in a conversation, in file order.
     pub records: Vec<Record>,
     /// What assistant and progress records say of API calls.
@@ -360,15 +365,15 @@ pub struct Log {
     /// All content blocks, in the order of their records.
     pub blocks: Vec<Block>,
     /// Boundaries of both kinds.
-    pub boundaries: Vec<Boundary>,
+    pub boundaries: Vec<BoundaryRecord>,
     /// Ids that records link to and none has.
-    pub elsewhere: Vec<Id>,
+    pub elsewhere: Vec<RecordId>,
     /// Texts of ids that are not UUIDs.
-    pub odd_ids: Vec<(Id, Name)>,
+    pub odd_ids: Vec<(RecordId, NameId)>,
     /// Lines by record type (and subtype of system and progress records), sorted by name.
-    pub kinds: Vec<(Name, u64)>,
+    pub kinds: Vec<(NameId, u64)>,
     /// What could not be read, or only after repair.
-    pub problems: Vec<Trouble>,
+    pub problems: Vec<LineProblem>,
     /// Lines of the log, blank ones included.
     pub lines: u64,
     /// Bytes of the log, unpacked.
@@ -377,7 +382,7 @@ pub struct Log {
 
 impl Log {
     /// The string of a name.
-    pub fn string(&self, name: Name) -> &str {
+    pub fn string(&self, name: NameId) -> &str {
         self.strings.get(name as usize).map_or("", |text| text)
     }
 
@@ -399,16 +404,16 @@ impl Log {
     }
 
     /// The scope of a record.
-    pub fn scope_of(&self, record: &Record) -> &Scope {
+    pub fn scope_of(&self, record: &Record) -> &RecordScope {
         &self.scopes[record.scope as usize]
     }
 }
 
 /// Something about a line that was not as it should be. [`crate::problem`] says it in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trouble {
+pub struct LineProblem {
     /// What.
-    pub kind: TroubleKind,
+    pub kind: LineProblemKind,
     /// Line, from 1.
     pub line: u64,
     /// Byte where the line starts.
@@ -418,7 +423,7 @@ pub struct Trouble {
 /// Kinds of trouble with a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[repr(u8)]
-pub enum TroubleKind {
+pub enum LineProblemKind {
     /// Noise around a record was dropped.
     Stripped = 0,
     /// Text inside a record was mended.
@@ -446,19 +451,19 @@ pub enum TroubleKind {
 }
 
 /// All kinds of trouble, by code.
-pub const TROUBLE_KINDS: [TroubleKind; 12] = [
-    TroubleKind::Stripped,
-    TroubleKind::Mended,
-    TroubleKind::Split,
-    TroubleKind::Resynced,
-    TroubleKind::Malformed,
-    TroubleKind::NotAnObject,
-    TroubleKind::TooDeep,
-    TroubleKind::OnlyNul,
-    TroubleKind::TooLong,
-    TroubleKind::TornTail,
-    TroubleKind::BadTime,
-    TroubleKind::BadCount,
+pub const LINE_PROBLEM_KINDS: [LineProblemKind; 12] = [
+    LineProblemKind::Stripped,
+    LineProblemKind::Mended,
+    LineProblemKind::Split,
+    LineProblemKind::Resynced,
+    LineProblemKind::Malformed,
+    LineProblemKind::NotAnObject,
+    LineProblemKind::TooDeep,
+    LineProblemKind::OnlyNul,
+    LineProblemKind::TooLong,
+    LineProblemKind::TornTail,
+    LineProblemKind::BadTime,
+    LineProblemKind::BadCount,
 ];
 
 #[cfg(test)]
@@ -468,7 +473,7 @@ mod tests {
     #[test]
     fn uuids_are_written_back_as_they_were() {
         let text = "0c97beba-bfcb-4f84-9950-e0354bfc808b";
-        let (id, is_uuid) = Id::read(text.as_bytes());
+        let (id, is_uuid) = RecordId::read(text.as_bytes());
         assert!(is_uuid);
         assert_eq!(id.to_string(), text);
     }
@@ -481,8 +486,8 @@ mod tests {
             "0C97BEBA-BFCB-4F84-9950-E0354BFC808B",
             "0c97beba-bfcb-4f84-9950xe0354bfc808b",
         ] {
-            assert!(!Id::read(odd.as_bytes()).1, "{odd}");
+            assert!(!RecordId::read(odd.as_bytes()).1, "{odd}");
         }
-        assert_ne!(Id::read(b"u1").0, Id::read(b"u2").0);
+        assert_ne!(RecordId::read(b"u1").0, RecordId::read(b"u2").0);
     }
 }

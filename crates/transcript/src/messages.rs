@@ -5,17 +5,17 @@
 //! [`super::repair`]; a line is used whole or not at all.
 
 use crate::build::parse_time;
-use crate::bytes::Lines;
-use crate::json::{Kind, Raw, Source, Text};
-use crate::log::{NO_TIME, Time, Trouble, TroubleKind};
+use crate::bytes::LineConsumer;
+use crate::json::{JsonKind, JsonStr, PullParser, RawParser};
+use crate::log::{LineProblem, LineProblemKind, NO_TIME, Time};
 use crate::repair::Repairer;
-use crate::skim::{Declined, Portable, Scan};
+use crate::skim::{PortableScanner, SlowPath, StringScanner};
 use memchr::memmem::Finder;
 use serde_json::Value;
 
 /// Who a message is from, by its record. The client writes in the user's name too: see the flags of [`Message`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum MessageRole {
     /// The person, or the client in their name.
     User,
     /// The model.
@@ -24,7 +24,7 @@ pub enum Role {
 
 /// Part of a message.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Part {
+pub enum MessagePart {
     /// Text.
     Text(String),
     /// A tool call.
@@ -59,7 +59,7 @@ pub struct Message {
     /// When it was written.
     pub time: Option<Time>,
     /// Who from.
-    pub role: Role,
+    pub role: MessageRole,
     /// Put in by the client, not by a person.
     pub is_meta: bool,
     /// The summary after a compaction.
@@ -67,14 +67,14 @@ pub struct Message {
     /// Part of a sub-agent's chain.
     pub is_sidechain: bool,
     /// What it consists of, as far as it was asked for.
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
     /// Line of the log, from 1.
     pub line: u64,
 }
 
 impl Message {
     /// A message of which nothing else is known.
-    pub fn of(role: Role, parts: Vec<Part>) -> Message {
+    pub fn with_parts(role: MessageRole, parts: Vec<MessagePart>) -> Message {
         Message {
             session: String::new(),
             uuid: String::new(),
@@ -92,7 +92,7 @@ impl Message {
     /// Its texts, one after the other.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
+            MessagePart::Text(text) => Some(text.as_str()),
             _ => None,
         })
     }
@@ -100,7 +100,7 @@ impl Message {
 
 /// What is read beside the texts.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted {
+pub struct PartSelection {
     /// Calls of these tools.
     pub calls: &'static [&'static str],
     /// Calls of all tools.
@@ -115,7 +115,7 @@ pub struct Wanted {
     pub every_line: bool,
 }
 
-impl Wanted {
+impl PartSelection {
     fn has_call(&self, name: &str) -> bool {
         self.every_call || self.calls.contains(&name)
     }
@@ -126,7 +126,7 @@ impl Wanted {
             Some(longest) if text.len() > longest => {
                 let head = &text[..text.floor_char_boundary(longest / 2)];
                 let tail = &text[text.ceil_char_boundary(text.len() - longest / 2)..];
-                format!("{head}{LEFT_OUT}{tail}")
+                format!("{head}{OMISSION_MARK}{tail}")
             }
             _ => text,
         }
@@ -134,62 +134,62 @@ impl Wanted {
 }
 
 /// What stands where the middle of a long text was left out.
-pub const LEFT_OUT: &str = "\n[...]\n";
+pub const OMISSION_MARK: &str = "\n[...]\n";
 
 /// Tells from its bytes whether a line may hold what is looked for.
-pub type Filter<'f> = dyn Fn(&[u8]) -> bool + Sync + 'f;
+pub type LineFilter<'f> = dyn Fn(&[u8]) -> bool + Sync + 'f;
 
 /// Reads lines into messages.
-pub struct Reader<'p> {
-    wanted: Wanted,
+pub struct MessageReader<'p> {
+    selection: PartSelection,
     max_line: usize,
     repairer: Repairer,
     needles: [Finder<'static>; 4],
     /// Lines that are read, ascending; `None` for all.
-    only: Option<std::vec::IntoIter<u64>>,
+    only_lines: Option<std::vec::IntoIter<u64>>,
     lines: u64,
     progress: &'p (dyn Fn(u64) + Sync),
-    filter: Option<&'p Filter<'p>>,
+    filter: Option<&'p LineFilter<'p>>,
     /// Lines with a message that the filter passed over.
-    pub passed_over: u64,
+    pub filtered_out: u64,
     /// What was read so far.
     pub messages: Vec<Message>,
     /// Lines that could not be used as they are.
-    pub troubles: Vec<Trouble>,
+    pub problems: Vec<LineProblem>,
 }
 
-impl<'p> Reader<'p> {
+impl<'p> MessageReader<'p> {
     /// Starts a log. `progress` is told how many bytes were taken.
-    pub fn new(wanted: Wanted, max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> Reader<'p> {
-        Reader {
-            wanted,
+    pub fn new(wanted: PartSelection, max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> MessageReader<'p> {
+        MessageReader {
+            selection: wanted,
             max_line,
             repairer: Repairer::default(),
             needles: [
                 Finder::new(b"\"message\""),
                 Finder::new(b"\"user\""),
                 Finder::new(b"\"assistant\""),
-                Finder::new(QUEUED),
+                Finder::new(QUEUED_COMMAND),
             ],
-            only: None,
+            only_lines: None,
             lines: 0,
             progress,
             filter: None,
-            passed_over: 0,
+            filtered_out: 0,
             messages: Vec::new(),
-            troubles: Vec::new(),
+            problems: Vec::new(),
         }
     }
 
     /// Reads these lines alone, by number, ascending.
-    pub fn only(mut self, lines: Vec<u64>) -> Reader<'p> {
-        self.only = Some(lines.into_iter());
+    pub fn with_only_lines(mut self, lines: Vec<u64>) -> MessageReader<'p> {
+        self.only_lines = Some(lines.into_iter());
         self
     }
 
     /// Whether a line is one of those that are read.
-    fn is_asked_for(&mut self) -> bool {
-        let Some(only) = &mut self.only else { return true };
+    fn is_selected_line(&mut self) -> bool {
+        let Some(only) = &mut self.only_lines else { return true };
         let passed = only.as_slice().iter().take_while(|line| **line < self.lines).count();
         if passed > 0 {
             only.nth(passed - 1);
@@ -198,8 +198,8 @@ impl<'p> Reader<'p> {
     }
 
     /// Passes over lines that `filter` turns down, unread: for who looks for something and can tell from the bytes.
-    pub fn with_filter(self, filter: &'p Filter<'p>) -> Reader<'p> {
-        Reader {
+    pub fn with_filter(self, filter: &'p LineFilter<'p>) -> MessageReader<'p> {
+        MessageReader {
             filter: Some(filter),
             ..self
         }
@@ -209,29 +209,29 @@ impl<'p> Reader<'p> {
     fn may_hold_message(&self, line: &[u8]) -> bool {
         let [message, user, assistant, queued] = &self.needles;
         let is_message = message.find(line).is_some() && (user.find(line).is_some() || assistant.find(line).is_some());
-        is_message || self.wanted.queued && queued.find(line).is_some()
+        is_message || self.selection.queued && queued.find(line).is_some()
     }
 
-    fn line<S: Scan>(&mut self, line: &[u8], offset: u64, is_complete: bool) {
+    fn read_line<S: StringScanner>(&mut self, line: &[u8], offset: u64, is_complete: bool) {
         if line.len() > self.max_line {
-            self.trouble(TroubleKind::TooLong, offset);
+            self.add_problem(LineProblemKind::TooLong, offset);
             return;
         }
-        let mut raw = Raw::<S>::new(line, 0);
-        let read = read(&mut raw, self.wanted).and_then(|message| raw.end_of_line().map(|_| message));
+        let mut raw = RawParser::<S>::new(line, 0);
+        let read = read(&mut raw, self.selection).and_then(|message| raw.end_of_line().map(|_| message));
         if let Ok(message) = read {
             self.push(message);
             return;
         }
-        let (wanted, mut found) = (self.wanted, Vec::new());
+        let (wanted, mut found) = (self.selection, Vec::new());
         let outcome = self.repairer.read_tapes(line, &mut |_, mut tape| {
             found.extend(read_message(&mut tape, wanted));
         });
         for message in found {
             self.push(message);
         }
-        if let Some(kind) = outcome.trouble(is_complete) {
-            self.trouble(kind, offset);
+        if let Some(kind) = outcome.line_problem(is_complete) {
+            self.add_problem(kind, offset);
         }
     }
 
@@ -244,8 +244,8 @@ impl<'p> Reader<'p> {
         }
     }
 
-    fn trouble(&mut self, kind: TroubleKind, offset: u64) {
-        self.troubles.push(Trouble {
+    fn add_problem(&mut self, kind: LineProblemKind, offset: u64) {
+        self.problems.push(LineProblem {
             kind,
             line: self.lines,
             offset,
@@ -253,70 +253,70 @@ impl<'p> Reader<'p> {
     }
 
     /// A line among those that are read, as far as it is wanted.
-    fn asked_for<S: Scan>(&mut self, line: &[u8], offset: u64, is_complete: bool) {
+    fn read_selected_line<S: StringScanner>(&mut self, line: &[u8], offset: u64, is_complete: bool) {
         let may_hold = self.may_hold_message(line);
         let is_wanted = may_hold && self.filter.is_none_or(|filter| filter(line));
-        self.passed_over += u64::from(may_hold && !is_wanted);
-        if is_wanted || self.wanted.every_line {
+        self.filtered_out += u64::from(may_hold && !is_wanted);
+        if is_wanted || self.selection.every_line {
             let before = self.messages.len();
-            self.line::<S>(line, offset, is_complete);
+            self.read_line::<S>(line, offset, is_complete);
             if !is_wanted {
                 self.messages.truncate(before);
             }
         }
     }
 
-    fn walk<S: Scan>(&mut self, bytes: &[u8], offset: u64) {
+    fn walk<S: StringScanner>(&mut self, bytes: &[u8], offset: u64) {
         let mut at = 0;
         while at < bytes.len() {
             let newline = memchr::memchr(b'\n', &bytes[at..]);
             let end = newline.map_or(bytes.len(), |found| at + found);
             self.lines += 1;
-            if self.is_asked_for() {
-                self.asked_for::<S>(&bytes[at..end], offset + at as u64, newline.is_some());
+            if self.is_selected_line() {
+                self.read_selected_line::<S>(&bytes[at..end], offset + at as u64, newline.is_some());
             }
             at = end + 1;
         }
     }
 }
 
-impl Lines for Reader<'_> {
-    fn lines(&mut self, bytes: &[u8], offset: u64) {
+impl LineConsumer for MessageReader<'_> {
+    fn take_lines(&mut self, bytes: &[u8], offset: u64) {
         #[cfg(target_arch = "x86_64")]
-        if super::skim::Avx2::is_available() {
-            self.walk::<super::skim::Avx2>(bytes, offset);
+        if super::skim::Avx2Scanner::is_available() {
+            self.walk::<super::skim::Avx2Scanner>(bytes, offset);
             (self.progress)(bytes.len() as u64);
             return;
         }
-        self.walk::<Portable>(bytes, offset);
+        self.walk::<PortableScanner>(bytes, offset);
         (self.progress)(bytes.len() as u64);
     }
 
-    fn too_long(&mut self, offset: u64, length: u64, _head: &[u8]) {
+    fn skip_long_line(&mut self, offset: u64, length: u64, _head: &[u8]) {
         self.lines += 1;
-        if self.is_asked_for() {
-            self.trouble(TroubleKind::TooLong, offset);
+        if self.is_selected_line() {
+            self.add_problem(LineProblemKind::TooLong, offset);
         }
         (self.progress)(length);
     }
 }
 
 /// Reads one record; `Ok(None)` if it is no message of the conversation.
-fn read<'a, S: Source<'a>>(source: &mut S, wanted: Wanted) -> Result<Option<Message>, Declined> {
+fn read<'a, S: PullParser<'a>>(source: &mut S, wanted: PartSelection) -> Result<Option<Message>, SlowPath> {
     let mut kind = Vec::new();
-    let mut message = Message::of(Role::User, Vec::new());
-    if source.peek()? != Kind::Object {
-        return Err(Declined);
+    let mut message = Message::with_parts(MessageRole::User, Vec::new());
+    if source.peek()? != JsonKind::Object {
+        return Err(SlowPath);
     }
     let mut frame = source.open_object()?;
-    while let Some(key) = source.key(&mut frame)? {
+    while let Some(key) = source.next_key(&mut frame)? {
         match key {
-            b"type" => kind = source.text()?.map(owned).unwrap_or_default().into_bytes(),
-            b"sessionId" => message.session = source.text()?.map(owned).unwrap_or_default(),
-            b"uuid" => message.uuid = source.text()?.map(owned).unwrap_or_default(),
-            b"parentUuid" => message.parent = source.text()?.map(owned),
+            b"type" => kind = source.text()?.map(decode_owned).unwrap_or_default().into_bytes(),
+            b"sessionId" => message.session = source.text()?.map(decode_owned).unwrap_or_default(),
+            b"uuid" => message.uuid = source.text()?.map(decode_owned).unwrap_or_default(),
+            b"parentUuid" => message.parent = source.text()?.map(decode_owned),
             b"timestamp" => {
-                let time = source.text()?.map(|text| parse_time(owned(text).as_bytes()));
+                let time = source.text()?.map(|text| parse_time(decode_owned(text).as_bytes()));
                 message.time = time.filter(|time| *time != NO_TIME);
             }
             b"isMeta" => message.is_meta = source.flag()?,
@@ -331,57 +331,61 @@ fn read<'a, S: Source<'a>>(source: &mut S, wanted: Wanted) -> Result<Option<Mess
         }
     }
     message.role = match kind.as_slice() {
-        b"user" | b"attachment" => Role::User,
-        b"assistant" => Role::Assistant,
+        b"user" | b"attachment" => MessageRole::User,
+        b"assistant" => MessageRole::Assistant,
         _ => return Ok(None),
     };
     Ok((!message.parts.is_empty()).then_some(message))
 }
 
 /// How the client names a prompt that waited until the model was ready for it.
-const QUEUED: &[u8] = b"\"queued_command\"";
+const QUEUED_COMMAND: &[u8] = b"\"queued_command\"";
 
 /// What a person typed meanwhile; other attachments, and what programs put into the queue, are no messages.
-fn read_queued<'a, S: Source<'a>>(source: &mut S, parts: &mut Vec<Part>) -> Result<(), Declined> {
-    if source.peek()? != Kind::Object {
+fn read_queued<'a, S: PullParser<'a>>(source: &mut S, parts: &mut Vec<MessagePart>) -> Result<(), SlowPath> {
+    if source.peek()? != JsonKind::Object {
         return source.skip();
     }
     let [mut kind, mut mode, mut prompt] = [const { String::new() }; 3];
     let mut frame = source.open_object()?;
-    while let Some(key) = source.key(&mut frame)? {
+    while let Some(key) = source.next_key(&mut frame)? {
         match key {
-            b"type" => kind = source.text()?.map(owned).unwrap_or_default(),
-            b"commandMode" => mode = source.text()?.map(owned).unwrap_or_default(),
-            b"prompt" => shown(source, &mut prompt)?,
+            b"type" => kind = source.text()?.map(decode_owned).unwrap_or_default(),
+            b"commandMode" => mode = source.text()?.map(decode_owned).unwrap_or_default(),
+            b"prompt" => read_result_text(source, &mut prompt)?,
             _ => source.skip()?,
         }
     }
     if kind == "queued_command" && mode == "prompt" && !prompt.is_empty() {
-        parts.push(Part::Text(prompt));
+        parts.push(MessagePart::Text(prompt));
     }
     Ok(())
 }
 
 /// As [`read`], for a record that was accepted already.
-fn read_message<'a, S: Source<'a>>(source: &mut S, wanted: Wanted) -> Option<Option<Message>> {
+fn read_message<'a, S: PullParser<'a>>(source: &mut S, wanted: PartSelection) -> Option<Option<Message>> {
     read(source, wanted).ok()
 }
 
-fn read_content<'a, S: Source<'a>>(source: &mut S, wanted: Wanted, parts: &mut Vec<Part>) -> Result<(), Declined> {
-    if source.peek()? != Kind::Object {
+fn read_content<'a, S: PullParser<'a>>(
+    source: &mut S,
+    wanted: PartSelection,
+    parts: &mut Vec<MessagePart>,
+) -> Result<(), SlowPath> {
+    if source.peek()? != JsonKind::Object {
         return source.skip();
     }
     let mut frame = source.open_object()?;
-    while let Some(key) = source.key(&mut frame)? {
+    while let Some(key) = source.next_key(&mut frame)? {
         if key != b"content" {
             source.skip()?;
             continue;
         }
         match source.peek()? {
-            Kind::String => parts.push(Part::Text(owned(source.string()?))),
-            Kind::Array => {
+            JsonKind::String => parts.push(MessagePart::Text(decode_owned(source.string()?))),
+            JsonKind::Array => {
                 let mut items = source.open_array()?;
-                while source.item(&mut items)? {
+                while source.next_item(&mut items)? {
                     read_block(source, wanted, parts)?;
                 }
             }
@@ -391,30 +395,34 @@ fn read_content<'a, S: Source<'a>>(source: &mut S, wanted: Wanted, parts: &mut V
     Ok(())
 }
 
-fn read_block<'a, S: Source<'a>>(source: &mut S, wanted: Wanted, parts: &mut Vec<Part>) -> Result<(), Declined> {
-    if source.peek()? != Kind::Object {
+fn read_block<'a, S: PullParser<'a>>(
+    source: &mut S,
+    wanted: PartSelection,
+    parts: &mut Vec<MessagePart>,
+) -> Result<(), SlowPath> {
+    if source.peek()? != JsonKind::Object {
         return source.skip();
     }
     let [mut kind, mut id, mut name, mut text] = [const { String::new() }; 4];
     let (mut input, mut is_error) = (Value::Null, false);
     let mut frame = source.open_object()?;
-    while let Some(key) = source.key(&mut frame)? {
+    while let Some(key) = source.next_key(&mut frame)? {
         match key {
-            b"type" => kind = source.text()?.map(owned).unwrap_or_default(),
-            b"text" => text = source.text()?.map(owned).unwrap_or_default(),
-            b"id" | b"tool_use_id" => id = source.text()?.map(owned).unwrap_or_default(),
-            b"name" => name = source.text()?.map(owned).unwrap_or_default(),
+            b"type" => kind = source.text()?.map(decode_owned).unwrap_or_default(),
+            b"text" => text = source.text()?.map(decode_owned).unwrap_or_default(),
+            b"id" | b"tool_use_id" => id = source.text()?.map(decode_owned).unwrap_or_default(),
+            b"name" => name = source.text()?.map(decode_owned).unwrap_or_default(),
             // The name stands before the input in all clients; where it does not, the input is read for nothing.
-            b"input" if name.is_empty() || wanted.has_call(&name) => input = value(source, wanted)?,
-            b"content" if wanted.results => shown(source, &mut text)?,
+            b"input" if name.is_empty() || wanted.has_call(&name) => input = read_value(source, wanted)?,
+            b"content" if wanted.results => read_result_text(source, &mut text)?,
             b"is_error" => is_error = source.flag()?,
             _ => source.skip()?,
         }
     }
     match kind.as_str() {
-        "text" => parts.push(Part::Text(text)),
-        "tool_use" if wanted.has_call(&name) => parts.push(Part::Call { id, name, input }),
-        "tool_result" if wanted.results => parts.push(Part::Result {
+        "text" => parts.push(MessagePart::Text(text)),
+        "tool_use" if wanted.has_call(&name) => parts.push(MessagePart::Call { id, name, input }),
+        "tool_result" if wanted.results => parts.push(MessagePart::Result {
             call: id,
             text: wanted.shorten(text),
             is_error,
@@ -425,25 +433,25 @@ fn read_block<'a, S: Source<'a>>(source: &mut S, wanted: Wanted, parts: &mut Vec
 }
 
 /// All texts of a result, a line each.
-fn shown<'a, S: Source<'a>>(source: &mut S, text: &mut String) -> Result<(), Declined> {
+fn read_result_text<'a, S: PullParser<'a>>(source: &mut S, text: &mut String) -> Result<(), SlowPath> {
     match source.peek()? {
-        Kind::String => {
+        JsonKind::String => {
             if !text.is_empty() {
                 text.push('\n');
             }
-            text.push_str(&owned(source.string()?));
+            text.push_str(&decode_owned(source.string()?));
         }
-        Kind::Array => {
+        JsonKind::Array => {
             let mut frame = source.open_array()?;
-            while source.item(&mut frame)? {
-                shown(source, text)?;
+            while source.next_item(&mut frame)? {
+                read_result_text(source, text)?;
             }
         }
-        Kind::Object => {
+        JsonKind::Object => {
             let mut frame = source.open_object()?;
-            while let Some(key) = source.key(&mut frame)? {
+            while let Some(key) = source.next_key(&mut frame)? {
                 match key {
-                    b"text" | b"content" => shown(source, text)?,
+                    b"text" | b"content" => read_result_text(source, text)?,
                     _ => source.skip()?,
                 }
             }
@@ -454,30 +462,30 @@ fn shown<'a, S: Source<'a>>(source: &mut S, text: &mut String) -> Result<(), Dec
 }
 
 /// Any value.
-fn value<'a, S: Source<'a>>(source: &mut S, wanted: Wanted) -> Result<Value, Declined> {
+fn read_value<'a, S: PullParser<'a>>(source: &mut S, wanted: PartSelection) -> Result<Value, SlowPath> {
     Ok(match source.peek()? {
-        Kind::String => Value::String(wanted.shorten(owned(source.string()?))),
-        Kind::Number => source.count()?.map_or(Value::Null, Value::from),
-        Kind::Literal => source.literal()?.map_or(Value::Null, Value::Bool),
-        Kind::Array => {
+        JsonKind::String => Value::String(wanted.shorten(decode_owned(source.string()?))),
+        JsonKind::Number => source.count()?.map_or(Value::Null, Value::from),
+        JsonKind::Literal => source.literal()?.map_or(Value::Null, Value::Bool),
+        JsonKind::Array => {
             let (mut items, mut frame) = (Vec::new(), source.open_array()?);
-            while source.item(&mut frame)? {
-                items.push(value(source, wanted)?);
+            while source.next_item(&mut frame)? {
+                items.push(read_value(source, wanted)?);
             }
             Value::Array(items)
         }
-        Kind::Object => {
+        JsonKind::Object => {
             let (mut members, mut frame) = (serde_json::Map::new(), source.open_object()?);
-            while let Some(key) = source.key(&mut frame)? {
+            while let Some(key) = source.next_key(&mut frame)? {
                 let key = String::from_utf8_lossy(key).into_owned();
-                members.insert(key, value(source, wanted)?);
+                members.insert(key, read_value(source, wanted)?);
             }
             Value::Object(members)
         }
     })
 }
 
-fn owned(text: Text<'_>) -> String {
+fn decode_owned(text: JsonStr<'_>) -> String {
     text.decode(&mut String::new()).to_owned()
 }
 
@@ -485,15 +493,15 @@ fn owned(text: Text<'_>) -> String {
 mod tests {
     use super::*;
 
-    fn messages(log: &str) -> (Vec<Message>, Vec<TroubleKind>) {
-        let wanted = Wanted {
+    fn messages(log: &str) -> (Vec<Message>, Vec<LineProblemKind>) {
+        let wanted = PartSelection {
             calls: &["Write"],
             results: true,
-            ..Wanted::default()
+            ..PartSelection::default()
         };
-        let mut reader = Reader::new(wanted, 1 << 20, &|_| ());
-        reader.lines(log.as_bytes(), 0);
-        let troubles = reader.troubles.iter().map(|trouble| trouble.kind).collect();
+        let mut reader = MessageReader::new(wanted, 1 << 20, &|_| ());
+        reader.take_lines(log.as_bytes(), 0);
+        let troubles = reader.problems.iter().map(|trouble| trouble.kind).collect();
         (reader.messages, troubles)
     }
 
@@ -516,7 +524,7 @@ mod tests {
         assert!(found[0].is_meta && found[0].time == Some(1_767_323_045_678));
         assert_eq!(
             found[1].parts[1..],
-            [Part::Call {
+            [MessagePart::Call {
                 id: "t".into(),
                 name: "Write".into(),
                 input: serde_json::json!({"file_path": "/x", "n": null, "k": [true, 7]}),
@@ -525,7 +533,7 @@ mod tests {
         assert_eq!((found[1].line, found[1].parent.as_deref()), (3, Some("a")));
         assert_eq!(
             found[2].parts,
-            [Part::Result {
+            [MessagePart::Result {
                 call: "t".into(),
                 text: "one\ntwo".into(),
                 is_error: true
@@ -545,22 +553,22 @@ mod tests {
             r#"{"type":"user","uuid":"d","sessionId":"s","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"0123456789abcdef"}]}}"#,
             "\n",
         );
-        let wanted = Wanted {
+        let wanted = PartSelection {
             every_call: true,
             results: true,
             queued: true,
             longest: Some(8),
-            ..Wanted::default()
+            ..PartSelection::default()
         };
-        let mut reader = Reader::new(wanted, 1 << 20, &|_| ()).only(vec![2, 3, 4]);
-        reader.lines(log.as_bytes(), 0);
+        let mut reader = MessageReader::new(wanted, 1 << 20, &|_| ()).with_only_lines(vec![2, 3, 4]);
+        reader.take_lines(log.as_bytes(), 0);
         assert_eq!(reader.messages.len(), 2);
         assert_eq!(reader.messages[0].texts().collect::<Vec<_>>(), ["two"]);
         assert_eq!(
             reader.messages[1].parts,
-            [Part::Result {
+            [MessagePart::Result {
                 call: "t".into(),
-                text: format!("0123{LEFT_OUT}cdef"),
+                text: format!("0123{OMISSION_MARK}cdef"),
                 is_error: false
             }]
         );
@@ -574,7 +582,11 @@ mod tests {
         assert_eq!(found.len(), 4);
         assert_eq!(
             troubles,
-            [TroubleKind::Stripped, TroubleKind::Malformed, TroubleKind::Split]
+            [
+                LineProblemKind::Stripped,
+                LineProblemKind::Malformed,
+                LineProblemKind::Split
+            ]
         );
     }
 }

@@ -14,14 +14,14 @@ pub const MAGIC: &[u8; 8] = b"bcast\x00\x03\n";
 /// Why bytes are not a packed log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a packed log of this version, or damaged")]
-pub struct Damaged;
+pub struct UnpackError;
 
 /// Writes packed numbers.
-pub struct Writer {
+pub struct PackWriter {
     pub bytes: Vec<u8>,
 }
 
-impl Writer {
+impl PackWriter {
     pub fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);
@@ -44,7 +44,7 @@ impl Writer {
         }
     }
 
-    fn id(&mut self, id: Id) {
+    fn id(&mut self, id: RecordId) {
         self.bytes.extend_from_slice(&id.0.to_le_bytes());
     }
 
@@ -53,14 +53,14 @@ impl Writer {
     }
 
     /// A link: 0 none, 1 elsewhere, else the distance back to the record.
-    fn link(&mut self, link: Link, at: u32, elsewhere: &[Id]) {
+    fn link(&mut self, link: RecordLink, at: u32, elsewhere: &[RecordId]) {
         match link {
-            Link::None => self.number(0),
-            Link::Elsewhere(place) => {
+            RecordLink::None => self.number(0),
+            RecordLink::Elsewhere(place) => {
                 self.number(1);
                 self.id(elsewhere.get(place as usize).copied().unwrap_or_default());
             }
-            Link::Here(target) => {
+            RecordLink::Here(target) => {
                 let distance = i64::from(at) - i64::from(target);
                 self.number(2 + (distance << 1 ^ distance >> 63) as u64);
             }
@@ -81,20 +81,20 @@ impl Writer {
 }
 
 /// Reads packed numbers.
-pub struct Reader<'a> {
+pub struct PackReader<'a> {
     pub bytes: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PackReader<'a> {
     #[inline]
-    fn byte(&mut self) -> Result<u8, Damaged> {
-        let (&byte, rest) = self.bytes.split_first().ok_or(Damaged)?;
+    fn byte(&mut self) -> Result<u8, UnpackError> {
+        let (&byte, rest) = self.bytes.split_first().ok_or(UnpackError)?;
         self.bytes = rest;
         Ok(byte)
     }
 
     #[inline]
-    pub fn number(&mut self) -> Result<u64, Damaged> {
+    pub fn number(&mut self) -> Result<u64, UnpackError> {
         let first = self.byte()?;
         if first < 0x80 {
             return Ok(u64::from(first));
@@ -107,62 +107,62 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(Damaged)
+        Err(UnpackError)
     }
 
-    pub fn small(&mut self) -> Result<u32, Damaged> {
-        u32::try_from(self.number()?).map_err(|_| Damaged)
+    pub fn small(&mut self) -> Result<u32, UnpackError> {
+        u32::try_from(self.number()?).map_err(|_| UnpackError)
     }
 
-    pub fn signed(&mut self) -> Result<i64, Damaged> {
+    pub fn signed(&mut self) -> Result<i64, UnpackError> {
         let value = self.number()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    fn optional(&mut self) -> Result<Option<u64>, Damaged> {
+    fn optional(&mut self) -> Result<Option<u64>, UnpackError> {
         Ok(match self.number()? {
             0 => None,
             _ => Some(self.number()?),
         })
     }
 
-    pub(super) fn slice(&mut self, length: usize) -> Result<&'a [u8], Damaged> {
-        let (slice, rest) = self.bytes.split_at_checked(length).ok_or(Damaged)?;
+    pub(super) fn slice(&mut self, length: usize) -> Result<&'a [u8], UnpackError> {
+        let (slice, rest) = self.bytes.split_at_checked(length).ok_or(UnpackError)?;
         self.bytes = rest;
         Ok(slice)
     }
 
-    fn id(&mut self) -> Result<Id, Damaged> {
-        let bytes = self.slice(16)?.try_into().map_err(|_| Damaged)?;
-        Ok(Id(u128::from_le_bytes(bytes)))
+    fn id(&mut self) -> Result<RecordId, UnpackError> {
+        let bytes = self.slice(16)?.try_into().map_err(|_| UnpackError)?;
+        Ok(RecordId(u128::from_le_bytes(bytes)))
     }
 
-    fn hash(&mut self) -> Result<u64, Damaged> {
-        let bytes = self.slice(8)?.try_into().map_err(|_| Damaged)?;
+    fn hash(&mut self) -> Result<u64, UnpackError> {
+        let bytes = self.slice(8)?.try_into().map_err(|_| UnpackError)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    fn link(&mut self, at: u32, records: u32, elsewhere: &mut Vec<Id>) -> Result<Link, Damaged> {
+    fn link(&mut self, at: u32, records: u32, elsewhere: &mut Vec<RecordId>) -> Result<RecordLink, UnpackError> {
         match self.number()? {
-            0 => Ok(Link::None),
+            0 => Ok(RecordLink::None),
             1 => {
                 elsewhere.push(self.id()?);
-                Ok(Link::Elsewhere(elsewhere.len() as u32 - 1))
+                Ok(RecordLink::Elsewhere(elsewhere.len() as u32 - 1))
             }
             code => {
                 let code = code - 2;
                 let distance = (code >> 1) as i64 ^ -((code & 1) as i64);
-                let target = i64::from(at).checked_sub(distance).ok_or(Damaged)?;
-                let target = u32::try_from(target).map_err(|_| Damaged)?;
+                let target = i64::from(at).checked_sub(distance).ok_or(UnpackError)?;
+                let target = u32::try_from(target).map_err(|_| UnpackError)?;
                 if target >= records {
-                    return Err(Damaged);
+                    return Err(UnpackError);
                 }
-                Ok(Link::Here(target))
+                Ok(RecordLink::Here(target))
             }
         }
     }
 
-    fn tokens(&mut self) -> Result<Tokens, Damaged> {
+    fn tokens(&mut self) -> Result<Tokens, UnpackError> {
         Ok(Tokens {
             input: self.number()?,
             output: self.number()?,
@@ -173,18 +173,18 @@ impl<'a> Reader<'a> {
     }
 
     /// A count of things that take at least `size` bytes each: more than fit cannot be meant.
-    pub fn count(&mut self, size: usize) -> Result<usize, Damaged> {
-        let count = usize::try_from(self.number()?).map_err(|_| Damaged)?;
+    pub fn count(&mut self, size: usize) -> Result<usize, UnpackError> {
+        let count = usize::try_from(self.number()?).map_err(|_| UnpackError)?;
         if count.checked_mul(size).is_none_or(|bytes| bytes > self.bytes.len()) {
-            return Err(Damaged);
+            return Err(UnpackError);
         }
         Ok(count)
     }
 
-    pub fn below(&mut self, limit: usize) -> Result<u32, Damaged> {
+    pub fn below(&mut self, limit: usize) -> Result<u32, UnpackError> {
         let value = self.small()?;
         if value as usize >= limit {
-            return Err(Damaged);
+            return Err(UnpackError);
         }
         Ok(value)
     }
@@ -207,7 +207,7 @@ mod flag {
 
 /// Packs a log.
 pub fn pack(log: &Log) -> Vec<u8> {
-    let mut out = Writer {
+    let mut out = PackWriter {
         bytes: Vec::with_capacity(64 + log.records.len() * 40 + log.blocks.len() * 12),
     };
     out.bytes.extend_from_slice(MAGIC);
@@ -244,7 +244,7 @@ pub fn pack(log: &Log) -> Vec<u8> {
 }
 
 /// What a run over all logs needs of each without unpacking it.
-fn pack_counts(out: &mut Writer, log: &Log) {
+fn pack_counts(out: &mut PackWriter, log: &Log) {
     out.number(log.kinds.len() as u64);
     for (name, count) in &log.kinds {
         out.number(u64::from(*name));
@@ -258,15 +258,15 @@ fn pack_counts(out: &mut Writer, log: &Log) {
     }
 }
 
-fn unpack_counts(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
+fn unpack_counts(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
     for _ in 0..input.count(2)? {
         let name = input.below(log.strings.len())?;
         log.kinds.push((name, input.number()?));
     }
     for _ in 0..input.count(3)? {
-        let kind = usize::try_from(input.number()?).map_err(|_| Damaged)?;
-        log.problems.push(Trouble {
-            kind: *TROUBLE_KINDS.get(kind).ok_or(Damaged)?,
+        let kind = usize::try_from(input.number()?).map_err(|_| UnpackError)?;
+        log.problems.push(LineProblem {
+            kind: *LINE_PROBLEM_KINDS.get(kind).ok_or(UnpackError)?,
             line: input.number()?,
             offset: input.number()?,
         });
@@ -274,7 +274,7 @@ fn unpack_counts(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
     Ok(())
 }
 
-fn pack_records(out: &mut Writer, log: &Log) {
+fn pack_records(out: &mut PackWriter, log: &Log) {
     let (mut line, mut offset, mut time, mut scope) = (0u32, 0u64, 0i64, 0u32);
     for (at, record) in log.records.iter().enumerate() {
         let mut flags = (record.kind as u64) << flag::KIND_SHIFT;
@@ -286,7 +286,7 @@ fn pack_records(out: &mut Writer, log: &Log) {
         set(record.time != NO_TIME, flag::TIME);
         set(record.response.is_some(), flag::RESPONSE);
         set(record.boundary.is_some(), flag::BOUNDARY);
-        set(record.logical_parent != Link::None, flag::LOGICAL);
+        set(record.logical_parent != RecordLink::None, flag::LOGICAL);
         set(record.blocks > 0, flag::BLOCKS);
         set(record.scope != scope, flag::SCOPE);
         out.number(flags);
@@ -311,19 +311,19 @@ fn pack_records(out: &mut Writer, log: &Log) {
     }
 }
 
-fn unpack_records(input: &mut Reader<'_>, mut ids: Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
-    let total = u32::try_from(ids.bytes.len() / 16).map_err(|_| Damaged)?;
+fn unpack_records(input: &mut PackReader<'_>, mut ids: PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
+    let total = u32::try_from(ids.bytes.len() / 16).map_err(|_| UnpackError)?;
     // A record takes at least four bytes beside its id.
     if (total as usize).saturating_mul(4) > input.bytes.len() {
-        return Err(Damaged);
+        return Err(UnpackError);
     }
     log.records.reserve_exact(total as usize);
     let (mut line, mut offset, mut time, mut scope) = (0u32, 0u64, 0i64, 0u32);
     let (mut responses, mut boundaries, mut blocks) = (0u32, 0u32, 0u32);
     for at in 0..total {
         let flags = input.number()?;
-        line = line.checked_add(input.small()?).ok_or(Damaged)?;
-        offset = offset.checked_add(input.number()?).ok_or(Damaged)?;
+        line = line.checked_add(input.small()?).ok_or(UnpackError)?;
+        offset = offset.checked_add(input.number()?).ok_or(UnpackError)?;
         let id = ids.id()?;
         if flags & flag::TIME != 0 {
             time = time.wrapping_add(input.signed()?);
@@ -332,13 +332,13 @@ fn unpack_records(input: &mut Reader<'_>, mut ids: Reader<'_>, log: &mut Log) ->
             scope = input.small()?;
         }
         if scope as usize >= log.scopes.len() {
-            return Err(Damaged);
+            return Err(UnpackError);
         }
         let parent = input.link(at, total, &mut log.elsewhere)?;
         let logical_parent = if flags & flag::LOGICAL != 0 {
             input.link(at, total, &mut log.elsewhere)?
         } else {
-            Link::None
+            RecordLink::None
         };
         let own_blocks = if flags & flag::BLOCKS != 0 { input.small()? } else { 0 };
         let take = |wanted: u64, next: &mut u32| {
@@ -350,7 +350,7 @@ fn unpack_records(input: &mut Reader<'_>, mut ids: Reader<'_>, log: &mut Log) ->
         log.records.push(Record {
             line,
             offset,
-            kind: RecordKind::from_code((flags >> flag::KIND_SHIFT) as u8).ok_or(Damaged)?,
+            kind: RecordKind::from_code((flags >> flag::KIND_SHIFT) as u8).ok_or(UnpackError)?,
             id,
             parent,
             logical_parent,
@@ -365,7 +365,7 @@ fn unpack_records(input: &mut Reader<'_>, mut ids: Reader<'_>, log: &mut Log) ->
             is_api_error: flags & flag::API_ERROR != 0,
             is_repeat: flags & flag::REPEAT != 0,
         });
-        blocks = blocks.checked_add(own_blocks).ok_or(Damaged)?;
+        blocks = blocks.checked_add(own_blocks).ok_or(UnpackError)?;
     }
     log.responses.reserve_exact(responses as usize);
     log.boundaries.reserve_exact(boundaries as usize);
@@ -374,7 +374,7 @@ fn unpack_records(input: &mut Reader<'_>, mut ids: Reader<'_>, log: &mut Log) ->
 }
 
 /// What a response line shares with the one before it is not written again.
-fn pack_responses(out: &mut Writer, log: &Log) {
+fn pack_responses(out: &mut PackWriter, log: &Log) {
     let mut previous: Option<&ResponseLine> = None;
     for response in &log.responses {
         let same = previous.is_some_and(|previous| {
@@ -417,13 +417,13 @@ fn pack_responses(out: &mut Writer, log: &Log) {
     }
 }
 
-fn unpack_responses(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
+fn unpack_responses(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
     for at in 0..log.records.len() {
         if log.records[at].response.is_none() {
             continue;
         }
         let flags = input.number()?;
-        let stop = Stop::from_code((flags >> 5) as u8).ok_or(Damaged)?;
+        let stop = StopReason::from_code((flags >> 5) as u8).ok_or(UnpackError)?;
         let mut response = ResponseLine {
             record: at as u32,
             message: 0,
@@ -436,7 +436,7 @@ fn unpack_responses(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged
             is_progress: flags & 2 != 0,
         };
         if flags & 1 != 0 {
-            let previous = log.responses.last().ok_or(Damaged)?;
+            let previous = log.responses.last().ok_or(UnpackError)?;
             (response.message, response.request, response.model) = (previous.message, previous.request, previous.model);
             response.billed = previous.billed;
             response.billed.output = input.number()?;
@@ -474,11 +474,11 @@ mod block_flag {
 }
 
 /// What the estimate nearly always is, so that it need not be written.
-fn usual_quarters(units: u32) -> u32 {
-    crate::record::quarter(units)
+fn default_quarters(units: u32) -> u32 {
+    crate::record::client_estimate(units)
 }
 
-fn pack_blocks(out: &mut Writer, log: &Log) {
+fn pack_blocks(out: &mut PackWriter, log: &Log) {
     // A result mostly follows its call closely; one that does not is written out.
     let mut recent = [(0, 0); 16];
     let mut next = 0;
@@ -501,7 +501,7 @@ fn pack_blocks(out: &mut Writer, log: &Log) {
         let is_linked = call.is_some();
         set(block.is_error, block_flag::ERROR);
         set(block.may_change_files, block_flag::CHANGES);
-        set(block.quarters != usual_quarters(block.units), block_flag::QUARTERS);
+        set(block.quarters != default_quarters(block.units), block_flag::QUARTERS);
         set(block.wide > 0, block_flag::WIDE);
         set(block.escapes > 0, block_flag::ESCAPES);
         set(block.name > 0 && !is_linked, block_flag::NAME);
@@ -535,23 +535,23 @@ fn pack_blocks(out: &mut Writer, log: &Log) {
     }
 }
 
-fn unpack_blocks(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
+fn unpack_blocks(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
     let total = log
         .records
         .last()
         .map_or(0, |record| record.first_block as usize + record.blocks as usize);
     for at in 0..total {
         let flags = input.number()?;
-        let kind = *BLOCK_KINDS.get((flags & 15) as usize).ok_or(Damaged)?;
+        let kind = *BLOCK_KINDS.get((flags & 15) as usize).ok_or(UnpackError)?;
         let mut block = Block::new(kind);
         block.units = input.small()?;
-        let mut take = |flag: u64, value: &mut u32| -> Result<(), Damaged> {
+        let mut take = |flag: u64, value: &mut u32| -> Result<(), UnpackError> {
             if flags & flag != 0 {
                 *value = input.small()?;
             }
             Ok(())
         };
-        block.quarters = usual_quarters(block.units);
+        block.quarters = default_quarters(block.units);
         take(block_flag::QUARTERS, &mut block.quarters)?;
         take(block_flag::WIDE, &mut block.wide)?;
         take(block_flag::ESCAPES, &mut block.escapes)?;
@@ -562,16 +562,16 @@ fn unpack_blocks(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
         take(block_flag::IMAGES, &mut block.images)?;
         take(block_flag::EXTRA, &mut block.extra)?;
         if block.name.max(block.path) as usize >= log.strings.len() {
-            return Err(Damaged);
+            return Err(UnpackError);
         }
         block.is_error = flags & block_flag::ERROR != 0;
         block.may_change_files = flags & block_flag::CHANGES != 0;
         if flags & block_flag::ANSWERS != 0 {
-            let back = usize::try_from(input.number()?).map_err(|_| Damaged)?;
+            let back = usize::try_from(input.number()?).map_err(|_| UnpackError)?;
             let call = at
                 .checked_sub(back)
                 .and_then(|call| log.blocks.get(call))
-                .ok_or(Damaged)?;
+                .ok_or(UnpackError)?;
             (block.call, block.name, block.path, block.range) = (call.call, call.name, call.path, call.range);
         } else if flags & block_flag::CALL != 0 {
             block.call = input.hash()?;
@@ -581,7 +581,7 @@ fn unpack_blocks(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
     Ok(())
 }
 
-fn pack_rest(out: &mut Writer, log: &Log) {
+fn pack_rest(out: &mut PackWriter, log: &Log) {
     for boundary in &log.boundaries {
         out.number(u64::from(boundary.is_auto));
         for value in [
@@ -608,16 +608,16 @@ fn pack_rest(out: &mut Writer, log: &Log) {
     }
 }
 
-fn unpack_rest(input: &mut Reader<'_>, log: &mut Log) -> Result<(), Damaged> {
+fn unpack_rest(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
     let boundaries = log.records.iter().filter(|record| record.boundary.is_some()).count();
     for _ in 0..boundaries {
-        let mut boundary = Boundary {
+        let mut boundary = BoundaryRecord {
             is_auto: input.number()? != 0,
             pre_tokens: input.optional()?,
             post_tokens: input.optional()?,
             tokens_saved: input.optional()?,
             duration_ms: input.optional()?,
-            ..Boundary::default()
+            ..BoundaryRecord::default()
         };
         for _ in 0..input.count(16)? {
             boundary.kept.push(input.id()?);
@@ -641,18 +641,18 @@ pub fn seal(bytes: &mut Vec<u8>) {
 }
 
 /// Bytes without their checksum, if it is right.
-pub fn unsealed(bytes: &[u8]) -> Option<&[u8]> {
+pub fn unseal(bytes: &[u8]) -> Option<&[u8]> {
     let (body, checksum) = bytes.split_last_chunk::<8>()?;
     (xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() == *checksum).then_some(body)
 }
 
 /// Whether the checksum of a packed log is right.
 pub fn is_intact(bytes: &[u8]) -> bool {
-    unsealed(bytes).is_some_and(|body| body.starts_with(MAGIC))
+    unseal(bytes).is_some_and(|body| body.starts_with(MAGIC))
 }
 
 /// The front of a packed log: what is needed to see which logs belong together, without unpacking the rest.
-pub struct Outline<'a> {
+pub struct PackedOutline<'a> {
     /// Everything but records, responses, blocks and boundaries.
     pub log: Log,
     /// Earliest and latest time; [`NO_TIME`] if it has none.
@@ -661,16 +661,16 @@ pub struct Outline<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Outline<'a> {
+impl<'a> PackedOutline<'a> {
     /// Reads the front of a packed log.
-    pub fn read(bytes: &'a [u8]) -> Result<Outline<'a>, Damaged> {
+    pub fn read(bytes: &'a [u8]) -> Result<PackedOutline<'a>, UnpackError> {
         let body = bytes
             .len()
             .checked_sub(8)
             .and_then(|length| bytes.get(..length))
-            .ok_or(Damaged)?;
-        let mut input = Reader {
-            bytes: body.strip_prefix(MAGIC).ok_or(Damaged)?,
+            .ok_or(UnpackError)?;
+        let mut input = PackReader {
+            bytes: body.strip_prefix(MAGIC).ok_or(UnpackError)?,
         };
         let mut log = Log {
             lines: input.number()?,
@@ -678,8 +678,8 @@ impl<'a> Outline<'a> {
             ..Log::default()
         };
         for _ in 0..input.count(1)? {
-            let length = usize::try_from(input.number()?).map_err(|_| Damaged)?;
-            let text = std::str::from_utf8(input.slice(length)?).map_err(|_| Damaged)?;
+            let length = usize::try_from(input.number()?).map_err(|_| UnpackError)?;
+            let text = std::str::from_utf8(input.slice(length)?).map_err(|_| UnpackError)?;
             log.strings.push(text.into());
         }
         for _ in 0..input.count(6)? {
@@ -689,7 +689,7 @@ impl<'a> Outline<'a> {
             }
             let [session, agent, version, cwd, branch] = names;
             let is_sidechain = input.number()? != 0;
-            log.scopes.push(Scope {
+            log.scopes.push(RecordScope {
                 session,
                 agent,
                 version,
@@ -702,7 +702,7 @@ impl<'a> Outline<'a> {
         let times = (input.signed()?, input.signed()?);
         let records = input.count(16)?;
         let ids = input.slice(records * 16)?;
-        Ok(Outline {
+        Ok(PackedOutline {
             log,
             times,
             ids,
@@ -711,33 +711,37 @@ impl<'a> Outline<'a> {
     }
 
     /// Ids of all records, in order; zero for those without.
-    pub fn ids(&self) -> impl ExactSizeIterator<Item = Id> + '_ {
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = RecordId> + '_ {
         self.ids
             .chunks_exact(16)
-            .map(|bytes| Id(u128::from_le_bytes(bytes.try_into().unwrap_or_default())))
+            .map(|bytes| RecordId(u128::from_le_bytes(bytes.try_into().unwrap_or_default())))
     }
 
     /// The whole log.
-    pub fn unpack(self) -> Result<Log, Damaged> {
+    pub fn unpack(self) -> Result<Log, UnpackError> {
         let mut log = self.log;
-        let mut input = Reader { bytes: self.rest };
-        unpack_records(&mut input, Reader { bytes: self.ids }, &mut log)?;
+        let mut input = PackReader { bytes: self.rest };
+        unpack_records(&mut input, PackReader { bytes: self.ids }, &mut log)?;
         unpack_responses(&mut input, &mut log)?;
         unpack_blocks(&mut input, &mut log)?;
         unpack_rest(&mut input, &mut log)?;
-        if input.bytes.is_empty() { Ok(log) } else { Err(Damaged) }
+        if input.bytes.is_empty() {
+            Ok(log)
+        } else {
+            Err(UnpackError)
+        }
     }
 }
 
 /// Unpacks a log. Wrong bytes give an error, never a panic and never more memory than a few times their size.
-pub fn unpack(bytes: &[u8]) -> Result<Log, Damaged> {
-    Outline::read(bytes)?.unpack()
+pub fn unpack(bytes: &[u8]) -> Result<Log, UnpackError> {
+    PackedOutline::read(bytes)?.unpack()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::Lines;
+    use crate::bytes::LineConsumer;
     use crate::walk::Walker;
 
     /// All bundled cases: every shape of record there is.
@@ -747,7 +751,7 @@ mod tests {
         assert!(found.logs.len() > 50);
         let parse = |path: &std::path::Path| {
             let mut walker = Walker::new(1 << 20, &|_| ());
-            walker.lines(&std::fs::read(path).unwrap(), 0);
+            walker.take_lines(&std::fs::read(path).unwrap(), 0);
             walker.into_builder().finish()
         };
         found.logs.iter().map(|log| parse(&log.path)).collect()
@@ -759,7 +763,7 @@ mod tests {
             let packed = pack(&log);
             assert!(is_intact(&packed));
             assert_eq!(unpack(&packed).unwrap(), log);
-            let outline = Outline::read(&packed).unwrap();
+            let outline = PackedOutline::read(&packed).unwrap();
             assert!(outline.ids().eq(log.records.iter().map(|record| record.id)));
         }
     }

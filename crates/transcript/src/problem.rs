@@ -3,14 +3,14 @@
 //! Bad input is data here. Every stage adds to a list of [`Problem`]s; the run goes on, and the list is summed at the
 //! end, printed with `--problems`, and changes the exit status only with `--strict`.
 
-use crate::log::{TROUBLE_KINDS, Trouble, TroubleKind};
+use crate::log::{LINE_PROBLEM_KINDS, LineProblem, LineProblemKind};
 use serde::{Deserialize, Serialize};
 
 /// What sort of problem it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Kind {
+pub enum ProblemKind {
     /// Trouble with a line.
-    Line(TroubleKind),
+    Line(LineProblemKind),
     /// A file or folder could not be read.
     Unreadable,
     /// Not a regular file.
@@ -41,118 +41,122 @@ pub enum Kind {
     TextKept,
 }
 
-impl Kind {
+impl ProblemKind {
     /// Every kind, for the documentation.
-    pub fn all() -> impl Iterator<Item = Kind> {
+    pub fn all() -> impl Iterator<Item = ProblemKind> {
         let others = [
-            Kind::Unreadable,
-            Kind::SpecialFile,
-            Kind::LinkSkipped,
-            Kind::NoLogs,
-            Kind::BrokenStream,
-            Kind::MissingParent,
-            Kind::ParentCycle,
-            Kind::ResultWithoutCall,
-            Kind::CallWithoutResult,
-            Kind::BoundaryWithoutLeaf,
-            Kind::CacheRebuilt,
-            Kind::NoText,
-            Kind::TextKept,
-            Kind::Internal,
+            ProblemKind::Unreadable,
+            ProblemKind::SpecialFile,
+            ProblemKind::LinkSkipped,
+            ProblemKind::NoLogs,
+            ProblemKind::BrokenStream,
+            ProblemKind::MissingParent,
+            ProblemKind::ParentCycle,
+            ProblemKind::ResultWithoutCall,
+            ProblemKind::CallWithoutResult,
+            ProblemKind::BoundaryWithoutLeaf,
+            ProblemKind::CacheRebuilt,
+            ProblemKind::NoText,
+            ProblemKind::TextKept,
+            ProblemKind::Internal,
         ];
-        TROUBLE_KINDS.into_iter().map(Kind::Line).chain(others)
+        LINE_PROBLEM_KINDS.into_iter().map(ProblemKind::Line).chain(others)
     }
 
     /// Short name, used in every output.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Line(trouble) => match trouble {
-                TroubleKind::Stripped => "noise-stripped",
-                TroubleKind::Mended => "text-mended",
-                TroubleKind::Split => "records-split",
-                TroubleKind::Resynced => "record-torn",
-                TroubleKind::Malformed => "malformed",
-                TroubleKind::NotAnObject => "not-an-object",
-                TroubleKind::TooDeep => "too-deep",
-                TroubleKind::OnlyNul => "only-nul",
-                TroubleKind::TooLong => "too-long",
-                TroubleKind::TornTail => "torn-tail",
-                TroubleKind::BadTime => "bad-timestamp",
-                TroubleKind::BadCount => "bad-count",
+            ProblemKind::Line(trouble) => match trouble {
+                LineProblemKind::Stripped => "noise-stripped",
+                LineProblemKind::Mended => "text-mended",
+                LineProblemKind::Split => "records-split",
+                LineProblemKind::Resynced => "record-torn",
+                LineProblemKind::Malformed => "malformed",
+                LineProblemKind::NotAnObject => "not-an-object",
+                LineProblemKind::TooDeep => "too-deep",
+                LineProblemKind::OnlyNul => "only-nul",
+                LineProblemKind::TooLong => "too-long",
+                LineProblemKind::TornTail => "torn-tail",
+                LineProblemKind::BadTime => "bad-timestamp",
+                LineProblemKind::BadCount => "bad-count",
             },
-            Kind::Unreadable => "unreadable",
-            Kind::SpecialFile => "special-file",
-            Kind::LinkSkipped => "link-skipped",
-            Kind::NoLogs => "no-logs",
-            Kind::BrokenStream => "broken-stream",
-            Kind::MissingParent => "missing-parent",
-            Kind::ParentCycle => "parent-cycle",
-            Kind::ResultWithoutCall => "result-without-call",
-            Kind::CallWithoutResult => "call-without-result",
-            Kind::BoundaryWithoutLeaf => "boundary-without-leaf",
-            Kind::CacheRebuilt => "cache-rebuilt",
-            Kind::NoText => "no-text",
-            Kind::TextKept => "text-kept",
-            Kind::Internal => "internal-error",
+            ProblemKind::Unreadable => "unreadable",
+            ProblemKind::SpecialFile => "special-file",
+            ProblemKind::LinkSkipped => "link-skipped",
+            ProblemKind::NoLogs => "no-logs",
+            ProblemKind::BrokenStream => "broken-stream",
+            ProblemKind::MissingParent => "missing-parent",
+            ProblemKind::ParentCycle => "parent-cycle",
+            ProblemKind::ResultWithoutCall => "result-without-call",
+            ProblemKind::CallWithoutResult => "call-without-result",
+            ProblemKind::BoundaryWithoutLeaf => "boundary-without-leaf",
+            ProblemKind::CacheRebuilt => "cache-rebuilt",
+            ProblemKind::NoText => "no-text",
+            ProblemKind::TextKept => "text-kept",
+            ProblemKind::Internal => "internal-error",
         }
     }
 
     /// What it means, and what was done about it.
     pub fn about(self) -> &'static str {
         match self {
-            Kind::Line(trouble) => match trouble {
-                TroubleKind::Stripped => "bytes that are no JSON (byte-order mark, NULs) around a record were dropped",
-                TroubleKind::Mended => {
+            ProblemKind::Line(trouble) => match trouble {
+                LineProblemKind::Stripped => {
+                    "bytes that are no JSON (byte-order mark, NULs) around a record were dropped"
+                }
+                LineProblemKind::Mended => {
                     "text that is not UTF-8, a lone surrogate or a raw control character was replaced"
                 }
-                TroubleKind::Split => "several records on one line; all were read",
-                TroubleKind::Resynced => "a torn record was lost; what follows or precedes it on the line was read",
-                TroubleKind::Malformed => "not JSON; the line was left out",
-                TroubleKind::NotAnObject => "JSON, but not an object; the line was left out",
-                TroubleKind::TooDeep => "nested too deep; the line was left out",
-                TroubleKind::OnlyNul => "nothing but NUL bytes; the line was left out",
-                TroubleKind::TooLong => "longer than --max-line; the line was left out",
-                TroubleKind::TornTail => "the last line is unfinished: the log is being written, or was cut",
-                TroubleKind::BadTime => "a timestamp that cannot be read; the record counts as undated",
-                TroubleKind::BadCount => {
+                LineProblemKind::Split => "several records on one line; all were read",
+                LineProblemKind::Resynced => "a torn record was lost; what follows or precedes it on the line was read",
+                LineProblemKind::Malformed => "not JSON; the line was left out",
+                LineProblemKind::NotAnObject => "JSON, but not an object; the line was left out",
+                LineProblemKind::TooDeep => "nested too deep; the line was left out",
+                LineProblemKind::OnlyNul => "nothing but NUL bytes; the line was left out",
+                LineProblemKind::TooLong => "longer than --max-line; the line was left out",
+                LineProblemKind::TornTail => "the last line is unfinished: the log is being written, or was cut",
+                LineProblemKind::BadTime => "a timestamp that cannot be read; the record counts as undated",
+                LineProblemKind::BadCount => {
                     "a token count that is none (negative, a fraction, text, more than a trillion); it counts as 0"
                 }
             },
-            Kind::Unreadable => "could not be read; left out",
-            Kind::SpecialFile => "not a regular file; left out",
-            Kind::LinkSkipped => "a symbolic link; not followed (--follow-links does)",
-            Kind::NoLogs => "a folder or pattern that was named has no log",
-            Kind::BrokenStream => "the compressed stream ends early or is damaged; what came before was used",
-            Kind::MissingParent => "follows a record that is in no log; joined to the record before it",
-            Kind::ParentCycle => "records that follow each other in a circle; the circle was cut",
-            Kind::ResultWithoutCall => "a tool result whose call is not in the session",
-            Kind::CallWithoutResult => "a tool call whose result was never written",
-            Kind::BoundaryWithoutLeaf => {
+            ProblemKind::Unreadable => "could not be read; left out",
+            ProblemKind::SpecialFile => "not a regular file; left out",
+            ProblemKind::LinkSkipped => "a symbolic link; not followed (--follow-links does)",
+            ProblemKind::NoLogs => "a folder or pattern that was named has no log",
+            ProblemKind::BrokenStream => "the compressed stream ends early or is damaged; what came before was used",
+            ProblemKind::MissingParent => "follows a record that is in no log; joined to the record before it",
+            ProblemKind::ParentCycle => "records that follow each other in a circle; the circle was cut",
+            ProblemKind::ResultWithoutCall => "a tool result whose call is not in the session",
+            ProblemKind::CallWithoutResult => "a tool call whose result was never written",
+            ProblemKind::BoundaryWithoutLeaf => {
                 "a boundary whose last message is not in the log; joined to the record before it"
             }
-            Kind::CacheRebuilt => "a cache entry was damaged, foreign or outdated; it was made again",
-            Kind::NoText => "a summary or notes could not be written; the reason stands beside it",
-            Kind::TextKept => {
+            ProblemKind::CacheRebuilt => "a cache entry was damaged, foreign or outdated; it was made again",
+            ProblemKind::NoText => "a summary or notes could not be written; the reason stands beside it",
+            ProblemKind::TextKept => {
                 "somebody changed the text since it was written, or wrote it; it stays (--force replaces it)"
             }
-            Kind::Internal => "a defect of backcast: the session was left out; please report it",
+            ProblemKind::Internal => "a defect of backcast: the session was left out; please report it",
         }
     }
 
     /// Whether something was lost, so that `--strict` should complain.
     pub fn is_loss(self) -> bool {
         match self {
-            Kind::Line(trouble) => matches!(
+            ProblemKind::Line(trouble) => matches!(
                 trouble,
-                TroubleKind::Resynced
-                    | TroubleKind::Malformed
-                    | TroubleKind::NotAnObject
-                    | TroubleKind::TooDeep
-                    | TroubleKind::OnlyNul
-                    | TroubleKind::TooLong
-                    | TroubleKind::BadCount
+                LineProblemKind::Resynced
+                    | LineProblemKind::Malformed
+                    | LineProblemKind::NotAnObject
+                    | LineProblemKind::TooDeep
+                    | LineProblemKind::OnlyNul
+                    | LineProblemKind::TooLong
+                    | LineProblemKind::BadCount
             ),
-            Kind::Unreadable | Kind::SpecialFile | Kind::BrokenStream | Kind::Internal => true,
+            ProblemKind::Unreadable | ProblemKind::SpecialFile | ProblemKind::BrokenStream | ProblemKind::Internal => {
+                true
+            }
             _ => false,
         }
     }
@@ -168,14 +172,14 @@ pub struct Problem {
     /// Byte where that line starts.
     pub offset: Option<u64>,
     /// What.
-    pub kind: Kind,
+    pub kind: ProblemKind,
     /// More, if there is more to say.
     pub detail: String,
 }
 
 impl Problem {
     /// About a file as a whole.
-    pub fn file(path: impl Into<String>, kind: Kind, detail: impl Into<String>) -> Problem {
+    pub fn file(path: impl Into<String>, kind: ProblemKind, detail: impl Into<String>) -> Problem {
         Problem {
             path: path.into(),
             line: None,
@@ -186,12 +190,12 @@ impl Problem {
     }
 
     /// Trouble with a line.
-    pub fn line(path: &str, trouble: &Trouble) -> Problem {
+    pub fn line(path: &str, trouble: &LineProblem) -> Problem {
         Problem {
             path: path.to_owned(),
             line: Some(trouble.line),
             offset: Some(trouble.offset),
-            kind: Kind::Line(trouble.kind),
+            kind: ProblemKind::Line(trouble.kind),
             detail: String::new(),
         }
     }

@@ -5,8 +5,8 @@
 //! [`crate::build`]. The second copy of a tool's result (`toolUseResult`), file-history snapshots and every
 //! field not named below are passed over unread.
 
-use crate::json::{Kind, Numbers, Source, Text, decoded_shape};
-use crate::skim::{Declined, Shape};
+use crate::json::{JsonKind, JsonStr, MemoizedNumbers, PullParser, decoded_shape};
+use crate::skim::{SlowPath, TextShape};
 
 /// Token counts of one API call, or of several added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -52,7 +52,7 @@ impl Tokens {
 
 /// The usage of a response as one line states it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct WireUsage {
     /// The counts at the top level.
     pub top: Tokens,
     /// How many iterations (API calls inside one response) are listed.
@@ -62,15 +62,15 @@ pub struct Usage {
     /// The last one of type `message`.
     pub last_iteration: Tokens,
     /// A count that is none was taken for 0: negative, with a fraction, no number, or more than [`MAX_COUNT`].
-    pub is_odd: bool,
+    pub has_invalid_count: bool,
 }
 
 /// More tokens than any call has. A line that claims more must not drown the sums of all others.
 pub const MAX_COUNT: u64 = 1_000_000_000_000;
 
-impl Usage {
+impl WireUsage {
     /// Its counts, of one that is not odd.
-    fn numbers(&self) -> Numbers {
+    fn numbers(&self) -> MemoizedNumbers {
         let mut numbers = [0; 16];
         numbers[0] = u64::from(self.iterations);
         let all = [&self.top, &self.iterations_sum, &self.last_iteration];
@@ -88,7 +88,7 @@ impl Usage {
     }
 
     /// The usage that gave these [`Usage::numbers`].
-    fn from_numbers(numbers: Numbers) -> Usage {
+    fn from_numbers(numbers: MemoizedNumbers) -> WireUsage {
         let tokens = |at: usize| Tokens {
             input: numbers[at],
             output: numbers[at + 1],
@@ -96,80 +96,80 @@ impl Usage {
             cache_write_1h: numbers[at + 3],
             cache_read: numbers[at + 4],
         };
-        Usage {
+        WireUsage {
             top: tokens(1),
             iterations: numbers[0] as u32,
             iterations_sum: tokens(6),
             last_iteration: tokens(11),
-            is_odd: false,
+            has_invalid_count: false,
         }
     }
 }
 
 /// A content block of a message.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Block<'a> {
+pub struct WireBlock<'a> {
     /// `type`; `None` for content that is a bare string.
-    pub kind: Option<Text<'a>>,
+    pub kind: Option<JsonStr<'a>>,
     /// Id of a tool call, or the call that a result answers.
-    pub id: Option<Text<'a>>,
+    pub id: Option<JsonStr<'a>>,
     /// Name of the tool.
-    pub name: Option<Text<'a>>,
+    pub name: Option<JsonStr<'a>>,
     /// Text, thinking or result content, all parts added up; for a tool call its serialised input.
-    pub shape: Shape,
+    pub shape: TextShape,
     /// Sum over the parts of units / 4, each rounded half up.
     pub quarters: u32,
     /// Images and documents inside.
     pub images: u32,
     /// The first text, to tell what kind of message it is.
-    pub head: Option<Text<'a>>,
+    pub head: Option<JsonStr<'a>>,
     /// Units of the signature of a thinking block.
     pub signature: u32,
     /// Whether a tool reported an error.
     pub is_error: bool,
     /// The file that a tool call names.
-    pub path: Option<Text<'a>>,
+    pub path: Option<JsonStr<'a>>,
     /// First line that a read asks for.
     pub offset: Option<u64>,
     /// Lines that a read asks for.
     pub limit: Option<u64>,
     /// The command line of a shell call.
-    pub command: Option<Text<'a>>,
+    pub command: Option<JsonStr<'a>>,
 }
 
-impl Block<'_> {
-    fn add_part(&mut self, shape: Shape) {
+impl WireBlock<'_> {
+    fn add_part(&mut self, shape: TextShape) {
         self.shape.units = self.shape.units.saturating_add(shape.units);
         self.shape.escapes = self.shape.escapes.saturating_add(shape.escapes);
         self.shape.long_escapes = self.shape.long_escapes.saturating_add(shape.long_escapes);
         self.shape.wide = self.shape.wide.saturating_add(shape.wide);
-        self.quarters = self.quarters.saturating_add(quarter(shape.units));
+        self.quarters = self.quarters.saturating_add(client_estimate(shape.units));
     }
 }
 
 /// Units / 4, rounded half up: the estimate of the recorded client.
-pub fn quarter(units: u32) -> u32 {
+pub fn client_estimate(units: u32) -> u32 {
     units / 4 + u32::from(units % 4 >= 2)
 }
 
 /// The `message` of a record.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Message<'a> {
+pub struct WireMessage<'a> {
     /// API id of the response.
-    pub id: Option<Text<'a>>,
+    pub id: Option<JsonStr<'a>>,
     /// Model that answered.
-    pub model: Option<Text<'a>>,
+    pub model: Option<JsonStr<'a>>,
     /// Why the response ended; set only on complete lines.
-    pub stop_reason: Option<Text<'a>>,
+    pub stop_reason: Option<JsonStr<'a>>,
     /// Token counts, if any were written.
-    pub usage: Option<Usage>,
+    pub usage: Option<WireUsage>,
 }
 
 /// What a compaction boundary says about itself.
 #[derive(Debug, Clone, Default)]
-pub struct Compaction<'a> {
+pub struct WireBoundary<'a> {
     /// `auto` or `manual`.
-    pub trigger: Option<Text<'a>>,
+    pub trigger: Option<JsonStr<'a>>,
     /// Tokens before.
     pub pre_tokens: Option<u64>,
     /// Tokens after, without system prompt and tools.
@@ -179,30 +179,30 @@ pub struct Compaction<'a> {
     /// Time it took.
     pub duration_ms: Option<u64>,
     /// First record of the segment that was kept.
-    pub kept_head: Option<Text<'a>>,
+    pub kept_head: Option<JsonStr<'a>>,
     /// Last record of the segment that was kept.
-    pub kept_tail: Option<Text<'a>>,
+    pub kept_tail: Option<JsonStr<'a>>,
     /// All records that were kept, where the boundary lists them.
-    pub kept: Vec<Text<'a>>,
+    pub kept: Vec<JsonStr<'a>>,
     /// Tool calls whose results were cleared (micro-compaction), in order.
-    pub cleared: Vec<Text<'a>>,
+    pub cleared: Vec<JsonStr<'a>>,
 }
 
 /// Number of a run of members that say where a session runs. Records of a log with the same one have the same session,
 /// version, folder and branch; two without one have nothing in common.
 #[derive(Clone, Copy, Default)]
-pub struct Setting(u32);
+pub struct ScopeRun(u32);
 
-impl Setting {
+impl ScopeRun {
     /// Whether it is known to be the same.
     #[inline]
-    pub fn is(self, other: Setting) -> bool {
+    pub fn is_same_run(self, other: ScopeRun) -> bool {
         self.0 != 0 && self.0 == other.0
     }
 }
 
 /// Shows nothing: it says how a record was read, not what it holds.
-impl std::fmt::Debug for Setting {
+impl std::fmt::Debug for ScopeRun {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Setting")
     }
@@ -210,33 +210,33 @@ impl std::fmt::Debug for Setting {
 
 /// One line of a log, as far as it is read.
 #[derive(Debug, Clone, Default)]
-pub struct Record<'a> {
+pub struct WireRecord<'a> {
     /// `type`.
-    pub kind: Option<Text<'a>>,
+    pub kind: Option<JsonStr<'a>>,
     /// `subtype` of system records, `data.type` of progress records.
-    pub subtype: Option<Text<'a>>,
+    pub subtype: Option<JsonStr<'a>>,
     /// The record's id.
-    pub uuid: Option<Text<'a>>,
+    pub uuid: Option<JsonStr<'a>>,
     /// The record it follows.
-    pub parent: Option<Text<'a>>,
+    pub parent: Option<JsonStr<'a>>,
     /// The record a boundary follows.
-    pub logical_parent: Option<Text<'a>>,
+    pub logical_parent: Option<JsonStr<'a>>,
     /// The session it belongs to.
-    pub session: Option<Text<'a>>,
+    pub session: Option<JsonStr<'a>>,
     /// The sub-agent it belongs to.
-    pub agent: Option<Text<'a>>,
+    pub agent: Option<JsonStr<'a>>,
     /// Version of the client.
-    pub version: Option<Text<'a>>,
+    pub version: Option<JsonStr<'a>>,
     /// Working directory.
-    pub cwd: Option<Text<'a>>,
+    pub cwd: Option<JsonStr<'a>>,
     /// Git branch.
-    pub branch: Option<Text<'a>>,
+    pub branch: Option<JsonStr<'a>>,
     /// Which run of members held session, version, folder and branch.
-    pub setting: Setting,
+    pub scope_run: ScopeRun,
     /// When it was written.
-    pub timestamp: Option<Text<'a>>,
+    pub timestamp: Option<JsonStr<'a>>,
     /// API request of an assistant record.
-    pub request: Option<Text<'a>>,
+    pub request: Option<JsonStr<'a>>,
     /// Part of a sub-agent's chain.
     pub is_sidechain: bool,
     /// Put in by the client, not by a person.
@@ -246,28 +246,28 @@ pub struct Record<'a> {
     /// An API error shown as a message.
     pub is_api_error: bool,
     /// The message of user, assistant and (nested) progress records.
-    pub message: Message<'a>,
+    pub message: WireMessage<'a>,
     /// Its content blocks.
-    pub blocks: Vec<Block<'a>>,
+    pub blocks: Vec<WireBlock<'a>>,
     /// `attachment.type`.
-    pub attachment: Option<Text<'a>>,
+    pub attachment: Option<JsonStr<'a>>,
     /// Text that the attachment shows to the model.
-    pub attachment_shape: Shape,
+    pub attachment_shape: TextShape,
     /// Units of the name of the hook behind an attachment.
     pub hook_name_units: u32,
     /// File that an attachment shows.
-    pub attachment_path: Option<Text<'a>>,
+    pub attachment_path: Option<JsonStr<'a>>,
     /// Text of a system record.
-    pub system_shape: Shape,
+    pub system_shape: TextShape,
     /// Metadata of a compaction or micro-compaction boundary.
-    pub compaction: Option<Compaction<'a>>,
+    pub compaction: Option<WireBoundary<'a>>,
 }
 
-impl Record<'_> {
+impl WireRecord<'_> {
     /// Empties the record for the next line. Field by field: a fresh one would be a kilobyte to write and to copy.
     fn clear(&mut self) {
         // Every field is named so that the compiler notices a new one.
-        let Record {
+        let WireRecord {
             kind,
             subtype,
             uuid,
@@ -278,7 +278,7 @@ impl Record<'_> {
             version,
             cwd,
             branch,
-            setting,
+            scope_run: setting,
             timestamp,
             request,
             is_sidechain,
@@ -315,17 +315,17 @@ impl Record<'_> {
         for flag in [is_sidechain, is_meta, is_compact_summary, is_api_error] {
             *flag = false;
         }
-        *setting = Setting::default();
+        *setting = ScopeRun::default();
         message.clear();
         blocks.clear();
-        *attachment_shape = Shape::default();
+        *attachment_shape = TextShape::default();
         *hook_name_units = 0;
-        *system_shape = Shape::default();
+        *system_shape = TextShape::default();
         *compaction = None;
     }
 }
 
-impl Message<'_> {
+impl WireMessage<'_> {
     fn clear(&mut self) {
         (self.id, self.model, self.stop_reason, self.usage) = (None, None, None, None);
     }
@@ -336,10 +336,10 @@ impl Message<'_> {
 /// changes nothing but the time: the body is the same for each key, however it was found.
 macro_rules! each_member {
     ($source:ident, $frame:ident, [$($usual:literal)*], $key:ident => $body:expr) => {
-        while let Some($key) = $source.key(&mut $frame)? {
+        while let Some($key) = $source.next_key(&mut $frame)? {
             $body;
             $(
-                if $source.takes_key(concat!(",\"", $usual, "\":").as_bytes()) {
+                if $source.try_key(concat!(",\"", $usual, "\":").as_bytes()) {
                     let $key: &[u8] = $usual.as_bytes();
                     $body;
                 }
@@ -351,7 +351,7 @@ macro_rules! each_member {
 /// Walks the members of an object; anything else is passed over.
 macro_rules! members {
     ($source:ident, [$($usual:literal)*], $key:ident => $body:expr) => {
-        if $source.peek()? != Kind::Object {
+        if $source.peek()? != JsonKind::Object {
             $source.skip()?;
         } else {
             let mut frame = $source.open_object()?;
@@ -371,19 +371,19 @@ macro_rules! members {
 // nothing but the time: it sets what the second would set.
 
 /// Reads one record. On `Err` nothing of `record` may be used.
-pub fn read<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+pub fn read<'a, S: PullParser<'a>>(source: &mut S, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     record.clear();
-    let mut frame = match source.opens(b"{\"parentUuid\":") {
+    let mut frame = match source.try_open_object(b"{\"parentUuid\":") {
         Some(frame) => {
             record.parent = source.text()?;
-            read_usual(source, record)?;
+            read_common_members(source, record)?;
             frame
         }
-        None if source.peek()? == Kind::Object => source.open_object()?,
-        None => return Err(Declined),
+        None if source.peek()? == JsonKind::Object => source.open_object()?,
+        None => return Err(SlowPath),
     };
     each_member!(source, frame, ["session_id" "sessionKind" "userType"], key => match key {
-        b"userType" => read_setting(source, record)?,
+        b"userType" => read_scope_run(source, record)?,
         _ => read_member(source, record, key)?,
     });
     Ok(())
@@ -391,55 +391,55 @@ pub fn read<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Resul
 
 /// The usual members of a record of a conversation, behind `parentUuid`.
 #[inline(always)]
-fn read_usual<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
-    if source.takes_key(b",\"isSidechain\":false,\"userType\":") {
-        read_setting(source, record)?;
-    } else if source.takes_key(b",\"isSidechain\":true,\"userType\":") {
+fn read_common_members<'a, S: PullParser<'a>>(source: &mut S, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
+    if source.try_key(b",\"isSidechain\":false,\"userType\":") {
+        read_scope_run(source, record)?;
+    } else if source.try_key(b",\"isSidechain\":true,\"userType\":") {
         record.is_sidechain = true;
-        read_setting(source, record)?;
-        if source.takes_key(b",\"agentId\":") {
+        read_scope_run(source, record)?;
+        if source.try_key(b",\"agentId\":") {
             record.agent = source.text()?;
         }
-        if source.takes_key(b",\"slug\":") {
+        if source.try_key(b",\"slug\":") {
             source.skip()?;
         }
-    } else if source.takes_key(b",\"isSidechain\":") {
+    } else if source.try_key(b",\"isSidechain\":") {
         record.is_sidechain = source.flag()?;
-        if source.takes_key(b",\"promptId\":") {
+        if source.try_key(b",\"promptId\":") {
             source.skip()?;
         }
     }
-    if source.takes_key(b",\"type\":\"user\",\"message\":") {
-        record.kind = Some(Text::plain(b"user"));
+    if source.try_key(b",\"type\":\"user\",\"message\":") {
+        record.kind = Some(JsonStr::plain(b"user"));
         read_message(source, record)?;
-    } else if source.takes_key(b",\"message\":") {
+    } else if source.try_key(b",\"message\":") {
         read_message(source, record)?;
-        if source.takes_key(b",\"requestId\":") {
+        if source.try_key(b",\"requestId\":") {
             record.request = source.text()?;
         }
-        if source.takes_key(b",\"type\":\"assistant\",\"uuid\":") {
-            record.kind = Some(Text::plain(b"assistant"));
+        if source.try_key(b",\"type\":\"assistant\",\"uuid\":") {
+            record.kind = Some(JsonStr::plain(b"assistant"));
             record.uuid = source.text()?;
         }
-    } else if source.takes_key(b",\"type\":\"progress\",\"data\":") {
-        record.kind = Some(Text::plain(b"progress"));
+    } else if source.try_key(b",\"type\":\"progress\",\"data\":") {
+        record.kind = Some(JsonStr::plain(b"progress"));
         read_progress(source, record)?;
         for _ in 0..2 {
-            let other = source.takes_key(b",\"parentToolUseID\":");
-            if other || source.takes_key(b",\"toolUseID\":") {
+            let other = source.try_key(b",\"parentToolUseID\":");
+            if other || source.try_key(b",\"toolUseID\":") {
                 source.skip()?;
             }
         }
     }
-    if source.takes_key(b",\"uuid\":") {
+    if source.try_key(b",\"uuid\":") {
         record.uuid = source.text()?;
     }
-    if source.takes_key(b",\"timestamp\":") {
+    if source.try_key(b",\"timestamp\":") {
         record.timestamp = source.text()?;
     }
-    if source.takes_key(b",\"toolUseResult\":") {
+    if source.try_key(b",\"toolUseResult\":") {
         source.skip()?;
-        if source.takes_key(b",\"sourceToolAssistantUUID\":") {
+        if source.try_key(b",\"sourceToolAssistantUUID\":") {
             source.skip()?;
         }
     }
@@ -448,21 +448,21 @@ fn read_usual<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Res
 
 /// The value of `userType` and the members that usually come after it. They say where the session runs, and are the
 /// same on hundreds of lines in a row, so they are compared as a whole with those of an earlier line.
-fn read_setting<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
-    if let Some(texts) = source.recall() {
+fn read_scope_run<'a, S: PullParser<'a>>(source: &mut S, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
+    if let Some(texts) = source.take_memoized_texts() {
         [record.cwd, record.session, record.version, record.branch] = texts;
-        record.setting = Setting(source.run_number());
+        record.scope_run = ScopeRun(source.run_number());
         return Ok(());
     }
-    read_new_setting(source, record)
+    read_new_scope_run(source, record)
 }
 
 #[inline(never)]
-fn read_new_setting<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
-    record.setting = Setting::default();
-    let mark = source.mark();
+fn read_new_scope_run<'a, S: PullParser<'a>>(source: &mut S, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
+    record.scope_run = ScopeRun::default();
+    let mark = source.position_mark();
     source.skip()?;
-    if source.takes_key(b",\"entrypoint\":") {
+    if source.try_key(b",\"entrypoint\":") {
         source.skip()?;
     }
     let texts = [
@@ -473,22 +473,22 @@ fn read_new_setting<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) 
     ];
     let tokens: [&[u8]; 4] = [b",\"cwd\":", b",\"sessionId\":", b",\"version\":", b",\"gitBranch\":"];
     for (token, text) in std::iter::zip(tokens, texts) {
-        if !source.takes_key(token) {
+        if !source.try_key(token) {
             return Ok(());
         }
         *text = source.text()?;
     }
-    if source.takes_key(b",\"slug\":") {
+    if source.try_key(b",\"slug\":") {
         source.skip()?;
     }
-    source.remember(mark, [record.cwd, record.session, record.version, record.branch]);
-    record.setting = Setting(source.run_number());
+    source.memoize_texts(mark, [record.cwd, record.session, record.version, record.branch]);
+    record.scope_run = ScopeRun(source.run_number());
     Ok(())
 }
 
 /// One member of a record. Inlined because most callers know the key, which leaves one arm of the match.
 #[inline(always)]
-fn read_member<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>, key: &[u8]) -> Result<(), Declined> {
+fn read_member<'a, S: PullParser<'a>>(source: &mut S, record: &mut WireRecord<'a>, key: &[u8]) -> Result<(), SlowPath> {
     // What is known of a setting as a whole is known no more when one of its members is read alone.
     match key {
         b"type" => record.kind = source.text()?,
@@ -496,11 +496,11 @@ fn read_member<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>, key: 
         b"uuid" => record.uuid = source.text()?,
         b"parentUuid" => record.parent = source.text()?,
         b"logicalParentUuid" => record.logical_parent = source.text()?,
-        b"sessionId" => (record.session, record.setting) = (source.text()?, Setting::default()),
+        b"sessionId" => (record.session, record.scope_run) = (source.text()?, ScopeRun::default()),
         b"agentId" => record.agent = source.text()?,
-        b"version" => (record.version, record.setting) = (source.text()?, Setting::default()),
-        b"cwd" => (record.cwd, record.setting) = (source.text()?, Setting::default()),
-        b"gitBranch" => (record.branch, record.setting) = (source.text()?, Setting::default()),
+        b"version" => (record.version, record.scope_run) = (source.text()?, ScopeRun::default()),
+        b"cwd" => (record.cwd, record.scope_run) = (source.text()?, ScopeRun::default()),
+        b"gitBranch" => (record.branch, record.scope_run) = (source.text()?, ScopeRun::default()),
         b"timestamp" => record.timestamp = source.text()?,
         b"requestId" => record.request = source.text()?,
         b"isSidechain" => record.is_sidechain = source.flag()?,
@@ -517,16 +517,16 @@ fn read_member<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>, key: 
     Ok(())
 }
 
-fn read_message<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+fn read_message<'a, S: PullParser<'a>>(source: &mut S, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     record.message.clear();
     record.blocks.clear();
-    let mut frame = if let Some(frame) = source.opens(b"{\"role\":\"user\",\"content\":") {
+    let mut frame = if let Some(frame) = source.try_open_object(b"{\"role\":\"user\",\"content\":") {
         read_content(source, &mut record.blocks)?;
         frame
-    } else if let Some(frame) = source.opens(b"{\"model\":") {
-        read_usual_answer(source, record)?;
+    } else if let Some(frame) = source.try_open_object(b"{\"model\":") {
+        read_common_response(source, record)?;
         frame
-    } else if source.peek()? == Kind::Object {
+    } else if source.peek()? == JsonKind::Object {
         source.open_object()?
     } else {
         return source.skip();
@@ -546,20 +546,20 @@ fn read_message<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> R
 
 /// The usual members of a model's answer, behind the key of its model.
 #[inline(always)]
-fn read_usual_answer<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+fn read_common_response<'a, S: PullParser<'a>>(source: &mut S, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     record.message.model = source.text()?;
-    if source.takes_key(b",\"id\":") {
+    if source.try_key(b",\"id\":") {
         record.message.id = source.text()?;
     }
-    if source.takes_key(b",\"type\":\"message\",\"role\":\"assistant\",\"content\":") {
+    if source.try_key(b",\"type\":\"message\",\"role\":\"assistant\",\"content\":") {
         read_content(source, &mut record.blocks)?;
     }
-    if source.takes_key(b",\"stop_reason\":null,\"stop_sequence\":null,\"usage\":") {
+    if source.try_key(b",\"stop_reason\":null,\"stop_sequence\":null,\"usage\":") {
         read_usage(source, &mut record.message.usage)?;
-    } else if source.takes_key(b",\"stop_reason\":") {
+    } else if source.try_key(b",\"stop_reason\":") {
         record.message.stop_reason = source.text()?;
-        let with_details = source.takes_key(b",\"stop_sequence\":null,\"stop_details\":null,\"usage\":");
-        if with_details || source.takes_key(b",\"stop_sequence\":null,\"usage\":") {
+        let with_details = source.try_key(b",\"stop_sequence\":null,\"stop_details\":null,\"usage\":");
+        if with_details || source.try_key(b",\"stop_sequence\":null,\"usage\":") {
             read_usage(source, &mut record.message.usage)?;
         }
     }
@@ -568,7 +568,7 @@ fn read_usual_answer<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>)
 
 /// The message that a sub-agent's progress record carries: its usage, not its content.
 #[inline(never)]
-fn read_progress<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+fn read_progress<'a, S: PullParser<'a>>(source: &mut S, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     members!(source, key => match key {
         b"type" => record.subtype = source.text()?,
         b"agentId" => record.agent = source.text()?,
@@ -592,28 +592,28 @@ fn read_progress<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> 
 }
 
 /// Reads a usage: its own counts, and those of the iterations inside it. The lines of one response mostly repeat it.
-fn read_usage<'a, S: Source<'a>>(source: &mut S, slot: &mut Option<Usage>) -> Result<(), Declined> {
-    if let Some(numbers) = source.recall_numbers() {
-        *slot = Some(Usage::from_numbers(numbers));
+fn read_usage<'a, S: PullParser<'a>>(source: &mut S, slot: &mut Option<WireUsage>) -> Result<(), SlowPath> {
+    if let Some(numbers) = source.take_memoized_numbers() {
+        *slot = Some(WireUsage::from_numbers(numbers));
         return Ok(());
     }
     read_new_usage(source, slot)
 }
 
 #[inline(never)]
-fn read_new_usage<'a, S: Source<'a>>(source: &mut S, slot: &mut Option<Usage>) -> Result<(), Declined> {
-    let mark = source.mark();
+fn read_new_usage<'a, S: PullParser<'a>>(source: &mut S, slot: &mut Option<WireUsage>) -> Result<(), SlowPath> {
+    let mark = source.position_mark();
     *slot = None;
-    let mut counts = Counts::default();
-    let mut frame = if let Some(frame) = source.opens(b"{\"input_tokens\":") {
+    let mut counts = UsageFields::default();
+    let mut frame = if let Some(frame) = source.try_open_object(b"{\"input_tokens\":") {
         counts.read(source, b"input_tokens")?;
         frame
-    } else if source.peek()? == Kind::Object {
+    } else if source.peek()? == JsonKind::Object {
         source.open_object()?
     } else {
         return source.skip();
     };
-    let usage = slot.insert(Usage::default());
+    let usage = slot.insert(WireUsage::default());
     each_member!(source, frame, [
         "cache_creation_input_tokens" "cache_read_input_tokens" "cache_creation" "output_tokens" "server_tool_use"
         "service_tier" "cache_creation" "inference_geo" "iterations" "speed"
@@ -622,27 +622,27 @@ fn read_new_usage<'a, S: Source<'a>>(source: &mut S, slot: &mut Option<Usage>) -
         _ => counts.read(source, key)?,
     });
     usage.top = counts.tokens();
-    usage.is_odd |= counts.is_odd;
-    if !usage.is_odd {
-        source.remember_numbers(mark, usage.numbers());
+    usage.has_invalid_count |= counts.has_invalid_count;
+    if !usage.has_invalid_count {
+        source.memoize_numbers(mark, usage.numbers());
     }
     Ok(())
 }
 
 #[inline(never)]
-fn read_iterations<'a, S: Source<'a>>(source: &mut S, usage: &mut Usage) -> Result<(), Declined> {
-    *usage = Usage::default();
-    if source.peek()? != Kind::Array {
+fn read_iterations<'a, S: PullParser<'a>>(source: &mut S, usage: &mut WireUsage) -> Result<(), SlowPath> {
+    *usage = WireUsage::default();
+    if source.peek()? != JsonKind::Array {
         return source.skip();
     }
     let mut frame = source.open_array()?;
-    while source.item(&mut frame)? {
-        if source.peek()? != Kind::Object {
+    while source.next_item(&mut frame)? {
+        if source.peek()? != JsonKind::Object {
             source.skip()?;
             continue;
         }
         let mut is_message = false;
-        let mut counts = Counts::default();
+        let mut counts = UsageFields::default();
         let mut inner = source.open_object()?;
         each_member!(source, inner, [
             "output_tokens" "cache_read_input_tokens" "cache_creation_input_tokens" "cache_creation" "type"
@@ -652,7 +652,7 @@ fn read_iterations<'a, S: Source<'a>>(source: &mut S, usage: &mut Usage) -> Resu
         });
         usage.iterations = usage.iterations.saturating_add(1);
         usage.iterations_sum.add(&counts.tokens());
-        usage.is_odd |= counts.is_odd;
+        usage.has_invalid_count |= counts.has_invalid_count;
         if is_message {
             usage.last_iteration = counts.tokens();
         }
@@ -662,31 +662,31 @@ fn read_iterations<'a, S: Source<'a>>(source: &mut S, usage: &mut Usage) -> Resu
 
 /// The counts that a usage and an iteration share, while they are read.
 #[derive(Default)]
-struct Counts {
+struct UsageFields {
     tokens: Tokens,
     /// Cache writes as they are split: for five minutes, and for one hour.
     split: [u64; 2],
     /// Whether the sum of the split is named too.
     has_write: bool,
-    is_odd: bool,
+    has_invalid_count: bool,
 }
 
-impl Counts {
+impl UsageFields {
     #[inline(always)]
-    fn read<'a, S: Source<'a>>(&mut self, source: &mut S, key: &[u8]) -> Result<(), Declined> {
+    fn read<'a, S: PullParser<'a>>(&mut self, source: &mut S, key: &[u8]) -> Result<(), SlowPath> {
         match key {
-            b"input_tokens" => self.tokens.input = self.count(source)?,
-            b"output_tokens" => self.tokens.output = self.count(source)?,
+            b"input_tokens" => self.tokens.input = self.read_count(source)?,
+            b"output_tokens" => self.tokens.output = self.read_count(source)?,
             b"cache_creation_input_tokens" => {
-                self.tokens.cache_write = self.count(source)?;
+                self.tokens.cache_write = self.read_count(source)?;
                 self.has_write = true;
             }
-            b"cache_read_input_tokens" => self.tokens.cache_read = self.count(source)?,
+            b"cache_read_input_tokens" => self.tokens.cache_read = self.read_count(source)?,
             b"cache_creation" => {
                 self.split = [0; 2];
                 members!(source, ["ephemeral_1h_input_tokens"], key => match key {
-                    b"ephemeral_5m_input_tokens" => self.split[0] = self.count(source)?,
-                    b"ephemeral_1h_input_tokens" => self.split[1] = self.count(source)?,
+                    b"ephemeral_5m_input_tokens" => self.split[0] = self.read_count(source)?,
+                    b"ephemeral_1h_input_tokens" => self.split[1] = self.read_count(source)?,
                     _ => source.skip()?,
                 });
             }
@@ -697,13 +697,13 @@ impl Counts {
 
     /// A count; what is none counts as 0, and only what says nothing (`null`) is not noted.
     #[inline(always)]
-    fn count<'a, S: Source<'a>>(&mut self, source: &mut S) -> Result<u64, Declined> {
+    fn read_count<'a, S: PullParser<'a>>(&mut self, source: &mut S) -> Result<u64, SlowPath> {
         let kind = source.peek()?;
         let count = match kind {
-            Kind::Number => source.count()?.filter(|count| *count <= MAX_COUNT),
+            JsonKind::Number => source.count()?.filter(|count| *count <= MAX_COUNT),
             _ => source.skip().map(|()| None)?,
         };
-        self.is_odd |= count.is_none() && kind != Kind::Literal;
+        self.has_invalid_count |= count.is_none() && kind != JsonKind::Literal;
         Ok(count.unwrap_or(0))
     }
 
@@ -722,24 +722,24 @@ impl Counts {
     }
 }
 
-fn read_content<'a, S: Source<'a>>(source: &mut S, blocks: &mut Vec<Block<'a>>) -> Result<(), Declined> {
+fn read_content<'a, S: PullParser<'a>>(source: &mut S, blocks: &mut Vec<WireBlock<'a>>) -> Result<(), SlowPath> {
     blocks.clear();
     match source.peek()? {
-        Kind::String => {
+        JsonKind::String => {
             let (text, shape) = source.measured_string()?;
-            let mut block = Block {
+            let mut block = WireBlock {
                 head: Some(text),
-                ..Block::default()
+                ..WireBlock::default()
             };
             block.add_part(shape);
             blocks.push(block);
         }
-        Kind::Array => {
+        JsonKind::Array => {
             let mut frame = source.open_array()?;
-            while source.item(&mut frame)? {
-                if source.peek()? == Kind::Object {
+            while source.next_item(&mut frame)? {
+                if source.peek()? == JsonKind::Object {
                     // In place: a block is too large to be handed around.
-                    blocks.push(Block::default());
+                    blocks.push(WireBlock::default());
                     if let Some(block) = blocks.last_mut() {
                         read_block(source, block)?;
                     }
@@ -753,33 +753,33 @@ fn read_content<'a, S: Source<'a>>(source: &mut S, blocks: &mut Vec<Block<'a>>) 
     Ok(())
 }
 
-fn read_block<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
-    let mut frame = if let Some(frame) = source.opens(b"{\"tool_use_id\":") {
+fn read_block<'a, S: PullParser<'a>>(source: &mut S, block: &mut WireBlock<'a>) -> Result<(), SlowPath> {
+    let mut frame = if let Some(frame) = source.try_open_object(b"{\"tool_use_id\":") {
         block.id = source.text()?;
-        if source.takes_key(b",\"type\":\"tool_result\",\"content\":") {
-            block.kind = Some(Text::plain(b"tool_result"));
+        if source.try_key(b",\"type\":\"tool_result\",\"content\":") {
+            block.kind = Some(JsonStr::plain(b"tool_result"));
             read_result(source, block)?;
         }
-        if source.takes_key(b",\"is_error\":") {
+        if source.try_key(b",\"is_error\":") {
             block.is_error = source.flag()?;
         }
         frame
-    } else if let Some(frame) = source.opens(b"{\"type\":\"tool_use\",\"id\":") {
-        block.kind = Some(Text::plain(b"tool_use"));
+    } else if let Some(frame) = source.try_open_object(b"{\"type\":\"tool_use\",\"id\":") {
+        block.kind = Some(JsonStr::plain(b"tool_use"));
         block.id = source.text()?;
-        if source.takes_key(b",\"name\":") {
+        if source.try_key(b",\"name\":") {
             block.name = source.text()?;
         }
-        if source.takes_key(b",\"input\":") {
+        if source.try_key(b",\"input\":") {
             read_input(source, block)?;
         }
         frame
-    } else if let Some(frame) = source.opens(b"{\"type\":\"text\",\"text\":") {
-        block.kind = Some(Text::plain(b"text"));
+    } else if let Some(frame) = source.try_open_object(b"{\"type\":\"text\",\"text\":") {
+        block.kind = Some(JsonStr::plain(b"text"));
         read_part(source, block)?;
         frame
-    } else if let Some(frame) = source.opens(b"{\"type\":\"thinking\",\"thinking\":") {
-        block.kind = Some(Text::plain(b"thinking"));
+    } else if let Some(frame) = source.try_open_object(b"{\"type\":\"thinking\",\"thinking\":") {
+        block.kind = Some(JsonStr::plain(b"thinking"));
         read_part(source, block)?;
         frame
     } else {
@@ -791,7 +791,7 @@ fn read_block<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Resul
         b"name" => block.name = source.text()?,
         b"text" | b"thinking" => read_part(source, block)?,
         b"signature" => block.signature = match source.peek()? {
-            Kind::String => source.measured_string()?.1.units,
+            JsonKind::String => source.measured_string()?.1.units,
             _ => source.skip().map(|()| 0)?,
         },
         b"input" => read_input(source, block)?,
@@ -803,11 +803,11 @@ fn read_block<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Resul
 }
 
 /// One text of a block. Of equal keys the last counts, so each replaces what was there.
-fn read_part<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
-    block.shape = Shape::default();
+fn read_part<'a, S: PullParser<'a>>(source: &mut S, block: &mut WireBlock<'a>) -> Result<(), SlowPath> {
+    block.shape = TextShape::default();
     block.quarters = 0;
     block.head = None;
-    if source.peek()? != Kind::String {
+    if source.peek()? != JsonKind::String {
         return source.skip();
     }
     let (text, shape) = source.measured_string()?;
@@ -817,20 +817,20 @@ fn read_part<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result
 }
 
 /// The input of a tool call: its length when serialised, and the few arguments that say what it touches.
-fn read_input<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
-    block.shape = Shape::default();
+fn read_input<'a, S: PullParser<'a>>(source: &mut S, block: &mut WireBlock<'a>) -> Result<(), SlowPath> {
+    block.shape = TextShape::default();
     (block.path, block.offset, block.limit, block.command) = (None, None, None, None);
-    if source.peek()? != Kind::Object {
+    if source.peek()? != JsonKind::Object {
         block.shape.units = source.serialised_units()?;
         return Ok(());
     }
     let mut units = 1u32;
     let mut frame = source.open_object()?;
-    while let Some(key) = source.key(&mut frame)? {
+    while let Some(key) = source.next_key(&mut frame)? {
         // The quotes, the colon, and the comma or closing bracket.
         units = units.saturating_add(key_units(key)?).saturating_add(4);
         let value = match (source.peek()?, key) {
-            (Kind::String, _) => {
+            (JsonKind::String, _) => {
                 let (text, shape) = source.measured_string()?;
                 match key {
                     b"file_path" | b"path" | b"notebook_path" => block.path = Some(text),
@@ -841,7 +841,7 @@ fn read_input<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Resul
                 block.shape.escapes = block.shape.escapes.saturating_add(shape.escapes);
                 shape.serialised_units().saturating_add(2)
             }
-            (Kind::Number, b"offset" | b"limit") => {
+            (JsonKind::Number, b"offset" | b"limit") => {
                 let count = source.count()?;
                 if key == b"offset" {
                     block.offset = count;
@@ -859,23 +859,23 @@ fn read_input<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Resul
 }
 
 /// Serialised units of a key, without its quotes.
-fn key_units(key: &[u8]) -> Result<u32, Declined> {
+fn key_units(key: &[u8]) -> Result<u32, SlowPath> {
     if key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
         return Ok(key.len() as u32);
     }
-    let text = std::str::from_utf8(key).map_err(|_| Declined)?;
+    let text = std::str::from_utf8(key).map_err(|_| SlowPath)?;
     Ok(decoded_shape(text).serialised_units())
 }
 
 /// The content of a tool result: a string, or a list of texts, images and references.
-fn read_result<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
-    block.shape = Shape::default();
+fn read_result<'a, S: PullParser<'a>>(source: &mut S, block: &mut WireBlock<'a>) -> Result<(), SlowPath> {
+    block.shape = TextShape::default();
     (block.quarters, block.images, block.head) = (0, 0, None);
     match source.peek()? {
-        Kind::String => read_part(source, block)?,
-        Kind::Array => {
+        JsonKind::String => read_part(source, block)?,
+        JsonKind::Array => {
             let mut frame = source.open_array()?;
-            while source.item(&mut frame)? {
+            while source.next_item(&mut frame)? {
                 read_result_part(source, block)?;
             }
         }
@@ -885,8 +885,8 @@ fn read_result<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Resu
 }
 
 #[inline(never)]
-fn read_result_part<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) -> Result<(), Declined> {
-    let mut part = Block::default();
+fn read_result_part<'a, S: PullParser<'a>>(source: &mut S, block: &mut WireBlock<'a>) -> Result<(), SlowPath> {
+    let mut part = WireBlock::default();
     let mut has_source = false;
     members!(source, key => match key {
         b"text" => read_part(source, &mut part)?,
@@ -906,12 +906,12 @@ fn read_result_part<'a, S: Source<'a>>(source: &mut S, block: &mut Block<'a>) ->
 
 /// What an attachment shows: the texts under the keys that the client turns into user content.
 #[inline(never)]
-fn read_attachment<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -> Result<(), Declined> {
+fn read_attachment<'a, S: PullParser<'a>>(source: &mut S, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     record.attachment = None;
-    record.attachment_shape = Shape::default();
+    record.attachment_shape = TextShape::default();
     record.hook_name_units = 0;
     record.attachment_path = None;
-    let mut shape = Shape::default();
+    let mut shape = TextShape::default();
     members!(source, key => match key {
         b"type" => record.attachment = source.text()?,
         b"hookName" => record.hook_name_units = text_shape(source)?.units,
@@ -929,33 +929,33 @@ fn read_attachment<'a, S: Source<'a>>(source: &mut S, record: &mut Record<'a>) -
 }
 
 /// The texts inside a value, added up: strings, lists of them, and what objects hold under the keys of texts.
-fn text_shape<'a, S: Source<'a>>(source: &mut S) -> Result<Shape, Declined> {
-    if source.peek()? == Kind::String {
+fn text_shape<'a, S: PullParser<'a>>(source: &mut S) -> Result<TextShape, SlowPath> {
+    if source.peek()? == JsonKind::String {
         return Ok(source.measured_string()?.1);
     }
-    let mut total = Shape::default();
+    let mut total = TextShape::default();
     add_text_shape(source, &mut total)?;
     Ok(total)
 }
 
 #[inline(never)]
-fn add_text_shape<'a, S: Source<'a>>(source: &mut S, total: &mut Shape) -> Result<(), Declined> {
+fn add_text_shape<'a, S: PullParser<'a>>(source: &mut S, total: &mut TextShape) -> Result<(), SlowPath> {
     match source.peek()? {
-        Kind::String => {
+        JsonKind::String => {
             let (_, shape) = source.measured_string()?;
             total.units = total.units.saturating_add(shape.units);
             total.escapes = total.escapes.saturating_add(shape.escapes);
             total.wide = total.wide.saturating_add(shape.wide);
         }
-        Kind::Array => {
+        JsonKind::Array => {
             let mut frame = source.open_array()?;
-            while source.item(&mut frame)? {
+            while source.next_item(&mut frame)? {
                 add_text_shape(source, total)?;
             }
         }
-        Kind::Object => {
+        JsonKind::Object => {
             let mut frame = source.open_object()?;
-            while let Some(key) = source.key(&mut frame)? {
+            while let Some(key) = source.next_key(&mut frame)? {
                 match key {
                     b"content" | b"file" | b"text" | b"subject" => add_text_shape(source, total)?,
                     _ => source.skip()?,
@@ -968,11 +968,11 @@ fn add_text_shape<'a, S: Source<'a>>(source: &mut S, total: &mut Shape) -> Resul
 }
 
 #[cold]
-fn read_compaction<'a, S: Source<'a>>(source: &mut S) -> Result<Option<Compaction<'a>>, Declined> {
-    if source.peek()? != Kind::Object {
+fn read_compaction<'a, S: PullParser<'a>>(source: &mut S) -> Result<Option<WireBoundary<'a>>, SlowPath> {
+    if source.peek()? != JsonKind::Object {
         return source.skip().map(|()| None);
     }
-    let mut found = Compaction::default();
+    let mut found = WireBoundary::default();
     members!(source, key => match key {
         b"trigger" => found.trigger = source.text()?,
         b"preTokens" => found.pre_tokens = source.number()?,
@@ -994,14 +994,14 @@ fn read_compaction<'a, S: Source<'a>>(source: &mut S) -> Result<Option<Compactio
     Ok(Some(found))
 }
 
-fn read_texts<'a, S: Source<'a>>(source: &mut S) -> Result<Vec<Text<'a>>, Declined> {
+fn read_texts<'a, S: PullParser<'a>>(source: &mut S) -> Result<Vec<JsonStr<'a>>, SlowPath> {
     let mut texts = Vec::new();
-    if source.peek()? != Kind::Array {
+    if source.peek()? != JsonKind::Array {
         source.skip()?;
         return Ok(texts);
     }
     let mut frame = source.open_array()?;
-    while source.item(&mut frame)? {
+    while source.next_item(&mut frame)? {
         texts.extend(source.text()?);
     }
     Ok(texts)

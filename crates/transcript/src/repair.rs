@@ -7,15 +7,15 @@
 //!
 //! Everything here is bounded by the length of one line.
 
-use crate::json::{MAX_DEPTH, Raw, Source, Tape};
-use crate::log::TroubleKind;
-use crate::record::{Record, read};
-use crate::skim::Portable;
+use crate::json::{MAX_DEPTH, PullParser, RawParser, TapeParser};
+use crate::log::LineProblemKind;
+use crate::record::{WireRecord, read};
+use crate::skim::PortableScanner;
 use std::borrow::Cow;
 
 /// How a line that the walker declined was read after all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rung {
+pub enum RepairRung {
     /// Unusual but right: nothing to report.
     AsIs,
     /// Noise around the record was dropped.
@@ -30,49 +30,49 @@ pub enum Rung {
 
 /// What came of a declined line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RepairOutcome {
     /// Nothing but blanks.
     Blank,
     /// Records were read.
     Read {
         /// How.
-        rung: Rung,
+        rung: RepairRung,
         /// Whether part of the line could not be read.
         lost: bool,
     },
     /// Nothing could be read.
-    Refused(Refusal),
+    Rejected(RejectReason),
 }
 
-impl Outcome {
+impl RepairOutcome {
     /// What is to be noted of the line, if anything. Of the last line of a log `is_complete` says whether it has an end.
-    pub fn trouble(self, is_complete: bool) -> Option<TroubleKind> {
+    pub fn line_problem(self, is_complete: bool) -> Option<LineProblemKind> {
         let rung = match self {
-            Outcome::Blank => return None,
-            Outcome::Read { rung, .. } => rung,
-            Outcome::Refused(_) if !is_complete => return Some(TroubleKind::TornTail),
-            Outcome::Refused(refusal) => {
+            RepairOutcome::Blank => return None,
+            RepairOutcome::Read { rung, .. } => rung,
+            RepairOutcome::Rejected(_) if !is_complete => return Some(LineProblemKind::TornTail),
+            RepairOutcome::Rejected(refusal) => {
                 return Some(match refusal {
-                    Refusal::Malformed => TroubleKind::Malformed,
-                    Refusal::NotAnObject => TroubleKind::NotAnObject,
-                    Refusal::TooDeep => TroubleKind::TooDeep,
-                    Refusal::OnlyNul => TroubleKind::OnlyNul,
+                    RejectReason::Malformed => LineProblemKind::Malformed,
+                    RejectReason::NotAnObject => LineProblemKind::NotAnObject,
+                    RejectReason::TooDeep => LineProblemKind::TooDeep,
+                    RejectReason::OnlyNul => LineProblemKind::OnlyNul,
                 });
             }
         };
         match rung {
-            Rung::AsIs => None,
-            Rung::Stripped => Some(TroubleKind::Stripped),
-            Rung::Mended => Some(TroubleKind::Mended),
-            Rung::Split => Some(TroubleKind::Split),
-            Rung::Resynced => Some(TroubleKind::Resynced),
+            RepairRung::AsIs => None,
+            RepairRung::Stripped => Some(LineProblemKind::Stripped),
+            RepairRung::Mended => Some(LineProblemKind::Mended),
+            RepairRung::Split => Some(LineProblemKind::Split),
+            RepairRung::Resynced => Some(LineProblemKind::Resynced),
         }
     }
 }
 
 /// Why a line was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RejectReason {
     /// A JSON value, but not an object.
     NotAnObject,
     /// Nested deeper than [`MAX_DEPTH`].
@@ -97,10 +97,10 @@ const RECORD_STARTS: [&[u8]; 8] = [
 
 /// How often each byte of a line may be looked at, on average. A line of nothing but torn starts would else cost the square of
 /// its length.
-const MAX_LOOKS: usize = 64;
+const MAX_RESYNC_ATTEMPTS: usize = 64;
 
 /// Takes a record and the tape it stands on.
-pub type Accept<'f> = dyn FnMut(&Record<'_>, Tape<'_, '_>) + 'f;
+pub type RecordCallback<'f> = dyn FnMut(&WireRecord<'_>, TapeParser<'_, '_>) + 'f;
 
 /// Reused between lines.
 #[derive(Default)]
@@ -111,55 +111,55 @@ pub struct Repairer {
 
 impl Repairer {
     /// Climbs the ladder. `accept` is called for each record, whole records only.
-    pub fn read(&mut self, line: &[u8], accept: &mut dyn FnMut(&Record<'_>)) -> Outcome {
+    pub fn read(&mut self, line: &[u8], accept: &mut dyn FnMut(&WireRecord<'_>)) -> RepairOutcome {
         self.read_tapes(line, &mut |record, _| accept(record))
     }
 
     /// Climbs the ladder and hands over, beside each record, the tape it was read from: for those who need more of it.
-    pub fn read_tapes(&mut self, line: &[u8], accept: &mut Accept<'_>) -> Outcome {
+    pub fn read_tapes(&mut self, line: &[u8], accept: &mut RecordCallback<'_>) -> RepairOutcome {
         let blank = line.trim_ascii();
         if blank.is_empty() {
-            return Outcome::Blank;
+            return RepairOutcome::Blank;
         }
         let body = strip(blank);
         if body.is_empty() {
-            return Outcome::Refused(Refusal::OnlyNul);
+            return RepairOutcome::Rejected(RejectReason::OnlyNul);
         }
         if is_too_deep(body) {
-            return Outcome::Refused(Refusal::TooDeep);
+            return RepairOutcome::Rejected(RejectReason::TooDeep);
         }
         // Mended before it is parsed, because simd-json lets lone surrogates pass and makes of them strings that are
         // not UTF-8.
-        let mended = mend(body);
+        let mended = repair_text(body);
         if mended.first() == Some(&b'{') && self.parse(&mended, accept) {
             let rung = if mended != body {
-                Rung::Mended
+                RepairRung::Mended
             } else if body.len() != blank.len() {
-                Rung::Stripped
+                RepairRung::Stripped
             } else {
-                Rung::AsIs
+                RepairRung::AsIs
             };
-            return Outcome::Read { rung, lost: false };
+            return RepairOutcome::Read { rung, lost: false };
         }
         self.read_pieces(&mended, accept)
     }
 
     /// Several records on one line, some of them torn.
-    fn read_pieces(&mut self, line: &[u8], accept: &mut Accept<'_>) -> Outcome {
+    fn read_pieces(&mut self, line: &[u8], accept: &mut RecordCallback<'_>) -> RepairOutcome {
         let mut found = 0usize;
-        let mut rung = Rung::Split;
+        let mut rung = RepairRung::Split;
         let mut lost = false;
         let mut at = 0usize;
         let mut looked_at = 0usize;
         while at < line.len() {
             let (reached, is_whole) = object_end(line, at);
             looked_at += reached - at;
-            let is_affordable = looked_at < line.len().saturating_mul(MAX_LOOKS);
+            let is_affordable = looked_at < line.len().saturating_mul(MAX_RESYNC_ATTEMPTS);
             if is_whole && is_affordable {
                 let end = reached;
                 // After a torn record any object may come by, also one nested in the torn one. Only records
                 // of the log proper name their session.
-                let must_name_session = rung == Rung::Resynced;
+                let must_name_session = rung == RepairRung::Resynced;
                 let mut is_record = true;
                 let parsed = self.parse(&line[at..end], &mut |record, tape| {
                     is_record = !must_name_session || record.session.is_some();
@@ -173,7 +173,7 @@ impl Repairer {
                     continue;
                 }
             }
-            rung = Rung::Resynced;
+            rung = RepairRung::Resynced;
             lost = true;
             match next_start(line, at + 1).filter(|_| is_affordable) {
                 Some(next) => at = next,
@@ -181,28 +181,28 @@ impl Repairer {
             }
         }
         if found > 0 {
-            return Outcome::Read { rung, lost };
+            return RepairOutcome::Read { rung, lost };
         }
-        let mut value = Raw::<Portable>::new(line, 0);
+        let mut value = RawParser::<PortableScanner>::new(line, 0);
         let is_value = line.first() != Some(&b'{') && value.skip().is_ok() && value.position() == line.len();
-        Outcome::Refused(if is_value {
-            Refusal::NotAnObject
+        RepairOutcome::Rejected(if is_value {
+            RejectReason::NotAnObject
         } else {
-            Refusal::Malformed
+            RejectReason::Malformed
         })
     }
 
     /// One rung: simd-json on a copy, then the record.
-    fn parse(&mut self, body: &[u8], accept: &mut Accept<'_>) -> bool {
+    fn parse(&mut self, body: &[u8], accept: &mut RecordCallback<'_>) -> bool {
         self.scratch.clear();
         self.scratch.extend_from_slice(body);
         let Ok(tape) = simd_json::to_tape_with_buffers(&mut self.scratch, &mut self.buffers) else {
             return false;
         };
-        let mut record = Record::default();
-        let accepted = read(&mut Tape::new(&tape.0), &mut record).is_ok();
+        let mut record = WireRecord::default();
+        let accepted = read(&mut TapeParser::new(&tape.0), &mut record).is_ok();
         if accepted {
-            accept(&record, Tape::new(&tape.0));
+            accept(&record, TapeParser::new(&tape.0));
         }
         accepted
     }
@@ -254,7 +254,7 @@ fn object_end(line: &[u8], at: usize) -> (usize, bool) {
     if line.get(at) != Some(&b'{') {
         return (at, false);
     }
-    let mut raw = Raw::<Portable>::new(line, at);
+    let mut raw = RawParser::<PortableScanner>::new(line, at);
     let is_whole = raw.skip().is_ok();
     (raw.position(), is_whole)
 }
@@ -268,7 +268,7 @@ fn next_start(line: &[u8], from: usize) -> Option<usize> {
 }
 
 /// The line with its text mended so that a strict parser accepts it.
-pub fn mend(bytes: &[u8]) -> Vec<u8> {
+pub fn repair_text(bytes: &[u8]) -> Vec<u8> {
     let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
     let bytes = text.as_bytes();
     let mut mended = Vec::with_capacity(bytes.len() + 16);
@@ -282,7 +282,7 @@ pub fn mend(bytes: &[u8]) -> Vec<u8> {
                 in_string = !in_string;
                 mended.push(byte);
             }
-            b'\\' if in_string => at += mend_escape(&bytes[at..], &mut mended),
+            b'\\' if in_string => at += repair_escape(&bytes[at..], &mut mended),
             0 => {}
             0x01..=0x1f if in_string => mended.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
             0x01..=0x1f if !byte.is_ascii_whitespace() => {}
@@ -293,7 +293,7 @@ pub fn mend(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Copies or mends the escape after a backslash; returns how many bytes of it were taken.
-fn mend_escape(rest: &[u8], mended: &mut Vec<u8>) -> usize {
+fn repair_escape(rest: &[u8], mended: &mut Vec<u8>) -> usize {
     let unit =
         |at: usize| -> Option<u16> { u16::from_str_radix(std::str::from_utf8(rest.get(at..at + 4)?).ok()?, 16).ok() };
     match rest.first() {
@@ -334,7 +334,7 @@ fn mend_escape(rest: &[u8], mended: &mut Vec<u8>) -> usize {
 mod tests {
     use super::*;
 
-    fn check(line: &[u8], outcome: Outcome, uuids: &[&str]) {
+    fn check(line: &[u8], outcome: RepairOutcome, uuids: &[&str]) {
         let mut found = Vec::new();
         let got = Repairer::default().read(line, &mut |record| {
             let mut buffer = String::new();
@@ -356,29 +356,29 @@ mod tests {
         );
     }
 
-    fn read_by(rung: Rung) -> Outcome {
-        Outcome::Read { rung, lost: false }
+    fn read_by(rung: RepairRung) -> RepairOutcome {
+        RepairOutcome::Read { rung, lost: false }
     }
 
     #[test]
     fn climbs_no_higher_than_it_must() {
-        check(b"  \r", Outcome::Blank, &[]);
-        check(br#"{"uuid":"a","x":1e5}"#, read_by(Rung::AsIs), &["a"]);
-        check(b"\xef\xbb\xbf{\"uuid\":\"a\"}", read_by(Rung::Stripped), &["a"]);
-        check(b"\0\0\0{\"uuid\":\"a\"}\r", read_by(Rung::Stripped), &["a"]);
-        check(br#"{"uuid":"a","x":"\ud83d"}"#, read_by(Rung::Mended), &["a"]);
+        check(b"  \r", RepairOutcome::Blank, &[]);
+        check(br#"{"uuid":"a","x":1e5}"#, read_by(RepairRung::AsIs), &["a"]);
+        check(b"\xef\xbb\xbf{\"uuid\":\"a\"}", read_by(RepairRung::Stripped), &["a"]);
+        check(b"\0\0\0{\"uuid\":\"a\"}\r", read_by(RepairRung::Stripped), &["a"]);
+        check(br#"{"uuid":"a","x":"\ud83d"}"#, read_by(RepairRung::Mended), &["a"]);
         check(
             b"{\"uuid\":\"a\",\"x\":\"\xff\t\x07\\q\"}",
-            read_by(Rung::Mended),
+            read_by(RepairRung::Mended),
             &["a"],
         );
-        check(br#"{"uuid":"a"}{"uuid":"b"}"#, read_by(Rung::Split), &["a", "b"]);
+        check(br#"{"uuid":"a"}{"uuid":"b"}"#, read_by(RepairRung::Split), &["a", "b"]);
     }
 
     #[test]
     fn finds_the_record_after_a_torn_one() {
-        let lost = Outcome::Read {
-            rung: Rung::Resynced,
+        let lost = RepairOutcome::Read {
+            rung: RepairRung::Resynced,
             lost: true,
         };
         check(
@@ -396,15 +396,15 @@ mod tests {
     #[test]
     fn a_block_of_a_torn_record_is_no_record() {
         let torn = br#"{"uuid":"a","message":{"content":[{"type":"text","text":"x"}],"us"#;
-        check(torn, Outcome::Refused(Refusal::Malformed), &[]);
+        check(torn, RepairOutcome::Rejected(RejectReason::Malformed), &[]);
     }
 
     #[test]
     fn refuses_with_a_reason() {
-        check(b"[1,2,3]", Outcome::Refused(Refusal::NotAnObject), &[]);
-        check(b"no json", Outcome::Refused(Refusal::Malformed), &[]);
-        check(b"\0\0", Outcome::Refused(Refusal::OnlyNul), &[]);
+        check(b"[1,2,3]", RepairOutcome::Rejected(RejectReason::NotAnObject), &[]);
+        check(b"no json", RepairOutcome::Rejected(RejectReason::Malformed), &[]);
+        check(b"\0\0", RepairOutcome::Rejected(RejectReason::OnlyNul), &[]);
         let deep = [b"{\"a\":".repeat(200), b"1".to_vec(), b"}".repeat(200)].concat();
-        check(&deep, Outcome::Refused(Refusal::TooDeep), &[]);
+        check(&deep, RepairOutcome::Rejected(RejectReason::TooDeep), &[]);
     }
 }

@@ -17,11 +17,11 @@
 
 /// Why a scan stopped early. The caller gives the line to the slow path, which decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Declined;
+pub struct SlowPath;
 
 /// What a measured string holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Shape {
+pub struct TextShape {
     /// Length of the decoded text in UTF-16 code units (what `String.length` is in the client).
     pub units: u32,
     /// Characters that a JSON writer has to escape: quotes, backslashes and control characters.
@@ -33,7 +33,7 @@ pub struct Shape {
     pub wide: u32,
 }
 
-impl Shape {
+impl TextShape {
     /// Units of the text as it would stand between the quotes of a compact JSON serialisation.
     pub fn serialised_units(&self) -> u32 {
         self.units
@@ -44,27 +44,27 @@ impl Shape {
 
 /// What a scan found: the index of the closing quote, and the shape if it was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scanned {
+pub struct ScanResult {
     /// Index of the closing quote.
     pub end: usize,
     /// Whether there are any escapes, that is, whether decoding changes the text.
     pub has_escapes: bool,
     /// The shape; all zero when only skipping.
-    pub shape: Shape,
+    pub shape: TextShape,
 }
 
 /// A way of scanning strings. `start` is the index after the opening quote.
-pub trait Scan {
+pub trait StringScanner {
     /// Finds the closing quote; with `MEASURE` also fills the shape.
-    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined>;
+    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, SlowPath>;
 }
 
 /// Four hexadecimal digits at `at`, as a number.
-fn hex4(bytes: &[u8], at: usize) -> Result<u32, Declined> {
-    let digits: &[u8; 4] = bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or(Declined)?;
+fn hex4(bytes: &[u8], at: usize) -> Result<u32, SlowPath> {
+    let digits: &[u8; 4] = bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or(SlowPath)?;
     // What is no digit is more than all four together can be.
     let value = digits.iter().fold(0, |value, digit| value << 4 | HEX[*digit as usize]);
-    if value > 0xffff { Err(Declined) } else { Ok(value) }
+    if value > 0xffff { Err(SlowPath) } else { Ok(value) }
 }
 
 /// Values of hexadecimal digits; a bit far above them for every other byte, which no shift of the digits behind it reaches.
@@ -82,7 +82,7 @@ const HEX: [u32; 256] = {
 
 /// Running totals of escapes; shared by both implementations so that they cannot disagree.
 #[derive(Default)]
-struct Escapes {
+struct EscapeCounts {
     /// All escapes seen: each is written as at least two bytes for one unit.
     all: u32,
     /// `\u` escapes: four more bytes each.
@@ -95,9 +95,9 @@ struct Escapes {
     wide: u32,
 }
 
-impl Escapes {
+impl EscapeCounts {
     /// Looks at the rare escapes, the ones whose letter does not tell the whole story.
-    fn rare(&mut self, bytes: &[u8], letter_at: usize) -> Result<(), Declined> {
+    fn check_rare_escape(&mut self, bytes: &[u8], letter_at: usize) -> Result<(), SlowPath> {
         if bytes[letter_at] == b'/' {
             self.needless += 1;
             return Ok(());
@@ -108,7 +108,7 @@ impl Escapes {
             0x08 | 0x09 | 0x0a | 0x0c | 0x0d | 0x22 | 0x5c => {}
             0x00..=0x1f => self.long += 1,
             0x20..=0x7f => self.needless += 1,
-            0xd800..=0xdfff if !self.is_paired(bytes, letter_at, value) => return Err(Declined),
+            0xd800..=0xdfff if !self.is_paired(bytes, letter_at, value) => return Err(SlowPath),
             _ => {
                 self.needless += 1;
                 self.wide += if matches!(value, 0x80..0x800 | 0xd800..0xe000) {
@@ -136,9 +136,9 @@ impl Escapes {
     }
 
     /// The shape of a string of `units` raw units (escapes not yet folded) with `wide` raw wide units.
-    fn shape(&self, units: u64, wide: u64) -> Shape {
+    fn shape(&self, units: u64, wide: u64) -> TextShape {
         let folded = units - u64::from(self.all) - 4 * u64::from(self.unicode);
-        Shape {
+        TextShape {
             units: u32::try_from(folded).unwrap_or(u32::MAX),
             escapes: self.all - self.needless,
             long_escapes: self.long,
@@ -160,28 +160,28 @@ fn count_units(bytes: &[u8]) -> u64 {
 }
 
 /// The portable implementation.
-pub struct Portable;
+pub struct PortableScanner;
 
-impl Scan for Portable {
-    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined> {
-        let mut escapes = Escapes::default();
+impl StringScanner for PortableScanner {
+    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, SlowPath> {
+        let mut escapes = EscapeCounts::default();
         let mut at = start;
         let end = loop {
-            let found = memchr::memchr2(b'"', b'\\', bytes.get(at..).ok_or(Declined)?).ok_or(Declined)?;
+            let found = memchr::memchr2(b'"', b'\\', bytes.get(at..).ok_or(SlowPath)?).ok_or(SlowPath)?;
             let special = at + found;
             if bytes[at..special].iter().any(|&byte| byte < 0x20) {
-                return Err(Declined);
+                return Err(SlowPath);
             }
             if bytes[special] == b'"' {
                 break special;
             }
-            let letter = *bytes.get(special + 1).ok_or(Declined)?;
+            let letter = *bytes.get(special + 1).ok_or(SlowPath)?;
             if !is_escape_letter(letter) {
-                return Err(Declined);
+                return Err(SlowPath);
             }
             escapes.all += 1;
             if matches!(letter, b'/' | b'u') {
-                escapes.rare(bytes, special + 1)?;
+                escapes.check_rare_escape(bytes, special + 1)?;
             }
             at = special + 2;
         };
@@ -189,7 +189,7 @@ impl Scan for Portable {
         if MEASURE {
             let inside = &bytes[start..end];
             if simdutf8::basic::from_utf8(inside).is_err() {
-                return Err(Declined);
+                return Err(SlowPath);
             }
             units = count_units(inside);
         }
@@ -199,13 +199,13 @@ impl Scan for Portable {
 
 /// Turns totals into an answer: `length` raw bytes that make `units` before escapes are folded.
 #[inline(always)]
-fn finish<const MEASURE: bool>(end: usize, escapes: &Escapes, length: usize, units: u64) -> Scanned {
+fn finish<const MEASURE: bool>(end: usize, escapes: &EscapeCounts, length: usize, units: u64) -> ScanResult {
     let shape = if MEASURE {
         escapes.shape(units, length as u64 - units)
     } else {
-        Shape::default()
+        TextShape::default()
     };
-    Scanned {
+    ScanResult {
         end,
         has_escapes: escapes.all > 0,
         shape,
@@ -248,10 +248,10 @@ pub fn short_end<const STEPS: usize>(bytes: &[u8], start: usize) -> Option<usize
 
 /// How far ahead bytes are asked for: a page. The processor itself looks ahead only as far as the page goes, and would wait for
 /// the start of each one of a mapped file.
-const AHEAD: usize = 4 << 10;
+const PREFETCH_DISTANCE: usize = 4 << 10;
 
 /// How far from its start the parts of a line are that no string scan asks for.
-const AROUND: usize = 1 << 10;
+const PREFETCH_LENGTH: usize = 1 << 10;
 
 /// The bytes that one fault maps of a file that is in memory.
 const FAULT_AROUND: usize = 64 << 10;
@@ -259,21 +259,21 @@ const FAULT_AROUND: usize = 64 << 10;
 /// Asks for bytes ahead of the line at `at`. [`Scan::string`] does the same as it goes. `faulted` is the caller's to keep: bytes
 /// can only be asked for where the file is mapped already, so the next stretch of it is looked at well before it is read.
 #[inline(always)]
-pub fn fetch_ahead(bytes: &[u8], at: usize, faulted: &mut usize) {
+pub fn prefetch_ahead(bytes: &[u8], at: usize, faulted: &mut usize) {
     let start = bytes.as_ptr().addr();
-    let stretch = (start + at + 4 * AHEAD) / FAULT_AROUND;
+    let stretch = (start + at + 4 * PREFETCH_DISTANCE) / FAULT_AROUND;
     if *faulted != stretch {
         *faulted = stretch;
         std::hint::black_box(bytes.get((stretch * FAULT_AROUND).wrapping_sub(start)).copied());
     }
-    for line in (at + AHEAD..at + AHEAD + AROUND).step_by(64) {
-        fetch(bytes, line);
+    for line in (at + PREFETCH_DISTANCE..at + PREFETCH_DISTANCE + PREFETCH_LENGTH).step_by(64) {
+        prefetch(bytes, line);
     }
 }
 
 /// Asks the processor for the cache line with the byte at `at`, which need not be there.
 #[inline(always)]
-fn fetch(bytes: &[u8], at: usize) {
+fn prefetch(bytes: &[u8], at: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -347,10 +347,10 @@ fn plain_hex32(digits: [u64; 4]) -> Option<u128> {
 
 /// The AVX2 implementation. Whoever uses it has asked [`Avx2::is_available`] first.
 #[cfg(target_arch = "x86_64")]
-pub struct Avx2;
+pub struct Avx2Scanner;
 
 #[cfg(target_arch = "x86_64")]
-impl Avx2 {
+impl Avx2Scanner {
     /// Whether this processor has what the scan is compiled for.
     pub fn is_available() -> bool {
         use std::arch::is_x86_feature_detected;
@@ -364,7 +364,7 @@ impl Avx2 {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{AHEAD, Avx2, Declined, Escapes, Scan, Scanned, fetch, finish};
+    use super::{Avx2Scanner, EscapeCounts, PREFETCH_DISTANCE, ScanResult, SlowPath, StringScanner, finish, prefetch};
     use std::arch::x86_64::{
         __m256i, _mm_loadu_si128, _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8,
         _mm256_loadu_si256, _mm256_max_epu8, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8,
@@ -376,10 +376,10 @@ mod avx2 {
 
     /// Sixty-four bytes as two registers.
     #[derive(Clone, Copy)]
-    struct Block(__m256i, __m256i);
+    struct SimdBlock(__m256i, __m256i);
 
     /// What matters in a block.
-    struct Marks {
+    struct BlockMasks {
         /// Bytes after the backslash of an escape.
         escaped: u64,
         /// Quotes and control characters that are not escaped.
@@ -390,12 +390,12 @@ mod avx2 {
         carry: u64,
     }
 
-    impl Block {
+    impl SimdBlock {
         #[inline(always)]
-        fn load_whole(bytes: &[u8; STEP]) -> Block {
+        fn load_whole(bytes: &[u8; STEP]) -> SimdBlock {
             // SAFETY: both halves are inside the 64 bytes; the rest as in `mask`. The loads have no alignment demand.
             unsafe {
-                Block(
+                SimdBlock(
                     _mm256_loadu_si256(bytes.as_ptr().cast()),
                     _mm256_loadu_si256(bytes.as_ptr().add(32).cast()),
                 )
@@ -404,7 +404,7 @@ mod avx2 {
 
         /// The 64 bytes from `at` on; zeroes, which read as control characters, stand for what is beyond the slice.
         #[inline(always)]
-        fn load(bytes: &[u8], at: usize) -> Block {
+        fn load(bytes: &[u8], at: usize) -> SimdBlock {
             match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
                 Some(block) => Self::load_whole(block),
                 None => Self::load_end(bytes, at),
@@ -413,7 +413,7 @@ mod avx2 {
 
         #[cold]
         #[inline(never)]
-        fn load_end(bytes: &[u8], at: usize) -> Block {
+        fn load_end(bytes: &[u8], at: usize) -> SimdBlock {
             let mut padded = [0u8; STEP];
             let rest = bytes.get(at..).unwrap_or_default();
             padded[..rest.len()].copy_from_slice(rest);
@@ -454,9 +454,9 @@ mod avx2 {
 
         /// What matters in a block whose first byte is escaped if `carry` is 1.
         #[inline(always)]
-        fn marks(self, carry: u64) -> Marks {
+        fn marks(self, carry: u64) -> BlockMasks {
             let (escaped, carry) = self.escaped(carry);
-            Marks {
+            BlockMasks {
                 escaped,
                 // An escaped control character is no stop, but no letter either.
                 stops: self.stops() & !escaped,
@@ -535,46 +535,46 @@ mod avx2 {
     }
 
     /// Whether blocks had bytes outside ASCII, gathered without a branch.
-    struct Wide(__m256i);
+    struct NonAsciiMask(__m256i);
 
-    impl Wide {
+    impl NonAsciiMask {
         #[inline(always)]
-        fn none() -> Wide {
+        fn new() -> NonAsciiMask {
             // SAFETY: as in `Block::mask`.
-            Wide(unsafe { _mm256_set1_epi8(0) })
+            NonAsciiMask(unsafe { _mm256_set1_epi8(0) })
         }
 
         #[inline(always)]
-        fn add(&mut self, block: Block) {
+        fn add(&mut self, block: SimdBlock) {
             // SAFETY: as in `Block::mask`.
             self.0 = unsafe { _mm256_or_si256(self.0, _mm256_or_si256(block.0, block.1)) };
         }
 
         #[inline(always)]
-        fn any(&self) -> bool {
+        fn has_any(&self) -> bool {
             // SAFETY: as in `Block::mask`.
             unsafe { _mm256_movemask_epi8(self.0) != 0 }
         }
     }
 
     /// The lowest bytes of blocks, by their place, gathered without a branch.
-    struct Lowest(__m256i);
+    struct ByteMinimum(__m256i);
 
-    impl Lowest {
+    impl ByteMinimum {
         #[inline(always)]
-        fn none() -> Lowest {
+        fn new() -> ByteMinimum {
             // SAFETY: as in `Block::mask`.
-            Lowest(unsafe { _mm256_set1_epi8(-1) })
+            ByteMinimum(unsafe { _mm256_set1_epi8(-1) })
         }
 
         #[inline(always)]
-        fn add(&mut self, block: Block) {
+        fn add(&mut self, block: SimdBlock) {
             // SAFETY: as in `Block::mask`.
             self.0 = unsafe { _mm256_min_epu8(self.0, _mm256_min_epu8(block.0, block.1)) };
         }
 
         #[inline(always)]
-        fn is_control(&self) -> bool {
+        fn has_control(&self) -> bool {
             // SAFETY: as in `Block::mask`.
             unsafe {
                 let limit = _mm256_set1_epi8(0x1f);
@@ -583,9 +583,9 @@ mod avx2 {
         }
     }
 
-    impl Scan for Avx2 {
+    impl StringScanner for Avx2Scanner {
         #[inline]
-        fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined> {
+        fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, SlowPath> {
             // SAFETY: nobody names `Avx2` without having called `is_available` (see `super::Avx2`).
             unsafe { string::<MEASURE>(bytes, start) }
         }
@@ -594,11 +594,11 @@ mod avx2 {
     /// The scan itself. A function of its own because only a function can be compiled for AVX2; inlining it into
     /// its callers would multiply the code of the whole walker.
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<Scanned, Declined> {
-        let mut escapes = Escapes::default();
+    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, SlowPath> {
+        let mut escapes = EscapeCounts::default();
         let mut at = start;
-        let mut wide = Wide::none();
-        let mut lowest = Lowest::none();
+        let mut wide = NonAsciiMask::new();
+        let mut lowest = ByteMinimum::new();
         let mut carry = 0u64;
         loop {
             // Blocks that hold nothing unusual. All take the same steps, whether they have escapes or not: half of the
@@ -606,8 +606,8 @@ mod avx2 {
             // everything it needs stays in registers.
             let mut all = 0u32;
             for block in bytes.get(at..).unwrap_or_default().as_chunks::<STEP>().0 {
-                fetch(bytes, at + AHEAD);
-                let block = Block::load_whole(block);
+                prefetch(bytes, at + PREFETCH_DISTANCE);
+                let block = SimdBlock::load_whole(block);
                 let (escaped, next_carry) = block.escaped(carry);
                 let ends = block.equals(b'"') & !escaped;
                 let odd = escaped & !block.usual_letters();
@@ -617,12 +617,12 @@ mod avx2 {
                     if ends == 0 || odd & inside != 0 {
                         break;
                     }
-                    if lowest.is_control() || block.controls() & inside != 0 {
-                        return Err(Declined);
+                    if lowest.has_control() || block.controls() & inside != 0 {
+                        return Err(SlowPath);
                     }
                     escapes.all += all + (escaped & inside).count_ones();
                     let end = at + ends.trailing_zeros() as usize;
-                    let is_wide = MEASURE && (wide.any() || block.wide() & inside != 0);
+                    let is_wide = MEASURE && (wide.has_any() || block.wide() & inside != 0);
                     return finish_measured::<MEASURE>(&bytes[start..end], end, &escapes, is_wide);
                 }
                 all += escaped.count_ones();
@@ -633,8 +633,8 @@ mod avx2 {
                 }
                 at += STEP;
             }
-            let block = Block::load(bytes, at);
-            let Marks {
+            let block = SimdBlock::load(bytes, at);
+            let BlockMasks {
                 escaped,
                 stops,
                 unusual,
@@ -649,8 +649,8 @@ mod avx2 {
                 let letter_at = at + letters.trailing_zeros() as usize;
                 match bytes.get(letter_at) {
                     Some(b'b' | b'r') => {}
-                    Some(b'/' | b'u') => escapes.rare(bytes, letter_at)?,
-                    _ => return Err(Declined),
+                    Some(b'/' | b'u') => escapes.check_rare_escape(bytes, letter_at)?,
+                    _ => return Err(SlowPath),
                 }
                 letters &= letters - 1;
             }
@@ -663,10 +663,10 @@ mod avx2 {
             }
             let end = at + stops.trailing_zeros() as usize;
             // A string that goes on over the end of its line is found out here at the latest: the newline is among the lowest.
-            if bytes.get(end) != Some(&b'"') || lowest.is_control() {
-                return Err(Declined);
+            if bytes.get(end) != Some(&b'"') || lowest.has_control() {
+                return Err(SlowPath);
             }
-            let is_wide = MEASURE && (wide.any() || block.wide() & inside != 0);
+            let is_wide = MEASURE && (wide.has_any() || block.wide() & inside != 0);
             return finish_measured::<MEASURE>(&bytes[start..end], end, &escapes, is_wide);
         }
     }
@@ -677,13 +677,13 @@ mod avx2 {
     fn finish_measured<const MEASURE: bool>(
         text: &[u8],
         end: usize,
-        escapes: &Escapes,
+        escapes: &EscapeCounts,
         is_wide: bool,
-    ) -> Result<Scanned, Declined> {
+    ) -> Result<ScanResult, SlowPath> {
         let mut units = text.len() as u64;
         if is_wide {
             if simdutf8::basic::from_utf8(text).is_err() {
-                return Err(Declined);
+                return Err(SlowPath);
             }
             units = count_units(text);
         }
@@ -695,7 +695,7 @@ mod avx2 {
     fn count_units(text: &[u8]) -> u64 {
         let (blocks, rest) = text.as_chunks::<STEP>();
         let units = blocks.iter().map(|block| {
-            let (starts, fours) = Block::load_whole(block).starts();
+            let (starts, fours) = SimdBlock::load_whole(block).starts();
             u64::from(starts.count_ones() + fours.count_ones())
         });
         units.sum::<u64>() + super::count_units(rest)
@@ -708,7 +708,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(text: &[u8], measured: Result<(usize, u32, u32), ()>) {
-        let portable = Portable::string::<true>(text, 0);
+        let portable = PortableScanner::string::<true>(text, 0);
         assert_eq!(
             portable
                 .map(|found| (found.end, found.shape.units, found.shape.escapes))
@@ -722,15 +722,15 @@ mod tests {
 
     fn assert_same(text: &[u8]) {
         #[cfg(target_arch = "x86_64")]
-        if Avx2::is_available() {
+        if Avx2Scanner::is_available() {
             assert_eq!(
-                Portable::string::<true>(text, 0),
-                Avx2::string::<true>(text, 0),
+                PortableScanner::string::<true>(text, 0),
+                Avx2Scanner::string::<true>(text, 0),
                 "{text:?}"
             );
             assert_eq!(
-                Portable::string::<false>(text, 0),
-                Avx2::string::<false>(text, 0),
+                PortableScanner::string::<false>(text, 0),
+                Avx2Scanner::string::<false>(text, 0),
                 "{text:?}"
             );
         }
@@ -771,8 +771,8 @@ mod tests {
                 assert_eq!(hex4(&text, 0).ok(), expected, "{sign} at {at}");
             }
         }
-        assert_eq!(hex4(b"a9F", 0), Err(Declined));
-        assert_eq!(hex4(b"a9F", 9), Err(Declined));
+        assert_eq!(hex4(b"a9F", 0), Err(SlowPath));
+        assert_eq!(hex4(b"a9F", 9), Err(SlowPath));
     }
 
     #[test]
@@ -789,19 +789,19 @@ mod tests {
 
     #[test]
     fn asking_for_bytes_ahead_needs_none_to_be_there() {
-        let bytes = vec![b'x'; FAULT_AROUND + 3 * AHEAD];
-        for length in [0, 1, AHEAD, FAULT_AROUND, bytes.len()] {
-            for start in (0..AHEAD.min(length)).step_by(AHEAD / 4) {
+        let bytes = vec![b'x'; FAULT_AROUND + 3 * PREFETCH_DISTANCE];
+        for length in [0, 1, PREFETCH_DISTANCE, FAULT_AROUND, bytes.len()] {
+            for start in (0..PREFETCH_DISTANCE.min(length)).step_by(PREFETCH_DISTANCE / 4) {
                 let slice = &bytes[start..length];
                 let mut faulted = 0;
-                let stretches = (0..slice.len()).step_by(AHEAD / 2).map(|at| {
-                    fetch_ahead(slice, at, &mut faulted);
+                let stretches = (0..slice.len()).step_by(PREFETCH_DISTANCE / 2).map(|at| {
+                    prefetch_ahead(slice, at, &mut faulted);
                     faulted
                 });
                 // Where each line stands, the stretch four times as far ahead was looked at.
                 let expected = (0..slice.len())
-                    .step_by(AHEAD / 2)
-                    .map(|at| (slice.as_ptr().addr() + at + 4 * AHEAD) / FAULT_AROUND);
+                    .step_by(PREFETCH_DISTANCE / 2)
+                    .map(|at| (slice.as_ptr().addr() + at + 4 * PREFETCH_DISTANCE) / FAULT_AROUND);
                 assert!(stretches.eq(expected));
             }
         }

@@ -2,47 +2,53 @@
 //!
 //! A second, optional look at a line that [`super::record`] has accepted. Blocks are numbered as there.
 
-use crate::evidence::Role;
-use crate::json::{Kind, Source, Text};
-use crate::skim::Declined;
+use crate::evidence::TextRole;
+use crate::json::{JsonKind, JsonStr, PullParser};
+use crate::skim::SlowPath;
 
 /// Calls `take` for every text of the content of a message or attachment, with the number of its block in the record.
-pub fn read<'a, S: Source<'a>>(source: &mut S, take: &mut dyn FnMut(u32, Role, Text<'a>)) -> Result<(), Declined> {
+pub fn read<'a, S: PullParser<'a>>(
+    source: &mut S,
+    take: &mut dyn FnMut(u32, TextRole, JsonStr<'a>),
+) -> Result<(), SlowPath> {
     let mut frame = source.open_object()?;
-    while let Some(key) = source.key(&mut frame)? {
+    while let Some(key) = source.next_key(&mut frame)? {
         match (key, source.peek()?) {
-            (b"message", Kind::Object) => {
+            (b"message", JsonKind::Object) => {
                 let mut inner = source.open_object()?;
-                while let Some(key) = source.key(&mut inner)? {
+                while let Some(key) = source.next_key(&mut inner)? {
                     match key {
                         b"content" => read_content(source, take)?,
                         _ => source.skip()?,
                     }
                 }
             }
-            (b"attachment", Kind::Object) => shown(source, 0, take)?,
+            (b"attachment", JsonKind::Object) => read_shown_text(source, 0, take)?,
             _ => source.skip()?,
         }
     }
     Ok(())
 }
 
-fn read_content<'a, S: Source<'a>>(source: &mut S, take: &mut dyn FnMut(u32, Role, Text<'a>)) -> Result<(), Declined> {
-    if source.peek()? != Kind::Array {
-        return said(source, 0, take);
+fn read_content<'a, S: PullParser<'a>>(
+    source: &mut S,
+    take: &mut dyn FnMut(u32, TextRole, JsonStr<'a>),
+) -> Result<(), SlowPath> {
+    if source.peek()? != JsonKind::Array {
+        return read_spoken_text(source, 0, take);
     }
     let mut block = 0;
     let mut frame = source.open_array()?;
-    while source.item(&mut frame)? {
-        if source.peek()? != Kind::Object {
+    while source.next_item(&mut frame)? {
+        if source.peek()? != JsonKind::Object {
             source.skip()?;
             continue;
         }
         let mut inner = source.open_object()?;
-        while let Some(key) = source.key(&mut inner)? {
+        while let Some(key) = source.next_key(&mut inner)? {
             match key {
-                b"text" | b"thinking" => said(source, block, take)?,
-                b"content" => shown(source, block, take)?,
+                b"text" | b"thinking" => read_spoken_text(source, block, take)?,
+                b"content" => read_shown_text(source, block, take)?,
                 b"input" => read_input(source, block, take)?,
                 _ => source.skip()?,
             }
@@ -53,37 +59,37 @@ fn read_content<'a, S: Source<'a>>(source: &mut S, take: &mut dyn FnMut(u32, Rol
 }
 
 /// What an edit replaces and what it writes; several edits in one call are nested in a list.
-fn read_input<'a, S: Source<'a>>(
+fn read_input<'a, S: PullParser<'a>>(
     source: &mut S,
     block: u32,
-    take: &mut dyn FnMut(u32, Role, Text<'a>),
-) -> Result<(), Declined> {
+    take: &mut dyn FnMut(u32, TextRole, JsonStr<'a>),
+) -> Result<(), SlowPath> {
     match source.peek()? {
-        Kind::Object => {
+        JsonKind::Object => {
             let mut frame = source.open_object()?;
-            while let Some(key) = source.key(&mut frame)? {
+            while let Some(key) = source.next_key(&mut frame)? {
                 let role = match key {
-                    b"old_string" | b"old_source" => Role::Replaced,
-                    b"new_string" | b"new_source" | b"content" => Role::Written,
+                    b"old_string" | b"old_source" => TextRole::Replaced,
+                    b"new_string" | b"new_source" | b"content" => TextRole::Written,
                     b"edits" => {
                         read_input(source, block, take)?;
                         continue;
                     }
-                    _ => Role::Shown,
+                    _ => TextRole::Shown,
                 };
                 let is_command = key == b"command";
                 if let Some(text) = source.text()? {
                     take(block, role, text);
                     if is_command {
-                        take(block, Role::Named, text);
+                        take(block, TextRole::Named, text);
                     }
                 }
             }
             Ok(())
         }
-        Kind::Array => {
+        JsonKind::Array => {
             let mut frame = source.open_array()?;
-            while source.item(&mut frame)? {
+            while source.next_item(&mut frame)? {
                 read_input(source, block, take)?;
             }
             Ok(())
@@ -93,39 +99,41 @@ fn read_input<'a, S: Source<'a>>(
 }
 
 /// Somebody's own words: shown, and looked through for files that they name.
-fn said<'a, S: Source<'a>>(
+fn read_spoken_text<'a, S: PullParser<'a>>(
     source: &mut S,
     block: u32,
-    take: &mut dyn FnMut(u32, Role, Text<'a>),
-) -> Result<(), Declined> {
-    if source.peek()? != Kind::String {
-        return shown(source, block, take);
+    take: &mut dyn FnMut(u32, TextRole, JsonStr<'a>),
+) -> Result<(), SlowPath> {
+    if source.peek()? != JsonKind::String {
+        return read_shown_text(source, block, take);
     }
     let text = source.string()?;
-    take(block, Role::Shown, text);
-    take(block, Role::Named, text);
+    take(block, TextRole::Shown, text);
+    take(block, TextRole::Named, text);
     Ok(())
 }
 
 /// All texts inside a value.
-fn shown<'a, S: Source<'a>>(
+fn read_shown_text<'a, S: PullParser<'a>>(
     source: &mut S,
     block: u32,
-    take: &mut dyn FnMut(u32, Role, Text<'a>),
-) -> Result<(), Declined> {
+    take: &mut dyn FnMut(u32, TextRole, JsonStr<'a>),
+) -> Result<(), SlowPath> {
     match source.peek()? {
-        Kind::String => take(block, Role::Shown, source.string()?),
-        Kind::Array => {
+        JsonKind::String => take(block, TextRole::Shown, source.string()?),
+        JsonKind::Array => {
             let mut frame = source.open_array()?;
-            while source.item(&mut frame)? {
-                shown(source, block, take)?;
+            while source.next_item(&mut frame)? {
+                read_shown_text(source, block, take)?;
             }
         }
-        Kind::Object => {
+        JsonKind::Object => {
             let mut frame = source.open_object()?;
-            while let Some(key) = source.key(&mut frame)? {
+            while let Some(key) = source.next_key(&mut frame)? {
                 match key {
-                    b"content" | b"file" | b"text" | b"snippet" | b"prompt" | b"subject" => shown(source, block, take)?,
+                    b"content" | b"file" | b"text" | b"snippet" | b"prompt" | b"subject" => {
+                        read_shown_text(source, block, take)?
+                    }
                     _ => source.skip()?,
                 }
             }

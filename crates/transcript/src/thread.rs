@@ -8,13 +8,15 @@
 //! The result is a list of [`Round`]s: what was added since the last call, then one response.
 
 use crate::build::IdMap;
-use crate::evidence::Evidence;
-use crate::log::{Block, BlockKind, Boundary, Id, Link, Log, Name, Record, RecordKind, ResponseLine};
-use crate::problem::{Kind, Problem};
+use crate::evidence::LineHashes;
+use crate::log::{
+    Block, BlockKind, BoundaryRecord, Log, NameId, Record, RecordId, RecordKind, RecordLink, ResponseLine,
+};
+use crate::problem::{Problem, ProblemKind};
 use smallvec::SmallVec;
 
 /// A log with what is known about it from outside.
-pub struct Part {
+pub struct SessionLog {
     /// Where it lies.
     pub path: String,
     /// The log.
@@ -22,10 +24,10 @@ pub struct Part {
     /// Records that another log owns, by index; empty if there are none.
     pub copied: Vec<bool>,
     /// Hashes of its lines, if they were wanted.
-    pub lines: Evidence,
+    pub lines: LineHashes,
 }
 
-impl Part {
+impl SessionLog {
     /// Whether another log owns the record.
     pub fn is_copied(&self, record: usize) -> bool {
         self.copied.get(record).copied().unwrap_or(false)
@@ -38,19 +40,19 @@ pub type Node = u32;
 /// What is asked of every record again and again, found out once. Records are large: looking at one costs more than
 /// whatever is then done with it.
 #[derive(Clone, Copy)]
-struct Brief {
+struct HotRecord {
     first_block: u32,
     blocks: u32,
     /// Number of its line in [`Log::responses`]; [`NO_RESPONSE`] if it has none.
     response: u32,
     kind: RecordKind,
     /// What holds of it, as flags of [`trait_of`].
-    traits: u8,
+    flags: u8,
 }
 
 const NO_RESPONSE: u32 = u32::MAX;
 
-mod trait_of {
+mod record_flag {
     /// Of this session, and the first with its id.
     pub const OWN: u8 = 1;
     /// Another session owns it.
@@ -73,13 +75,13 @@ mod trait_of {
 pub struct Session<'a> {
     /// Its id.
     pub id: &'a str,
-    parts: &'a [Part],
+    parts: &'a [SessionLog],
     /// First node of each log.
     starts: Vec<u32>,
     /// By node: number of its log. Empty if there is only one.
     part_of: Vec<u32>,
     /// By node: what is asked of it again and again.
-    briefs: Vec<Brief>,
+    hot_records: Vec<HotRecord>,
     /// See [`Session::repeats`].
     repeats: Vec<Node>,
     /// Nodes by id, filled only if the session has several logs.
@@ -88,29 +90,29 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Gathers the records of session `id` from its logs.
-    pub fn new(id: &'a str, parts: &'a [Part]) -> Session<'a> {
+    pub fn new(id: &'a str, parts: &'a [SessionLog]) -> Session<'a> {
         let total = parts.iter().map(|part| part.log.records.len()).sum();
         let mut session = Session {
             id,
             parts,
             starts: Vec::with_capacity(parts.len()),
             part_of: Vec::new(),
-            briefs: Vec::with_capacity(total),
+            hot_records: Vec::with_capacity(total),
             repeats: Vec::new(),
             by_id: IdMap::default(),
         };
         for (number, part) in parts.iter().enumerate() {
-            session.starts.push(session.briefs.len() as u32);
-            brief(id, part, &mut session.briefs, &mut session.repeats);
+            session.starts.push(session.hot_records.len() as u32);
+            collect_hot_records(id, part, &mut session.hot_records, &mut session.repeats);
             if parts.len() > 1 {
-                session.part_of.resize(session.briefs.len(), number as u32);
+                session.part_of.resize(session.hot_records.len(), number as u32);
             }
         }
         if parts.len() > 1 {
             session.by_id.reserve(total);
             for node in 0..total as Node {
                 let record = session.record(node);
-                if record.id != Id::default() && session.is(node, trait_of::OWN) {
+                if record.id != RecordId::default() && session.has_flag(node, record_flag::OWN) {
                     session.by_id.entry(record.id.number()).or_insert(node);
                 }
             }
@@ -120,14 +122,14 @@ impl<'a> Session<'a> {
 
     /// Number of the log and of the record in it.
     #[inline]
-    fn place(&self, node: Node) -> (usize, usize) {
+    fn locate(&self, node: Node) -> (usize, usize) {
         let part = self.part_of.get(node as usize).map_or(0, |part| *part as usize);
         (part, (node - self.starts[part]) as usize)
     }
 
     #[inline]
-    fn is(&self, node: Node, wanted: u8) -> bool {
-        self.briefs[node as usize].traits & wanted != 0
+    fn has_flag(&self, node: Node, wanted: u8) -> bool {
+        self.hot_records[node as usize].flags & wanted != 0
     }
 
     /// The log of a node.
@@ -137,11 +139,11 @@ impl<'a> Session<'a> {
 
     /// Which of the session's logs a node lies in.
     pub fn part_number(&self, node: Node) -> u32 {
-        self.place(node).0 as u32
+        self.locate(node).0 as u32
     }
 
     /// A string of one of the session's logs.
-    pub fn string(&self, part: u32, name: Name) -> &'a str {
+    pub fn string(&self, part: u32, name: NameId) -> &'a str {
         self.parts[part as usize].log.string(name)
     }
 
@@ -151,26 +153,26 @@ impl<'a> Session<'a> {
     }
 
     /// The log of a node with its path.
-    pub fn part(&self, node: Node) -> &'a Part {
-        &self.parts[self.place(node).0]
+    pub fn part(&self, node: Node) -> &'a SessionLog {
+        &self.parts[self.locate(node).0]
     }
 
     /// The record of a node.
     pub fn record(&self, node: Node) -> &'a Record {
-        let (part, record) = self.place(node);
+        let (part, record) = self.locate(node);
         &self.parts[part].log.records[record]
     }
 
     /// What sort of record a node is.
     #[inline]
     pub fn kind(&self, node: Node) -> RecordKind {
-        self.briefs[node as usize].kind
+        self.hot_records[node as usize].kind
     }
 
     /// The blocks of a node.
     #[inline]
     pub fn blocks(&self, node: Node) -> &'a [Block] {
-        let brief = &self.briefs[node as usize];
+        let brief = &self.hot_records[node as usize];
         let first = brief.first_block as usize;
         &self.log(node).blocks[first..first + brief.blocks as usize]
     }
@@ -178,7 +180,7 @@ impl<'a> Session<'a> {
     /// What a node says of an API call.
     #[inline]
     pub fn response(&self, node: Node) -> Option<&'a ResponseLine> {
-        let number = self.briefs[node as usize].response;
+        let number = self.hot_records[node as usize].response;
         // No log has so many responses that the number that stands for none would find one.
         self.log(node).responses.get(number as usize)
     }
@@ -189,7 +191,7 @@ impl<'a> Session<'a> {
     }
 
     /// What a boundary says of itself.
-    pub fn boundary(&self, node: Node) -> Option<&'a Boundary> {
+    pub fn boundary(&self, node: Node) -> Option<&'a BoundaryRecord> {
         let number = self.record(node).boundary?;
         self.log(node).boundaries.get(number as usize)
     }
@@ -198,21 +200,25 @@ impl<'a> Session<'a> {
     pub fn has_leaf(&self, node: Node) -> bool {
         let record = self.record(node);
         let link = match record.logical_parent {
-            Link::None => record.parent,
+            RecordLink::None => record.parent,
             link => link,
         };
-        matches!(self.target(node, link), Target::Node(_))
+        matches!(self.target(node, link), LinkTarget::Node(_))
     }
 
     /// Whether another session owns the node.
     pub fn is_copied(&self, node: Node) -> bool {
-        self.is(node, trait_of::COPIED)
+        self.has_flag(node, record_flag::COPIED)
     }
 
     /// Nodes of this session; the logs may hold records of others.
     pub fn own_nodes(&self) -> impl Iterator<Item = Node> + '_ {
-        let own = |(_, brief): &(usize, &Brief)| brief.traits & trait_of::OWN != 0;
-        self.briefs.iter().enumerate().filter(own).map(|(node, _)| node as Node)
+        let own = |(_, brief): &(usize, &HotRecord)| brief.flags & record_flag::OWN != 0;
+        self.hot_records
+            .iter()
+            .enumerate()
+            .filter(own)
+            .map(|(node, _)| node as Node)
     }
 
     /// Nodes of this session with an id that an earlier one of their log has: no part of the conversation, but what was billed
@@ -223,30 +229,30 @@ impl<'a> Session<'a> {
 
     /// Whether the window after a node is not what it was before: a boundary of either kind, or a summary.
     pub fn is_break(&self, node: Node) -> bool {
-        self.is(node, trait_of::BREAK)
+        self.has_flag(node, record_flag::BREAK)
     }
 
     /// Whether a node is the summary after a boundary.
     pub fn is_summary(&self, node: Node) -> bool {
-        self.is(node, trait_of::SUMMARY)
+        self.has_flag(node, record_flag::SUMMARY)
     }
 
     /// The node that a link leads to.
-    fn target(&self, node: Node, link: Link) -> Target {
+    fn target(&self, node: Node, link: RecordLink) -> LinkTarget {
         match link {
-            Link::None => Target::None,
-            Link::Here(record) => {
-                let target = self.starts[self.place(node).0] + record;
-                if self.is(target, trait_of::OWN) {
-                    Target::Node(target)
+            RecordLink::None => LinkTarget::None,
+            RecordLink::Here(record) => {
+                let target = self.starts[self.locate(node).0] + record;
+                if self.has_flag(target, record_flag::OWN) {
+                    LinkTarget::Node(target)
                 } else {
-                    Target::OtherSession
+                    LinkTarget::OtherSession
                 }
             }
-            Link::Elsewhere(place) => {
+            RecordLink::Elsewhere(place) => {
                 let id = self.log(node).elsewhere.get(place as usize);
                 let target = id.and_then(|id| self.by_id.get(&id.number()));
-                target.map_or(Target::Missing, |target| Target::Node(*target))
+                target.map_or(LinkTarget::Missing, |target| LinkTarget::Node(*target))
             }
         }
     }
@@ -255,12 +261,12 @@ impl<'a> Session<'a> {
     pub fn parent(&self, node: Node) -> Option<Node> {
         let record = self.record(node);
         match self.target(node, record.parent) {
-            Target::Node(parent) => Some(parent),
+            LinkTarget::Node(parent) => Some(parent),
             _ => None,
         }
     }
 
-    fn problem(&self, node: Node, kind: Kind) -> Problem {
+    fn make_problem(&self, node: Node, kind: ProblemKind) -> Problem {
         let record = self.record(node);
         Problem {
             path: self.part(node).path.clone(),
@@ -273,52 +279,52 @@ impl<'a> Session<'a> {
 }
 
 /// Finds out what is asked of every record of a log again and again.
-fn brief(session: &str, part: &Part, briefs: &mut Vec<Brief>, repeats: &mut Vec<Node>) {
+fn collect_hot_records(session: &str, part: &SessionLog, briefs: &mut Vec<HotRecord>, repeats: &mut Vec<Node>) {
     let log = &part.log;
     let scopes = log.scopes.iter().map(|scope| {
         let is_own = log.string(scope.session) == session;
-        (u8::from(is_own) * trait_of::OWN) | (u8::from(scope.is_sidechain) * trait_of::SIDECHAIN)
+        (u8::from(is_own) * record_flag::OWN) | (u8::from(scope.is_sidechain) * record_flag::SIDECHAIN)
     });
     let scopes = scopes.collect::<Vec<_>>();
     let made_up = log.strings.iter().position(|text| &**text == "<synthetic>");
     for (at, record) in log.records.iter().enumerate() {
         let mut found = scopes[record.scope as usize];
         if record.is_repeat {
-            if found & trait_of::OWN != 0 {
+            if found & record_flag::OWN != 0 {
                 repeats.push(briefs.len() as Node);
             }
-            found &= !trait_of::OWN;
+            found &= !record_flag::OWN;
         }
         let mut set = |condition: bool, flag: u8| found |= u8::from(condition) * flag;
-        set(part.is_copied(at), trait_of::COPIED);
-        set(record.is_summary, trait_of::BREAK | trait_of::SUMMARY);
+        set(part.is_copied(at), record_flag::COPIED);
+        set(record.is_summary, record_flag::BREAK | record_flag::SUMMARY);
         match record.kind {
             RecordKind::User => {
-                set(true, trait_of::MESSAGE);
+                set(true, record_flag::MESSAGE);
                 let is_typed = |block: &Block| matches!(block.kind, BlockKind::Human | BlockKind::Command);
                 let is_prompt = !record.is_meta && !record.is_summary && log.blocks_of(record).iter().any(is_typed);
-                set(is_prompt, trait_of::PROMPT);
+                set(is_prompt, record_flag::PROMPT);
             }
             RecordKind::Assistant => {
-                set(true, trait_of::MESSAGE);
+                set(true, record_flag::MESSAGE);
                 let line = record.response.and_then(|line| log.responses.get(line as usize));
                 let is_response = line.is_some_and(|line| made_up != Some(line.model as usize));
-                set(is_response && !record.is_api_error, trait_of::RESPONSE);
+                set(is_response && !record.is_api_error, record_flag::RESPONSE);
             }
-            RecordKind::Boundary | RecordKind::MicroBoundary => set(true, trait_of::BREAK),
+            RecordKind::Boundary | RecordKind::MicroBoundary => set(true, record_flag::BREAK),
             _ => {}
         }
-        briefs.push(Brief {
+        briefs.push(HotRecord {
             first_block: record.first_block,
             blocks: record.blocks,
             response: record.response.unwrap_or(NO_RESPONSE),
             kind: record.kind,
-            traits: found,
+            flags: found,
         });
     }
 }
 
-enum Target {
+enum LinkTarget {
     None,
     Node(Node),
     OtherSession,
@@ -356,12 +362,12 @@ pub struct Chain {
     pub tail: Nodes,
     /// Inputs that were taken in from beside the chain, in order: results of parallel calls. A client that is started
     /// again reads the chain alone, and so forgets them.
-    pub beside: Vec<Node>,
+    pub off_chain_inputs: Vec<Node>,
 }
 
 /// A session, threaded.
 #[derive(Debug, Default)]
-pub struct Threaded {
+pub struct ThreadedSession {
     /// The main chain first, then those of sub-agents.
     pub chains: Vec<Chain>,
     /// Records on rewound branches.
@@ -373,12 +379,12 @@ pub struct Threaded {
 }
 
 /// Threads a session.
-pub fn thread(session: &Session<'_>) -> Threaded {
-    let mut threaded = Threaded::default();
-    let mut main = Vec::with_capacity(session.briefs.len());
+pub fn thread(session: &Session<'_>) -> ThreadedSession {
+    let mut threaded = ThreadedSession::default();
+    let mut main = Vec::with_capacity(session.hot_records.len());
     let mut side = Vec::new();
     for node in session.own_nodes() {
-        if session.is(node, trait_of::SIDECHAIN) {
+        if session.has_flag(node, record_flag::SIDECHAIN) {
             side.push(node);
         } else {
             main.push(node);
@@ -386,29 +392,29 @@ pub fn thread(session: &Session<'_>) -> Threaded {
     }
     let mut groups = vec![(String::new(), false, main)];
     groups.extend(sidechains(session, side));
-    let mut taken = vec![false; session.briefs.len()];
+    let mut taken = vec![false; session.hot_records.len()];
     for (agent, is_sidechain, nodes) in groups {
         if nodes.is_empty() && is_sidechain {
             continue;
         }
-        let mut walk = Walk {
+        let mut walk = ChainWalk {
             session,
             agent: is_sidechain.then_some(agent.as_str()),
             nodes: &nodes,
-            taken,
+            is_taken: taken,
             chain: Vec::with_capacity(nodes.len()),
             after_holes: Vec::new(),
             problems: Vec::new(),
         };
-        walk.climb();
-        walk.put_kept_segments_back();
-        let mut chain = walk.rounds();
+        walk.walk_to_root();
+        walk.restore_kept_segments();
+        let mut chain = walk.split_rounds();
         walk.count_rewound(&mut threaded);
         threaded.problems.append(&mut walk.problems);
-        taken = walk.into_untaken();
+        taken = walk.into_cleared_flags();
         chain.agent = agent;
         chain.is_sidechain = is_sidechain;
-        pair_calls(session, &chain, &mut threaded.problems);
+        check_call_pairs(session, &chain, &mut threaded.problems);
         threaded.chains.push(chain);
     }
     threaded
@@ -425,7 +431,7 @@ fn sidechains(session: &Session<'_>, nodes: Vec<Node>) -> Vec<(String, bool, Vec
         let agent = log.string(log.scope_of(record).agent);
         let known = if agent.is_empty() {
             match session.target(node, record.parent) {
-                Target::Node(parent) => group_of_node.get(&u64::from(parent)).copied(),
+                LinkTarget::Node(parent) => group_of_node.get(&u64::from(parent)).copied(),
                 _ => None,
             }
         } else {
@@ -446,14 +452,14 @@ fn sidechains(session: &Session<'_>, nodes: Vec<Node>) -> Vec<(String, bool, Vec
 }
 
 /// Finding one chain among its candidates.
-struct Walk<'s, 'a> {
+struct ChainWalk<'s, 'a> {
     session: &'s Session<'a>,
     /// The sub-agent whose chain it is.
     agent: Option<&'s str>,
     /// Records that may be on the chain, in order.
     nodes: &'s [Node],
     /// By node: on the chain, or taken into it from beside.
-    taken: Vec<bool>,
+    is_taken: Vec<bool>,
     /// The chain, oldest first once `climb` is done.
     chain: Vec<Node>,
     /// Records that follow one that was never written, sorted once `climb` is done.
@@ -461,82 +467,85 @@ struct Walk<'s, 'a> {
     problems: Vec<Problem>,
 }
 
-impl<'s, 'a> Walk<'s, 'a> {
+impl<'s, 'a> ChainWalk<'s, 'a> {
     /// The list of what is taken, with nothing taken: most sessions have many chains, and few records are on each.
-    fn into_untaken(mut self) -> Vec<bool> {
+    fn into_cleared_flags(mut self) -> Vec<bool> {
         for &node in self.chain.iter().chain(self.nodes) {
-            self.taken[node as usize] = false;
+            self.is_taken[node as usize] = false;
         }
-        self.taken
+        self.is_taken
     }
 
     fn is_message(&self, node: Node) -> bool {
-        self.session.is(node, trait_of::MESSAGE)
+        self.session.has_flag(node, record_flag::MESSAGE)
     }
 
     /// From the newest message to the root.
-    fn climb(&mut self) {
+    fn walk_to_root(&mut self) {
         let mut next = self.nodes.iter().rev().copied().find(|node| self.is_message(*node));
         while let Some(node) = next {
-            self.taken[node as usize] = true;
+            self.is_taken[node as usize] = true;
             self.chain.push(node);
-            next = self.step(node);
+            next = self.previous_node(node);
         }
         self.chain.reverse();
         self.after_holes.sort_unstable();
     }
 
     /// What comes before `node`.
-    fn step(&mut self, node: Node) -> Option<Node> {
+    fn previous_node(&mut self, node: Node) -> Option<Node> {
         let record = self.session.record(node);
-        let link = if record.kind == RecordKind::Boundary && record.parent == Link::None {
+        let link = if record.kind == RecordKind::Boundary && record.parent == RecordLink::None {
             record.logical_parent
         } else {
             record.parent
         };
         let breaks = record.kind == RecordKind::Boundary;
         match self.session.target(node, link) {
-            Target::Node(parent) if self.is_elsewhere(parent) => return None,
-            Target::Node(parent) if !self.taken[parent as usize] => return Some(parent),
+            LinkTarget::Node(parent) if self.is_other_agents(parent) => return None,
+            LinkTarget::Node(parent) if !self.is_taken[parent as usize] => return Some(parent),
             // The kept segment was written again after the boundary, and the boundary points into it.
-            Target::Node(_) if breaks => {}
-            Target::Node(_) => self.problems.push(self.session.problem(node, Kind::ParentCycle)),
-            Target::Missing if breaks => self
+            LinkTarget::Node(_) if breaks => {}
+            LinkTarget::Node(_) => self
                 .problems
-                .push(self.session.problem(node, Kind::BoundaryWithoutLeaf)),
-            Target::Missing => {
+                .push(self.session.make_problem(node, ProblemKind::ParentCycle)),
+            LinkTarget::Missing if breaks => self
+                .problems
+                .push(self.session.make_problem(node, ProblemKind::BoundaryWithoutLeaf)),
+            LinkTarget::Missing => {
                 self.after_holes.push(node);
-                self.problems.push(self.session.problem(node, Kind::MissingParent));
+                self.problems
+                    .push(self.session.make_problem(node, ProblemKind::MissingParent));
             }
-            Target::OtherSession => return None,
+            LinkTarget::OtherSession => return None,
             // Old clients wrote no boundary, only a summary that starts a new chain.
-            Target::None if breaks || record.is_summary => {}
-            Target::None => return None,
+            LinkTarget::None if breaks || record.is_summary => {}
+            LinkTarget::None => return None,
         }
-        self.before(node)
+        self.newest_before(node)
     }
 
     /// Whether a record is on no chain of this sub-agent: it is the main agent's, or another one's. A window of a sub-agent
     /// starts with it, and if every one took in what others said, all together would be as long as their square.
-    fn is_elsewhere(&self, node: Node) -> bool {
+    fn is_other_agents(&self, node: Node) -> bool {
         self.agent.is_some_and(|agent| {
             let log = self.session.log(node);
             let other = log.string(log.scope_of(self.session.record(node)).agent);
-            !self.session.is(node, trait_of::SIDECHAIN) || !other.is_empty() && other != agent
+            !self.session.has_flag(node, record_flag::SIDECHAIN) || !other.is_empty() && other != agent
         })
     }
 
     /// The newest message before `node` in file order that is not on the chain yet.
-    fn before(&self, node: Node) -> Option<Node> {
+    fn newest_before(&self, node: Node) -> Option<Node> {
         let end = self.nodes.partition_point(|other| *other < node);
         let candidates = self.nodes[..end].iter().rev().copied();
         candidates
             .into_iter()
-            .find(|other| self.is_message(*other) && !self.taken[*other as usize])
+            .find(|other| self.is_message(*other) && !self.is_taken[*other as usize])
     }
 
     /// Records that a boundary kept and that were written again after it stand before it in the conversation.
-    fn put_kept_segments_back(&mut self) {
+    fn restore_kept_segments(&mut self) {
         let session = self.session;
         let kept_by = |node: Node| session.boundary(node).map_or(&[][..], |boundary| &boundary.kept);
         let breaks = self.chain.iter().copied().filter(|node| session.is_break(*node));
@@ -549,7 +558,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         let boundaries = (0..self.chain.len()).filter(is_boundary).collect::<Vec<_>>();
         // Nearly always the kept records stand before the boundary already. So where they stand is found out once, and
         // only what a move changes is found out again.
-        note_places(session, &self.chain, 0, &mut places);
+        index_places(session, &self.chain, 0, &mut places);
         for at in boundaries {
             let kept = kept_by(self.chain[at]);
             let last = kept
@@ -564,12 +573,12 @@ impl<'s, 'a> Walk<'s, 'a> {
             let (kept, rest): (Vec<Node>, Vec<Node>) = segment.iter().partition(|node| is_kept(node));
             segment[..kept.len()].copy_from_slice(&kept);
             segment[kept.len()..].copy_from_slice(&rest);
-            note_places(session, segment, at, &mut places);
+            index_places(session, segment, at, &mut places);
         }
     }
 
     /// Cuts the chain into rounds and takes in what stands beside it.
-    fn rounds(&mut self) -> Chain {
+    fn split_rounds(&mut self) -> Chain {
         let session = self.session;
         let mut chain = Chain::default();
         // Every third or fourth record starts a round.
@@ -610,13 +619,13 @@ impl<'s, 'a> Walk<'s, 'a> {
         }
         chain.tail = pending;
 
-        let is_beside = |node: &Node| !self.taken[*node as usize];
+        let is_beside = |node: &Node| !self.is_taken[*node as usize];
         let mut beside = self.nodes.iter().copied().filter(is_beside).collect::<Vec<_>>();
         beside.retain(|&node| {
             let message = api_message(session, node).filter(|message| *message != 0);
             let round = message.and_then(|message| round_of_message.get(&message));
             if let Some(&round) = round {
-                self.taken[node as usize] = true;
+                self.is_taken[node as usize] = true;
                 chain.rounds[round].lines.push(node);
             }
             round.is_none()
@@ -624,13 +633,13 @@ impl<'s, 'a> Walk<'s, 'a> {
         for round in &mut chain.rounds {
             round.lines.sort_unstable();
         }
-        self.take_results(&mut chain, &beside);
+        self.take_off_chain_results(&mut chain, &beside);
         number_turns(session, &mut chain);
         chain
     }
 
     /// Results of parallel calls hang beside the chain, and so does what hooks added to them.
-    fn take_results(&mut self, chain: &mut Chain, beside: &[Node]) {
+    fn take_off_chain_results(&mut self, chain: &mut Chain, beside: &[Node]) {
         let session = self.session;
         let of_kind = |nodes: &[Node], kind: BlockKind, each: &mut dyn FnMut(u64)| {
             for block in nodes.iter().flat_map(|node| session.blocks(*node)) {
@@ -671,12 +680,12 @@ impl<'s, 'a> Walk<'s, 'a> {
                 round.take()
             });
             let parent = match session.target(node, record.parent) {
-                Target::Node(parent) => taken_to.get(&u64::from(parent)).copied(),
+                LinkTarget::Node(parent) => taken_to.get(&u64::from(parent)).copied(),
                 _ => None,
             };
             let is_addition = record.kind == RecordKind::Attachment;
             if let Some(round) = answered.or(parent.filter(|_| is_addition)) {
-                self.taken[node as usize] = true;
+                self.is_taken[node as usize] = true;
                 taken_to.insert(u64::from(node), round);
                 let inputs = chain
                     .rounds
@@ -690,7 +699,7 @@ impl<'s, 'a> Walk<'s, 'a> {
                     Some(at) if node < inputs[at] => inputs.insert(at, node),
                     _ => inputs.push(node),
                 }
-                chain.beside.push(node);
+                chain.off_chain_inputs.push(node);
                 touched.push(round + 1);
             }
         }
@@ -707,8 +716,8 @@ impl<'s, 'a> Walk<'s, 'a> {
     }
 
     /// What is left are branches that the user rewound from.
-    fn count_rewound(&self, threaded: &mut Threaded) {
-        for &node in self.nodes.iter().filter(|node| !self.taken[**node as usize]) {
+    fn count_rewound(&self, threaded: &mut ThreadedSession) {
+        for &node in self.nodes.iter().filter(|node| !self.is_taken[**node as usize]) {
             let counts = self.is_message(node) || self.session.kind(node) == RecordKind::Attachment;
             if !counts {
                 continue;
@@ -716,7 +725,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             let record = self.session.record(node);
             threaded.rewound.push(node);
             let starts_branch = match self.session.target(node, record.parent) {
-                Target::Node(parent) => self.taken[parent as usize],
+                LinkTarget::Node(parent) => self.is_taken[parent as usize],
                 _ => true,
             };
             threaded.branches += u32::from(starts_branch && self.is_message(node));
@@ -725,7 +734,7 @@ impl<'s, 'a> Walk<'s, 'a> {
 }
 
 /// Notes where in a piece of a chain, which starts at `start`, the records stand whose ids are asked for.
-fn note_places(session: &Session<'_>, piece: &[Node], start: usize, places: &mut IdMap<u128, Option<usize>>) {
+fn index_places(session: &Session<'_>, piece: &[Node], start: usize, places: &mut IdMap<u128, Option<usize>>) {
     for (at, node) in piece.iter().enumerate() {
         if let Some(place) = places.get_mut(&session.record(*node).id.number()) {
             *place = Some(start + at);
@@ -735,13 +744,13 @@ fn note_places(session: &Session<'_>, piece: &[Node], start: usize, places: &mut
 
 /// Message id of an assistant record that is an API response (0 if it has none); `None` for what the client made up.
 fn api_message(session: &Session<'_>, node: Node) -> Option<u64> {
-    let is_response = session.is(node, trait_of::RESPONSE);
+    let is_response = session.has_flag(node, record_flag::RESPONSE);
     session.response(node).filter(|_| is_response).map(|line| line.message)
 }
 
 /// Whether a record is a prompt: something a person typed or ran, not a tool result and not put in by the client.
 pub fn is_prompt(session: &Session<'_>, node: Node) -> bool {
-    session.is(node, trait_of::PROMPT)
+    session.has_flag(node, record_flag::PROMPT)
 }
 
 /// Whether a round is the first of a turn: something was asked.
@@ -760,13 +769,13 @@ fn number_turns(session: &Session<'_>, chain: &mut Chain) {
 }
 
 /// Notes results without calls and calls without results. A call in the last round may still be running.
-fn pair_calls(session: &Session<'_>, chain: &Chain, problems: &mut Vec<Problem>) {
+fn check_call_pairs(session: &Session<'_>, chain: &Chain, problems: &mut Vec<Problem>) {
     let mut open = OpenCalls::default();
     for (at, round) in chain.rounds.iter().enumerate() {
         for &node in &round.inputs {
             for block in session.blocks(node) {
-                if block.kind == BlockKind::ToolResult && !open.answer(block.call) && block.name == 0 {
-                    problems.push(session.problem(node, Kind::ResultWithoutCall));
+                if block.kind == BlockKind::ToolResult && !open.take_answer(block.call) && block.name == 0 {
+                    problems.push(session.make_problem(node, ProblemKind::ResultWithoutCall));
                 }
             }
         }
@@ -777,13 +786,16 @@ fn pair_calls(session: &Session<'_>, chain: &Chain, problems: &mut Vec<Problem>)
         for &line in &round.lines {
             for block in session.blocks(line) {
                 if block.kind == BlockKind::ToolCall && block.call != 0 {
-                    open.call(block.call, line);
+                    open.add_call(block.call, line);
                 }
             }
         }
     }
-    let own = open.left().into_iter().filter(|node| !session.is_copied(*node));
-    problems.extend(own.map(|node| session.problem(node, Kind::CallWithoutResult)));
+    let own = open
+        .into_unanswered()
+        .into_iter()
+        .filter(|node| !session.is_copied(*node));
+    problems.extend(own.map(|node| session.make_problem(node, ProblemKind::CallWithoutResult)));
 }
 
 /// Calls whose result has not come yet. Nearly all are answered in the round after, so only older ones need a map.
@@ -794,9 +806,9 @@ struct OpenCalls {
 }
 
 impl OpenCalls {
-    fn call(&mut self, call: u64, node: Node) {
+    fn add_call(&mut self, call: u64, node: Node) {
         // The same call written again is one call.
-        self.answer(call);
+        self.take_answer(call);
         if self.recent.len() == self.recent.inline_size() {
             self.next_round();
         }
@@ -804,7 +816,7 @@ impl OpenCalls {
     }
 
     /// Whether the result of a call was waited for.
-    fn answer(&mut self, call: u64) -> bool {
+    fn take_answer(&mut self, call: u64) -> bool {
         if let Some(at) = self.recent.iter().position(|(open, _)| *open == call) {
             self.recent.swap_remove(at);
             return true;
@@ -817,7 +829,7 @@ impl OpenCalls {
     }
 
     /// Where the calls were made that were never answered, in order.
-    fn left(mut self) -> Vec<Node> {
+    fn into_unanswered(mut self) -> Vec<Node> {
         self.next_round();
         let mut left = self.older.into_values().collect::<Vec<_>>();
         left.sort_unstable();
@@ -828,12 +840,12 @@ impl OpenCalls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::Lines;
+    use crate::bytes::LineConsumer;
     use crate::walk::Walker;
 
     /// A log of short lines `id parent what [extra]`: `u` prompt, `a:MSG` response text, `c:MSG:CALL` call, `r:CALL` result,
     /// `b` boundary with logical parent `extra`, `s` summary, `k` attachment, `x:AGENT` sidechain prompt.
-    fn part(script: &str) -> Part {
+    fn part(script: &str) -> SessionLog {
         let mut text = String::new();
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let words = line.split(' ').collect::<Vec<_>>();
@@ -902,8 +914,8 @@ mod tests {
             ));
         }
         let mut walker = Walker::new(1 << 20, &|_| ());
-        walker.lines(text.as_bytes(), 0);
-        Part {
+        walker.take_lines(text.as_bytes(), 0);
+        SessionLog {
             path: "log".into(),
             log: walker.into_builder().finish(),
             copied: Vec::new(),
@@ -912,7 +924,7 @@ mod tests {
     }
 
     /// Threads a script; the result as `inputs>lines` a round, `|` between rounds, then `~` and the tail.
-    fn check(script: &str, main: &str, rewound: &str, problems: &[Kind]) {
+    fn check(script: &str, main: &str, rewound: &str, problems: &[ProblemKind]) {
         let parts = [part(script)];
         let session = Session::new("S", &parts);
         let threaded = thread(&session);
@@ -981,7 +993,7 @@ mod tests {
             "u1 - u\na1 u1 a:m1\nb1 - b:gone\ns1 b1 s\nu2 s1 u",
             "u1>a1 ~b1,s1,u2",
             "",
-            &[Kind::BoundaryWithoutLeaf],
+            &[ProblemKind::BoundaryWithoutLeaf],
         );
     }
 
@@ -1001,9 +1013,9 @@ mod tests {
             "u1 - u\na1 u1 a:m1\nu2 gone u\na2 u2 a:m2",
             "u1>a1 | u2>a2 ~",
             "",
-            &[Kind::MissingParent],
+            &[ProblemKind::MissingParent],
         );
-        check("u1 a1 u\na1 u1 a:m1", "u1>a1 ~", "", &[Kind::ParentCycle]);
+        check("u1 a1 u\na1 u1 a:m1", "u1>a1 ~", "", &[ProblemKind::ParentCycle]);
         check(
             "u1 - u\na1 u1 a:m1\ns1 - s\nu2 s1 u\na2 u2 a:m2",
             "u1>a1 | s1,u2>a2 ~",
@@ -1018,13 +1030,13 @@ mod tests {
             "u1 - u\na1 u1 c:m1:t1\nu2 a1 u\na2 u2 a:m2",
             "u1>a1 | u2>a2 ~",
             "",
-            &[Kind::CallWithoutResult],
+            &[ProblemKind::CallWithoutResult],
         );
         check(
             "u1 - u\nr1 u1 r:t9\na1 r1 a:m1",
             "u1,r1>a1 ~",
             "",
-            &[Kind::ResultWithoutCall],
+            &[ProblemKind::ResultWithoutCall],
         );
         check("u1 - u\na1 u1 c:m1:t1", "u1>a1 ~", "", &[]);
     }

@@ -2,14 +2,14 @@
 
 use anyhow::Result;
 use language::when;
-use memory::extract::{Extraction, Rejected};
-use memory::kinds::{Candidate, Source};
+use memory::extract::{Extraction, Rejection};
+use memory::kinds::{Candidate, MemorySource};
 use memory::memdir::Memdir;
 use memory::topic::Topic;
 use serde_json::{Value, json};
 
 /// A memory directory, with what its runs took out of it.
-pub fn directory(memdir: &Memdir) -> Result<Value> {
+pub fn directory_json(memdir: &Memdir) -> Result<Value> {
     let (snapshot, passed) = memdir.read()?;
     let memory = |topic: &Topic| {
         json!({
@@ -18,9 +18,9 @@ pub fn directory(memdir: &Memdir) -> Result<Value> {
             "hook": topic.description(),
             "body": topic.body(),
             "file": topic.file,
-            "confirmed": topic.confirmed(),
-            "last_said": when::timestamp(topic.last_said()),
-            "sources": topic.sources().iter().map(source).collect::<Vec<_>>(),
+            "confirmed": topic.confirmation_count(),
+            "last_said": when::format_timestamp(topic.last_said()),
+            "sources": topic.sources().iter().map(source_json).collect::<Vec<_>>(),
         })
     };
     let journals = memdir.journals();
@@ -38,7 +38,7 @@ pub fn directory(memdir: &Memdir) -> Result<Value> {
     });
     let passed = passed
         .iter()
-        .map(|passed| json!({"file": passed.file, "reason": passed.why}));
+        .map(|passed| json!({"file": passed.file, "reason": passed.reason}));
     Ok(json!({
         "name": memdir.root().display().to_string(),
         "memories": snapshot.topics.iter().map(memory).collect::<Vec<_>>(),
@@ -48,17 +48,17 @@ pub fn directory(memdir: &Memdir) -> Result<Value> {
 }
 
 /// What extraction found, and what it turned down.
-pub fn extraction(found: &Extraction) -> Value {
+pub fn extraction_json(found: &Extraction) -> Value {
     json!({
         "name": "extracted",
-        "memories": found.candidates.iter().map(candidate).collect::<Vec<_>>(),
-        "rejected": found.rejected.iter().map(rejected).collect::<Vec<_>>(),
+        "memories": found.candidates.iter().map(candidate_json).collect::<Vec<_>>(),
+        "rejected": found.rejections.iter().map(rejection_json).collect::<Vec<_>>(),
         "secrets_dropped": found.secrets_dropped,
     })
 }
 
 /// Where something was said.
-pub fn source(source: &Source) -> Value {
+pub fn source_json(source: &MemorySource) -> Value {
     let time = source
         .time
         .and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
@@ -70,24 +70,24 @@ pub fn source(source: &Source) -> Value {
 }
 
 /// What was found.
-pub fn candidate(candidate: &Candidate) -> Value {
+pub fn candidate_json(candidate: &Candidate) -> Value {
     json!({
         "type": candidate.kind.name(),
         "title": candidate.title,
         "hook": candidate.hook,
         "body": candidate.body,
         "confidence": candidate.confidence,
-        "sources": candidate.sources.iter().map(source).collect::<Vec<_>>(),
+        "sources": candidate.sources.iter().map(source_json).collect::<Vec<_>>(),
     })
 }
 
 /// What was turned down.
-pub fn rejected(rejected: &Rejected) -> Value {
+pub fn rejection_json(rejected: &Rejection) -> Value {
     json!({
         "rejected": rejected.reason,
         "text": rejected.text,
         "rule": rejected.rule,
         "confidence": rejected.confidence,
-        "sources": [source(&rejected.source)],
+        "sources": [source_json(&rejected.source)],
     })
 }

@@ -1,42 +1,44 @@
 //! `backcast memory extract`: what past sessions leave for later ones.
 
 use crate::cli::InputArgs;
-use crate::cli::memory::{CheckArgs, ExtractArgs, MemoryFormat};
-use crate::commands::memory::consolidate::{tell, tell_run};
+use crate::cli::memory::{ExtractArgs, MemoryCheckArgs, MemoryFormat};
+use crate::commands::memory::consolidate::{print_changes, print_undo_hint};
 use crate::commands::memory::drawn;
-use crate::commands::memory::drawn::{candidate, rejected, source};
+use crate::commands::memory::drawn::{candidate_json, rejection_json, source_json};
 use crate::commands::memory::{folder, now};
-use crate::commands::policy::{index_limits, of_memories};
-use crate::commands::reading::{close, with_messages};
-use crate::commands::writing::{check_free, for_people, write_page};
-use crate::commands::{Ending, backend, print};
-use crate::page::Content;
+use crate::commands::policy::{index_limits, memory_policy};
+use crate::commands::reading::{report_problems, with_messages};
+use crate::commands::writing::{ensure_absent, fold_for_terminal, write_page};
+use crate::commands::{RunStatus, backend, print};
+use crate::page::PageContent;
 use anyhow::{Context, Result, bail};
 use language::secrets;
 use memory::check;
-use memory::check::Finding;
+use memory::check::MemoryFinding;
 use memory::daily;
-use memory::extract::{Extraction, Rejected, accept, extract, extract_above, nowhere, said};
+use memory::extract::{
+    Extraction, Rejection, accept_candidate, extract, extract_with_threshold, find_user_messages, unknown_source,
+};
 use memory::harvest;
 use memory::harvest::{Harvest, harvest};
 use memory::kinds::Candidate;
-use memory::lock::Lock;
+use memory::lock::WriteLock;
 use memory::memdir::Memdir;
-use memory::plan::{Options, Snapshot, plan_with};
-use memory::rules::Rules;
+use memory::plan::{MemoryPlanOptions, Snapshot, plan_with_retractions};
+use memory::rules::ExtractionRules;
 use notes::model::extract as anthropic;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use table::words::{count, count_of};
+use table::words::{format_count, format_count_with_plural};
 use transcript::log::Time;
-use transcript::messages::{Message, Wanted};
+use transcript::messages::{Message, PartSelection};
 
 /// Version of the fields below, named in JSON documents.
 const SCHEMA_VERSION: u32 = 1;
 
 /// Runs it.
-pub fn run(args: &ExtractArgs) -> Result<Ending> {
+pub fn run(args: &ExtractArgs) -> Result<RunStatus> {
     if args.harvest {
         run_harvest(args)
     } else {
@@ -45,8 +47,8 @@ pub fn run(args: &ExtractArgs) -> Result<Ending> {
 }
 
 /// Puts candidates into the directory; the time of the run is only in its journal, so that the same logs leave the same files.
-fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
-    let memdir = Memdir::create(&folder::path(&args.dir)?)?;
+fn store_candidates(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
+    let memdir = Memdir::create(&folder::resolve_dir(&args.dir)?)?;
     let now = now();
     let Some(lock) = memdir.lock(now)? else {
         bail!(
@@ -55,23 +57,23 @@ fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
         );
     };
     if args.daily {
-        return note(args, &memdir, &lock, now, &extraction.candidates);
+        return append_daily_logs(args, &memdir, &lock, now, &extraction.candidates);
     }
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
-        eprintln!("{}: {}", passed.file, passed.why);
+        eprintln!("{}: {}", passed.file, passed.reason);
     }
-    let options = Options {
+    let options = MemoryPlanOptions {
         team: args.team,
-        index: index_limits(&of_memories(&args.dir.set)?),
+        index: index_limits(&memory_policy(&args.dir.set)?),
     };
-    let planned = plan_with(&snapshot, &extraction.candidates, &extraction.forgotten, &options);
-    for file in &planned.untouchable {
+    let planned = plan_with_retractions(&snapshot, &extraction.candidates, &extraction.retractions, &options);
+    for file in &planned.unwritable {
         eprintln!("{file}: left alone, its frontmatter is not YAML");
     }
     let run = memdir.commit(&lock, "extract", now, &planned.changes)?;
     if !args.input.quiet {
-        tell(&args.dir, &planned.changes, run.as_deref());
+        print_changes(&args.dir, &planned.changes, run.as_deref());
         eprintln!(
             "{} there already, {} had been retired, {} had been deleted",
             planned.unchanged, planned.retired, planned.deleted
@@ -81,52 +83,62 @@ fn keep(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
 }
 
 /// Finds memories by rules, or asks a model; `None` if it was only to be estimated.
-fn find(args: &ExtractArgs, messages: &[Message], rules: &Rules) -> Result<Option<(Extraction, Result<()>)>> {
+fn find_memories(
+    args: &ExtractArgs,
+    messages: &[Message],
+    rules: &ExtractionRules,
+) -> Result<Option<(Extraction, Result<()>)>> {
     let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
-    let Some(model) = backend::open(&args.model, cache, remembers, args.input.quiet)? else {
-        let extraction = extract_above(args.min_confidence, messages, rules);
+    let Some(model) = backend::open_model(&args.model, cache, remembers, args.input.quiet)? else {
+        let extraction = extract_with_threshold(args.min_confidence, messages, rules);
         return Ok(Some((extraction, Ok(()))));
     };
     // What is known helps the model to say less; a directory that is not there yet knows nothing.
-    let memdir = folder::path(&args.dir)
+    let memdir = folder::resolve_dir(&args.dir)
         .ok()
         .and_then(|path| Memdir::open(&path).ok().flatten());
     let known = memdir.map(|memdir| memdir.read()).transpose()?;
     let known = known.map(|(snapshot, _)| snapshot).unwrap_or_default();
-    let questions = anthropic::questions(&model.backend, &said(messages, rules), &known, rules);
-    let asked = model.passes(|model, _| {
-        model.ask(&questions, |backend, question| {
-            backend.ask(&question.request, |text| question.read(text))
+    let questions = anthropic::build_questions(&model.backend, &find_user_messages(messages, rules), &known, rules);
+    let asked = model.run_passes(|model, _| {
+        model.ask_all(&questions, |backend, question| {
+            backend.ask(&question.request, |text| question.parse_answer(text))
         })
     });
-    model.close();
+    model.print_spending();
     let Some(asked) = asked? else { return Ok(None) };
     let mut extraction = Extraction::default();
     for found in asked.answers.iter().flatten().flatten() {
         match found {
-            Ok(candidate) => accept(candidate.clone(), args.min_confidence, rules, &mut extraction),
-            Err(unfit) => extraction.rejected.push(Rejected {
+            Ok(candidate) => accept_candidate(candidate.clone(), args.min_confidence, rules, &mut extraction),
+            Err(unfit) => extraction.rejections.push(Rejection {
                 text: secrets::mask(&unfit.text),
                 reason: unfit.reason.to_owned(),
                 rule: None,
                 confidence: None,
-                source: nowhere(),
+                source: unknown_source(),
             }),
         }
     }
-    Ok(Some((extraction, asked.complete())))
+    Ok(Some((extraction, asked.ensure_complete())))
 }
 
 /// Notes candidates in the logs of the days they were said on.
-fn note(args: &ExtractArgs, memdir: &Memdir, lock: &Lock, now: Time, candidates: &[Candidate]) -> Result<()> {
+fn append_daily_logs(
+    args: &ExtractArgs,
+    memdir: &Memdir,
+    lock: &WriteLock,
+    now: Time,
+    candidates: &[Candidate],
+) -> Result<()> {
     let mut days = BTreeMap::<String, Vec<String>>::new();
-    for (date, line) in candidates.iter().flat_map(daily::lines) {
+    for (date, line) in candidates.iter().flat_map(daily::candidate_lines) {
         days.entry(date).or_default().push(line);
     }
     let (mut changes, mut added) = (Vec::new(), 0_u64);
     for (date, lines) in &mut days {
         lines.sort();
-        if let Some((change, lines)) = memdir.log_change(date, lines)? {
+        if let Some((change, lines)) = memdir.plan_log_append(date, lines)? {
             changes.push(change);
             added += lines as u64;
         }
@@ -135,97 +147,97 @@ fn note(args: &ExtractArgs, memdir: &Memdir, lock: &Lock, now: Time, candidates:
     if !args.input.quiet {
         eprintln!(
             "{} noted; `backcast memory dream{}` distils them",
-            count(added, "line"),
-            folder::options(&args.dir)
+            format_count(added, "line"),
+            folder::dir_options(&args.dir)
         );
         if let Some(run) = run {
-            tell_run(&args.dir, &run);
+            print_undo_hint(&args.dir, &run);
         }
     }
     Ok(())
 }
 
 /// What logs say that a directory does not.
-pub(super) fn out_of_date(args: &CheckArgs, snapshot: &Snapshot) -> Result<(Vec<Finding>, Ending)> {
+pub(super) fn find_out_of_date(args: &MemoryCheckArgs, snapshot: &Snapshot) -> Result<(Vec<MemoryFinding>, RunStatus)> {
     let input = InputArgs {
         problems: args.problems,
         strict: args.strict,
         quiet: args.quiet,
-        ..InputArgs::of(&args.logs)
+        ..InputArgs::with_paths(&args.logs)
     };
-    let (extraction, problems) = with_messages(&input, Wanted::default(), |messages, problems| {
-        (extract(&messages, Rules::built_in()), problems)
+    let (extraction, problems) = with_messages(&input, PartSelection::default(), |messages, problems| {
+        (extract(&messages, ExtractionRules::built_in()), problems)
     })?;
-    let ending = close(&input, &problems);
-    let options = Options {
+    let ending = report_problems(&input, &problems);
+    let options = MemoryPlanOptions {
         team: args.team,
-        index: index_limits(&of_memories(&args.dir.set)?),
+        index: index_limits(&memory_policy(&args.dir.set)?),
     };
-    let planned = plan_with(snapshot, &extraction.candidates, &extraction.forgotten, &options);
-    Ok((check::against_logs(snapshot, &planned.changes), ending))
+    let planned = plan_with_retractions(snapshot, &extraction.candidates, &extraction.retractions, &options);
+    Ok((check::check_against_logs(snapshot, &planned.changes), ending))
 }
 
-fn run_extract(args: &ExtractArgs) -> Result<Ending> {
-    check_free(args.html.as_deref(), args.force)?;
+fn run_extract(args: &ExtractArgs) -> Result<RunStatus> {
+    ensure_absent(args.html.as_deref(), args.force)?;
     let own = args.rules.as_deref().map(|path| {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        Rules::read(&text).with_context(|| path.display().to_string())
+        ExtractionRules::parse_with_built_in(&text).with_context(|| path.display().to_string())
     });
     let own = own.transpose()?;
-    let rules = own.as_ref().unwrap_or_else(|| Rules::built_in());
-    let (found, problems) = with_messages(&args.input, Wanted::default(), |messages, problems| {
-        (find(args, &messages, rules), problems)
+    let rules = own.as_ref().unwrap_or_else(|| ExtractionRules::built_in());
+    let (found, problems) = with_messages(&args.input, PartSelection::default(), |messages, problems| {
+        (find_memories(args, &messages, rules), problems)
     })?;
     let Some((extraction, complete)) = found? else {
-        return Ok(close(&args.input, &problems));
+        return Ok(report_problems(&args.input, &problems));
     };
     if let Some(path) = &args.html {
-        let content = Content {
+        let content = PageContent {
             name: "memories".to_owned(),
-            memories: vec![drawn::extraction(&extraction)],
-            ..Content::default()
+            memories: vec![drawn::extraction_json(&extraction)],
+            ..PageContent::default()
         };
         write_page(path, args.force, args.input.quiet, content)?;
     }
     if !args.dry_run {
-        keep(args, &extraction)?;
+        store_candidates(args, &extraction)?;
     }
     // Who keeps what was found sees it only by asking for it.
     let is_shown = args.dry_run || args.rejected;
     if let Some(format) = args.format.or(is_shown.then_some(MemoryFormat::Table)) {
         let text = match format {
-            MemoryFormat::Table => for_people(&table(&extraction, args.rejected)),
-            MemoryFormat::Json => document(&extraction, args.rejected),
-            MemoryFormat::Jsonl => lines(&extraction, args.rejected),
+            MemoryFormat::Table => fold_for_terminal(&to_table(&extraction, args.rejected)),
+            MemoryFormat::Json => to_json_document(&extraction, args.rejected),
+            MemoryFormat::Jsonl => to_json_lines(&extraction, args.rejected),
         };
         print(text.as_bytes())?;
     }
     if args.dry_run && !args.input.quiet {
         eprintln!(
             "{}, {} turned down, {} dropped for a secret",
-            count_of(extraction.candidates.len() as u64, "memory", "memories"),
-            extraction.rejected.len(),
+            format_count_with_plural(extraction.candidates.len() as u64, "memory", "memories"),
+            extraction.rejections.len(),
             extraction.secrets_dropped
         );
     }
-    let ending = close(&args.input, &problems);
+    let ending = report_problems(&args.input, &problems);
     complete.map(|()| ending)
 }
 
-fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
-    let (found, problems) = with_messages(&args.input, harvest::WANTED, |messages, problems| {
+fn run_harvest(args: &ExtractArgs) -> Result<RunStatus> {
+    let (found, problems) = with_messages(&args.input, harvest::HARVEST_FILTER, |messages, problems| {
         (harvest(&messages), problems)
     })?;
     let files = found.files.iter().map(|file| {
         json!({
             "file": file.path,
             "text": file.text,
-            "missed_edits": file.missed,
-            "sources": file.sources.iter().map(source).collect::<Vec<_>>(),
+            "missed_edits": file.missed_edits,
+            "sources": file.sources.iter().map(source_json).collect::<Vec<_>>(),
         })
     });
     let text = match args.format.unwrap_or_default() {
-        MemoryFormat::Table => for_people(&harvest_table(&found)),
+        MemoryFormat::Table => fold_for_terminal(&harvest_table(&found)),
         MemoryFormat::Json => {
             let files = files.collect::<Vec<_>>();
             format!(
@@ -233,46 +245,50 @@ fn run_harvest(args: &ExtractArgs) -> Result<Ending> {
                 json!({"schema_version": SCHEMA_VERSION, "files": files, "unknown": found.unknown, "secrets_dropped": found.secrets_dropped})
             )
         }
-        MemoryFormat::Jsonl => files.map(line).collect(),
+        MemoryFormat::Jsonl => files.map(to_json_line).collect(),
     };
     print(text.as_bytes())?;
     if !args.input.quiet {
         eprintln!(
             "{}, {} edited but never written in these logs, {} dropped for a secret",
-            count(found.files.len() as u64, "memory file"),
+            format_count(found.files.len() as u64, "memory file"),
             found.unknown.len(),
             found.secrets_dropped
         );
     }
-    Ok(close(&args.input, &problems))
+    Ok(report_problems(&args.input, &problems))
 }
 
-fn lines(extraction: &Extraction, with_rejected: bool) -> String {
-    let turned = extraction.rejected.iter().filter(|_| with_rejected).map(rejected);
-    let all = extraction.candidates.iter().map(candidate).chain(turned);
-    all.map(line).collect()
+fn to_json_lines(extraction: &Extraction, with_rejected: bool) -> String {
+    let turned = extraction
+        .rejections
+        .iter()
+        .filter(|_| with_rejected)
+        .map(rejection_json);
+    let all = extraction.candidates.iter().map(candidate_json).chain(turned);
+    all.map(to_json_line).collect()
 }
 
 /// An object on a line of its own, with the version of its fields.
-fn line(mut object: Value) -> String {
+fn to_json_line(mut object: Value) -> String {
     object["schema_version"] = SCHEMA_VERSION.into();
     format!("{object}\n")
 }
 
-fn document(extraction: &Extraction, with_rejected: bool) -> String {
+fn to_json_document(extraction: &Extraction, with_rejected: bool) -> String {
     let mut document = json!({
         "schema_version": SCHEMA_VERSION,
-        "memories": extraction.candidates.iter().map(candidate).collect::<Vec<_>>(),
+        "memories": extraction.candidates.iter().map(candidate_json).collect::<Vec<_>>(),
         "secrets_dropped": extraction.secrets_dropped,
     });
     if with_rejected {
-        document["rejected"] = extraction.rejected.iter().map(rejected).collect();
+        document["rejected"] = extraction.rejections.iter().map(rejection_json).collect();
     }
     format!("{document:#}\n")
 }
 
 /// For people: a paragraph a memory.
-fn table(extraction: &Extraction, with_rejected: bool) -> String {
+fn to_table(extraction: &Extraction, with_rejected: bool) -> String {
     let mut text = String::new();
     for candidate in &extraction.candidates {
         let times = candidate.sources.len();
@@ -293,9 +309,9 @@ fn table(extraction: &Extraction, with_rejected: bool) -> String {
             let _ = writeln!(text, "    {line}");
         }
     }
-    if with_rejected && !extraction.rejected.is_empty() {
+    if with_rejected && !extraction.rejections.is_empty() {
         let _ = writeln!(text, "\nTurned down:");
-        for rejected in &extraction.rejected {
+        for rejected in &extraction.rejections {
             let one_line = rejected.text.split_whitespace().collect::<Vec<_>>().join(" ");
             let _ = writeln!(text, "  {}: {one_line}", rejected.reason);
         }
@@ -310,8 +326,8 @@ fn harvest_table(found: &Harvest) -> String {
             text,
             "{} ({}, {})",
             file.path,
-            count(file.text.len() as u64, "byte"),
-            count(file.sources.len() as u64, "call")
+            format_count(file.text.len() as u64, "byte"),
+            format_count(file.sources.len() as u64, "call")
         );
     }
     for path in &found.unknown {

@@ -4,13 +4,13 @@ use crate::cli::memory::{AgentScope, DirArgs};
 use crate::commands::reading::client_home;
 use anyhow::{Context, Result, bail};
 use memory::memdir::Memdir;
-use memory::place::{Place, Scope, Surroundings, agent_place, place};
+use memory::place::{AgentMemoryScope, MemdirLocation, MemdirLookup, agent_memdir, locate_memdir};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use table::words::shell_word;
+use table::words::shell_quote;
 
 /// The path of the directory.
-pub fn path(args: &DirArgs) -> Result<PathBuf> {
+pub fn resolve_dir(args: &DirArgs) -> Result<PathBuf> {
     if let Some(path) = &args.dir {
         // A person may name a folder relative to where they are; settings may not.
         return std::path::absolute(path).with_context(|| path.display().to_string());
@@ -21,36 +21,36 @@ pub fn path(args: &DirArgs) -> Result<PathBuf> {
     if let Some(agent) = &args.agent {
         let home = home.context("no home folder to look for memories in")?;
         let scope = match args.scope {
-            AgentScope::User => Scope::User,
-            AgentScope::Project => Scope::Project,
-            AgentScope::Local => Scope::Local,
+            AgentScope::User => AgentMemoryScope::User,
+            AgentScope::Project => AgentMemoryScope::Project,
+            AgentScope::Local => AgentMemoryScope::Local,
         };
-        return Ok(agent_place(scope, agent, &home, &project));
+        return Ok(agent_memdir(scope, agent, &home, &project));
     }
     let own = home
         .iter()
         .map(|home| home.join("settings.json"))
         .chain([project.join(".claude/settings.local.json")]);
-    let around = Surroundings {
+    let around = MemdirLookup {
         variable: &|name| std::env::var(name).ok(),
-        own_settings: &own.filter_map(|path| settings(&path)).collect::<Vec<_>>(),
-        committed_settings: &settings(&project.join(".claude/settings.json"))
+        own_settings: &own.filter_map(|path| read_settings(&path)).collect::<Vec<_>>(),
+        committed_settings: &read_settings(&project.join(".claude/settings.json"))
             .into_iter()
             .collect::<Vec<_>>(),
         home: home.as_deref(),
         project: &project,
     };
-    match place(&around) {
-        Place::At(path) => Ok(path),
-        Place::Off(switch) => bail!("memory is switched off ({switch})\n  hint: name a directory with --dir"),
-        Place::Refused(path, why) => bail!("{path} {why}: not a place for memories"),
-        Place::Nowhere => bail!("no home folder to look for memories in\n  hint: name a directory with --dir"),
+    match locate_memdir(&around) {
+        MemdirLocation::At(path) => Ok(path),
+        MemdirLocation::Off(switch) => bail!("memory is switched off ({switch})\n  hint: name a directory with --dir"),
+        MemdirLocation::Refused(path, why) => bail!("{path} {why}: not a place for memories"),
+        MemdirLocation::NoHome => bail!("no home folder to look for memories in\n  hint: name a directory with --dir"),
     }
 }
 
 /// The directory, which must be there.
-pub fn existing(args: &DirArgs) -> Result<Memdir> {
-    let path = path(args)?;
+pub fn open_existing(args: &DirArgs) -> Result<Memdir> {
+    let path = resolve_dir(args)?;
     Memdir::open(&path)?.with_context(|| {
         format!(
             "{}: no memories there\n  hint: `backcast memory extract --dir DIR` makes them from past sessions; --dir names another place",
@@ -60,12 +60,12 @@ pub fn existing(args: &DirArgs) -> Result<Memdir> {
 }
 
 /// The options that name the directory again, each with a space before it, as a shell takes them.
-pub fn options(args: &DirArgs) -> String {
+pub fn dir_options(args: &DirArgs) -> String {
     if let Some(dir) = &args.dir {
         let dir = dir.display().to_string();
         // What opens with a hyphen would be an option.
         let sign = if dir.starts_with('-') { "./" } else { "" };
-        return format!(" --dir {}", shell_word(&format!("{sign}{dir}")));
+        return format!(" --dir {}", shell_quote(&format!("{sign}{dir}")));
     }
     let Some(agent) = &args.agent else {
         return String::new();
@@ -75,10 +75,10 @@ pub fn options(args: &DirArgs) -> String {
         AgentScope::Project => "project",
         AgentScope::Local => "local",
     };
-    format!(" --agent {} --scope {scope}", shell_word(agent))
+    format!(" --agent {} --scope {scope}", shell_quote(agent))
 }
 
-fn settings(path: &Path) -> Option<Value> {
+fn read_settings(path: &Path) -> Option<Value> {
     std::fs::read(path)
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())

@@ -7,32 +7,32 @@ pub(super) mod folder;
 mod prompt;
 mod recall;
 
-use crate::cli::memory::{CheckArgs, CheckShape, ListArgs, MemoryArgs, MemoryWhat, Shape};
-use crate::commands::policy::{index_limits, of_memories};
-use crate::commands::writing::{check_free, for_people, write_page};
-use crate::commands::{Ending, print};
-use crate::page::Content;
+use crate::cli::memory::{DocumentFormat, ListArgs, MemoryArgs, MemoryCheckArgs, MemoryCheckFormat, MemoryCommand};
+use crate::commands::policy::{index_limits, memory_policy};
+use crate::commands::writing::{ensure_absent, fold_for_terminal, write_page};
+use crate::commands::{RunStatus, print};
+use crate::page::PageContent;
 use anyhow::Result;
 use language::{secrets, when};
 use memory::check;
-use memory::check::Finding;
+use memory::check::MemoryFinding;
 use serde_json::json;
-use table::findings::{annotations, junit};
-use table::words::{count, count_of};
+use table::findings::{format_annotations, format_junit};
+use table::words::{format_count, format_count_with_plural};
 use transcript::log::Time;
 
 /// Runs it.
-pub fn run(args: &MemoryArgs) -> Result<Ending> {
+pub fn run(args: &MemoryArgs) -> Result<RunStatus> {
     // A value that cannot be set is an error whether or not this run comes to use it.
-    of_memories(&args.dir().set)?;
-    match &args.what {
-        MemoryWhat::Extract(args) => extract::run(args),
-        MemoryWhat::Recall(args) => recall::run(args),
-        MemoryWhat::Dream(args) => consolidate::dream(args),
-        MemoryWhat::Undo(args) => consolidate::undo(args),
-        MemoryWhat::Prompt(args) => prompt::run(args),
-        MemoryWhat::Check(args) => run_check(args),
-        MemoryWhat::List(args) => list(args),
+    memory_policy(&args.dir().set)?;
+    match &args.command {
+        MemoryCommand::Extract(args) => extract::run(args),
+        MemoryCommand::Recall(args) => recall::run(args),
+        MemoryCommand::Dream(args) => consolidate::dream(args),
+        MemoryCommand::Undo(args) => consolidate::undo(args),
+        MemoryCommand::Prompt(args) => prompt::run(args),
+        MemoryCommand::Check(args) => run_check(args),
+        MemoryCommand::List(args) => run_list(args),
     }
 }
 
@@ -41,18 +41,18 @@ fn now() -> Time {
     jiff::Timestamp::now().as_millisecond()
 }
 
-fn run_check(args: &CheckArgs) -> Result<Ending> {
-    let memdir = folder::existing(&args.dir)?;
+fn run_check(args: &MemoryCheckArgs) -> Result<RunStatus> {
+    let memdir = folder::open_existing(&args.dir)?;
     let (snapshot, passed) = memdir.read()?;
-    let mut findings = check::check(
+    let mut findings = check::check_snapshot(
         &snapshot,
         &passed,
-        &index_limits(&of_memories(&args.dir.set)?),
-        &secret_in,
+        &index_limits(&memory_policy(&args.dir.set)?),
+        &find_secret_rule,
     );
-    let mut ending = Ending::Done;
+    let mut ending = RunStatus::Done;
     if !args.logs.is_empty() {
-        let (more, read) = extract::out_of_date(args, &snapshot)?;
+        let (more, read) = extract::find_out_of_date(args, &snapshot)?;
         ending = read;
         findings.extend(more);
         findings.sort();
@@ -60,11 +60,16 @@ fn run_check(args: &CheckArgs) -> Result<Ending> {
     let folder = args.dir.dir.as_deref().unwrap_or(memdir.root());
     let prefix = format!("{}/", folder.display());
     let text = match args.format {
-        CheckShape::Github => annotations(&findings.iter().map(|finding| finding.told(&prefix)).collect::<Vec<_>>()),
-        CheckShape::Junit => junit("backcast memory check", &check::cases(&snapshot, &findings)),
-        CheckShape::Text => findings.iter().map(|finding| plain(finding, &prefix)).collect(),
-        CheckShape::Json => {
-            let object = |finding: &Finding| {
+        MemoryCheckFormat::Github => format_annotations(
+            &findings
+                .iter()
+                .map(|finding| finding.to_check_finding(&prefix))
+                .collect::<Vec<_>>(),
+        ),
+        MemoryCheckFormat::Junit => format_junit("backcast memory check", &check::test_cases(&snapshot, &findings)),
+        MemoryCheckFormat::Text => findings.iter().map(|finding| finding_line(finding, &prefix)).collect(),
+        MemoryCheckFormat::Json => {
+            let object = |finding: &MemoryFinding| {
                 json!({
                     "file": finding.file,
                     "line": finding.line,
@@ -80,23 +85,23 @@ fn run_check(args: &CheckArgs) -> Result<Ending> {
     if !args.quiet {
         eprintln!(
             "{}, {}",
-            count_of(snapshot.topics.len() as u64, "memory", "memories"),
-            count(findings.len() as u64, "finding")
+            format_count_with_plural(snapshot.topics.len() as u64, "memory", "memories"),
+            format_count(findings.len() as u64, "finding")
         );
     }
     // Lost input says more than a finding: without it there might be others.
     Ok(match ending {
-        Ending::Done if !findings.is_empty() => Ending::Found,
+        RunStatus::Done if !findings.is_empty() => RunStatus::Found,
         _ => ending,
     })
 }
 
 /// The rule that finds a secret in a text.
-fn secret_in(text: &str) -> Option<String> {
+fn find_secret_rule(text: &str) -> Option<String> {
     secrets::find(text).first().map(|secret| secret.rule.to_owned())
 }
 
-fn plain(finding: &Finding, prefix: &str) -> String {
+fn finding_line(finding: &MemoryFinding, prefix: &str) -> String {
     format!(
         "{prefix}{}:{}: {}: {}\n",
         finding.file,
@@ -106,44 +111,44 @@ fn plain(finding: &Finding, prefix: &str) -> String {
     )
 }
 
-fn list(args: &ListArgs) -> Result<Ending> {
-    check_free(args.html.as_deref(), args.force)?;
-    let memdir = folder::existing(&args.dir)?;
+fn run_list(args: &ListArgs) -> Result<RunStatus> {
+    ensure_absent(args.html.as_deref(), args.force)?;
+    let memdir = folder::open_existing(&args.dir)?;
     if let Some(path) = &args.html {
-        let content = Content {
+        let content = PageContent {
             name: "memories".to_owned(),
-            memories: vec![drawn::directory(&memdir)?],
-            ..Content::default()
+            memories: vec![drawn::directory_json(&memdir)?],
+            ..PageContent::default()
         };
         write_page(path, args.force, false, content)?;
     }
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
-        eprintln!("{}: {}", passed.file, passed.why);
+        eprintln!("{}: {}", passed.file, passed.reason);
     }
     let now = now();
     let kind = |topic: &memory::topic::Topic| topic.kind().map_or("untyped", |kind| kind.name());
     let text = match args.format {
-        Shape::Text => {
+        DocumentFormat::Text => {
             let line = |topic: &memory::topic::Topic| {
-                let age = when::age(topic.last_said(), now);
+                let age = when::format_age(topic.last_said(), now);
                 format!(
                     "- [{}] {} ({age}, said {}x): {}\n",
                     kind(topic),
                     topic.file,
-                    topic.confirmed(),
+                    topic.confirmation_count(),
                     topic.description()
                 )
             };
-            for_people(&snapshot.topics.iter().map(line).collect::<String>())
+            fold_for_terminal(&snapshot.topics.iter().map(line).collect::<String>())
         }
-        Shape::Json => {
+        DocumentFormat::Json => {
             let object = |topic: &memory::topic::Topic| {
-                let source = |source: &memory::kinds::Source| {
+                let source = |source: &memory::kinds::MemorySource| {
                     json!({
                         "session": source.session,
                         "uuid": source.uuid,
-                        "time": source.time.and_then(when::timestamp),
+                        "time": source.time.and_then(when::format_timestamp),
                     })
                 };
                 json!({
@@ -151,8 +156,8 @@ fn list(args: &ListArgs) -> Result<Ending> {
                     "name": topic.name(),
                     "description": topic.description(),
                     "type": topic.kind().map(|kind| kind.name()),
-                    "confirmed": topic.confirmed(),
-                    "last_said": when::timestamp(topic.last_said()),
+                    "confirmed": topic.confirmation_count(),
+                    "last_said": when::format_timestamp(topic.last_said()),
                     "sources": topic.sources().iter().map(source).collect::<Vec<_>>(),
                 })
             };

@@ -2,19 +2,19 @@
 
 use crate::cli::memory::PromptArgs;
 use crate::commands::memory::folder;
-use crate::commands::policy::{index_limits, of_memories};
+use crate::commands::policy::{index_limits, memory_policy};
 use crate::commands::reading::client_home;
-use crate::commands::{Ending, print};
+use crate::commands::{RunStatus, print};
 use anyhow::{Context, Result};
 use memory::memdir::Memdir;
-use memory::prompt::{Files, Roots, instructions, section};
+use memory::prompt::{FileAccess, InstructionRoots, load_instructions, memory_section};
 use std::path::{Path, PathBuf};
 
 /// Bigger files are no instructions.
-const BIGGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Runs it.
-pub fn run(args: &PromptArgs) -> Result<Ending> {
+pub fn run(args: &PromptArgs) -> Result<RunStatus> {
     let mut text = String::new();
     if !args.memory_only {
         let current = std::env::current_dir().context("the current folder")?;
@@ -25,19 +25,19 @@ pub fn run(args: &PromptArgs) -> Result<Ending> {
             .ancestors()
             .find(|folder| folder.join(".git").exists())
             .unwrap_or(&current);
-        let roots = Roots {
-            managed: managed(),
+        let roots = InstructionRoots {
+            managed: managed_file(),
             client: client.as_deref(),
             home: home.as_deref(),
             project,
             current: &current,
             touched: &args.touched.iter().map(absolute).collect::<Vec<_>>(),
         };
-        for found in instructions(
+        for found in load_instructions(
             &roots,
-            &Files {
-                read: &read,
-                list: &list,
+            &FileAccess {
+                read: &read_text_file,
+                list: &list_markdown_files,
             },
         ) {
             let by = found
@@ -52,14 +52,14 @@ pub fn run(args: &PromptArgs) -> Result<Ending> {
             ));
         }
     }
-    let path = folder::path(&args.dir)?;
+    let path = folder::resolve_dir(&args.dir)?;
     let snapshot = match Memdir::open(&path)? {
         Some(memdir) => memdir.read()?.0,
         None => Default::default(),
     };
     let extra = std::env::var("CLAUDE_COWORK_MEMORY_EXTRA_GUIDELINES").ok();
-    let limits = index_limits(&of_memories(&args.dir.set)?);
-    text.push_str(&section(
+    let limits = index_limits(&memory_policy(&args.dir.set)?);
+    text.push_str(&memory_section(
         &path.display().to_string(),
         snapshot.index.as_deref(),
         extra.as_deref(),
@@ -67,13 +67,13 @@ pub fn run(args: &PromptArgs) -> Result<Ending> {
     ));
     if let Some(team) = &snapshot.team_index {
         text.push_str("\n## team/MEMORY.md\n\n");
-        text.push_str(&memory::index::loaded(team, &limits));
+        text.push_str(&memory::index::loaded_part(team, &limits));
     }
     print(text.as_bytes())
 }
 
 /// Where an organisation puts its file.
-fn managed() -> &'static Path {
+fn managed_file() -> &'static Path {
     Path::new(match std::env::consts::OS {
         "macos" => "/Library/Application Support/ClaudeCode/CLAUDE.md",
         "windows" => "C:\\ProgramData\\ClaudeCode\\CLAUDE.md",
@@ -82,15 +82,15 @@ fn managed() -> &'static Path {
 }
 
 /// The text of a plain file; anything else says nothing.
-fn read(path: &Path) -> Option<String> {
+fn read_text_file(path: &Path) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
-    if !found.is_file() || found.len() > BIGGEST {
+    if !found.is_file() || found.len() > MAX_FILE_BYTES {
         return None;
     }
     std::fs::read_to_string(path).ok().filter(|text| !text.contains('\0'))
 }
 
-fn list(folder: &Path) -> Vec<PathBuf> {
+fn list_markdown_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder)
         .into_iter()
         .flatten()

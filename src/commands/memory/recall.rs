@@ -1,17 +1,18 @@
 //! `backcast memory recall`.
 
-use crate::cli::memory::{RecallArgs, Shape};
+use crate::cli::memory::{DocumentFormat, RecallArgs};
 use crate::commands::backend;
-use crate::commands::backend::Model;
+use crate::commands::backend::ModelRunner;
 use crate::commands::memory::{folder, now};
-use crate::commands::policy::{of_memories, recall_limits};
-use crate::commands::{Ending, print};
+use crate::commands::policy::{memory_policy, recall_limits};
+use crate::commands::{RunStatus, print};
 use anyhow::{Context, Result};
 use memory::memdir::Memdir;
 use memory::recall::{
-    Hit, Index, Limits, Memory, Nothing, Taken, Weights, is_news, is_worth_asking, pick, take, why_nothing,
+    NoRecallReason, RecallHit, RecallIndex, RecallLimits, RecallWeights, RecalledMemory, StoredMemory, explain_nothing,
+    is_showable, is_worth_asking, select_hits, select_memories,
 };
-use notes::model::recall::List;
+use notes::model::recall::RecallChoices;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -21,23 +22,23 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// A line of `--queries`.
 #[derive(Deserialize)]
-struct Query {
+struct RecallQuery {
     #[serde(default)]
     id: Value,
     text: String,
 }
 
 /// Runs it.
-pub fn run(args: &RecallArgs) -> Result<Ending> {
-    let path = folder::path(&args.dir)?;
-    let policy = of_memories(&args.dir.set)?;
+pub fn run(args: &RecallArgs) -> Result<RunStatus> {
+    let path = folder::resolve_dir(&args.dir)?;
+    let policy = memory_policy(&args.dir.set)?;
     let files = args.max_files.unwrap_or(usize::try_from(policy.recall_files)?);
     let most = if files == 0 { usize::MAX } else { files };
     // No directory is one without memories: the answer is empty, and that is no error.
     let memdir = Memdir::open(&path)?;
     let is_there = memdir.is_some();
     let (memories, passed) = match memdir {
-        Some(memdir) => memdir.memories(most)?,
+        Some(memdir) => memdir.read_memories(most)?,
         None => {
             eprintln!(
                 "{}: no memories there; `backcast memory extract` makes them from past sessions",
@@ -47,16 +48,16 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
         }
     };
     for passed in &passed {
-        eprintln!("{}: {}", passed.file, passed.why);
+        eprintln!("{}: {}", passed.file, passed.reason);
     }
-    let mut index = Index::default();
+    let mut index = RecallIndex::default();
     memories.iter().for_each(|memory| memory.index_into(&mut index));
-    let weights = Weights {
+    let weights = RecallWeights {
         fit: args.fit,
-        ..Weights::default()
+        ..RecallWeights::default()
     };
     let usual = recall_limits(&policy);
-    let limits = Limits {
+    let limits = RecallLimits {
         most: args.most.map_or(Ok(usual.most), usize::try_from)?,
         budget: args.budget.unwrap_or(usual.budget),
         surfaced: args.surfaced.iter().cloned().collect(),
@@ -65,31 +66,33 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
     };
     let now = now();
     let asked = match &args.queries {
-        Some(path) => queries(path)?,
-        None => vec![Query {
+        Some(path) => read_queries(path)?,
+        None => vec![RecallQuery {
             id: Value::Null,
             text: args.query.clone().unwrap_or_default(),
         }],
     };
     let mut chosen = None;
-    let taken = match backend::open(&args.model, None, true, false)? {
+    let taken = match backend::open_model(&args.model, None, true, false)? {
         None => {
-            let pick = |query: &Query| pick(&memories, &index, &query.text, &weights, &limits, now);
+            let pick = |query: &RecallQuery| select_memories(&memories, &index, &query.text, &weights, &limits, now);
             asked.iter().map(pick).collect()
         }
         Some(model) => {
-            let found = choose(&model, &asked, &memories, &limits);
-            model.close();
-            let Some(found) = found? else { return Ok(Ending::Done) };
+            let found = choose_with_model(&model, &asked, &memories, &limits);
+            model.print_spending();
+            let Some(found) = found? else {
+                return Ok(RunStatus::Done);
+            };
             chosen = found.first().cloned();
-            let shown = found.into_iter().map(|hits| take(&memories, hits, &limits, now));
+            let shown = found.into_iter().map(|hits| select_hits(&memories, hits, &limits, now));
             shown.collect::<Vec<_>>()
         }
     };
     if args.queries.is_some() {
         let mut out = String::new();
         for (query, taken) in std::iter::zip(asked, &taken) {
-            let mut answer = answer(&query.text, taken, &memories);
+            let mut answer = answer_json(&query.text, taken, &memories);
             answer["id"] = query.id;
             out.push_str(&format!("{answer}\n"));
         }
@@ -98,10 +101,10 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
     let query = args.query.as_deref().unwrap_or_default();
     let taken = taken.into_iter().next().unwrap_or_default();
     match args.format {
-        Shape::Json => print(format!("{}\n", answer(query, &taken, &memories)).as_bytes()),
-        Shape::Text => {
+        DocumentFormat::Json => print(format!("{}\n", answer_json(query, &taken, &memories)).as_bytes()),
+        DocumentFormat::Text => {
             if taken.is_empty() && is_there {
-                let why = why(&memories, &index, query, &weights, &limits, chosen.as_deref());
+                let why = explain_no_answer(&memories, &index, query, &weights, &limits, chosen.as_deref());
                 eprintln!("{why}");
             }
             let texts = taken.iter().map(|taken| taken.text.as_str()).collect::<Vec<_>>();
@@ -111,49 +114,56 @@ pub fn run(args: &RecallArgs) -> Result<Ending> {
 }
 
 /// Why there is no answer, in words. `chosen` is what a model chose, if one was asked.
-fn why(
-    memories: &[Memory],
-    index: &Index,
+fn explain_no_answer(
+    memories: &[StoredMemory],
+    index: &RecallIndex,
     query: &str,
-    weights: &Weights,
-    limits: &Limits,
-    chosen: Option<&[Hit]>,
+    weights: &RecallWeights,
+    limits: &RecallLimits,
+    chosen: Option<&[RecallHit]>,
 ) -> &'static str {
-    let found = |weights: &Weights| index.ask(query, weights);
-    let hits = chosen.map_or_else(|| found(weights), <[Hit]>::to_vec);
+    let found = |weights: &RecallWeights| index.find_matches(query, weights);
+    let hits = chosen.map_or_else(|| found(weights), <[RecallHit]>::to_vec);
     let shares_word = || {
-        let loose = Weights { fit: 0.0, ..*weights };
+        let loose = RecallWeights { fit: 0.0, ..*weights };
         !found(&loose).is_empty()
     };
-    match why_nothing(memories, &hits, query, limits) {
-        Nothing::OneWord => "queries of one word are not answered",
-        Nothing::NoMemories => "nothing fits: the directory has no memories",
-        Nothing::NoFit if chosen.is_some() => "nothing fits: the model chose none",
-        Nothing::NoFit if shares_word() => "nothing fits well enough; --fit 0 shows the best there is",
-        Nothing::NoFit => "nothing fits: no memory has a word of the query",
-        Nothing::NoNews => "nothing new: what fits was left out by --surfaced or --tool",
-        Nothing::NoRoom => "no room: what fits is longer than the bytes that are left (--budget)",
+    match explain_nothing(memories, &hits, query, limits) {
+        NoRecallReason::OneWord => "queries of one word are not answered",
+        NoRecallReason::NoMemories => "nothing fits: the directory has no memories",
+        NoRecallReason::NoFit if chosen.is_some() => "nothing fits: the model chose none",
+        NoRecallReason::NoFit if shares_word() => "nothing fits well enough; --fit 0 shows the best there is",
+        NoRecallReason::NoFit => "nothing fits: no memory has a word of the query",
+        NoRecallReason::NoNews => "nothing new: what fits was left out by --surfaced or --tool",
+        NoRecallReason::NoRoom => "no room: what fits is longer than the bytes that are left (--budget)",
     }
 }
 
 /// What a model chooses for each query; `None` if it was only to be estimated.
-fn choose(model: &Model, queries: &[Query], memories: &[Memory], limits: &Limits) -> Result<Option<Vec<Vec<Hit>>>> {
-    let list = List::new(memories, limits.most, |memory| is_news(memory, limits));
-    let asked = model.passes(|model, _| {
-        model.ask(queries, |backend, query| {
+fn choose_with_model(
+    model: &ModelRunner,
+    queries: &[RecallQuery],
+    memories: &[StoredMemory],
+    limits: &RecallLimits,
+) -> Result<Option<Vec<Vec<RecallHit>>>> {
+    let list = RecallChoices::new(memories, limits.most, |memory| is_showable(memory, limits));
+    let asked = model.run_passes(|model, _| {
+        model.ask_all(queries, |backend, query| {
             if list.is_empty() || !is_worth_asking(&query.text) {
                 return Ok(Vec::new());
             }
-            backend.ask(&list.question(backend, &query.text), |text| list.read(text))
+            backend.ask(&list.build_request(backend, &query.text), |text| {
+                list.parse_answer(text)
+            })
         })
     })?;
     let Some(asked) = asked else { return Ok(None) };
-    asked.complete()?;
+    asked.ensure_complete()?;
     Ok(Some(asked.answers.into_iter().flatten().collect()))
 }
 
-fn answer(query: &str, taken: &[Taken], memories: &[Memory]) -> Value {
-    let one = |taken: &Taken| {
+fn answer_json(query: &str, taken: &[RecalledMemory], memories: &[StoredMemory]) -> Value {
+    let one = |taken: &RecalledMemory| {
         let score = (taken.score * 1e4).round() / 1e4;
         json!({"file": memories[taken.memory].file, "score": score})
     };
@@ -164,7 +174,7 @@ fn answer(query: &str, taken: &[Taken], memories: &[Memory]) -> Value {
     })
 }
 
-fn queries(path: &std::path::Path) -> Result<Vec<Query>> {
+fn read_queries(path: &std::path::Path) -> Result<Vec<RecallQuery>> {
     let mut text = String::new();
     if path == std::path::Path::new("-") {
         std::io::stdin().read_to_string(&mut text).context("standard input")?;

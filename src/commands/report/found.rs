@@ -4,14 +4,14 @@ use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 
 /// Folders deeper than this are not looked into.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Files that runs write, and that are no logs.
-const OURS: [&str; 3] = ["boundaries.jsonl", "misses.jsonl", "events.jsonl"];
+const REPLAY_OUTPUTS: [&str; 3] = ["boundaries.jsonl", "misses.jsonl", "events.jsonl"];
 
 /// What was found, in the order of paths.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ReportInputs {
     /// Folders of replays.
     pub runs: Vec<PathBuf>,
     /// Folders of sweeps.
@@ -26,7 +26,7 @@ pub struct Found {
     pub logs: Vec<PathBuf>,
 }
 
-impl Found {
+impl ReportInputs {
     /// Whether there is nothing but perhaps logs.
     fn has_no_results(&self) -> bool {
         self.runs.is_empty()
@@ -48,12 +48,12 @@ impl Found {
 }
 
 /// Looks at paths. Patterns, lists and what is packed are logs; that is for the reader of logs to find out.
-pub fn look(paths: &[PathBuf]) -> Result<Found> {
-    let mut found = Found::default();
+pub fn find_inputs(paths: &[PathBuf]) -> Result<ReportInputs> {
+    let mut found = ReportInputs::default();
     for path in paths {
         if path.is_dir() {
-            found.folder(path, 0)?;
-        } else if has_ending(path, &[".json"]) {
+            found.scan_folder(path, 0)?;
+        } else if has_extension(path, &[".json"]) {
             found.documents.push(path.clone());
         } else {
             found.logs.push(path.clone());
@@ -62,8 +62,8 @@ pub fn look(paths: &[PathBuf]) -> Result<Found> {
     Ok(found)
 }
 
-impl Found {
-    fn folder(&mut self, folder: &Path, depth: usize) -> Result<()> {
+impl ReportInputs {
+    fn scan_folder(&mut self, folder: &Path, depth: usize) -> Result<()> {
         let listed = std::fs::read_dir(folder).and_then(|list| list.collect::<Result<Vec<_>, _>>());
         let listed = match listed {
             Ok(listed) => listed,
@@ -96,18 +96,18 @@ impl Found {
         self.tunes.extend(is_tune.then(|| folder.to_path_buf()));
         for (name, kind, path) in &entries {
             if kind.is_dir() {
-                if depth < DEEPEST && !name.starts_with('.') {
-                    self.folder(path, depth + 1)?;
+                if depth < MAX_DEPTH && !name.starts_with('.') {
+                    self.scan_folder(path, depth + 1)?;
                 }
             } else if !kind.is_file() {
                 continue;
             } else if ["summary.md", "compact.md"].contains(&name.as_str()) {
                 self.notes.push(path.clone());
-            } else if has_ending(path, &[".jsonl", ".jsonl.gz", ".jsonl.zst"]) {
-                if !(OURS.contains(&name.as_str()) && is_run) {
+            } else if has_extension(path, &[".jsonl", ".jsonl.gz", ".jsonl.zst"]) {
+                if !(REPLAY_OUTPUTS.contains(&name.as_str()) && is_run) {
                     self.logs.push(path.clone());
                 }
-            } else if has_ending(path, &[".json"]) && !is_run && !is_tune && is_result(path) {
+            } else if has_extension(path, &[".json"]) && !is_run && !is_tune && is_result(path) {
                 self.documents.push(path.clone());
             }
         }
@@ -115,7 +115,7 @@ impl Found {
     }
 }
 
-fn has_ending(path: &Path, endings: &[&str]) -> bool {
+fn has_extension(path: &Path, endings: &[&str]) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     endings.iter().any(|ending| name.ends_with(ending))
 }

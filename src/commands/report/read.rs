@@ -1,9 +1,9 @@
 //! Results read back from the files that runs wrote.
 
 use crate::commands::tune::POINT_COLUMNS;
-use crate::page::overview::of_stats;
-use crate::page::rounds::{Round, SessionRounds};
-use crate::page::{Content, Run, short_name};
+use crate::page::overview::overview_from_stats;
+use crate::page::rounds::{PageRound, SessionRounds};
+use crate::page::{PageContent, PageReplay, short_name};
 use crate::views::replay_rows::SESSION_COLUMNS;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value as Json, json};
@@ -11,32 +11,32 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use table::{Column, Unit};
+use table::{Column, ColumnUnit};
 
 /// What `replay --out` wrote.
-pub fn run(folder: &Path) -> Result<Run> {
-    let manifest = json_file(&folder.join("manifest.json"))?;
+pub fn read_replay(folder: &Path) -> Result<PageReplay> {
+    let manifest = read_json_file(&folder.join("manifest.json"))?;
     // Other files of that name may be left from an earlier run.
     let is_listed = |name: &str| match manifest["files"].as_array() {
         Some(listed) => listed.iter().any(|known| known == name),
         None => folder.join(name).is_file(),
     };
-    Ok(Run {
+    Ok(PageReplay {
         name: format!(
             "{} ({})",
             policy_name(&manifest["policy"]),
             short_name(&folder.display().to_string())
         ),
-        summary: json_file(&folder.join("summary.json"))?,
-        sessions: sheet(&folder.join("sessions.csv"), SESSION_COLUMNS)?,
-        rounds: rounds(folder, is_listed)?,
-        boundaries: lines(&folder.join("boundaries.jsonl"))?,
+        summary: read_json_file(&folder.join("summary.json"))?,
+        sessions: read_csv_sheet(&folder.join("sessions.csv"), SESSION_COLUMNS)?,
+        rounds: read_rounds(folder, is_listed)?,
+        boundaries: read_json_lines(&folder.join("boundaries.jsonl"))?,
         misses: match is_listed("misses.jsonl") {
-            true => lines(&folder.join("misses.jsonl"))?,
+            true => read_json_lines(&folder.join("misses.jsonl"))?,
             false => Vec::new(),
         },
         compare: is_listed("compare.json")
-            .then(|| json_file(&folder.join("compare.json")))
+            .then(|| read_json_file(&folder.join("compare.json")))
             .transpose()?,
     })
 }
@@ -55,16 +55,16 @@ fn policy_name(policy: &Json) -> String {
 }
 
 /// What `tune --out` wrote.
-pub fn tune(folder: &Path) -> Result<Json> {
-    let mut document = json_file(&folder.join("recommendation.json"))?;
-    document["points"] = sheet(&folder.join("points.csv"), POINT_COLUMNS)?.into();
+pub fn read_tune(folder: &Path) -> Result<Json> {
+    let mut document = read_json_file(&folder.join("recommendation.json"))?;
+    document["points"] = read_csv_sheet(&folder.join("points.csv"), POINT_COLUMNS)?.into();
     document["name"] = json!(short_name(&folder.display().to_string()));
     Ok(document)
 }
 
 /// A document that some command printed; what it is shows in what it holds. Others are passed over.
-pub fn document(file: &Path, content: &mut Content) -> Result<()> {
-    let mut document = json_file(file)?;
+pub fn read_document(file: &Path, content: &mut PageContent) -> Result<()> {
+    let mut document = read_json_file(file)?;
     let has = |keys: &[&str]| keys.iter().all(|key| document.get(key).is_some());
     let name = json!(short_name(&file.display().to_string()));
     if has(&["thresholds", "boundaries", "totals"]) {
@@ -79,24 +79,24 @@ pub fn document(file: &Path, content: &mut Content) -> Result<()> {
     } else if has(&["ledger", "totals", "by", "rows"]) {
         let by = document["by"].as_str().unwrap_or_default().to_owned();
         let rows = document["rows"].as_array().cloned().unwrap_or_default();
-        content.overview = Some(of_stats(&document, &[(by.as_str(), rows)]));
+        content.overview = Some(overview_from_stats(&document, &[(by.as_str(), rows)]));
     } else if has(&["policies", "totals", "bounds", "sessions"]) {
-        content.runs.push(Run {
+        content.runs.push(PageReplay {
             name: short_name(&file.display().to_string()).into_owned(),
             compare: Some(document),
-            ..Run::default()
+            ..PageReplay::default()
         });
     }
     Ok(())
 }
 
-fn json_file(path: &Path) -> Result<Json> {
+fn read_json_file(path: &Path) -> Result<Json> {
     let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
     serde_json::from_slice(&bytes).with_context(|| path.display().to_string())
 }
 
 /// Objects, one a line; none if there is no such file.
-fn lines(path: &Path) -> Result<Vec<Json>> {
+fn read_json_lines(path: &Path) -> Result<Vec<Json>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -111,31 +111,31 @@ fn lines(path: &Path) -> Result<Vec<Json>> {
 }
 
 /// Rows of a CSV file as objects, numbers and flags as the columns declare them.
-fn sheet<R>(path: &Path, columns: &[Column<R>]) -> Result<Vec<Json>> {
+fn read_csv_sheet<R>(path: &Path, columns: &[Column<R>]) -> Result<Vec<Json>> {
     let mut rows = Vec::new();
-    csv_rows(path, |header, cells| {
+    for_each_csv_row(path, |header, cells| {
         let object = header.iter().zip(cells).map(|(name, cell)| {
             let unit = columns
                 .iter()
                 .find(|column| column.name == name)
                 .map(|column| column.unit);
-            (name.clone(), typed(unit, cell))
+            (name.clone(), cell_to_json(unit, cell))
         });
         rows.push(Json::Object(object.collect()));
     })?;
     Ok(rows)
 }
 
-fn typed(unit: Option<Unit>, cell: &str) -> Json {
+fn cell_to_json(unit: Option<ColumnUnit>, cell: &str) -> Json {
     match unit {
         _ if cell.is_empty() => Json::Null,
-        None | Some(Unit::Text | Unit::Time) => json!(unguarded(cell)),
+        None | Some(ColumnUnit::Text | ColumnUnit::Time) => json!(unescape_formula(cell)),
         Some(_) => serde_json::from_str(cell).unwrap_or(Json::Null),
     }
 }
 
 /// Text as it was before a spreadsheet was kept from running it.
-fn unguarded(cell: &str) -> &str {
+fn unescape_formula(cell: &str) -> &str {
     let starts = |text: &str| text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     match cell.strip_prefix('\'') {
         Some(rest) if starts(cell.trim_start_matches('\'')) => rest,
@@ -143,7 +143,7 @@ fn unguarded(cell: &str) -> &str {
     }
 }
 
-fn csv_rows(path: &Path, mut take: impl FnMut(&[String], &csv::StringRecord)) -> Result<()> {
+fn for_each_csv_row(path: &Path, mut take: impl FnMut(&[String], &csv::StringRecord)) -> Result<()> {
     let mut reader = csv::Reader::from_path(path).with_context(|| format!("reading {}", path.display()))?;
     let header = reader.headers().with_context(|| path.display().to_string())?;
     let header = header.iter().map(str::to_owned).collect::<Vec<_>>();
@@ -158,30 +158,30 @@ fn csv_rows(path: &Path, mut take: impl FnMut(&[String], &csv::StringRecord)) ->
 }
 
 /// The calls of all sessions, packed session by session.
-fn rounds(folder: &Path, is_listed: impl Fn(&str) -> bool) -> Result<Vec<SessionRounds>> {
-    let mut sessions = Sessions::default();
+fn read_rounds(folder: &Path, is_listed: impl Fn(&str) -> bool) -> Result<Vec<SessionRounds>> {
+    let mut sessions = SessionRoundsBuilder::default();
     let (csv, parquet) = (folder.join("rounds.csv"), folder.join("rounds.parquet"));
     if is_listed("rounds.csv") {
         let mut places = None::<BTreeMap<String, usize>>;
-        csv_rows(&csv, |header, cells| {
+        for_each_csv_row(&csv, |header, cells| {
             let places = places.get_or_insert_with(|| {
                 let names = header.iter().enumerate();
                 names.map(|(at, name)| (name.clone(), at)).collect()
             });
             let cell = |name: &str| {
                 let cell = cells.get(*places.get(name)?)?;
-                Some(unguarded(cell).to_owned()).filter(|cell| !cell.is_empty())
+                Some(unescape_formula(cell).to_owned()).filter(|cell| !cell.is_empty())
             };
-            sessions.take(
+            sessions.push_round(
                 &cell("session").unwrap_or_default(),
                 &cell("agent").unwrap_or_default(),
-                Round::read(cell),
+                PageRound::from_cells(cell),
             );
         })?;
     } else if is_listed("rounds.parquet") {
         table::read_parquet(&parquet, |cell| {
-            let round = Round::read(|name| cell(name));
-            sessions.take(
+            let round = PageRound::from_cells(|name| cell(name));
+            sessions.push_round(
                 &cell("session").unwrap_or_default(),
                 &cell("agent").unwrap_or_default(),
                 round,
@@ -196,31 +196,31 @@ fn rounds(folder: &Path, is_listed: impl Fn(&str) -> bool) -> Result<Vec<Session
 
 /// Gathers the calls of one session after the other.
 #[derive(Default)]
-struct Sessions {
+struct SessionRoundsBuilder {
     current: String,
-    rounds: Vec<(String, Round)>,
-    done: Vec<SessionRounds>,
+    rounds: Vec<(String, PageRound)>,
+    finished: Vec<SessionRounds>,
 }
 
-impl Sessions {
-    fn take(&mut self, session: &str, agent: &str, round: Round) {
+impl SessionRoundsBuilder {
+    fn push_round(&mut self, session: &str, agent: &str, round: PageRound) {
         if session != self.current {
-            self.close();
+            self.close_session();
             self.current = session.to_owned();
         }
         self.rounds.push((agent.to_owned(), round));
     }
 
-    fn close(&mut self) {
+    fn close_session(&mut self) {
         if !self.rounds.is_empty() {
-            self.done.push(SessionRounds::new(&self.current, &self.rounds));
+            self.finished.push(SessionRounds::new(&self.current, &self.rounds));
             self.rounds.clear();
         }
     }
 
     fn finish(mut self) -> Vec<SessionRounds> {
-        self.close();
-        self.done
+        self.close_session();
+        self.finished
     }
 }
 
@@ -237,7 +237,7 @@ mod tests {
             ("-5", "-5"),
             ("", ""),
         ] {
-            assert_eq!(unguarded(cell), text);
+            assert_eq!(unescape_formula(cell), text);
         }
     }
 
@@ -253,9 +253,9 @@ mod tests {
 
     #[test]
     fn cells_have_the_types_of_their_columns() {
-        assert_eq!(typed(Some(Unit::Count), "12"), json!(12));
-        assert_eq!(typed(Some(Unit::Flag), "true"), json!(true));
-        assert_eq!(typed(Some(Unit::Text), "12"), json!("12"));
-        assert_eq!(typed(Some(Unit::Share), ""), Json::Null);
+        assert_eq!(cell_to_json(Some(ColumnUnit::Count), "12"), json!(12));
+        assert_eq!(cell_to_json(Some(ColumnUnit::Flag), "true"), json!(true));
+        assert_eq!(cell_to_json(Some(ColumnUnit::Text), "12"), json!("12"));
+        assert_eq!(cell_to_json(Some(ColumnUnit::Share), ""), Json::Null);
     }
 }

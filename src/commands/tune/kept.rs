@@ -3,15 +3,15 @@
 //! A frame is its length and, sealed by a checksum, the scores of some policies by name; a later frame replaces what an earlier one
 //! said of a policy. A run that dies while it writes leaves a torn frame, which the next run drops.
 
-use crate::commands::writing::head;
+use crate::commands::writing::read_head;
 use anyhow::{Context, Result};
-use replay::tune::score::Score;
+use replay::tune::score::PolicyScore;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use table::atomic::Error;
-use transcript::pack::{seal, unsealed};
+use table::atomic::AtomicWriteError;
+use transcript::pack::{seal, unseal};
 
 /// Mark and version of the format.
 const MAGIC: &[u8; 8] = b"bcsweep\x03";
@@ -20,34 +20,34 @@ const MAGIC: &[u8; 8] = b"bcsweep\x03";
 const MARK: &[u8] = MAGIC.split_at(7).0;
 
 /// Scores of one policy by session, as far as they are known.
-pub type Scores = Vec<Option<Score>>;
+pub type PolicyScores = Vec<Option<PolicyScore>>;
 
 /// Refuses a place where something else lies than the file of a sweep; with `force` only what is no file.
-pub fn check(path: &Path, force: bool) -> Result<(), Error> {
+pub fn check_overwritable(path: &Path, force: bool) -> Result<(), AtomicWriteError> {
     let Ok(found) = path.symlink_metadata() else {
         return Ok(());
     };
     let path = path.to_owned();
     if !found.is_file() {
-        return Err(Error::NotAFile { path });
+        return Err(AtomicWriteError::NotAFile { path });
     }
     let is_ours = |head: Vec<u8>| head.is_empty() || head == MARK;
-    if force || head(&path, MARK.len() as u64).is_ok_and(is_ours) {
+    if force || read_head(&path, MARK.len() as u64).is_ok_and(is_ours) {
         Ok(())
     } else {
-        Err(Error::Exists { path })
+        Err(AtomicWriteError::Exists { path })
     }
 }
 
 /// The open file.
-pub struct Kept {
+pub struct SweepFile {
     file: File,
     path: PathBuf,
 }
 
-impl Kept {
+impl SweepFile {
     /// Opens the file of a sweep, or starts it. What it holds of another sweep (another `key`) is dropped.
-    pub fn open(path: &Path, key: &[u8; 32]) -> Result<(Kept, BTreeMap<String, Scores>)> {
+    pub fn open(path: &Path, key: &[u8; 32]) -> Result<(SweepFile, BTreeMap<String, PolicyScores>)> {
         let told = || format!("opening {}", path.display());
         let head = [MAGIC.as_slice(), key].concat();
         let old = match std::fs::read(path) {
@@ -56,7 +56,7 @@ impl Kept {
         };
         let (known, good) = match old.strip_prefix(head.as_slice()) {
             Some(frames) => {
-                let (known, good) = read(frames);
+                let (known, good) = read_frames(frames);
                 (known, head.len() + good)
             }
             None => (BTreeMap::new(), 0),
@@ -73,11 +73,11 @@ impl Kept {
             file.write_all(&head).with_context(told)?;
         }
         let path = path.to_owned();
-        Ok((Kept { file, path }, known))
+        Ok((SweepFile { file, path }, known))
     }
 
     /// Adds the scores of a batch.
-    pub fn add(&mut self, batch: &[(String, &Scores)]) -> Result<()> {
+    pub fn append_batch(&mut self, batch: &[(String, &PolicyScores)]) -> Result<()> {
         let told = || format!("writing {}", self.path.display());
         let mut body = postcard::to_allocvec(batch).with_context(told)?;
         seal(&mut body);
@@ -88,10 +88,10 @@ impl Kept {
 }
 
 /// All whole frames, and how many bytes they take.
-fn read(bytes: &[u8]) -> (BTreeMap<String, Scores>, usize) {
+fn read_frames(bytes: &[u8]) -> (BTreeMap<String, PolicyScores>, usize) {
     let mut known = BTreeMap::new();
     let mut rest = bytes;
-    while let Some((batch, after)) = frame(rest) {
+    while let Some((batch, after)) = read_frame(rest) {
         known.extend(batch);
         rest = after;
     }
@@ -99,13 +99,13 @@ fn read(bytes: &[u8]) -> (BTreeMap<String, Scores>, usize) {
 }
 
 /// Scores by policy, as they were written together.
-type Batch = Vec<(String, Scores)>;
+type ScoreBatch = Vec<(String, PolicyScores)>;
 
-fn frame(bytes: &[u8]) -> Option<(Batch, &[u8])> {
+fn read_frame(bytes: &[u8]) -> Option<(ScoreBatch, &[u8])> {
     let (length, bytes) = bytes.split_first_chunk::<8>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
     let (body, after) = bytes.split_at_checked(length)?;
-    Some((postcard::from_bytes(unsealed(body)?).ok()?, after))
+    Some((postcard::from_bytes(unseal(body)?).ok()?, after))
 }
 
 #[cfg(test)]
@@ -116,17 +116,23 @@ mod tests {
     fn only_the_file_of_a_sweep_is_written_over() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("scores");
-        assert!(check(&path, false).is_ok());
-        drop(Kept::open(&path, &[1; 32]).unwrap());
-        assert!(check(&path, false).is_ok());
+        assert!(check_overwritable(&path, false).is_ok());
+        drop(SweepFile::open(&path, &[1; 32]).unwrap());
+        assert!(check_overwritable(&path, false).is_ok());
         for ours in ["", "bcsweep\x01 of an older version"] {
             std::fs::write(&path, ours).unwrap();
-            assert!(check(&path, false).is_ok());
+            assert!(check_overwritable(&path, false).is_ok());
         }
         std::fs::write(&path, "7 : 3\n").unwrap();
-        assert!(matches!(check(&path, false), Err(Error::Exists { .. })));
-        assert!(check(&path, true).is_ok());
-        assert!(matches!(check(folder.path(), true), Err(Error::NotAFile { .. })));
+        assert!(matches!(
+            check_overwritable(&path, false),
+            Err(AtomicWriteError::Exists { .. })
+        ));
+        assert!(check_overwritable(&path, true).is_ok());
+        assert!(matches!(
+            check_overwritable(folder.path(), true),
+            Err(AtomicWriteError::NotAFile { .. })
+        ));
     }
 
     #[test]
@@ -135,28 +141,28 @@ mod tests {
         let path = folder.path().join("scores");
         let scores = |cost: u128| {
             vec![
-                Some(Score {
+                Some(PolicyScore {
                     cost,
-                    ..Score::default()
+                    ..PolicyScore::default()
                 }),
                 None,
             ]
         };
-        let (mut kept, known) = Kept::open(&path, &[1; 32]).unwrap();
+        let (mut kept, known) = SweepFile::open(&path, &[1; 32]).unwrap();
         assert!(known.is_empty());
-        kept.add(&[("a".to_owned(), &scores(1)), ("b".to_owned(), &scores(2))])
+        kept.append_batch(&[("a".to_owned(), &scores(1)), ("b".to_owned(), &scores(2))])
             .unwrap();
-        kept.add(&[("a".to_owned(), &scores(3))]).unwrap();
+        kept.append_batch(&[("a".to_owned(), &scores(3))]).unwrap();
         drop(kept);
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-        let (mut kept, known) = Kept::open(&path, &[1; 32]).unwrap();
+        let (mut kept, known) = SweepFile::open(&path, &[1; 32]).unwrap();
         assert_eq!(known["a"], scores(1), "the torn frame is gone");
-        kept.add(&[("a".to_owned(), &scores(4))]).unwrap();
+        kept.append_batch(&[("a".to_owned(), &scores(4))]).unwrap();
         drop(kept);
-        let (_, known) = Kept::open(&path, &[1; 32]).unwrap();
+        let (_, known) = SweepFile::open(&path, &[1; 32]).unwrap();
         assert_eq!((known["a"].clone(), known["b"].clone()), (scores(4), scores(2)));
-        let (_, known) = Kept::open(&path, &[2; 32]).unwrap();
+        let (_, known) = SweepFile::open(&path, &[2; 32]).unwrap();
         assert!(known.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Dates in Chinese text.
 
-use crate::dates::{Found, Which, coming, coming_day, in_week};
+use crate::dates::{DateMatch, DateQualifier, next_day_of_month, next_month_day, weekday_in_week};
 use jiff::civil::{Date, Weekday};
 use jiff::{Span, ToSpan};
 
@@ -45,15 +45,15 @@ const HOLIDAYS: &[(&str, i8, i8)] = &[
 ];
 
 /// All dates.
-pub fn find(text: &str, reference: Date) -> Vec<Found> {
+pub fn find_dates(text: &str, reference: Date) -> Vec<DateMatch> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < text.len() {
         let rest = &text[at..];
-        let starts_inside_number = text[..at].ends_with(|sign: char| digit(sign).is_some());
-        match read(rest, reference).filter(|_| !starts_inside_number) {
+        let starts_inside_number = text[..at].ends_with(|sign: char| digit_value(sign).is_some());
+        match parse_date(rest, reference).filter(|_| !starts_inside_number) {
             Some((length, date, is_relative)) if length > 0 => {
-                found.push(Found {
+                found.push(DateMatch {
                     range: at..at + length,
                     date,
                     is_relative,
@@ -67,26 +67,26 @@ pub fn find(text: &str, reference: Date) -> Vec<Found> {
 }
 
 /// A date at the start of the text: how long it is, what it means, whether it is relative.
-fn read(text: &str, reference: Date) -> Option<(usize, Date, bool)> {
+fn parse_date(text: &str, reference: Date) -> Option<(usize, Date, bool)> {
     let relative = |(length, date): (usize, Date)| (length, date, true);
-    named_day(text, reference)
+    parse_named_day(text, reference)
         .map(relative)
-        .or_else(|| full(text))
-        .or_else(|| of_week(text, reference).map(relative))
-        .or_else(|| of_month(text, reference).map(relative))
-        .or_else(|| offset(text, reference).map(relative))
-        .or_else(|| holiday(text, reference).map(relative))
+        .or_else(|| parse_full_date(text))
+        .or_else(|| parse_weekday(text, reference).map(relative))
+        .or_else(|| parse_day_of_month(text, reference).map(relative))
+        .or_else(|| parse_offset(text, reference).map(relative))
+        .or_else(|| parse_holiday(text, reference).map(relative))
 }
 
-fn named_day(text: &str, reference: Date) -> Option<(usize, Date)> {
+fn parse_named_day(text: &str, reference: Date) -> Option<(usize, Date)> {
     let (word, days) = DAYS.iter().find(|(word, _)| text.starts_with(word))?;
     Some((word.len(), reference.checked_add(days.days()).ok()?))
 }
 
 /// `2026年5月1日`, `二〇二六年五月一号`, `12-11-10`.
-fn full(text: &str) -> Option<(usize, Date, bool)> {
-    if let Some((at, year)) = year(text) {
-        let (end, month, day) = month_day(&text[at..])?;
+fn parse_full_date(text: &str) -> Option<(usize, Date, bool)> {
+    if let Some((at, year)) = parse_year(text) {
+        let (end, month, day) = parse_month_day(&text[at..])?;
         return Some((at + end, Date::new(year, month, day).ok()?, false));
     }
     // Short years stand first in Chinese.
@@ -101,10 +101,10 @@ fn full(text: &str) -> Option<(usize, Date, bool)> {
 }
 
 /// A year with its sign: digits are read one by one.
-fn year(text: &str) -> Option<(usize, i16)> {
+fn parse_year(text: &str) -> Option<(usize, i16)> {
     let (mut year, mut count) = (0i16, 0);
     for (at, sign) in text.char_indices() {
-        match digit(sign).filter(|digit| *digit < 10) {
+        match digit_value(sign).filter(|digit| *digit < 10) {
             Some(digit) if count < 4 => {
                 year = year * 10 + digit as i16;
                 count += 1;
@@ -116,17 +116,17 @@ fn year(text: &str) -> Option<(usize, i16)> {
 }
 
 /// `5月1日`, `十二月二十四号`, `正月三十`: how long, month, day.
-fn month_day(text: &str) -> Option<(usize, i8, i8)> {
+fn parse_month_day(text: &str) -> Option<(usize, i8, i8)> {
     let (at, month) = match text.strip_prefix("正月") {
         Some(_) => ("正月".len(), 1),
         None => {
-            let (at, month) = number(text)?;
+            let (at, month) = parse_number(text)?;
             (at + text[at..].strip_prefix('月').map(|_| '月'.len_utf8())?, month)
         }
     };
     let rest = text[at..].strip_prefix('初').unwrap_or(&text[at..]);
     let at = text.len() - rest.len();
-    let (length, day) = number(rest)?;
+    let (length, day) = parse_number(rest)?;
     let end = at + length;
     let sign = text[end..]
         .chars()
@@ -140,8 +140,8 @@ fn month_day(text: &str) -> Option<(usize, i8, i8)> {
 }
 
 /// `下周五`, `上上个星期一`, `周三`.
-fn of_week(text: &str, reference: Date) -> Option<(usize, Date)> {
-    let (mut rest, weeks) = weeks(text);
+fn parse_weekday(text: &str, reference: Date) -> Option<(usize, Date)> {
+    let (mut rest, weeks) = parse_relative_count(text);
     rest = rest
         .strip_prefix('个')
         .or_else(|| rest.strip_prefix('個'))
@@ -162,16 +162,16 @@ fn of_week(text: &str, reference: Date) -> Option<(usize, Date)> {
     };
     let length = text.len() - rest.len() + day.len_utf8();
     let date = match weeks {
-        Some(weeks) => in_week(reference, weekday, Which::This)?
+        Some(weeks) => weekday_in_week(reference, weekday, DateQualifier::This)?
             .checked_add(weeks.weeks())
             .ok()?,
-        None => in_week(reference, weekday, Which::Coming)?,
+        None => weekday_in_week(reference, weekday, DateQualifier::Coming)?,
     };
     Some((length, date))
 }
 
 /// `上`, `下下`, `本`, `这`: how many weeks or months away, if it is said.
-fn weeks(text: &str) -> (&str, Option<i64>) {
+fn parse_relative_count(text: &str) -> (&str, Option<i64>) {
     let (mut rest, mut weeks) = (text, None);
     loop {
         let step = match rest.chars().next() {
@@ -186,16 +186,16 @@ fn weeks(text: &str) -> (&str, Option<i64>) {
 }
 
 /// `5月1日`, `本月十日`, `29日`, `明年3月1日`.
-fn of_month(text: &str, reference: Date) -> Option<(usize, Date)> {
+fn parse_day_of_month(text: &str, reference: Date) -> Option<(usize, Date)> {
     const YEARS: &[(&str, i16)] = &[("今年", 0), ("明年", 1), ("后年", 2), ("去年", -1), ("前年", -2)];
     if let Some((word, years)) = YEARS.iter().find(|(word, _)| text.starts_with(word)) {
-        let (end, month, day) = month_day(&text[word.len()..])?;
+        let (end, month, day) = parse_month_day(&text[word.len()..])?;
         return Some((word.len() + end, Date::new(reference.year() + years, month, day).ok()?));
     }
-    if let Some((end, month, day)) = month_day(text) {
-        return Some((end, coming(reference, month, day, None)?));
+    if let Some((end, month, day)) = parse_month_day(text) {
+        return Some((end, next_month_day(reference, month, day, None)?));
     }
-    let (rest, months) = weeks(text);
+    let (rest, months) = parse_relative_count(text);
     if let Some(months) = months {
         let rest = rest
             .strip_prefix('个')
@@ -206,16 +206,16 @@ fn of_month(text: &str, reference: Date) -> Option<(usize, Date)> {
         if let Some(rest) = rest.strip_prefix('底') {
             return Some((text.len() - rest.len(), first.last_of_month()));
         }
-        let (length, day) = day_with_sign(rest)?;
+        let (length, day) = parse_day_with_sign(rest)?;
         let date = Date::new(first.year(), first.month(), day).ok()?;
         return Some((text.len() - rest.len() + length, date));
     }
-    let (length, day) = day_with_sign(text)?;
-    Some((length, coming_day(reference, day)?))
+    let (length, day) = parse_day_with_sign(text)?;
+    Some((length, next_day_of_month(reference, day)?))
 }
 
-fn day_with_sign(text: &str) -> Option<(usize, i8)> {
-    let (length, day) = number(text)?;
+fn parse_day_with_sign(text: &str) -> Option<(usize, i8)> {
+    let (length, day) = parse_number(text)?;
     let sign = text[length..]
         .chars()
         .next()
@@ -226,41 +226,41 @@ fn day_with_sign(text: &str) -> Option<(usize, i8)> {
 
 /// A length of time.
 #[derive(Clone, Copy)]
-enum Unit {
+enum ChineseTimeUnit {
     Day,
     Week,
     Month,
     Year,
 }
 
-impl Unit {
+impl ChineseTimeUnit {
     fn span(self, count: i64) -> Option<Span> {
         let span = Span::new();
         match self {
-            Unit::Day => span.try_days(count),
-            Unit::Week => span.try_weeks(count),
-            Unit::Month => span.try_months(count),
-            Unit::Year => span.try_years(count),
+            ChineseTimeUnit::Day => span.try_days(count),
+            ChineseTimeUnit::Week => span.try_weeks(count),
+            ChineseTimeUnit::Month => span.try_months(count),
+            ChineseTimeUnit::Year => span.try_years(count),
         }
         .ok()
     }
 }
 
 /// `5年前`, `三天后`, `两个月以后`.
-fn offset(text: &str, reference: Date) -> Option<(usize, Date)> {
-    const UNITS: &[(&str, Unit)] = &[
-        ("天", Unit::Day),
-        ("日", Unit::Day),
-        ("个星期", Unit::Week),
-        ("星期", Unit::Week),
-        ("个礼拜", Unit::Week),
-        ("周", Unit::Week),
-        ("个月", Unit::Month),
-        ("年", Unit::Year),
+fn parse_offset(text: &str, reference: Date) -> Option<(usize, Date)> {
+    const UNITS: &[(&str, ChineseTimeUnit)] = &[
+        ("天", ChineseTimeUnit::Day),
+        ("日", ChineseTimeUnit::Day),
+        ("个星期", ChineseTimeUnit::Week),
+        ("星期", ChineseTimeUnit::Week),
+        ("个礼拜", ChineseTimeUnit::Week),
+        ("周", ChineseTimeUnit::Week),
+        ("个月", ChineseTimeUnit::Month),
+        ("年", ChineseTimeUnit::Year),
     ];
     let (digits, count) = match text.strip_prefix('两') {
         Some(_) => ('两'.len_utf8(), 2),
-        None => number(text)?,
+        None => parse_number(text)?,
     };
     let rest = &text[digits..];
     let (unit, length) = UNITS.iter().find(|(unit, _)| rest.starts_with(unit))?;
@@ -276,26 +276,26 @@ fn offset(text: &str, reference: Date) -> Option<(usize, Date)> {
     Some((text.len() - rest.len() + word.len(), date))
 }
 
-fn holiday(text: &str, reference: Date) -> Option<(usize, Date)> {
+fn parse_holiday(text: &str, reference: Date) -> Option<(usize, Date)> {
     let (word, month, day) = HOLIDAYS.iter().find(|(word, ..)| text.starts_with(word))?;
-    Some((word.len(), coming(reference, *month, *day, None)?))
+    Some((word.len(), next_month_day(reference, *month, *day, None)?))
 }
 
 /// A number below 100 in either script, and its length in bytes.
-fn number(text: &str) -> Option<(usize, i64)> {
+fn parse_number(text: &str) -> Option<(usize, i64)> {
     let digits = text.len() - text.trim_start_matches(|sign: char| sign.is_ascii_digit()).len();
     if digits > 0 {
         return Some((digits, text[..digits].parse().ok().filter(|_| digits <= 3)?));
     }
     let (mut length, mut value, mut is_after_ten) = (0, 0, false);
     for sign in text.chars() {
-        match digit(sign) {
+        match digit_value(sign) {
             Some(10) if !is_after_ten => {
                 value = value.max(1) * 10;
                 is_after_ten = true;
             }
             Some(20 | 30) if length == 0 => {
-                value = digit(sign)?;
+                value = digit_value(sign)?;
                 is_after_ten = true;
             }
             Some(digit @ 1..=9) if length == 0 || is_after_ten && value % 10 == 0 => value += digit,
@@ -306,7 +306,7 @@ fn number(text: &str) -> Option<(usize, i64)> {
     (length > 0).then_some((length, value))
 }
 
-fn digit(sign: char) -> Option<i64> {
+fn digit_value(sign: char) -> Option<i64> {
     Some(match sign {
         '0'..='9' => i64::from(sign as u32 - '0' as u32),
         '〇' | '零' => 0,

@@ -82,7 +82,7 @@ const NAMES: &[(&str, Holiday)] = &[
 ];
 
 /// The holiday whose name the words begin with, and how many words it takes.
-pub fn read<'w>(word: impl Fn(usize) -> Option<&'w str>) -> Option<(usize, Holiday)> {
+pub fn match_holiday<'w>(word: impl Fn(usize) -> Option<&'w str>) -> Option<(usize, Holiday)> {
     let first = word(0)?.trim_end_matches("'s");
     let fits = |name: &str| {
         let mut names = name.split(' ').enumerate();
@@ -105,13 +105,13 @@ impl Holiday {
                     .checked_add(after.days())
                     .ok()
             }
-            Easter(after) => easter(year)?.checked_add(after.days()).ok(),
+            Easter(after) => easter_sunday(year)?.checked_add(after.days()).ok(),
         }
     }
 }
 
 /// Easter Sunday of the Gregorian calendar (the anonymous algorithm, also called Meeus, Jones and Butcher).
-fn easter(year: i16) -> Option<Date> {
+fn easter_sunday(year: i16) -> Option<Date> {
     let year = i32::from(year);
     let (golden, century, rest) = (year % 19, year / 100, year % 100);
     let correction = (century - (century + 8) / 25 + 1) / 3;

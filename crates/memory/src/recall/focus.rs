@@ -2,19 +2,19 @@
 //! question may be somewhere in a big directory; where nobody ever said them together, there is no answer. Pure.
 
 use crate::recall::LINE_END;
-use language::words::{is_filler, is_of_advice, is_stop};
+use language::words::{is_advice_word, is_filler, is_stop_word};
 
 /// How many of the best memories may say it: twice as many as are shown, since a question can ask for several things at once.
-pub const SAYING: usize = 10;
+pub const MAX_STATEMENT_MEMORIES: usize = 10;
 
 /// How many of the best memories may hold a measure: those that are shown.
-const MEASURING: usize = 5;
+const MAX_MEASURE_MEMORIES: usize = 5;
 
 /// Words of a line this far apart still belong together.
-const TOGETHER: usize = 8;
+const LINK_DISTANCE: usize = 8;
 
 /// Words of a title are said as they are, but for one that stands between.
-const AS_QUOTED: usize = 2;
+const QUOTED_DISTANCE: usize = 2;
 
 const FIRST_PERSON: [&str; 10] = ["i", "my", "me", "we", "our", "mine", "im", "ive", "id", "ill"];
 
@@ -30,7 +30,7 @@ const OPENINGS: [&str; 19] = [
 ];
 
 /// With one of these it asks for help, or for what somebody else said.
-const NOT_OF_FACTS: [&str; 8] = ["you", "your", "yours", "should", "could", "would", "can", "shall"];
+const NON_FACT_WORDS: [&str; 8] = ["you", "your", "yours", "should", "could", "would", "can", "shall"];
 
 /// Between a verb and its subject.
 const AUXILIARIES: [&str; 13] = [
@@ -49,7 +49,7 @@ const DETERMINERS: [&str; 11] = [
 const TITLES: [&str; 6] = ["dr", "mr", "mrs", "ms", "prof", "st"];
 
 /// Words that join, measure, compare or name a time: whoever asks picks them, whatever was said.
-const NO_THINGS: &str = "every each across throughout near nearby along among within without per via toward towards upon despite \
+const NON_THING_WORDS: &str = "every each across throughout near nearby along among within without per via toward towards upon despite \
     except including excluding versus vs worth compared since until besides else regarding concerning according behind \
     beside beyond around average percentage percent count increase decrease difference approximate total sum ratio rate \
     amount number size length duration higher lower highest lowest larger smaller older younger main major similar same \
@@ -61,30 +61,30 @@ const NO_THINGS: &str = "every each across throughout near nearby along among wi
     fridays saturdays sundays";
 
 /// Words that end as adverbs do and are none.
-const NO_ADVERBS: &str = "family july italy fly belly jelly supply reply assembly lily";
+const NON_ADVERBS: &str = "family july italy fly belly jelly supply reply assembly lily";
 
 /// What says how often.
-const OFTEN: &str = "every daily weekly monthly yearly annually twice time times day days week weeks month months year years weekend \
+const FREQUENCY_WORDS: &str = "every daily weekly monthly yearly annually twice time times day days week weeks month months year years weekend \
     weekends weekday weekdays monday mondays tuesday tuesdays wednesday wednesdays thursday thursdays friday fridays \
     saturday saturdays sunday sundays regular regularly usual usually often always rarely sometimes occasionally never";
 
 /// What says how much of a day.
-const TIME_SPENT: &str = "minute minutes min mins hour hours hr hrs";
+const DURATION_WORDS: &str = "minute minutes min mins hour hours hr hrs";
 
 /// What says how old; a number does, too.
-const AGE: &str = "old age aged turn turns turned turning birthday birthdays bear born";
+const AGE_WORDS: &str = "old age aged turn turns turned turning birthday birthdays bear born";
 
 /// A word of a query, stop words too.
 #[derive(Debug)]
-pub struct Word {
+pub struct QueryWord {
     /// Lower case, without apostrophes and the `'s` of an owner.
     pub text: String,
     /// Has a capital letter and does not start a sentence.
     pub is_name: bool,
     /// Starts a sentence.
-    opens: bool,
+    starts_sentence: bool,
     /// Nothing but a space or a hyphen is between it and the one before.
-    follows: bool,
+    is_adjacent: bool,
     /// A hyphen is.
     is_joined: bool,
     /// In parentheses.
@@ -94,8 +94,8 @@ pub struct Word {
 }
 
 /// The words of a query with how they stand.
-pub fn words(query: &str) -> Vec<Word> {
-    let mut words = Vec::<Word>::new();
+pub fn parse_words(query: &str) -> Vec<QueryWord> {
+    let mut words = Vec::<QueryWord>::new();
     let (mut opens, mut follows) = (true, false);
     let (mut is_aside, mut is_quoted) = (false, false);
     for chunk in query.split_whitespace() {
@@ -118,11 +118,11 @@ pub fn words(query: &str) -> Vec<Word> {
             if !text.is_empty() {
                 // `eBay` is a name, `4K` is none.
                 let is_name = word.starts_with(char::is_alphabetic) && word.contains(char::is_uppercase);
-                words.push(Word {
+                words.push(QueryWord {
                     is_name: is_name && !opens,
                     text,
-                    opens,
-                    follows,
+                    starts_sentence: opens,
+                    is_adjacent: follows,
                     is_joined,
                     is_aside,
                     is_quoted,
@@ -148,25 +148,26 @@ fn is_apostrophe(sign: char) -> bool {
 }
 
 /// Whether somebody asks for themselves: a word of advice then asks for it, rather than for advice that others gave.
-pub fn is_for_oneself(words: &[Word]) -> bool {
-    let is_theirs = |word: &Word| FIRST_PERSON.contains(&word.text.as_str()) || matches!(&*word.text, "you" | "any");
+pub fn is_asking_for_self(words: &[QueryWord]) -> bool {
+    let is_theirs =
+        |word: &QueryWord| FIRST_PERSON.contains(&word.text.as_str()) || matches!(&*word.text, "you" | "any");
     // Chinese is not split into words: there the word of advice alone decides.
     words.iter().any(is_theirs) || words.iter().any(|word| !word.text.is_ascii())
 }
 
 /// What must have been said for a question to have an answer, by the numbers of its terms.
 #[derive(Debug, Default, PartialEq)]
-pub struct Focus {
-    links: Vec<Link>,
+pub struct QuestionFocus {
+    links: Vec<TermLink>,
     names: Vec<usize>,
     /// Terms that count as the company of a name.
-    company: u64,
-    measure: Option<Measure>,
+    context_terms: u64,
+    measure: Option<MeasureRequirement>,
 }
 
 /// Two terms that stand together.
 #[derive(Debug, PartialEq)]
-struct Link {
+struct TermLink {
     one: usize,
     other: usize,
     within: usize,
@@ -174,42 +175,42 @@ struct Link {
 
 /// Something that is said in certain words, close to what it is the measure of.
 #[derive(Debug, PartialEq)]
-struct Measure {
+struct MeasureRequirement {
     /// The sharpest of these.
     of: Vec<usize>,
     words: &'static str,
     or_number: bool,
 }
 
-impl Focus {
+impl QuestionFocus {
     /// Reads a query. Empty if it is no question about the one who asks. `term` is the number of a word's term, `company` are
     /// the terms that are no words of asking.
-    pub fn read(words: &[Word], company: u64, term: impl Fn(&str) -> Option<usize>) -> Focus {
-        if !is_about_oneself(words) {
-            return Focus::default();
+    pub fn parse(words: &[QueryWord], company: u64, term: impl Fn(&str) -> Option<usize>) -> QuestionFocus {
+        if !is_about_asker(words) {
+            return QuestionFocus::default();
         }
         let is_thing = (0..words.len()).map(|at| is_thing(words, at)).collect::<Vec<_>>();
-        let asked = asked(words);
+        let asked = asked_for_positions(words);
         let given = || (0..words.len()).filter(|at| !asked.contains(at));
         let term_at = |at: usize| term(&words[at].text);
-        let links = given().flat_map(|at| links(words, &is_thing, at));
+        let links = given().flat_map(|at| find_links(words, &is_thing, at));
         let links = links.filter_map(|(one, other, within)| {
             let (one, other) = (term_at(one)?, term_at(other)?);
-            (one != other).then_some(Link { one, other, within })
+            (one != other).then_some(TermLink { one, other, within })
         });
         let names = given().filter(|&at| is_thing[at] && words[at].is_name && !words[at].is_aside);
         let things = (0..words.len()).filter(|&at| is_thing[at]).filter_map(term_at);
-        Focus {
+        QuestionFocus {
             links: links.collect(),
             names: names.filter_map(term_at).collect(),
-            company,
-            measure: measure(words, things.collect(), term_at),
+            context_terms: company,
+            measure: find_measure(words, things.collect(), term_at),
         }
     }
 
     /// Whether it was said in one of these memories, best first. `has` tells whether a word stands for a term, `spelled` gives
     /// the word, `sharpness` what each term is worth.
-    pub fn is_said<'a>(
+    pub fn is_stated<'a>(
         &self,
         memories: &[&[u32]],
         sharpness: &[f64],
@@ -220,21 +221,21 @@ impl Focus {
             let memories = memories.iter().take(most);
             memories.flat_map(|words| words.split(|&word| word == LINE_END))
         };
-        let is_linked = |link: &Link| {
+        let is_linked = |link: &TermLink| {
             let is_one = |word| has(word, link.one);
             let is_other = |word| has(word, link.other);
-            lines(SAYING).any(|line| is_close(line, link.within, is_one, is_other))
+            lines(MAX_STATEMENT_MEMORIES).any(|line| is_close(line, link.within, is_one, is_other))
         };
         let is_in_company = |&name: &usize| {
-            let others = self.company & !(1 << name);
+            let others = self.context_terms & !(1 << name);
             // Who asks for little but the name gives it no company.
             let is_alone = others.count_ones() < 2;
             let is_other = |word| (0..sharpness.len()).any(|at| others >> at & 1 == 1 && has(word, at));
-            lines(SAYING).any(|line| {
+            lines(MAX_STATEMENT_MEMORIES).any(|line| {
                 line.iter().any(|&word| has(word, name)) && (is_alone || line.iter().any(|&word| is_other(word)))
             })
         };
-        let is_measured = |measure: &Measure| {
+        let is_measured = |measure: &MeasureRequirement| {
             let of = measure
                 .of
                 .iter()
@@ -243,7 +244,9 @@ impl Focus {
                 let word = spelled(word);
                 measure.or_number && is_number(word) || measure.words.split_whitespace().any(|known| known == word)
             };
-            of.is_none_or(|&of| lines(MEASURING).any(|line| is_close(line, TOGETHER, |word| has(word, of), is_answer)))
+            of.is_none_or(|&of| {
+                lines(MAX_MEASURE_MEMORIES).any(|line| is_close(line, LINK_DISTANCE, |word| has(word, of), is_answer))
+            })
         };
         self.links.iter().all(is_linked)
             && self.names.iter().all(is_in_company)
@@ -260,35 +263,40 @@ fn is_close(line: &[u32], within: usize, is_one: impl Fn(u32) -> bool, is_other:
 }
 
 /// Whether the one who asks wants to know something about themselves.
-fn is_about_oneself(words: &[Word]) -> bool {
+fn is_about_asker(words: &[QueryWord]) -> bool {
     let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.text.as_str()));
-    let opens = |word: &Word| word.opens && OPENINGS.contains(&word.text.as_str());
-    let is_of_advice = words.iter().any(|word| is_of_advice(&word.text));
-    has(&FIRST_PERSON) && !has(&NOT_OF_FACTS) && !is_of_advice && words.iter().any(opens)
+    let opens = |word: &QueryWord| word.starts_sentence && OPENINGS.contains(&word.text.as_str());
+    let is_of_advice = words.iter().any(|word| is_advice_word(&word.text));
+    has(&FIRST_PERSON) && !has(&NON_FACT_WORDS) && !is_of_advice && words.iter().any(opens)
 }
 
 /// Where the words are that name what is asked for (`what was the top speed of ...`): the memory may call it otherwise.
-fn asked(words: &[Word]) -> Vec<usize> {
+fn asked_for_positions(words: &[QueryWord]) -> Vec<usize> {
     let is = |at: usize, known: &[&str]| words.get(at).is_some_and(|word| known.contains(&word.text.as_str()));
     let mut asked = Vec::new();
     for what in (0..words.len()).filter(|&at| is(at, &["what"]) && is(at + 1, &["is", "was", "are", "were"])) {
         let start = (what + 2..words.len()).find(|&at| !is(at, &DETERMINERS));
         let rest = start.unwrap_or(words.len())..words.len();
-        asked.extend(rest.take_while(|&at| words[at].follows && !is_stop(&words[at].text)));
+        asked.extend(rest.take_while(|&at| words[at].is_adjacent && !is_stop_word(&words[at].text)));
     }
     asked
 }
 
 /// Whether a word names a thing: none of asking, joining, measuring, no adverb and no verb, as far as its place tells.
-fn is_thing(words: &[Word], at: usize) -> bool {
+fn is_thing(words: &[QueryWord], at: usize) -> bool {
     let word = &words[at];
     let text = word.text.as_str();
     let is_in = |list: &str| list.split_whitespace().any(|known| known == text);
-    let is_adverb = text.len() > 4 && text.ends_with("ly") && !word.is_name && !is_in(NO_ADVERBS);
-    if text.len() < 2 || is_number(text) || is_stop(text) || is_filler(text) || is_adverb || is_in(NO_THINGS) {
+    let is_adverb = text.len() > 4 && text.ends_with("ly") && !word.is_name && !is_in(NON_ADVERBS);
+    if text.len() < 2 || is_number(text) || is_stop_word(text) || is_filler(text) || is_adverb || is_in(NON_THING_WORDS)
+    {
         return false;
     }
-    let Some(before) = at.checked_sub(1).map(|before| &words[before]).filter(|_| word.follows) else {
+    let Some(before) = at
+        .checked_sub(1)
+        .map(|before| &words[before])
+        .filter(|_| word.is_adjacent)
+    else {
         return true;
     };
     let is_after = |known: &[&str]| known.contains(&before.text.as_str());
@@ -297,12 +305,12 @@ fn is_thing(words: &[Word], at: usize) -> bool {
 }
 
 /// What a word must stand together with, and how close.
-fn links(words: &[Word], is_thing: &[bool], at: usize) -> Vec<(usize, usize, usize)> {
+fn find_links(words: &[QueryWord], is_thing: &[bool], at: usize) -> Vec<(usize, usize, usize)> {
     let mut links = Vec::new();
     let (word, Some(before)) = (&words[at], at.checked_sub(1)) else {
         return links;
     };
-    if word.follows {
+    if word.is_adjacent {
         let one = &words[before];
         let is_measured = word.is_joined && is_number(&one.text) && !is_number(&word.text);
         let is_model = one.is_name && is_thing[before] && word.text.contains(|sign: char| sign.is_ascii_digit());
@@ -311,43 +319,47 @@ fn links(words: &[Word], is_thing: &[bool], at: usize) -> Vec<(usize, usize, usi
         if is_measured || is_model || is_titled {
             links.push((before, at, 1));
         } else if is_noun && is_thing[before] && is_thing[at] {
-            links.push((before, at, TOGETHER));
+            links.push((before, at, LINK_DISTANCE));
         }
     }
     let is_quoted = |at: &usize| words[*at].is_quoted;
-    if is_quoted(&at) && !is_stop(&word.text) {
+    if is_quoted(&at) && !is_stop_word(&word.text) {
         let mut title = (0..at).rev().take_while(is_quoted);
-        let before = title.find(|&at| !is_stop(&words[at].text));
-        links.extend(before.map(|before| (before, at, AS_QUOTED)));
+        let before = title.find(|&at| !is_stop_word(&words[at].text));
+        links.extend(before.map(|before| (before, at, QUOTED_DISTANCE)));
     }
     if is_thing[at] && word.is_name {
-        links.extend(head_of_name(words, is_thing, at).map(|head| (head, at, TOGETHER)));
+        links.extend(head_of_name(words, is_thing, at).map(|head| (head, at, LINK_DISTANCE)));
     }
     links
 }
 
 /// The thing that a name belongs to: `the cottage in Dover`.
-fn head_of_name(words: &[Word], is_thing: &[bool], at: usize) -> Option<usize> {
+fn head_of_name(words: &[QueryWord], is_thing: &[bool], at: usize) -> Option<usize> {
     let is = |at: usize, known: &[&str]| known.contains(&words[at].text.as_str());
     let joint = (0..at).rev().find(|&joint| !is(joint, &DETERMINERS))?;
     let head = joint.checked_sub(1).filter(|_| is(joint, &PREPOSITIONS))?;
-    let is_one_phrase = (joint..=at).all(|at| words[at].follows);
+    let is_one_phrase = (joint..=at).all(|at| words[at].is_adjacent);
     (is_one_phrase && is_thing[head]).then_some(head)
 }
 
 /// What a question for a measure wants, if it is one whose answers have words of their own.
-fn measure(words: &[Word], things: Vec<usize>, term_at: impl Fn(usize) -> Option<usize>) -> Option<Measure> {
+fn find_measure(
+    words: &[QueryWord],
+    things: Vec<usize>,
+    term_at: impl Fn(usize) -> Option<usize>,
+) -> Option<MeasureRequirement> {
     let text = |at: usize| words.get(at).map_or("", |word| word.text.as_str());
     let how = (0..words.len()).find(|&at| text(at) == "how")?;
-    let measure = |of, words, or_number| Some(Measure { of, words, or_number });
+    let measure = |of, words, or_number| Some(MeasureRequirement { of, words, or_number });
     match (text(how + 1), text(how + 2)) {
-        ("often" | "frequently", _) => measure(things, OFTEN, false),
-        ("much", "time") => measure(things, TIME_SPENT, false),
-        ("much", _) if text(how + 3) == "time" => measure(things, TIME_SPENT, false),
-        ("long", "do" | "does") => measure(things, TIME_SPENT, false),
+        ("often" | "frequently", _) => measure(things, FREQUENCY_WORDS, false),
+        ("much", "time") => measure(things, DURATION_WORDS, false),
+        ("much", _) if text(how + 3) == "time" => measure(things, DURATION_WORDS, false),
+        ("long", "do" | "does") => measure(things, DURATION_WORDS, false),
         ("old", "is" | "was" | "will" | "are" | "were") => {
             let whose = (how + 3..words.len()).find(|&at| !DETERMINERS.contains(&text(at)))?;
-            measure(vec![term_at(whose)?], AGE, true)
+            measure(vec![term_at(whose)?], AGE_WORDS, true)
         }
         _ => None,
     }
@@ -360,17 +372,17 @@ fn is_number(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use language::words::{base, stem, stems};
+    use language::words::{base_form, stem, text_stems};
 
-    fn focus(query: &str) -> (Focus, Vec<String>) {
+    fn focus(query: &str) -> (QuestionFocus, Vec<String>) {
         let mut terms = Vec::new();
-        for term in stems(query) {
+        for term in text_stems(query) {
             if !terms.contains(&term) {
                 terms.push(term);
             }
         }
-        let term = |word: &str| terms.iter().position(|term| *term == stem(base(word)));
-        (Focus::read(&words(query), 0, term), terms)
+        let term = |word: &str| terms.iter().position(|term| *term == stem(base_form(word)));
+        (QuestionFocus::parse(&parse_words(query), 0, term), terms)
     }
 
     fn linked(query: &str) -> Vec<String> {
@@ -388,12 +400,18 @@ mod tests {
 
     #[test]
     fn words_are_told_by_how_they_stand() {
-        let words = words("Did Dr. Moss like my 12-string lute (the Aria) and the twins' boots? See eBay at 4K");
+        let words = parse_words("Did Dr. Moss like my 12-string lute (the Aria) and the twins' boots? See eBay at 4K");
         let names = words.iter().filter(|word| word.is_name).map(|word| word.text.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["dr", "moss", "aria", "ebay"]);
-        let opening = words.iter().filter(|word| word.opens).map(|word| word.text.as_str());
+        let opening = words
+            .iter()
+            .filter(|word| word.starts_sentence)
+            .map(|word| word.text.as_str());
         assert_eq!(opening.collect::<Vec<_>>(), ["did", "see"]);
-        let apart = words.iter().filter(|word| !word.follows).map(|word| word.text.as_str());
+        let apart = words
+            .iter()
+            .filter(|word| !word.is_adjacent)
+            .map(|word| word.text.as_str());
         assert_eq!(apart.collect::<Vec<_>>(), ["did", "the", "and", "see"]);
         let joined = words
             .iter()
@@ -446,19 +464,25 @@ mod tests {
             let of = measure.of.iter().map(|&term| terms[term].clone()).collect::<Vec<_>>();
             Some((of.join(" "), measure.words))
         };
-        assert_eq!(measured("How often do I water the fern?"), Some(("fern".into(), OFTEN)));
+        assert_eq!(
+            measured("How often do I water the fern?"),
+            Some(("fern".into(), FREQUENCY_WORDS))
+        );
         assert_eq!(
             measured("How much time do I give to chess?"),
-            Some(("chess".into(), TIME_SPENT))
+            Some(("chess".into(), DURATION_WORDS))
         );
-        assert_eq!(measured("How old is my nephew now?"), Some(("nephew".into(), AGE)));
+        assert_eq!(
+            measured("How old is my nephew now?"),
+            Some(("nephew".into(), AGE_WORDS))
+        );
         assert_eq!(measured("How old was I when the war ended?"), None);
         assert_eq!(measured("How many ferns do I have?"), None);
     }
 
     #[test]
     fn advice_is_asked_for_by_somebody() {
-        let is_asked = |query: &str| is_for_oneself(&words(query));
+        let is_asked = |query: &str| is_asking_for_self(&parse_words(query));
         assert!(is_asked("A name for a boat, any ideas?") && is_asked("请推荐编辑器"));
         assert!(!is_asked("What advice does Ines give about boats?"));
     }

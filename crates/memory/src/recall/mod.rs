@@ -11,17 +11,18 @@ mod select;
 mod time;
 
 pub use select::{
-    Limits, Memory, Nothing, Taken, excerpt, is_news, is_usage_of, is_worth_asking, pick, take, why_nothing,
+    NoRecallReason, RecallLimits, RecalledMemory, StoredMemory, excerpt, explain_nothing, is_showable, is_usage_of,
+    is_worth_asking, select_hits, select_memories,
 };
 
-use focus::Focus;
-use language::words::{KINDS, RELATED, WIDER, base, each_word, is_filler, is_of_advice, start_of, stem};
+use focus::QuestionFocus;
+use language::words::{KINDS, RELATED, WIDER, base_form, for_each_word, is_advice_word, is_filler, stem, stem_prefix};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// How the parts of a score are weighed. One setting for everything.
 #[derive(Debug, Clone, Copy)]
-pub struct Weights {
+pub struct RecallWeights {
     /// How soon more of the same word stops counting.
     pub saturation: f64,
     /// How much the length of a memory is held against it, 0 to 1.
@@ -56,9 +57,9 @@ pub struct Weights {
     pub fit: f64,
 }
 
-impl Default for Weights {
-    fn default() -> Weights {
-        Weights {
+impl Default for RecallWeights {
+    fn default() -> RecallWeights {
+        RecallWeights {
             saturation: 2.5,
             length: 1.0,
             filler: 0.5,
@@ -79,11 +80,11 @@ impl Default for Weights {
     }
 }
 
-impl Weights {
+impl RecallWeights {
     /// How a request for advice is answered: by memories that are about it, which open with it and come back to it. How much
     /// of the words is there and what stands together says little, since the request is worded by its occasion.
-    fn for_advice(&self) -> Weights {
-        Weights {
+    fn for_advice(&self) -> RecallWeights {
+        RecallWeights {
             neighbours: 0.0,
             near: 0.0,
             passage: 0.0,
@@ -97,48 +98,48 @@ impl Weights {
 const MOST_TERMS: usize = 64;
 
 /// In a small directory a word is as rare as it would be among so many: three memories say little about how words go.
-const FEWEST: usize = 50;
+const MIN_CORPUS_SIZE: usize = 50;
 
 /// Words this far apart are close together.
-const NEAR: u32 = 6;
+const NEAR_DISTANCE: u32 = 6;
 
 /// What a new line counts in words when distances are measured.
 const LINE_GAP: u32 = 3;
 
 /// Letters, digits, and whatever else a word may start with.
-const SIGNS: usize = 37;
+const BUCKET_SYMBOLS: usize = 37;
 
 /// Marks the end of a line among the words.
 const LINE_END: u32 = u32::MAX;
 
 /// Share of new words among all from which a missing word says nothing.
-const NEW_WORDS: f64 = 0.07;
+const MAX_NEW_WORD_RATE: f64 = 0.07;
 
 /// Share from which it says nothing that words were never said together.
-const NEW_PHRASES: f64 = 0.035;
+const MAX_NEW_PHRASE_RATE: f64 = 0.035;
 
 /// Share of a question's weight that must be nowhere for it to have no answer.
-const MISSING: f64 = 0.33;
+const MISSING_SHARE: f64 = 0.33;
 
 /// The best stands out if the next ones come to less than this share of it on average.
-const OUTSTANDING: f64 = 0.45;
+const OUTSTANDING_SHARE: f64 = 0.45;
 
 /// How many those are.
-const NEXT: usize = 9;
+const RUNNER_UPS: usize = 9;
 
 /// Shortest word that may be a slip of another.
-const SLIP: usize = 5;
+const MIN_TYPO_LEN: usize = 5;
 
 /// Memories, ready to be asked.
 #[derive(Debug, Default)]
-pub struct Index {
+pub struct RecallIndex {
     /// Words by their hash.
-    numbers: HashMap<u64, u32, BuildHasherDefault<Identity>>,
+    numbers: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
     /// Base forms by number.
     vocabulary: Vec<Box<str>>,
     /// Numbers of the words by the two signs they start with; see [`bucket`].
     by_start: Vec<Vec<u32>>,
-    documents: Vec<Document>,
+    documents: Vec<IndexedDocument>,
     /// Words in all documents.
     total: u64,
     /// Whether each word was seen only once.
@@ -148,7 +149,7 @@ pub struct Index {
 }
 
 #[derive(Debug)]
-struct Document {
+struct IndexedDocument {
     /// Words by number, lines apart; heading first.
     words: Vec<u32>,
     /// Where the heading ends.
@@ -158,14 +159,14 @@ struct Document {
 
 /// A memory that fits.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hit {
+pub struct RecallHit {
     /// Which, in the order they were added.
     pub document: usize,
     /// How well; only comparable within one query.
     pub score: f64,
 }
 
-impl Index {
+impl RecallIndex {
     /// Adds a memory. Its number is how many were added before it.
     pub fn add(&mut self, heading: &str, text: &str) {
         let mut words = Vec::with_capacity(text.len() / 8);
@@ -174,20 +175,20 @@ impl Index {
         self.add_lines(text, &mut words);
         let length = words.iter().filter(|&&word| word != LINE_END).count() as u32;
         self.total += u64::from(length);
-        self.documents.push(Document { words, heading, length });
+        self.documents.push(IndexedDocument { words, heading, length });
     }
 
     fn add_lines(&mut self, text: &str, words: &mut Vec<u32>) {
         for line in text.lines() {
             let start = words.len();
-            each_word(line, |word| words.push(self.number(word)));
+            for_each_word(line, |word| words.push(self.intern_word(word)));
             if words.len() > start {
                 words.push(LINE_END);
             }
         }
     }
 
-    fn number(&mut self, word: &str) -> u32 {
+    fn intern_word(&mut self, word: &str) -> u32 {
         let hash = xxhash_rust::xxh3::xxh3_64(word.as_bytes());
         if let Some(&number) = self.numbers.get(&hash) {
             if std::mem::take(&mut self.is_single[number as usize]) {
@@ -197,9 +198,9 @@ impl Index {
         }
         let number = self.vocabulary.len() as u32;
         self.numbers.insert(hash, number);
-        let form = base(word);
-        self.by_start.resize_with(SIGNS * SIGNS, Vec::new);
-        self.by_start[bucket(form.as_bytes())].push(number);
+        let form = base_form(word);
+        self.by_start.resize_with(BUCKET_SYMBOLS * BUCKET_SYMBOLS, Vec::new);
+        self.by_start[prefix_bucket(form.as_bytes())].push(number);
         self.vocabulary.push(form.into());
         self.is_single.push(true);
         self.singles += 1;
@@ -217,18 +218,18 @@ impl Index {
     }
 
     /// The memories that fit, best first; equal ones in the order they were added. Empty if nothing fits.
-    pub fn ask(&self, query: &str, weights: &Weights) -> Vec<Hit> {
-        let question = Question::read(query, weights);
+    pub fn find_matches(&self, query: &str, weights: &RecallWeights) -> Vec<RecallHit> {
+        let question = RecallQuestion::parse(query, weights);
         let advising = weights.for_advice();
         let weights = if question.is_for_advice { &advising } else { weights };
-        let places = self.places(&question);
-        let counts = self.count(&question, &places);
-        let sharpness = self.sharpness(&question, &counts);
-        let dated = self.dated(&question);
+        let places = self.vocabulary_roles(&question);
+        let counts = self.term_presence(&question, &places);
+        let sharpness = self.idf_weights(&question, &counts);
+        let dated = self.date_boosts(&question);
         let mut scored = Vec::new();
         for (number, count) in counts.iter().enumerate() {
             if count.own | count.related | count.members | count.wider != 0 {
-                let mut one = self.score(number, count, &question, &places, &sharpness, weights);
+                let mut one = self.score_document(number, count, &question, &places, &sharpness, weights);
                 one.score += weights.time * dated.get(number).copied().unwrap_or(0.0);
                 scored.push(one);
             }
@@ -240,16 +241,16 @@ impl Index {
                 .then(one.document.cmp(&other.document))
         });
         if weights.fit > 0.0 {
-            let is_there = fits(&scored, &sharpness, weights);
-            let is_missing = || self.is_missing(&scored, &question, &counts, &sharpness);
-            let is_unsaid = || self.is_unsaid(&scored, &question, &places, &sharpness);
+            let is_there = is_good_fit(&scored, &sharpness, weights);
+            let is_missing = || self.is_mostly_unknown(&scored, &question, &counts, &sharpness);
+            let is_unsaid = || self.is_unanswered(&scored, &question, &places, &sharpness);
             if !is_there || is_missing() || is_unsaid() {
                 return Vec::new();
             }
         }
         scored
             .iter()
-            .map(|scored| Hit {
+            .map(|scored| RecallHit {
                 document: scored.document,
                 score: scored.score,
             })
@@ -257,33 +258,33 @@ impl Index {
     }
 
     /// What every word of the vocabulary is to the question.
-    fn places(&self, question: &Question) -> Places {
-        let mut places = Places {
+    fn vocabulary_roles(&self, question: &RecallQuestion) -> VocabularyRoles {
+        let mut places = VocabularyRoles {
             own: vec![0; self.vocabulary.len()],
             related: vec![0; self.vocabulary.len()],
             members: vec![0; self.vocabulary.len()],
             wider: vec![0; self.vocabulary.len()],
         };
         let mut is_there = vec![false; question.terms.len()];
-        for (wanted, roles) in wanted(question) {
-            let alike = self.starting_with(start_of(&wanted));
+        for (wanted, roles) in wanted_stems(question) {
+            let alike = self.starting_with(stem_prefix(&wanted));
             for number in alike.filter(|&number| stem(&self.vocabulary[number]) == wanted) {
                 for &(term, role) in &roles {
                     let bit = 1 << term;
                     match role {
-                        Role::Own => {
+                        TermRole::Own => {
                             places.own[number] = term + 1;
                             is_there[usize::from(term)] = true;
                         }
-                        Role::Related => places.related[number] |= bit,
-                        Role::Member => places.members[number] |= bit,
-                        Role::Wider => places.wider[number] |= bit,
+                        TermRole::Related => places.related[number] |= bit,
+                        TermRole::Member => places.members[number] |= bit,
+                        TermRole::Wider => places.wider[number] |= bit,
                     }
                 }
             }
         }
         for at in (0..is_there.len()).filter(|&at| !is_there[at]) {
-            for number in self.slips(&question.terms[at].word) {
+            for number in self.spelling_candidates(&question.terms[at].word) {
                 if places.own[number] == 0 {
                     places.own[number] = at as u8 + 1;
                 }
@@ -294,9 +295,9 @@ impl Index {
 
     /// Numbers of the words that start with some bytes.
     fn starting_with<'i>(&'i self, start: &'i [u8]) -> impl Iterator<Item = usize> + 'i {
-        let first = bucket(start);
+        let first = prefix_bucket(start);
         let buckets = match start.len() {
-            0 | 1 => first / SIGNS * SIGNS..first / SIGNS * SIGNS + SIGNS,
+            0 | 1 => first / BUCKET_SYMBOLS * BUCKET_SYMBOLS..first / BUCKET_SYMBOLS * BUCKET_SYMBOLS + BUCKET_SYMBOLS,
             _ => first..first + 1,
         };
         let numbers = self.by_start.get(buckets).unwrap_or_default().iter().flatten();
@@ -306,20 +307,26 @@ impl Index {
     }
 
     /// Words that a word which is nowhere was most likely meant to be.
-    fn slips(&self, word: &str) -> Vec<usize> {
-        let is_plain = word.len() >= SLIP && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    fn spelling_candidates(&self, word: &str) -> Vec<usize> {
+        let is_plain = word.len() >= MIN_TYPO_LEN && word.bytes().all(|byte| byte.is_ascii_lowercase());
         let start = word.as_bytes().get(..1).filter(|_| is_plain);
         let alike = start.into_iter().flat_map(|start| self.starting_with(start));
         alike
-            .filter(|&number| is_slip(word, &self.vocabulary[number]))
+            .filter(|&number| is_typo(word, &self.vocabulary[number]))
             .collect()
     }
 
     /// Whether much of the question is nowhere, and nothing stands out without it. Where few words were ever seen a missing one
     /// says nothing; where hardly any word would be a new one, it does. How likely a new one is goes by how many of all words
     /// were seen once.
-    fn is_missing(&self, scored: &[Scored], question: &Question, counts: &[Count], sharpness: &Sharpness) -> bool {
-        if self.new_words() > NEW_WORDS {
+    fn is_mostly_unknown(
+        &self,
+        scored: &[ScoredDocument],
+        question: &RecallQuestion,
+        counts: &[TermPresence],
+        sharpness: &IdfWeights,
+    ) -> bool {
+        if self.new_word_rate() > MAX_NEW_WORD_RATE {
             return false;
         }
         let is_nowhere = |at: usize| {
@@ -333,23 +340,34 @@ impl Index {
         let missing = (0..question.terms.len()).filter(|&at| is_nowhere(at));
         let missing = missing.map(|at| sharpness.own[at]).sum::<f64>();
         let best = scored.first().map_or(0.0, |scored| scored.score);
-        let next = scored.iter().skip(1).take(NEXT).map(|scored| scored.score).sum::<f64>();
-        let next = next / scored.len().saturating_sub(1).clamp(1, NEXT) as f64;
-        missing > MISSING * sharpness.own.iter().sum::<f64>() && next > OUTSTANDING * best
+        let next = scored
+            .iter()
+            .skip(1)
+            .take(RUNNER_UPS)
+            .map(|scored| scored.score)
+            .sum::<f64>();
+        let next = next / scored.len().saturating_sub(1).clamp(1, RUNNER_UPS) as f64;
+        missing > MISSING_SHARE * sharpness.own.iter().sum::<f64>() && next > OUTSTANDING_SHARE * best
     }
 
     /// Share of words that were seen once: how likely one more word is a new one.
-    fn new_words(&self) -> f64 {
+    fn new_word_rate(&self) -> f64 {
         self.singles as f64 / (self.total as f64).max(1.0)
     }
 
     /// Whether none of the best memories says together what the question puts together, where so much was said that one would
     /// have to.
-    fn is_unsaid(&self, scored: &[Scored], question: &Question, places: &Places, sharpness: &Sharpness) -> bool {
-        if question.focus == Focus::default() || self.new_words() > NEW_PHRASES {
+    fn is_unanswered(
+        &self,
+        scored: &[ScoredDocument],
+        question: &RecallQuestion,
+        places: &VocabularyRoles,
+        sharpness: &IdfWeights,
+    ) -> bool {
+        if question.focus == QuestionFocus::default() || self.new_word_rate() > MAX_NEW_PHRASE_RATE {
             return false;
         }
-        let best = scored.iter().take(focus::SAYING);
+        let best = scored.iter().take(focus::MAX_STATEMENT_MEMORIES);
         let best = best.map(|scored| self.documents[scored.document].words.as_slice());
         let has = |word: u32, term: usize| {
             let word = word as usize;
@@ -358,21 +376,25 @@ impl Index {
         let spelled = |word: u32| &*self.vocabulary[word as usize];
         !question
             .focus
-            .is_said(&best.collect::<Vec<_>>(), &sharpness.own, has, spelled)
+            .is_stated(&best.collect::<Vec<_>>(), &sharpness.own, has, spelled)
     }
 
     /// What each memory gains by being dated in a time that the question names; empty if it names none.
-    fn dated(&self, question: &Question) -> Vec<f64> {
+    fn date_boosts(&self, question: &RecallQuestion) -> Vec<f64> {
         if question.spans.is_empty() {
             return Vec::new();
         }
-        let parts = self.vocabulary.iter().map(|word| time::part(word)).collect::<Vec<_>>();
-        let closeness = |document: &Document| {
+        let parts = self
+            .vocabulary
+            .iter()
+            .map(|word| time::parse_date_part(word))
+            .collect::<Vec<_>>();
+        let closeness = |document: &IndexedDocument| {
             let words = document
                 .words
                 .iter()
                 .map(|&word| if word == LINE_END { None } else { parts[word as usize] });
-            let dates = time::spans(&words.collect::<Vec<_>>());
+            let dates = time::parse_spans(&words.collect::<Vec<_>>());
             let all = question
                 .spans
                 .iter()
@@ -381,16 +403,16 @@ impl Index {
         };
         let close = self.documents.iter().map(closeness).collect::<Vec<_>>();
         let found = close.iter().filter(|close| **close > 0.0).count() as f64;
-        let all = self.documents.len().max(FEWEST) as f64;
-        let worth = rarity(all, found);
+        let all = self.documents.len().max(MIN_CORPUS_SIZE) as f64;
+        let worth = idf(all, found);
         close.into_iter().map(|close| close * worth).collect()
     }
 
     /// How often each term is in each memory.
-    fn count(&self, question: &Question, places: &Places) -> Vec<Count> {
+    fn term_presence(&self, question: &RecallQuestion, places: &VocabularyRoles) -> Vec<TermPresence> {
         let mut counts = Vec::with_capacity(self.documents.len());
         for document in &self.documents {
-            let mut count = Count::default();
+            let mut count = TermPresence::default();
             let mut before = 0_u8;
             for &word in &document.words {
                 if word == LINE_END {
@@ -402,7 +424,7 @@ impl Index {
                 count.related |= places.related[word as usize];
                 count.members |= places.members[word as usize];
                 count.wider |= places.wider[word as usize];
-                if let Some(pair) = question.pair(before, own) {
+                if let Some(pair) = question.neighbour_pair(before, own) {
                     count.neighbours |= 1 << pair;
                 }
                 before = own;
@@ -413,16 +435,16 @@ impl Index {
     }
 
     /// What every term and pair of neighbours is worth: the rarer, the more.
-    fn sharpness(&self, question: &Question, counts: &[Count]) -> Sharpness {
-        let all = counts.len().max(FEWEST) as f64;
+    fn idf_weights(&self, question: &RecallQuestion, counts: &[TermPresence]) -> IdfWeights {
+        let all = counts.len().max(MIN_CORPUS_SIZE) as f64;
         let inverse = |found: usize| {
-            let rarity = rarity(all, found as f64);
+            let rarity = idf(all, found as f64);
             // Who asks for advice tells a story around it: what it is about are the rarest words.
             let more = if question.is_for_advice { rarity.sqrt() } else { 1.0 };
             rarity * more
         };
-        let having = |which: &dyn Fn(&Count) -> bool| counts.iter().filter(|count| which(count)).count();
-        let mut sharpness = Sharpness::default();
+        let having = |which: &dyn Fn(&TermPresence) -> bool| counts.iter().filter(|count| which(count)).count();
+        let mut sharpness = IdfWeights::default();
         for (at, term) in question.terms.iter().enumerate() {
             let bit = 1_u64 << at;
             let found = having(&|count| count.own & bit != 0);
@@ -451,21 +473,21 @@ impl Index {
         sharpness
     }
 
-    fn score(
+    fn score_document(
         &self,
         number: usize,
-        count: &Count,
-        question: &Question,
-        places: &Places,
-        sharpness: &Sharpness,
-        weights: &Weights,
-    ) -> Scored {
+        count: &TermPresence,
+        question: &RecallQuestion,
+        places: &VocabularyRoles,
+        sharpness: &IdfWeights,
+        weights: &RecallWeights,
+    ) -> ScoredDocument {
         let document = &self.documents[number];
         let mean = self.total as f64 / self.documents.len() as f64;
         let saturation = weights.saturation;
         let drag = saturation * (1.0 - weights.length + weights.length * f64::from(document.length) / mean.max(1.0));
         let gain = |times: f64, drag: f64| times * (saturation + 1.0) / (times + drag);
-        let found = Found::look(document, question, places, sharpness, weights);
+        let found = TermMatches::find_in(document, question, places, sharpness, weights);
         let mut score = 0.0;
         let mut share = vec![0.0; question.terms.len()];
         for (at, share) in share.iter_mut().enumerate() {
@@ -498,9 +520,9 @@ impl Index {
         let covered = share.iter().sum::<f64>() / sharpness.own.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         score *= 1.0 - weights.coverage + weights.coverage * covered;
         if question.is_for_advice {
-            score += weights.opening * opening(document, places, sharpness);
+            score += weights.opening * opening_weight(document, places, sharpness);
         }
-        Scored {
+        ScoredDocument {
             document: number,
             score,
             share,
@@ -509,12 +531,12 @@ impl Index {
 }
 
 /// What a word is worth that `found` of `all` hold: the inverse document frequency of BM25.
-pub(super) fn rarity(all: f64, found: f64) -> f64 {
+pub(super) fn idf(all: f64, found: f64) -> f64 {
     (1.0 + (all - found + 0.5) / (found + 0.5)).ln()
 }
 
 /// Whether the best three hold enough of the query together.
-fn fits(scored: &[Scored], sharpness: &Sharpness, weights: &Weights) -> bool {
+fn is_good_fit(scored: &[ScoredDocument], sharpness: &IdfWeights, weights: &RecallWeights) -> bool {
     let best = &scored[..scored.len().min(3)];
     let share_of = |at: usize| best.iter().map(|scored| scored.share[at]).fold(0.0, f64::max);
     let total = sharpness.own.iter().sum::<f64>();
@@ -525,7 +547,7 @@ fn fits(scored: &[Scored], sharpness: &Sharpness, weights: &Weights) -> bool {
 }
 
 /// What the terms are worth that a memory opens with.
-fn opening(document: &Document, places: &Places, sharpness: &Sharpness) -> f64 {
+fn opening_weight(document: &IndexedDocument, places: &VocabularyRoles, sharpness: &IdfWeights) -> f64 {
     let line = document.words.iter().take_while(|&&word| word != LINE_END);
     let terms = line.fold(0_u64, |terms, &word| {
         let own = places.own[word as usize];
@@ -539,7 +561,7 @@ fn opening(document: &Document, places: &Places, sharpness: &Sharpness) -> f64 {
 }
 
 /// Whether two words differ by one slip of the fingers: a letter more, less, other, or two swapped.
-fn is_slip(one: &str, other: &str) -> bool {
+fn is_typo(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     if one.len().abs_diff(other.len()) > 1 || one == other {
         return false;
@@ -563,21 +585,21 @@ fn is_slip(one: &str, other: &str) -> bool {
 }
 
 /// A query as terms.
-struct Question {
-    terms: Vec<Term>,
+struct RecallQuestion {
+    terms: Vec<QueryTerm>,
     /// Whether it asks for advice.
     is_for_advice: bool,
     /// What must have been said for it to have an answer.
-    focus: Focus,
+    focus: QuestionFocus,
     /// Times that it names.
-    spans: Vec<time::Span>,
+    spans: Vec<time::DaySpan>,
     /// Terms that follow each other in the query.
     neighbours: Vec<(u8, u8)>,
     /// Terms that stand close together in the query.
     pairs: Vec<(usize, usize)>,
 }
 
-struct Term {
+struct QueryTerm {
     /// Whether it is a name.
     is_name: bool,
     /// As it was asked, in its base form.
@@ -586,19 +608,19 @@ struct Term {
     weight: f64,
 }
 
-impl Question {
-    fn read(query: &str, weights: &Weights) -> Question {
-        let mut terms = Vec::<Term>::new();
-        let words = focus::words(query);
+impl RecallQuestion {
+    fn parse(query: &str, weights: &RecallWeights) -> RecallQuestion {
+        let mut terms = Vec::<QueryTerm>::new();
+        let words = focus::parse_words(query);
         let names = words.iter().filter(|word| word.is_name).map(|word| word.text.as_str());
         let names = names.collect::<BTreeSet<_>>();
         let mut parts = Vec::new();
         let mut order = Vec::new();
         let mut is_for_advice = false;
-        each_word(query, |word| {
-            parts.push(time::part(word));
-            is_for_advice |= is_of_advice(word);
-            let stem = stem(base(word)).into_owned();
+        for_each_word(query, |word| {
+            parts.push(time::parse_date_part(word));
+            is_for_advice |= is_advice_word(word);
+            let stem = stem(base_form(word)).into_owned();
             let weight = if is_filler(word) {
                 weights.filler
             } else if names.contains(word) {
@@ -612,9 +634,9 @@ impl Question {
                 order.push(at as u8);
             } else if terms.len() < MOST_TERMS {
                 order.push(terms.len() as u8);
-                terms.push(Term {
+                terms.push(QueryTerm {
                     is_name: names.contains(word),
-                    word: base(word).to_owned(),
+                    word: base_form(word).to_owned(),
                     stem,
                     weight,
                 });
@@ -628,21 +650,21 @@ impl Question {
         let company = terms.iter().enumerate().filter(|(_, term)| term.weight >= 1.0);
         let company = company.fold(0_u64, |company, (at, _)| company | 1 << at);
         let term = |word: &str| {
-            let stem = stem(base(word));
+            let stem = stem(base_form(word));
             terms.iter().position(|term| term.stem == stem)
         };
-        Question {
-            is_for_advice: is_for_advice && focus::is_for_oneself(&words),
-            focus: Focus::read(&words, company, term),
+        RecallQuestion {
+            is_for_advice: is_for_advice && focus::is_asking_for_self(&words),
+            focus: QuestionFocus::parse(&words, company, term),
             pairs,
-            spans: time::spans(&parts),
+            spans: time::parse_spans(&parts),
             neighbours: neighbours.into_iter().take(64).collect(),
             terms,
         }
     }
 
     /// Which pair of neighbours two places are, if they are one. Places count from 1; 0 is none.
-    fn pair(&self, before: u8, place: u8) -> Option<usize> {
+    fn neighbour_pair(&self, before: u8, place: u8) -> Option<usize> {
         let pair = (before.checked_sub(1)?, place.checked_sub(1)?);
         self.neighbours.iter().position(|&other| other == pair)
     }
@@ -650,7 +672,7 @@ impl Question {
 
 /// What a word is to a term of the question.
 #[derive(Clone, Copy)]
-enum Role {
+enum TermRole {
     Own,
     Related,
     Member,
@@ -658,9 +680,9 @@ enum Role {
 }
 
 /// The stems that a question looks for, and what they are to which terms.
-fn wanted(question: &Question) -> BTreeMap<String, Vec<(u8, Role)>> {
-    let mut wanted = BTreeMap::<String, Vec<(u8, Role)>>::new();
-    let mut add = |at: usize, stem: &str, role: Role| match wanted.get_mut(stem) {
+fn wanted_stems(question: &RecallQuestion) -> BTreeMap<String, Vec<(u8, TermRole)>> {
+    let mut wanted = BTreeMap::<String, Vec<(u8, TermRole)>>::new();
+    let mut add = |at: usize, stem: &str, role: TermRole| match wanted.get_mut(stem) {
         Some(roles) => roles.push((at as u8, role)),
         None => {
             wanted.insert(stem.to_owned(), vec![(at as u8, role)]);
@@ -668,36 +690,36 @@ fn wanted(question: &Question) -> BTreeMap<String, Vec<(u8, Role)>> {
     };
     let stems = question.terms.iter().map(|term| term.stem.as_str()).collect::<Vec<_>>();
     for (at, stem) in stems.iter().enumerate() {
-        add(at, stem, Role::Own);
+        add(at, stem, TermRole::Own);
     }
     let is_content = |at: usize| question.terms[at].weight >= 1.0;
-    RELATED.each_standing_for(&stems, |at, other| {
+    RELATED.for_each_synonym(&stems, |at, other| {
         if is_content(at) {
-            add(at, other, Role::Related);
+            add(at, other, TermRole::Related);
         }
     });
-    KINDS.each_standing_for(&stems, |at, other| add(at, other, Role::Member));
+    KINDS.for_each_synonym(&stems, |at, other| add(at, other, TermRole::Member));
     // A name is no word of the language.
-    WIDER.each_standing_for(&stems, |at, other| {
+    WIDER.for_each_synonym(&stems, |at, other| {
         if is_content(at) && !question.terms[at].is_name {
-            add(at, other, Role::Wider);
+            add(at, other, TermRole::Wider);
         }
     });
     wanted
 }
 
 /// Where words are found that start with these bytes.
-fn bucket(start: &[u8]) -> usize {
+fn prefix_bucket(start: &[u8]) -> usize {
     let sign = |at: usize| match start.get(at) {
         Some(letter @ b'a'..=b'z') => usize::from(letter - b'a'),
         Some(digit @ b'0'..=b'9') => usize::from(digit - b'0') + 26,
-        _ => SIGNS - 1,
+        _ => BUCKET_SYMBOLS - 1,
     };
-    sign(0) * SIGNS + sign(1)
+    sign(0) * BUCKET_SYMBOLS + sign(1)
 }
 
 /// What the words of the vocabulary are to a question.
-struct Places {
+struct VocabularyRoles {
     /// Number of the term, from 1; 0 for none.
     own: Vec<u8>,
     /// Terms that the word stands for, as bits.
@@ -710,7 +732,7 @@ struct Places {
 
 /// Which terms are in a memory, as bits.
 #[derive(Default)]
-struct Count {
+struct TermPresence {
     own: u64,
     related: u64,
     members: u64,
@@ -720,7 +742,7 @@ struct Count {
 
 /// What terms and pairs are worth.
 #[derive(Default)]
-struct Sharpness {
+struct IdfWeights {
     own: Vec<f64>,
     related: Vec<f64>,
     members: Vec<f64>,
@@ -728,7 +750,7 @@ struct Sharpness {
     neighbours: Vec<f64>,
 }
 
-struct Scored {
+struct ScoredDocument {
     document: usize,
     score: f64,
     /// What each term brought, at most its worth.
@@ -736,7 +758,7 @@ struct Scored {
 }
 
 /// What a memory that has any of the terms holds of them.
-struct Found {
+struct TermMatches {
     own: Vec<u32>,
     related: Vec<u32>,
     members: Vec<u32>,
@@ -746,16 +768,16 @@ struct Found {
     near: f64,
 }
 
-impl Found {
-    fn look(
-        document: &Document,
-        question: &Question,
-        places: &Places,
-        sharpness: &Sharpness,
-        weights: &Weights,
-    ) -> Found {
+impl TermMatches {
+    fn find_in(
+        document: &IndexedDocument,
+        question: &RecallQuestion,
+        places: &VocabularyRoles,
+        sharpness: &IdfWeights,
+        weights: &RecallWeights,
+    ) -> TermMatches {
         let terms = question.terms.len();
-        let mut found = Found {
+        let mut found = TermMatches {
             own: vec![0; terms],
             related: vec![0; terms],
             members: vec![0; terms],
@@ -798,7 +820,7 @@ impl Found {
                 found.own[term] += times;
                 own |= 1 << term;
                 positions[term].push(position);
-                if let Some(pair) = question.pair(before, place) {
+                if let Some(pair) = question.neighbour_pair(before, place) {
                     found.neighbours[pair] += times;
                 }
             }
@@ -819,7 +841,9 @@ impl Found {
             position += 1;
         }
         for &(one, other) in &question.pairs {
-            if let Some(distance) = closest(&positions[one], &positions[other]).filter(|&distance| distance <= NEAR) {
+            if let Some(distance) =
+                closest_distance(&positions[one], &positions[other]).filter(|&distance| distance <= NEAR_DISTANCE)
+            {
                 let worth = sharpness.own[one].min(sharpness.own[other]);
                 found.near += worth / (1.0 + f64::from(distance.saturating_sub(1)) * 0.2);
             }
@@ -829,7 +853,7 @@ impl Found {
 }
 
 /// The smallest distance between two sorted lists of positions.
-fn closest(one: &[u32], other: &[u32]) -> Option<u32> {
+fn closest_distance(one: &[u32], other: &[u32]) -> Option<u32> {
     let (mut left, mut right) = (0, 0);
     let mut best = None::<u32>;
     while let (Some(&from), Some(&to)) = (one.get(left), other.get(right)) {
@@ -846,9 +870,9 @@ fn closest(one: &[u32], other: &[u32]) -> Option<u32> {
 
 /// The keys are hashes already.
 #[derive(Default)]
-struct Identity(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Identity {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -866,8 +890,8 @@ impl Hasher for Identity {
 mod tests {
     use super::*;
 
-    fn index() -> Index {
-        let mut index = Index::default();
+    fn index() -> RecallIndex {
+        let mut index = RecallIndex::default();
         index.add(
             "Deploys go out on Tuesdays\nWhen planning a release",
             "The release train leaves on Tuesday morning.",
@@ -885,7 +909,10 @@ mod tests {
     }
 
     fn best(query: &str) -> Option<usize> {
-        index().ask(query, &Weights::default()).first().map(|hit| hit.document)
+        index()
+            .find_matches(query, &RecallWeights::default())
+            .first()
+            .map(|hit| hit.document)
     }
 
     #[test]
@@ -906,7 +933,11 @@ mod tests {
         ] {
             assert_eq!(best(query), None, "{query}");
         }
-        assert!(Index::default().ask("anything at all", &Weights::default()).is_empty());
+        assert!(
+            RecallIndex::default()
+                .find_matches("anything at all", &RecallWeights::default())
+                .is_empty()
+        );
     }
 
     #[test]
@@ -916,11 +947,11 @@ mod tests {
             "Where the repository lives",
             "The repository is on the team's own forge.",
         );
-        let hits = index.ask(
+        let hits = index.find_matches(
             "which repo host",
-            &Weights {
+            &RecallWeights {
                 fit: 0.0,
-                ..Weights::default()
+                ..RecallWeights::default()
             },
         );
         assert_eq!(hits.first().map(|hit| hit.document), Some(4));
@@ -930,7 +961,12 @@ mod tests {
     fn things_are_found_by_their_kind_and_words_by_a_slip() {
         let mut index = index();
         index.add("Music at lunch", "Kim plays the guitar on Fridays.");
-        let first = |query: &str| index.ask(query, &Weights::default()).first().map(|hit| hit.document);
+        let first = |query: &str| {
+            index
+                .find_matches(query, &RecallWeights::default())
+                .first()
+                .map(|hit| hit.document)
+        };
         assert_eq!(first("which instrument does somebody play"), Some(4));
         assert_eq!(first("should tests mock the databse"), Some(1));
     }
@@ -939,8 +975,8 @@ mod tests {
     fn the_wider_list_counts_only_where_nothing_is_nearer() {
         let mut index = index();
         index.add("", "The parcel came on Friday.");
-        let found = |index: &Index, query: &str| {
-            let hits = index.ask(query, &Weights::default());
+        let found = |index: &RecallIndex, query: &str| {
+            let hits = index.find_matches(query, &RecallWeights::default());
             hits.iter().map(|hit| hit.document).collect::<Vec<_>>()
         };
         assert_eq!(found(&index, "when did the package come"), [4]);
@@ -954,7 +990,7 @@ mod tests {
 
     #[test]
     fn words_are_found_by_how_they_start() {
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         index.add("", "q dying dine 5g 偏好 über");
         for (start, expected) in [
             ("d", &["dying", "dine"][..]),
@@ -977,7 +1013,7 @@ mod tests {
 
     #[test]
     fn advice_is_about_the_rarest_word() {
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         for at in 0..9 {
             index.add(
                 "",
@@ -992,7 +1028,7 @@ mod tests {
         }
         index.add("", "Weekly shopping: oats, berries, and creamer made of almond milk");
         let best = |query: &str| {
-            let hits = index.ask(query, &Weights::default());
+            let hits = index.find_matches(query, &RecallWeights::default());
             hits.first().map(|hit| hit.document)
         };
         assert_eq!(best("Where is the coffee creamer of that recipe?"), Some(0));
@@ -1001,11 +1037,16 @@ mod tests {
 
     #[test]
     fn a_time_in_the_query_finds_what_is_dated_in_it() {
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         index.add("", "The review went well.\n12 April, 2023");
         index.add("", "The review went well.\n8 May, 2023");
         index.add("", "The review went well.\n2023-06-02");
-        let first = |query: &str| index.ask(query, &Weights::default()).first().map(|hit| hit.document);
+        let first = |query: &str| {
+            index
+                .find_matches(query, &RecallWeights::default())
+                .first()
+                .map(|hit| hit.document)
+        };
         assert_eq!(first("how did the review go on May 3, 2023?"), Some(1));
         assert_eq!(first("how did the review go in June 2023?"), Some(2));
         assert_eq!(first("how did the review go?"), Some(0));
@@ -1013,7 +1054,7 @@ mod tests {
 
     #[test]
     fn what_is_nowhere_in_a_big_directory_has_no_answer() {
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         for number in 0..100 {
             index.add(
                 "",
@@ -1021,22 +1062,22 @@ mod tests {
             );
         }
         let query = "which build server feeds the hamster";
-        assert_eq!(index.ask(query, &Weights::default()), []);
-        let always = Weights {
+        assert_eq!(index.find_matches(query, &RecallWeights::default()), []);
+        let always = RecallWeights {
             fit: 0.0,
-            ..Weights::default()
+            ..RecallWeights::default()
         };
-        assert!(!index.ask(query, &always).is_empty());
+        assert!(!index.find_matches(query, &always).is_empty());
         assert!(
             !index
-                .ask("which build server runs tests", &Weights::default())
+                .find_matches("which build server runs tests", &RecallWeights::default())
                 .is_empty()
         );
     }
 
     #[test]
     fn what_nobody_said_together_has_no_answer() {
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         for number in 0..200 {
             let line = [
                 "I polished the copper kettle on the shelf.",
@@ -1050,7 +1091,7 @@ mod tests {
             ][number % 8];
             index.add("", line);
         }
-        let is_answered = |query: &str| !index.ask(query, &Weights::default()).is_empty();
+        let is_answered = |query: &str| !index.find_matches(query, &RecallWeights::default()).is_empty();
         for query in [
             "How many copper kettles did I polish?",
             "When did I rent the cottage in Dover?",
@@ -1071,28 +1112,28 @@ mod tests {
             "How old is my cousin?",
         ] {
             assert!(!is_answered(query), "{query}");
-            let always = Weights {
+            let always = RecallWeights {
                 fit: 0.0,
-                ..Weights::default()
+                ..RecallWeights::default()
             };
-            assert!(!index.ask(query, &always).is_empty(), "{query}");
+            assert!(!index.find_matches(query, &always).is_empty(), "{query}");
         }
         // In a small directory hardly any phrase was ever said.
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         index.add(
             "Copper kettle",
             "I polished the copper kettle.\nThe silver spoon is on the shelf.",
         );
         assert!(
             !index
-                .ask("How many copper spoons did I polish?", &Weights::default())
+                .find_matches("How many copper spoons did I polish?", &RecallWeights::default())
                 .is_empty()
         );
     }
 
     #[test]
     fn advice_comes_from_what_a_memory_is_about() {
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         index.add(
             "",
             "My sister called at noon, and the roof leaks again.\nIt was after the evening walk.",
@@ -1102,7 +1143,7 @@ mod tests {
             "A walk is what I like best of a long and quiet evening.\nNo music, no phone.",
         );
         let best = |query: &str| {
-            let hits = index.ask(query, &Weights::default());
+            let hits = index.find_matches(query, &RecallWeights::default());
             hits.first().map(|hit| hit.document)
         };
         assert_eq!(best("Where did the evening walk go?"), Some(0));
@@ -1117,16 +1158,16 @@ mod tests {
             ("color", "colour"),
             ("cat", "cut"),
         ] {
-            assert!(is_slip(one, other) && is_slip(other, one), "{one} {other}");
+            assert!(is_typo(one, other) && is_typo(other, one), "{one} {other}");
         }
         for (one, other) in [("same", "same"), ("house", "mouth"), ("abcd", "badc"), ("a", "abc")] {
-            assert!(!is_slip(one, other), "{one} {other}");
+            assert!(!is_typo(one, other), "{one} {other}");
         }
     }
 
     #[test]
     fn distances_are_the_smallest() {
-        assert_eq!(closest(&[1, 10, 30], &[14, 28]), Some(2));
-        assert_eq!(closest(&[], &[1]), None);
+        assert_eq!(closest_distance(&[1, 10, 30], &[14, 28]), Some(2));
+        assert_eq!(closest_distance(&[], &[1]), None);
     }
 }

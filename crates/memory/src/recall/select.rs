@@ -1,15 +1,15 @@
 //! From ranked memories to what is shown: at most five, none twice in a session, no usage docs of tools in use, within a
 //! budget of bytes, each cut to its limits and with its age. Pure.
 
-use crate::kinds::Kind;
-use crate::recall::{Hit, Index, Weights};
+use crate::kinds::MemoryKind;
+use crate::recall::{RecallHit, RecallIndex, RecallWeights};
 use language::when;
 use std::collections::BTreeSet;
 use transcript::log::Time;
 
 /// A memory as recall sees it.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
+pub struct StoredMemory {
     /// Path inside the directory.
     pub file: String,
     /// Its name.
@@ -17,23 +17,23 @@ pub struct Memory {
     /// Its description.
     pub description: String,
     /// Its type.
-    pub kind: Option<Kind>,
+    pub kind: Option<MemoryKind>,
     /// Its Markdown.
     pub body: String,
     /// When it was last said; without sources, when the file was written.
     pub last_said: Time,
 }
 
-impl Memory {
+impl StoredMemory {
     /// Adds it to an index.
-    pub fn index_into(&self, index: &mut Index) {
+    pub fn index_into(&self, index: &mut RecallIndex) {
         index.add(&format!("{}\n{}", self.name, self.description), &self.body);
     }
 }
 
 /// What bounds an answer.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct RecallLimits {
     /// Most memories.
     pub most: usize,
     /// Most lines of one.
@@ -48,10 +48,10 @@ pub struct Limits {
     pub tools: Vec<String>,
 }
 
-impl Default for Limits {
+impl Default for RecallLimits {
     /// What the client injects.
-    fn default() -> Limits {
-        Limits {
+    fn default() -> RecallLimits {
+        RecallLimits {
             most: 5,
             lines: 200,
             bytes: 4_096,
@@ -64,7 +64,7 @@ impl Default for Limits {
 
 /// A memory that is shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Taken {
+pub struct RecalledMemory {
     /// Which.
     pub memory: usize,
     /// How well it fits.
@@ -85,27 +85,32 @@ pub fn is_worth_asking(query: &str) -> bool {
 }
 
 /// The memories that are shown for a query.
-pub fn pick(
-    memories: &[Memory],
-    index: &Index,
+pub fn select_memories(
+    memories: &[StoredMemory],
+    index: &RecallIndex,
     query: &str,
-    weights: &Weights,
-    limits: &Limits,
+    weights: &RecallWeights,
+    limits: &RecallLimits,
     now: Time,
-) -> Vec<Taken> {
+) -> Vec<RecalledMemory> {
     if !is_worth_asking(query) {
         return Vec::new();
     }
-    take(memories, index.ask(query, weights), limits, now)
+    select_hits(memories, index.find_matches(query, weights), limits, now)
 }
 
 /// What is shown of memories that fit, best first, whoever found them.
-pub fn take(memories: &[Memory], hits: impl IntoIterator<Item = Hit>, limits: &Limits, now: Time) -> Vec<Taken> {
+pub fn select_hits(
+    memories: &[StoredMemory],
+    hits: impl IntoIterator<Item = RecallHit>,
+    limits: &RecallLimits,
+    now: Time,
+) -> Vec<RecalledMemory> {
     let mut left = limits.budget;
     let mut taken = Vec::new();
-    for Hit { document, score } in hits {
+    for RecallHit { document, score } in hits {
         let memory = &memories[document];
-        if !is_news(memory, limits) {
+        if !is_showable(memory, limits) {
             continue;
         }
         let text = excerpt(memory, limits, now);
@@ -113,7 +118,7 @@ pub fn take(memories: &[Memory], hits: impl IntoIterator<Item = Hit>, limits: &L
             continue;
         }
         left -= text.len();
-        taken.push(Taken {
+        taken.push(RecalledMemory {
             memory: document,
             score,
             text,
@@ -127,7 +132,7 @@ pub fn take(memories: &[Memory], hits: impl IntoIterator<Item = Hit>, limits: &L
 
 /// Why nothing is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nothing {
+pub enum NoRecallReason {
     /// One word says too little.
     OneWord,
     /// There is nothing to choose from.
@@ -141,30 +146,35 @@ pub enum Nothing {
 }
 
 /// Why [`take`] shows none of the memories that were found for a query.
-pub fn why_nothing(memories: &[Memory], hits: &[Hit], query: &str, limits: &Limits) -> Nothing {
-    let is_new = |memory: &Memory| is_news(memory, limits);
+pub fn explain_nothing(
+    memories: &[StoredMemory],
+    hits: &[RecallHit],
+    query: &str,
+    limits: &RecallLimits,
+) -> NoRecallReason {
+    let is_new = |memory: &StoredMemory| is_showable(memory, limits);
     if !is_worth_asking(query) {
-        Nothing::OneWord
+        NoRecallReason::OneWord
     } else if memories.is_empty() {
-        Nothing::NoMemories
+        NoRecallReason::NoMemories
     } else if !memories.iter().any(is_new) {
-        Nothing::NoNews
+        NoRecallReason::NoNews
     } else if hits.is_empty() {
-        Nothing::NoFit
+        NoRecallReason::NoFit
     } else if !hits.iter().any(|hit| is_new(&memories[hit.document])) {
-        Nothing::NoNews
+        NoRecallReason::NoNews
     } else {
-        Nothing::NoRoom
+        NoRecallReason::NoRoom
     }
 }
 
 /// Whether a memory may be shown in this session: not seen yet, and no usage docs of a tool in use.
-pub fn is_news(memory: &Memory, limits: &Limits) -> bool {
+pub fn is_showable(memory: &StoredMemory, limits: &RecallLimits) -> bool {
     !limits.surfaced.contains(&memory.file) && !limits.tools.iter().any(|tool| is_usage_of(memory, tool))
 }
 
 /// Whether a memory only tells how a tool is used: no news while the tool is in use. Warnings about it are.
-pub fn is_usage_of(memory: &Memory, tool: &str) -> bool {
+pub fn is_usage_of(memory: &StoredMemory, tool: &str) -> bool {
     const USAGE: [&str; 10] = [
         "usage",
         "how to use",
@@ -192,7 +202,7 @@ pub fn is_usage_of(memory: &Memory, tool: &str) -> bool {
         "bug",
         "注意",
     ];
-    if !matches!(memory.kind, Some(Kind::Reference) | None) {
+    if !matches!(memory.kind, Some(MemoryKind::Reference) | None) {
         return false;
     }
     let head = format!("{} {}", memory.name, memory.description).to_lowercase();
@@ -204,12 +214,12 @@ pub fn is_usage_of(memory: &Memory, tool: &str) -> bool {
 }
 
 /// What is shown of a memory: its age, a caution when it is older than a day, and its text up to the limits.
-pub fn excerpt(memory: &Memory, limits: &Limits, now: Time) -> String {
+pub fn excerpt(memory: &StoredMemory, limits: &RecallLimits, now: Time) -> String {
     let mut text = format!(
         "## {} ({}, {})\n",
         memory.name,
         memory.file,
-        when::age(memory.last_said, now)
+        when::format_age(memory.last_said, now)
     );
     if now.saturating_sub(memory.last_said) > when::DAY {
         text.push_str("Written in the past: check it against what is there now before relying on it.\n");
@@ -244,20 +254,20 @@ pub fn excerpt(memory: &Memory, limits: &Limits, now: Time) -> String {
 mod tests {
     use super::*;
 
-    fn memory(file: &str, name: &str, body: &str) -> Memory {
-        Memory {
+    fn memory(file: &str, name: &str, body: &str) -> StoredMemory {
+        StoredMemory {
             file: file.into(),
             name: name.into(),
             body: body.into(),
-            kind: Some(Kind::Reference),
-            ..Memory::default()
+            kind: Some(MemoryKind::Reference),
+            ..StoredMemory::default()
         }
     }
 
-    fn shown(memories: &[Memory], query: &str, limits: &Limits) -> Vec<String> {
-        let mut index = Index::default();
+    fn shown(memories: &[StoredMemory], query: &str, limits: &RecallLimits) -> Vec<String> {
+        let mut index = RecallIndex::default();
         memories.iter().for_each(|memory| memory.index_into(&mut index));
-        let taken = pick(memories, &index, query, &Weights::default(), limits, 0);
+        let taken = select_memories(memories, &index, query, &RecallWeights::default(), limits, 0);
         taken.iter().map(|taken| memories[taken.memory].file.clone()).collect()
     }
 
@@ -268,22 +278,22 @@ mod tests {
             memory("b.md", "release notes", "y"),
         ];
         assert_eq!(
-            shown(&memories, "the release notes", &Limits::default()),
+            shown(&memories, "the release notes", &RecallLimits::default()),
             ["b.md", "a.md"]
         );
-        let limits = Limits {
+        let limits = RecallLimits {
             surfaced: ["b.md".to_owned()].into(),
-            ..Limits::default()
+            ..RecallLimits::default()
         };
         assert_eq!(shown(&memories, "the release notes", &limits), ["a.md"]);
-        assert!(shown(&memories, "release", &Limits::default()).is_empty());
+        assert!(shown(&memories, "release", &RecallLimits::default()).is_empty());
     }
 
     #[test]
     fn usage_docs_of_tools_in_use_are_left_out_but_not_warnings() {
-        let limits = Limits {
+        let limits = RecallLimits {
             tools: vec!["terraform".into()],
-            ..Limits::default()
+            ..RecallLimits::default()
         };
         let memories = [
             memory("usage.md", "terraform usage and flags", "plan, then apply"),
@@ -299,12 +309,12 @@ mod tests {
     #[test]
     fn long_memories_are_cut_with_a_note_and_the_budget_holds() {
         let long = memory("long.md", "release log", &"a line of text\n".repeat(900));
-        let text = excerpt(&long, &Limits::default(), 10 * when::DAY);
+        let text = excerpt(&long, &RecallLimits::default(), 10 * when::DAY);
         assert!(text.len() < 4_096 + 300 && text.contains("[cut: "), "{}", text.len());
         assert!(text.contains("10 days ago") && text.contains("check it"));
-        let limits = Limits {
+        let limits = RecallLimits {
             budget: 1_000,
-            ..Limits::default()
+            ..RecallLimits::default()
         };
         assert!(shown(&[long], "the release log", &limits).is_empty());
     }

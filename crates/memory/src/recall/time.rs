@@ -5,11 +5,11 @@ use jiff::civil::Date;
 use language::dates::MONTHS;
 
 /// Days after a time in which it is still told of.
-const TOLD: i32 = 14;
+const LATE_MENTION_DAYS: i32 = 14;
 
 /// A word as a part of a date.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Part {
+pub enum DatePart {
     /// A month by its name, from 1.
     Month(i8),
     /// A number below 32: a day, or a month in figures.
@@ -19,9 +19,9 @@ pub enum Part {
 }
 
 /// What a word can be in a date, if anything.
-pub fn part(word: &str) -> Option<Part> {
+pub fn parse_date_part(word: &str) -> Option<DatePart> {
     if let Some(month) = MONTHS.iter().position(|month| *month == word) {
-        return Some(Part::Month(month as i8 + 1));
+        return Some(DatePart::Month(month as i8 + 1));
     }
     let figures = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end));
     let figures = figures.unwrap_or(word);
@@ -29,57 +29,63 @@ pub fn part(word: &str) -> Option<Part> {
         return None;
     }
     match figures.parse::<i16>().ok()? {
-        small @ 1..=31 if figures.len() < 3 => Some(Part::Small(small as i8)),
-        year @ 1970..=2099 if figures == word => Some(Part::Year(year)),
+        small @ 1..=31 if figures.len() < 3 => Some(DatePart::Small(small as i8)),
+        year @ 1970..=2099 if figures == word => Some(DatePart::Year(year)),
         _ => None,
     }
 }
 
 /// First and last day of a time, counted from 1970.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Span {
+pub struct DaySpan {
     first: i32,
     last: i32,
 }
 
-impl Span {
-    fn of(year: i16, month: i8, day: Option<i8>) -> Option<Span> {
+impl DaySpan {
+    fn from_date(year: i16, month: i8, day: Option<i8>) -> Option<DaySpan> {
         let first = Date::new(year, month, day.unwrap_or(1)).ok()?;
         let last = if day.is_some() { first } else { first.last_of_month() };
         let count = |date: Date| (date - Date::constant(1970, 1, 1)).get_days();
-        Some(Span {
+        Some(DaySpan {
             first: count(first),
             last: count(last),
         })
     }
 
     /// How well something dated so answers a question for this time, 0 to 1.
-    pub fn closeness(self, dated: Span) -> f64 {
+    pub fn closeness(self, dated: DaySpan) -> f64 {
         let late = dated.first - self.last;
-        if dated.last < self.first || late > TOLD {
+        if dated.last < self.first || late > LATE_MENTION_DAYS {
             return 0.0;
         }
-        1.0 - f64::from(late.max(0)) / f64::from(TOLD + 1)
+        1.0 - f64::from(late.max(0)) / f64::from(LATE_MENTION_DAYS + 1)
     }
 }
 
 /// The times that words name. Words that are no part of a date stand between.
-pub fn spans(parts: &[Option<Part>]) -> Vec<Span> {
+pub fn parse_spans(parts: &[Option<DatePart>]) -> Vec<DaySpan> {
     let at = |index: usize| parts.get(index).copied().flatten();
     let mut spans = Vec::new();
     for (index, part) in parts.iter().enumerate() {
         let span = match *part {
-            Some(Part::Month(month)) => {
+            Some(DatePart::Month(month)) => {
                 let before = index.checked_sub(1).and_then(at);
                 match (before, at(index + 1), at(index + 2)) {
-                    (Some(Part::Small(day)), Some(Part::Year(year)), _) => Span::of(year, month, Some(day)),
-                    (_, Some(Part::Small(day)), Some(Part::Year(year))) => Span::of(year, month, Some(day)),
-                    (_, Some(Part::Year(year)), _) => Span::of(year, month, None),
+                    (Some(DatePart::Small(day)), Some(DatePart::Year(year)), _) => {
+                        DaySpan::from_date(year, month, Some(day))
+                    }
+                    (_, Some(DatePart::Small(day)), Some(DatePart::Year(year))) => {
+                        DaySpan::from_date(year, month, Some(day))
+                    }
+                    (_, Some(DatePart::Year(year)), _) => DaySpan::from_date(year, month, None),
                     _ => None,
                 }
             }
-            Some(Part::Year(year)) => match (at(index + 1), at(index + 2)) {
-                (Some(Part::Small(month)), Some(Part::Small(day))) => Span::of(year, month, Some(day)),
+            Some(DatePart::Year(year)) => match (at(index + 1), at(index + 2)) {
+                (Some(DatePart::Small(month)), Some(DatePart::Small(day))) => {
+                    DaySpan::from_date(year, month, Some(day))
+                }
                 _ => None,
             },
             _ => None,
@@ -93,13 +99,13 @@ pub fn spans(parts: &[Option<Part>]) -> Vec<Span> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Vec<Span> {
-        spans(&text.split(' ').map(part).collect::<Vec<_>>())
+    fn of(text: &str) -> Vec<DaySpan> {
+        parse_spans(&text.split(' ').map(parse_date_part).collect::<Vec<_>>())
     }
 
     #[test]
     fn dates_are_read_in_the_usual_forms() {
-        let day = Span::of(2023, 5, Some(8));
+        let day = DaySpan::from_date(2023, 5, Some(8));
         for text in [
             "8 may 2023",
             "may 8 2023",
@@ -109,7 +115,7 @@ mod tests {
         ] {
             assert_eq!(of(text).first().copied(), day, "{text}");
         }
-        assert_eq!(of("in may 2023").first().copied(), Span::of(2023, 5, None));
+        assert_eq!(of("in may 2023").first().copied(), DaySpan::from_date(2023, 5, None));
         for text in ["may i", "8 may", "2023", "31 february 2023", "99999 may 12345"] {
             assert!(of(text).is_empty(), "{text}");
         }
@@ -117,10 +123,13 @@ mod tests {
 
     #[test]
     fn what_is_told_soon_after_is_close() {
-        let at = |day: i8| Span::of(2023, 5, Some(day)).expect("a day");
+        let at = |day: i8| DaySpan::from_date(2023, 5, Some(day)).expect("a day");
         assert_eq!(at(3).closeness(at(3)), 1.0);
         assert!(at(3).closeness(at(5)) > at(3).closeness(at(10)));
         assert_eq!((at(3).closeness(at(2)), at(3).closeness(at(28))), (0.0, 0.0));
-        assert_eq!(Span::of(2023, 5, None).expect("a month").closeness(at(20)), 1.0);
+        assert_eq!(
+            DaySpan::from_date(2023, 5, None).expect("a month").closeness(at(20)),
+            1.0
+        );
     }
 }

@@ -6,12 +6,12 @@
 #![allow(clippy::disallowed_methods, reason = "batches are noted in files and waited for")]
 
 use crate::TextError;
-use crate::model::answers::{Answers, write_private};
-use crate::model::client::{Client, Failure};
-use crate::model::ledger::{Hold, Ledger, Rate, Refusal};
-use crate::model::request::{Name, Request};
-use crate::model::stream::{Answer, Fault, error_of, whole};
-use crate::model::{Event, Patience, Watch, failed, max_text};
+use crate::model::answers::{ModelAnswerStore, write_private};
+use crate::model::client::{Client, RequestFailure};
+use crate::model::ledger::{BillingRate, BudgetRefusal, Reservation, SpendingLedger};
+use crate::model::request::{AnswerKey, ModelRequest};
+use crate::model::stream::{AnswerFault, ModelAnswer, parse_error, parse_message};
+use crate::model::{ModelEvent, ModelObserver, RetryPolicy, max_text_bytes, to_text_error};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,69 +26,70 @@ const MAX_BYTES: usize = 100 << 20;
 
 /// How long to wait for a batch, and how often to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Waits {
+pub struct BatchPolling {
     /// Between two looks.
-    pub poll: Duration,
+    pub interval: Duration,
     /// In all.
-    pub most: Duration,
+    pub max_wait: Duration,
 }
 
 /// A request for a batch.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct BatchRequest {
     /// It.
-    pub request: Request,
+    pub request: ModelRequest,
     /// Most tokens that it has.
-    pub bound: u64,
+    pub max_input_tokens: u64,
 }
 
 /// A batch that was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Note {
+struct BatchReceipt {
     id: String,
     server: String,
     names: BTreeSet<String>,
 }
 
 /// Batches of a run.
-pub struct Batches<'a> {
+pub struct BatchRunner<'a> {
     /// The wire.
     pub client: &'a Client,
     /// The books.
-    pub ledger: &'a Ledger,
+    pub ledger: &'a SpendingLedger,
     /// Where answers go.
-    pub answers: &'a Answers,
+    pub answers: &'a ModelAnswerStore,
     /// Folder of the notes.
     pub folder: Option<&'a Path>,
     /// How long to wait.
-    pub waits: Waits,
+    pub polling: BatchPolling,
     /// How patient to be with failures.
-    pub patience: Patience,
+    pub retry_policy: RetryPolicy,
     /// Whom to tell.
-    pub watch: &'a Watch,
+    pub observer: &'a ModelObserver,
 }
 
 /// What came of the requests.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct BatchOutcome {
     /// Those that have no answer, and why. The others are among the answers.
-    pub failed: BTreeMap<Name, TextError>,
+    pub failed: BTreeMap<AnswerKey, TextError>,
     /// Answers that an earlier run had sent for.
     pub fetched: u64,
     /// What those took.
     pub fetched_tokens: Tokens,
 }
 
-impl Batches<'_> {
+impl BatchRunner<'_> {
     /// Has requests answered: fetches what is on its way already, sends the rest, and waits.
-    pub fn run(&self, wanted: &BTreeMap<Name, Wanted>) -> Result<Outcome, TextError> {
-        let mut outcome = Outcome::default();
+    pub fn answer_requests(&self, wanted: &BTreeMap<AnswerKey, BatchRequest>) -> Result<BatchOutcome, TextError> {
+        let mut outcome = BatchOutcome::default();
         let mut left = wanted.keys().cloned().collect::<BTreeSet<_>>();
-        for (path, note) in self.notes() {
+        for (path, note) in self.load_receipts() {
             if note.server != self.client.base() || !left.iter().any(|name| note.names.contains(name.as_str())) {
                 continue;
             }
-            self.watch.tell(Event::Batch(&note.id, "was sent by an earlier run"));
+            self.observer
+                .notify(ModelEvent::Batch(&note.id, "was sent by an earlier run"));
             let results = self.wait_and_fetch(&note, &mut BTreeMap::new());
             match results {
                 Ok(results) => {
@@ -97,7 +98,7 @@ impl Batches<'_> {
                         match result {
                             Ok(answer) => {
                                 outcome.fetched += 1;
-                                super::ledger::add(&mut outcome.fetched_tokens, &answer.usage);
+                                super::ledger::add_tokens(&mut outcome.fetched_tokens, &answer.usage);
                             }
                             Err(error) => {
                                 outcome.failed.insert(name, error);
@@ -106,25 +107,27 @@ impl Batches<'_> {
                     }
                 }
                 // A batch that the server no longer knows is sent anew.
-                Err(Ended::Gone) => {}
-                Err(Ended::Failed(error)) => return Err(error),
+                Err(BatchFailure::Gone) => {}
+                Err(BatchFailure::Failed(error)) => return Err(error),
             }
             let _ = fs::remove_file(path);
         }
         let requests = left.iter().filter_map(|name| Some((name, wanted.get(name)?)));
-        for chunk in chunks(requests.collect()) {
-            self.send(&chunk, &mut outcome)?;
+        for chunk in split_into_batches(requests.collect()) {
+            self.send_batch(&chunk, &mut outcome)?;
         }
         Ok(outcome)
     }
 
     /// Sends one batch and waits for it.
-    fn send(&self, chunk: &[(&Name, &Wanted)], outcome: &mut Outcome) -> Result<(), TextError> {
+    fn send_batch(&self, chunk: &[(&AnswerKey, &BatchRequest)], outcome: &mut BatchOutcome) -> Result<(), TextError> {
         let mut holds = BTreeMap::new();
-        let mut refusal: Option<Refusal> = None;
+        let mut refusal: Option<BudgetRefusal> = None;
         for (name, wanted) in chunk {
-            let worst = self.ledger.worst(wanted.bound, wanted.request.max_output());
-            match self.ledger.hold_at_once(worst, Rate::Half) {
+            let worst = self
+                .ledger
+                .worst_case(wanted.max_input_tokens, wanted.request.max_output());
+            match self.ledger.try_reserve(worst, BillingRate::Half) {
                 Ok(hold) => {
                     holds.insert((*name).clone(), hold);
                 }
@@ -143,35 +146,35 @@ impl Batches<'_> {
         let entries =
             entries.map(|(name, wanted)| json!({"custom_id": name.as_str(), "params": wanted.request.body(false)}));
         let body = json!({"requests": entries.collect::<Vec<_>>()});
-        let created = match self.create(&body) {
+        let created = match self.create_batch(&body) {
             Ok(created) => created,
             Err(failure) => {
-                if failure.is_free() {
-                    std::mem::take(&mut holds).into_values().for_each(Hold::release);
+                if failure.is_unbilled() {
+                    std::mem::take(&mut holds).into_values().for_each(Reservation::release);
                 }
-                return Err(failed(&failure));
+                return Err(to_text_error(&failure));
             }
         };
-        let id = created["id"].as_str().filter(|id| is_id(id));
+        let id = created["id"].as_str().filter(|id| is_batch_id(id));
         let id = id.ok_or_else(|| TextError::Failed("the server took the batch and gave it no id".into()))?;
-        let note = Note {
+        let note = BatchReceipt {
             id: id.to_owned(),
             server: self.client.base().to_owned(),
             names: holds.keys().map(|name| name.as_str().to_owned()).collect(),
         };
-        let path = self.keep(&note)?;
-        self.watch.tell(Event::Batch(
+        let path = self.save_receipt(&note)?;
+        self.observer.notify(ModelEvent::Batch(
             &note.id,
             &format!("was sent with {} requests", holds.len()),
         ));
         let results = match self.wait_and_fetch(&note, &mut holds) {
             Ok(results) => results,
-            Err(Ended::Gone) => {
+            Err(BatchFailure::Gone) => {
                 return Err(TextError::Failed(format!(
                     "the server does not know batch {id} any more"
                 )));
             }
-            Err(Ended::Failed(error)) => return Err(error),
+            Err(BatchFailure::Failed(error)) => return Err(error),
         };
         for (name, result) in results {
             if let Err(error) = result {
@@ -191,29 +194,29 @@ impl Batches<'_> {
     }
 
     /// Creates the batch. Only what the server certainly did not take is sent again.
-    fn create(&self, body: &Value) -> Result<Value, Failure> {
-        self.patience.with(
-            |failure| failure.is_passing() && failure.is_free(),
-            self.watch,
-            || self.client.json("/v1/messages/batches", Some(body), self.watch),
+    fn create_batch(&self, body: &Value) -> Result<Value, RequestFailure> {
+        self.retry_policy.run_with_retries(
+            |failure| failure.is_transient() && failure.is_unbilled(),
+            self.observer,
+            || self.client.json("/v1/messages/batches", Some(body), self.observer),
         )
     }
 
     /// Waits until a batch has ended, then takes its results.
     fn wait_and_fetch(
         &self,
-        note: &Note,
-        holds: &mut BTreeMap<Name, Hold<'_>>,
-    ) -> Result<BTreeMap<Name, Result<Answer, TextError>>, Ended> {
+        note: &BatchReceipt,
+        holds: &mut BTreeMap<AnswerKey, Reservation<'_>>,
+    ) -> Result<BTreeMap<AnswerKey, Result<ModelAnswer, TextError>>, BatchFailure> {
         let path = format!("/v1/messages/batches/{}", note.id);
         let started = Instant::now();
         loop {
             let state = self
-                .patience
-                .with(Failure::is_passing, self.watch, || {
-                    self.client.json(&path, None, self.watch)
+                .retry_policy
+                .run_with_retries(RequestFailure::is_transient, self.observer, || {
+                    self.client.json(&path, None, self.observer)
                 })
-                .map_err(Ended::of)?;
+                .map_err(BatchFailure::from_failure)?;
             if state["processing_status"] == "ended" {
                 break;
             }
@@ -222,29 +225,29 @@ impl Batches<'_> {
                 .iter()
                 .map(|kind| counts[kind].as_u64().unwrap_or(0))
                 .fold(0, u64::saturating_add);
-            self.watch.tell(Event::Batch(
+            self.observer.notify(ModelEvent::Batch(
                 &note.id,
                 &format!("has {done} of {} done", note.names.len()),
             ));
-            if started.elapsed() + self.waits.poll > self.waits.most {
+            if started.elapsed() + self.polling.interval > self.polling.max_wait {
                 let why = format!(
                     "batch {} is not done yet; the same command fetches it when it is",
                     note.id
                 );
-                return Err(Ended::Failed(TextError::Failed(why)));
+                return Err(BatchFailure::Failed(TextError::Failed(why)));
             }
-            std::thread::sleep(self.waits.poll);
+            std::thread::sleep(self.polling.interval);
         }
         let fetch = || {
             let mut results = BTreeMap::new();
-            let lines = |line: &[u8]| self.result(line, note, &mut results);
-            self.client.lines(&format!("{path}/results"), self.watch, lines)?;
+            let lines = |line: &[u8]| self.take_result(line, note, &mut results);
+            self.client.lines(&format!("{path}/results"), self.observer, lines)?;
             Ok(results)
         };
         let results = self
-            .patience
-            .with(Failure::is_passing, self.watch, fetch)
-            .map_err(Ended::of)?;
+            .retry_policy
+            .run_with_retries(RequestFailure::is_transient, self.observer, fetch)
+            .map_err(BatchFailure::from_failure)?;
         for (name, result) in &results {
             let Some(hold) = holds.remove(name) else { continue };
             match result {
@@ -257,38 +260,45 @@ impl Batches<'_> {
         for (name, result) in results {
             if let Ok(answer) = &result {
                 self.answers
-                    .put(&name, answer)
-                    .unwrap_or_else(|error| self.watch.trouble(&error));
+                    .store(&name, answer)
+                    .unwrap_or_else(|error| self.observer.warn_not_stored(&error));
             }
-            answers.insert(name, result.map_err(|failure| failed(&failure)));
+            answers.insert(name, result.map_err(|failure| to_text_error(&failure)));
         }
         Ok(answers)
     }
 
     /// Takes in one line of results; what belongs to no request of the batch is passed over.
-    fn result(&self, line: &[u8], note: &Note, results: &mut BTreeMap<Name, Result<Answer, Failure>>) {
+    fn take_result(
+        &self,
+        line: &[u8],
+        note: &BatchReceipt,
+        results: &mut BTreeMap<AnswerKey, Result<ModelAnswer, RequestFailure>>,
+    ) {
         let Ok(value) = serde_json::from_slice::<Value>(line) else {
             return;
         };
         let name = value["custom_id"].as_str().filter(|name| note.names.contains(*name));
-        let Some(name) = name.and_then(Name::read) else {
+        let Some(name) = name.and_then(AnswerKey::parse) else {
             return;
         };
         let result = &value["result"];
         let outcome = match result["type"].as_str().unwrap_or_default() {
             "succeeded" => {
-                let answer = whole(&result["message"], max_text(u64::MAX));
-                answer.map(|answer| self.client.kept(answer)).map_err(Failure::Answer)
+                let answer = parse_message(&result["message"], max_text_bytes(u64::MAX));
+                answer
+                    .map(|answer| self.client.kept(answer))
+                    .map_err(RequestFailure::Answer)
             }
             "errored" => {
                 // The error is wrapped as an answer of the API would be, or stands by itself.
                 let error = &result["error"];
                 let error = if error.get("error").is_some() {
-                    error_of(error)
+                    parse_error(error)
                 } else {
-                    error_of(result)
+                    parse_error(result)
                 };
-                Err(self.errored(error))
+                Err(self.to_failure(error))
             }
             other => {
                 let message = if matches!(other, "expired" | "canceled") {
@@ -296,7 +306,7 @@ impl Batches<'_> {
                 } else {
                     "unknown"
                 };
-                Err(Failure::Answer(Fault::Error {
+                Err(RequestFailure::Answer(AnswerFault::Error {
                     kind: "batch".into(),
                     message: format!("the request came back as {message}; a later run sends it again"),
                 }))
@@ -306,28 +316,28 @@ impl Batches<'_> {
     }
 
     /// An error as it would have come without a batch, so that it is understood the same way.
-    fn errored(&self, fault: Fault) -> Failure {
+    fn to_failure(&self, fault: AnswerFault) -> RequestFailure {
         match fault {
-            Fault::Error { kind, message } => Failure::Status {
+            AnswerFault::Error { kind, message } => RequestFailure::Status {
                 status: if kind == "invalid_request_error" { 400 } else { 500 },
                 kind: self.client.scrubbed(&kind, 60),
                 message: self.client.scrubbed(&message, 300),
                 retry_after: None,
             },
-            fault => Failure::Answer(fault),
+            fault => RequestFailure::Answer(fault),
         }
     }
 
     /// Notes of batches on their way, by name of the file.
-    fn notes(&self) -> Vec<(PathBuf, Note)> {
+    fn load_receipts(&self) -> Vec<(PathBuf, BatchReceipt)> {
         let entries = self.folder.and_then(|folder| fs::read_dir(folder).ok());
         let mut notes = Vec::new();
         for entry in entries.into_iter().flatten().flatten() {
             let path = entry.path();
             let text = fs::read(&path).unwrap_or_default();
-            let note = serde_json::from_slice::<Note>(&text).ok();
+            let note = serde_json::from_slice::<BatchReceipt>(&text).ok();
             // Whatever is no note of ours is left alone.
-            if let Some(note) = note.filter(|note| is_id(&note.id)) {
+            if let Some(note) = note.filter(|note| is_batch_id(&note.id)) {
                 notes.push((path, note));
             }
         }
@@ -335,7 +345,7 @@ impl Batches<'_> {
         notes
     }
 
-    fn keep(&self, note: &Note) -> Result<Option<PathBuf>, TextError> {
+    fn save_receipt(&self, note: &BatchReceipt) -> Result<Option<PathBuf>, TextError> {
         let Some(folder) = self.folder else { return Ok(None) };
         let path = folder.join(format!("{}.json", note.id));
         let bytes = serde_json::to_vec_pretty(note).unwrap_or_default();
@@ -351,24 +361,24 @@ impl Batches<'_> {
 }
 
 /// Why there are no results.
-enum Ended {
+enum BatchFailure {
     /// The server does not know the batch.
     Gone,
     /// Anything else.
     Failed(TextError),
 }
 
-impl Ended {
-    fn of(failure: Failure) -> Ended {
+impl BatchFailure {
+    fn from_failure(failure: RequestFailure) -> BatchFailure {
         match &failure {
-            Failure::Status { status: 404, .. } => Ended::Gone,
-            failure => Ended::Failed(failed(failure)),
+            RequestFailure::Status { status: 404, .. } => BatchFailure::Gone,
+            failure => BatchFailure::Failed(to_text_error(failure)),
         }
     }
 }
 
 /// An id goes into an address and a file name.
-fn is_id(id: &str) -> bool {
+fn is_batch_id(id: &str) -> bool {
     (1..=100).contains(&id.len())
         && id
             .bytes()
@@ -376,8 +386,10 @@ fn is_id(id: &str) -> bool {
 }
 
 /// Requests in batches that are not too large.
-fn chunks<'r>(requests: Vec<(&'r Name, &'r Wanted)>) -> Vec<Vec<(&'r Name, &'r Wanted)>> {
-    let mut chunks: Vec<Vec<(&Name, &Wanted)>> = Vec::new();
+fn split_into_batches<'r>(
+    requests: Vec<(&'r AnswerKey, &'r BatchRequest)>,
+) -> Vec<Vec<(&'r AnswerKey, &'r BatchRequest)>> {
+    let mut chunks: Vec<Vec<(&AnswerKey, &BatchRequest)>> = Vec::new();
     let mut bytes = 0;
     for (name, wanted) in requests {
         let size = wanted.request.body(false).to_string().len() + 200;
@@ -397,26 +409,26 @@ fn chunks<'r>(requests: Vec<(&'r Name, &'r Wanted)>) -> Vec<Vec<(&'r Name, &'r W
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::request::Task;
+    use crate::model::request::ModelTask;
 
     #[test]
     fn ids_stay_in_their_folder() {
-        assert!(is_id("msgbatch_013Zva2CMHLNnXjNJJKqJ2EF"));
+        assert!(is_batch_id("msgbatch_013Zva2CMHLNnXjNJJKqJ2EF"));
         for bad in ["", "../x", "a/b", "a.json", "a b", &"x".repeat(101)] {
-            assert!(!is_id(bad), "{bad}");
+            assert!(!is_batch_id(bad), "{bad}");
         }
     }
 
     #[test]
     fn requests_are_split_by_number() {
-        let wanted = Wanted {
-            request: Request::new(Task::Extract, "m", 1, "x"),
-            bound: 1,
+        let wanted = BatchRequest {
+            request: ModelRequest::new(ModelTask::Extract, "m", 1, "x"),
+            max_input_tokens: 1,
         };
         let names = (0..MAX_REQUESTS + 1)
-            .map(|at| Name::read(&format!("{at:064x}")).unwrap())
+            .map(|at| AnswerKey::parse(&format!("{at:064x}")).unwrap())
             .collect::<Vec<_>>();
-        let parts = chunks(names.iter().map(|name| (name, &wanted)).collect());
+        let parts = split_into_batches(names.iter().map(|name| (name, &wanted)).collect());
         assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [MAX_REQUESTS, 1]);
     }
 }

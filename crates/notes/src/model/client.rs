@@ -6,7 +6,7 @@ mod http;
 
 pub use http::{Client, checked_base};
 
-use crate::model::stream::Fault;
+use crate::model::stream::AnswerFault;
 use std::fmt;
 use std::time::Duration;
 
@@ -18,23 +18,23 @@ pub const HAS_CLIENT: bool = cfg!(feature = "model");
 
 /// What opens the API.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Key {
+pub enum ApiKey {
     /// Sent as `x-api-key`.
     Api(String),
     /// Sent as `authorization: Bearer`.
     Bearer(String),
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(hidden)")
     }
 }
 
-impl Key {
+impl ApiKey {
     pub(super) fn text(&self) -> &str {
         match self {
-            Key::Api(text) | Key::Bearer(text) => text,
+            ApiKey::Api(text) | ApiKey::Bearer(text) => text,
         }
     }
 }
@@ -78,7 +78,7 @@ pub enum SetupError {
 
 /// How a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum RequestFailure {
     /// No connection: nothing was sent.
     #[error("no connection: {0}")]
     Connect(String),
@@ -102,40 +102,43 @@ pub enum Failure {
     Broken(String),
     /// What came is no answer.
     #[error("{0}")]
-    Answer(#[from] Fault),
+    Answer(#[from] AnswerFault),
 }
 
-impl Failure {
+impl RequestFailure {
     /// Whether it is worth another try: the server was busy or out of reach, or an answer was lost on its way.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
-            Failure::Connect(_) | Failure::TimedOut(_) | Failure::Broken(_) | Failure::Answer(Fault::CutOff) => true,
-            Failure::Status { status, .. } => matches!(status, 408 | 429 | 500..=599),
-            Failure::Answer(Fault::Error { kind, .. }) => {
+            RequestFailure::Connect(_)
+            | RequestFailure::TimedOut(_)
+            | RequestFailure::Broken(_)
+            | RequestFailure::Answer(AnswerFault::CutOff) => true,
+            RequestFailure::Status { status, .. } => matches!(status, 408 | 429 | 500..=599),
+            RequestFailure::Answer(AnswerFault::Error { kind, .. }) => {
                 matches!(
                     kind.as_str(),
                     "overloaded_error" | "api_error" | "rate_limit_error" | "timeout_error"
                 )
             }
-            Failure::Answer(_) => false,
+            RequestFailure::Answer(_) => false,
         }
     }
 
     /// Whether the server cannot have written anything that is paid for.
-    pub fn is_free(&self) -> bool {
-        matches!(self, Failure::Connect(_) | Failure::Status { .. })
+    pub fn is_unbilled(&self) -> bool {
+        matches!(self, RequestFailure::Connect(_) | RequestFailure::Status { .. })
     }
 
     /// Whether every other request would fail the same way.
-    pub fn is_final(&self) -> bool {
-        matches!(self, Failure::Status { status, .. } if matches!(status, 300..=399 | 401 | 403 | 404))
-            || matches!(self, Failure::Connect(_))
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, RequestFailure::Status { status, .. } if matches!(status, 300..=399 | 401 | 403 | 404))
+            || matches!(self, RequestFailure::Connect(_))
     }
 
     /// When to try again, if the server says so.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Failure::Status { retry_after, .. } => *retry_after,
+            RequestFailure::Status { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
@@ -147,20 +150,23 @@ mod tests {
 
     #[test]
     fn which_failures_pass() {
-        let status = |status| Failure::Status {
+        let status = |status| RequestFailure::Status {
             status,
             kind: String::new(),
             message: String::new(),
             retry_after: None,
         };
         for passing in [429, 500, 502, 503, 529] {
-            assert!(status(passing).is_passing(), "{passing}");
+            assert!(status(passing).is_transient(), "{passing}");
         }
         for lasting in [301, 400, 401, 403, 404, 413, 422] {
-            assert!(!status(lasting).is_passing(), "{lasting}");
+            assert!(!status(lasting).is_transient(), "{lasting}");
         }
-        assert!(Failure::Connect(String::new()).is_passing() && Failure::Answer(Fault::CutOff).is_passing());
-        assert!(!Failure::Answer(Fault::TooLarge(1)).is_passing());
-        assert!(!Failure::TimedOut(1).is_free() && status(529).is_free());
+        assert!(
+            RequestFailure::Connect(String::new()).is_transient()
+                && RequestFailure::Answer(AnswerFault::CutOff).is_transient()
+        );
+        assert!(!RequestFailure::Answer(AnswerFault::TooLarge(1)).is_transient());
+        assert!(!RequestFailure::TimedOut(1).is_unbilled() && status(529).is_unbilled());
     }
 }

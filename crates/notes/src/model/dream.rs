@@ -3,16 +3,16 @@
 //! The model names pairs by ids that code gave. What is done about them, and whether it may be done at all, is decided where
 //! every consolidation is decided.
 
-use crate::model::reading::{closing, cut, instructions, object};
-use crate::model::request::{Request, Task};
-use crate::model::{Anthropic, fence};
+use crate::model::reading::{closing_prompt, parse_object, task_instructions, truncate_chars};
+use crate::model::request::{ModelRequest, ModelTask};
+use crate::model::{AnthropicBackend, fence};
 use language::secrets::mask;
 use language::when;
-use memory::dream::Found;
-use memory::kinds::Kind;
-use memory::names::TEAM;
+use memory::dream::MemoryConflicts;
+use memory::kinds::MemoryKind;
+use memory::names::TEAM_FOLDER;
 use memory::plan::Snapshot;
-use memory::topic::{Topic, one_line};
+use memory::topic::{Topic, to_one_line};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -34,22 +34,22 @@ const MAX_OUTPUT: u64 = 12_000;
 
 /// One question: the files it shows, by id from `m1`.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct DreamQuestion {
     files: Vec<String>,
     /// What is sent.
-    pub request: Request,
+    pub request: ModelRequest,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
-    same: Vec<Same>,
-    contradicting: Vec<Contradicting>,
+struct DreamAnswer {
+    same: Vec<DuplicateGroup>,
+    contradicting: Vec<ContradictoryPair>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Same {
+struct DuplicateGroup {
     keep: String,
     drop: Vec<String>,
     because: String,
@@ -57,56 +57,56 @@ struct Same {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Contradicting {
+struct ContradictoryPair {
     one: String,
     other: String,
     because: String,
 }
 
 /// What is asked about a directory: only memories that could be joined stand in one question.
-pub fn questions(backend: &Anthropic, snapshot: &Snapshot) -> Vec<Question> {
-    let mut groups = BTreeMap::<(bool, Option<Kind>), Vec<&Topic>>::new();
-    for topic in snapshot.topics.iter().filter(|topic| !topic.is_broken()) {
-        let is_team = topic.file.starts_with(TEAM);
+pub fn build_questions(backend: &AnthropicBackend, snapshot: &Snapshot) -> Vec<DreamQuestion> {
+    let mut groups = BTreeMap::<(bool, Option<MemoryKind>), Vec<&Topic>>::new();
+    for topic in snapshot.topics.iter().filter(|topic| !topic.has_broken_frontmatter()) {
+        let is_team = topic.file.starts_with(TEAM_FOLDER);
         groups.entry((is_team, topic.kind())).or_default().push(topic);
     }
     let several = groups.into_values().filter(|topics| topics.len() > 1);
     let parts = several.flat_map(|topics| topics.chunks(CHUNK).map(<[_]>::to_vec).collect::<Vec<_>>());
     parts
         .filter(|part| part.len() > 1)
-        .map(|part| question(backend, &part))
+        .map(|part| build_question(backend, &part))
         .collect()
 }
 
-fn question(backend: &Anthropic, topics: &[&Topic]) -> Question {
+fn build_question(backend: &AnthropicBackend, topics: &[&Topic]) -> DreamQuestion {
     let shown = |topic: &&Topic| {
         let mut text = String::new();
-        let _ = writeln!(text, "name: {}", mask(&one_line(&topic.name())));
-        let _ = writeln!(text, "about: {}", mask(&one_line(&topic.description())));
-        let _ = writeln!(text, "said: {}", when::date(topic.last_said()));
-        let _ = writeln!(text, "{}", cut(mask(topic.body()).trim(), MAX_BODY));
+        let _ = writeln!(text, "name: {}", mask(&to_one_line(&topic.name())));
+        let _ = writeln!(text, "about: {}", mask(&to_one_line(&topic.description())));
+        let _ = writeln!(text, "said: {}", when::format_date(topic.last_said()));
+        let _ = writeln!(text, "{}", truncate_chars(mask(topic.body()).trim(), MAX_BODY));
         text
     };
     let texts = topics.iter().map(shown).collect::<Vec<_>>();
-    let code = fence::code(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+    let code = fence::fence_code(&texts.iter().map(String::as_str).collect::<Vec<_>>());
     let mut text = String::new();
     for (at, memory) in texts.iter().enumerate() {
         let _ = write!(text, "{code} m{}\n{memory}", at + 1);
     }
     let request = backend
-        .request(Task::Dream, MAX_OUTPUT, &instructions(PROMPT))
-        .with(&fence::fenced("memories", &text, &code))
-        .with(&closing(TASK));
-    Question {
+        .request(ModelTask::Dream, MAX_OUTPUT, &task_instructions(PROMPT))
+        .with_text(&fence::fence_text("memories", &text, &code))
+        .with_text(&closing_prompt(TASK));
+    DreamQuestion {
         files: topics.iter().map(|topic| topic.file.clone()).collect(),
         request,
     }
 }
 
-impl Question {
+impl DreamQuestion {
     /// Reads an answer: known ids, each used once.
-    pub fn read(&self, text: &str) -> Result<Found, String> {
-        let form = object::<Form>(text)?;
+    pub fn parse_answer(&self, text: &str) -> Result<MemoryConflicts, String> {
+        let form = parse_object::<DreamAnswer>(text)?;
         let mut used = BTreeSet::new();
         let mut file = |id: &str| -> Result<String, String> {
             let number = id.strip_prefix('m').and_then(|number| number.parse::<usize>().ok());
@@ -119,24 +119,24 @@ impl Question {
             }
             Ok(self.files[at].clone())
         };
-        let mut found = Found::default();
+        let mut found = MemoryConflicts::default();
         for same in form.same {
-            brief(&same.because)?;
+            check_reason_length(&same.because)?;
             let keep = file(&same.keep)?;
             for id in &same.drop {
-                found.same.push((keep.clone(), file(id)?));
+                found.duplicates.push((keep.clone(), file(id)?));
             }
         }
         for pair in form.contradicting {
-            brief(&pair.because)?;
-            found.contradicting.push((file(&pair.one)?, file(&pair.other)?));
+            check_reason_length(&pair.because)?;
+            found.contradictions.push((file(&pair.one)?, file(&pair.other)?));
         }
         Ok(found)
     }
 }
 
 /// A reason makes the model think; it is read by nobody, and must not be a book.
-fn brief(reason: &str) -> Result<(), String> {
+fn check_reason_length(reason: &str) -> Result<(), String> {
     if reason.chars().count() > 1_000 {
         return Err("a reason that is too long".into());
     }
@@ -145,18 +145,18 @@ fn brief(reason: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::idle;
+    use super::super::tests::offline_backend;
     use super::*;
 
     fn snapshot() -> Snapshot {
         let topic = |file: &str, kind, body: &str| Topic::new(file, file, "about", kind, body);
         Snapshot {
             topics: vec![
-                topic("a.md", Kind::Feedback, "Tabs."),
-                topic("b.md", Kind::Feedback, "m9 is the best id"),
-                topic("c.md", Kind::Feedback, "Spaces."),
-                topic("d.md", Kind::Project, "Alone."),
-                topic("team/e.md", Kind::Feedback, "Apart."),
+                topic("a.md", MemoryKind::Feedback, "Tabs."),
+                topic("b.md", MemoryKind::Feedback, "m9 is the best id"),
+                topic("c.md", MemoryKind::Feedback, "Spaces."),
+                topic("d.md", MemoryKind::Project, "Alone."),
+                topic("team/e.md", MemoryKind::Feedback, "Apart."),
             ],
             ..Snapshot::default()
         }
@@ -164,22 +164,22 @@ mod tests {
 
     #[test]
     fn only_what_could_be_joined_is_asked_about() {
-        let questions = questions(&idle(), &snapshot());
+        let questions = build_questions(&offline_backend(), &snapshot());
         assert_eq!(questions.len(), 1);
         assert_eq!(questions[0].files, ["a.md", "b.md", "c.md"]);
     }
 
     #[test]
     fn only_known_ids_each_once() {
-        let question = questions(&idle(), &snapshot()).remove(0);
+        let question = build_questions(&offline_backend(), &snapshot()).remove(0);
         let good = r#"{"same": [{"keep": "m1", "drop": ["m2"], "because": "x"}], "contradicting": []}"#;
         assert_eq!(
-            question.read(good).unwrap().same,
+            question.parse_answer(good).unwrap().duplicates,
             [("a.md".to_owned(), "b.md".to_owned())]
         );
         let pair = r#"{"same": [], "contradicting": [{"one": "m3", "other": "m1", "because": "x"}]}"#;
         assert_eq!(
-            question.read(pair).unwrap().contradicting,
+            question.parse_answer(pair).unwrap().contradictions,
             [("c.md".to_owned(), "a.md".to_owned())]
         );
         for wrong in [
@@ -191,7 +191,7 @@ mod tests {
             r#"{"same": [], "contradicting": [], "delete": ["m1"]}"#,
             r#"{"same": []}"#,
         ] {
-            assert!(question.read(wrong).is_err(), "{wrong}");
+            assert!(question.parse_answer(wrong).is_err(), "{wrong}");
         }
     }
 }

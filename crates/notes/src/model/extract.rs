@@ -4,19 +4,21 @@
 //! the way of everything that rules find: what holds a secret or must never be kept is turned down, and the file is named
 //! by code.
 
-use crate::model::reading::{closing, cut, instructions, object};
-use crate::model::request::{Request, Task};
-use crate::model::{Anthropic, fence};
+use crate::model::reading::{closing_prompt, parse_object, task_instructions, truncate_chars};
+use crate::model::request::{ModelRequest, ModelTask};
+use crate::model::{AnthropicBackend, fence};
 use crate::size;
 use language::secrets::mask;
-use language::words::stems;
+use language::words::text_stems;
 use language::{dates, when};
-use memory::extract::{HOOK, Said, TITLE, cut as shorten, rounded, source_of};
-use memory::kinds::{Candidate, Kind};
+use memory::extract::{
+    MAX_HOOK_CHARS, MAX_TITLE_CHARS, UserMessage, message_source, round_confidence, truncate_words as shorten,
+};
+use memory::kinds::{Candidate, MemoryKind};
 use memory::plan::Snapshot;
-use memory::rules::Rules;
-use memory::sentences::is_machine;
-use memory::topic::one_line;
+use memory::rules::ExtractionRules;
+use memory::sentences::is_machine_written;
+use memory::topic::to_one_line;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,14 +31,14 @@ const PROMPT: &str = include_str!("../prompts/extract.md");
 const TASK: &str = "find what people said that will hold in other sessions, and answer with the JSON object";
 
 /// Tokens of messages in one question. More at once is cheaper and read less closely.
-const CHUNK: u64 = 24_000;
+const CHUNK_TOKENS: u64 = 24_000;
 
 /// Most characters of a message, and of what it answers: longer ones are mostly pasted.
 const MAX_MESSAGE: usize = 4_000;
-const MAX_ANSWERED: usize = 300;
+const MAX_REPLIED_TO: usize = 300;
 
 /// Most memories of one answer.
-const MOST: usize = 50;
+const MAX_MEMORIES: usize = 50;
 
 /// Most tokens of an answer, thinking included.
 const MAX_OUTPUT: u64 = 12_000;
@@ -49,25 +51,25 @@ const MAX_LINE: usize = 400;
 const MAX_TEXT: usize = 2_000;
 
 /// Share of its words that a memory must have from the messages it names.
-const GROUNDED: f64 = 0.4;
+const MIN_GROUNDED_SHARE: f64 = 0.4;
 
 /// How sure a model's finding is taken to be, said once.
-const CONFIDENCE: f64 = 0.8;
+const MODEL_CONFIDENCE: f64 = 0.8;
 
 /// What is left of the doubt each time it is said again.
-const DOUBT_LEFT: f64 = 0.75;
+const DOUBT_FACTOR: f64 = 0.75;
 
 /// One question: the messages it shows, by number from 1.
 #[derive(Debug, Clone)]
-pub struct Question<'m> {
-    said: Vec<Said<'m>>,
+pub struct ExtractQuestion<'m> {
+    messages: Vec<UserMessage<'m>>,
     /// What is sent.
-    pub request: Request,
+    pub request: ModelRequest,
 }
 
 /// A memory that was found and cannot be used: its words, cut, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfit {
+pub struct UnusableMemory {
     /// Its words.
     pub text: String,
     /// Why.
@@ -76,13 +78,13 @@ pub struct Unfit {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
+struct ExtractAnswer {
     memories: Vec<Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ExtractAnswerEntry {
     #[serde(rename = "type")]
     kind: String,
     title: String,
@@ -96,22 +98,27 @@ struct Entry {
 }
 
 /// What is asked about messages: a few sessions a question, in the order of the messages.
-pub fn questions<'m>(backend: &Anthropic, said: &[Said<'m>], known: &Snapshot, rules: &Rules) -> Vec<Question<'m>> {
-    let manifest = manifest(known);
+pub fn build_questions<'m>(
+    backend: &AnthropicBackend,
+    said: &[UserMessage<'m>],
+    known: &Snapshot,
+    rules: &ExtractionRules,
+) -> Vec<ExtractQuestion<'m>> {
+    let manifest = list_known_memories(known);
     // Whole sessions, as many as fit: a session that comes later changes the last question at most, so the others stay
     // answered. One that is too long for a question is parted.
-    let mut parts: Vec<Vec<(Said<'m>, String)>> = Vec::new();
+    let mut parts: Vec<Vec<(UserMessage<'m>, String)>> = Vec::new();
     let mut tokens = 0;
-    let sorted = by_session(said);
+    let sorted = sort_by_session(said);
     for session in sorted.chunk_by(|one, other| one.message.session == other.message.session) {
-        let shown = session.iter().map(|said| (*said, words(said, rules)));
+        let shown = session.iter().map(|said| (*said, message_words(said, rules)));
         let shown = shown
             .map(|(said, text)| (size::tokens(&text), said, text))
             .collect::<Vec<_>>();
         let whole = shown.iter().map(|(size, ..)| size).sum::<u64>();
-        let mut is_new = parts.is_empty() || tokens + whole > CHUNK;
+        let mut is_new = parts.is_empty() || tokens + whole > CHUNK_TOKENS;
         for (size, said, text) in shown {
-            if is_new || tokens + size > CHUNK {
+            if is_new || tokens + size > CHUNK_TOKENS {
                 parts.push(Vec::new());
                 (tokens, is_new) = (0, false);
             }
@@ -121,22 +128,27 @@ pub fn questions<'m>(backend: &Anthropic, said: &[Said<'m>], known: &Snapshot, r
             }
         }
     }
-    let question = |part: Vec<(Said<'m>, String)>| {
-        let request = backend.request(Task::Extract, MAX_OUTPUT, &instructions(PROMPT));
+    let question = |part: Vec<(UserMessage<'m>, String)>| {
+        let request = backend.request(ModelTask::Extract, MAX_OUTPUT, &task_instructions(PROMPT));
         let request = if manifest.is_empty() {
             request
         } else {
-            request.aside(&manifest)
+            request.with_unkeyed(&manifest)
         };
-        let request = request.with(&numbered(&part)).with(&closing(TASK));
+        let request = request
+            .with_text(&number_messages(&part))
+            .with_text(&closing_prompt(TASK));
         let said = part.into_iter().map(|(said, _)| said).collect();
-        Question { said, request }
+        ExtractQuestion {
+            messages: said,
+            request,
+        }
     };
     parts.into_iter().map(question).collect()
 }
 
 /// Sessions by when they began, their messages by time.
-fn by_session<'m>(said: &[Said<'m>]) -> Vec<Said<'m>> {
+fn sort_by_session<'m>(said: &[UserMessage<'m>]) -> Vec<UserMessage<'m>> {
     let mut places = BTreeMap::<&str, usize>::new();
     for one in said {
         let next = places.len();
@@ -148,74 +160,74 @@ fn by_session<'m>(said: &[Said<'m>]) -> Vec<Said<'m>> {
 }
 
 /// What a message says, as it is shown.
-fn words(said: &Said<'_>, rules: &Rules) -> String {
-    let own = said.message.texts().filter(|text| !is_machine(text, rules));
+fn message_words(said: &UserMessage<'_>, rules: &ExtractionRules) -> String {
+    let own = said.message.texts().filter(|text| !is_machine_written(text, rules));
     let own = own.collect::<Vec<_>>().join("\n");
     let mut text = String::new();
-    if let Some(answering) = said.answering {
+    if let Some(answering) = said.in_reply_to {
         // What it ends with is what is answered.
         let answering = mask(answering);
-        let skip = answering.chars().count().saturating_sub(MAX_ANSWERED);
+        let skip = answering.chars().count().saturating_sub(MAX_REPLIED_TO);
         let tail = answering.chars().skip(skip).collect::<String>();
-        let _ = writeln!(text, "answering: {}", one_line(&tail));
+        let _ = writeln!(text, "answering: {}", to_one_line(&tail));
     }
-    let _ = writeln!(text, "{}", cut(mask(own.trim()).trim(), MAX_MESSAGE));
+    let _ = writeln!(text, "{}", truncate_chars(mask(own.trim()).trim(), MAX_MESSAGE));
     text
 }
 
 /// Messages with their numbers.
-fn numbered(part: &[(Said<'_>, String)]) -> String {
+fn number_messages(part: &[(UserMessage<'_>, String)]) -> String {
     let texts = part.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>();
-    let code = fence::code(&texts);
+    let code = fence::fence_code(&texts);
     let mut text = String::new();
     for (at, (said, words)) in part.iter().enumerate() {
-        let time = said.message.time.map(when::date).unwrap_or_default();
+        let time = said.message.time.map(when::format_date).unwrap_or_default();
         let is_new = at == 0 || part[at - 1].0.message.session != said.message.session;
         let session = if is_new { " (another session)" } else { "" };
         let _ = writeln!(text, "{code} {} {time}{session}", at + 1);
         text.push_str(words);
     }
-    fence::fenced("what people said", &text, &code)
+    fence::fence_text("what people said", &text, &code)
 }
 
 /// What is known already, so that it need not be found again.
-fn manifest(known: &Snapshot) -> String {
+fn list_known_memories(known: &Snapshot) -> String {
     if known.topics.is_empty() {
         return String::new();
     }
     let mut text = String::new();
     for topic in known.topics.iter().take(MAX_MANIFEST) {
-        let kind = topic.kind().map_or("untyped", Kind::name);
+        let kind = topic.kind().map_or("untyped", MemoryKind::name);
         let _ = writeln!(
             text,
             "- [{kind}] {} ({}): {}",
             topic.file,
-            when::date(topic.last_said()),
-            cut(&mask(&one_line(&topic.description())), MAX_LINE)
+            when::format_date(topic.last_said()),
+            truncate_chars(&mask(&to_one_line(&topic.description())), MAX_LINE)
         );
     }
-    fence::fenced("memories that are there already", &text, &fence::code(&[&text]))
+    fence::fence_text("memories that are there already", &text, &fence::fence_code(&[&text]))
 }
 
-impl Question<'_> {
+impl ExtractQuestion<'_> {
     /// Reads an answer. The whole of it must have the form; of its memories, each is judged by itself.
-    pub fn read(&self, text: &str) -> Result<Vec<Result<Candidate, Unfit>>, String> {
-        let form = object::<Form>(text)?;
-        if form.memories.len() > MOST {
-            return Err(format!("more than {MOST} memories"));
+    pub fn parse_answer(&self, text: &str) -> Result<Vec<Result<Candidate, UnusableMemory>>, String> {
+        let form = parse_object::<ExtractAnswer>(text)?;
+        if form.memories.len() > MAX_MEMORIES {
+            return Err(format!("more than {MAX_MEMORIES} memories"));
         }
         let read = |value: Value| {
-            let shown = || shorten(&one_line(value["text"].as_str().unwrap_or_default()), 300);
-            let unfit = |reason| Unfit { text: shown(), reason };
-            let entry = serde_json::from_value::<Entry>(value.clone());
+            let shown = || shorten(&to_one_line(value["text"].as_str().unwrap_or_default()), 300);
+            let unfit = |reason| UnusableMemory { text: shown(), reason };
+            let entry = serde_json::from_value::<ExtractAnswerEntry>(value.clone());
             let entry = entry.map_err(|_| unfit("not in the form that was asked for"))?;
-            self.candidate(entry).map_err(unfit)
+            self.to_candidate(entry).map_err(unfit)
         };
         Ok(form.memories.into_iter().map(read).collect())
     }
 
-    fn candidate(&self, entry: Entry) -> Result<Candidate, &'static str> {
-        let kind = Kind::read(&entry.kind).ok_or("not one of the four types")?;
+    fn to_candidate(&self, entry: ExtractAnswerEntry) -> Result<Candidate, &'static str> {
+        let kind = MemoryKind::parse(&entry.kind).ok_or("not one of the four types")?;
         let optional = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
         let (why, how) = (optional(&entry.why), optional(&entry.how));
         let lines = [&entry.title, &entry.hook];
@@ -241,13 +253,13 @@ impl Question<'_> {
         let numbers = entry.from.iter().copied().collect::<BTreeSet<_>>();
         let named = numbers
             .iter()
-            .filter_map(|number| self.said.get(number.checked_sub(1)?));
+            .filter_map(|number| self.messages.get(number.checked_sub(1)?));
         let named = named.collect::<Vec<_>>();
         if named.is_empty() || named.len() < numbers.len() {
             return Err("names messages that are not there");
         }
         let body = [Some(entry.text.trim().to_owned()), why, how];
-        if !is_said(
+        if !is_grounded_in(
             &[body.clone().into_iter().flatten().collect(), vec![entry.title.clone()]].concat(),
             &named,
         ) {
@@ -257,43 +269,46 @@ impl Question<'_> {
         let day = named.iter().filter_map(|said| said.message.time).next();
         let day = day.and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
         let day = day.map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).date());
-        let dated = |text: &str| day.map_or_else(|| text.to_owned(), |day| dates::absolute(text, day));
+        let dated = |text: &str| day.map_or_else(|| text.to_owned(), |day| dates::annotate_relative_dates(text, day));
         let mut body = dated(&text.unwrap_or_default());
         for (head, text) in [("Why", why), ("How to apply", how)] {
             if let Some(text) = text {
                 let _ = write!(body, "\n\n**{head}:** {}", dated(text.trim()));
             }
         }
-        let mut sources = named.iter().map(|said| source_of(said.message)).collect::<Vec<_>>();
+        let mut sources = named
+            .iter()
+            .map(|said| message_source(said.message))
+            .collect::<Vec<_>>();
         sources
             .sort_by(|one, other| (one.time, &one.session, &one.uuid).cmp(&(other.time, &other.session, &other.uuid)));
         sources.dedup();
         let again = i32::try_from(sources.len().saturating_sub(1)).unwrap_or(i32::MAX);
         Ok(Candidate {
             kind,
-            title: shorten(&one_line(&entry.title), TITLE),
-            hook: shorten(&one_line(&dated(&entry.hook)), HOOK),
+            title: shorten(&to_one_line(&entry.title), MAX_TITLE_CHARS),
+            hook: shorten(&to_one_line(&dated(&entry.hook)), MAX_HOOK_CHARS),
             body,
-            confidence: rounded((1.0 - (1.0 - CONFIDENCE) * DOUBT_LEFT.powi(again)).min(0.99)),
+            confidence: round_confidence((1.0 - (1.0 - MODEL_CONFIDENCE) * DOUBT_FACTOR.powi(again)).min(0.99)),
             sources,
         })
     }
 }
 
 /// Whether texts say what the messages say: enough of their words are there, and every address.
-fn is_said(texts: &[String], named: &[&Said<'_>]) -> bool {
+fn is_grounded_in(texts: &[String], named: &[&UserMessage<'_>]) -> bool {
     let mut known = BTreeSet::new();
     let mut all = String::new();
     for said in named {
-        let answered = said.answering.into_iter();
+        let answered = said.in_reply_to.into_iter();
         for text in said.message.texts().chain(answered) {
-            known.extend(stems(text));
+            known.extend(text_stems(text));
             all.push_str(text);
         }
     }
-    let words = texts.iter().flat_map(|text| stems(text)).collect::<Vec<_>>();
+    let words = texts.iter().flat_map(|text| text_stems(text)).collect::<Vec<_>>();
     let found = words.iter().filter(|word| known.contains(*word)).count();
-    let is_grounded = found as f64 >= GROUNDED * words.len() as f64;
+    let is_grounded = found as f64 >= MIN_GROUNDED_SHARE * words.len() as f64;
     let mut pieces = texts.iter().flat_map(|text| text.split_whitespace());
     is_grounded
         && pieces.all(|piece| {
@@ -303,51 +318,56 @@ fn is_said(texts: &[String], named: &[&Said<'_>]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::idle;
+    use super::super::tests::offline_backend;
     use super::*;
-    use memory::extract::said;
-    use transcript::messages::{Message, Part, Role};
+    use memory::extract::find_user_messages;
+    use transcript::messages::{Message, MessagePart, MessageRole};
 
-    fn message(at: i64, session: &str, role: Role, text: &str) -> Message {
+    fn message(at: i64, session: &str, role: MessageRole, text: &str) -> Message {
         Message {
             session: session.into(),
             uuid: format!("{session}-{at}"),
             // 2026-03-04.
             time: Some(1_772_582_400_000 + at * 60_000),
             line: 1,
-            ..Message::of(role, vec![Part::Text(text.into())])
+            ..Message::with_parts(role, vec![MessagePart::Text(text.into())])
         }
     }
 
     fn some() -> Vec<Message> {
         vec![
-            message(1, "a", Role::Assistant, "Shall I mock the database?"),
+            message(1, "a", MessageRole::Assistant, "Shall I mock the database?"),
             message(
                 2,
                 "a",
-                Role::User,
+                MessageRole::User,
                 "No, never mock the database in our tests, it hid a broken migration last year",
             ),
             message(
                 3,
                 "b",
-                Role::User,
+                MessageRole::User,
                 "Bugs are tracked at https://tracker.example.com/INGEST",
             ),
-            message(4, "a", Role::User, "<command-name>/clear</command-name>"),
-            message(5, "a", Role::User, "we freeze merges tomorrow"),
+            message(4, "a", MessageRole::User, "<command-name>/clear</command-name>"),
+            message(5, "a", MessageRole::User, "we freeze merges tomorrow"),
         ]
     }
 
     #[test]
     fn sessions_stay_together_and_only_people_are_shown() {
-        let (messages, rules) = (some(), Rules::built_in());
-        let questions = questions(&idle(), &said(&messages, rules), &Snapshot::default(), rules);
+        let (messages, rules) = (some(), ExtractionRules::built_in());
+        let questions = build_questions(
+            &offline_backend(),
+            &find_user_messages(&messages, rules),
+            &Snapshot::default(),
+            rules,
+        );
         let [question] = &questions[..] else {
             panic!("{}", questions.len())
         };
         let uuids = question
-            .said
+            .messages
             .iter()
             .map(|said| said.message.uuid.as_str())
             .collect::<Vec<_>>();
@@ -358,15 +378,21 @@ mod tests {
 
     #[test]
     fn a_good_answer_becomes_a_candidate_with_its_sources() {
-        let (messages, rules) = (some(), Rules::built_in());
-        let question = questions(&idle(), &said(&messages, rules), &Snapshot::default(), rules).remove(0);
+        let (messages, rules) = (some(), ExtractionRules::built_in());
+        let question = build_questions(
+            &offline_backend(),
+            &find_user_messages(&messages, rules),
+            &Snapshot::default(),
+            rules,
+        )
+        .remove(0);
         let answer = r#"<scratch>one, two</scratch>{"memories": [
             {"type": "feedback", "title": "Never mock the database", "hook": "When writing tests: never mock the database",
              "text": "Never mock the database in tests.", "why": "It hid a broken migration last year.", "from": [1]},
             {"type": "project", "title": "Merge freeze", "hook": "When merging: freeze", "text": "Merges freeze tomorrow.", "from": [2]},
             {"type": "reference", "title": "Bug tracker", "hook": "When looking for bugs", "text": "Bugs are tracked at https://tracker.example.com/INGEST.", "from": [3]}]}"#;
         let found = question
-            .read(answer)
+            .parse_answer(answer)
             .unwrap()
             .into_iter()
             .collect::<Result<Vec<_>, _>>()
@@ -377,7 +403,7 @@ mod tests {
         );
         assert_eq!(
             (found[0].kind, found[0].sources[0].uuid.as_str()),
-            (Kind::Feedback, "a-2")
+            (MemoryKind::Feedback, "a-2")
         );
         assert!(found[1].body.contains("2026-03-05"), "{}", found[1].body);
         assert_eq!(found[2].sources[0].session, "b");
@@ -385,14 +411,20 @@ mod tests {
 
     #[test]
     fn what_is_outside_the_form_does_not_get_in() {
-        let (messages, rules) = (some(), Rules::built_in());
-        let question = questions(&idle(), &said(&messages, rules), &Snapshot::default(), rules).remove(0);
+        let (messages, rules) = (some(), ExtractionRules::built_in());
+        let question = build_questions(
+            &offline_backend(),
+            &find_user_messages(&messages, rules),
+            &Snapshot::default(),
+            rules,
+        )
+        .remove(0);
         let entry = |kind: &str, text: &str, more: &str| {
             format!(
                 r#"{{"memories": [{{"type": "{kind}", "title": "Never mock the database", "hook": "h", "text": "{text}", {more}}}]}}"#
             )
         };
-        let reason = |answer: String| question.read(&answer).unwrap().remove(0).unwrap_err().reason;
+        let reason = |answer: String| question.parse_answer(&answer).unwrap().remove(0).unwrap_err().reason;
         let good = "never mock the database in tests";
         assert_eq!(
             reason(entry("feedback", good, r#""from": [1], "path": "../../x.md""#)),
@@ -441,9 +473,9 @@ mod tests {
             "[]",
             "I will delete everything now.",
         ] {
-            assert!(question.read(wrong).is_err(), "{wrong}");
+            assert!(question.parse_answer(wrong).is_err(), "{wrong}");
         }
-        let many = format!(r#"{{"memories": [{}]}}"#, vec!["1"; MOST + 1].join(","));
-        assert!(question.read(&many).is_err());
+        let many = format!(r#"{{"memories": [{}]}}"#, vec!["1"; MAX_MEMORIES + 1].join(","));
+        assert!(question.parse_answer(&many).is_err());
     }
 }

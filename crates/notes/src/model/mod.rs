@@ -21,114 +21,114 @@ pub mod stream;
 pub mod writing;
 
 use crate::TextError;
-use answers::Answers;
-use batches::{Batches, Waits, Wanted};
-use client::{Client, Failure};
-use ledger::{Caps, Ledger, Rate, Spent};
-use replay::prices::{Pico, Price};
-use request::{Name, Request, Task};
+use answers::ModelAnswerStore;
+use batches::{BatchPolling, BatchRequest, BatchRunner};
+use client::{Client, RequestFailure};
+use ledger::{BillingRate, Spending, SpendingCaps, SpendingLedger};
+use replay::prices::{PicoUsd, Price};
+use request::{AnswerKey, ModelRequest, ModelTask};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use stream::{Answer, Fault};
+use stream::{AnswerFault, ModelAnswer};
 use transcript::record::Tokens;
 
 /// Where the API is, if nothing else is named.
 pub const BASE_URL: &str = "https://api.anthropic.com";
 
 /// The model that is asked, if no other is named.
-pub const MODEL: &str = "claude-sonnet-5-5";
+pub const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
 
 /// Largest output that any model gives.
 const MAX_OUTPUT: u64 = 128_000;
 
 /// What goes on while a model is asked, for whoever watches.
 #[derive(Debug)]
-pub enum Event<'e> {
+pub enum ModelEvent<'e> {
     /// A call was sent; which try it is, from 1.
-    Sent(Task, u32),
+    Sent(ModelTask, u32),
     /// So many bytes of the answer are there.
     Received(usize),
     /// An answer is complete.
-    Answered(Task, &'e Tokens),
+    Answered(ModelTask, &'e Tokens),
     /// It is waited before the next try.
     Waiting(Duration, &'e str),
     /// News of a batch: its id, and what.
     Batch(&'e str, &'e str),
     /// Something that does not stop the run.
-    Trouble(&'e str),
+    Warning(&'e str),
     /// What goes over the wire, from level 2 on.
     Trace(u8, &'e str),
 }
 
 /// Whoever watches.
-pub struct Watch {
+pub struct ModelObserver {
     /// How much of the wire is told.
     pub detail: u8,
     /// Takes the news.
-    pub tell: Box<dyn Fn(Event<'_>) + Send + Sync>,
+    pub on_event: Box<dyn Fn(ModelEvent<'_>) + Send + Sync>,
 }
 
-impl Watch {
+impl ModelObserver {
     /// Nobody.
-    pub fn nobody() -> Watch {
-        Watch {
+    pub fn none() -> ModelObserver {
+        ModelObserver {
             detail: 0,
-            tell: Box::new(|_| ()),
+            on_event: Box::new(|_| ()),
         }
     }
 
-    fn tell(&self, event: Event<'_>) {
-        (self.tell)(event);
+    fn notify(&self, event: ModelEvent<'_>) {
+        (self.on_event)(event);
     }
 
     fn trace(&self, level: u8, text: impl FnOnce() -> String) {
         if self.detail >= level {
-            self.tell(Event::Trace(level, &text()));
+            self.notify(ModelEvent::Trace(level, &text()));
         }
     }
 
-    fn trouble(&self, error: &std::io::Error) {
-        self.tell(Event::Trouble(&format!("an answer could not be kept: {error}")));
+    fn warn_not_stored(&self, error: &std::io::Error) {
+        self.notify(ModelEvent::Warning(&format!("an answer could not be kept: {error}")));
     }
 }
 
 /// How patient to be with a server that is busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// Tries after the first.
     pub retries: u32,
     /// Wait before the second try; it doubles with every further one.
-    pub base: Duration,
+    pub initial_wait: Duration,
     /// Longest wait.
-    pub most: Duration,
+    pub max_wait: Duration,
 }
 
-impl Patience {
+impl RetryPolicy {
     /// How long to wait after a try, counted from 0; `None` if that is not worth it.
-    fn wait(&self, tried: u32, failure: &Failure) -> Option<Duration> {
+    fn backoff(&self, tried: u32, failure: &RequestFailure) -> Option<Duration> {
         if tried >= self.retries {
             return None;
         }
         let doubled = self
-            .base
+            .initial_wait
             .saturating_mul(2_u32.saturating_pow(tried.min(20)))
-            .min(self.most);
+            .min(self.max_wait);
         match failure.retry_after() {
             // The server knows best; but nobody waits for hours without having been asked.
-            Some(asked) => Some(asked).filter(|asked| *asked <= self.most),
+            Some(asked) => Some(asked).filter(|asked| *asked <= self.max_wait),
             None => Some(doubled),
         }
     }
 
     /// Tries until it works, or until it is not worth another try.
-    fn with<T>(
+    fn run_with_retries<T>(
         &self,
-        is_worth: impl Fn(&Failure) -> bool,
-        watch: &Watch,
-        mut attempt: impl FnMut() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        is_worth: impl Fn(&RequestFailure) -> bool,
+        watch: &ModelObserver,
+        mut attempt: impl FnMut() -> Result<T, RequestFailure>,
+    ) -> Result<T, RequestFailure> {
         let mut tried = 0;
         loop {
             let failure = match attempt() {
@@ -136,10 +136,10 @@ impl Patience {
                 Err(failure) => failure,
             };
             let wait = Some(&failure).filter(|failure| is_worth(failure));
-            let Some(wait) = wait.and_then(|failure| self.wait(tried, failure)) else {
+            let Some(wait) = wait.and_then(|failure| self.backoff(tried, failure)) else {
                 return Err(failure);
             };
-            watch.tell(Event::Waiting(wait, &failure.to_string()));
+            watch.notify(ModelEvent::Waiting(wait, &failure.to_string()));
             std::thread::sleep(wait);
             tried += 1;
         }
@@ -148,7 +148,7 @@ impl Patience {
 
 /// What happens to a question that no known answer fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum AskMode {
     /// It is asked now.
     Now,
     /// It is put down, and asked with the others in a batch ([`Anthropic::fill`]).
@@ -159,37 +159,37 @@ pub enum Mode {
 
 /// How a model is asked.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub struct ModelSetup {
     /// The model.
     pub model: String,
     /// Its price, if it has one.
     pub price: Option<Price>,
     /// What may be spent.
-    pub caps: Caps,
+    pub caps: SpendingCaps,
     /// When.
-    pub mode: Mode,
+    pub mode: AskMode,
     /// Whether the server is asked for the exact size of a request before it is sent.
-    pub counts: bool,
+    pub counts_tokens: bool,
     /// Calls on their way at once.
-    pub at_once: usize,
+    pub concurrency: usize,
     /// Patience with failures.
-    pub patience: Patience,
+    pub retry_policy: RetryPolicy,
     /// Patience with batches.
-    pub waits: Waits,
+    pub polling: BatchPolling,
     /// Folder where answers and notes of batches are kept; `None` keeps them for the run only.
     pub folder: Option<PathBuf>,
 }
 
 /// A question that was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Counted {
+struct RequestSize {
     input: u64,
     output: u64,
 }
 
 /// What a run would send.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Estimate {
+pub struct CostEstimate {
     /// Calls.
     pub calls: u64,
     /// Answers that are known already.
@@ -199,78 +199,78 @@ pub struct Estimate {
     /// Tokens received, at most.
     pub output: u64,
     /// What it costs at most, in calls and in batches; `None` without a price.
-    pub pico: Option<Pico>,
+    pub pico: Option<PicoUsd>,
     /// Whether the tokens were counted by the server.
     pub is_counted: bool,
 }
 
 /// What a run asked and got.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ModelRunTotals {
     /// What was spent.
-    pub spent: Spent,
+    pub spent: Spending,
     /// Answers that were known.
     pub known: u64,
     /// Answers of a batch that an earlier run had sent.
     pub fetched: u64,
     /// What those cost.
-    pub fetched_pico: Pico,
+    pub fetched_pico: PicoUsd,
 }
 
 /// The backend.
-pub struct Anthropic {
-    setup: Setup,
+pub struct AnthropicBackend {
+    setup: ModelSetup,
     /// None if nothing is to be sent.
     client: Option<Client>,
     server: String,
-    ledger: Ledger,
-    answers: Answers,
-    watch: Watch,
-    slots: Slots,
-    state: Mutex<State>,
+    ledger: SpendingLedger,
+    answers: ModelAnswerStore,
+    observer: ModelObserver,
+    slots: CallSemaphore,
+    state: Mutex<AskState>,
 }
 
 #[derive(Default)]
-struct State {
+struct AskState {
     /// Questions for the next batch.
-    pending: BTreeMap<Name, Wanted>,
+    pending: BTreeMap<AnswerKey, BatchRequest>,
     /// Questions that have no answer in this run.
-    failed: BTreeMap<Name, TextError>,
-    counted: BTreeMap<Name, Counted>,
+    failed: BTreeMap<AnswerKey, TextError>,
+    counted: BTreeMap<AnswerKey, RequestSize>,
     /// Questions that were answered before this run.
-    known: BTreeSet<Name>,
+    known: BTreeSet<AnswerKey>,
     /// Questions that were answered in it.
-    answered: BTreeSet<Name>,
+    answered: BTreeSet<AnswerKey>,
     fetched: u64,
     fetched_tokens: Tokens,
     /// Why nothing more is asked.
-    stopped: Option<TextError>,
+    fatal_error: Option<TextError>,
 }
 
-impl Anthropic {
+impl AnthropicBackend {
     /// A backend that asks a server, or none at all: then it answers only what is known.
-    pub fn new(setup: Setup, server: &str, client: Option<Client>, watch: Watch) -> Anthropic {
+    pub fn new(setup: ModelSetup, server: &str, client: Option<Client>, watch: ModelObserver) -> AnthropicBackend {
         let folder = |name: &str| setup.folder.as_ref().map(|folder| folder.join(name));
-        Anthropic {
-            ledger: Ledger::new(setup.caps, setup.price.as_ref().map(Price::tariff)),
-            answers: Answers::new(folder("answers")),
-            slots: Slots::new(setup.at_once),
+        AnthropicBackend {
+            ledger: SpendingLedger::new(setup.caps, setup.price.as_ref().map(Price::tariff)),
+            answers: ModelAnswerStore::new(folder("answers")),
+            slots: CallSemaphore::new(setup.concurrency),
             server: client.as_ref().map_or(server, Client::base).to_owned(),
             client,
-            watch,
+            observer: watch,
             state: Mutex::default(),
             setup,
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, AskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request to the model for at most so much output, or as much as it gives.
-    pub fn request(&self, task: Task, max_output: u64, instructions: &str) -> Request {
+    pub fn request(&self, task: ModelTask, max_output: u64, instructions: &str) -> ModelRequest {
         let most = self.setup.price.as_ref().and_then(|price| price.max_output);
-        Request::new(
+        ModelRequest::new(
             task,
             &self.setup.model,
             max_output.min(most.unwrap_or(MAX_OUTPUT)),
@@ -279,32 +279,32 @@ impl Anthropic {
     }
 
     /// What was asked and what it came to.
-    pub fn tally(&self) -> Tally {
-        let state = self.state();
+    pub fn totals(&self) -> ModelRunTotals {
+        let state = self.lock_state();
         let pico = self.ledger.cost(&state.fetched_tokens).unwrap_or(0);
-        Tally {
-            spent: self.ledger.spent(),
+        ModelRunTotals {
+            spent: self.ledger.spending(),
             known: state.known.len() as u64,
             fetched: state.fetched,
-            fetched_pico: ledger::at(Rate::Half, pico),
+            fetched_pico: ledger::apply_rate(BillingRate::Half, pico),
         }
     }
 
     /// What a run would send.
-    pub fn estimate(&self) -> Estimate {
-        let state = self.state();
-        let mut estimate = Estimate {
+    pub fn estimate(&self) -> CostEstimate {
+        let state = self.lock_state();
+        let mut estimate = CostEstimate {
             known: state.known.len() as u64,
-            is_counted: self.setup.counts,
+            is_counted: self.setup.counts_tokens,
             pico: self.setup.price.as_ref().map(|_| 0),
-            ..Estimate::default()
+            ..CostEstimate::default()
         };
         for counted in state.counted.values() {
             estimate.calls += 1;
             estimate.input += counted.input;
             estimate.output += counted.output;
             if let Some(pico) = &mut estimate.pico {
-                *pico += self.ledger.worst(counted.input, counted.output).pico;
+                *pico += self.ledger.worst_case(counted.input, counted.output).pico;
             }
         }
         estimate
@@ -312,78 +312,81 @@ impl Anthropic {
 
     /// Answers a question: from what is known, else by asking. `read` takes the answer in; what it does not accept is no
     /// answer, is asked for once more, and is never kept.
-    pub fn ask<T>(&self, request: &Request, read: impl Fn(&str) -> Result<T, String>) -> Result<T, TextError> {
-        let name = request.name(&self.server);
+    pub fn ask<T>(&self, request: &ModelRequest, read: impl Fn(&str) -> Result<T, String>) -> Result<T, TextError> {
+        let name = request.answer_key(&self.server);
         if let Some(answer) = self.answers.get(&name) {
-            match finished(&answer).and_then(|text| read(text).map_err(TextError::Failed)) {
+            match answer_text(&answer).and_then(|text| read(text).map_err(TextError::Failed)) {
                 Ok(done) => {
-                    let mut state = self.state();
+                    let mut state = self.lock_state();
                     if !state.answered.contains(&name) {
                         state.known.insert(name);
                     }
                     return Ok(done);
                 }
                 Err(error) => {
-                    self.answers.forget(&name);
-                    if self.setup.mode == Mode::Batch {
+                    self.answers.remove_answer(&name);
+                    if self.setup.mode == AskMode::Batch {
                         let error =
                             TextError::Failed(format!("the answer is not in the form that was asked for: {error}"));
-                        self.state().failed.insert(name, error.clone());
+                        self.lock_state().failed.insert(name, error.clone());
                         return Err(error);
                     }
                 }
             }
         }
-        let state = self.state();
-        if let Some(error) = state.stopped.as_ref().or_else(|| state.failed.get(&name)) {
+        let state = self.lock_state();
+        if let Some(error) = state.fatal_error.as_ref().or_else(|| state.failed.get(&name)) {
             return Err(error.clone());
         }
         match self.setup.mode {
-            Mode::Now => drop(state),
-            Mode::Batch => {
+            AskMode::Now => drop(state),
+            AskMode::Batch => {
                 let is_new = !state.pending.contains_key(&name);
                 drop(state);
                 if is_new {
-                    let wanted = Wanted {
-                        bound: self.size(request)?.1,
+                    let wanted = BatchRequest {
+                        max_input_tokens: self.request_size(request)?.1,
                         request: request.clone(),
                     };
-                    self.state().pending.insert(name, wanted);
+                    self.lock_state().pending.insert(name, wanted);
                 }
                 return Err(TextError::Pending);
             }
-            Mode::Estimate => {
+            AskMode::Estimate => {
                 let is_new = !state.counted.contains_key(&name);
                 drop(state);
                 if is_new {
-                    let counted = Counted {
-                        input: self.size(request)?.0,
+                    let counted = RequestSize {
+                        input: self.request_size(request)?.0,
                         output: request.max_output(),
                     };
-                    self.state().counted.insert(name, counted);
+                    self.lock_state().counted.insert(name, counted);
                 }
                 return Err(TextError::Pending);
             }
         }
-        self.call(request, &name, &read).inspect_err(|error| {
-            let mut state = self.state();
+        self.ask_until_valid(request, &name, &read).inspect_err(|error| {
+            let mut state = self.lock_state();
             if matches!(error, TextError::Budget(_)) {
-                state.stopped = Some(error.clone());
+                state.fatal_error = Some(error.clone());
             }
             state.failed.insert(name.clone(), error.clone());
         })
     }
 
     /// Tokens of a request: about, and at most.
-    fn size(&self, request: &Request) -> Result<(u64, u64), TextError> {
-        if !self.setup.counts {
-            return Ok((request.estimate(), request.bound()));
+    fn request_size(&self, request: &ModelRequest) -> Result<(u64, u64), TextError> {
+        if !self.setup.counts_tokens {
+            return Ok((request.estimate_tokens(), request.max_input_tokens()));
         }
         let client = self.client()?;
-        let body = request.to_count();
-        let count = || client.json("/v1/messages/count_tokens", Some(&body), &self.watch);
-        let answer = self.setup.patience.with(Failure::is_passing, &self.watch, count);
-        let answer = answer.map_err(|failure| self.stopping(&failure))?;
+        let body = request.count_body();
+        let count = || client.json("/v1/messages/count_tokens", Some(&body), &self.observer);
+        let answer = self
+            .setup
+            .retry_policy
+            .run_with_retries(RequestFailure::is_transient, &self.observer, count);
+        let answer = answer.map_err(|failure| self.record_failure(&failure))?;
         let count = answer["input_tokens"]
             .as_u64()
             .ok_or_else(|| TextError::Failed("the server did not say how many tokens it counts".into()))?;
@@ -398,22 +401,22 @@ impl Anthropic {
     }
 
     /// Asks the model until it gives an answer in the right form, twice at most.
-    fn call<T>(
+    fn ask_until_valid<T>(
         &self,
-        request: &Request,
-        name: &Name,
+        request: &ModelRequest,
+        name: &AnswerKey,
         read: &impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, TextError> {
-        let (_, bound) = self.size(request)?;
+        let (_, bound) = self.request_size(request)?;
         let mut wrong = String::new();
         for _ in 0..2 {
             let answer = self.fetch(request, bound)?;
-            match read(finished(&answer)?) {
+            match read(answer_text(&answer)?) {
                 Ok(done) => {
                     self.answers
-                        .put(name, &answer)
-                        .unwrap_or_else(|error| self.watch.trouble(&error));
-                    self.state().answered.insert(name.clone());
+                        .store(name, &answer)
+                        .unwrap_or_else(|error| self.observer.warn_not_stored(&error));
+                    self.lock_state().answered.insert(name.clone());
                     return Ok(done);
                 }
                 Err(why) => wrong = why,
@@ -425,74 +428,75 @@ impl Anthropic {
     }
 
     /// One answer, after as many tries as are worth it. Every try is held against the budget before it is sent.
-    fn fetch(&self, request: &Request, bound: u64) -> Result<Answer, TextError> {
+    fn fetch(&self, request: &ModelRequest, bound: u64) -> Result<ModelAnswer, TextError> {
         let client = self.client()?;
         let body = request.body(true);
-        let _slot = self.slots.take();
+        let _slot = self.slots.acquire();
         let mut tried = 0;
         loop {
-            if let Some(error) = self.state().stopped.clone() {
+            if let Some(error) = self.lock_state().fatal_error.clone() {
                 return Err(error);
             }
-            let worst = self.ledger.worst(bound, request.max_output());
-            let hold = self.ledger.hold(worst, Rate::Full);
+            let worst = self.ledger.worst_case(bound, request.max_output());
+            let hold = self.ledger.reserve(worst, BillingRate::Full);
             let hold = hold.map_err(|refusal| TextError::Budget(refusal.to_string()))?;
-            self.watch.tell(Event::Sent(request.task(), tried + 1));
-            let failure = match client.message(&body, max_text(request.max_output()), &self.watch) {
+            self.observer.notify(ModelEvent::Sent(request.task(), tried + 1));
+            let failure = match client.message(&body, max_text_bytes(request.max_output()), &self.observer) {
                 // A server that does not say what it took is taken at its worst.
                 Ok(answer) => {
                     if !answer.usage.is_zero() {
                         hold.settle(&answer.usage);
                     }
-                    self.watch.tell(Event::Answered(request.task(), &answer.usage));
+                    self.observer
+                        .notify(ModelEvent::Answered(request.task(), &answer.usage));
                     return Ok(answer);
                 }
                 Err(failure) => failure,
             };
-            if failure.is_free() {
+            if failure.is_unbilled() {
                 hold.release();
             } else {
                 drop(hold);
             }
-            let wait = Some(&failure).filter(|failure| failure.is_passing());
-            let Some(wait) = wait.and_then(|failure| self.setup.patience.wait(tried, failure)) else {
-                return Err(self.stopping(&failure));
+            let wait = Some(&failure).filter(|failure| failure.is_transient());
+            let Some(wait) = wait.and_then(|failure| self.setup.retry_policy.backoff(tried, failure)) else {
+                return Err(self.record_failure(&failure));
             };
-            self.watch.tell(Event::Waiting(wait, &failure.to_string()));
+            self.observer.notify(ModelEvent::Waiting(wait, &failure.to_string()));
             std::thread::sleep(wait);
             tried += 1;
         }
     }
 
     /// What a failure means, and whether anything else is worth asking.
-    fn stopping(&self, failure: &Failure) -> TextError {
-        let error = failed(failure);
-        if failure.is_final() {
-            self.state().stopped = Some(error.clone());
+    fn record_failure(&self, failure: &RequestFailure) -> TextError {
+        let error = to_text_error(failure);
+        if failure.is_fatal() {
+            self.lock_state().fatal_error = Some(error.clone());
         }
         error
     }
 
     /// Has the questions of a pass answered in a batch. Whether there were any: then another pass finds the answers.
-    pub fn fill(&self) -> Result<bool, TextError> {
-        let wanted = std::mem::take(&mut self.state().pending);
+    pub fn run_batch(&self) -> Result<bool, TextError> {
+        let wanted = std::mem::take(&mut self.lock_state().pending);
         if wanted.is_empty() {
             return Ok(false);
         }
         let folder = self.setup.folder.as_ref().map(|folder| folder.join("batches"));
-        let batches = Batches {
+        let batches = BatchRunner {
             client: self.client()?,
             ledger: &self.ledger,
             answers: &self.answers,
             folder: folder.as_deref(),
-            waits: self.setup.waits,
-            patience: self.setup.patience,
-            watch: &self.watch,
+            polling: self.setup.polling,
+            retry_policy: self.setup.retry_policy,
+            observer: &self.observer,
         };
-        let outcome = batches.run(&wanted)?;
-        let mut state = self.state();
+        let outcome = batches.answer_requests(&wanted)?;
+        let mut state = self.lock_state();
         state.fetched += outcome.fetched;
-        ledger::add(&mut state.fetched_tokens, &outcome.fetched_tokens);
+        ledger::add_tokens(&mut state.fetched_tokens, &outcome.fetched_tokens);
         state.answered.extend(wanted.into_keys());
         state.failed.extend(outcome.failed);
         Ok(true)
@@ -500,34 +504,34 @@ impl Anthropic {
 }
 
 /// Calls on their way at once.
-struct Slots {
+struct CallSemaphore {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-impl Slots {
-    fn new(count: usize) -> Slots {
-        Slots {
+impl CallSemaphore {
+    fn new(count: usize) -> CallSemaphore {
+        CallSemaphore {
             free: Mutex::new(count.max(1)),
             freed: Condvar::new(),
         }
     }
 
-    fn take(&self) -> Slot<'_> {
+    fn acquire(&self) -> CallPermit<'_> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while *free == 0 {
             free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
         *free -= 1;
-        Slot { slots: self }
+        CallPermit { slots: self }
     }
 }
 
-struct Slot<'s> {
-    slots: &'s Slots,
+struct CallPermit<'s> {
+    slots: &'s CallSemaphore,
 }
 
-impl Drop for Slot<'_> {
+impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
         *self.slots.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.slots.freed.notify_one();
@@ -535,12 +539,12 @@ impl Drop for Slot<'_> {
 }
 
 /// Bytes that an answer of so many tokens may have: some tokens are long words, none are this long on average.
-fn max_text(max_output: u64) -> usize {
+fn max_text_bytes(max_output: u64) -> usize {
     usize::try_from(max_output.min(MAX_OUTPUT)).unwrap_or(0) * 16 + (64 << 10)
 }
 
 /// The text of an answer that came to its end.
-fn finished(answer: &Answer) -> Result<&str, TextError> {
+fn answer_text(answer: &ModelAnswer) -> Result<&str, TextError> {
     match answer.stop.as_str() {
         "end_turn" | "stop_sequence" | "" => Ok(&answer.text),
         "max_tokens" => Err(TextError::Failed(
@@ -555,19 +559,21 @@ fn finished(answer: &Answer) -> Result<&str, TextError> {
 }
 
 /// What a failure is to those who wanted a text.
-fn failed(failure: &Failure) -> TextError {
+fn to_text_error(failure: &RequestFailure) -> TextError {
     match failure {
-        Failure::Status {
+        RequestFailure::Status {
             status: 400 | 413,
             message,
             ..
         } if is_too_long(message) => TextError::PromptTooLong {
-            excess: excess(message),
+            excess: excess_tokens(message),
         },
-        Failure::Status { status: 413, .. } => TextError::PromptTooLong { excess: None },
-        Failure::Answer(Fault::Error { message, .. }) if is_too_long(message) => TextError::PromptTooLong {
-            excess: excess(message),
-        },
+        RequestFailure::Status { status: 413, .. } => TextError::PromptTooLong { excess: None },
+        RequestFailure::Answer(AnswerFault::Error { message, .. }) if is_too_long(message) => {
+            TextError::PromptTooLong {
+                excess: excess_tokens(message),
+            }
+        }
         failure => TextError::Failed(failure.to_string()),
     }
 }
@@ -577,7 +583,7 @@ fn is_too_long(message: &str) -> bool {
 }
 
 /// By how much: `N tokens > M maximum`, or `N + O > M`.
-fn excess(message: &str) -> Option<u64> {
+fn excess_tokens(message: &str) -> Option<u64> {
     let (before, after) = message.split_once('>')?;
     let numbers = |text: &str| {
         let parts = text.split(|sign: char| !sign.is_ascii_digit());
@@ -594,26 +600,26 @@ mod tests {
     use super::*;
 
     /// A backend that asks nobody.
-    pub(in crate::model) fn idle() -> Anthropic {
-        let setup = Setup {
-            model: MODEL.into(),
+    pub(in crate::model) fn offline_backend() -> AnthropicBackend {
+        let setup = ModelSetup {
+            model: DEFAULT_MODEL.into(),
             price: None,
-            caps: Caps::default(),
-            mode: Mode::Estimate,
-            counts: false,
-            at_once: 1,
-            patience: Patience {
+            caps: SpendingCaps::default(),
+            mode: AskMode::Estimate,
+            counts_tokens: false,
+            concurrency: 1,
+            retry_policy: RetryPolicy {
                 retries: 0,
-                base: Duration::ZERO,
-                most: Duration::ZERO,
+                initial_wait: Duration::ZERO,
+                max_wait: Duration::ZERO,
             },
-            waits: Waits {
-                poll: Duration::ZERO,
-                most: Duration::ZERO,
+            polling: BatchPolling {
+                interval: Duration::ZERO,
+                max_wait: Duration::ZERO,
             },
             folder: None,
         };
-        Anthropic::new(setup, BASE_URL, None, Watch::nobody())
+        AnthropicBackend::new(setup, BASE_URL, None, ModelObserver::none())
     }
 
     #[test]
@@ -630,53 +636,62 @@ mod tests {
         ];
         for (message, wanted) in cases {
             assert!(is_too_long(message));
-            assert_eq!(excess(message), wanted, "{message}");
+            assert_eq!(excess_tokens(message), wanted, "{message}");
         }
-        let failure = Failure::Status {
+        let failure = RequestFailure::Status {
             status: 400,
             kind: "invalid_request_error".into(),
             message: cases[0].0.into(),
             retry_after: None,
         };
-        assert_eq!(failed(&failure), TextError::PromptTooLong { excess: Some(8_310) });
+        assert_eq!(
+            to_text_error(&failure),
+            TextError::PromptTooLong { excess: Some(8_310) }
+        );
     }
 
     #[test]
     fn waits_double_and_the_server_knows_better() {
-        let patience = Patience {
+        let patience = RetryPolicy {
             retries: 4,
-            base: Duration::from_secs(1),
-            most: Duration::from_secs(5),
+            initial_wait: Duration::from_secs(1),
+            max_wait: Duration::from_secs(5),
         };
-        let failure = |retry_after| Failure::Status {
+        let failure = |retry_after| RequestFailure::Status {
             status: 429,
             kind: String::new(),
             message: String::new(),
             retry_after,
         };
-        let waits = (0..5).map(|tried| patience.wait(tried, &failure(None)).map(|wait| wait.as_secs()));
+        let waits = (0..5).map(|tried| patience.backoff(tried, &failure(None)).map(|wait| wait.as_secs()));
         assert_eq!(waits.collect::<Vec<_>>(), [Some(1), Some(2), Some(4), Some(5), None]);
         assert_eq!(
-            patience.wait(0, &failure(Some(Duration::from_secs(3)))),
+            patience.backoff(0, &failure(Some(Duration::from_secs(3)))),
             Some(Duration::from_secs(3))
         );
-        assert_eq!(patience.wait(3, &failure(Some(Duration::ZERO))), Some(Duration::ZERO));
-        assert_eq!(patience.wait(0, &failure(Some(Duration::from_secs(60)))), None);
+        assert_eq!(
+            patience.backoff(3, &failure(Some(Duration::ZERO))),
+            Some(Duration::ZERO)
+        );
+        assert_eq!(patience.backoff(0, &failure(Some(Duration::from_secs(60)))), None);
     }
 
     #[test]
     fn only_an_answer_that_came_to_its_end_is_used() {
-        let answer = |stop: &str| Answer {
+        let answer = |stop: &str| ModelAnswer {
             text: "x".into(),
             stop: stop.into(),
-            ..Answer::default()
+            ..ModelAnswer::default()
         };
-        assert_eq!(finished(&answer("end_turn")), Ok("x"));
+        assert_eq!(answer_text(&answer("end_turn")), Ok("x"));
         for stop in ["max_tokens", "refusal", "tool_use", "pause_turn"] {
-            assert!(matches!(finished(&answer(stop)), Err(TextError::Failed(_))), "{stop}");
+            assert!(
+                matches!(answer_text(&answer(stop)), Err(TextError::Failed(_))),
+                "{stop}"
+            );
         }
         assert_eq!(
-            finished(&answer("model_context_window_exceeded")),
+            answer_text(&answer("model_context_window_exceeded")),
             Err(TextError::PromptTooLong { excess: None })
         );
     }

@@ -7,14 +7,14 @@ use language::secrets;
 use serde_json::{Value, json};
 
 /// Part of the name of every answer; changes with the form of requests.
-const MARK: &[u8] = b"answer 1";
+const KEY_SEED: &[u8] = b"answer 1";
 
 /// Tokens that stand around every text of a request, more than there are.
-const AROUND: u64 = 32;
+const OVERHEAD_TOKENS: u64 = 32;
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Task {
+pub enum ModelTask {
     /// A summary that stands in for history.
     Summary,
     /// An update of session notes.
@@ -27,99 +27,99 @@ pub enum Task {
     Recall,
 }
 
-impl Task {
+impl ModelTask {
     /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
-            Task::Summary => "summary",
-            Task::Notes => "notes",
-            Task::Extract => "extract",
-            Task::Dream => "dream",
-            Task::Recall => "recall",
+            ModelTask::Summary => "summary",
+            ModelTask::Notes => "notes",
+            ModelTask::Extract => "extract",
+            ModelTask::Dream => "dream",
+            ModelTask::Recall => "recall",
         }
     }
 }
 
 /// A text of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Block {
+struct RequestBlock {
     text: String,
     /// Whether what stands up to here comes again in other requests, so that it pays to keep it in the prompt cache.
     is_shared: bool,
     /// Whether the answer has another name without it: what only helps the model to say less.
-    is_aside: bool,
+    is_unkeyed: bool,
 }
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    task: Task,
+pub struct ModelRequest {
+    task: ModelTask,
     model: String,
     max_output: u64,
-    system: Vec<Block>,
-    user: Vec<Block>,
+    system: Vec<RequestBlock>,
+    user: Vec<RequestBlock>,
 }
 
 /// Name of an answer: hash of everything it depends on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(String);
+pub struct AnswerKey(String);
 
-impl Name {
+impl AnswerKey {
     /// As letters and digits, 64 of them.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// A name read back; `None` if it is none.
-    pub fn read(text: &str) -> Option<Name> {
+    pub fn parse(text: &str) -> Option<AnswerKey> {
         let is_name = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        is_name.then(|| Name(text.to_owned()))
+        is_name.then(|| AnswerKey(text.to_owned()))
     }
 }
 
-impl Request {
+impl ModelRequest {
     /// A request with instructions, to a model, for at most so much output.
-    pub fn new(task: Task, model: &str, max_output: u64, instructions: &str) -> Request {
-        let request = Request {
+    pub fn new(task: ModelTask, model: &str, max_output: u64, instructions: &str) -> ModelRequest {
+        let request = ModelRequest {
             task,
             model: model.to_owned(),
             max_output,
             system: Vec::new(),
             user: Vec::new(),
         };
-        request.instructed(instructions)
+        request.with_instructions(instructions)
     }
 
-    fn instructed(mut self, text: &str) -> Request {
-        self.system.push(Block::new(text, true));
+    fn with_instructions(mut self, text: &str) -> ModelRequest {
+        self.system.push(RequestBlock::new(text, true));
         self
     }
 
     /// Adds a text that comes again in other requests.
-    pub fn shared(mut self, text: &str) -> Request {
-        self.user.push(Block::new(text, true));
+    pub fn with_shared(mut self, text: &str) -> ModelRequest {
+        self.user.push(RequestBlock::new(text, true));
         self
     }
 
     /// Adds a text that comes again in other requests and is no part of the answer's name: the same material has the same
     /// answer, however much of it is known by now.
-    pub fn aside(mut self, text: &str) -> Request {
-        let block = Block {
-            is_aside: true,
-            ..Block::new(text, true)
+    pub fn with_unkeyed(mut self, text: &str) -> ModelRequest {
+        let block = RequestBlock {
+            is_unkeyed: true,
+            ..RequestBlock::new(text, true)
         };
         self.user.push(block);
         self
     }
 
     /// Adds a text of this request alone.
-    pub fn with(mut self, text: &str) -> Request {
-        self.user.push(Block::new(text, false));
+    pub fn with_text(mut self, text: &str) -> ModelRequest {
+        self.user.push(RequestBlock::new(text, false));
         self
     }
 
     /// What it is for.
-    pub fn task(&self) -> Task {
+    pub fn task(&self) -> ModelTask {
         self.task
     }
 
@@ -135,7 +135,7 @@ impl Request {
 
     /// The body that is sent.
     pub fn body(&self, is_streamed: bool) -> Value {
-        let mut body = self.to_count();
+        let mut body = self.count_body();
         body["max_tokens"] = json!(self.max_output);
         if is_streamed {
             body["stream"] = json!(true);
@@ -144,16 +144,16 @@ impl Request {
     }
 
     /// The body that is sent to have its tokens counted.
-    pub fn to_count(&self) -> Value {
+    pub fn count_body(&self) -> Value {
         json!({
             "model": self.model,
-            "system": blocks(&self.system),
-            "messages": [{"role": "user", "content": blocks(&self.user)}],
+            "system": blocks_json(&self.system),
+            "messages": [{"role": "user", "content": blocks_json(&self.user)}],
         })
     }
 
     /// Name of its answer, from a server.
-    pub fn name(&self, server: &str) -> Name {
+    pub fn answer_key(&self, server: &str) -> AnswerKey {
         let mut hasher = blake3::Hasher::new();
         let mut take = |text: &str| {
             hasher
@@ -168,10 +168,10 @@ impl Request {
             take(role);
             blocks
                 .iter()
-                .filter(|block| !block.is_aside)
+                .filter(|block| !block.is_unkeyed)
                 .for_each(|block| take(&block.text));
         }
-        Name(hasher.update(MARK).finalize().to_hex().to_string())
+        AnswerKey(hasher.update(KEY_SEED).finalize().to_hex().to_string())
     }
 
     fn texts(&self) -> impl Iterator<Item = &str> {
@@ -179,30 +179,33 @@ impl Request {
     }
 
     /// Tokens sent, estimated.
-    pub fn estimate(&self) -> u64 {
+    pub fn estimate_tokens(&self) -> u64 {
         self.texts().map(size::tokens).sum()
     }
 
     /// Tokens sent, at most: no token is less than a byte.
-    pub fn bound(&self) -> u64 {
-        self.texts().map(|text| text.len() as u64 + AROUND).sum::<u64>() + 8 * AROUND
+    pub fn max_input_tokens(&self) -> u64 {
+        self.texts()
+            .map(|text| text.len() as u64 + OVERHEAD_TOKENS)
+            .sum::<u64>()
+            + 8 * OVERHEAD_TOKENS
     }
 }
 
-impl Block {
-    fn new(text: &str, is_shared: bool) -> Block {
-        Block {
+impl RequestBlock {
+    fn new(text: &str, is_shared: bool) -> RequestBlock {
+        RequestBlock {
             text: secrets::mask(text),
             is_shared,
-            is_aside: false,
+            is_unkeyed: false,
         }
     }
 }
 
 /// Texts with the mark of the prompt cache after the last one that is shared.
-fn blocks(blocks: &[Block]) -> Vec<Value> {
+fn blocks_json(blocks: &[RequestBlock]) -> Vec<Value> {
     let last = blocks.iter().rposition(|block| block.is_shared);
-    let block = |(at, block): (usize, &Block)| {
+    let block = |(at, block): (usize, &RequestBlock)| {
         let mut value = json!({"type": "text", "text": block.text});
         if last == Some(at) {
             value["cache_control"] = json!({"type": "ephemeral"});
@@ -216,10 +219,10 @@ fn blocks(blocks: &[Block]) -> Vec<Value> {
 mod tests {
     use super::*;
 
-    fn request() -> Request {
-        Request::new(Task::Extract, "m", 100, "rules")
-            .aside("known so far")
-            .with("what was said")
+    fn request() -> ModelRequest {
+        ModelRequest::new(ModelTask::Extract, "m", 100, "rules")
+            .with_unkeyed("known so far")
+            .with_text("what was said")
     }
 
     #[test]
@@ -230,41 +233,41 @@ mod tests {
         assert!(body["messages"][0]["content"][1].get("cache_control").is_none());
         assert_eq!((&body["stream"], &body["max_tokens"]), (&json!(true), &json!(100)));
         assert!(body.get("tools").is_none());
-        assert!(request().to_count().get("max_tokens").is_none());
+        assert!(request().count_body().get("max_tokens").is_none());
     }
 
     #[test]
     fn a_name_is_of_everything_but_what_stands_aside() {
-        let name = request().name("s");
-        assert_eq!(Name::read(name.as_str()), Some(name.clone()));
-        assert_eq!(Name::read("../x"), None);
-        let other = Request::new(Task::Extract, "m", 100, "rules")
-            .aside("more is known")
-            .with("what was said");
-        assert_eq!(other.name("s"), name);
-        assert_ne!(request().name("other"), name);
-        assert_ne!(request().with("more").name("s"), name);
-        let parted = Request::new(Task::Extract, "m", 100, "rules")
-            .with("what was ")
-            .with("said");
-        assert_ne!(parted.name("s"), name);
+        let name = request().answer_key("s");
+        assert_eq!(AnswerKey::parse(name.as_str()), Some(name.clone()));
+        assert_eq!(AnswerKey::parse("../x"), None);
+        let other = ModelRequest::new(ModelTask::Extract, "m", 100, "rules")
+            .with_unkeyed("more is known")
+            .with_text("what was said");
+        assert_eq!(other.answer_key("s"), name);
+        assert_ne!(request().answer_key("other"), name);
+        assert_ne!(request().with_text("more").answer_key("s"), name);
+        let parted = ModelRequest::new(ModelTask::Extract, "m", 100, "rules")
+            .with_text("what was ")
+            .with_text("said");
+        assert_ne!(parted.answer_key("s"), name);
     }
 
     #[test]
     fn secrets_never_get_into_a_request() {
         let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
-        let request = Request::new(Task::Notes, "m", 1, &secret)
-            .shared(&secret)
-            .aside(&secret)
-            .with(&format!("token: {secret}"));
+        let request = ModelRequest::new(ModelTask::Notes, "m", 1, &secret)
+            .with_shared(&secret)
+            .with_unkeyed(&secret)
+            .with_text(&format!("token: {secret}"));
         assert!(!request.body(true).to_string().contains("a1B2c3D4"));
     }
 
     #[test]
     fn the_bound_is_above_the_estimate() {
         for text in ["", "words and words", "你好世界", "\u{1F600}\u{1F600}", "\n\n\n\t\t"] {
-            let request = Request::new(Task::Notes, "m", 1, text).with(&text.repeat(100));
-            assert!(request.bound() > request.estimate(), "{text}");
+            let request = ModelRequest::new(ModelTask::Notes, "m", 1, text).with_text(&text.repeat(100));
+            assert!(request.max_input_tokens() > request.estimate_tokens(), "{text}");
         }
     }
 }

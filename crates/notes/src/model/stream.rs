@@ -10,7 +10,7 @@ const MAX_LINE: usize = 1 << 20;
 
 /// An answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ModelAnswer {
     /// Its text.
     pub text: String,
     /// What it took.
@@ -21,7 +21,7 @@ pub struct Answer {
 
 /// What is wrong with an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum AnswerFault {
     /// Larger than anything that was asked for.
     #[error("the answer is larger than the {0} bytes it may have")]
     TooLarge(usize),
@@ -43,28 +43,28 @@ pub enum Fault {
 
 /// Puts an answer together.
 #[derive(Debug)]
-pub struct Assembler {
+pub struct AnswerAssembler {
     line: Vec<u8>,
     data: String,
-    answer: Answer,
+    answer: ModelAnswer,
     max_text: usize,
     is_done: bool,
 }
 
-impl Assembler {
+impl AnswerAssembler {
     /// For an answer of at most so many bytes.
-    pub fn new(max_text: usize) -> Assembler {
-        Assembler {
+    pub fn new(max_text: usize) -> AnswerAssembler {
+        AnswerAssembler {
             line: Vec::new(),
             data: String::new(),
-            answer: Answer::default(),
+            answer: ModelAnswer::default(),
             max_text,
             is_done: false,
         }
     }
 
     /// Bytes of text so far.
-    pub fn received(&self) -> usize {
+    pub fn received_bytes(&self) -> usize {
         self.answer.text.len()
     }
 
@@ -74,29 +74,29 @@ impl Assembler {
     }
 
     /// Takes in bytes as they come.
-    pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
+    pub fn push_bytes(&mut self, mut bytes: &[u8]) -> Result<(), AnswerFault> {
         while let Some(at) = memchr::memchr(b'\n', bytes) {
             self.line.extend_from_slice(&bytes[..at]);
             bytes = &bytes[at + 1..];
             let line = std::mem::take(&mut self.line);
-            self.line(line.strip_suffix(b"\r").unwrap_or(&line))?;
+            self.process_line(line.strip_suffix(b"\r").unwrap_or(&line))?;
             if self.is_done {
                 return Ok(());
             }
         }
         self.line.extend_from_slice(bytes);
         if self.line.len() > MAX_LINE {
-            return Err(Fault::TooLarge(MAX_LINE));
+            return Err(AnswerFault::TooLarge(MAX_LINE));
         }
         Ok(())
     }
 
     /// The answer, once the stream ended.
-    pub fn finish(self) -> Result<Answer, Fault> {
+    pub fn finish(self) -> Result<ModelAnswer, AnswerFault> {
         if self.is_done {
             Ok(self.answer)
         } else {
-            Err(Fault::CutOff)
+            Err(AnswerFault::CutOff)
         }
     }
 
@@ -105,15 +105,19 @@ impl Assembler {
         &self.answer.usage
     }
 
-    fn line(&mut self, line: &[u8]) -> Result<(), Fault> {
+    fn process_line(&mut self, line: &[u8]) -> Result<(), AnswerFault> {
         if line.is_empty() {
             let data = std::mem::take(&mut self.data);
-            return if data.is_empty() { Ok(()) } else { self.event(&data) };
+            return if data.is_empty() {
+                Ok(())
+            } else {
+                self.process_event(&data)
+            };
         }
         if let Some(data) = line.strip_prefix(b"data:") {
-            let data = std::str::from_utf8(data).map_err(|_| Fault::Malformed("not UTF-8".into()))?;
+            let data = std::str::from_utf8(data).map_err(|_| AnswerFault::Malformed("not UTF-8".into()))?;
             if self.data.len() + data.len() > MAX_LINE {
-                return Err(Fault::TooLarge(MAX_LINE));
+                return Err(AnswerFault::TooLarge(MAX_LINE));
             }
             self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
         }
@@ -121,35 +125,36 @@ impl Assembler {
         Ok(())
     }
 
-    fn event(&mut self, data: &str) -> Result<(), Fault> {
-        let event: Value = serde_json::from_str(data).map_err(|_| Fault::Malformed("an event is not JSON".into()))?;
+    fn process_event(&mut self, data: &str) -> Result<(), AnswerFault> {
+        let event: Value =
+            serde_json::from_str(data).map_err(|_| AnswerFault::Malformed("an event is not JSON".into()))?;
         match event["type"].as_str().unwrap_or_default() {
-            "message_start" => usage(&mut self.answer.usage, &event["message"]["usage"]),
+            "message_start" => update_usage(&mut self.answer.usage, &event["message"]["usage"]),
             "content_block_start" => {
                 let block = &event["content_block"];
                 refuse_tools(block)?;
-                self.push(block["text"].as_str().unwrap_or_default())?;
+                self.push_text(block["text"].as_str().unwrap_or_default())?;
             }
             "content_block_delta" if event["delta"]["type"] == "text_delta" => {
-                self.push(event["delta"]["text"].as_str().unwrap_or_default())?;
+                self.push_text(event["delta"]["text"].as_str().unwrap_or_default())?;
             }
             "message_delta" => {
-                usage(&mut self.answer.usage, &event["usage"]);
+                update_usage(&mut self.answer.usage, &event["usage"]);
                 if let Some(stop) = event["delta"]["stop_reason"].as_str() {
                     stop.clone_into(&mut self.answer.stop);
                 }
             }
             "message_stop" => self.is_done = true,
-            "error" => return Err(error_of(&event)),
+            "error" => return Err(parse_error(&event)),
             // Pings, thinking, ends of blocks, and what may be added to the API.
             _ => {}
         }
         Ok(())
     }
 
-    fn push(&mut self, text: &str) -> Result<(), Fault> {
+    fn push_text(&mut self, text: &str) -> Result<(), AnswerFault> {
         if self.answer.text.len() + text.len() > self.max_text {
-            return Err(Fault::TooLarge(self.max_text));
+            return Err(AnswerFault::TooLarge(self.max_text));
         }
         self.answer.text.push_str(text);
         Ok(())
@@ -157,11 +162,11 @@ impl Assembler {
 }
 
 /// An answer that came in one piece, as results of batches do.
-pub fn whole(message: &Value, max_text: usize) -> Result<Answer, Fault> {
-    let mut answer = Answer::default();
+pub fn parse_message(message: &Value, max_text: usize) -> Result<ModelAnswer, AnswerFault> {
+    let mut answer = ModelAnswer::default();
     let blocks = message["content"]
         .as_array()
-        .ok_or_else(|| Fault::Malformed("an answer without content".into()))?;
+        .ok_or_else(|| AnswerFault::Malformed("an answer without content".into()))?;
     for block in blocks {
         refuse_tools(block)?;
         let text = block["text"]
@@ -169,11 +174,11 @@ pub fn whole(message: &Value, max_text: usize) -> Result<Answer, Fault> {
             .filter(|_| block["type"] == "text")
             .unwrap_or_default();
         if answer.text.len() + text.len() > max_text {
-            return Err(Fault::TooLarge(max_text));
+            return Err(AnswerFault::TooLarge(max_text));
         }
         answer.text.push_str(text);
     }
-    usage(&mut answer.usage, &message["usage"]);
+    update_usage(&mut answer.usage, &message["usage"]);
     message["stop_reason"]
         .as_str()
         .unwrap_or_default()
@@ -182,25 +187,27 @@ pub fn whole(message: &Value, max_text: usize) -> Result<Answer, Fault> {
 }
 
 /// The error that an answer carries.
-pub fn error_of(value: &Value) -> Fault {
+pub fn parse_error(value: &Value) -> AnswerFault {
     let error = &value["error"];
     let text = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
-    Fault::Error {
+    AnswerFault::Error {
         kind: text(&error["type"]),
         message: text(&error["message"]),
     }
 }
 
 /// None were offered: a call of one is no answer.
-fn refuse_tools(block: &Value) -> Result<(), Fault> {
+fn refuse_tools(block: &Value) -> Result<(), AnswerFault> {
     match block["type"].as_str() {
-        Some(kind) if kind.ends_with("tool_use") => Err(Fault::Malformed("it calls a tool, and there are none".into())),
+        Some(kind) if kind.ends_with("tool_use") => {
+            Err(AnswerFault::Malformed("it calls a tool, and there are none".into()))
+        }
         _ => Ok(()),
     }
 }
 
 /// Counts are totals: what comes later replaces what came before.
-fn usage(tokens: &mut Tokens, usage: &Value) {
+fn update_usage(tokens: &mut Tokens, usage: &Value) {
     let mut set = |place: fn(&mut Tokens) -> &mut u64, value: &Value| {
         if let Some(count) = value.as_u64() {
             *place(tokens) = count;
@@ -242,9 +249,9 @@ mod tests {
         ])
     }
 
-    fn read(bytes: &[u8], max: usize) -> Result<Answer, Fault> {
-        let mut assembler = Assembler::new(max);
-        assembler.take(bytes)?;
+    fn read(bytes: &[u8], max: usize) -> Result<ModelAnswer, AnswerFault> {
+        let mut assembler = AnswerAssembler::new(max);
+        assembler.push_bytes(bytes)?;
         assembler.finish()
     }
 
@@ -272,16 +279,16 @@ mod tests {
         let end = stream.find("data: {\"type\":\"message_stop\"").unwrap();
         for at in 0..end {
             let cut = read(&stream.as_bytes()[..at], 1_000);
-            assert_eq!(cut, Err(Fault::CutOff), "{at}");
+            assert_eq!(cut, Err(AnswerFault::CutOff), "{at}");
         }
     }
 
     #[test]
     fn too_much_is_refused() {
-        assert_eq!(read(stream().as_bytes(), 10), Err(Fault::TooLarge(10)));
-        assert_eq!(read(&[b'x'; MAX_LINE + 1], 10), Err(Fault::TooLarge(MAX_LINE)));
+        assert_eq!(read(stream().as_bytes(), 10), Err(AnswerFault::TooLarge(10)));
+        assert_eq!(read(&[b'x'; MAX_LINE + 1], 10), Err(AnswerFault::TooLarge(MAX_LINE)));
         let lines = "data: xxxxxxxxxxxxxxxx\n".repeat(MAX_LINE / 10);
-        assert_eq!(read(lines.as_bytes(), 10), Err(Fault::TooLarge(MAX_LINE)));
+        assert_eq!(read(lines.as_bytes(), 10), Err(AnswerFault::TooLarge(MAX_LINE)));
     }
 
     #[test]
@@ -293,26 +300,26 @@ mod tests {
         );
         let tool = json!({"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "rm"}});
         let start = events(&[json!({"type": "content_block_start", "content_block": tool})]);
-        assert!(matches!(read(start.as_bytes(), 10), Err(Fault::Malformed(_))));
+        assert!(matches!(read(start.as_bytes(), 10), Err(AnswerFault::Malformed(_))));
         assert!(matches!(
-            whole(&json!({"content": [tool]}), 10),
-            Err(Fault::Malformed(_))
+            parse_message(&json!({"content": [tool]}), 10),
+            Err(AnswerFault::Malformed(_))
         ));
-        assert!(matches!(read(b"data: {\n\n", 10), Err(Fault::Malformed(_))));
-        assert!(matches!(read(b"data: \xff\n\n", 10), Err(Fault::Malformed(_))));
+        assert!(matches!(read(b"data: {\n\n", 10), Err(AnswerFault::Malformed(_))));
+        assert!(matches!(read(b"data: \xff\n\n", 10), Err(AnswerFault::Malformed(_))));
     }
 
     #[test]
     fn a_whole_message_is_read_the_same_way() {
         let message = json!({"content": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "ab"}, {"type": "text", "text": "c"}],
             "stop_reason": "max_tokens", "usage": {"input_tokens": 3, "output_tokens": 4, "cache_creation": {"ephemeral_1h_input_tokens": 2}}});
-        let answer = whole(&message, 3).unwrap();
+        let answer = parse_message(&message, 3).unwrap();
         assert_eq!(
             (answer.text.as_str(), answer.stop.as_str(), answer.usage.output),
             ("abc", "max_tokens", 4)
         );
-        assert_eq!(whole(&message, 2), Err(Fault::TooLarge(2)));
-        assert!(whole(&json!({"content": "text"}), 10).is_err());
+        assert_eq!(parse_message(&message, 2), Err(AnswerFault::TooLarge(2)));
+        assert!(parse_message(&json!({"content": "text"}), 10).is_err());
     }
 
     proptest! {
@@ -323,10 +330,10 @@ mod tests {
             let mut cuts = cuts.iter().map(|cut| cut % stream.len()).collect::<Vec<_>>();
             cuts.sort_unstable();
             cuts.push(stream.len());
-            let mut assembler = Assembler::new(1_000);
+            let mut assembler = AnswerAssembler::new(1_000);
             let mut from = 0;
             for cut in cuts {
-                assembler.take(&stream.as_bytes()[from..cut]).unwrap();
+                assembler.push_bytes(&stream.as_bytes()[from..cut]).unwrap();
                 from = cut;
             }
             prop_assert_eq!(assembler.finish(), read(stream.as_bytes(), 1_000));

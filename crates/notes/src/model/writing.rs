@@ -3,13 +3,13 @@
 //! Form is code's business. Headings and descriptions of the notes come from the template, the model only gives contents;
 //! what the user said is put into a summary word for word, not by way of the model; limits are held whatever it writes.
 
-use crate::model::reading::{closing, conversation, instructions, object, without_scratch};
-use crate::model::request::{Request, Task};
-use crate::model::{Anthropic, Mode, fence};
+use crate::model::reading::{closing_prompt, fence_conversation, parse_object, strip_scratch, task_instructions};
+use crate::model::request::{ModelRequest, ModelTask};
+use crate::model::{AnthropicBackend, AskMode, fence};
 use crate::offline::digest::Digest;
-use crate::offline::{Offline, summary};
-use crate::template::{Fence, SUMMARY_SECTIONS, Template, UP_TO_SECTIONS, substitute};
-use crate::{Backend, Limits, NotesAsk, SummaryAsk, TextError, Variant, size};
+use crate::offline::{OfflineBackend, summary};
+use crate::template::{CodeFence, NotesTemplate, SUMMARY_SECTIONS, UP_TO_SECTIONS, substitute};
+use crate::{NotesLimits, NotesRequest, SummaryRequest, SummaryVariant, TextBackend, TextError, size};
 use language::secrets;
 use serde::Deserialize;
 use std::fmt::Write;
@@ -24,29 +24,29 @@ const SUMMARY_TASK: &str = "write the nine parts that take the place of the conv
 const NOTES_TASK: &str = "bring the notes up to date, and answer with the JSON object";
 
 /// Tokens that the model may think, beyond what it writes.
-const SCRATCH: u64 = 6_000;
+const SCRATCH_TOKENS: u64 = 6_000;
 
 /// What is said of the last two parts of a summary: what was done last and what comes next, or what a later part of the
 /// conversation builds on.
-const LAST: [&str; 2] = [
+const LAST_PART_PROMPTS: [&str; 2] = [
     "What was being worked on at the very end, with files, lines of code and the last words of both sides.",
     "The next step, only if it follows directly from what was asked last. Quote the words of the conversation that show where \
      the work stood, exactly. `Nothing.` if the work was finished.",
 ];
-const UP_TO: [&str; 2] = [
+const UP_TO_PART_PROMPTS: [&str; 2] = [
     "What was finished in this part of the conversation, and how it ended.",
     "What one must know from this part to understand and continue the messages that follow it, with exact quotations where the \
      wording matters.",
 ];
 
 /// Number of the part with what the user said.
-const USERS: usize = 5;
+const USER_MESSAGES_PART: usize = 5;
 
 /// Least that a part keeps when it has to be cut.
-const LEAST: u64 = 120;
+const MIN_BODY_TOKENS: u64 = 120;
 
 /// What stands where something was cut.
-const CUT: &str = "[… cut to fit]";
+const CUT_MARK: &str = "[… cut to fit]";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,17 +62,21 @@ struct NotesSection {
 }
 
 /// Names of the nine parts.
-fn names(variant: Variant) -> [&'static str; 9] {
+fn part_names(variant: SummaryVariant) -> [&'static str; 9] {
     let mut names = SUMMARY_SECTIONS;
-    if variant == Variant::UpTo {
+    if variant == SummaryVariant::UpTo {
         names[7..].copy_from_slice(&UP_TO_SECTIONS);
     }
     names
 }
 
-fn summary_request(backend: &Anthropic, ask: &SummaryAsk<'_>, room: u64) -> Request {
-    let names = names(ask.variant);
-    let about = if ask.variant == Variant::UpTo { UP_TO } else { LAST };
+fn summary_request(backend: &AnthropicBackend, ask: &SummaryRequest<'_>, room: u64) -> ModelRequest {
+    let names = part_names(ask.variant);
+    let about = if ask.variant == SummaryVariant::UpTo {
+        UP_TO_PART_PROMPTS
+    } else {
+        LAST_PART_PROMPTS
+    };
     let variables = [
         ("eighth", names[7]),
         ("eighth_about", about[0]),
@@ -81,7 +85,7 @@ fn summary_request(backend: &Anthropic, ask: &SummaryAsk<'_>, room: u64) -> Requ
     ];
     let sections = substitute(SUMMARY_PARTS, &variables);
     let mut task = substitute(SUMMARY, &[("sections", &sections), ("budget", &room.to_string())]);
-    if ask.variant == Variant::From {
+    if ask.variant == SummaryVariant::From {
         task.push_str(
             "\nEarlier parts of the conversation stay as they are: write about what is in the material only.\n",
         );
@@ -98,23 +102,23 @@ fn summary_request(backend: &Anthropic, ask: &SummaryAsk<'_>, room: u64) -> Requ
             ask.instructions.trim()
         );
     }
-    let material = conversation("a conversation", ask.material.marker(), &ask.material.messages);
+    let material = fence_conversation("a conversation", ask.material.leading_marker(), &ask.material.messages);
     backend
-        .request(Task::Summary, room + SCRATCH, &instructions(&task))
-        .with(&material)
-        .with(&closing(SUMMARY_TASK))
+        .request(ModelTask::Summary, room + SCRATCH_TOKENS, &task_instructions(&task))
+        .with_text(&material)
+        .with_text(&closing_prompt(SUMMARY_TASK))
 }
 
 /// The nine bodies of a summary, if it has the nine headings in their order.
-fn parts(text: &str, variant: Variant) -> Result<Vec<String>, String> {
-    let text = without_scratch(text)?;
-    let names = names(variant);
+fn parse_parts(text: &str, variant: SummaryVariant) -> Result<Vec<String>, String> {
+    let text = strip_scratch(text)?;
+    let names = part_names(variant);
     let mut bodies: Vec<String> = Vec::new();
-    let mut fence = Fence::default();
+    let mut fence = CodeFence::default();
     for line in text.lines() {
         let is_code = fence.is_inside(line);
         let next = names.get(bodies.len());
-        let is_next = |name: &&str| heading(bodies.len(), name) == line.trim_end();
+        let is_next = |name: &&str| part_heading(bodies.len(), name) == line.trim_end();
         if !is_code && next.is_some_and(is_next) {
             bodies.push(String::new());
         } else if let Some(body) = bodies.last_mut() {
@@ -128,20 +132,20 @@ fn parts(text: &str, variant: Variant) -> Result<Vec<String>, String> {
         return Err(format!("the heading of part {} is missing", bodies.len() + 1));
     }
     for body in &mut bodies {
-        *body = demoted(secrets::mask(body.trim()).trim(), 2);
+        *body = demote_headings(secrets::mask(body.trim()).trim(), 2);
     }
     Ok(bodies)
 }
 
 /// The heading of a part, counted from 0.
-fn heading(at: usize, name: &str) -> String {
+fn part_heading(at: usize, name: &str) -> String {
     format!("## {}. {name}", at + 1)
 }
 
 /// A text whose own headings lie below a level, and whose code fences are closed, so that it stays within its section.
-fn demoted(text: &str, level: usize) -> String {
+fn demote_headings(text: &str, level: usize) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut fence = Fence::default();
+    let mut fence = CodeFence::default();
     let mut opener = String::new();
     for line in text.lines() {
         let was_open = fence.is_inside("");
@@ -166,21 +170,21 @@ fn demoted(text: &str, level: usize) -> String {
 }
 
 /// A text of at most so many tokens, cut at the end of a line.
-fn shortened(text: &str, most: u64) -> String {
+fn truncate_tokens(text: &str, most: u64) -> String {
     if size::tokens(text) <= most {
         return text.to_owned();
     }
-    let room = most.saturating_sub(size::tokens(CUT) + 2);
-    let head = size::cut(text, room);
+    let room = most.saturating_sub(size::tokens(CUT_MARK) + 2);
+    let head = size::truncate_to_tokens(text, room);
     let whole = head
         .rfind('\n')
         .filter(|at| *at > head.len() / 2)
         .map_or(head, |at| &head[..at]);
-    demoted(&format!("{}\n{CUT}", whole.trim_end()), 0)
+    demote_headings(&format!("{}\n{CUT_MARK}", whole.trim_end()), 0)
 }
 
 /// Cuts the largest bodies until all of them fit; those in `last` only when nothing else is left to cut.
-fn fit(bodies: &mut [String], most: u64, last: &[usize]) {
+fn fit_bodies(bodies: &mut [String], most: u64, last: &[usize]) {
     let sizes = |bodies: &[String]| bodies.iter().map(|body| size::tokens(body)).collect::<Vec<_>>();
     for is_spared in [true, false] {
         for _ in 0..bodies.len() * 2 {
@@ -189,20 +193,23 @@ fn fit(bodies: &mut [String], most: u64, last: &[usize]) {
             if total <= most {
                 return;
             }
-            let may_cut = |at: &usize| sizes[*at] > LEAST && !(is_spared && last.contains(at));
+            let may_cut = |at: &usize| sizes[*at] > MIN_BODY_TOKENS && !(is_spared && last.contains(at));
             let Some(at) = (0..bodies.len())
                 .filter(may_cut)
                 .max_by_key(|at| (sizes[*at], usize::MAX - at))
             else {
                 break;
             };
-            let goal = sizes[at].saturating_sub(total - most).max(sizes[at] / 2).max(LEAST);
-            bodies[at] = shortened(&bodies[at], goal);
+            let goal = sizes[at]
+                .saturating_sub(total - most)
+                .max(sizes[at] / 2)
+                .max(MIN_BODY_TOKENS);
+            bodies[at] = truncate_tokens(&bodies[at], goal);
         }
     }
 }
 
-fn notes_request(backend: &Anthropic, ask: &NotesAsk<'_>, warning: &str) -> Request {
+fn notes_request(backend: &AnthropicBackend, ask: &NotesRequest<'_>, warning: &str) -> ModelRequest {
     let mut sections = String::new();
     for (at, section) in ask.template.sections.iter().enumerate() {
         let about = section.about.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -223,24 +230,28 @@ fn notes_request(backend: &Anthropic, ask: &NotesAsk<'_>, warning: &str) -> Requ
         None => substitute(NOTES, &variables),
     };
     let current = secrets::mask(ask.current);
-    let current = fence::fenced("the notes as they stand", &current, &fence::code(&[&current]));
-    let material = conversation("what happened since", ask.material.marker(), &ask.material.messages);
+    let current = fence::fence_text("the notes as they stand", &current, &fence::fence_code(&[&current]));
+    let material = fence_conversation(
+        "what happened since",
+        ask.material.leading_marker(),
+        &ask.material.messages,
+    );
     backend
         .request(
-            Task::Notes,
-            ask.limits.total + SCRATCH,
-            &instructions(&format!("{task}\n{NOTES_FORM}")),
+            ModelTask::Notes,
+            ask.limits.total + SCRATCH_TOKENS,
+            &task_instructions(&format!("{task}\n{NOTES_FORM}")),
         )
-        .with(&current)
-        .with(&material)
-        .with(&format!("{warning}{}", closing(NOTES_TASK)))
+        .with_text(&current)
+        .with_text(&material)
+        .with_text(&format!("{warning}{}", closing_prompt(NOTES_TASK)))
 }
 
 /// The bodies of the sections after an update.
-fn updated(text: &str, ask: &NotesAsk<'_>) -> Result<Vec<String>, String> {
-    let form = object::<NotesForm>(text)?;
+fn updated_bodies(text: &str, ask: &NotesRequest<'_>) -> Result<Vec<String>, String> {
+    let form = parse_object::<NotesForm>(text)?;
     let count = ask.template.sections.len();
-    let current = Template::parse(ask.current);
+    let current = NotesTemplate::parse(ask.current);
     let body = |heading: &str| {
         let old = current.sections.iter().find(|old| old.heading == heading);
         old.map_or_else(String::new, |old| old.body.clone())
@@ -254,65 +265,65 @@ fn updated(text: &str, ask: &NotesAsk<'_>) -> Result<Vec<String>, String> {
         if std::mem::replace(&mut is_seen[at], true) {
             return Err("a section that is there twice".into());
         }
-        bodies[at] = demoted(secrets::mask(section.text.trim()).trim(), 1);
+        bodies[at] = demote_headings(secrets::mask(section.text.trim()).trim(), 1);
     }
     Ok(bodies)
 }
 
-impl Backend for Anthropic {
+impl TextBackend for AnthropicBackend {
     fn name(&self) -> &'static str {
         "anthropic"
     }
 
-    fn summary(&self, ask: &SummaryAsk<'_>) -> Result<String, TextError> {
+    fn summary(&self, ask: &SummaryRequest<'_>) -> Result<String, TextError> {
         let mut digest = Digest::new(ask.material.root);
         ask.material.messages.iter().for_each(|message| digest.push(message));
         if digest.is_empty() {
             return Err(TextError::Nothing);
         }
-        let (head, titles) = (summary::head(ask), names(ask.variant));
+        let (head, titles) = (summary::preamble(ask), part_names(ask.variant));
         let around = size::tokens(&head) + titles.iter().map(|title| size::tokens(title) + 6).sum::<u64>();
         let left = ask.budget.saturating_sub(around);
-        let users = secrets::mask(&summary::messages(&digest, left / 2));
-        let room = left.saturating_sub(size::tokens(&users)).max(LEAST);
-        let bodies = match self.ask(&summary_request(self, ask, room), |text| parts(text, ask.variant)) {
+        let users = secrets::mask(&summary::user_messages_section(&digest, left / 2));
+        let room = left.saturating_sub(size::tokens(&users)).max(MIN_BODY_TOKENS);
+        let bodies = match self.ask(&summary_request(self, ask, room), |text| parse_parts(text, ask.variant)) {
             Ok(bodies) => bodies,
             // Whoever only counts goes on with another text of that size.
-            Err(TextError::Pending) if self.setup.mode == Mode::Estimate => return Offline.summary(ask),
+            Err(TextError::Pending) if self.setup.mode == AskMode::Estimate => return OfflineBackend.summary(ask),
             Err(error) => return Err(error),
         };
         let mut goal = room;
         loop {
             let mut bodies = bodies.clone();
-            bodies[USERS].clear();
-            fit(&mut bodies, goal, &[0, 6, 7, 8]);
-            bodies[USERS].clone_from(&users);
-            let text = summary::assemble(&head, &titles, &bodies);
+            bodies[USER_MESSAGES_PART].clear();
+            fit_bodies(&mut bodies, goal, &[0, 6, 7, 8]);
+            bodies[USER_MESSAGES_PART].clone_from(&users);
+            let text = summary::join_sections(&head, &titles, &bodies);
             let over = size::tokens(&text).saturating_sub(ask.budget);
             if over == 0 {
                 return Ok(text);
             }
             if goal == 0 {
-                return Ok(size::cut(&text, ask.budget).to_owned());
+                return Ok(size::truncate_to_tokens(&text, ask.budget).to_owned());
             }
             goal = goal.saturating_sub(over + 8);
         }
     }
 
-    fn notes(&self, ask: &NotesAsk<'_>) -> Result<String, TextError> {
+    fn notes(&self, ask: &NotesRequest<'_>) -> Result<String, TextError> {
         let heads = ask.template.sections.iter().map(|section| {
             let (heading, about) = (size::tokens(&section.heading), size::tokens(&section.about));
             heading + about + 4
         });
         let heads = heads.collect::<Vec<_>>();
-        let first = self.ask(&notes_request(self, ask, ""), |text| updated(text, ask));
+        let first = self.ask(&notes_request(self, ask, ""), |text| updated_bodies(text, ask));
         let mut bodies = match first {
             Ok(bodies) => bodies,
-            Err(TextError::Pending) if self.setup.mode == Mode::Estimate => return Offline.notes(ask),
+            Err(TextError::Pending) if self.setup.mode == AskMode::Estimate => return OfflineBackend.notes(ask),
             Err(error) => return Err(error),
         };
-        if let Some(warning) = warning(&bodies, &heads, ask.limits) {
-            match self.ask(&notes_request(self, ask, &warning), |text| updated(text, ask)) {
+        if let Some(warning) = length_warning(&bodies, &heads, ask.limits) {
+            match self.ask(&notes_request(self, ask, &warning), |text| updated_bodies(text, ask)) {
                 Ok(condensed) => bodies = condensed,
                 Err(error @ (TextError::Pending | TextError::Budget(_))) => return Err(error),
                 // A second try that fails leaves the first, which is cut.
@@ -320,18 +331,18 @@ impl Backend for Anthropic {
             }
         }
         for (body, head) in std::iter::zip(&mut bodies, &heads) {
-            *body = shortened(body, ask.limits.section.saturating_sub(*head));
+            *body = truncate_tokens(body, ask.limits.section.saturating_sub(*head));
         }
         let spared = ask.template.sections.iter().enumerate().filter_map(|(at, section)| {
             let purpose = section.purpose()?;
-            (purpose.rank() <= 1).then_some(at)
+            (purpose.priority() <= 1).then_some(at)
         });
         let spared = spared.collect::<Vec<_>>();
         let mut goal = ask.limits.total.saturating_sub(heads.iter().sum());
         loop {
             let mut bodies = bodies.clone();
-            fit(&mut bodies, goal, &spared);
-            let text = ask.template.fill(bodies.iter().map(String::as_str)) + &foreign(ask);
+            fit_bodies(&mut bodies, goal, &spared);
+            let text = ask.template.render(bodies.iter().map(String::as_str)) + &own_sections(ask);
             let over = size::tokens(&text).saturating_sub(ask.limits.total);
             if over == 0 || goal == 0 {
                 return Ok(text);
@@ -342,8 +353,8 @@ impl Backend for Anthropic {
 }
 
 /// Sections of a person's own, which the template does not have: they stay as they are.
-fn foreign(ask: &NotesAsk<'_>) -> String {
-    let current = Template::parse(ask.current);
+fn own_sections(ask: &NotesRequest<'_>) -> String {
+    let current = NotesTemplate::parse(ask.current);
     let is_known = |heading: &str| ask.template.sections.iter().any(|section| section.heading == heading);
     let own = current.sections.iter().filter(|section| !is_known(&section.heading));
     own.map(|section| format!("\n{}\n{}\n\n{}\n", section.heading, section.about, section.body))
@@ -351,7 +362,7 @@ fn foreign(ask: &NotesAsk<'_>) -> String {
 }
 
 /// What is said about notes that came out too long; `None` if they did not.
-fn warning(bodies: &[String], heads: &[u64], limits: Limits) -> Option<String> {
+fn length_warning(bodies: &[String], heads: &[u64], limits: NotesLimits) -> Option<String> {
     let sizes = std::iter::zip(bodies, heads).map(|(body, head)| size::tokens(body) + head);
     let sizes = sizes.collect::<Vec<_>>();
     let long = (0..sizes.len()).filter(|at| sizes[*at] > limits.section);
@@ -369,24 +380,24 @@ fn warning(bodies: &[String], heads: &[u64], limits: Limits) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::idle;
+    use super::super::tests::offline_backend;
     use super::*;
-    use crate::Material;
-    use transcript::messages::{Message, Part, Role};
+    use crate::SourceMaterial;
+    use transcript::messages::{Message, MessagePart, MessageRole};
 
-    fn message(role: Role, text: &str) -> Message {
+    fn message(role: MessageRole, text: &str) -> Message {
         Message {
             session: "s".into(),
             uuid: "u".into(),
             line: 1,
-            ..Message::of(role, vec![Part::Text(text.into())])
+            ..Message::with_parts(role, vec![MessagePart::Text(text.into())])
         }
     }
 
-    fn summary_ask(messages: &[Message]) -> SummaryAsk<'_> {
-        SummaryAsk {
-            material: Material::of(messages),
-            variant: Variant::Whole,
+    fn summary_ask(messages: &[Message]) -> SummaryRequest<'_> {
+        SummaryRequest {
+            material: SourceMaterial::from_messages(messages),
+            variant: SummaryVariant::Whole,
             instructions: "mind the tests",
             budget: 4_000,
             is_automatic: true,
@@ -395,19 +406,22 @@ mod tests {
 
     #[test]
     fn nine_headings_in_their_order_or_nothing() {
-        let good = (0..9).map(|at| format!("{}\nbody {at}\n\n", heading(at, SUMMARY_SECTIONS[at])));
+        let good = (0..9).map(|at| format!("{}\nbody {at}\n\n", part_heading(at, SUMMARY_SECTIONS[at])));
         let good = good.collect::<String>();
-        let bodies = parts(&format!("<scratch>x</scratch>\n{good}"), Variant::Whole).unwrap();
+        let bodies = parse_parts(&format!("<scratch>x</scratch>\n{good}"), SummaryVariant::Whole).unwrap();
         assert_eq!(bodies[8], "body 8");
-        assert!(parts(&good, Variant::UpTo).is_err(), "another variant has other names");
-        assert!(parts(&good.replace("## 4.", "## 44."), Variant::Whole).is_err());
-        assert!(parts(&format!("Sure! {good}"), Variant::Whole).is_err());
+        assert!(
+            parse_parts(&good, SummaryVariant::UpTo).is_err(),
+            "another variant has other names"
+        );
+        assert!(parse_parts(&good.replace("## 4.", "## 44."), SummaryVariant::Whole).is_err());
+        assert!(parse_parts(&format!("Sure! {good}"), SummaryVariant::Whole).is_err());
         // A heading inside code is text, and a section cannot hold a heading of its own level.
         let tricky = good.replace(
             "body 2",
             "```\n## 4. Errors and Fixes\n```\n## 9. Optional Next Step\n# Mine",
         );
-        let bodies = parts(&tricky, Variant::Whole).unwrap();
+        let bodies = parse_parts(&tricky, SummaryVariant::Whole).unwrap();
         assert_eq!(bodies.len(), 9);
         assert!(
             bodies[2].contains("```\n## 4.") && bodies[2].contains("### 9. Optional"),
@@ -419,8 +433,11 @@ mod tests {
 
     #[test]
     fn the_question_says_what_is_wanted_and_shows_the_conversation_as_material() {
-        let messages = [message(Role::User, "fix it"), message(Role::Assistant, "done")];
-        let request = summary_request(&idle(), &summary_ask(&messages), 3_000);
+        let messages = [
+            message(MessageRole::User, "fix it"),
+            message(MessageRole::Assistant, "done"),
+        ];
+        let request = summary_request(&offline_backend(), &summary_ask(&messages), 3_000);
         let body = request.body(true);
         let system = body["system"][0]["text"].as_str().unwrap();
         for wanted in [
@@ -442,10 +459,10 @@ mod tests {
 
     #[test]
     fn texts_stay_in_their_section() {
-        assert_eq!(demoted("# a\n## b\ntext", 1), "## a\n## b\ntext");
-        assert_eq!(demoted("```\n# code", 1), "```\n# code\n```");
-        assert_eq!(demoted("~~~~x\n```\n", 1), "~~~~x\n```\n~~~~");
-        assert_eq!(demoted("#hash\n####### x", 1), "#hash\n####### x");
+        assert_eq!(demote_headings("# a\n## b\ntext", 1), "## a\n## b\ntext");
+        assert_eq!(demote_headings("```\n# code", 1), "```\n# code\n```");
+        assert_eq!(demote_headings("~~~~x\n```\n", 1), "~~~~x\n```\n~~~~");
+        assert_eq!(demote_headings("#hash\n####### x", 1), "#hash\n####### x");
     }
 
     #[test]
@@ -455,23 +472,23 @@ mod tests {
             "a line of words\n".repeat(400),
             "state of things\n".repeat(40),
         ];
-        fit(&mut bodies, 700, &[2]);
+        fit_bodies(&mut bodies, 700, &[2]);
         assert!(bodies.iter().map(|body| size::tokens(body)).sum::<u64>() <= 700);
-        assert!(bodies[1].ends_with(CUT) && !bodies[2].ends_with(CUT));
-        fit(&mut bodies, 300, &[2]);
+        assert!(bodies[1].ends_with(CUT_MARK) && !bodies[2].ends_with(CUT_MARK));
+        fit_bodies(&mut bodies, 300, &[2]);
         assert!(
             bodies.iter().map(|body| size::tokens(body)).sum::<u64>() <= 300,
             "in the end nothing is spared"
         );
     }
 
-    fn notes_ask<'m>(template: &'m Template, current: &'m str) -> NotesAsk<'m> {
-        NotesAsk {
+    fn notes_ask<'m>(template: &'m NotesTemplate, current: &'m str) -> NotesRequest<'m> {
+        NotesRequest {
             current,
             template,
             instructions: None,
-            material: Material::default(),
-            limits: Limits {
+            material: SourceMaterial::default(),
+            limits: NotesLimits {
                 section: 2_000,
                 total: 12_000,
             },
@@ -480,10 +497,10 @@ mod tests {
 
     #[test]
     fn an_update_changes_contents_and_nothing_else() {
-        let template = Template::built_in();
-        let current = template.fill(["Title", "old state"]) + "\n# Mine\n\nkeep\n";
+        let template = NotesTemplate::built_in();
+        let current = template.render(["Title", "old state"]) + "\n# Mine\n\nkeep\n";
         let ask = notes_ask(&template, &current);
-        let bodies = updated(
+        let bodies = updated_bodies(
             r##"{"sections": [{"number": 2, "text": "# Worklog\nnew state"}]}"##,
             &ask,
         )
@@ -492,8 +509,8 @@ mod tests {
             (bodies[0].as_str(), bodies[1].as_str()),
             ("Title", "## Worklog\nnew state")
         );
-        assert!(template.holds(&template.fill(bodies.iter().map(String::as_str))));
-        assert!(foreign(&ask).contains("# Mine"));
+        assert!(template.has_same_sections(&template.render(bodies.iter().map(String::as_str))));
+        assert!(own_sections(&ask).contains("# Mine"));
         for wrong in [
             r#"{"sections": [{"number": 0, "text": "x"}]}"#,
             r#"{"sections": [{"number": 11, "text": "x"}]}"#,
@@ -502,9 +519,9 @@ mod tests {
             r#"{"sections": [], "edits": []}"#,
             "# Current State\nnew",
         ] {
-            assert!(updated(wrong, &ask).is_err(), "{wrong}");
+            assert!(updated_bodies(wrong, &ask).is_err(), "{wrong}");
         }
-        let request = notes_request(&idle(), &ask, "").body(true);
+        let request = notes_request(&offline_backend(), &ask, "").body(true);
         let system = request["system"][0]["text"].as_str().unwrap();
         assert!(
             system.contains("2. Current State") && system.contains("2000 tokens") && !system.contains("{{"),
@@ -514,15 +531,19 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_named() {
-        let limits = Limits { section: 20, total: 60 };
+        let limits = NotesLimits { section: 20, total: 60 };
         let body = |words: usize| "word ".repeat(words);
-        assert_eq!(warning(&[body(2), body(2)], &[1, 1], limits), None);
+        assert_eq!(length_warning(&[body(2), body(2)], &[1, 1], limits), None);
         assert!(
-            warning(&[body(2), body(60)], &[1, 1], limits)
+            length_warning(&[body(2), body(60)], &[1, 1], limits)
                 .unwrap()
                 .contains("in sections 2.")
         );
         let many = vec![body(10); 8];
-        assert!(warning(&many, &[1; 8], limits).unwrap().contains("too long. Condense"));
+        assert!(
+            length_warning(&many, &[1; 8], limits)
+                .unwrap()
+                .contains("too long. Condense")
+        );
     }
 }

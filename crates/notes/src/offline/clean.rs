@@ -1,11 +1,11 @@
 //! What was really said: without what the client wraps around it, terminal codes and data that nobody reads.
 
-use crate::template::Fence;
+use crate::template::CodeFence;
 use std::borrow::Cow;
 
 /// What a text in the user's name is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Typed {
+pub enum UserText {
     /// A person's own words.
     Words(String),
     /// A command of the client or a skill that they called, with what they gave it.
@@ -71,43 +71,45 @@ const HOUSEKEEPING: [&str; 30] = [
 ];
 
 /// What a person said in a text that is in their name.
-pub fn typed(text: &str) -> Typed {
+pub fn classify_user_text(text: &str) -> UserText {
     let start = text.trim_start();
     if start.starts_with("[Request interrupted by user") {
-        return Typed::Interrupted;
+        return UserText::Interrupted;
     }
     if start.starts_with("Caveat: The messages below") {
-        return Typed::Nothing;
+        return UserText::Nothing;
     }
     if start.starts_with("<command-") {
-        return command(start);
+        return parse_command(start);
     }
-    if let Some(line) = element(start, "bash-input").filter(|_| start.starts_with("<bash-input>")) {
-        return Typed::Shell(plain(line).trim().to_owned());
+    if let Some(line) = find_element(start, "bash-input").filter(|_| start.starts_with("<bash-input>")) {
+        return UserText::Shell(strip_control_codes(line).trim().to_owned());
     }
-    let words = plain(&without_elements(text, &CLIENT_ELEMENTS)).trim().to_owned();
+    let words = strip_control_codes(&strip_elements(text, &CLIENT_ELEMENTS))
+        .trim()
+        .to_owned();
     match words.is_empty() {
-        true => Typed::Nothing,
-        false => Typed::Words(words),
+        true => UserText::Nothing,
+        false => UserText::Words(words),
     }
 }
 
-fn command(text: &str) -> Typed {
-    let name = element(text, "command-name")
-        .or_else(|| element(text, "command-message"))
+fn parse_command(text: &str) -> UserText {
+    let name = find_element(text, "command-name")
+        .or_else(|| find_element(text, "command-message"))
         .unwrap_or_default()
         .trim();
     let name = format!("/{}", name.trim_start_matches('/'));
-    let given = element(text, "command-args").unwrap_or_default().trim();
+    let given = find_element(text, "command-args").unwrap_or_default().trim();
     if HOUSEKEEPING.contains(&name.as_str()) || name == "/" {
         // What somebody wants of a compaction is no part of the work either.
-        return Typed::Nothing;
+        return UserText::Nothing;
     }
-    Typed::Command(plain(format!("{name} {given}").trim()).into_owned())
+    UserText::Command(strip_control_codes(format!("{name} {given}").trim()).into_owned())
 }
 
 /// The inside of the first element of a name.
-pub fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+pub fn find_element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let (_, after) = text.split_once(&format!("<{name}>"))?;
     Some(
         after
@@ -117,7 +119,7 @@ pub fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 }
 
 /// The text without some elements and what is in them.
-pub fn without_elements<'t>(text: &'t str, names: &[&str]) -> Cow<'t, str> {
+pub fn strip_elements<'t>(text: &'t str, names: &[&str]) -> Cow<'t, str> {
     if !text.contains('<') {
         return Cow::Borrowed(text);
     }
@@ -148,23 +150,23 @@ pub fn without_elements<'t>(text: &'t str, names: &[&str]) -> Cow<'t, str> {
 }
 
 /// What a tool printed, without wrappers.
-pub fn printed(text: &str) -> Cow<'_, str> {
-    let without = without_elements(text, &["system-reminder", "post-tool-use-hook", "new-diagnostics"]);
+pub fn tool_output(text: &str) -> Cow<'_, str> {
+    let without = strip_elements(text, &["system-reminder", "post-tool-use-hook", "new-diagnostics"]);
     let unwrapped = match without.contains("tool_use_error>") {
         true => Cow::Owned(without.replace("<tool_use_error>", "").replace("</tool_use_error>", "")),
         false => without,
     };
-    match plain(&unwrapped) {
+    match strip_control_codes(&unwrapped) {
         Cow::Borrowed(same) if same.len() == unwrapped.len() => unwrapped,
         other => Cow::Owned(other.into_owned()),
     }
 }
 
 /// Runs of letters and digits longer than this are data, not words.
-const DATA: usize = 300;
+const MAX_WORD_CHARS: usize = 300;
 
 /// Without terminal codes, other control characters and encoded data.
-pub fn plain(text: &str) -> Cow<'_, str> {
+pub fn strip_control_codes(text: &str) -> Cow<'_, str> {
     let is_odd = |byte: &u8| *byte < 0x20 && !matches!(byte, b'\n' | b'\t');
     let has_codes = text.bytes().any(|byte| is_odd(&byte) || byte == 0x7f);
     let has_data = has_long_run(text.as_bytes());
@@ -188,7 +190,7 @@ pub fn plain(text: &str) -> Cow<'_, str> {
         }
     }
     if has_data {
-        out = without_data(&out);
+        out = strip_encoded_data(&out);
     }
     Cow::Owned(out)
 }
@@ -219,22 +221,22 @@ fn is_data(byte: u8) -> bool {
 
 /// Whether there is a run of data longer than [`DATA`]. Such a run covers one of any so many neighbouring places.
 fn has_long_run(text: &[u8]) -> bool {
-    let mut at = DATA;
+    let mut at = MAX_WORD_CHARS;
     while at < text.len() {
         if is_data(text[at]) {
             let before = text[..at].iter().rev().take_while(|byte| is_data(**byte)).count();
             let after = text[at..].iter().take_while(|byte| is_data(**byte)).count();
-            if before + after > DATA {
+            if before + after > MAX_WORD_CHARS {
                 return true;
             }
             at += after;
         }
-        at += DATA;
+        at += MAX_WORD_CHARS;
     }
     false
 }
 
-fn without_data(text: &str) -> String {
+fn strip_encoded_data(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
@@ -248,7 +250,7 @@ fn without_data(text: &str) -> String {
                 rest = &rest[end..];
                 continue;
             }
-            _ if run > DATA => out.push_str("[data]"),
+            _ if run > MAX_WORD_CHARS => out.push_str("[data]"),
             _ => out.push_str(&rest[..run]),
         }
         rest = &rest[run..];
@@ -257,7 +259,7 @@ fn without_data(text: &str) -> String {
 }
 
 /// A text as one line of at most `most` characters, with a mark where it was cut.
-pub fn line(text: &str, most: usize) -> String {
+pub fn to_one_line(text: &str, most: usize) -> String {
     let mut out = String::new();
     let mut count = 0;
     for word in text.split_whitespace() {
@@ -280,9 +282,9 @@ pub fn line(text: &str, most: usize) -> String {
 }
 
 /// Prose of an answer, sentence by sentence: no code, no tables; headings and list items are sentences of their own.
-pub fn sentences(text: &str) -> Vec<&str> {
+pub fn split_sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
-    let mut fence = Fence::default();
+    let mut fence = CodeFence::default();
     for line in text.lines() {
         if fence.is_inside(line) {
             continue;
@@ -298,26 +300,26 @@ pub fn sentences(text: &str) -> Vec<&str> {
             let is_end = match sign {
                 '。' | '！' | '？' => true,
                 '.' | '!' | '?' => {
-                    signs.peek().is_none_or(|(_, next)| next.is_whitespace()) && !is_short_form(&line[start..at])
+                    signs.peek().is_none_or(|(_, next)| next.is_whitespace()) && !is_abbreviation(&line[start..at])
                 }
                 _ => false,
             };
             if is_end {
-                push(&mut found, &line[start..end]);
+                push_sentence(&mut found, &line[start..end]);
                 start = end;
             }
         }
-        push(&mut found, &line[start..]);
+        push_sentence(&mut found, &line[start..]);
     }
     found
 }
 
-fn is_short_form(before: &str) -> bool {
+fn is_abbreviation(before: &str) -> bool {
     let word = before.rsplit([' ', '(']).next().unwrap_or_default();
     matches!(word, "e.g" | "i.e" | "etc" | "vs" | "approx" | "cf" | "Dr" | "Mr")
 }
 
-fn push<'t>(found: &mut Vec<&'t str>, sentence: &'t str) {
+fn push_sentence<'t>(found: &mut Vec<&'t str>, sentence: &'t str) {
     let sentence = sentence.trim();
     if sentence.chars().filter(|sign| sign.is_alphabetic()).count() >= 3 {
         found.push(sentence);
@@ -325,7 +327,7 @@ fn push<'t>(found: &mut Vec<&'t str>, sentence: &'t str) {
 }
 
 /// A sentence about what somebody is about to do, as what was done: without "now let me".
-pub fn deed(sentence: &str) -> String {
+pub fn strip_intent(sentence: &str) -> String {
     const STARTS: [&str; 22] = [
         "now let me ",
         "now i'll ",
@@ -379,8 +381,8 @@ pub fn deed(sentence: &str) -> String {
 }
 
 /// The first sentence of an answer that says something.
-pub fn opening(text: &str) -> Option<&str> {
-    let all = sentences(text);
+pub fn first_statement(text: &str) -> Option<&str> {
+    let all = split_sentences(text);
     all.iter()
         .find(|sentence| sentence.chars().count() >= 25 && !sentence.ends_with([':', '：']))
         .or(all.first())
@@ -388,7 +390,7 @@ pub fn opening(text: &str) -> Option<&str> {
 }
 
 /// Whether a line can stand in Markdown as it is and mean the same.
-pub fn is_tame(text: &str) -> bool {
+pub fn is_plain_markdown(text: &str) -> bool {
     !text.contains(['\n', '<'])
         && text.matches('`').count().is_multiple_of(2)
         && !text.contains("``")
@@ -396,7 +398,7 @@ pub fn is_tame(text: &str) -> bool {
 }
 
 /// A line of prose that holds no markup of its own: for words of others inside our lists.
-pub fn tame(text: &str) -> String {
+pub fn escape_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_code = false;
     // An odd number of backticks would turn the rest of the line into code.
@@ -416,7 +418,7 @@ pub fn tame(text: &str) -> String {
 }
 
 /// A text as inline code, whatever it holds.
-pub fn code(text: &str) -> String {
+pub fn inline_code(text: &str) -> String {
     if !text.contains('`') {
         return format!("`{text}`");
     }
@@ -430,64 +432,79 @@ mod tests {
 
     #[test]
     fn wrappers_are_told_from_words() {
-        assert_eq!(typed("<system-reminder>be good</system-reminder>"), Typed::Nothing);
         assert_eq!(
-            typed("fix it\n<system-reminder>x <b> y</system-reminder>"),
-            Typed::Words("fix it".into())
+            classify_user_text("<system-reminder>be good</system-reminder>"),
+            UserText::Nothing
         );
         assert_eq!(
-            typed("<div>pasted</div> why?"),
-            Typed::Words("<div>pasted</div> why?".into())
+            classify_user_text("fix it\n<system-reminder>x <b> y</system-reminder>"),
+            UserText::Words("fix it".into())
         );
-        assert_eq!(typed("[Request interrupted by user for tool use]"), Typed::Interrupted);
+        assert_eq!(
+            classify_user_text("<div>pasted</div> why?"),
+            UserText::Words("<div>pasted</div> why?".into())
+        );
+        assert_eq!(
+            classify_user_text("[Request interrupted by user for tool use]"),
+            UserText::Interrupted
+        );
         let command = "<command-message>review is running</command-message>\n<command-name>/review</command-name>\n<command-args>12 carefully</command-args>";
-        assert_eq!(typed(command), Typed::Command("/review 12 carefully".into()));
-        assert_eq!(typed("<command-name>/exit</command-name>"), Typed::Nothing);
-        assert_eq!(typed("<bash-input>ls -la</bash-input>"), Typed::Shell("ls -la".into()));
+        assert_eq!(
+            classify_user_text(command),
+            UserText::Command("/review 12 carefully".into())
+        );
+        assert_eq!(
+            classify_user_text("<command-name>/exit</command-name>"),
+            UserText::Nothing
+        );
+        assert_eq!(
+            classify_user_text("<bash-input>ls -la</bash-input>"),
+            UserText::Shell("ls -la".into())
+        );
     }
 
     #[test]
     fn terminal_codes_and_data_go() {
         assert_eq!(
-            plain("\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7} text\r\nnext\u{8}"),
+            strip_control_codes("\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7} text\r\nnext\u{8}"),
             "red text\nnext"
         );
         let data = format!("image {} end", "QUJD".repeat(200));
-        assert_eq!(plain(&data), "image [data] end");
-        assert!(matches!(plain("as it was\n\tis"), Cow::Borrowed(_)));
+        assert_eq!(strip_control_codes(&data), "image [data] end");
+        assert!(matches!(strip_control_codes("as it was\n\tis"), Cow::Borrowed(_)));
     }
 
     #[test]
     fn sentences_of_prose_only() {
         let text = "## Done\nI changed `a.rs` e.g. the parser. It works!\n```\ncode. more\n```\n- item one\n| a | b |\n好的。再见";
         assert_eq!(
-            sentences(text),
+            split_sentences(text),
             ["Done", "I changed `a.rs` e.g. the parser.", "It works!", "item one"]
         );
     }
 
     #[test]
     fn intentions_become_deeds() {
-        assert_eq!(deed("Now let me update the parser:"), "Update the parser");
-        assert_eq!(deed("Good. I'll run the tests."), "Run the tests");
-        assert_eq!(deed("The parser is wrong"), "The parser is wrong");
+        assert_eq!(strip_intent("Now let me update the parser:"), "Update the parser");
+        assert_eq!(strip_intent("Good. I'll run the tests."), "Run the tests");
+        assert_eq!(strip_intent("The parser is wrong"), "The parser is wrong");
         assert_eq!(
-            opening("Done. The parser reads both forms now."),
+            first_statement("Done. The parser reads both forms now."),
             Some("The parser reads both forms now.")
         );
     }
 
     #[test]
     fn lines_are_cut_with_a_mark() {
-        assert_eq!(line("one  two\nthree", 100), "one two three");
-        assert_eq!(line("one two three", 8), "one two…");
-        assert_eq!(line("abcdefghij", 5), "abcd…");
+        assert_eq!(to_one_line("one  two\nthree", 100), "one two three");
+        assert_eq!(to_one_line("one two three", 8), "one two…");
+        assert_eq!(to_one_line("abcdefghij", 5), "abcd…");
     }
 
     #[test]
     fn code_and_prose_stay_what_they_are() {
-        assert_eq!(code("a`b"), "``` a`b ```");
-        assert_eq!(tame("a <b> `<c>` d"), "a &lt;b> `<c>` d");
-        assert_eq!(tame("odd ` tick"), "odd ' tick");
+        assert_eq!(inline_code("a`b"), "``` a`b ```");
+        assert_eq!(escape_markdown("a <b> `<c>` d"), "a &lt;b> `<c>` d");
+        assert_eq!(escape_markdown("odd ` tick"), "odd ' tick");
     }
 }

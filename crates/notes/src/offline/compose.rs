@@ -5,7 +5,7 @@ use crate::size;
 
 /// Something worth saying.
 #[derive(Debug, Clone)]
-pub struct Item {
+pub struct WeightedItem {
     /// Number of its section.
     pub section: usize,
     /// How much it would be missed.
@@ -15,11 +15,11 @@ pub struct Item {
 }
 
 /// Weight of what is never left out.
-pub const ALWAYS: f64 = 1_000.0;
+pub const MUST_KEEP_WEIGHT: f64 = 1_000.0;
 
 /// What was chosen.
 #[derive(Debug)]
-pub struct Composed {
+pub struct Composition {
     /// A body a section.
     pub bodies: Vec<String>,
     /// Sections that something was left out of, ascending.
@@ -27,10 +27,10 @@ pub struct Composed {
 }
 
 /// Room that a section keeps for saying that something was left out.
-const NOTE: u64 = 16;
+const CUT_NOTE_TOKENS: u64 = 16;
 
 /// Chooses what fits. `room` is what each section may take, `total` what all of them may.
-pub fn compose(items: &[Item], room: &[u64], total: u64) -> Composed {
+pub fn compose(items: &[WeightedItem], room: &[u64], total: u64) -> Composition {
     let mut order = (0..items.len()).collect::<Vec<_>>();
     order.sort_by(|a, b| items[*b].weight.total_cmp(&items[*a].weight).then(a.cmp(b)));
     let mut used = vec![0; room.len()];
@@ -39,10 +39,10 @@ pub fn compose(items: &[Item], room: &[u64], total: u64) -> Composed {
     let mut left_out = vec![0_usize; room.len()];
     for at in order {
         let item = &items[at];
-        let cost = cost(&item.text);
-        let fits =
-            used[item.section] + cost + NOTE <= room[item.section] && all + cost + NOTE * room.len() as u64 <= total;
-        if fits || item.weight >= ALWAYS {
+        let cost = line_tokens(&item.text);
+        let fits = used[item.section] + cost + CUT_NOTE_TOKENS <= room[item.section]
+            && all + cost + CUT_NOTE_TOKENS * room.len() as u64 <= total;
+        if fits || item.weight >= MUST_KEEP_WEIGHT {
             used[item.section] += cost;
             all += cost;
             is_chosen[at] = true;
@@ -67,16 +67,16 @@ pub fn compose(items: &[Item], room: &[u64], total: u64) -> Composed {
         body.push_str(&format!("- ({count} less important left out)"));
         condensed.push(section);
     }
-    Composed { bodies, condensed }
+    Composition { bodies, condensed }
 }
 
 /// What a line adds to a text.
-pub fn cost(text: &str) -> u64 {
+pub fn line_tokens(text: &str) -> u64 {
     size::tokens(text).saturating_sub(size::tokens("")) + 1
 }
 
 /// Words of others as a quotation: nothing in it can be taken for structure of ours. Cut at a line's end, with a mark.
-pub fn quote(text: &str, most: usize) -> String {
+pub fn block_quote(text: &str, most: usize) -> String {
     let mut out = String::new();
     let mut count = 0;
     for line in text.trim().lines() {
@@ -85,7 +85,7 @@ pub fn quote(text: &str, most: usize) -> String {
         if count + length > most {
             let rest = most.saturating_sub(count);
             if rest > 60 {
-                push_quoted(&mut out, &clean::line(line, rest));
+                push_quoted(&mut out, &clean::to_one_line(line, rest));
             }
             push_quoted(&mut out, "[…]");
             return out;
@@ -105,22 +105,25 @@ fn push_quoted(out: &mut String, line: &str) {
         out.push(' ');
         match line.trim_start().starts_with("```") {
             true => out.push_str(line),
-            false => out.push_str(&clean::tame(line)),
+            false => out.push_str(&clean::escape_markdown(line)),
         }
     }
 }
 
 /// A short text between quotes, on one line.
-pub fn said(text: &str, most: usize) -> String {
-    format!("\"{}\"", clean::tame(&clean::line(text, most)).replace('"', "'"))
+pub fn inline_quote(text: &str, most: usize) -> String {
+    format!(
+        "\"{}\"",
+        clean::escape_markdown(&clean::to_one_line(text, most)).replace('"', "'")
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn item(section: usize, weight: f64, text: &str) -> Item {
-        Item {
+    fn item(section: usize, weight: f64, text: &str) -> WeightedItem {
+        WeightedItem {
             section,
             weight,
             text: text.into(),
@@ -143,13 +146,13 @@ mod tests {
 
     #[test]
     fn what_is_always_kept_ignores_limits() {
-        let composed = compose(&[item(0, ALWAYS, &"word ".repeat(100))], &[10], 10);
+        let composed = compose(&[item(0, MUST_KEEP_WEIGHT, &"word ".repeat(100))], &[10], 10);
         assert!(composed.condensed.is_empty());
     }
 
     #[test]
     fn quotations_hold_no_structure() {
-        assert_eq!(quote("# head\n<b>\ntext", 100), "> # head\n> &lt;b>\n> text");
-        assert!(quote(&"long line ".repeat(50), 100).ends_with("> […]"));
+        assert_eq!(block_quote("# head\n<b>\ntext", 100), "> # head\n> &lt;b>\n> text");
+        assert!(block_quote(&"long line ".repeat(50), 100).ends_with("> […]"));
     }
 }

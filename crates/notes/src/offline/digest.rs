@@ -4,22 +4,24 @@
 //! where it stands: a prompt, an edit, a failing command and the same command succeeding later, an item on a task list.
 
 use crate::offline::clean;
-use crate::offline::clean::Typed;
-use crate::offline::earlier::Earlier;
+use crate::offline::clean::UserText;
+use crate::offline::earlier::EarlierSummary;
 use crate::offline::names;
-use crate::offline::telling::{is_correction, looks_failed, normal_command, sense, telling_line, telling_lines};
+use crate::offline::telling::{
+    classify_sentence, has_failure_marks, is_correction, key_error_lines, key_output_line, normalize_command,
+};
 use memory::extract::extract;
-use memory::kinds::Kind as MemoryKind;
-use memory::rules::Rules;
+use memory::kinds::MemoryKind;
+use memory::rules::ExtractionRules;
 use serde_json::Value;
 use std::collections::HashMap;
 use transcript::build::IdMap;
 use transcript::log::Time;
-use transcript::messages::{Message, Part, Role};
+use transcript::messages::{Message, MessagePart, MessageRole};
 
 /// How a person spoke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum PromptChannel {
     /// In a message.
     Message,
     /// With a command of the client.
@@ -32,11 +34,11 @@ pub enum Way {
 
 /// Something that a person said.
 #[derive(Debug, Clone)]
-pub struct Prompt {
+pub struct UserPrompt {
     /// Their words.
     pub text: String,
     /// How.
-    pub way: Way,
+    pub channel: PromptChannel,
     /// The message, counted from the start.
     pub step: usize,
     /// When.
@@ -44,14 +46,14 @@ pub struct Prompt {
     /// Whether it corrects what the model did.
     pub is_correction: bool,
     /// The question that it answers: the last sentence before it, if that asks.
-    pub answers: Option<String>,
+    pub answered_question: Option<String>,
     /// What it is the turn of, if it began one.
     pub turn: usize,
 }
 
 /// What was done about one prompt.
 #[derive(Debug, Clone, Default)]
-pub struct Turn {
+pub struct DigestTurn {
     /// Number of the prompt in [`Digest::prompts`].
     pub prompt: Option<usize>,
     /// Files that were changed, by number, each once.
@@ -70,7 +72,7 @@ pub struct Turn {
 
 /// A file that was touched.
 #[derive(Debug, Clone, Default)]
-pub struct File {
+pub struct TouchedFile {
     /// Its path as the calls name it.
     pub path: String,
     /// Successful edits and writes.
@@ -82,9 +84,9 @@ pub struct File {
     /// What the changes touched, newest last, each once.
     pub symbols: Vec<String>,
     /// Why it was changed, newest last: what was said just before.
-    pub whys: Vec<String>,
+    pub change_reasons: Vec<String>,
     /// Why it was read.
-    pub looked_for: String,
+    pub read_reason: String,
     /// The last change: what was written.
     pub last_text: String,
     /// When it was last changed, or read if it never was.
@@ -93,7 +95,7 @@ pub struct File {
 
 /// A command.
 #[derive(Debug, Clone, Default)]
-pub struct Command {
+pub struct ShellCommand {
     /// What was run, without its frills.
     pub text: String,
     /// What the model said it is for.
@@ -103,7 +105,7 @@ pub struct Command {
     /// How often it failed.
     pub failed: usize,
     /// Whether the last run failed.
-    pub fails_now: bool,
+    pub is_failing: bool,
     /// When it was last run.
     pub step: usize,
     /// The telling line of what it printed last, if there is one.
@@ -112,7 +114,7 @@ pub struct Command {
 
 /// Something that went wrong.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct DigestFailure {
     /// What was tried: a command, or a tool and its target.
     pub what: String,
     /// The command, by number.
@@ -122,9 +124,9 @@ pub struct Failure {
     /// When.
     pub step: usize,
     /// How often the same came back.
-    pub times: usize,
+    pub occurrences: usize,
     /// When the same succeeded.
-    pub fixed: Option<usize>,
+    pub fixed_at: Option<usize>,
     /// Files that were changed in between, by number.
     pub changed: Vec<usize>,
     /// What was said of the cause in between.
@@ -135,7 +137,7 @@ pub struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskState {
     /// Being worked on.
-    Going,
+    InProgress,
     /// Not begun.
     Open,
     /// Done.
@@ -144,7 +146,7 @@ pub enum TaskState {
 
 /// An item on the task list.
 #[derive(Debug, Clone)]
-pub struct Task {
+pub struct TaskItem {
     /// Its number, where the list has some.
     pub id: String,
     /// What is to be done.
@@ -155,7 +157,7 @@ pub struct Task {
 
 /// What a sentence of the model is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sense {
+pub enum SentenceKind {
     /// Why something is as it is, or went wrong.
     Cause,
     /// What was decided.
@@ -166,18 +168,18 @@ pub enum Sense {
 
 /// A sentence of the model that says more than what it does next.
 #[derive(Debug, Clone)]
-pub struct Said {
+pub struct ModelSentence {
     /// Its words.
     pub text: String,
     /// What it is good for.
-    pub sense: Sense,
+    pub kind: SentenceKind,
     /// When.
     pub step: usize,
 }
 
 /// A question to the user and their choice, or a plan that they agreed to.
 #[derive(Debug, Clone)]
-pub struct Choice {
+pub struct UserChoice {
     /// The question, or what the plan is about.
     pub question: String,
     /// The answer.
@@ -187,12 +189,12 @@ pub struct Choice {
 }
 
 /// A call whose result is still to come.
-struct Pending {
+struct PendingCall {
     step: usize,
-    kind: Kind,
+    kind: PendingKind,
 }
 
-enum Kind {
+enum PendingKind {
     Change {
         path: String,
         symbols: Vec<String>,
@@ -223,7 +225,7 @@ enum Kind {
 
 /// How much a name is in use: older uses count less.
 #[derive(Debug, Clone, Copy, Default)]
-struct Use {
+struct NameUse {
     score: f64,
     step: usize,
 }
@@ -237,25 +239,25 @@ pub struct Digest {
     /// Working directory.
     pub root: String,
     /// What people said, in order.
-    pub prompts: Vec<Prompt>,
+    pub prompts: Vec<UserPrompt>,
     /// What was done about it.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<DigestTurn>,
     /// Files, in the order they were first touched.
-    pub files: Vec<File>,
+    pub files: Vec<TouchedFile>,
     /// Commands, in the order they were first run.
-    pub commands: Vec<Command>,
+    pub commands: Vec<ShellCommand>,
     /// What went wrong, in order.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<DigestFailure>,
     /// The task list as it stands.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TaskItem>,
     /// Sentences that explain.
-    pub said: Vec<Said>,
+    pub sentences: Vec<ModelSentence>,
     /// Questions and choices.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<UserChoice>,
     /// A recorded summary of what came before the first message.
-    pub earlier: Option<Earlier>,
+    pub earlier_summary: Option<EarlierSummary>,
     /// The last recorded summary of what is known from its messages, too: what it explains.
-    pub meanwhile: Option<Earlier>,
+    pub latest_summary: Option<EarlierSummary>,
     /// Work that was given to sub-agents, and the start of what they answered.
     pub agents: Vec<(String, String)>,
     /// Addresses of what was made: pull requests, commits.
@@ -263,13 +265,13 @@ pub struct Digest {
     /// What people want from now on, in their words.
     pub rules: Vec<String>,
     /// Edits that failed for a formal reason.
-    pub slips: usize,
+    pub edit_slips: usize,
     /// Messages so far.
     pub steps: usize,
     by_path: HashMap<String, usize>,
     by_command: HashMap<String, usize>,
-    pending: HashMap<String, Pending>,
-    uses: IdMap<String, Use>,
+    pending: HashMap<String, PendingCall>,
+    uses: IdMap<String, NameUse>,
     /// What the model said last, for the reasons of what it does next.
     why: String,
     last_answer: String,
@@ -294,61 +296,68 @@ impl Digest {
         if message.is_summary {
             let is_first = self.prompts.is_empty() && self.turns.is_empty();
             for text in message.texts() {
-                let text = Earlier::parse(&clean::plain(text));
+                let text = EarlierSummary::parse(&clean::strip_control_codes(text));
                 // A later one tells again what the earlier one told.
                 match is_first {
-                    true => self.earlier = Some(text),
-                    false => self.meanwhile = Some(text),
+                    true => self.earlier_summary = Some(text),
+                    false => self.latest_summary = Some(text),
                 }
             }
             return;
         }
         match message.role {
-            Role::User => self.take_user(message),
-            Role::Assistant => self.take_assistant(message),
+            MessageRole::User => self.take_user(message),
+            MessageRole::Assistant => self.take_assistant(message),
         }
     }
 
     fn take_user(&mut self, message: &Message) {
         for part in &message.parts {
             match part {
-                Part::Text(_) if message.is_meta => {}
-                Part::Text(text) => match clean::typed(text) {
-                    Typed::Words(words) => self.prompt(words, Way::Message, message.time),
-                    Typed::Command(words) => self.prompt(words, Way::Command, message.time),
-                    Typed::Shell(words) => self.prompt(words, Way::Shell, message.time),
-                    Typed::Interrupted => self.is_interrupted = true,
-                    Typed::Nothing => {}
+                MessagePart::Text(_) if message.is_meta => {}
+                MessagePart::Text(text) => match clean::classify_user_text(text) {
+                    UserText::Words(words) => self.add_prompt(words, PromptChannel::Message, message.time),
+                    UserText::Command(words) => self.add_prompt(words, PromptChannel::Command, message.time),
+                    UserText::Shell(words) => self.add_prompt(words, PromptChannel::Shell, message.time),
+                    UserText::Interrupted => self.is_interrupted = true,
+                    UserText::Nothing => {}
                 },
-                Part::Result { call, text, is_error } => self.result(call, text, *is_error, message.time),
-                Part::Call { .. } => {}
+                MessagePart::Result { call, text, is_error } => self.add_result(call, text, *is_error, message.time),
+                MessagePart::Call { .. } => {}
             }
         }
     }
 
-    fn prompt(&mut self, text: String, way: Way, time: Option<Time>) {
+    fn add_prompt(&mut self, text: String, way: PromptChannel, time: Option<Time>) {
         let has_answer = !self.last_answer.is_empty();
-        let question = clean::sentences(&self.last_answer).last().copied().unwrap_or_default();
-        let answers = question.ends_with(['?', '？']).then(|| clean::line(question, 240));
-        let is_correction = way == Way::Refusal
-            || way == Way::Message && has_answer && (is_correction(&text) || self.is_interrupted && text.len() < 600);
+        let question = clean::split_sentences(&self.last_answer)
+            .last()
+            .copied()
+            .unwrap_or_default();
+        let answers = question
+            .ends_with(['?', '？'])
+            .then(|| clean::to_one_line(question, 240));
+        let is_correction = way == PromptChannel::Refusal
+            || way == PromptChannel::Message
+                && has_answer
+                && (is_correction(&text) || self.is_interrupted && text.len() < 600);
         self.note_names(&text, 2.0);
         self.note_rules(&text);
-        self.prompts.push(Prompt {
+        self.prompts.push(UserPrompt {
             is_correction,
-            answers,
+            answered_question: answers,
             text,
-            way,
+            channel: way,
             step: self.steps,
             time,
             turn: self.turns.len(),
         });
         self.is_interrupted = false;
-        if way != Way::Refusal {
-            self.turns.push(Turn {
+        if way != PromptChannel::Refusal {
+            self.turns.push(DigestTurn {
                 prompt: Some(self.prompts.len() - 1),
                 time,
-                ..Turn::default()
+                ..DigestTurn::default()
             });
             self.why.clear();
         }
@@ -356,13 +365,13 @@ impl Digest {
 
     /// Whether there is nothing to write about.
     pub fn is_empty(&self) -> bool {
-        self.prompts.is_empty() && self.turns.is_empty() && self.earlier.is_none()
+        self.prompts.is_empty() && self.turns.is_empty() && self.earlier_summary.is_none()
     }
 
     /// What a message says about how to work, by the rules of memories.
     fn note_rules(&mut self, text: &str) {
-        let message = Message::of(Role::User, vec![Part::Text(text.to_owned())]);
-        let found = extract(std::slice::from_ref(&message), Rules::built_in());
+        let message = Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.to_owned())]);
+        let found = extract(std::slice::from_ref(&message), ExtractionRules::built_in());
         for candidate in found
             .candidates
             .into_iter()
@@ -374,9 +383,9 @@ impl Digest {
         }
     }
 
-    fn turn(&mut self) -> &mut Turn {
+    fn current_turn(&mut self) -> &mut DigestTurn {
         if self.turns.is_empty() {
-            self.turns.push(Turn::default());
+            self.turns.push(DigestTurn::default());
         }
         let last = self.turns.len() - 1;
         &mut self.turns[last]
@@ -385,18 +394,18 @@ impl Digest {
     fn take_assistant(&mut self, message: &Message) {
         for part in &message.parts {
             match part {
-                Part::Text(text) => self.say(text),
-                Part::Call { id, name, input } => {
-                    self.turn().is_answered = false;
-                    self.call(id, name, input);
+                MessagePart::Text(text) => self.add_model_text(text),
+                MessagePart::Call { id, name, input } => {
+                    self.current_turn().is_answered = false;
+                    self.add_call(id, name, input);
                 }
-                Part::Result { .. } => {}
+                MessagePart::Result { .. } => {}
             }
         }
     }
 
-    fn say(&mut self, text: &str) {
-        let text = clean::plain(&clean::without_elements(text, &["system-reminder"]))
+    fn add_model_text(&mut self, text: &str) {
+        let text = clean::strip_control_codes(&clean::strip_elements(text, &["system-reminder"]))
             .trim()
             .to_owned();
         // What the client says in the model's name.
@@ -407,32 +416,32 @@ impl Digest {
         {
             return;
         }
-        let sentences = clean::sentences(&text);
+        let sentences = clean::split_sentences(&text);
         for sentence in &sentences {
-            if let Some(sense) = sense(sentence) {
-                self.said.push(Said {
+            if let Some(sense) = classify_sentence(sentence) {
+                self.sentences.push(ModelSentence {
                     text: (*sentence).to_owned(),
-                    sense,
+                    kind: sense,
                     step: self.steps,
                 });
             }
         }
         let is_telling = |sentence: &&&str| sentence.len() > 15;
         if let Some(why) = sentences.iter().rev().find(is_telling).or(sentences.last()) {
-            self.why = clean::line(&clean::deed(why), 220);
+            self.why = clean::to_one_line(&clean::strip_intent(why), 220);
         }
         self.note_names(&text, 1.0);
         if text.contains("https://") {
             let is_edge = |sign: char| sign.is_whitespace() || matches!(sign, '(' | ')' | '<' | '>' | '"' | '`');
-            text.split(is_edge).for_each(|word| self.link(word));
+            text.split(is_edge).for_each(|word| self.add_link(word));
         }
         self.last_answer.clone_from(&text);
-        let turn = self.turn();
+        let turn = self.current_turn();
         turn.answer = text;
         turn.is_answered = true;
     }
 
-    fn link(&mut self, word: &str) {
+    fn add_link(&mut self, word: &str) {
         let word = word.trim_end_matches(['.', ',', ')', '*', ':', ';']);
         let is_kept = word.starts_with("https://")
             && !word.contains("/pull/new/")
@@ -447,7 +456,7 @@ impl Digest {
     fn note_names(&mut self, text: &str, weight: f64) {
         let step = self.steps;
         let mut seen = Vec::new();
-        names::identifiers(text, |name| seen.push(name));
+        names::for_each_identifier(text, |name| seen.push(name));
         seen.sort_unstable();
         seen.dedup();
         for name in seen {
@@ -455,7 +464,7 @@ impl Digest {
                 continue;
             }
             if !self.uses.contains_key(name) {
-                self.uses.insert(name.to_owned(), Use { score: 0.0, step });
+                self.uses.insert(name.to_owned(), NameUse { score: 0.0, step });
             }
             if let Some(used) = self.uses.get_mut(name) {
                 used.score = used.score * decay(step - used.step) + weight;
@@ -465,14 +474,14 @@ impl Digest {
     }
 
     /// What recorded summaries explain, whatever else is known of that time: points of one of their sections.
-    pub fn explained(&self, section: usize) -> Vec<String> {
-        let last = self.meanwhile.as_ref().or(self.earlier.as_ref());
+    pub fn earlier_points(&self, section: usize) -> Vec<String> {
+        let last = self.latest_summary.as_ref().or(self.earlier_summary.as_ref());
         last.map(|earlier| earlier.points(section)).unwrap_or_default()
     }
 
     /// Names in use, most in use first.
-    pub fn names(&self) -> Vec<&str> {
-        let score = |used: &Use| used.score * decay(self.steps - used.step);
+    pub fn names_in_use(&self) -> Vec<&str> {
+        let score = |used: &NameUse| used.score * decay(self.steps - used.step);
         let mut names = self
             .uses
             .iter()
@@ -482,19 +491,19 @@ impl Digest {
         names.into_iter().map(|(_, name)| name).collect()
     }
 
-    fn file(&mut self, path: &str) -> usize {
+    fn file_number(&mut self, path: &str) -> usize {
         if let Some(&at) = self.by_path.get(path) {
             return at;
         }
-        self.files.push(File {
+        self.files.push(TouchedFile {
             path: path.to_owned(),
-            ..File::default()
+            ..TouchedFile::default()
         });
         self.by_path.insert(path.to_owned(), self.files.len() - 1);
         self.files.len() - 1
     }
 
-    fn call(&mut self, id: &str, name: &str, input: &Value) {
+    fn add_call(&mut self, id: &str, name: &str, input: &Value) {
         let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
         let kind = match name {
             "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => {
@@ -503,12 +512,12 @@ impl Digest {
                 } else {
                     text("file_path")
                 };
-                let changes = changes_of(name, input);
+                let changes = edit_texts(name, input);
                 let mut symbols = Vec::new();
                 for (old, new) in &changes {
                     self.note_names(new, 3.0);
                     self.note_names(old, 1.0);
-                    for symbol in names::touched(old, new, 6) {
+                    for symbol in names::touched_symbols(old, new, 6) {
                         if !symbols.iter().any(|known| known == symbol) {
                             symbols.push(symbol.to_owned());
                         }
@@ -516,30 +525,30 @@ impl Digest {
                 }
                 symbols.retain(|symbol: &String| symbol.len() > 3);
                 symbols.truncate(8);
-                Kind::Change {
+                PendingKind::Change {
                     path: path.to_owned(),
                     symbols,
                     text: changes.last().map(|(_, new)| (*new).to_owned()).unwrap_or_default(),
-                    why: self.reason(),
+                    why: self.current_reason(),
                     is_write: name == "Write",
                 }
             }
-            "Read" | "NotebookRead" => Kind::Read {
+            "Read" | "NotebookRead" => PendingKind::Read {
                 path: text("file_path").to_owned(),
             },
             "Bash" => {
                 self.note_names(text("command"), 1.0);
-                Kind::Run {
-                    command: self.command(text("command"), text("description")),
+                PendingKind::Run {
+                    command: self.command_number(text("command"), text("description")),
                 }
             }
             "TodoWrite" => {
-                self.todo(input);
-                Kind::Other { what: String::new() }
+                self.replace_tasks(input);
+                PendingKind::Other { what: String::new() }
             }
             "TaskCreate" => {
                 let subject = text("subject");
-                Kind::NewTask {
+                PendingKind::NewTask {
                     text: if subject.is_empty() {
                         text("description")
                     } else {
@@ -550,44 +559,46 @@ impl Digest {
             }
             "TaskUpdate" => {
                 self.update_task(text("taskId"), text("status"), text("subject"));
-                Kind::Other { what: String::new() }
+                PendingKind::Other { what: String::new() }
             }
-            "AskUserQuestion" => Kind::Ask,
-            "ExitPlanMode" => Kind::Plan {
+            "AskUserQuestion" => PendingKind::Ask,
+            "ExitPlanMode" => PendingKind::Plan {
                 plan: text("plan").to_owned(),
             },
-            "Task" | "Agent" => Kind::Agent {
-                about: clean::line(text("description"), 120),
+            "Task" | "Agent" => PendingKind::Agent {
+                about: clean::to_one_line(text("description"), 120),
             },
             "Grep" | "Glob" => {
                 self.note_names(text("pattern"), 2.0);
-                Kind::Other { what: String::new() }
+                PendingKind::Other { what: String::new() }
             }
             _ => {
                 let target = ["file_path", "path", "url", "query", "skill", "command", "title", "id"]
                     .into_iter()
                     .map(text);
                 let target = target.into_iter().find(|target| !target.is_empty()).unwrap_or_default();
-                Kind::Other {
-                    what: clean::line(&format!("{name} {target}"), 160),
+                PendingKind::Other {
+                    what: clean::to_one_line(&format!("{name} {target}"), 160),
                 }
             }
         };
         let step = self.steps;
-        self.pending.insert(id.to_owned(), Pending { step, kind });
+        self.pending.insert(id.to_owned(), PendingCall { step, kind });
     }
 
     /// Why something is done: what was said just before, else the task that is being worked on.
-    fn reason(&self) -> String {
+    fn current_reason(&self) -> String {
         if !self.why.is_empty() {
             return self.why.clone();
         }
-        let going = self.tasks.iter().find(|task| task.state == TaskState::Going);
-        going.map(|task| clean::line(&task.text, 160)).unwrap_or_default()
+        let going = self.tasks.iter().find(|task| task.state == TaskState::InProgress);
+        going
+            .map(|task| clean::to_one_line(&task.text, 160))
+            .unwrap_or_default()
     }
 
-    fn command(&mut self, text: &str, about: &str) -> usize {
-        let text = normal_command(text);
+    fn command_number(&mut self, text: &str, about: &str) -> usize {
+        let text = normalize_command(text);
         // A program that is given its script from here is a different one every time.
         let is_bare = text.ends_with('…') && text.chars().count() < 24;
         let key = if is_bare {
@@ -598,9 +609,9 @@ impl Digest {
         let at = match self.by_command.get(&key) {
             Some(&at) => at,
             None => {
-                self.commands.push(Command {
+                self.commands.push(ShellCommand {
                     text,
-                    ..Command::default()
+                    ..ShellCommand::default()
                 });
                 self.by_command.insert(key, self.commands.len() - 1);
                 self.commands.len() - 1
@@ -611,26 +622,26 @@ impl Digest {
         command.runs += 1;
         command.step = step;
         if !about.is_empty() {
-            command.about = clean::line(about, 120);
+            command.about = clean::to_one_line(about, 120);
         }
-        let turn = self.turn();
+        let turn = self.current_turn();
         if !turn.commands.contains(&at) {
             turn.commands.push(at);
         }
         at
     }
 
-    fn todo(&mut self, input: &Value) {
+    fn replace_tasks(&mut self, input: &Value) {
         let Some(items) = input.get("todos").and_then(Value::as_array) else {
             return;
         };
         let text = |item: &Value, key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         self.tasks = items
             .iter()
-            .map(|item| Task {
+            .map(|item| TaskItem {
                 id: String::new(),
                 text: text(item, "content"),
-                state: state(&text(item, "status")),
+                state: parse_task_state(&text(item, "status")),
             })
             .collect();
     }
@@ -644,24 +655,24 @@ impl Digest {
             return;
         }
         if !status.is_empty() {
-            self.tasks[at].state = state(status);
+            self.tasks[at].state = parse_task_state(status);
         }
         if !subject.is_empty() {
             self.tasks[at].text = subject.to_owned();
         }
     }
 
-    fn result(&mut self, call: &str, text: &str, is_error: bool, time: Option<Time>) {
+    fn add_result(&mut self, call: &str, text: &str, is_error: bool, time: Option<Time>) {
         let Some(pending) = self.pending.remove(call) else {
             return;
         };
-        let text = clean::printed(text);
-        if is_error && self.refused(&text, time) {
+        let text = clean::tool_output(text);
+        if is_error && self.record_refusal(&text, time) {
             return;
         }
         let step = pending.step;
         match pending.kind {
-            Kind::Change {
+            PendingKind::Change {
                 path,
                 symbols,
                 text: written,
@@ -669,10 +680,10 @@ impl Digest {
                 is_write,
             } => {
                 if is_error {
-                    self.edit_failed(&path, &text, step);
+                    self.record_edit_failure(&path, &text, step);
                     return;
                 }
-                let at = self.file(&path);
+                let at = self.file_number(&path);
                 let file = &mut self.files[at];
                 file.is_new |= is_write && file.reads == 0 && file.changes == 0;
                 file.changes += 1;
@@ -682,19 +693,19 @@ impl Digest {
                     file.symbols.retain(|known| *known != symbol);
                     file.symbols.push(symbol);
                 }
-                if !why.is_empty() && file.whys.last() != Some(&why) {
-                    file.whys.retain(|known| *known != why);
-                    file.whys.push(why);
+                if !why.is_empty() && file.change_reasons.last() != Some(&why) {
+                    file.change_reasons.retain(|known| *known != why);
+                    file.change_reasons.push(why);
                 }
-                let turn = self.turn();
+                let turn = self.current_turn();
                 if !turn.files.contains(&at) {
                     turn.files.push(at);
                 }
             }
-            Kind::Read { path } => {
+            PendingKind::Read { path } => {
                 if is_error {
-                    self.failed(
-                        &format!("Read {}", names::relative(&path, &self.root)),
+                    self.record_failure(
+                        &format!("Read {}", names::relative_path(&path, &self.root)),
                         None,
                         &text,
                         step,
@@ -702,16 +713,16 @@ impl Digest {
                     return;
                 }
                 let why = self.why.clone();
-                let at = self.file(&path);
+                let at = self.file_number(&path);
                 let file = &mut self.files[at];
                 file.reads += 1;
                 if file.changes == 0 {
                     file.step = step;
-                    file.looked_for = why;
+                    file.read_reason = why;
                 }
             }
-            Kind::Run { command } => self.ran(command, &text, is_error, step),
-            Kind::NewTask { text: subject } => {
+            PendingKind::Run { command } => self.record_run(command, &text, is_error, step),
+            PendingKind::NewTask { text: subject } => {
                 if !is_error {
                     let id = text.split_once('#').map(|(_, rest)| rest).unwrap_or_default();
                     let id = id
@@ -719,39 +730,42 @@ impl Digest {
                         .next()
                         .unwrap_or_default()
                         .to_owned();
-                    self.tasks.push(Task {
+                    self.tasks.push(TaskItem {
                         id,
                         text: subject,
                         state: TaskState::Open,
                     });
                 }
             }
-            Kind::Ask => self.answered(&text, step),
-            Kind::Plan { plan } => {
+            PendingKind::Ask => self.record_choices(&text, step),
+            PendingKind::Plan { plan } => {
                 let title = plan.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                self.choices.push(Choice {
-                    question: format!("Plan: {}", clean::line(title.trim_start_matches(['#', ' ']), 160)),
+                self.choices.push(UserChoice {
+                    question: format!(
+                        "Plan: {}",
+                        clean::to_one_line(title.trim_start_matches(['#', ' ']), 160)
+                    ),
                     answer: if is_error { "not approved" } else { "approved" }.to_owned(),
                     step,
                 });
             }
-            Kind::Agent { about } => {
-                let answer = clean::sentences(&text)
+            PendingKind::Agent { about } => {
+                let answer = clean::split_sentences(&text)
                     .into_iter()
                     .find(|sentence| sentence.len() > 30)
                     .unwrap_or_default();
-                self.agents.push((about, clean::line(answer, 240)));
+                self.agents.push((about, clean::to_one_line(answer, 240)));
             }
-            Kind::Other { what } => {
+            PendingKind::Other { what } => {
                 if is_error && !what.is_empty() {
-                    self.failed(&what, None, &text, step);
+                    self.record_failure(&what, None, &text, step);
                 }
             }
         }
     }
 
     /// A call that the person turned down; what they said with it is a message of theirs.
-    fn refused(&mut self, text: &str, time: Option<Time>) -> bool {
+    fn record_refusal(&mut self, text: &str, time: Option<Time>) -> bool {
         if !text.contains("doesn't want to proceed with this tool use")
             && !text.contains("doesn't want to take this action")
         {
@@ -763,32 +777,32 @@ impl Digest {
             .unwrap_or_default();
         match said.is_empty() {
             true => self.is_interrupted = true,
-            false => self.prompt(said.to_owned(), Way::Refusal, time),
+            false => self.add_prompt(said.to_owned(), PromptChannel::Refusal, time),
         }
         true
     }
 
-    fn answered(&mut self, text: &str, step: usize) {
+    fn record_choices(&mut self, text: &str, step: usize) {
         let mut quoted = text.split('"').skip(1).step_by(2);
         let mut any = false;
         while let (Some(question), Some(answer)) = (quoted.next(), quoted.next()) {
             any = true;
-            self.choices.push(Choice {
-                question: clean::line(question, 200),
-                answer: clean::line(answer, 300),
+            self.choices.push(UserChoice {
+                question: clean::to_one_line(question, 200),
+                answer: clean::to_one_line(answer, 300),
                 step,
             });
         }
         if !any && !text.trim().is_empty() {
-            self.choices.push(Choice {
+            self.choices.push(UserChoice {
                 question: "A question to the user".into(),
-                answer: clean::line(text, 300),
+                answer: clean::to_one_line(text, 300),
                 step,
             });
         }
     }
 
-    fn edit_failed(&mut self, path: &str, text: &str, step: usize) {
+    fn record_edit_failure(&mut self, path: &str, text: &str, step: usize) {
         let is_formal = [
             "has not been read yet",
             "has been modified since",
@@ -800,32 +814,32 @@ impl Digest {
             .iter()
             .any(|start| text.trim_start().starts_with(start) || text.contains("has not been read yet"))
         {
-            self.slips += 1;
+            self.edit_slips += 1;
             return;
         }
-        let what = format!("Editing {}", names::relative(path, &self.root));
-        self.failed(&what, None, text, step);
+        let what = format!("Editing {}", names::relative_path(path, &self.root));
+        self.record_failure(&what, None, text, step);
     }
 
-    fn ran(&mut self, command: usize, text: &str, is_error: bool, step: usize) {
-        let failed = is_error || looks_failed(text);
+    fn record_run(&mut self, command: usize, text: &str, is_error: bool, step: usize) {
+        let failed = is_error || has_failure_marks(text);
         let known = &mut self.commands[command];
-        known.fails_now = failed;
+        known.is_failing = failed;
         known.failed += usize::from(failed);
-        known.outcome = telling_line(text, failed);
+        known.outcome = key_output_line(text, failed);
         let made = text.split_whitespace().filter(|word| word.starts_with("https://"));
         for word in made.map(str::to_owned).collect::<Vec<_>>() {
-            self.link(&word);
+            self.add_link(&word);
         }
         if failed {
             let what = self.commands[command].text.clone();
-            self.failed(&what, Some(command), text, step);
+            self.record_failure(&what, Some(command), text, step);
             return;
         }
         self.follow_moves(command);
         for at in 0..self.failures.len() {
-            if self.failures[at].command == Some(command) && self.failures[at].fixed.is_none() {
-                self.fix(at, step);
+            if self.failures[at].command == Some(command) && self.failures[at].fixed_at.is_none() {
+                self.mark_fixed(at, step);
             }
         }
     }
@@ -839,7 +853,7 @@ impl Digest {
             };
             let given = given.split_whitespace().collect::<Vec<_>>();
             let [old, new] = given[..] else { continue };
-            let is_it = |file: &File| names::relative(&file.path, &self.root) == old || file.path == old;
+            let is_it = |file: &TouchedFile| names::relative_path(&file.path, &self.root) == old || file.path == old;
             let Some(at) = self.files.iter().position(is_it) else {
                 continue;
             };
@@ -853,7 +867,7 @@ impl Digest {
         }
     }
 
-    fn fix(&mut self, at: usize, step: usize) {
+    fn mark_fixed(&mut self, at: usize, step: usize) {
         let from = self.failures[at].step;
         let changed = self
             .files
@@ -863,41 +877,43 @@ impl Digest {
         let mut changed = changed.map(|(number, file)| (file.step, number)).collect::<Vec<_>>();
         changed.sort_unstable();
         let cause = self
-            .said
+            .sentences
             .iter()
             .rev()
-            .find(|said| said.step > from && said.sense == Sense::Cause);
+            .find(|said| said.step > from && said.kind == SentenceKind::Cause);
         let failure = &mut self.failures[at];
-        failure.cause = cause.map(|said| clean::line(&said.text, 240)).unwrap_or_default();
+        failure.cause = cause
+            .map(|said| clean::to_one_line(&said.text, 240))
+            .unwrap_or_default();
         failure.changed = changed.into_iter().map(|(_, number)| number).collect();
-        failure.fixed = Some(step);
+        failure.fixed_at = Some(step);
     }
 
-    fn failed(&mut self, what: &str, command: Option<usize>, text: &str, step: usize) {
+    fn record_failure(&mut self, what: &str, command: Option<usize>, text: &str, step: usize) {
         // Not a failure of its own: another call of the same response failed first.
         if text.contains("Sibling tool call errored") || text.starts_with("Cancelled: parallel tool call") {
             return;
         }
-        let error = telling_lines(text);
-        let same = |failure: &&mut Failure| failure.fixed.is_none() && failure.what == what;
+        let error = key_error_lines(text);
+        let same = |failure: &&mut DigestFailure| failure.fixed_at.is_none() && failure.what == what;
         if let Some(failure) = self.failures.iter_mut().rev().find(same) {
-            failure.times += 1;
+            failure.occurrences += 1;
             failure.step = step;
             failure.error = error;
             return;
         }
-        self.failures.push(Failure {
+        self.failures.push(DigestFailure {
             what: what.to_owned(),
             command,
             error,
             step,
-            times: 1,
-            fixed: None,
+            occurrences: 1,
+            fixed_at: None,
             changed: Vec::new(),
             cause: String::new(),
         });
         let at = self.failures.len() - 1;
-        self.turn().failures.push(at);
+        self.current_turn().failures.push(at);
     }
 }
 
@@ -905,16 +921,16 @@ fn decay(steps: usize) -> f64 {
     f64::exp2(-(steps as f64) / HALF_LIFE)
 }
 
-fn state(status: &str) -> TaskState {
+fn parse_task_state(status: &str) -> TaskState {
     match status {
         "completed" => TaskState::Done,
-        "in_progress" => TaskState::Going,
+        "in_progress" => TaskState::InProgress,
         _ => TaskState::Open,
     }
 }
 
 /// What a change replaces and what it writes.
-fn changes_of<'v>(tool: &str, input: &'v Value) -> Vec<(&'v str, &'v str)> {
+fn edit_texts<'v>(tool: &str, input: &'v Value) -> Vec<(&'v str, &'v str)> {
     fn text<'v>(value: &'v Value, key: &str) -> &'v str {
         value.get(key).and_then(Value::as_str).unwrap_or_default()
     }
@@ -939,27 +955,27 @@ mod tests {
     use serde_json::json;
 
     fn user(text: &str) -> Message {
-        Message::of(Role::User, vec![Part::Text(text.into())])
+        Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.into())])
     }
 
     fn says(text: &str) -> Message {
-        Message::of(Role::Assistant, vec![Part::Text(text.into())])
+        Message::with_parts(MessageRole::Assistant, vec![MessagePart::Text(text.into())])
     }
 
     fn calls(digest: &mut Digest, tool: &str, input: Value, result: &str, is_error: bool) {
         let id = digest.steps.to_string();
-        let call = Part::Call {
+        let call = MessagePart::Call {
             id: id.clone(),
             name: tool.into(),
             input,
         };
-        digest.push(&Message::of(Role::Assistant, vec![call]));
-        let result = Part::Result {
+        digest.push(&Message::with_parts(MessageRole::Assistant, vec![call]));
+        let result = MessagePart::Result {
             call: id,
             text: result.into(),
             is_error,
         };
-        digest.push(&Message::of(Role::User, vec![result]));
+        digest.push(&Message::with_parts(MessageRole::User, vec![result]));
     }
 
     #[test]
@@ -980,7 +996,7 @@ mod tests {
         );
         assert_eq!((digest.commands.len(), digest.failures.len()), (1, 1));
         let failure = &digest.failures[0];
-        assert!(failure.fixed.is_some() && failure.error.contains("E0061"));
+        assert!(failure.fixed_at.is_some() && failure.error.contains("E0061"));
         assert_eq!(failure.changed, [0]);
         assert!(failure.cause.contains("parse_all"));
         assert!(digest.commands[0].outcome.contains("3 passed"));
@@ -1017,10 +1033,13 @@ mod tests {
         );
         let answer = r#"User has answered your questions: "Which one?"="The second". You can now continue."#;
         calls(&mut digest, "AskUserQuestion", json!({"questions": []}), answer, false);
-        assert_eq!(digest.prompts[1].answers.as_deref(), Some("Should I use two columns?"));
         assert_eq!(
-            (digest.prompts[2].text.as_str(), digest.prompts[2].way),
-            ("leave main.rs alone", Way::Refusal)
+            digest.prompts[1].answered_question.as_deref(),
+            Some("Should I use two columns?")
+        );
+        assert_eq!(
+            (digest.prompts[2].text.as_str(), digest.prompts[2].channel),
+            ("leave main.rs alone", PromptChannel::Refusal)
         );
         let open = digest.tasks.iter().filter(|task| task.state == TaskState::Open);
         assert_eq!(open.map(|task| task.text.as_str()).collect::<Vec<_>>(), ["Check it"]);

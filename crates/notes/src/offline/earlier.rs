@@ -1,22 +1,22 @@
 //! A recorded summary as material: its numbered sections, as far as it has them.
 
 use crate::offline::clean;
-use crate::template::{Purpose, Template};
+use crate::template::{NotesTemplate, SectionPurpose};
 
 /// What an earlier summary says, by the number of its section; number 0 is what stands before the first.
 #[derive(Debug, Default)]
-pub struct Earlier {
+pub struct EarlierSummary {
     sections: Vec<String>,
 }
 
-impl Earlier {
+impl EarlierSummary {
     /// Reads a summary. One without numbered sections is all one section, the first.
-    pub fn parse(text: &str) -> Earlier {
-        let text = body(text);
+    pub fn parse(text: &str) -> EarlierSummary {
+        let text = summary_body(text);
         let mut sections = vec![String::new(); 10];
         let mut now = 0;
         for line in text.lines() {
-            if let Some(number) = heading(line).filter(|number| *number == now + 1) {
+            if let Some(number) = heading_number(line).filter(|number| *number == now + 1) {
                 now = number;
                 let rest = line
                     .split_once([':', '：'])
@@ -31,13 +31,13 @@ impl Earlier {
             }
             section.push_str(line.trim_end());
         }
-        if now == 0 && !take_notes(text, &mut sections) {
+        if now == 0 && !map_notes_sections(text, &mut sections) {
             sections.swap(0, 1);
         }
         for section in &mut sections {
             *section = section.trim_matches('\n').to_owned();
         }
-        Earlier { sections }
+        EarlierSummary { sections }
     }
 
     /// The text of a section, from 1.
@@ -74,20 +74,20 @@ impl Earlier {
 }
 
 /// Takes notes for a summary, where they stand in for the history: what each section is nearest to. Whether they are notes.
-fn take_notes(text: &str, sections: &mut [String]) -> bool {
-    let notes = Template::parse(text);
+fn map_notes_sections(text: &str, sections: &mut [String]) -> bool {
+    let notes = NotesTemplate::parse(text);
     if notes.sections.len() < 5 {
         return false;
     }
     for section in &notes.sections {
         let number = match section.purpose() {
-            Some(Purpose::Task) => 1,
-            Some(Purpose::System) => 2,
-            Some(Purpose::Files) => 3,
-            Some(Purpose::Errors) => 4,
-            Some(Purpose::Learnings | Purpose::Workflow) => 5,
-            Some(Purpose::State) => 8,
-            Some(Purpose::Title | Purpose::Results | Purpose::Worklog) | None => continue,
+            Some(SectionPurpose::Task) => 1,
+            Some(SectionPurpose::System) => 2,
+            Some(SectionPurpose::Files) => 3,
+            Some(SectionPurpose::Errors) => 4,
+            Some(SectionPurpose::Learnings | SectionPurpose::Workflow) => 5,
+            Some(SectionPurpose::State) => 8,
+            Some(SectionPurpose::Title | SectionPurpose::Results | SectionPurpose::Worklog) | None => continue,
         };
         let target = &mut sections[number];
         if !target.is_empty() {
@@ -100,9 +100,11 @@ fn take_notes(text: &str, sections: &mut [String]) -> bool {
 }
 
 /// The summary itself, without the scratch before it and what tells the model to go on.
-fn body(text: &str) -> &str {
+fn summary_body(text: &str) -> &str {
     let is_tagged = text.lines().any(|line| line.trim() == "<summary>");
-    let text = clean::element(text, "summary").filter(|_| is_tagged).unwrap_or(text);
+    let text = clean::find_element(text, "summary")
+        .filter(|_| is_tagged)
+        .unwrap_or(text);
     let text = match text.split_once("\nSummary:\n") {
         Some((_, summary)) => summary,
         None => text,
@@ -117,7 +119,7 @@ fn body(text: &str) -> &str {
 }
 
 /// The number of a heading like `3. Files and Code Sections:` or `## 3. Files`.
-fn heading(line: &str) -> Option<usize> {
+fn heading_number(line: &str) -> Option<usize> {
     if line.starts_with(' ') {
         let inner = line.trim_start();
         if line.len() - inner.len() > 3 {
@@ -148,11 +150,11 @@ mod tests {
     #[test]
     fn numbered_sections_are_told_apart() {
         let text = "This session continues.\nAnalysis.\n1. Primary Request and Intent:\n   do it\n\n2. Key Technical Concepts:\n   - one\n   - two\n     more of two\n3. **Files and Code Sections**: \n - a.rs\n6. All user messages:\n - \"hi\"";
-        let earlier = Earlier::parse(text);
+        let earlier = EarlierSummary::parse(text);
         assert_eq!(earlier.section(1).trim(), "do it");
         assert_eq!(earlier.points(2), ["one", "two more of two"]);
         assert!(earlier.section(3).contains("a.rs") && earlier.section(3).contains("hi"));
-        let plain = Earlier::parse("just words");
+        let plain = EarlierSummary::parse("just words");
         assert_eq!(plain.section(1), "just words");
     }
 }

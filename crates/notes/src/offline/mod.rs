@@ -12,19 +12,19 @@ pub mod notes;
 pub mod summary;
 pub mod telling;
 
-use crate::template::{Purpose, Template};
-use crate::{Backend, NotesAsk, SummaryAsk, TextError, size};
-use compose::{ALWAYS, Item, compose, cost};
+use crate::template::{NotesTemplate, SectionPurpose};
+use crate::{NotesRequest, SummaryRequest, TextBackend, TextError, size};
+use compose::{MUST_KEEP_WEIGHT, WeightedItem, compose, line_tokens};
 use digest::Digest;
 use language::secrets;
 
 /// The backend.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Offline;
+pub struct OfflineBackend;
 
 /// Notes, and where something had to be left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct NotesDraft {
     /// The file.
     pub text: String,
     /// Sections that were condensed to stay within the limits.
@@ -33,12 +33,12 @@ pub struct Written {
     pub too_long: Vec<String>,
 }
 
-impl Backend for Offline {
+impl TextBackend for OfflineBackend {
     fn name(&self) -> &'static str {
         "offline"
     }
 
-    fn summary(&self, ask: &SummaryAsk<'_>) -> Result<String, TextError> {
+    fn summary(&self, ask: &SummaryRequest<'_>) -> Result<String, TextError> {
         let mut digest = Digest::new(ask.material.root);
         for message in &ask.material.messages {
             digest.push(message);
@@ -49,7 +49,7 @@ impl Backend for Offline {
         Ok(write_summary(&digest, ask))
     }
 
-    fn notes(&self, ask: &NotesAsk<'_>) -> Result<String, TextError> {
+    fn notes(&self, ask: &NotesRequest<'_>) -> Result<String, TextError> {
         let mut digest = Digest::new(ask.material.root);
         for message in &ask.material.messages {
             digest.push(message);
@@ -59,25 +59,25 @@ impl Backend for Offline {
 }
 
 /// A summary of what a digest holds.
-pub fn write_summary(digest: &Digest, ask: &SummaryAsk<'_>) -> String {
-    let text = secrets::mask(&summary::write(digest, ask));
+pub fn write_summary(digest: &Digest, ask: &SummaryRequest<'_>) -> String {
+    let text = secrets::mask(&summary::write_summary_text(digest, ask));
     // A mask may be longer than what it hides.
     match size::tokens(&text) > ask.budget {
-        true => size::cut(&text, ask.budget).to_owned(),
+        true => size::truncate_to_tokens(&text, ask.budget).to_owned(),
         false => text,
     }
 }
 
 /// Notes of what a digest holds. All that `current` holds stays; only a state that was written here before gives way to the
 /// new one.
-pub fn write_notes(digest: &Digest, current: &str, template: &Template, limits: super::Limits) -> Written {
-    let kept = Template::parse(current);
+pub fn write_notes(digest: &Digest, current: &str, template: &NotesTemplate, limits: super::NotesLimits) -> NotesDraft {
+    let kept = NotesTemplate::parse(current);
     let purposes = template
         .sections
         .iter()
         .map(|section| section.purpose())
         .collect::<Vec<_>>();
-    let mut found = notes::items(digest, &purposes);
+    let mut found = notes::notes_items(digest, &purposes);
     let mut items = Vec::new();
     for (number, section) in template.sections.iter().enumerate() {
         let old = kept.sections.iter().find(|old| old.heading == section.heading);
@@ -85,13 +85,13 @@ pub fn write_notes(digest: &Digest, current: &str, template: &Template, limits: 
         if old.is_empty() {
             continue;
         }
-        if purposes[number] == Some(Purpose::Title) {
+        if purposes[number] == Some(SectionPurpose::Title) {
             found.retain(|item| item.section != number);
         }
         found.retain(|item| item.section != number || !old.contains(&item.text));
-        items.push(Item {
+        items.push(WeightedItem {
             section: number,
-            weight: ALWAYS,
+            weight: MUST_KEEP_WEIGHT,
             text: old.to_owned(),
         });
     }
@@ -105,7 +105,7 @@ pub fn write_notes(digest: &Digest, current: &str, template: &Template, limits: 
     let heads = template
         .sections
         .iter()
-        .map(|section| cost(&section.heading) + cost(&section.about) + 2);
+        .map(|section| line_tokens(&section.heading) + line_tokens(&section.about) + 2);
     let heads = heads.collect::<Vec<_>>();
     let mut total = limits.total.saturating_sub(heads.iter().sum::<u64>());
     let mut room = heads
@@ -119,7 +119,7 @@ pub fn write_notes(digest: &Digest, current: &str, template: &Template, limits: 
             .iter()
             .map(|body| secrets::mask(body))
             .collect::<Vec<_>>();
-        let mut text = template.fill(bodies.iter().map(String::as_str));
+        let mut text = template.render(bodies.iter().map(String::as_str));
         for section in &foreign {
             text.push_str(&format!(
                 "\n{}\n{}\n\n{}\n",
@@ -135,7 +135,13 @@ pub fn write_notes(digest: &Digest, current: &str, template: &Template, limits: 
         let over = size::tokens(&text).saturating_sub(limits.total);
         let is_own_only = items
             .iter()
-            .map(|item| if item.weight >= ALWAYS { cost(&item.text) } else { 0 })
+            .map(|item| {
+                if item.weight >= MUST_KEEP_WEIGHT {
+                    line_tokens(&item.text)
+                } else {
+                    0
+                }
+            })
             .sum::<u64>()
             >= total;
         // The size of a whole is not quite the sum of its lines.
@@ -145,8 +151,8 @@ pub fn write_notes(digest: &Digest, current: &str, template: &Template, limits: 
             let over = size::tokens(&whole).saturating_sub(limits.section);
             let own = items
                 .iter()
-                .filter(|item| item.section == number && item.weight >= ALWAYS);
-            let own = own.map(|item| cost(&item.text)).sum::<u64>();
+                .filter(|item| item.section == number && item.weight >= MUST_KEEP_WEIGHT);
+            let own = own.map(|item| line_tokens(&item.text)).sum::<u64>();
             if over > 0 && room[number] > own {
                 room[number] = room[number].saturating_sub(over + 2).max(own);
                 is_tight = true;
@@ -159,8 +165,8 @@ pub fn write_notes(digest: &Digest, current: &str, template: &Template, limits: 
             let sizes = bodies
                 .iter()
                 .enumerate()
-                .filter(|(number, body)| cost(body) > limits.section.saturating_sub(heads[*number]));
-            return Written {
+                .filter(|(number, body)| line_tokens(body) > limits.section.saturating_sub(heads[*number]));
+            return NotesDraft {
                 too_long: sizes.map(|(number, _)| name(number)).collect(),
                 condensed: composed.condensed.into_iter().map(name).collect(),
                 text,

@@ -2,7 +2,7 @@
 
 /// Calls `each` with every word of a text that looks like a name in code: joined by `_`, or with capitals inside, or both
 /// letters and digits. Plain words of prose are none.
-pub fn identifiers<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
+pub fn for_each_identifier<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
     let bytes = text.as_bytes();
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut at = 0;
@@ -53,7 +53,7 @@ fn is_hash(bytes: &[u8]) -> bool {
 }
 
 /// Words after which a name is defined, over the usual languages.
-const DEFINES: [&str; 18] = [
+const DEFINITION_KEYWORDS: [&str; 18] = [
     "fn",
     "func",
     "function",
@@ -88,10 +88,10 @@ pub fn definitions(code: &str) -> Vec<&str> {
         let mut before = "";
         // What is defined stands near the start of its line.
         for word in words.take(6) {
-            if DEFINES.contains(&before) {
+            if DEFINITION_KEYWORDS.contains(&before) {
                 let name = receiver_method(line, before).unwrap_or(word);
                 let is_name = name.len() > 2
-                    && !DEFINES.contains(&name)
+                    && !DEFINITION_KEYWORDS.contains(&name)
                     && name.starts_with(|sign: char| sign.is_alphabetic() || sign == '_');
                 if is_name && !found.contains(&name) {
                     found.push(name);
@@ -114,7 +114,7 @@ fn receiver_method<'l>(line: &'l str, keyword: &str) -> Option<&'l str> {
 }
 
 /// What an edit touches: what it defines, else the names on the lines that differ; at most `most`.
-pub fn touched<'t>(old: &'t str, new: &'t str, most: usize) -> Vec<&'t str> {
+pub fn touched_symbols<'t>(old: &'t str, new: &'t str, most: usize) -> Vec<&'t str> {
     let mut names = definitions(new);
     for name in definitions(old) {
         if !names.contains(&name) {
@@ -124,7 +124,7 @@ pub fn touched<'t>(old: &'t str, new: &'t str, most: usize) -> Vec<&'t str> {
     if names.is_empty() {
         let before = old.lines().collect::<std::collections::HashSet<_>>();
         for line in new.lines().filter(|line| !before.contains(line)) {
-            identifiers(line, |name| {
+            for_each_identifier(line, |name| {
                 if !names.contains(&name) {
                     names.push(name);
                 }
@@ -141,7 +141,7 @@ pub fn file_name(path: &str) -> &str {
 }
 
 /// A path as it is seen from the working directory, where it lies below it.
-pub fn relative<'p>(path: &'p str, root: &str) -> &'p str {
+pub fn relative_path<'p>(path: &'p str, root: &str) -> &'p str {
     let root = root.trim_end_matches(['/', '\\']);
     if root.is_empty() {
         return path;
@@ -151,14 +151,14 @@ pub fn relative<'p>(path: &'p str, root: &str) -> &'p str {
 }
 
 /// Endings of files that people work on.
-const ENDINGS: [&str; 47] = [
+const FILE_EXTENSIONS: [&str; 47] = [
     "rs", "go", "py", "ts", "tsx", "js", "jsx", "mjs", "cjs", "java", "kt", "swift", "c", "h", "cc", "cpp", "hpp",
     "cs", "rb", "php", "scala", "sh", "bash", "zsh", "ps1", "sql", "html", "css", "scss", "vue", "svelte", "json",
     "jsonl", "yaml", "yml", "toml", "xml", "md", "txt", "proto", "tf", "lock", "mod", "cfg", "ini", "dart", "lua",
 ];
 
 /// Calls `each` with every path or file name in a text.
-pub fn paths<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
+pub fn for_each_path<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
     let is_part = |sign: char| sign.is_alphanumeric() || matches!(sign, '/' | '.' | '_' | '-' | '~' | '@' | '+');
     for word in text.split(|sign: char| !is_part(sign)) {
         let word = word.trim_end_matches(['.', '-']);
@@ -166,7 +166,7 @@ pub fn paths<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
         let Some((stem, ending)) = name.rsplit_once('.') else {
             continue;
         };
-        if !stem.is_empty() && ENDINGS.contains(&ending) {
+        if !stem.is_empty() && FILE_EXTENSIONS.contains(&ending) {
             each(word);
         }
     }
@@ -211,17 +211,17 @@ mod tests {
 
     #[test]
     fn an_edit_without_definitions_is_known_by_its_names() {
-        assert_eq!(touched("a = old_call(1)", "a = new_call(1)\n", 4), ["new_call"]);
+        assert_eq!(touched_symbols("a = old_call(1)", "a = new_call(1)\n", 4), ["new_call"]);
     }
 
     #[test]
     fn paths_in_text() {
         let mut found = Vec::new();
-        paths("see src/a/b.rs, `main.go:12` and https://x.org/page or v1.2.", |path| {
+        for_each_path("see src/a/b.rs, `main.go:12` and https://x.org/page or v1.2.", |path| {
             found.push(path)
         });
         assert_eq!(found, ["src/a/b.rs", "main.go"]);
-        assert_eq!(relative("/w/p/src/a.rs", "/w/p"), "src/a.rs");
-        assert_eq!(relative("/w/pq/a.rs", "/w/p"), "/w/pq/a.rs");
+        assert_eq!(relative_path("/w/p/src/a.rs", "/w/p"), "src/a.rs");
+        assert_eq!(relative_path("/w/pq/a.rs", "/w/p"), "/w/pq/a.rs");
     }
 }

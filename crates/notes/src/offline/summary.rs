@@ -1,53 +1,57 @@
 //! The nine sections of a compaction summary, from what happened.
 
 use crate::offline::clean;
-use crate::offline::clean::{code, tame};
-use crate::offline::compose::{Item, compose, cost, quote, said};
-use crate::offline::digest::{Digest, Prompt, Sense, TaskState, Way};
+use crate::offline::clean::{escape_markdown, inline_code};
+use crate::offline::compose::{WeightedItem, block_quote, compose, inline_quote, line_tokens};
+use crate::offline::digest::{Digest, PromptChannel, SentenceKind, TaskState, UserPrompt};
 use crate::offline::names;
 use crate::offline::notes;
 use crate::template::{SUMMARY_SECTIONS, UP_TO_SECTIONS, fence_for};
-use crate::{SummaryAsk, Variant, size};
+use crate::{SummaryRequest, SummaryVariant, size};
 
 /// Most of the budget that the messages of the user take before long ones are cut.
 const MESSAGES_SHARE: f64 = 0.5;
 /// Tokens that are enough for all the rest: above that the messages may have more than their share.
-const OTHERS: u64 = 6_000;
+const OTHER_SECTIONS_TOKENS: u64 = 6_000;
 /// Lengths to which long messages are cut in turn, in characters.
-const CUTS: [usize; 8] = [8_000, 4_000, 2_000, 1_000, 600, 350, 200, 100];
+const MESSAGE_CUTS: [usize; 8] = [8_000, 4_000, 2_000, 1_000, 600, 350, 200, 100];
 
 /// Writes a summary.
-pub fn write(digest: &Digest, ask: &SummaryAsk<'_>) -> String {
+pub fn write_summary_text(digest: &Digest, ask: &SummaryRequest<'_>) -> String {
     let mut titles = SUMMARY_SECTIONS;
-    if ask.variant == Variant::UpTo {
+    if ask.variant == SummaryVariant::UpTo {
         titles[7..].copy_from_slice(&UP_TO_SECTIONS);
     }
-    let head = head(ask);
-    let fixed = cost(&head) + titles.iter().map(|title| cost(title) + 6).sum::<u64>();
+    let head = preamble(ask);
+    let fixed = line_tokens(&head) + titles.iter().map(|title| line_tokens(title) + 6).sum::<u64>();
     let left = ask.budget.saturating_sub(fixed);
-    let items = items(digest, ask);
-    let others = items.iter().map(|item| cost(&item.text)).sum::<u64>().min(OTHERS);
+    let items = summary_items(digest, ask);
+    let others = items
+        .iter()
+        .map(|item| line_tokens(&item.text))
+        .sum::<u64>()
+        .min(OTHER_SECTIONS_TOKENS);
     let share = (left as f64 * MESSAGES_SHARE) as u64;
-    let mut messages = messages(digest, share.max(left.saturating_sub(others)));
-    let mut room = left.saturating_sub(cost(&messages));
+    let mut messages = user_messages_section(digest, share.max(left.saturating_sub(others)));
+    let mut room = left.saturating_sub(line_tokens(&messages));
     loop {
         let composed = compose(&items, &[room; 9], room);
         let mut bodies = composed.bodies;
         bodies[5].clone_from(&messages);
-        let text = assemble(&head, &titles, &bodies);
+        let text = join_sections(&head, &titles, &bodies);
         let over = size::tokens(&text).saturating_sub(ask.budget);
         if over == 0 {
             return text;
         }
         if room == 0 {
             // Nothing but what must be there, and that is too much for the budget.
-            let less = cost(&messages).saturating_sub(over + 8);
+            let less = line_tokens(&messages).saturating_sub(over + 8);
             messages = match less {
                 0 => String::new(),
-                less => size::cut(&messages, less).to_owned(),
+                less => size::truncate_to_tokens(&messages, less).to_owned(),
             };
             if messages.is_empty() {
-                return size::cut(&text, ask.budget).to_owned();
+                return size::truncate_to_tokens(&text, ask.budget).to_owned();
             }
             continue;
         }
@@ -56,11 +60,11 @@ pub fn write(digest: &Digest, ask: &SummaryAsk<'_>) -> String {
 }
 
 /// What stands before the nine sections.
-pub fn head(ask: &SummaryAsk<'_>) -> String {
+pub fn preamble(ask: &SummaryRequest<'_>) -> String {
     let mut head = match ask.variant {
-        Variant::Whole => "What this conversation was about so far, taken from its record.",
-        Variant::From => "What the later part of this conversation was about, taken from its record; the earlier part stands above as it was.",
-        Variant::UpTo => "What the earlier part of this conversation was about, taken from its record; the later part follows as it was.",
+        SummaryVariant::Whole => "What this conversation was about so far, taken from its record.",
+        SummaryVariant::From => "What the later part of this conversation was about, taken from its record; the earlier part stands above as it was.",
+        SummaryVariant::UpTo => "What the earlier part of this conversation was about, taken from its record; the later part follows as it was.",
     }
     .to_owned();
     if ask.material.dropped > 0 {
@@ -68,7 +72,10 @@ pub fn head(ask: &SummaryAsk<'_>) -> String {
     }
     let wanted = ask.instructions.trim();
     if !wanted.is_empty() {
-        head.push_str(&format!("\nThe user wants this summary to mind: {}", said(wanted, 600)));
+        head.push_str(&format!(
+            "\nThe user wants this summary to mind: {}",
+            inline_quote(wanted, 600)
+        ));
     }
     if ask.is_automatic {
         head.push_str("\nGo on with the work where it stopped, without asking.");
@@ -77,7 +84,7 @@ pub fn head(ask: &SummaryAsk<'_>) -> String {
 }
 
 /// The nine sections below their headings.
-pub fn assemble(head: &str, titles: &[&str], bodies: &[String]) -> String {
+pub fn join_sections(head: &str, titles: &[&str], bodies: &[String]) -> String {
     let mut text = format!("{head}\n");
     for (at, (title, body)) in std::iter::zip(titles, bodies).enumerate() {
         let body = if body.is_empty() { "Nothing." } else { body };
@@ -87,46 +94,50 @@ pub fn assemble(head: &str, titles: &[&str], bodies: &[String]) -> String {
 }
 
 /// Every message of the user, oldest first. What does not fit is cut where it is longest: the oldest first.
-pub fn messages(digest: &Digest, room: u64) -> String {
+pub fn user_messages_section(digest: &Digest, room: u64) -> String {
     let prompts = digest
         .prompts
         .iter()
-        .filter(|prompt| prompt.way != Way::Shell)
+        .filter(|prompt| prompt.channel != PromptChannel::Shell)
         .collect::<Vec<_>>();
-    let mut entries = Vec::<(String, Option<&Prompt>)>::new();
-    if let Some(earlier) = &digest.earlier {
+    let mut entries = Vec::<(String, Option<&UserPrompt>)>::new();
+    if let Some(earlier) = &digest.earlier_summary {
         let points = earlier.points(6);
         if !points.is_empty() {
             entries.push((String::from("Before that, by an earlier summary:"), None));
             let points = points
                 .iter()
-                .map(|point| format!("- {}", tame(&clean::line(point, 1_000))));
+                .map(|point| format!("- {}", escape_markdown(&clean::to_one_line(point, 1_000))));
             entries.extend(points.map(|point| (point, None)));
             if !prompts.is_empty() {
                 entries.push((String::from("Since then:"), None));
             }
         }
     }
-    entries.extend(prompts.iter().map(|prompt| (entry(prompt, usize::MAX), Some(*prompt))));
-    let mut costs = entries.iter().map(|(text, _)| cost(text)).collect::<Vec<_>>();
+    entries.extend(
+        prompts
+            .iter()
+            .map(|prompt| (message_entry(prompt, usize::MAX), Some(*prompt))),
+    );
+    let mut costs = entries.iter().map(|(text, _)| line_tokens(text)).collect::<Vec<_>>();
     let mut total = costs.iter().sum::<u64>();
-    for most in CUTS {
+    for most in MESSAGE_CUTS {
         for at in 0..entries.len() {
             if total <= room {
                 break;
             }
             let Some(prompt) = entries[at].1 else {
                 if most <= 600 && entries[at].0.chars().count() > most {
-                    entries[at].0 = clean::line(&entries[at].0, most);
-                    let now = cost(&entries[at].0);
+                    entries[at].0 = clean::to_one_line(&entries[at].0, most);
+                    let now = line_tokens(&entries[at].0);
                     total = total - costs[at] + now;
                     costs[at] = now;
                 }
                 continue;
             };
             if prompt.text.chars().count() > most {
-                entries[at].0 = entry(prompt, most);
-                let now = cost(&entries[at].0);
+                entries[at].0 = message_entry(prompt, most);
+                let now = line_tokens(&entries[at].0);
                 total = total - costs[at] + now;
                 costs[at] = now;
             }
@@ -149,11 +160,11 @@ pub fn messages(digest: &Digest, room: u64) -> String {
 }
 
 /// One message as it was written; in a fence where its lines could be taken for structure. `most` characters of it.
-fn entry(prompt: &Prompt, most: usize) -> String {
-    let label = match prompt.way {
-        Way::Refusal => "(when refusing a tool call) ",
-        Way::Shell => "(ran in the shell) ",
-        Way::Message | Way::Command => "",
+fn message_entry(prompt: &UserPrompt, most: usize) -> String {
+    let label = match prompt.channel {
+        PromptChannel::Refusal => "(when refusing a tool call) ",
+        PromptChannel::Shell => "(ran in the shell) ",
+        PromptChannel::Message | PromptChannel::Command => "",
     };
     let count = prompt.text.chars().count();
     let text = if count > most {
@@ -166,62 +177,66 @@ fn entry(prompt: &Prompt, most: usize) -> String {
     } else {
         prompt.text.clone()
     };
-    if clean::is_tame(&text) {
+    if clean::is_plain_markdown(&text) {
         return format!("- {label}{text}");
     }
     let fence = fence_for(&text);
     format!("- {label}\n\n{fence}text\n{text}\n{fence}\n").replacen("- \n\n", "\n", 1)
 }
 
-struct Gather<'d> {
+struct SummaryCollector<'d> {
     digest: &'d Digest,
-    items: Vec<Item>,
+    items: Vec<WeightedItem>,
 }
 
-impl Gather<'_> {
+impl SummaryCollector<'_> {
     fn add(&mut self, section: usize, weight: f64, text: String) {
-        self.items.push(Item { section, weight, text });
+        self.items.push(WeightedItem { section, weight, text });
     }
 
-    fn sentences(&mut self, section: usize, sense: Sense, most: usize, top: f64) {
+    fn add_sentences(&mut self, section: usize, sense: SentenceKind, most: usize, top: f64) {
         let found = notes::best_sentences(self.digest, sense, most);
         let count = found.len();
         for (at, text) in found.into_iter().enumerate() {
             let weight = top * (at + 1) as f64 / count as f64;
-            self.add(section, weight, format!("- {}", tame(&clean::line(text, 300))));
+            self.add(
+                section,
+                weight,
+                format!("- {}", escape_markdown(&clean::to_one_line(text, 300))),
+            );
         }
     }
 }
 
-fn items(digest: &Digest, ask: &SummaryAsk<'_>) -> Vec<Item> {
-    let mut gather = Gather {
+fn summary_items(digest: &Digest, ask: &SummaryRequest<'_>) -> Vec<WeightedItem> {
+    let mut gather = SummaryCollector {
         digest,
         items: Vec::new(),
     };
-    request(&mut gather);
-    concepts(&mut gather);
-    files(&mut gather);
-    errors(&mut gather);
-    solving(&mut gather);
-    pending(&mut gather);
+    add_request(&mut gather);
+    add_concepts(&mut gather);
+    add_files(&mut gather);
+    add_errors(&mut gather);
+    add_problem_solving(&mut gather);
+    add_pending_tasks(&mut gather);
     match ask.variant {
-        Variant::UpTo => completed(&mut gather),
-        Variant::Whole | Variant::From => current(&mut gather),
+        SummaryVariant::UpTo => add_completed_work(&mut gather),
+        SummaryVariant::Whole | SummaryVariant::From => add_current_work(&mut gather),
     }
-    next(&mut gather, ask.variant);
+    add_next_step(&mut gather, ask.variant);
     gather.items
 }
 
-fn request(gather: &mut Gather<'_>) {
+fn add_request(gather: &mut SummaryCollector<'_>) {
     let digest = gather.digest;
     if let Some(earlier) = digest
-        .earlier
+        .earlier_summary
         .as_ref()
         .filter(|earlier| !earlier.section(1).trim().is_empty())
     {
         let text = format!(
             "Before that, by an earlier summary:\n{}",
-            quote(earlier.section(1), 1_200)
+            block_quote(earlier.section(1), 1_200)
         );
         gather.add(0, 9.5, text);
     }
@@ -239,7 +254,11 @@ fn request(gather: &mut Gather<'_>) {
         };
         let label = if at == 0 { "The user asked first" } else { "Then" };
         // The words stand in full among the messages; here is what they come to.
-        gather.add(0, weight, format!("- {label}: {}", said(&gist(&prompt.text), 220)));
+        gather.add(
+            0,
+            weight,
+            format!("- {label}: {}", inline_quote(&message_gist(&prompt.text), 220)),
+        );
     }
     for choice in &digest.choices {
         gather.add(0, 7.5, notes::choice_line(choice));
@@ -248,14 +267,14 @@ fn request(gather: &mut Gather<'_>) {
         gather.add(
             0,
             7.0 + at as f64 * 0.01,
-            format!("- The user wants: {}", tame(&clean::line(rule, 240))),
+            format!("- The user wants: {}", escape_markdown(&clean::to_one_line(rule, 240))),
         );
     }
 }
 
 /// What a message comes to: its first sentence, and the last if that asks.
-fn gist(text: &str) -> String {
-    let mut sentences = clean::sentences(text);
+fn message_gist(text: &str) -> String {
+    let mut sentences = clean::split_sentences(text);
     // People write above or below what they paste.
     let is_prose = |sentence: &&str| {
         let letters = sentence
@@ -268,7 +287,7 @@ fn gist(text: &str) -> String {
         sentences.drain(..first);
     }
     match (sentences.first(), sentences.last()) {
-        (Some(first), Some(last)) if sentences.len() > 1 && notes::asks(last) => format!("{first} … {last}"),
+        (Some(first), Some(last)) if sentences.len() > 1 && notes::has_question(last) => format!("{first} … {last}"),
         // What follows a colon is what is meant.
         (Some(first), _) if sentences.len() > 1 && first.ends_with([':', '：']) => format!("{first} {}", sentences[1]),
         (Some(first), _) => (*first).to_owned(),
@@ -277,26 +296,34 @@ fn gist(text: &str) -> String {
 }
 
 /// Names on one line of the list.
-const NAMES_A_LINE: usize = 12;
+const NAMES_PER_LINE: usize = 12;
 
-fn concepts(gather: &mut Gather<'_>) {
+fn add_concepts(gather: &mut SummaryCollector<'_>) {
     let digest = gather.digest;
-    for point in digest.explained(2).into_iter().take(20) {
-        gather.add(1, 4.0, format!("- {}", tame(&clean::line(&point, 200))));
+    for point in digest.earlier_points(2).into_iter().take(20) {
+        gather.add(
+            1,
+            4.0,
+            format!("- {}", escape_markdown(&clean::to_one_line(&point, 200))),
+        );
     }
-    gather.sentences(1, Sense::System, 20, 4.5);
-    let all = digest.names();
-    for (at, names) in all.chunks(NAMES_A_LINE).take(8).enumerate() {
-        let list = names.iter().map(|name| code(name)).collect::<Vec<_>>().join(", ");
+    gather.add_sentences(1, SentenceKind::System, 20, 4.5);
+    let all = digest.names_in_use();
+    for (at, names) in all.chunks(NAMES_PER_LINE).take(8).enumerate() {
+        let list = names
+            .iter()
+            .map(|name| inline_code(name))
+            .collect::<Vec<_>>()
+            .join(", ");
         let label = if at == 0 { "- Names most in use: " } else { "- Also: " };
         gather.add(1, 8.5 - at as f64 * 0.35, format!("{label}{list}"));
     }
 }
 
-fn files(gather: &mut Gather<'_>) {
+fn add_files(gather: &mut SummaryCollector<'_>) {
     let digest = gather.digest;
     if !digest.root.is_empty() && !digest.files.is_empty() {
-        gather.add(2, 9.9, format!("Paths are relative to {}.", code(&digest.root)));
+        gather.add(2, 9.9, format!("Paths are relative to {}.", inline_code(&digest.root)));
     }
     let mut order = (0..digest.files.len()).collect::<Vec<_>>();
     order.sort_by_key(|at| (digest.files[*at].changes > 0, digest.files[*at].step, *at));
@@ -314,41 +341,45 @@ fn files(gather: &mut Gather<'_>) {
         }
     }
     for point in digest
-        .earlier
+        .earlier_summary
         .as_ref()
         .map(|earlier| earlier.points(3))
         .unwrap_or_default()
     {
         let mut has_path = false;
-        names::paths(&point, |_| has_path = true);
+        names::for_each_path(&point, |_| has_path = true);
         if has_path {
-            gather.add(2, 5.0, format!("- Earlier: {}", tame(&clean::line(&point, 260))));
+            gather.add(
+                2,
+                5.0,
+                format!("- Earlier: {}", escape_markdown(&clean::to_one_line(&point, 260))),
+            );
         }
     }
 }
 
 /// Lines of code that are shown of a change.
-const SNIPPET: usize = 14;
+const SNIPPET_LINES: usize = 14;
 
 /// The start of what was written last; a line or two tell nothing that the names do not.
 fn snippet(text: &str) -> Option<String> {
-    let text = clean::plain(text);
+    let text = clean::strip_control_codes(text);
     let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
     let lines = lines
-        .take(SNIPPET + 1)
+        .take(SNIPPET_LINES + 1)
         .map(|line| line.chars().take(160).collect::<String>())
         .collect::<Vec<_>>();
     if lines.len() < 3 {
         return None;
     }
-    let is_cut = lines.len() > SNIPPET;
-    let shown = lines[..lines.len().min(SNIPPET)].join("\n");
+    let is_cut = lines.len() > SNIPPET_LINES;
+    let shown = lines[..lines.len().min(SNIPPET_LINES)].join("\n");
     let fence = fence_for(&shown);
     let more = if is_cut { "\n[…]" } else { "" };
     Some(format!("\n{fence}\n{shown}{more}\n{fence}\n"))
 }
 
-fn errors(gather: &mut Gather<'_>) {
+fn add_errors(gather: &mut SummaryCollector<'_>) {
     let digest = gather.digest;
     let corrections = digest
         .prompts
@@ -360,12 +391,18 @@ fn errors(gather: &mut Gather<'_>) {
         gather.add(
             3,
             6.0 + 2.0 * (at + 1) as f64 / count as f64,
-            format!("- The user corrected: {}", said(&gist(&prompt.text), 240)),
+            format!(
+                "- The user corrected: {}",
+                inline_quote(&message_gist(&prompt.text), 240)
+            ),
         );
     }
     let count = digest.failures.len();
     for (at, failure) in digest.failures.iter().enumerate() {
-        let open = match (notes::is_open(digest, failure), notes::is_look(&failure.what)) {
+        let open = match (
+            notes::is_still_failing(digest, failure),
+            notes::is_read_only_command(&failure.what),
+        ) {
             (true, _) => 3.0,
             (false, true) => -3.0,
             (false, false) => 0.0,
@@ -373,32 +410,40 @@ fn errors(gather: &mut Gather<'_>) {
         let weight = 2.0 + open + 4.0 * (at + 1) as f64 / count as f64;
         gather.add(3, weight, notes::failure_line(digest, failure));
     }
-    for point in digest.explained(4).into_iter().take(12) {
-        gather.add(3, 3.5, format!("- Earlier: {}", tame(&clean::line(&point, 240))));
+    for point in digest.earlier_points(4).into_iter().take(12) {
+        gather.add(
+            3,
+            3.5,
+            format!("- Earlier: {}", escape_markdown(&clean::to_one_line(&point, 240))),
+        );
     }
 }
 
-fn solving(gather: &mut Gather<'_>) {
+fn add_problem_solving(gather: &mut SummaryCollector<'_>) {
     let digest = gather.digest;
-    for point in digest.explained(5).into_iter().take(10) {
-        gather.add(4, 3.8, format!("- Earlier: {}", tame(&clean::line(&point, 240))));
+    for point in digest.earlier_points(5).into_iter().take(10) {
+        gather.add(
+            4,
+            3.8,
+            format!("- Earlier: {}", escape_markdown(&clean::to_one_line(&point, 240))),
+        );
     }
-    gather.sentences(4, Sense::Cause, 20, 5.5);
-    gather.sentences(4, Sense::Decision, 12, 5.0);
+    gather.add_sentences(4, SentenceKind::Cause, 20, 5.5);
+    gather.add_sentences(4, SentenceKind::Decision, 12, 5.0);
     let answers = digest
         .prompts
         .iter()
-        .filter(|prompt| notes::is_answer(prompt))
+        .filter(|prompt| notes::is_short_answer(prompt))
         .collect::<Vec<_>>();
     for prompt in answers.into_iter().rev().take(12).rev() {
-        let question = prompt.answers.as_deref().unwrap_or_default();
+        let question = prompt.answered_question.as_deref().unwrap_or_default();
         gather.add(
             4,
             5.0,
             format!(
                 "- Asked {}, the user said {}",
-                said(question, 200),
-                said(&prompt.text, 120)
+                inline_quote(question, 200),
+                inline_quote(&prompt.text, 120)
             ),
         );
     }
@@ -406,25 +451,33 @@ fn solving(gather: &mut Gather<'_>) {
         gather.add(
             4,
             4.0,
-            format!("- A sub-agent was asked to {}: {}", said(about, 120), said(answer, 240)),
+            format!(
+                "- A sub-agent was asked to {}: {}",
+                inline_quote(about, 120),
+                inline_quote(answer, 240)
+            ),
         );
     }
-    for at in notes::workflow(digest) {
+    for at in notes::workflow_commands(digest) {
         let command = &digest.commands[at];
         let weight = 2.0 + (command.runs.min(8) as f64) / 4.0 + 2.0 * command.step as f64 / digest.steps.max(1) as f64;
         gather.add(4, weight, notes::command_line(digest, at));
     }
 }
 
-fn pending(gather: &mut Gather<'_>) {
+fn add_pending_tasks(gather: &mut SummaryCollector<'_>) {
     let digest = gather.digest;
     for task in &digest.tasks {
         let label = match task.state {
             TaskState::Done => continue,
-            TaskState::Going => "In progress",
+            TaskState::InProgress => "In progress",
             TaskState::Open => "Not begun",
         };
-        gather.add(6, 11.0, format!("- {label}: {}", tame(&clean::line(&task.text, 240))));
+        gather.add(
+            6,
+            11.0,
+            format!("- {label}: {}", escape_markdown(&clean::to_one_line(&task.text, 240))),
+        );
     }
     if let Some(turn) = digest.turns.last().filter(|turn| !turn.is_answered)
         && let Some(prompt) = turn.prompt
@@ -434,21 +487,21 @@ fn pending(gather: &mut Gather<'_>) {
             10.5,
             format!(
                 "- Asked and not answered yet: {}",
-                said(&digest.prompts[prompt].text, 500)
+                inline_quote(&digest.prompts[prompt].text, 500)
             ),
         );
     }
     for failure in digest
         .failures
         .iter()
-        .filter(|failure| notes::is_open(digest, failure))
+        .filter(|failure| notes::is_still_failing(digest, failure))
         .rev()
         .take(3)
     {
-        gather.add(6, 9.0, format!("- Still failing: {}", code(&failure.what)));
+        gather.add(6, 9.0, format!("- Still failing: {}", inline_code(&failure.what)));
     }
     let is_quiet = digest.turns.is_empty() || digest.tasks.is_empty();
-    let earlier = digest.earlier.as_ref().filter(|_| is_quiet);
+    let earlier = digest.earlier_summary.as_ref().filter(|_| is_quiet);
     for point in earlier
         .map(|earlier| earlier.points(7))
         .unwrap_or_default()
@@ -458,15 +511,18 @@ fn pending(gather: &mut Gather<'_>) {
         gather.add(
             6,
             6.0,
-            format!("- By an earlier summary: {}", tame(&clean::line(&point, 240))),
+            format!(
+                "- By an earlier summary: {}",
+                escape_markdown(&clean::to_one_line(&point, 240))
+            ),
         );
     }
 }
 
-fn current(gather: &mut Gather<'_>) {
+fn add_current_work(gather: &mut SummaryCollector<'_>) {
     let digest = gather.digest;
     if let Some(prompt) = notes::last_request(digest) {
-        gather.add(7, 10.0, format!("- Working on: {}", said(&prompt.text, 300)));
+        gather.add(7, 10.0, format!("- Working on: {}", inline_quote(&prompt.text, 300)));
     }
     if let Some(turn) = digest.turns.last() {
         let changed = turn
@@ -474,7 +530,7 @@ fn current(gather: &mut Gather<'_>) {
             .iter()
             .rev()
             .take(8)
-            .map(|at| code(names::relative(&digest.files[*at].path, &digest.root)));
+            .map(|at| inline_code(names::relative_path(&digest.files[*at].path, &digest.root)));
         let changed = changed.collect::<Vec<_>>();
         if !changed.is_empty() {
             gather.add(7, 9.0, format!("- Changed for it: {}", changed.join(", ")));
@@ -487,69 +543,88 @@ fn current(gather: &mut Gather<'_>) {
         gather.add(
             7,
             8.8,
-            format!("- The assistant said last:\n{}", quote(&turn.answer, 900)),
+            format!("- The assistant said last:\n{}", block_quote(&turn.answer, 900)),
         );
         if turn.answer.chars().count() > 900 {
-            gather.add(7, 3.0, quote(&turn.answer.chars().skip(900).collect::<String>(), 1_500));
+            gather.add(
+                7,
+                3.0,
+                block_quote(&turn.answer.chars().skip(900).collect::<String>(), 1_500),
+            );
         }
     }
     if digest.turns.is_empty() {
-        let work = digest.earlier.as_ref().map_or("", |earlier| earlier.section(8));
+        let work = digest.earlier_summary.as_ref().map_or("", |earlier| earlier.section(8));
         if !work.is_empty() {
-            gather.add(7, 8.0, quote(work, 1_200));
+            gather.add(7, 8.0, block_quote(work, 1_200));
         }
     }
 }
 
-fn completed(gather: &mut Gather<'_>) {
+fn add_completed_work(gather: &mut SummaryCollector<'_>) {
     let digest = gather.digest;
     for task in digest.tasks.iter().filter(|task| task.state == TaskState::Done) {
-        gather.add(7, 8.0, format!("- Done: {}", tame(&clean::line(&task.text, 200))));
+        gather.add(
+            7,
+            8.0,
+            format!("- Done: {}", escape_markdown(&clean::to_one_line(&task.text, 200))),
+        );
     }
     for turn in &digest.turns {
         let Some(prompt) = turn.prompt.filter(|_| turn.is_answered) else {
             continue;
         };
-        let answer = clean::sentences(&turn.answer)
+        let answer = clean::split_sentences(&turn.answer)
             .first()
-            .map(|first| said(first, 200))
+            .map(|first| inline_quote(first, 200))
             .unwrap_or_default();
         gather.add(
             7,
             7.0,
-            format!("- {}: {answer}", said(&gist(&digest.prompts[prompt].text), 120)),
+            format!(
+                "- {}: {answer}",
+                inline_quote(&message_gist(&digest.prompts[prompt].text), 120)
+            ),
         );
     }
 }
 
-fn next(gather: &mut Gather<'_>, variant: Variant) {
+fn add_next_step(gather: &mut SummaryCollector<'_>, variant: SummaryVariant) {
     let digest = gather.digest;
-    if variant == Variant::UpTo {
-        let names = digest.names();
+    if variant == SummaryVariant::UpTo {
+        let names = digest.names_in_use();
         let list = names
             .iter()
             .take(20)
-            .map(|name| code(name))
+            .map(|name| inline_code(name))
             .collect::<Vec<_>>()
             .join(", ");
         if !list.is_empty() {
             gather.add(8, 7.0, format!("- What follows may speak of: {list}"));
         }
         if let Some(turn) = digest.turns.iter().rev().find(|turn| !turn.answer.is_empty()) {
-            gather.add(8, 8.0, format!("- It stopped with:\n{}", quote(&turn.answer, 700)));
+            gather.add(
+                8,
+                8.0,
+                format!("- It stopped with:\n{}", block_quote(&turn.answer, 700)),
+            );
         }
         return;
     }
     if let Some(prompt) = digest.prompts.last() {
-        gather.add(8, 10.2, format!("- The user said last: {}", said(&prompt.text, 500)));
+        gather.add(
+            8,
+            10.2,
+            format!("- The user said last: {}", inline_quote(&prompt.text, 500)),
+        );
     }
     if let Some(step) = notes::next_step(digest) {
         gather.add(8, 10.1, format!("- Next: {step}"));
     }
     if digest.prompts.is_empty() {
-        let step = digest.earlier.as_ref().map_or("", |earlier| earlier.section(9));
+        let step = digest.earlier_summary.as_ref().map_or("", |earlier| earlier.section(9));
         if !step.is_empty() {
-            gather.add(8, 8.0, quote(step, 1_200));
+            gather.add(8, 8.0, block_quote(step, 1_200));
         }
     }
 }

@@ -1,14 +1,14 @@
 //! What words tell: which command it was, whether it failed and with what words, whether a person corrects, what a
 //! sentence of the model is good for. Rules are lists of words; [`super::digest`] asks.
 
-use crate::offline::digest::Sense;
+use crate::offline::digest::SentenceKind;
 use crate::offline::{clean, names};
 use aho_corasick::AhoCorasick;
 use std::sync::LazyLock;
 
 /// A command without what makes each run of it different: where it is run, how much of its output is looked at.
-pub fn normal_command(text: &str) -> String {
-    let text = clean::plain(text);
+pub fn normalize_command(text: &str) -> String {
+    let text = clean::strip_control_codes(text);
     let mut text = text.trim();
     while let Some(rest) = text.strip_prefix("cd ") {
         let Some(end) = rest.find(['&', ';', '\n']) else { break };
@@ -43,7 +43,7 @@ pub fn normal_command(text: &str) -> String {
         }
     }
     let is_cut = is_cut || here.lines().count() > 3;
-    let line = clean::line(&command, 200);
+    let line = clean::to_one_line(&command, 200);
     if is_cut && !line.ends_with('…') {
         format!("{line} …")
     } else {
@@ -52,7 +52,7 @@ pub fn normal_command(text: &str) -> String {
 }
 
 /// Marks of failure in what was printed, for commands whose status a pipe swallowed.
-pub fn looks_failed(text: &str) -> bool {
+pub fn has_failure_marks(text: &str) -> bool {
     const STARTS: [&str; 14] = [
         "FAIL",
         "--- FAIL",
@@ -77,7 +77,7 @@ pub fn looks_failed(text: &str) -> bool {
 }
 
 /// Words of errors, and words of tallies.
-const TELLING: [&[&str]; 2] = [
+const OUTPUT_CUES: [&[&str]; 2] = [
     &[
         "error",
         "panic",
@@ -95,17 +95,18 @@ const TELLING: [&[&str]; 2] = [
     &["passed", " ok", "warning", "0 issues", "passing"],
 ];
 
-static TELLING_FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| finder(TELLING.into_iter().flatten().copied()));
+static OUTPUT_CUE_FINDER: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| build_matcher(OUTPUT_CUES.into_iter().flatten().copied()));
 
 /// How telling a line of output is: how many words of errors it has, and whether it counts what passed.
-fn telling(line: &str) -> (u32, bool) {
-    let Some(finder) = TELLING_FINDER.as_ref() else {
+fn score_output_line(line: &str) -> (u32, bool) {
+    let Some(finder) = OUTPUT_CUE_FINDER.as_ref() else {
         return (0, false);
     };
     let (mut seen, mut tally) = (0_u32, false);
     for found in finder.find_overlapping_iter(line) {
         match found.pattern().as_usize() {
-            word if word < TELLING[0].len() => seen |= 1 << word,
+            word if word < OUTPUT_CUES[0].len() => seen |= 1 << word,
             _ => tally = true,
         }
     }
@@ -116,13 +117,16 @@ fn telling(line: &str) -> (u32, bool) {
 }
 
 /// The lines of an error that say what is wrong: at most three, in their order.
-pub fn telling_lines(text: &str) -> String {
+pub fn key_error_lines(text: &str) -> String {
     let lines = text
         .lines()
         .map(str::trim)
         .filter(|line| line.len() > 3 && !line.starts_with("Exit code"));
     let lines = lines.collect::<Vec<_>>();
-    let scores = lines.iter().map(|line| telling(line).0.min(3)).collect::<Vec<_>>();
+    let scores = lines
+        .iter()
+        .map(|line| score_output_line(line).0.min(3))
+        .collect::<Vec<_>>();
     let mut best = (0..lines.len()).collect::<Vec<_>>();
     best.sort_by_key(|at| (std::cmp::Reverse(scores[*at]), *at));
     best.truncate(3);
@@ -133,22 +137,22 @@ pub fn telling_lines(text: &str) -> String {
     best.sort_unstable();
     let chosen = best
         .into_iter()
-        .map(|at| clean::line(lines[at], 200))
+        .map(|at| clean::to_one_line(lines[at], 200))
         .collect::<Vec<_>>();
     chosen.join(" / ")
 }
 
 /// The line that says how it came out.
-pub fn telling_line(text: &str, failed: bool) -> String {
+pub fn key_output_line(text: &str, failed: bool) -> String {
     let lines = text
         .lines()
         .map(str::trim)
         .filter(|line| line.len() > 3 && !line.starts_with("Exit code"));
     let found = lines.rev().take(40).find(|line| match failed {
-        true => telling(line).0 > 0,
-        false => telling(line).1,
+        true => score_output_line(line).0 > 0,
+        false => score_output_line(line).1,
     });
-    found.map(|line| clean::line(line, 160)).unwrap_or_default()
+    found.map(|line| clean::to_one_line(line, 160)).unwrap_or_default()
 }
 
 /// Whether somebody corrects what the model did. Cues of several languages, at the start or as whole words.
@@ -237,7 +241,7 @@ pub fn is_correction(text: &str) -> bool {
         "为什么",
         "不行",
     ];
-    let low = clean::line(text, 1_200).to_lowercase();
+    let low = clean::to_one_line(text, 1_200).to_lowercase();
     let low = low.replace('’', "'");
     // A long text that holds such words somewhere is pasted, and a question asks.
     let is_short = low.chars().count() <= 700;
@@ -250,7 +254,7 @@ pub fn is_correction(text: &str) -> bool {
 }
 
 /// Turns of phrase of the model, by what a sentence with them is good for; the last are those of a mere intention.
-const CUES: [(&[&str], Option<Sense>); 3] = [
+const CUES: [(&[&str], Option<SentenceKind>); 3] = [
     (
         &[
             "root cause",
@@ -278,7 +282,7 @@ const CUES: [(&[&str], Option<Sense>); 3] = [
             "根本",
             "修复",
         ],
-        Some(Sense::Cause),
+        Some(SentenceKind::Cause),
     ),
     (
         &[
@@ -299,7 +303,7 @@ const CUES: [(&[&str], Option<Sense>); 3] = [
             "方案",
             "采用",
         ],
-        Some(Sense::Decision),
+        Some(SentenceKind::Decision),
     ),
     (
         &[
@@ -326,21 +330,21 @@ const CUES: [(&[&str], Option<Sense>); 3] = [
             "用于",
             "实现",
         ],
-        Some(Sense::System),
+        Some(SentenceKind::System),
     ),
 ];
 
 /// Finds words whatever their case, all at once.
-fn finder(words: impl Iterator<Item = &'static str>) -> Option<AhoCorasick> {
+fn build_matcher(words: impl Iterator<Item = &'static str>) -> Option<AhoCorasick> {
     let words = words.collect::<Vec<_>>();
     AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()
 }
 
 static CUE_FINDER: LazyLock<Option<AhoCorasick>> =
-    LazyLock::new(|| finder(CUES.iter().flat_map(|(cues, _)| cues.iter().copied())));
+    LazyLock::new(|| build_matcher(CUES.iter().flat_map(|(cues, _)| cues.iter().copied())));
 
 /// What a sentence of the model is good for, if it says more than what it does next.
-pub fn sense(sentence: &str) -> Option<Sense> {
+pub fn classify_sentence(sentence: &str) -> Option<SentenceKind> {
     let length = sentence.chars().count();
     if !(20..=400).contains(&length) || sentence.ends_with(['?', '？', ':', '：']) {
         return None;
@@ -364,14 +368,14 @@ pub fn sense(sentence: &str) -> Option<Sense> {
     };
     let has_code = || {
         let mut code = sentence.matches('`').count() / 2;
-        names::identifiers(sentence, |_| code += 1);
+        names::for_each_identifier(sentence, |_| code += 1);
         code > 0
     };
     let is_good = match sense {
         // Short ones say that there is a cause and not which.
-        Sense::Cause => !is_intent() && (length >= 60 || has_code()),
-        Sense::Decision => true,
-        Sense::System => !is_intent() && has_code(),
+        SentenceKind::Cause => !is_intent() && (length >= 60 || has_code()),
+        SentenceKind::Decision => true,
+        SentenceKind::System => !is_intent() && has_code(),
     };
     is_good.then_some(sense)
 }
@@ -382,10 +386,10 @@ mod tests {
 
     #[test]
     fn commands_are_known_again_without_their_frills() {
-        assert_eq!(normal_command("cd /w && cargo test 2>&1 | tail -20"), "cargo test");
-        assert_eq!(normal_command("cd /w\ncargo test|head -5"), "cargo test");
-        assert_eq!(normal_command("python3 - <<'E'\nprint(1)\nE"), "python3 - …");
-        assert_eq!(normal_command("cargo build"), "cargo build");
+        assert_eq!(normalize_command("cd /w && cargo test 2>&1 | tail -20"), "cargo test");
+        assert_eq!(normalize_command("cd /w\ncargo test|head -5"), "cargo test");
+        assert_eq!(normalize_command("python3 - <<'E'\nprint(1)\nE"), "python3 - …");
+        assert_eq!(normalize_command("cargo build"), "cargo build");
     }
 
     #[test]

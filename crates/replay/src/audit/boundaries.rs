@@ -4,14 +4,14 @@
 
 use crate::audit::validate::TOLERANCE;
 use crate::policy::Policy;
-use crate::policy::presets::Version;
+use crate::policy::presets::ClientVersion;
 use crate::prices::Price;
 use crate::quantile::median;
 use crate::sim::event::Event;
-use crate::sim::inference::{Grounds, Inferred, SIZES};
-use crate::sim::limits::Limits;
-use crate::sim::trace::{Recorded, Trace, Trigger};
-use crate::sim::{Mode, Setting, replay};
+use crate::sim::inference::{InferredWindow, WINDOW_SIZES, WindowGrounds};
+use crate::sim::limits::WindowLimits;
+use crate::sim::trace::{BoundaryTrigger, RecordedBoundary, Trace};
+use crate::sim::{ReplayInput, ReplayMode, replay};
 use transcript::log::{NO_TIME, Time};
 use transcript::thread::Node;
 
@@ -25,7 +25,7 @@ const SOON: u32 = 10;
 const SLOW_MS: u64 = 120_000;
 
 /// A chain with what was in force in it. Lists go by number: versions and models of the trace, its calls.
-pub struct InForce<'a> {
+pub struct AuditInput<'a> {
     /// The chain.
     pub trace: &'a Trace,
     /// Policy by version.
@@ -33,27 +33,27 @@ pub struct InForce<'a> {
     /// Price by model.
     pub prices: &'a [Option<&'a Price>],
     /// Window by call.
-    pub windows: &'a [Inferred],
+    pub windows: &'a [InferredWindow],
 }
 
-impl InForce<'_> {
+impl AuditInput<'_> {
     /// The window of a call, if anything tells it.
     pub fn window(&self, call: usize) -> Option<u64> {
         let inferred = self.windows.get(call)?;
-        let is_told = !matches!(inferred.grounds, Grounds::Silent | Grounds::Assumed);
+        let is_told = !matches!(inferred.grounds, WindowGrounds::Silent | WindowGrounds::Assumed);
         is_told.then_some(inferred.tokens)
     }
 
     /// Levels at a call by one of its policies. Where nothing tells the window they are those of the smallest: a threshold
     /// is at least that, unless something lowered it.
-    pub fn limits(&self, policies: &[&Policy], call: usize) -> Limits {
-        self.limits_of(policies, call, self.window(call).unwrap_or(SIZES[0]))
+    pub fn limits(&self, policies: &[&Policy], call: usize) -> WindowLimits {
+        self.limits_of(policies, call, self.window(call).unwrap_or(WINDOW_SIZES[0]))
     }
 
     /// Levels at a call in a window of a given size.
-    pub fn limits_of(&self, policies: &[&Policy], call: usize, window: u64) -> Limits {
+    pub fn limits_of(&self, policies: &[&Policy], call: usize, window: u64) -> WindowLimits {
         let found = &self.trace.calls[call];
-        Limits::new(policies[usize::from(found.version)], window, self.output_limit(call))
+        WindowLimits::new(policies[usize::from(found.version)], window, self.output_limit(call))
     }
 
     fn output_limit(&self, call: usize) -> Option<u64> {
@@ -76,12 +76,12 @@ impl InForce<'_> {
             ..(*policy).clone()
         };
         let policies = self.policies.iter().map(always).collect::<Vec<_>>();
-        let setting = Setting {
+        let setting = ReplayInput {
             policies: &policies.iter().collect::<Vec<_>>(),
             prices: self.prices,
             windows: self.windows,
             summary: None,
-            mode: Mode::Follow,
+            mode: ReplayMode::Follow,
             uses: None,
             texts: None,
             key: 0,
@@ -98,7 +98,7 @@ impl InForce<'_> {
 
 /// What a boundary did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum BoundaryKind {
     /// A summary took the place of everything.
     Full,
     /// A summary took the place of everything but some kept records.
@@ -107,39 +107,39 @@ pub enum Kind {
     Micro,
 }
 
-impl Kind {
+impl BoundaryKind {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Full => "full",
-            Kind::Partial => "partial",
-            Kind::Micro => "micro",
+            BoundaryKind::Full => "full",
+            BoundaryKind::Partial => "partial",
+            BoundaryKind::Micro => "micro",
         }
     }
 }
 
 /// Where a duration comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeFrom {
+pub enum DurationSource {
     /// The boundary says it.
     Recorded,
     /// From the last record before it, or from the command that asked for it, to the boundary.
     Clock,
 }
 
-impl TimeFrom {
+impl DurationSource {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            TimeFrom::Recorded => "recorded",
-            TimeFrom::Clock => "clock",
+            DurationSource::Recorded => "recorded",
+            DurationSource::Clock => "clock",
         }
     }
 }
 
 /// Why a boundary deserves a look, the gravest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Remark {
+pub enum BoundaryRemark {
     /// The window was larger after it than before.
     Grew,
     /// It came below the threshold.
@@ -154,35 +154,35 @@ pub enum Remark {
     Slow,
 }
 
-impl Remark {
+impl BoundaryRemark {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Remark::Grew => "grew",
-            Remark::Lower => "lower",
-            Remark::High => "high",
-            Remark::Little => "little",
-            Remark::Again => "again",
-            Remark::Slow => "slow",
+            BoundaryRemark::Grew => "grew",
+            BoundaryRemark::Lower => "lower",
+            BoundaryRemark::High => "high",
+            BoundaryRemark::Little => "little",
+            BoundaryRemark::Again => "again",
+            BoundaryRemark::Slow => "slow",
         }
     }
 
     /// What it says.
     pub fn about(self) -> &'static str {
         match self {
-            Remark::Grew => "the window was larger after than before",
-            Remark::Lower => "below the usual threshold",
-            Remark::High => "10,000 or more above the usual threshold",
-            Remark::Little => "less than half of the window came free",
-            Remark::Again => "fewer than 10 calls after the one before",
-            Remark::Slow => "over two minutes",
+            BoundaryRemark::Grew => "the window was larger after than before",
+            BoundaryRemark::Lower => "below the usual threshold",
+            BoundaryRemark::High => "10,000 or more above the usual threshold",
+            BoundaryRemark::Little => "less than half of the window came free",
+            BoundaryRemark::Again => "fewer than 10 calls after the one before",
+            BoundaryRemark::Slow => "over two minutes",
         }
     }
 }
 
 /// One recorded boundary.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Boundary {
+pub struct AuditBoundary {
     /// The record.
     pub node: Node,
     /// The call before which it stands; the number of calls if it is the last thing in the log.
@@ -190,13 +190,13 @@ pub struct Boundary {
     /// When it was written.
     pub time: Time,
     /// Version of the client.
-    pub version: Version,
+    pub version: ClientVersion,
     /// The model of the call before it.
     pub model: String,
     /// Who started it.
-    pub trigger: Trigger,
+    pub trigger: BoundaryTrigger,
     /// What it did.
-    pub kind: Kind,
+    pub kind: BoundaryKind,
     /// Tokens before, as the client counted them; for clearing, tokens of all results that could go.
     pub pre_tokens: Option<u64>,
     /// Tokens after, as the client counted them: without system prompt and tools.
@@ -214,13 +214,13 @@ pub struct Boundary {
     /// Turns that began since then.
     pub turns_since: u32,
     /// Whether there was one before.
-    pub is_again: bool,
+    pub is_recompaction: bool,
     /// How long it took, and how that is known.
-    pub took: Option<(u64, TimeFrom)>,
+    pub duration: Option<(u64, DurationSource)>,
     /// Window of the model, if anything tells it.
     pub window: Option<u64>,
     /// What it is inferred from.
-    pub grounds: Grounds,
+    pub grounds: WindowGrounds,
     /// Where the policy puts automatic compaction.
     pub threshold: Option<u64>,
     /// Window without the reserve.
@@ -233,7 +233,7 @@ pub struct Boundary {
     pub has_leaf: bool,
 }
 
-impl Boundary {
+impl AuditBoundary {
     /// Tokens that came free on the wire.
     pub fn freed(&self) -> Option<i64> {
         Some(self.before? as i64 - self.after? as i64)
@@ -246,26 +246,35 @@ impl Boundary {
 
     /// Whether the client started it because of its size.
     pub fn is_automatic(&self) -> bool {
-        self.kind != Kind::Micro && self.trigger == Trigger::Auto
+        self.kind != BoundaryKind::Micro && self.trigger == BoundaryTrigger::Auto
     }
 
     /// Recorded tokens before, minus the threshold.
-    pub fn over(&self) -> Option<i64> {
+    pub fn tokens_over_threshold(&self) -> Option<i64> {
         Some(self.pre_tokens? as i64 - self.threshold? as i64)
     }
 
     /// What deserves a look, the gravest first.
-    pub fn remarks(&self) -> Vec<Remark> {
-        let over = self.over().filter(|_| self.is_automatic());
-        let is_compaction = self.kind != Kind::Micro;
+    pub fn remarks(&self) -> Vec<BoundaryRemark> {
+        let over = self.tokens_over_threshold().filter(|_| self.is_automatic());
+        let is_compaction = self.kind != BoundaryKind::Micro;
         let is_little = || Some((0..self.before? as i64).contains(&(self.freed()? * 2)));
         let remarks = [
-            (Remark::Grew, self.has_grown() == Some(true)),
-            (Remark::Lower, over.is_some_and(|over| over < -(TOLERANCE as i64))),
-            (Remark::High, over.is_some_and(|over| over >= FAR_ABOVE as i64)),
-            (Remark::Little, is_compaction && is_little() == Some(true)),
-            (Remark::Again, is_compaction && self.is_again && self.calls_since < SOON),
-            (Remark::Slow, self.took.is_some_and(|(took, _)| took > SLOW_MS)),
+            (BoundaryRemark::Grew, self.has_grown() == Some(true)),
+            (
+                BoundaryRemark::Lower,
+                over.is_some_and(|over| over < -(TOLERANCE as i64)),
+            ),
+            (BoundaryRemark::High, over.is_some_and(|over| over >= FAR_ABOVE as i64)),
+            (BoundaryRemark::Little, is_compaction && is_little() == Some(true)),
+            (
+                BoundaryRemark::Again,
+                is_compaction && self.is_recompaction && self.calls_since < SOON,
+            ),
+            (
+                BoundaryRemark::Slow,
+                self.duration.is_some_and(|(took, _)| took > SLOW_MS),
+            ),
         ];
         let held = remarks.into_iter().filter(|(_, holds)| *holds);
         held.map(|(remark, _)| remark).collect()
@@ -273,9 +282,9 @@ impl Boundary {
 }
 
 /// The boundaries of a chain that its session owns.
-pub fn boundaries(chain: &InForce<'_>) -> Vec<Boundary> {
+pub fn boundaries(chain: &AuditInput<'_>) -> Vec<AuditBoundary> {
     let trace = chain.trace;
-    let base = base(trace);
+    let base = base_tokens(trace);
     let mut found = Vec::new();
     let mut start = None;
     for (number, recorded) in trace.recorded.iter().enumerate() {
@@ -291,7 +300,7 @@ pub fn boundaries(chain: &InForce<'_>) -> Vec<Boundary> {
 
 /// System prompt and tools at the first call. A log that starts in the middle of a session has more in front of its first
 /// call: then a compaction comes out below it.
-fn base(trace: &Trace) -> Option<u64> {
+fn base_tokens(trace: &Trace) -> Option<u64> {
     let base = u64::from(trace.base);
     let compactions = trace.recorded.iter().filter(|recorded| !recorded.is_micro);
     let mut after =
@@ -301,16 +310,16 @@ fn base(trace: &Trace) -> Option<u64> {
 
 /// One boundary; `start` is the call before which the compaction before it stands.
 fn boundary(
-    chain: &InForce<'_>,
+    chain: &AuditInput<'_>,
     number: usize,
-    recorded: &Recorded,
+    recorded: &RecordedBoundary,
     start: Option<usize>,
     base: Option<u64>,
-) -> Boundary {
+) -> AuditBoundary {
     let trace = chain.trace;
     let at = recorded.call as usize;
     // With another compaction between it and the call, what the call shows is not its doing.
-    let is_compaction_at = |other: &Recorded| other.call == recorded.call && !other.is_micro;
+    let is_compaction_at = |other: &RecordedBoundary| other.call == recorded.call && !other.is_micro;
     let is_first = !trace.recorded[..number].iter().any(is_compaction_at);
     let is_last = !trace.recorded[number + 1..].iter().any(is_compaction_at);
     let last = at.checked_sub(1).filter(|_| is_first).map(|call| &trace.calls[call]);
@@ -320,14 +329,14 @@ fn boundary(
     let is_compaction = !recorded.is_micro;
     let sized = at.saturating_sub(1);
     let window = chain.window(sized);
-    let limits = Limits::new(
+    let limits = WindowLimits::new(
         chain.policies[usize::from(recorded.version)],
-        window.unwrap_or(SIZES[0]),
+        window.unwrap_or(WINDOW_SIZES[0]),
         chain.output_limit(sized),
     );
     let from = start.unwrap_or(0);
     let since = &trace.calls[from.min(at)..at];
-    Boundary {
+    AuditBoundary {
         node: recorded.node,
         call: recorded.call,
         time: recorded.time,
@@ -335,9 +344,9 @@ fn boundary(
         model: trace.model(&trace.calls[sized]).to_owned(),
         trigger: recorded.trigger,
         kind: match (recorded.is_micro, recorded.kept) {
-            (true, _) => Kind::Micro,
-            (false, 0) => Kind::Full,
-            (false, _) => Kind::Partial,
+            (true, _) => BoundaryKind::Micro,
+            (false, 0) => BoundaryKind::Full,
+            (false, _) => BoundaryKind::Partial,
         },
         pre_tokens: recorded.pre_tokens,
         post_tokens: recorded.post_tokens,
@@ -350,8 +359,12 @@ fn boundary(
         summary: (recorded.summary > 0).then(|| u64::from(recorded.summary)),
         calls_since: since.len() as u32,
         turns_since: since.iter().filter(|call| call.starts_turn).count() as u32,
-        is_again: start.is_some(),
-        took: if is_compaction { took(recorded) } else { None },
+        is_recompaction: start.is_some(),
+        duration: if is_compaction {
+            boundary_duration(recorded)
+        } else {
+            None
+        },
         window,
         grounds: chain.windows[sized].grounds,
         threshold: is_compaction.then_some(limits.threshold),
@@ -362,27 +375,27 @@ fn boundary(
     }
 }
 
-fn took(recorded: &Recorded) -> Option<(u64, TimeFrom)> {
+fn boundary_duration(recorded: &RecordedBoundary) -> Option<(u64, DurationSource)> {
     if let Some(duration) = recorded.duration_ms {
-        return Some((duration, TimeFrom::Recorded));
+        return Some((duration, DurationSource::Recorded));
     }
     if recorded.started == NO_TIME || recorded.time == NO_TIME {
         return None;
     }
     // A clock that ran backwards tells nothing.
     let elapsed = u64::try_from(recorded.time.checked_sub(recorded.started)?).ok()?;
-    Some((elapsed, TimeFrom::Clock))
+    Some((elapsed, DurationSource::Clock))
 }
 
 /// What boundaries add up to.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Totals {
+pub struct AuditTotals {
     /// Automatic compactions.
     pub automatic: u64,
     /// Compactions that a person asked for.
     pub manual: u64,
     /// Summaries of old clients, which wrote no boundary.
-    pub untold: u64,
+    pub without_boundary: u64,
     /// Micro-compactions.
     pub micro: u64,
     /// Sessions with any.
@@ -390,7 +403,7 @@ pub struct Totals {
     /// Sessions that compacted twice or more.
     pub sessions_again: u64,
     /// Time that compactions took.
-    pub took_ms: u64,
+    pub total_duration_ms: u64,
     /// Compactions whose boundary says how long it took.
     pub timed_recorded: u64,
     /// Compactions timed by the clock.
@@ -402,7 +415,7 @@ pub struct Totals {
     /// Boundaries whose size before or after is not known.
     pub unsized_boundaries: u64,
     /// Boundaries after which the window was larger.
-    pub grown: u64,
+    pub grown_windows: u64,
     /// Median of the window on the wire after a compaction.
     pub median_after: Option<u64>,
     /// Median of what it came to beyond system prompt and tools.
@@ -413,22 +426,26 @@ pub struct Totals {
     pub median_first: Option<u32>,
 }
 
-impl Totals {
+impl AuditTotals {
     /// Adds up the boundaries of sessions.
-    pub fn of<'a>(sessions: impl Iterator<Item = Vec<&'a Boundary>>) -> Totals {
-        let mut totals = Totals::default();
+    pub fn from_sessions<'a>(sessions: impl Iterator<Item = Vec<&'a AuditBoundary>>) -> AuditTotals {
+        let mut totals = AuditTotals::default();
         let (mut after, mut rebuilt, mut between, mut first) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for session in sessions {
             totals.sessions += u64::from(!session.is_empty());
-            let compactions = || session.iter().filter(|boundary| boundary.kind != Kind::Micro);
-            totals.sessions_again += u64::from(compactions().any(|boundary| boundary.is_again));
+            let compactions = || session.iter().filter(|boundary| boundary.kind != BoundaryKind::Micro);
+            totals.sessions_again += u64::from(compactions().any(|boundary| boundary.is_recompaction));
             for boundary in &session {
                 totals.add(boundary);
             }
             for boundary in compactions() {
                 after.extend(boundary.after);
                 rebuilt.extend(boundary.rebuilt);
-                let distances = if boundary.is_again { &mut between } else { &mut first };
+                let distances = if boundary.is_recompaction {
+                    &mut between
+                } else {
+                    &mut first
+                };
                 distances.push(boundary.calls_since);
             }
         }
@@ -439,19 +456,19 @@ impl Totals {
         totals
     }
 
-    fn add(&mut self, boundary: &Boundary) {
-        let is_micro = boundary.kind == Kind::Micro;
+    fn add(&mut self, boundary: &AuditBoundary) {
+        let is_micro = boundary.kind == BoundaryKind::Micro;
         *match (is_micro, boundary.trigger) {
             (true, _) => &mut self.micro,
-            (false, Trigger::Auto) => &mut self.automatic,
-            (false, Trigger::Manual) => &mut self.manual,
-            (false, Trigger::Unknown) => &mut self.untold,
+            (false, BoundaryTrigger::Auto) => &mut self.automatic,
+            (false, BoundaryTrigger::Manual) => &mut self.manual,
+            (false, BoundaryTrigger::Unknown) => &mut self.without_boundary,
         } += 1;
-        match boundary.took {
+        match boundary.duration {
             Some((took, from)) => {
-                self.took_ms += took;
-                self.timed_recorded += u64::from(from == TimeFrom::Recorded);
-                self.timed_clock += u64::from(from == TimeFrom::Clock);
+                self.total_duration_ms += took;
+                self.timed_recorded += u64::from(from == DurationSource::Recorded);
+                self.timed_clock += u64::from(from == DurationSource::Clock);
             }
             None => self.untimed += u64::from(!is_micro),
         }
@@ -460,7 +477,7 @@ impl Totals {
             Some(freed) => self.freed.0 += freed,
             None => self.unsized_boundaries += 1,
         }
-        self.grown += u64::from(boundary.has_grown() == Some(true));
+        self.grown_windows += u64::from(boundary.has_grown() == Some(true));
     }
 
     /// All of them.
@@ -470,33 +487,36 @@ impl Totals {
 
     /// All but micro-compactions.
     pub fn compactions(&self) -> u64 {
-        self.automatic + self.manual + self.untold
+        self.automatic + self.manual + self.without_boundary
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::sample::{part, with_chain};
+    use crate::audit::sample::{script_log, with_chain};
 
-    fn found(script: &str) -> Vec<Boundary> {
-        with_chain(part("2.1.7", script), "", |chain, _, _| boundaries(chain))
+    fn audit_script(script: &str) -> Vec<AuditBoundary> {
+        with_chain(script_log("2.1.7", script), "", |chain, _, _| boundaries(chain))
     }
 
     #[test]
     fn sizes_come_from_the_calls_around() {
-        let found = found("u a:20000:10 u a:154900:300 u auto:155203 s a:50000:100 u a:51000:100");
+        let found = audit_script("u a:20000:10 u a:154900:300 u auto:155203 s a:50000:100 u a:51000:100");
         let [boundary] = &found[..] else { panic!("{found:?}") };
         assert_eq!(boundary.pre_tokens, Some(155_203));
         assert_eq!((boundary.before, boundary.after), (Some(155_200), Some(50_000)));
         assert_eq!(boundary.freed(), Some(105_200));
         assert_eq!(boundary.threshold, Some(155_000));
-        assert_eq!(boundary.over(), Some(203));
-        assert_eq!((boundary.window, boundary.grounds), (Some(200_000), Grounds::Version));
+        assert_eq!(boundary.tokens_over_threshold(), Some(203));
+        assert_eq!(
+            (boundary.window, boundary.grounds),
+            (Some(200_000), WindowGrounds::Version)
+        );
         assert_eq!((boundary.calls_since, boundary.turns_since), (2, 2));
-        assert_eq!(boundary.took, Some((10_000, TimeFrom::Clock)));
-        assert_eq!(boundary.kind, Kind::Full);
-        assert!(boundary.summary.is_some() && boundary.has_leaf && !boundary.is_again);
+        assert_eq!(boundary.duration, Some((10_000, DurationSource::Clock)));
+        assert_eq!(boundary.kind, BoundaryKind::Full);
+        assert!(boundary.summary.is_some() && boundary.has_leaf && !boundary.is_recompaction);
         let rebuilt = boundary.rebuilt.unwrap();
         assert!((30_000..30_100).contains(&rebuilt), "{rebuilt}");
         assert_eq!(boundary.remarks(), []);
@@ -504,38 +524,41 @@ mod tests {
 
     #[test]
     fn a_window_that_grew_is_remarked_on() {
-        let found = found("u a:30000:10 u auto:155100:took s a:40000:1 u auto:140000 s a:41000:1");
+        let found = audit_script("u a:30000:10 u auto:155100:took s a:40000:1 u auto:140000 s a:41000:1");
         let [first, second] = &found[..] else {
             panic!("{found:?}")
         };
         assert_eq!(first.freed(), Some(-9_990));
-        assert_eq!(first.took, Some((7_000, TimeFrom::Recorded)));
-        assert_eq!(first.remarks(), [Remark::Grew]);
-        assert_eq!(second.remarks(), [Remark::Grew, Remark::Lower, Remark::Again]);
-        assert!(second.is_again);
+        assert_eq!(first.duration, Some((7_000, DurationSource::Recorded)));
+        assert_eq!(first.remarks(), [BoundaryRemark::Grew]);
+        assert_eq!(
+            second.remarks(),
+            [BoundaryRemark::Grew, BoundaryRemark::Lower, BoundaryRemark::Again]
+        );
+        assert!(second.is_recompaction);
     }
 
     #[test]
     fn a_manual_one_begins_with_its_command() {
-        let manual = |script: &str| found(script).remove(0).took;
+        let manual = |script: &str| audit_script(script).remove(0).duration;
         let typed = manual("u a:100000:10 manual:100010 s command u a:50000:10");
-        assert_eq!(typed, Some((5_000, TimeFrom::Clock)));
+        assert_eq!(typed, Some((5_000, DurationSource::Clock)));
         let untold = manual("u a:100000:10 manual:100010 s u a:50000:10");
         assert_eq!(untold, None, "a person may have been away");
     }
 
     #[test]
     fn what_another_boundary_did_is_not_ascribed_to_it() {
-        let mixed = found("u a:140000:10 u micro:60000:21000 auto:155100 s a:50000:1");
+        let mixed = audit_script("u a:140000:10 u micro:60000:21000 auto:155100 s a:50000:1");
         let [micro, auto] = &mixed[..] else { panic!("{mixed:?}") };
         assert_eq!((micro.before, micro.after), (Some(140_010), None));
         assert_eq!(
             (micro.kind, micro.cleared, micro.saved),
-            (Kind::Micro, Some(2), Some(21_000))
+            (BoundaryKind::Micro, Some(2), Some(21_000))
         );
-        assert_eq!((micro.took, micro.threshold, micro.rebuilt), (None, None, None));
+        assert_eq!((micro.duration, micro.threshold, micro.rebuilt), (None, None, None));
         assert_eq!(auto.freed(), Some(90_010));
-        let twice = found("u a:140000:10 u auto:155100 s u auto:155200 s a:50000:1");
+        let twice = audit_script("u a:140000:10 u auto:155100 s u auto:155200 s a:50000:1");
         let [first, second] = &twice[..] else {
             panic!("{twice:?}")
         };
@@ -545,23 +568,23 @@ mod tests {
 
     #[test]
     fn a_log_from_the_middle_of_a_session_has_no_base() {
-        let found = found("u a:154900:300 u auto:155203 s a:50000:100");
+        let found = audit_script("u a:154900:300 u auto:155203 s a:50000:100");
         assert_eq!(found[0].rebuilt, None);
     }
 
     #[test]
     fn what_is_last_in_a_log_has_no_size_after() {
-        let found = found("u a:154900:300 u auto:155203:kept s");
+        let found = audit_script("u a:154900:300 u auto:155203:kept s");
         assert_eq!(
             (found[0].after, found[0].freed(), found[0].has_grown()),
             (None, None, None)
         );
-        assert_eq!(found[0].kind, Kind::Partial);
+        assert_eq!(found[0].kind, BoundaryKind::Partial);
     }
 
     #[test]
     fn copies_are_left_out() {
-        let mut log = part("2.1.7", "u a:154900:300 u auto:155203 s a:50000:100 u a:51000:10");
+        let mut log = script_log("2.1.7", "u a:154900:300 u auto:155203 s a:50000:100 u a:51000:10");
         log.copied = (0..8).map(|record| record < 6).collect();
         let (boundaries, contexts) = with_chain(log, "", |chain, _, _| (boundaries(chain), chain.contexts()));
         assert_eq!(boundaries, []);
@@ -571,14 +594,15 @@ mod tests {
 
     #[test]
     fn totals_add_up() {
-        let one =
-            found("u a:20000:10 u a:154900:300 u auto:155203 s a:50000:100 u a:155000:10 u auto:155100 s a:52000:1");
-        let two = found("u a:20000:10 u micro:60000:21000 a:15000:1 manual:20000 s u");
-        let totals = Totals::of([&one, &two].into_iter().map(|session| session.iter().collect()));
+        let one = audit_script(
+            "u a:20000:10 u a:154900:300 u auto:155203 s a:50000:100 u a:155000:10 u auto:155100 s a:52000:1",
+        );
+        let two = audit_script("u a:20000:10 u micro:60000:21000 a:15000:1 manual:20000 s u");
+        let totals = AuditTotals::from_sessions([&one, &two].into_iter().map(|session| session.iter().collect()));
         assert_eq!((totals.automatic, totals.manual, totals.micro), (2, 1, 1));
         assert_eq!((totals.sessions, totals.sessions_again), (2, 1));
         assert_eq!((totals.timed_clock, totals.untimed), (2, 1));
-        assert_eq!((totals.took_ms, totals.grown), (20_000, 0));
+        assert_eq!((totals.total_duration_ms, totals.grown_windows), (20_000, 0));
         assert_eq!(totals.freed, (105_200 + 103_010, 5_010));
         assert_eq!(totals.unsized_boundaries, 1);
         assert_eq!((totals.median_first, totals.median_calls), (Some(2), Some(2)));

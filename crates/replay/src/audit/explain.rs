@@ -1,17 +1,17 @@
 //! A boundary walked through step by step, so that a person can check it against the log with nothing but a calculator.
 
-use crate::audit::validate::{Case, Mechanism, Verdict};
+use crate::audit::validate::{CaseVerdict, Mechanism, ValidationCase};
 use crate::policy::Policy;
-use crate::policy::value::{OutputCount, ReserveRule, Trail};
-use crate::sim::event::Count;
-use crate::sim::limits::Limits;
+use crate::policy::value::{OutputCount, ReserveRule, TrailEstimate};
+use crate::sim::event::ContextCount;
+use crate::sim::limits::WindowLimits;
 use crate::sim::micro::{estimate, is_in_trail};
 use crate::sim::trace::{Call, Trace};
 use std::fmt::Write;
 use transcript::thread::Session;
 
 /// Explains the cases of a chain.
-pub fn explain(session: &Session<'_>, trace: &Trace, policies: &[&Policy], cases: &[Case]) -> String {
+pub fn explain(session: &Session<'_>, trace: &Trace, policies: &[&Policy], cases: &[ValidationCase]) -> String {
     let mut text = String::new();
     if trace.calls.is_empty() {
         return text;
@@ -28,7 +28,7 @@ pub fn explain(session: &Session<'_>, trace: &Trace, policies: &[&Policy], cases
         cases.len()
     );
     for (number, case) in cases.iter().enumerate() {
-        let teller = Teller {
+        let teller = CaseExplainer {
             session,
             trace,
             policy: policies[usize::from(trace.calls[(case.call as usize).min(trace.calls.len() - 1)].version)],
@@ -36,21 +36,21 @@ pub fn explain(session: &Session<'_>, trace: &Trace, policies: &[&Policy], cases
         };
         let _ = writeln!(text, "\n{}. {}", number + 1, teller.heading());
         match case.mechanism {
-            Mechanism::Micro => teller.micro(&mut text),
-            Mechanism::Auto | Mechanism::Manual => teller.compaction(&mut text),
+            Mechanism::Micro => teller.write_micro(&mut text),
+            Mechanism::Auto | Mechanism::Manual => teller.write_compaction(&mut text),
         }
     }
     text
 }
 
-struct Teller<'a> {
+struct CaseExplainer<'a> {
     session: &'a Session<'a>,
     trace: &'a Trace,
     policy: &'a Policy,
-    case: &'a Case,
+    case: &'a ValidationCase,
 }
 
-impl Teller<'_> {
+impl CaseExplainer<'_> {
     fn heading(&self) -> String {
         let record = self.session.record(self.case.node);
         format!(
@@ -68,13 +68,13 @@ impl Teller<'_> {
         self.session.record(call.node).line
     }
 
-    fn compaction(&self, text: &mut String) {
+    fn write_compaction(&self, text: &mut String) {
         let case = self.case;
         if let Some(reason) = case.reason {
             let _ = writeln!(text, "   Not to be judged: {}.", reason.about());
         }
         match case.count {
-            Some(count) => self.count(text, &count),
+            Some(count) => self.write_count(text, &count),
             None => {
                 let _ = writeln!(
                     text,
@@ -82,7 +82,7 @@ impl Teller<'_> {
                 );
             }
         }
-        self.threshold(text);
+        self.write_threshold(text);
         if let Some(recorded) = case.recorded {
             let _ = write!(text, "   The client wrote down {recorded} tokens before");
             let _ = match case.error() {
@@ -91,15 +91,15 @@ impl Teller<'_> {
                 None => writeln!(text, "."),
             };
         }
-        if case.verdict == Verdict::Early {
+        if case.verdict == CaseVerdict::Early {
             let _ = writeln!(text, "   The policy was due {} calls earlier.", -case.distance);
         }
-        if case.verdict == Verdict::Late {
+        if case.verdict == CaseVerdict::Late {
             let _ = writeln!(text, "   The policy would have been due {} calls later.", case.distance);
         }
     }
 
-    fn count(&self, text: &mut String, count: &Count) {
+    fn write_count(&self, text: &mut String, count: &ContextCount) {
         let anchor = &self.trace.calls[count.anchor as usize];
         let usage = anchor.usage.unwrap_or_default();
         let _ = writeln!(
@@ -119,12 +119,12 @@ impl Teller<'_> {
         };
         let _ = writeln!(text, "   Its output counts {} ({how}).", count.output);
         match self.policy.trail {
-            Trail::None => {
+            TrailEstimate::None => {
                 let _ = writeln!(text, "   This version estimates nothing that came after it.");
             }
-            Trail::User | Trail::All => self.trail(text, count, anchor),
+            TrailEstimate::User | TrailEstimate::All => self.write_trail(text, count, anchor),
         }
-        if self.policy.trail == Trail::All {
+        if self.policy.trail == TrailEstimate::All {
             let _ = writeln!(
                 text,
                 "   Later lines of that response: {} estimated.",
@@ -139,17 +139,17 @@ impl Teller<'_> {
             count.trail + count.later_lines,
             count.context
         );
-        if count.weighed != count.context {
+        if count.padded_context != count.context {
             let _ = writeln!(
                 text,
                 "   Weighed with the estimates times {:.3}: {}.",
-                self.policy.padding, count.weighed
+                self.policy.padding, count.padded_context
             );
         }
     }
 
     /// The items that the client estimates, one a line.
-    fn trail(&self, text: &mut String, count: &Count, anchor: &Call) {
+    fn write_trail(&self, text: &mut String, count: &ContextCount, anchor: &Call) {
         let end = self
             .trace
             .recorded
@@ -185,9 +185,9 @@ impl Teller<'_> {
         let _ = writeln!(text, "     {:>8}  together", count.trail);
     }
 
-    fn threshold(&self, text: &mut String) {
+    fn write_threshold(&self, text: &mut String) {
         let window = self.case.window;
-        let limits = Limits::new(self.policy, window.tokens, None);
+        let limits = WindowLimits::new(self.policy, window.tokens, None);
         let rule = match self.policy.reserve_rule {
             ReserveRule::Limit => "the output limit",
             _ => "the summary",
@@ -203,7 +203,7 @@ impl Teller<'_> {
         );
     }
 
-    fn micro(&self, text: &mut String) {
+    fn write_micro(&self, text: &mut String) {
         let case = self.case;
         if let Some(reason) = case.reason {
             let _ = writeln!(text, "   Not to be judged: {}.", reason.about());

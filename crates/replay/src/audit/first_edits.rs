@@ -6,7 +6,7 @@
 //! one came before the edit.
 
 use crate::sim::trace::Trace;
-use crate::sim::uses::{Use, Uses};
+use crate::sim::uses::{FileUse, FileUses};
 
 /// Predictions and what happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub fn wilson(part: u64, whole: u64) -> Option<(f64, (f64, f64))> {
 }
 
 /// Looks at the first edits after the boundaries of a chain.
-pub fn first_edits(trace: &Trace, uses: &Uses) -> FirstEdits {
+pub fn first_edits(trace: &Trace, uses: &FileUses) -> FirstEdits {
     let mut found = FirstEdits::default();
     let boundaries = trace
         .recorded
@@ -87,7 +87,7 @@ pub fn first_edits(trace: &Trace, uses: &Uses) -> FirstEdits {
 }
 
 /// Whether what an edit needs was lost at a boundary; `None` if it needs nothing that was seen before.
-fn is_lost(uses: &Uses, one: &Use, start: u32) -> Option<bool> {
+fn is_lost(uses: &FileUses, one: &FileUse, start: u32) -> Option<bool> {
     let is_own_read = |item: u32| {
         uses.fetches
             .iter()

@@ -1,20 +1,20 @@
 //! Small logs for the tests of this folder, written as one word a record.
 
-use crate::audit::boundaries::InForce;
+use crate::audit::boundaries::AuditInput;
 use crate::policy::Policy;
-use crate::policy::presets::Policies;
+use crate::policy::presets::PolicySet;
 use crate::prices::PriceTable;
-use crate::sim::inference::infer;
-use crate::sim::trace::trace;
+use crate::sim::inference::infer_windows;
+use crate::sim::trace::build_trace;
 use crate::tokens::ratios::RatioTable;
-use transcript::bytes::Lines;
-use transcript::thread::{Part, Session, thread};
+use transcript::bytes::LineConsumer;
+use transcript::thread::{Session, SessionLog, thread};
 use transcript::walk::Walker;
 
 /// A log of words, ten seconds apart: `u` prompt, `a:SENT:ANSWERED` response, `auto:TOKENS` and `manual:TOKENS` boundary
 /// (`took` after it gives it a duration, `kept` a record that stays), `micro:TOKENS:SAVED`, `s` summary, `lost` a prompt
 /// whose parent is missing, `command` the typed `/compact` of five seconds before the record in front of it.
-pub fn part(version: &str, script: &str) -> Part {
+pub fn script_log(version: &str, script: &str) -> SessionLog {
     let mut text = String::new();
     let mut parent = "null".to_owned();
     for (at, word) in script.split_whitespace().enumerate() {
@@ -64,8 +64,8 @@ pub fn part(version: &str, script: &str) -> Part {
         parent = format!("\"r{at}\"");
     }
     let mut walker = Walker::new(1 << 20, &|_| ());
-    walker.lines(text.as_bytes(), 0);
-    Part {
+    walker.take_lines(text.as_bytes(), 0);
+    SessionLog {
         path: "log".into(),
         log: walker.into_builder().finish(),
         copied: Vec::new(),
@@ -74,23 +74,29 @@ pub fn part(version: &str, script: &str) -> Part {
 }
 
 /// Hands over the main chain of a log with what was in force in it, the policies, and those with a setting.
-pub fn with_chain<R>(part: Part, setting: &str, work: impl FnOnce(&InForce<'_>, &Policies, &[&Policy]) -> R) -> R {
+pub fn with_chain<R>(
+    part: SessionLog,
+    setting: &str,
+    work: impl FnOnce(&AuditInput<'_>, &PolicySet, &[&Policy]) -> R,
+) -> R {
     let parts = [part];
     let session = Session::new("S", &parts);
     let threaded = thread(&session);
-    let trace = trace(&session, &threaded.chains[0], RatioTable::built_in());
-    let usual = Policies::preset("recorded").unwrap();
+    let trace = build_trace(&session, &threaded.chains[0], RatioTable::built_in());
+    let usual = PolicySet::preset("recorded").unwrap();
     let mut chosen = usual.clone();
     if !setting.is_empty() {
         chosen.assign(setting, "--set").unwrap();
     }
     let versions = || trace.versions.iter().copied().map(Some);
-    let policies = versions().map(|version| usual.of(version)).collect::<Vec<_>>();
-    let with_setting = versions().map(|version| chosen.of(version)).collect::<Vec<_>>();
+    let policies = versions().map(|version| usual.for_version(version)).collect::<Vec<_>>();
+    let with_setting = versions()
+        .map(|version| chosen.for_version(version))
+        .collect::<Vec<_>>();
     let prices = PriceTable::built_in();
     let prices = trace.models.iter().map(|model| prices.find(model)).collect::<Vec<_>>();
-    let windows = infer(&trace, &policies, &prices);
-    let chain = InForce {
+    let windows = infer_windows(&trace, &policies, &prices);
+    let chain = AuditInput {
         trace: &trace,
         policies: &policies,
         prices: &prices,

@@ -4,12 +4,12 @@
 //! threshold lies above the highest context that did not compact, and is at most the lowest that did. Evidence is kept
 //! apart by what a threshold depends on: the version of the client, the model, the window.
 
-use crate::audit::boundaries::{Boundary, InForce};
+use crate::audit::boundaries::{AuditBoundary, AuditInput};
 use crate::audit::validate::TOLERANCE;
 use crate::policy::Policy;
-use crate::policy::presets::{Policies, Version};
+use crate::policy::presets::{ClientVersion, PolicySet};
 use crate::quantile::median;
-use crate::sim::inference::SIZES;
+use crate::sim::inference::WINDOW_SIZES;
 use std::collections::BTreeMap;
 
 /// A context counts as past a threshold from here on: the client's count is reproduced, and some outputs are estimated.
@@ -17,9 +17,9 @@ const MARGIN: u64 = 1_000;
 
 /// What a threshold depends on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Group {
+pub struct ThresholdGroup {
     /// First version of the client with these levels.
-    pub from: Version,
+    pub from: ClientVersion,
     /// Family of the model.
     pub family: String,
     /// Its window, if anything tells it.
@@ -28,9 +28,9 @@ pub struct Group {
 
 /// What the record shows of a threshold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub struct ThresholdEvidence {
     /// First and last version seen.
-    pub versions: (Version, Version),
+    pub versions: (ClientVersion, ClientVersion),
     /// Where the policy puts it; the lowest, should several prices of a family differ.
     pub expected: u64,
     /// Window without the reserve.
@@ -40,16 +40,16 @@ pub struct Evidence {
     /// Checks that let a call pass.
     pub checks: u64,
     /// The highest context among them.
-    pub unfired: Option<u64>,
+    pub highest_unfired: Option<u64>,
     /// Chains with a context past the threshold among them.
-    pub passed: u64,
+    pub chains_over_threshold: u64,
     /// Recorded tokens before automatic compactions.
-    pub fired: Vec<u64>,
+    pub fired_tokens: Vec<u64>,
 }
 
 /// What a threshold is, held against what the policy expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum ThresholdVerdict {
     /// Compactions came at it, and nothing passed it.
     AsExpected,
     /// Compactions came below it: an override or a smaller window was in force.
@@ -60,21 +60,21 @@ pub enum Verdict {
     NoEvidence,
 }
 
-impl Verdict {
+impl ThresholdVerdict {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::AsExpected => "as expected",
-            Verdict::Lower => "lower",
-            Verdict::Higher => "higher",
-            Verdict::NoEvidence => "no evidence",
+            ThresholdVerdict::AsExpected => "as expected",
+            ThresholdVerdict::Lower => "lower",
+            ThresholdVerdict::Higher => "higher",
+            ThresholdVerdict::NoEvidence => "no evidence",
         }
     }
 }
 
-impl Evidence {
+impl ThresholdEvidence {
     /// Adds that of another chain of the same group.
-    pub fn merge(&mut self, other: Evidence) {
+    pub fn merge(&mut self, other: ThresholdEvidence) {
         self.versions = (
             self.versions.0.min(other.versions.0),
             self.versions.1.max(other.versions.1),
@@ -83,56 +83,59 @@ impl Evidence {
         self.effective = self.effective.min(other.effective);
         self.chains += other.chains;
         self.checks += other.checks;
-        self.unfired = self.unfired.max(other.unfired);
-        self.passed += other.passed;
-        self.fired.extend(other.fired);
+        self.highest_unfired = self.highest_unfired.max(other.highest_unfired);
+        self.chains_over_threshold += other.chains_over_threshold;
+        self.fired_tokens.extend(other.fired_tokens);
     }
 
     /// The lowest tokens before that started a compaction: the threshold is at most this.
     pub fn lowest(&self) -> Option<u64> {
-        self.fired.iter().min().copied()
+        self.fired_tokens.iter().min().copied()
     }
 
     /// The middle of them.
     pub fn median(&self) -> Option<u64> {
-        median(self.fired.clone())
+        median(self.fired_tokens.clone())
     }
 
     /// The highest of them.
     pub fn highest(&self) -> Option<u64> {
-        self.fired.iter().max().copied()
+        self.fired_tokens.iter().max().copied()
     }
 
     /// Compactions that came below the expected threshold.
-    pub fn lower(&self) -> u64 {
-        let lower = self.fired.iter().filter(|tokens| **tokens + TOLERANCE < self.expected);
+    pub fn count_lower(&self) -> u64 {
+        let lower = self
+            .fired_tokens
+            .iter()
+            .filter(|tokens| **tokens + TOLERANCE < self.expected);
         lower.count() as u64
     }
 
     /// What it comes to.
-    pub fn verdict(&self) -> Verdict {
-        match (self.lower(), self.passed, self.fired.len()) {
-            (1.., _, _) => Verdict::Lower,
-            (0, 1.., _) => Verdict::Higher,
-            (0, 0, 1..) => Verdict::AsExpected,
-            (0, 0, 0) => Verdict::NoEvidence,
+    pub fn verdict(&self) -> ThresholdVerdict {
+        match (self.count_lower(), self.chains_over_threshold, self.fired_tokens.len()) {
+            (1.., _, _) => ThresholdVerdict::Lower,
+            (0, 1.., _) => ThresholdVerdict::Higher,
+            (0, 0, 1..) => ThresholdVerdict::AsExpected,
+            (0, 0, 0) => ThresholdVerdict::NoEvidence,
         }
     }
 
     /// Where it seems to have been instead, if lower.
-    pub fn about(&self) -> Option<u64> {
-        self.lowest().filter(|_| self.verdict() == Verdict::Lower)
+    pub fn estimated_threshold(&self) -> Option<u64> {
+        self.lowest().filter(|_| self.verdict() == ThresholdVerdict::Lower)
     }
 
     /// That as a share of the effective window: what a percentage override would have to be.
-    pub fn about_share(&self) -> Option<f64> {
-        let about = self.about().filter(|_| self.effective > 0)?;
+    pub fn estimated_share(&self) -> Option<f64> {
+        let about = self.estimated_threshold().filter(|_| self.effective > 0)?;
         Some(about as f64 / self.effective as f64)
     }
 }
 
 /// A model's name without vendor and date.
-pub fn family(model: &str) -> &str {
+pub fn model_family(model: &str) -> &str {
     let name = model.strip_prefix("claude-").unwrap_or(model);
     match name.rsplit_once('-') {
         Some((name, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -141,31 +144,31 @@ pub fn family(model: &str) -> &str {
 }
 
 /// First version of the run of presets that put the levels of a window where that of a version does.
-fn levels_from(policies: &Policies, version: Version) -> Version {
+fn first_version_with_levels(policies: &PolicySet, version: ClientVersion) -> ClientVersion {
     let levels = |policy: &Policy| {
         (
             (policy.reserve, policy.reserve_rule, policy.output_limit, policy.buffer),
             (policy.window_override, policy.percent.map(f64::to_bits)),
         )
     };
-    let in_force = levels(policies.of(Some(version)));
+    let in_force = levels(policies.for_version(Some(version)));
     let older = policies.ranges().iter().rev().skip_while(|(from, _)| *from > version);
     let alike = older.take_while(|(_, policy)| levels(policy) == in_force);
     alike.map(|(from, _)| *from).last().unwrap_or_default()
 }
 
 /// The evidence of one chain. Boundaries and contexts are the chain's own.
-pub fn evidence(
-    chain: &InForce<'_>,
-    policies: &Policies,
-    boundaries: &[Boundary],
+pub fn gather_evidence(
+    chain: &AuditInput<'_>,
+    policies: &PolicySet,
+    boundaries: &[AuditBoundary],
     contexts: &[(usize, u64)],
-) -> BTreeMap<Group, Evidence> {
+) -> BTreeMap<ThresholdGroup, ThresholdEvidence> {
     let trace = chain.trace;
-    let mut groups = BTreeMap::<Group, Evidence>::new();
-    let group = |version: Version, model: &str, window: Option<u64>| Group {
-        from: levels_from(policies, version),
-        family: family(model).to_owned(),
+    let mut groups = BTreeMap::<ThresholdGroup, ThresholdEvidence>::new();
+    let group = |version: ClientVersion, model: &str, window: Option<u64>| ThresholdGroup {
+        from: first_version_with_levels(policies, version),
+        family: model_family(model).to_owned(),
         window,
     };
     for &(at, context) in contexts {
@@ -174,12 +177,12 @@ pub fn evidence(
         let limits = chain.limits(chain.policies, at);
         let found = groups
             .entry(group(version, trace.model(call), chain.window(at)))
-            .or_insert_with(|| Evidence::new(version, limits.threshold, limits.effective));
-        found.see(version);
+            .or_insert_with(|| ThresholdEvidence::new(version, limits.threshold, limits.effective));
+        found.add_version(version);
         found.checks += 1;
-        found.unfired = found.unfired.max(Some(context));
+        found.highest_unfired = found.highest_unfired.max(Some(context));
         if context >= limits.threshold + MARGIN {
-            found.passed = 1;
+            found.chains_over_threshold = 1;
         }
     }
     for boundary in boundaries.iter().filter(|boundary| boundary.is_automatic()) {
@@ -188,32 +191,32 @@ pub fn evidence(
         };
         let found = groups
             .entry(group(boundary.version, &boundary.model, boundary.window))
-            .or_insert_with(|| Evidence::new(boundary.version, threshold, boundary.effective));
-        found.see(boundary.version);
-        found.fired.push(tokens);
+            .or_insert_with(|| ThresholdEvidence::new(boundary.version, threshold, boundary.effective));
+        found.add_version(boundary.version);
+        found.fired_tokens.push(tokens);
     }
     groups
 }
 
-impl Evidence {
-    fn new(version: Version, expected: u64, effective: u64) -> Evidence {
-        Evidence {
+impl ThresholdEvidence {
+    fn new(version: ClientVersion, expected: u64, effective: u64) -> ThresholdEvidence {
+        ThresholdEvidence {
             versions: (version, version),
             expected,
             effective,
             chains: 1,
-            ..Evidence::default()
+            ..ThresholdEvidence::default()
         }
     }
 
-    fn see(&mut self, version: Version) {
+    fn add_version(&mut self, version: ClientVersion) {
         self.versions = (self.versions.0.min(version), self.versions.1.max(version));
     }
 }
 
 /// Whether a setting took effect in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub enum SettingEffect {
     /// It did.
     Took,
     /// It did not.
@@ -233,38 +236,38 @@ pub enum Effect {
 }
 
 /// All of them, in the order of outputs.
-pub const EFFECTS: [Effect; 8] = [
-    Effect::Took,
-    Effect::DidNot,
-    Effect::InPart,
-    Effect::LowerStill,
-    Effect::NoDifference,
-    Effect::NotReached,
-    Effect::WindowUnknown,
-    Effect::Undecided,
+pub const EFFECTS: [SettingEffect; 8] = [
+    SettingEffect::Took,
+    SettingEffect::DidNot,
+    SettingEffect::InPart,
+    SettingEffect::LowerStill,
+    SettingEffect::NoDifference,
+    SettingEffect::NotReached,
+    SettingEffect::WindowUnknown,
+    SettingEffect::Undecided,
 ];
 
-impl Effect {
+impl SettingEffect {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Effect::Took => "took effect",
-            Effect::DidNot => "did not take effect",
-            Effect::InPart => "took effect in part",
-            Effect::LowerStill => "compacted lower still",
-            Effect::NoDifference => "makes no difference",
-            Effect::NotReached => "not reached",
-            Effect::WindowUnknown => "window unknown",
-            Effect::Undecided => "undecided",
+            SettingEffect::Took => "took effect",
+            SettingEffect::DidNot => "did not take effect",
+            SettingEffect::InPart => "took effect in part",
+            SettingEffect::LowerStill => "compacted lower still",
+            SettingEffect::NoDifference => "makes no difference",
+            SettingEffect::NotReached => "not reached",
+            SettingEffect::WindowUnknown => "window unknown",
+            SettingEffect::Undecided => "undecided",
         }
     }
 }
 
 /// A setting held against one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct SettingCheck {
     /// How it came out.
-    pub effect: Effect,
+    pub effect: SettingEffect,
     /// Threshold with the setting, at the last call; `None` if the setting switches automatic compaction off.
     pub threshold: Option<u64>,
     /// Threshold without it.
@@ -272,18 +275,18 @@ pub struct Checked {
     /// Window, if anything tells it.
     pub window: Option<u64>,
     /// Highest context that did not compact.
-    pub unfired: Option<u64>,
+    pub highest_unfired: Option<u64>,
     /// Lowest recorded tokens before an automatic compaction.
-    pub fired: Option<u64>,
+    pub lowest_fired: Option<u64>,
 }
 
 /// Holds a setting against a chain: `policies` have it, those of the chain do not. `None` if the chain has no own calls.
-pub fn check(
-    chain: &InForce<'_>,
+pub fn check_setting(
+    chain: &AuditInput<'_>,
     policies: &[&Policy],
-    boundaries: &[Boundary],
+    boundaries: &[AuditBoundary],
     contexts: &[(usize, u64)],
-) -> Option<Checked> {
+) -> Option<SettingCheck> {
     let (last, call) = chain
         .trace
         .calls
@@ -297,56 +300,61 @@ pub fn check(
     let fired = || automatic().filter_map(|boundary| boundary.pre_tokens);
     let usual = |at: usize| chain.limits(chain.policies, at).threshold;
     let effect = if is_off {
-        match (automatic().next(), passed(chain, chain.policies, contexts)) {
-            (Some(_), _) => Effect::DidNot,
-            (None, Passed::Surely) => Effect::Took,
-            (None, Passed::Perhaps) => Effect::WindowUnknown,
-            (None, Passed::Not) => Effect::NotReached,
+        match (automatic().next(), find_crossing(chain, chain.policies, contexts)) {
+            (Some(_), _) => SettingEffect::DidNot,
+            (None, ThresholdCrossing::Surely) => SettingEffect::Took,
+            (None, ThresholdCrossing::Perhaps) => SettingEffect::WindowUnknown,
+            (None, ThresholdCrossing::Not) => SettingEffect::NotReached,
         }
     } else {
-        effect(chain, policies, boundaries, contexts)
+        judge_effect(chain, policies, boundaries, contexts)
     };
-    Some(Checked {
+    Some(SettingCheck {
         effect,
         threshold: (!is_off).then(|| chain.limits(policies, last).threshold),
         usual: usual(last),
         window: chain.window(last),
-        unfired: contexts.iter().map(|(_, context)| *context).max(),
-        fired: fired().min(),
+        highest_unfired: contexts.iter().map(|(_, context)| *context).max(),
+        lowest_fired: fired().min(),
     })
 }
 
 /// Whether contexts passed the threshold of a policy.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Passed {
+enum ThresholdCrossing {
     Not,
     /// In the smallest window they would have, and nothing tells the window.
     Perhaps,
     Surely,
 }
 
-fn passed(chain: &InForce<'_>, policies: &[&Policy], contexts: &[(usize, u64)]) -> Passed {
+fn find_crossing(chain: &AuditInput<'_>, policies: &[&Policy], contexts: &[(usize, u64)]) -> ThresholdCrossing {
     let is_past = |level: &dyn Fn(usize) -> u64| contexts.iter().any(|&(at, context)| context >= level(at) + MARGIN);
     let largest = |at: usize| {
-        let window = chain.window(at).unwrap_or(SIZES[SIZES.len() - 1]);
+        let window = chain.window(at).unwrap_or(WINDOW_SIZES[WINDOW_SIZES.len() - 1]);
         chain.limits_of(policies, at, window).threshold
     };
     if is_past(&largest) {
-        Passed::Surely
+        ThresholdCrossing::Surely
     } else if is_past(&|at| chain.limits(policies, at).threshold) {
-        Passed::Perhaps
+        ThresholdCrossing::Perhaps
     } else {
-        Passed::Not
+        ThresholdCrossing::Not
     }
 }
 
 /// Whether a lower threshold took effect.
-fn effect(chain: &InForce<'_>, policies: &[&Policy], boundaries: &[Boundary], contexts: &[(usize, u64)]) -> Effect {
+fn judge_effect(
+    chain: &AuditInput<'_>,
+    policies: &[&Policy],
+    boundaries: &[AuditBoundary],
+    contexts: &[(usize, u64)],
+) -> SettingEffect {
     let lowest = |at: usize| chain.limits(policies, at).threshold;
     let usual = |at: usize| chain.limits(chain.policies, at).threshold;
     let calls = chain.trace.calls.len();
     if (0..calls).all(|at| lowest(at) >= usual(at)) {
-        return Effect::NoDifference;
+        return SettingEffect::NoDifference;
     }
     let (mut took, mut lower_still, mut jumped) = (false, false, false);
     for boundary in boundaries.iter().filter(|boundary| boundary.is_automatic()) {
@@ -360,14 +368,14 @@ fn effect(chain: &InForce<'_>, policies: &[&Policy], boundaries: &[Boundary], co
             jumped = true;
         }
     }
-    match (took, passed(chain, policies, contexts)) {
-        (true, Passed::Surely) => Effect::InPart,
-        (true, _) => Effect::Took,
-        (false, Passed::Surely) => Effect::DidNot,
-        (false, _) if lower_still => Effect::LowerStill,
-        (false, Passed::Perhaps) => Effect::WindowUnknown,
-        (false, Passed::Not) if jumped => Effect::Undecided,
-        (false, Passed::Not) => Effect::NotReached,
+    match (took, find_crossing(chain, policies, contexts)) {
+        (true, ThresholdCrossing::Surely) => SettingEffect::InPart,
+        (true, _) => SettingEffect::Took,
+        (false, ThresholdCrossing::Surely) => SettingEffect::DidNot,
+        (false, _) if lower_still => SettingEffect::LowerStill,
+        (false, ThresholdCrossing::Perhaps) => SettingEffect::WindowUnknown,
+        (false, ThresholdCrossing::Not) if jumped => SettingEffect::Undecided,
+        (false, ThresholdCrossing::Not) => SettingEffect::NotReached,
     }
 }
 
@@ -375,12 +383,12 @@ fn effect(chain: &InForce<'_>, policies: &[&Policy], boundaries: &[Boundary], co
 mod tests {
     use super::*;
     use crate::audit::boundaries::boundaries;
-    use crate::audit::sample::{part, with_chain};
+    use crate::audit::sample::{script_log, with_chain};
 
     /// Evidence of the only group of a log.
-    fn only_group(version: &str, script: &str) -> (Group, Evidence) {
-        with_chain(part(version, script), "", |chain, policies, _| {
-            let groups = evidence(chain, policies, &boundaries(chain), &chain.contexts());
+    fn only_group(version: &str, script: &str) -> (ThresholdGroup, ThresholdEvidence) {
+        with_chain(script_log(version, script), "", |chain, policies, _| {
+            let groups = gather_evidence(chain, policies, &boundaries(chain), &chain.contexts());
             assert_eq!(groups.len(), 1, "{groups:?}");
             groups.into_iter().next().unwrap()
         })
@@ -392,31 +400,34 @@ mod tests {
             "2.1.7",
             "u a:154000:500 u a:154900:300 u auto:155203 s a:50000:100 u a:155900:200 u auto:156102 s a:51000:1",
         );
-        assert_eq!(group.from, Version([2, 0, 65]));
+        assert_eq!(group.from, ClientVersion([2, 0, 65]));
         assert_eq!((group.family.as_str(), group.window), ("opus-4-5", Some(200_000)));
-        assert_eq!(seen.verdict(), Verdict::AsExpected);
+        assert_eq!(seen.verdict(), ThresholdVerdict::AsExpected);
         assert_eq!(seen.expected, 155_000);
-        let unfired = seen.unfired.unwrap();
+        let unfired = seen.highest_unfired.unwrap();
         assert!((154_500..154_510).contains(&unfired), "{unfired}");
         assert_eq!(
             (seen.lowest(), seen.median(), seen.highest()),
             (Some(155_203), Some(155_203), Some(156_102))
         );
-        assert_eq!(seen.about(), None);
+        assert_eq!(seen.estimated_threshold(), None);
     }
 
     #[test]
     fn lower_is_an_override() {
         let (_, seen) = only_group("2.1.30", "u a:80000:1 u a:90050:10 u auto:90100 s a:50000:1");
-        assert_eq!((seen.verdict(), seen.lower()), (Verdict::Lower, 1));
-        assert_eq!(seen.about(), Some(90_100));
-        assert!((seen.about_share().unwrap() - 0.5).abs() < 0.01);
+        assert_eq!((seen.verdict(), seen.count_lower()), (ThresholdVerdict::Lower, 1));
+        assert_eq!(seen.estimated_threshold(), Some(90_100));
+        assert!((seen.estimated_share().unwrap() - 0.5).abs() < 0.01);
     }
 
     #[test]
     fn passing_it_is_a_larger_window() {
         let (group, seen) = only_group("2.1.200", "u a:150000:10 u a:170000:10 u a:175000:10");
-        assert_eq!((seen.verdict(), seen.passed), (Verdict::Higher, 1));
+        assert_eq!(
+            (seen.verdict(), seen.chains_over_threshold),
+            (ThresholdVerdict::Higher, 1)
+        );
         assert_eq!(group.window, None);
         assert_eq!(seen.expected, 167_000);
     }
@@ -424,32 +435,36 @@ mod tests {
     #[test]
     fn below_it_there_is_no_evidence() {
         let (_, seen) = only_group("2.1.30", "u a:80000:1 u a:90000:1");
-        assert_eq!((seen.verdict(), seen.checks), (Verdict::NoEvidence, 1));
+        assert_eq!((seen.verdict(), seen.checks), (ThresholdVerdict::NoEvidence, 1));
     }
 
     #[test]
     fn a_hole_gives_no_evidence_across_it() {
         let (_, seen) = only_group("2.1.30", "u a:80000:1 u a:160000:1 lost a:165000:1 u a:165100:1");
-        let unfired = seen.unfired.unwrap();
+        let unfired = seen.highest_unfired.unwrap();
         assert!((165_000..165_010).contains(&unfired), "{unfired}");
         let (_, whole) = only_group("2.1.30", "u a:80000:1 u a:168500:1 u a:100000:1");
-        assert_eq!(whole.passed, 1);
+        assert_eq!(whole.chains_over_threshold, 1);
         let (_, holed) = only_group("2.1.30", "u a:80000:1 u a:168500:1 lost a:100000:1");
-        assert_eq!(holed.passed, 0, "what came after it may have been compacted");
+        assert_eq!(
+            holed.chains_over_threshold, 0,
+            "what came after it may have been compacted"
+        );
     }
 
     #[test]
     fn families_have_neither_vendor_nor_date() {
-        assert_eq!(family("claude-opus-4-5-20251101"), "opus-4-5");
-        assert_eq!(family("claude-sonnet-5"), "sonnet-5");
-        assert_eq!(family("other-model"), "other-model");
-        assert_eq!(family(""), "");
+        assert_eq!(model_family("claude-opus-4-5-20251101"), "opus-4-5");
+        assert_eq!(model_family("claude-sonnet-5"), "sonnet-5");
+        assert_eq!(model_family("other-model"), "other-model");
+        assert_eq!(model_family(""), "");
     }
 
     #[test]
     fn levels_join_presets_that_agree() {
-        let policies = Policies::preset("recorded").unwrap();
-        let from = |version: &str| levels_from(&policies, Version::read(version).unwrap()).to_string();
+        let policies = PolicySet::preset("recorded").unwrap();
+        let from =
+            |version: &str| first_version_with_levels(&policies, ClientVersion::parse(version).unwrap()).to_string();
         assert_eq!((from("2.0.65"), from("2.1.20")), ("2.0.65".into(), "2.0.65".into()));
         assert_eq!((from("2.1.21"), from("2.1.232")), ("2.1.21".into(), "2.1.21".into()));
         assert_eq!(from("1.0.30"), "0.0.0", "older than every preset");
@@ -458,8 +473,8 @@ mod tests {
     #[test]
     fn settings_are_held_against_sessions() {
         let effect = |setting: &str, script: &str| {
-            with_chain(part("2.1.30", script), setting, |chain, _, with_setting| {
-                check(chain, with_setting, &boundaries(chain), &chain.contexts())
+            with_chain(script_log("2.1.30", script), setting, |chain, _, with_setting| {
+                check_setting(chain, with_setting, &boundaries(chain), &chain.contexts())
                     .unwrap()
                     .effect
             })
@@ -470,21 +485,21 @@ mod tests {
         let both = "u a:90050:10 u auto:90100 s a:50000:1 u a:100000:10 u a:110000:1";
         let jump = "u a:40000:1 u a:168000:10 u auto:168100 s a:50000:1";
         for (setting, script, expected) in [
-            ("window.percent=50", at_half, Effect::Took),
-            ("window.percent=50", past_half, Effect::DidNot),
-            ("window.percent=50", small, Effect::NotReached),
-            ("window.percent=50", both, Effect::InPart),
-            ("window.percent=50", jump, Effect::Undecided),
-            ("window.percent=70", at_half, Effect::LowerStill),
-            ("window.percent=95", past_half, Effect::NoDifference),
-            ("window.override=123000", at_half, Effect::Took),
-            ("switch.auto=false", past_half, Effect::DidNot),
+            ("window.percent=50", at_half, SettingEffect::Took),
+            ("window.percent=50", past_half, SettingEffect::DidNot),
+            ("window.percent=50", small, SettingEffect::NotReached),
+            ("window.percent=50", both, SettingEffect::InPart),
+            ("window.percent=50", jump, SettingEffect::Undecided),
+            ("window.percent=70", at_half, SettingEffect::LowerStill),
+            ("window.percent=95", past_half, SettingEffect::NoDifference),
+            ("window.override=123000", at_half, SettingEffect::Took),
+            ("switch.auto=false", past_half, SettingEffect::DidNot),
             (
                 "switch.auto=false",
                 "u a:80000:1 u a:170000:1 u a:180000:1",
-                Effect::Took,
+                SettingEffect::Took,
             ),
-            ("switch.compaction=false", small, Effect::NotReached),
+            ("switch.compaction=false", small, SettingEffect::NotReached),
         ] {
             assert_eq!(effect(setting, script), expected, "{setting}: {script}");
         }
@@ -494,13 +509,13 @@ mod tests {
     fn an_unknown_window_leaves_a_percentage_open() {
         let script = "u a:80000:1 u a:150000:10 u a:151000:1";
         let effect = |setting: &str| {
-            with_chain(part("2.1.200", script), setting, |chain, _, with_setting| {
-                let checked = check(chain, with_setting, &boundaries(chain), &chain.contexts());
+            with_chain(script_log("2.1.200", script), setting, |chain, _, with_setting| {
+                let checked = check_setting(chain, with_setting, &boundaries(chain), &chain.contexts());
                 checked.unwrap().effect
             })
         };
-        assert_eq!(effect("window.percent=50"), Effect::WindowUnknown);
-        assert_eq!(effect("window.override=123000"), Effect::DidNot);
-        assert_eq!(effect("switch.auto=false"), Effect::NotReached);
+        assert_eq!(effect("window.percent=50"), SettingEffect::WindowUnknown);
+        assert_eq!(effect("window.override=123000"), SettingEffect::DidNot);
+        assert_eq!(effect("switch.auto=false"), SettingEffect::NotReached);
     }
 }

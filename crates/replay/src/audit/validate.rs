@@ -5,19 +5,19 @@
 //! *undecidable*, with the reason, and counts neither way.
 
 use crate::policy::Policy;
-use crate::policy::presets::Version;
-use crate::prices::{Pico, Price, Tariff, tariffs};
-use crate::sim::event::{CacheMiss, Count, Event, MicroKind};
-use crate::sim::inference::{Inferred, MICRO_RECORDED_FROM};
-use crate::sim::trace::{NONE, Recorded, Trace, Trigger, flag};
-use crate::sim::{Mode, Setting, replay};
+use crate::policy::presets::ClientVersion;
+use crate::prices::{PicoUsd, Price, Tariff, tariffs};
+use crate::sim::event::{CacheMiss, ContextCount, Event, MicroKind};
+use crate::sim::inference::{InferredWindow, MICRO_RECORDED_FROM};
+use crate::sim::trace::{BoundaryTrigger, NONE, RecordedBoundary, Trace, flag};
+use crate::sim::{ReplayInput, ReplayMode, replay};
 use transcript::log::Time;
 use transcript::record::Tokens;
 use transcript::thread::Node;
 
 /// How a prediction came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum CaseVerdict {
     /// Predicted at the very call.
     Exact,
     /// Predicted at an earlier call.
@@ -34,24 +34,24 @@ pub enum Verdict {
     Undecidable,
 }
 
-impl Verdict {
+impl CaseVerdict {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::Exact => "exact",
-            Verdict::Early => "early",
-            Verdict::Late => "late",
-            Verdict::Missed => "missed",
-            Verdict::Spurious => "spurious",
-            Verdict::Unrecorded => "unrecorded",
-            Verdict::Undecidable => "undecidable",
+            CaseVerdict::Exact => "exact",
+            CaseVerdict::Early => "early",
+            CaseVerdict::Late => "late",
+            CaseVerdict::Missed => "missed",
+            CaseVerdict::Spurious => "spurious",
+            CaseVerdict::Unrecorded => "unrecorded",
+            CaseVerdict::Undecidable => "undecidable",
         }
     }
 }
 
 /// Why a boundary cannot be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum UndecidableReason {
     /// The message that it followed was never written.
     LeafMissing,
     /// No call before it has usage.
@@ -66,28 +66,28 @@ pub enum Reason {
     Masked,
 }
 
-impl Reason {
+impl UndecidableReason {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Reason::LeafMissing => "leaf-missing",
-            Reason::NoUsage => "no-usage",
-            Reason::WindowUnknown => "window-unknown",
-            Reason::OldClient => "old-client",
-            Reason::OtherThreshold => "other-threshold",
-            Reason::Masked => "masked",
+            UndecidableReason::LeafMissing => "leaf-missing",
+            UndecidableReason::NoUsage => "no-usage",
+            UndecidableReason::WindowUnknown => "window-unknown",
+            UndecidableReason::OldClient => "old-client",
+            UndecidableReason::OtherThreshold => "other-threshold",
+            UndecidableReason::Masked => "masked",
         }
     }
 
     /// What it means.
     pub fn about(self) -> &'static str {
         match self {
-            Reason::LeafMissing => "the message that it followed was never written",
-            Reason::NoUsage => "no call before it has usage",
-            Reason::WindowUnknown => "nothing tells how large the window was",
-            Reason::OldClient => "the client wrote a summary and no boundary",
-            Reason::OtherThreshold => "the record itself shows that another threshold was in force",
-            Reason::Masked => "texts in the log are not of the size that the client counted",
+            UndecidableReason::LeafMissing => "the message that it followed was never written",
+            UndecidableReason::NoUsage => "no call before it has usage",
+            UndecidableReason::WindowUnknown => "nothing tells how large the window was",
+            UndecidableReason::OldClient => "the client wrote a summary and no boundary",
+            UndecidableReason::OtherThreshold => "the record itself shows that another threshold was in force",
+            UndecidableReason::Masked => "texts in the log are not of the size that the client counted",
         }
     }
 }
@@ -116,15 +116,15 @@ impl Mechanism {
 
 /// One recorded boundary, or one prediction that nothing was recorded for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Case {
+pub struct ValidationCase {
     /// Which mechanism.
     pub mechanism: Mechanism,
     /// How the prediction came out.
-    pub verdict: Verdict,
+    pub verdict: CaseVerdict,
     /// Whether a recorded boundary stands here, or only a prediction.
     pub is_recorded: bool,
     /// Why it cannot be judged.
-    pub reason: Option<Reason>,
+    pub reason: Option<UndecidableReason>,
     /// The call at or before which it stands.
     pub call: u32,
     /// Calls from the prediction to the boundary; negative if it came early.
@@ -136,13 +136,13 @@ pub struct Case {
     /// Threshold in force.
     pub threshold: u64,
     /// Window in force, and why it is thought to be.
-    pub window: Inferred,
+    pub window: InferredWindow,
     /// Version of the client.
-    pub version: Version,
+    pub version: ClientVersion,
     /// Number of the model in the trace.
     pub model: u16,
     /// How the predicted tokens come about.
-    pub count: Option<Count>,
+    pub count: Option<ContextCount>,
     /// Cleared results: recorded, and predicted.
     pub cleared: (Vec<u32>, Vec<u32>),
     /// The record.
@@ -151,7 +151,7 @@ pub struct Case {
     pub time: Time,
 }
 
-impl Case {
+impl ValidationCase {
     /// Predicted minus recorded tokens before.
     pub fn error(&self) -> Option<i64> {
         Some(self.predicted? as i64 - self.recorded? as i64)
@@ -160,20 +160,20 @@ impl Case {
 
 /// What a chain costs by the record and by the model of the prompt cache, outputs alike.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Costs {
+pub struct CostComparison {
     /// By recorded usage.
-    pub recorded: Pico,
+    pub recorded: PicoUsd,
     /// By the model.
-    pub simulated: Pico,
+    pub simulated: PicoUsd,
     /// Calls that read far less from the cache than the model says, for no reason that the log shows.
     pub unexplained: u64,
     /// What these cost beyond the model.
-    pub unexplained_cost: Pico,
+    pub unexplained_cost: PicoUsd,
 }
 
-impl Costs {
+impl CostComparison {
     /// Adds those of another chain.
-    pub fn merge(&mut self, other: &Costs) {
+    pub fn merge(&mut self, other: &CostComparison) {
         self.recorded += other.recorded;
         self.simulated += other.simulated;
         self.unexplained += other.unexplained;
@@ -185,13 +185,13 @@ impl Costs {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Validation {
     /// Calls with usage, by version of the trace.
-    pub calls: Vec<(Version, u64)>,
+    pub calls: Vec<(ClientVersion, u64)>,
     /// Calls whose window is not known.
     pub unsure_calls: u64,
     /// All cases, in order.
-    pub cases: Vec<Case>,
+    pub cases: Vec<ValidationCase>,
     /// Costs.
-    pub costs: Costs,
+    pub costs: CostComparison,
     /// Relative error of the window at the end of each segment, simulated from its first call by estimates.
     pub segments: Vec<f64>,
     /// Whether the replay found a defect in itself.
@@ -202,22 +202,27 @@ pub struct Validation {
 pub const TOLERANCE: u64 = 2_000;
 
 /// A boundary that would come this many calls later is late, not missed.
-const LATE: usize = 5;
+const MAX_LATE_CALLS: usize = 5;
 
 /// Validates a chain.
-pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], windows: &[Inferred]) -> Validation {
-    let mut watch = Watch::default();
-    let setting = Setting {
+pub fn validate(
+    trace: &Trace,
+    policies: &[&Policy],
+    prices: &[Option<&Price>],
+    windows: &[InferredWindow],
+) -> Validation {
+    let mut watch = PredictionRecorder::default();
+    let setting = ReplayInput {
         policies,
         prices,
         windows,
         summary: None,
-        mode: Mode::Follow,
+        mode: ReplayMode::Follow,
         uses: None,
         texts: None,
         key: 0,
     };
-    let mut costs = Costs::default();
+    let mut costs = CostComparison::default();
     let tariffs: Vec<_> = tariffs(prices);
     replay(trace, &setting, &mut |call: u32, event: &Event<'_>| {
         watch.event(call, event);
@@ -235,7 +240,7 @@ pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], 
     let mut validation = Validation {
         costs,
         has_defect: watch.has_defect,
-        segments: segments(trace),
+        segments: segment_errors(trace),
         ..Validation::default()
     };
     for (call, window) in std::iter::zip(&trace.calls, windows) {
@@ -249,18 +254,18 @@ pub fn validate(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>], 
         }
         validation.unsure_calls += u64::from(!window.grounds.is_sure());
     }
-    let judge = Judge {
+    let judge = CaseJudge {
         trace,
         windows,
-        watch: &watch,
+        predictions: &watch,
     };
-    validation.cases = judge.auto();
-    validation.cases.extend(judge.micro());
+    validation.cases = judge.judge_compactions();
+    validation.cases.extend(judge.judge_clearings());
     validation.cases.sort_by_key(|case| (case.call, case.mechanism));
     validation
 }
 
-impl Costs {
+impl CostComparison {
     fn add(&mut self, tariff: &Tariff, usage: &Tokens, simulated: Tokens, miss: Option<CacheMiss>) {
         let window = usage.input_side();
         let simulated = Tokens {
@@ -278,7 +283,7 @@ impl Costs {
 }
 
 /// Clearing that the policy would have done.
-struct Cleared {
+struct PredictedClearing {
     call: u32,
     eligible: u64,
     saved: u64,
@@ -286,26 +291,26 @@ struct Cleared {
 }
 
 /// A recorded boundary as the policy met it.
-struct Reached {
+struct ReachedBoundary {
     number: usize,
-    count: Option<Count>,
+    count: Option<ContextCount>,
     threshold: u64,
     is_due: bool,
 }
 
 /// What happened in a replay that followed the record.
 #[derive(Default)]
-struct Watch {
+struct PredictionRecorder {
     /// Calls at which the policy was due.
     due: Vec<(u32, u64, u64)>,
     /// Context and threshold at recorded boundaries, by number.
-    reached: Vec<Reached>,
+    reached: Vec<ReachedBoundary>,
     /// Clearing that the policy would have done.
-    cleared: Vec<Cleared>,
+    cleared: Vec<PredictedClearing>,
     has_defect: bool,
 }
 
-impl Watch {
+impl PredictionRecorder {
     fn event(&mut self, call: u32, event: &Event<'_>) {
         match event {
             Event::Due { context, threshold } => self.due.push((call, *context, *threshold)),
@@ -314,7 +319,7 @@ impl Watch {
                 count,
                 threshold,
                 is_due,
-            } => self.reached.push(Reached {
+            } => self.reached.push(ReachedBoundary {
                 number: *recorded,
                 count: *count,
                 threshold: *threshold,
@@ -325,7 +330,7 @@ impl Watch {
                 eligible,
                 saved,
                 cleared,
-            } => self.cleared.push(Cleared {
+            } => self.cleared.push(PredictedClearing {
                 call,
                 eligible: *eligible,
                 saved: *saved,
@@ -337,20 +342,20 @@ impl Watch {
     }
 }
 
-struct Judge<'a> {
+struct CaseJudge<'a> {
     trace: &'a Trace,
-    windows: &'a [Inferred],
-    watch: &'a Watch,
+    windows: &'a [InferredWindow],
+    predictions: &'a PredictionRecorder,
 }
 
-impl Judge<'_> {
-    fn window(&self, call: u32) -> Inferred {
+impl CaseJudge<'_> {
+    fn window(&self, call: u32) -> InferredWindow {
         self.windows[(call as usize).min(self.windows.len() - 1)]
     }
 
-    fn blank(&self, mechanism: Mechanism, verdict: Verdict, call: u32) -> Case {
+    fn new_case(&self, mechanism: Mechanism, verdict: CaseVerdict, call: u32) -> ValidationCase {
         let found = &self.trace.calls[(call as usize).min(self.trace.calls.len() - 1)];
-        Case {
+        ValidationCase {
             mechanism,
             verdict,
             is_recorded: false,
@@ -371,33 +376,33 @@ impl Judge<'_> {
     }
 
     /// Compactions, segment by segment.
-    fn auto(&self) -> Vec<Case> {
+    fn judge_compactions(&self) -> Vec<ValidationCase> {
         let mut cases = Vec::new();
         let mut start = 0;
-        for reached in &self.watch.reached {
+        for reached in &self.predictions.reached {
             let boundary = &self.trace.recorded[reached.number];
             let due = self.due_in(start, boundary.call);
             if !boundary.is_copied {
-                cases.extend(self.judge(reached, boundary, due));
+                cases.extend(self.judge_boundary(reached, boundary, due));
             }
             start = boundary.call;
         }
         if !self.trace.calls.is_empty() {
-            cases.extend(self.spurious(self.due_in(start, self.trace.calls.len() as u32)));
+            cases.extend(self.spurious_case(self.due_in(start, self.trace.calls.len() as u32)));
         }
         cases
     }
 
     /// Predictions from one call to before another.
     fn due_in(&self, start: u32, end: u32) -> &[(u32, u64, u64)] {
-        let due = &self.watch.due;
+        let due = &self.predictions.due;
         let from = due.partition_point(|(call, ..)| *call < start);
         let to = due.partition_point(|(call, ..)| *call < end);
         &due[from..to]
     }
 
     /// A run of predictions with nothing recorded: one case, unless the window is a guess.
-    fn spurious(&self, due: &[(u32, u64, u64)]) -> Option<Case> {
+    fn spurious_case(&self, due: &[(u32, u64, u64)]) -> Option<ValidationCase> {
         let &(call, context, threshold) = due.first()?;
         if !self.window(call).grounds.is_sure() || self.trace.calls[call as usize].is_copied {
             return None;
@@ -409,27 +414,32 @@ impl Judge<'_> {
         };
         let is_ignored = due.iter().filter(|(call, ..)| is_above(*call)).count() > 1;
         let verdict = if is_ignored {
-            Verdict::Undecidable
+            CaseVerdict::Undecidable
         } else {
-            Verdict::Spurious
+            CaseVerdict::Spurious
         };
-        Some(Case {
+        Some(ValidationCase {
             predicted: Some(context),
             threshold,
-            reason: is_ignored.then_some(Reason::OtherThreshold),
-            ..self.blank(Mechanism::Auto, verdict, call)
+            reason: is_ignored.then_some(UndecidableReason::OtherThreshold),
+            ..self.new_case(Mechanism::Auto, verdict, call)
         })
     }
 
-    fn judge(&self, reached: &Reached, boundary: &Recorded, due: &[(u32, u64, u64)]) -> Vec<Case> {
+    fn judge_boundary(
+        &self,
+        reached: &ReachedBoundary,
+        boundary: &RecordedBoundary,
+        due: &[(u32, u64, u64)],
+    ) -> Vec<ValidationCase> {
         let threshold = reached.threshold;
         let context = reached.count.map(|count| count.context);
         let mechanism = match boundary.trigger {
-            Trigger::Auto => Mechanism::Auto,
-            Trigger::Manual | Trigger::Unknown => Mechanism::Manual,
+            BoundaryTrigger::Auto => Mechanism::Auto,
+            BoundaryTrigger::Manual | BoundaryTrigger::Unknown => Mechanism::Manual,
         };
         let before = boundary.call.saturating_sub(1);
-        let mut case = Case {
+        let mut case = ValidationCase {
             is_recorded: true,
             recorded: boundary.pre_tokens,
             predicted: context,
@@ -438,44 +448,53 @@ impl Judge<'_> {
             window: self.window(before),
             node: boundary.node,
             time: boundary.time,
-            ..self.blank(mechanism, Verdict::Undecidable, boundary.call)
+            ..self.new_case(mechanism, CaseVerdict::Undecidable, boundary.call)
         };
         let has_other_threshold = boundary.pre_tokens.is_some_and(|tokens| tokens + TOLERANCE < threshold);
-        case.reason = if boundary.trigger == Trigger::Unknown {
-            Some(Reason::OldClient)
+        case.reason = if boundary.trigger == BoundaryTrigger::Unknown {
+            Some(UndecidableReason::OldClient)
         } else if !boundary.has_leaf {
-            Some(Reason::LeafMissing)
+            Some(UndecidableReason::LeafMissing)
         } else if context.is_none() {
-            Some(Reason::NoUsage)
+            Some(UndecidableReason::NoUsage)
         } else if !case.window.grounds.is_sure() {
-            Some(Reason::WindowUnknown)
+            Some(UndecidableReason::WindowUnknown)
         } else if has_other_threshold {
-            Some(Reason::OtherThreshold)
+            Some(UndecidableReason::OtherThreshold)
         } else {
             None
         };
         if case.reason.is_some() || mechanism == Mechanism::Manual {
-            let spurious = self.spurious(due);
+            let spurious = self.spurious_case(due);
             return std::iter::once(case).chain(spurious).collect();
         }
         (case.verdict, case.distance) = match (due.first(), reached.is_due) {
-            (Some((first, ..)), _) => (Verdict::Early, i64::from(*first) - i64::from(boundary.call)),
-            (None, true) => (Verdict::Exact, 0),
-            (None, false) => match self.late(boundary, context.unwrap_or_default(), threshold) {
-                Some(calls) => (Verdict::Late, calls),
-                None => (Verdict::Missed, 0),
+            (Some((first, ..)), _) => (CaseVerdict::Early, i64::from(*first) - i64::from(boundary.call)),
+            (None, true) => (CaseVerdict::Exact, 0),
+            (None, false) => match self.calls_late(boundary, context.unwrap_or_default(), threshold) {
+                Some(calls) => (CaseVerdict::Late, calls),
+                None => (CaseVerdict::Missed, 0),
             },
         };
         vec![case]
     }
 
     /// How many calls later the threshold would have been reached had the compaction not happened.
-    fn late(&self, boundary: &Recorded, context: u64, threshold: u64) -> Option<i64> {
+    fn calls_late(&self, boundary: &RecordedBoundary, context: u64, threshold: u64) -> Option<i64> {
         let mut context = context;
-        let calls = self.trace.calls.iter().skip(boundary.call as usize).take(LATE);
+        let calls = self
+            .trace
+            .calls
+            .iter()
+            .skip(boundary.call as usize)
+            .take(MAX_LATE_CALLS);
         for (later, call) in calls.enumerate() {
             let items = call.inputs.start.max(boundary.item)..call.response.end;
-            let added = self.trace.items(&items).iter().filter(|item| !item.is(flag::ARTEFACT));
+            let added = self
+                .trace
+                .items(&items)
+                .iter()
+                .filter(|item| !item.has_flag(flag::ARTEFACT));
             context += added.map(|item| u64::from(item.tokens)).sum::<u64>();
             if context >= threshold {
                 return Some(later as i64 + 1);
@@ -485,7 +504,7 @@ impl Judge<'_> {
     }
 
     /// Micro-compactions: the same call and the same results in the same order.
-    fn micro(&self) -> Vec<Case> {
+    fn judge_clearings(&self) -> Vec<ValidationCase> {
         let mut cases = Vec::new();
         let mut matched = Vec::new();
         let own = self
@@ -494,24 +513,28 @@ impl Judge<'_> {
             .iter()
             .filter(|boundary| boundary.is_micro && !boundary.is_copied);
         for boundary in own {
-            let found = self.watch.cleared.iter().find(|cleared| cleared.call == boundary.call);
+            let found = self
+                .predictions
+                .cleared
+                .iter()
+                .find(|cleared| cleared.call == boundary.call);
             let predicted = found.map_or(&[][..], |cleared| &cleared.items);
             let is_exact = predicted == boundary.cleared;
             // The client counted what could go; a different count in the log means that the log is not what it saw.
             let is_masked = found.is_some_and(|cleared| Some(cleared.eligible) != boundary.pre_tokens);
             let reason = match is_exact {
                 true => None,
-                false if boundary.cleared.contains(&NONE) => Some(Reason::LeafMissing),
-                false if is_masked => Some(Reason::Masked),
+                false if boundary.cleared.contains(&NONE) => Some(UndecidableReason::LeafMissing),
+                false if is_masked => Some(UndecidableReason::Masked),
                 false => None,
             };
             let verdict = match (is_exact, reason) {
-                (true, _) => Verdict::Exact,
-                (false, Some(_)) => Verdict::Undecidable,
-                (false, None) => Verdict::Missed,
+                (true, _) => CaseVerdict::Exact,
+                (false, Some(_)) => CaseVerdict::Undecidable,
+                (false, None) => CaseVerdict::Missed,
             };
             matched.extend(found.map(|cleared| cleared.call));
-            cases.push(Case {
+            cases.push(ValidationCase {
                 is_recorded: true,
                 reason,
                 recorded: boundary.pre_tokens,
@@ -520,25 +543,25 @@ impl Judge<'_> {
                 node: boundary.node,
                 time: boundary.time,
                 cleared: (boundary.cleared.clone(), predicted.to_vec()),
-                ..self.blank(Mechanism::Micro, verdict, boundary.call)
+                ..self.new_case(Mechanism::Micro, verdict, boundary.call)
             });
         }
-        for cleared in &self.watch.cleared {
+        for cleared in &self.predictions.cleared {
             let call = &self.trace.calls[cleared.call as usize];
             if matched.contains(&cleared.call) || call.is_copied {
                 continue;
             }
             let is_recording = self.trace.versions[usize::from(call.version)] >= MICRO_RECORDED_FROM;
-            let verdict = match self.trace.fall(cleared.call as usize) {
-                Some(fall) if fall >= cleared.saved as i64 => Verdict::Unrecorded,
-                None => Verdict::Unrecorded,
-                Some(_) if !is_recording => Verdict::Unrecorded,
-                Some(_) => Verdict::Spurious,
+            let verdict = match self.trace.prompt_drop(cleared.call as usize) {
+                Some(fall) if fall >= cleared.saved as i64 => CaseVerdict::Unrecorded,
+                None => CaseVerdict::Unrecorded,
+                Some(_) if !is_recording => CaseVerdict::Unrecorded,
+                Some(_) => CaseVerdict::Spurious,
             };
-            cases.push(Case {
+            cases.push(ValidationCase {
                 predicted: Some(cleared.eligible),
                 cleared: (Vec::new(), cleared.items.clone()),
-                ..self.blank(Mechanism::Micro, verdict, cleared.call)
+                ..self.new_case(Mechanism::Micro, verdict, cleared.call)
             });
         }
         cases
@@ -546,7 +569,7 @@ impl Judge<'_> {
 }
 
 /// Relative errors at the ends of segments of two calls or more.
-fn segments(trace: &Trace) -> Vec<f64> {
+fn segment_errors(trace: &Trace) -> Vec<f64> {
     let mut errors = Vec::new();
     let mut running: Option<(f64, usize)> = None;
     let mut last_error = None;

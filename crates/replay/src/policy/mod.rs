@@ -9,10 +9,12 @@ pub mod value;
 
 use std::collections::BTreeMap;
 use toml::{Table, Value};
-use value::{CacheLife, LargeFile, OutputCount, ReserveRule, Setting, SummarySize, Trail, Variant, WindowSize};
+use value::{
+    CacheLife, LargeFile, OutputCount, PolicyValue, ReserveRule, SummaryRange, SummarySize, TrailEstimate, WindowSize,
+};
 
 /// A declared value.
-pub struct Key {
+pub struct PolicyKey {
     /// Its name in TOML, dotted.
     pub name: &'static str,
     /// What it means.
@@ -40,14 +42,14 @@ macro_rules! policy {
         }
 
         /// Every declared value, in the order of the documentation.
-        pub const KEYS: &[Key] = &[
-            $(Key {
+        pub const KEYS: &[PolicyKey] = &[
+            $(PolicyKey {
                 name: $key,
                 about: $about,
-                expects: <$type as Setting>::expects,
+                expects: <$type as PolicyValue>::expects,
                 get: |policy| policy.$field.write(),
                 set: |policy, value| {
-                    policy.$field = <$type as Setting>::read(value)?;
+                    policy.$field = <$type as PolicyValue>::read(value)?;
                     Ok(())
                 },
             },)+
@@ -55,7 +57,7 @@ macro_rules! policy {
     };
 }
 
-fn names(list: &[&str]) -> Vec<String> {
+fn string_list(list: &[&str]) -> Vec<String> {
     list.iter().map(|name| (*name).to_owned()).collect()
 }
 
@@ -80,9 +82,9 @@ policy! {
     "estimate.image" image: u64 = 2_000, "Tokens that it takes for an image or a document.";
     "estimate.padding" padding: f64 = 4.0 / 3.0, "Factor on what it estimates.";
     "estimate.output" output: OutputCount = OutputCount::Final, "Which output of the last response counts.";
-    "estimate.trail" trail: Trail = Trail::User, "What is estimated beyond the last usage.";
+    "estimate.trail" trail: TrailEstimate = TrailEstimate::User, "What is estimated beyond the last usage.";
 
-    "micro.tools" micro_tools: Vec<String> = names(&["Read", "Bash", "Grep", "Glob", "WebFetch", "WebSearch", "Edit", "Write"]), "Tools whose results can be had again, so may be cleared.";
+    "micro.tools" micro_tools: Vec<String> = string_list(&["Read", "Bash", "Grep", "Glob", "WebFetch", "WebSearch", "Edit", "Write"]), "Tools whose results can be had again, so may be cleared.";
     "micro.placeholder" placeholder: u64 = 10, "Tokens of what stands in for a cleared result (assumed).";
     "micro.gap.on" gap_on: bool = true, "Clear old results after a long pause.";
     "micro.gap.minutes" gap_minutes: u64 = 60, "How long the pause has to be.";
@@ -98,7 +100,7 @@ policy! {
     "micro.api.trigger" api_trigger: u64 = 180_000, "Input tokens at which they begin.";
     "micro.api.keep" api_keep: u64 = 40_000, "Tokens of results that stay.";
     "micro.api.at_least" api_at_least: u64 = 0, "Not unless this much comes free.";
-    "micro.api.drop_calls" api_drop_calls: Vec<String> = names(&["Edit", "Write"]), "Tools whose whole call goes, not only its result.";
+    "micro.api.drop_calls" api_drop_calls: Vec<String> = string_list(&["Edit", "Write"]), "Tools whose whole call goes, not only its result.";
     "micro.api.thinking" api_thinking: bool = true, "Drop thinking of earlier turns after an idle hour.";
     "micro.api.thinking_minutes" api_thinking_minutes: u64 = 60, "How long is idle.";
 
@@ -119,7 +121,7 @@ policy! {
     "notes.keep_most" notes_keep_most: u64 = 40_000, "Tokens at which no more is kept.";
 
     "compact.on" compact_on: bool = true, "Full compaction by a model call.";
-    "compact.variant" variant: Variant = Variant::Whole, "What a compaction that the user asked for summarises.";
+    "compact.variant" variant: SummaryRange = SummaryRange::Whole, "What a compaction that the user asked for summarises.";
     "compact.pivot" pivot: u64 = 10, "Rounds from the end at which its pivot lies.";
     "compact.summary" summary: SummarySize = SummarySize::Recorded, "Where the size of a summary comes from.";
     "compact.summary_tokens" summary_tokens: u64 = 3_000, "Size of a summary that nothing else tells.";
@@ -138,7 +140,7 @@ policy! {
     "restore.file_tokens" restore_file_tokens: u64 = 5_000, "Most tokens of one.";
     "restore.large" restore_large: LargeFile = LargeFile::Cut, "What becomes of a larger one.";
     "restore.files_tokens" restore_files_tokens: u64 = 50_000, "Most tokens of all of them.";
-    "restore.not" restore_not: Vec<String> = names(&["CLAUDE.md", "MEMORY.md", "/.claude/"]), "Parts of paths of plans and memories, which come back by other ways.";
+    "restore.not" restore_not: Vec<String> = string_list(&["CLAUDE.md", "MEMORY.md", "/.claude/"]), "Parts of paths of plans and memories, which come back by other ways.";
     "restore.skill_tokens" restore_skill_tokens: u64 = 5_000, "Most tokens of an invoked skill.";
     "restore.skills_tokens" restore_skills_tokens: u64 = 25_000, "Most tokens of all of them.";
     "restore.state_tokens" restore_state_tokens: u64 = 1_000, "Plan, to-do list, announcements of tools and servers, states of agents (assumed).";
@@ -206,7 +208,7 @@ pub enum PolicyError {
 impl Policy {
     /// Puts in the values of a TOML table; `set` is told the key of each.
     pub fn apply(&mut self, table: &Table, told: &mut dyn FnMut(&'static str)) -> Result<(), PolicyError> {
-        for (key, value) in flattened(table) {
+        for (key, value) in flatten(table) {
             told(self.set(&key, &value)?);
         }
         self.check()
@@ -214,7 +216,7 @@ impl Policy {
 
     /// Puts in one value.
     pub fn set(&mut self, name: &str, value: &Value) -> Result<&'static str, PolicyError> {
-        let key = key(name)?;
+        let key = find_key(name)?;
         (key.set)(self, value).map_err(|reason| PolicyError::Value {
             key: name.to_owned(),
             reason,
@@ -267,7 +269,7 @@ impl Policy {
 }
 
 /// The declaration of a key.
-pub fn key(name: &str) -> Result<&'static Key, PolicyError> {
+pub fn find_key(name: &str) -> Result<&'static PolicyKey, PolicyError> {
     let found = KEYS.iter().find(|key| key.name == name);
     found.ok_or_else(|| PolicyError::UnknownKey {
         key: name.to_owned(),
@@ -304,12 +306,12 @@ pub fn parse_value(text: &str) -> Value {
 }
 
 /// The values of nested tables by dotted key.
-fn flattened(table: &Table) -> BTreeMap<String, Value> {
+fn flatten(table: &Table) -> BTreeMap<String, Value> {
     let mut flat = BTreeMap::new();
     for (key, value) in table {
         match value {
             Value::Table(inner) => {
-                let inner = flattened(inner).into_iter();
+                let inner = flatten(inner).into_iter();
                 flat.extend(inner.map(|(rest, value)| (format!("{key}.{rest}"), value)));
             }
             _ => {
@@ -345,7 +347,7 @@ mod tests {
         policy.reserve = 1;
         policy.apply(&text.parse().unwrap(), &mut |_| ()).unwrap();
         assert_eq!(policy, Policy::default());
-        assert_eq!(flattened(&policy.to_toml()).len(), KEYS.len());
+        assert_eq!(flatten(&policy.to_toml()).len(), KEYS.len());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A preset is a TOML file of differences from the defaults. Those that model the recorded client say from which version on
 //! they hold; `recorded` stands for all of them and takes for every call the one that was in force.
 
-use crate::policy::value::Setting;
+use crate::policy::value::PolicyValue;
 use crate::policy::{Policy, PolicyError, nearest};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -28,18 +28,18 @@ const FILES: &[(&str, &str)] = &[
 
 /// Version of the recorded client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Version(pub [u32; 3]);
+pub struct ClientVersion(pub [u32; 3]);
 
-impl Version {
+impl ClientVersion {
     /// Reads `2.1.12`; what follows a hyphen is left out.
-    pub fn read(text: &str) -> Option<Version> {
+    pub fn parse(text: &str) -> Option<ClientVersion> {
         let mut numbers = text.split('-').next()?.split('.').map(|part| part.parse::<u32>().ok());
         let mut next = || numbers.next().flatten();
-        Some(Version([next()?, next()?, next()?]))
+        Some(ClientVersion([next()?, next()?, next()?]))
     }
 }
 
-impl std::fmt::Display for Version {
+impl std::fmt::Display for ClientVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [major, minor, patch] = self.0;
         write!(f, "{major}.{minor}.{patch}")
@@ -54,7 +54,7 @@ pub struct Preset {
     /// What it models.
     pub about: String,
     /// First version of the client that it models, if it models a client.
-    pub from: Option<Version>,
+    pub from: Option<ClientVersion>,
     /// What it sets.
     pub table: Table,
     /// The policy.
@@ -66,8 +66,8 @@ static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| {
     FILES.iter().map(read).collect()
 });
 
-static CLIENTS: LazyLock<Policies> =
-    LazyLock::new(|| Policies::preset(RECORDED).unwrap_or_else(|error| unreachable!("{error}")));
+static CLIENTS: LazyLock<PolicySet> =
+    LazyLock::new(|| PolicySet::preset(RECORDED).unwrap_or_else(|error| unreachable!("{error}")));
 
 /// All presets. A unit test reads the same files, so reading them cannot fail in a released binary.
 pub fn all() -> &'static [Preset] {
@@ -75,8 +75,8 @@ pub fn all() -> &'static [Preset] {
 }
 
 /// The policy of the recorded client of a version.
-pub fn client(version: Version) -> &'static Policy {
-    CLIENTS.of(Some(version))
+pub fn client_policy(version: ClientVersion) -> &'static Policy {
+    CLIENTS.for_version(Some(version))
 }
 
 /// Names of all presets, `recorded` first.
@@ -98,7 +98,7 @@ fn read_preset(name: &'static str, text: &str) -> Result<Preset, PolicyError> {
     Ok(Preset {
         name,
         about,
-        from: Version::read(&from),
+        from: ClientVersion::parse(&from),
         table,
         policy,
     })
@@ -106,21 +106,21 @@ fn read_preset(name: &'static str, text: &str) -> Result<Preset, PolicyError> {
 
 /// Policies of a run: one, or one for each range of versions.
 #[derive(Debug, Clone)]
-pub struct Policies {
+pub struct PolicySet {
     /// Name, for people and manifests.
     pub name: String,
     /// The preset that it differs from.
     pub base: String,
     /// By first version, ascending; the first one also serves what came before it.
-    ranges: Vec<(Version, Policy)>,
+    ranges: Vec<(ClientVersion, Policy)>,
     /// Where values come from that are not defaults, the same for every range unless it is a preset's.
     pub origins: BTreeMap<&'static str, String>,
 }
 
-impl Policies {
+impl PolicySet {
     /// A preset by name.
-    pub fn preset(name: &str) -> Result<Policies, PolicyError> {
-        let mut policies = Policies {
+    pub fn preset(name: &str) -> Result<PolicySet, PolicyError> {
+        let mut policies = PolicySet {
             name: name.to_owned(),
             base: name.to_owned(),
             ranges: Vec::new(),
@@ -153,7 +153,7 @@ impl Policies {
     }
 
     /// A policy from TOML; `base` in it names the preset that it differs from, which is the one of who has no file if it does not.
-    pub fn from_toml(name: &str, text: &str) -> Result<Policies, PolicyError> {
+    pub fn from_toml(name: &str, text: &str) -> Result<PolicySet, PolicyError> {
         let mut table = text.parse::<Table>()?;
         let base = match table.remove("base") {
             None => RECORDED.to_owned(),
@@ -165,18 +165,18 @@ impl Policies {
             }
         };
         table.remove("about");
-        let mut policies = Policies::preset(&base)?;
+        let mut policies = PolicySet::preset(&base)?;
         policies.name = name.to_owned();
         policies.apply(&table, name)?;
         Ok(policies)
     }
 
     /// One policy for everything.
-    pub fn one(name: &str, policy: Policy) -> Policies {
-        Policies {
+    pub fn single(name: &str, policy: Policy) -> PolicySet {
+        PolicySet {
             name: name.to_owned(),
             base: "article".to_owned(),
-            ranges: vec![(Version::default(), policy)],
+            ranges: vec![(ClientVersion::default(), policy)],
             origins: BTreeMap::new(),
         }
     }
@@ -201,7 +201,7 @@ impl Policies {
     }
 
     /// The policy for a version of the client; the newest for a version that cannot be read.
-    pub fn of(&self, version: Option<Version>) -> &Policy {
+    pub fn for_version(&self, version: Option<ClientVersion>) -> &Policy {
         let covering = self
             .ranges
             .iter()
@@ -211,7 +211,7 @@ impl Policies {
     }
 
     /// Ranges with their policies.
-    pub fn ranges(&self) -> &[(Version, Policy)] {
+    pub fn ranges(&self) -> &[(ClientVersion, Policy)] {
         &self.ranges
     }
 }
@@ -263,14 +263,14 @@ mod tests {
         for preset in all() {
             assert!(!preset.about.is_empty(), "{}", preset.name);
             let version = preset.name.strip_prefix("client-");
-            assert_eq!(version.and_then(Version::read), preset.from, "{}", preset.name);
+            assert_eq!(version.and_then(ClientVersion::parse), preset.from, "{}", preset.name);
         }
     }
 
     #[test]
     fn the_recorded_policy_follows_the_version() {
-        let recorded = Policies::preset(RECORDED).unwrap();
-        let rule = |version: &str| recorded.of(Version::read(version)).reserve_rule;
+        let recorded = PolicySet::preset(RECORDED).unwrap();
+        let rule = |version: &str| recorded.for_version(ClientVersion::parse(version)).reserve_rule;
         assert_eq!(rule("1.0.30"), ReserveRule::Limit);
         assert_eq!(rule("2.1.20"), ReserveRule::Limit);
         assert_eq!(rule("2.1.22"), ReserveRule::Fixed);
@@ -280,15 +280,17 @@ mod tests {
 
     #[test]
     fn files_differ_from_the_preset_that_they_name() {
-        let policies = Policies::from_toml("mine.toml", "base = \"never\"\n[window]\nbuffer = 1").unwrap();
-        let policy = policies.of(None);
+        let policies = PolicySet::from_toml("mine.toml", "base = \"never\"\n[window]\nbuffer = 1").unwrap();
+        let policy = policies.for_version(None);
         assert!(!policy.auto);
         assert_eq!(policy.buffer, 1);
         assert_eq!(policies.origins["window.buffer"], "mine.toml");
         assert_eq!(policies.origins["switch.auto"], "preset never");
-        let error = Policies::from_toml("x", "base = \"nevr\"").unwrap_err().to_string();
+        let error = PolicySet::from_toml("x", "base = \"nevr\"").unwrap_err().to_string();
         assert!(error.contains("did you mean `never`?"), "{error}");
-        let error = Policies::from_toml("x", "[window]\nbufer = 1").unwrap_err().to_string();
+        let error = PolicySet::from_toml("x", "[window]\nbufer = 1")
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("did you mean `window.buffer`?"), "{error}");
     }
 

@@ -3,7 +3,7 @@
 use toml::Value;
 
 /// A type that a policy value can have.
-pub trait Setting: Clone + PartialEq {
+pub trait PolicyValue: Clone + PartialEq {
     /// Reads it.
     fn read(value: &Value) -> Result<Self, String>;
     /// Writes it.
@@ -12,9 +12,9 @@ pub trait Setting: Clone + PartialEq {
     fn expects() -> String;
 }
 
-impl Setting for bool {
+impl PolicyValue for bool {
     fn read(value: &Value) -> Result<bool, String> {
-        value.as_bool().ok_or_else(|| expected::<bool>(value))
+        value.as_bool().ok_or_else(|| mismatch_message::<bool>(value))
     }
 
     fn write(&self) -> Value {
@@ -26,13 +26,13 @@ impl Setting for bool {
     }
 }
 
-impl Setting for u64 {
+impl PolicyValue for u64 {
     fn read(value: &Value) -> Result<u64, String> {
         let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
         // Sizes beyond this cannot be meant, and sums of them must not overflow.
         number
             .filter(|number| *number <= 1 << 40)
-            .ok_or_else(|| expected::<u64>(value))
+            .ok_or_else(|| mismatch_message::<u64>(value))
     }
 
     fn write(&self) -> Value {
@@ -44,14 +44,14 @@ impl Setting for u64 {
     }
 }
 
-impl Setting for f64 {
+impl PolicyValue for f64 {
     fn read(value: &Value) -> Result<f64, String> {
         let number = value
             .as_float()
             .or_else(|| value.as_integer().map(|number| number as f64));
         number
             .filter(|number| number.is_finite() && *number >= 0.0)
-            .ok_or_else(|| expected::<f64>(value))
+            .ok_or_else(|| mismatch_message::<f64>(value))
     }
 
     fn write(&self) -> Value {
@@ -64,12 +64,14 @@ impl Setting for f64 {
 }
 
 /// Nothing is written as `"none"`: TOML has no word for it.
-impl<T: Setting> Setting for Option<T> {
+impl<T: PolicyValue> PolicyValue for Option<T> {
     fn read(value: &Value) -> Result<Option<T>, String> {
         if value.as_str() == Some("none") {
             return Ok(None);
         }
-        T::read(value).map(Some).map_err(|_| expected::<Option<T>>(value))
+        T::read(value)
+            .map(Some)
+            .map_err(|_| mismatch_message::<Option<T>>(value))
     }
 
     fn write(&self) -> Value {
@@ -81,14 +83,14 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-impl Setting for Vec<String> {
+impl PolicyValue for Vec<String> {
     fn read(value: &Value) -> Result<Vec<String>, String> {
         let texts = value
             .as_array()
             .map(|list| list.iter().map(|text| text.as_str().map(str::to_owned)));
         texts
             .and_then(|texts| texts.collect::<Option<Vec<_>>>())
-            .ok_or_else(|| expected::<Vec<String>>(value))
+            .ok_or_else(|| mismatch_message::<Vec<String>>(value))
     }
 
     fn write(&self) -> Value {
@@ -100,7 +102,7 @@ impl Setting for Vec<String> {
     }
 }
 
-fn expected<T: Setting>(value: &Value) -> String {
+fn mismatch_message<T: PolicyValue>(value: &Value) -> String {
     format!("`{value}` is not {}", T::expects())
 }
 
@@ -113,11 +115,11 @@ macro_rules! choice {
             $($(#[$variant_about])+ $variant,)+
         }
 
-        impl Setting for $name {
+        impl PolicyValue for $name {
             fn read(value: &Value) -> Result<$name, String> {
                 match value.as_str() {
                     $(Some($word) => Ok($name::$variant),)+
-                    _ => Err(expected::<$name>(value)),
+                    _ => Err(mismatch_message::<$name>(value)),
                 }
             }
 
@@ -161,7 +163,7 @@ choice! {
 
 choice! {
     /// What the client estimates beyond the last usage.
-    Trail {
+    TrailEstimate {
         /// Nothing.
         None = "none",
         /// What came after the last response: results, prompts.
@@ -185,7 +187,7 @@ choice! {
 
 choice! {
     /// What a compaction summarises.
-    Variant {
+    SummaryRange {
         /// Everything.
         Whole = "whole",
         /// What came from the pivot on; earlier messages stay.
@@ -226,7 +228,7 @@ pub enum WindowSize {
     Tokens(u64),
 }
 
-impl Setting for WindowSize {
+impl PolicyValue for WindowSize {
     fn read(value: &Value) -> Result<WindowSize, String> {
         match value {
             Value::String(word) if word == "auto" => Ok(WindowSize::Auto),
@@ -234,7 +236,7 @@ impl Setting for WindowSize {
                 .ok()
                 .filter(|tokens| *tokens > 0)
                 .map(WindowSize::Tokens)
-                .ok_or_else(|| expected::<WindowSize>(value)),
+                .ok_or_else(|| mismatch_message::<WindowSize>(value)),
         }
     }
 

@@ -1,8 +1,8 @@
 //! What happens in a replay. The loop only emits these; metrics, boundaries, reports and comparisons all read them.
 
-use crate::prices::Pico;
-use crate::sim::uses::Use;
-use crate::sim::working_set::{FetchKind, Outcome};
+use crate::prices::PicoUsd;
+use crate::sim::uses::FileUse;
+use crate::sim::working_set::{FetchKind, UseOutcome};
 use std::ops::Range;
 use transcript::record::Tokens;
 
@@ -10,13 +10,13 @@ use transcript::record::Tokens;
 pub const PARTS: usize = 10;
 
 /// Takes the events of one chain, in order.
-pub trait Sink {
+pub trait EventSink {
     /// `call` is the API call before or at which it happens.
-    fn event(&mut self, call: u32, event: &Event<'_>);
+    fn on_event(&mut self, call: u32, event: &Event<'_>);
 }
 
-impl<F: FnMut(u32, &Event<'_>)> Sink for F {
-    fn event(&mut self, call: u32, event: &Event<'_>) {
+impl<F: FnMut(u32, &Event<'_>)> EventSink for F {
+    fn on_event(&mut self, call: u32, event: &Event<'_>) {
         self(call, event);
     }
 }
@@ -51,7 +51,7 @@ impl MicroKind {
 
 /// Who started a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum CompactionCause {
     /// The threshold.
     Auto,
     /// The user.
@@ -60,20 +60,20 @@ pub enum Cause {
     Reactive,
 }
 
-impl Cause {
+impl CompactionCause {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Cause::Auto => "auto",
-            Cause::Manual => "manual",
-            Cause::Reactive => "reactive",
+            CompactionCause::Auto => "auto",
+            CompactionCause::Manual => "manual",
+            CompactionCause::Reactive => "reactive",
         }
     }
 }
 
 /// How history was replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum CompactionKind {
     /// By the notes, without a model call.
     SessionMemory,
     /// By a summary of everything.
@@ -82,24 +82,24 @@ pub enum Kind {
     Partial,
 }
 
-impl Kind {
+impl CompactionKind {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::SessionMemory => "session-memory",
-            Kind::Full => "full",
-            Kind::Partial => "partial",
+            CompactionKind::SessionMemory => "session-memory",
+            CompactionKind::Full => "full",
+            CompactionKind::Partial => "partial",
         }
     }
 }
 
 /// A simulated boundary.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Boundary {
+pub struct SimBoundary {
     /// Who started it.
-    pub cause: Cause,
+    pub cause: CompactionCause,
     /// How history was replaced.
-    pub kind: Kind,
+    pub kind: CompactionKind,
     /// The context as the client counts it, at the check.
     pub context: u64,
     /// Threshold in force.
@@ -117,7 +117,7 @@ pub struct Boundary {
     /// What left the window, by category.
     pub dropped: [u64; PARTS],
     /// What stayed of it, by category.
-    pub stayed: [u64; PARTS],
+    pub kept_parts: [u64; PARTS],
     /// Records that were summarised.
     pub records: u32,
     /// Of these, prompts of people.
@@ -133,14 +133,14 @@ pub struct Boundary {
     /// Turns since then.
     pub turns_since: u32,
     /// Whether there was one before.
-    pub is_again: bool,
+    pub is_recompaction: bool,
     /// A recorded boundary stands at the same place, and its sizes were taken.
     pub is_recorded: bool,
 }
 
 /// Why a compaction did not happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Failure {
+pub enum CompactionFailure {
     /// Injected.
     Injected,
     /// The prompt was too long after all tries.
@@ -151,21 +151,21 @@ pub enum Failure {
     NoGain,
 }
 
-impl Failure {
+impl CompactionFailure {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Failure::Injected => "injected",
-            Failure::TooLong => "prompt-too-long",
-            Failure::Nothing => "nothing-to-summarise",
-            Failure::NoGain => "no-gain",
+            CompactionFailure::Injected => "injected",
+            CompactionFailure::TooLong => "prompt-too-long",
+            CompactionFailure::Nothing => "nothing-to-summarise",
+            CompactionFailure::NoGain => "no-gain",
         }
     }
 }
 
 /// Where the window stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Level {
+pub enum WindowLevel {
     /// Below every level.
     #[default]
     Normal,
@@ -177,21 +177,21 @@ pub enum Level {
     Threshold,
 }
 
-impl Level {
+impl WindowLevel {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Level::Normal => "normal",
-            Level::Warning => "warning",
-            Level::Error => "error",
-            Level::Threshold => "threshold",
+            WindowLevel::Normal => "normal",
+            WindowLevel::Warning => "warning",
+            WindowLevel::Error => "error",
+            WindowLevel::Threshold => "threshold",
         }
     }
 }
 
 /// A model call beside the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Purpose {
+pub enum SideCallPurpose {
     /// A summary.
     Compact,
     /// An update of the notes.
@@ -200,13 +200,13 @@ pub enum Purpose {
     Extract,
 }
 
-impl Purpose {
+impl SideCallPurpose {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Purpose::Compact => "compact",
-            Purpose::Notes => "notes",
-            Purpose::Extract => "extract",
+            SideCallPurpose::Compact => "compact",
+            SideCallPurpose::Notes => "notes",
+            SideCallPurpose::Extract => "extract",
         }
     }
 }
@@ -250,11 +250,11 @@ impl CacheMiss {
 
 /// One API call of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Called {
+pub struct SimCall {
     /// What was sent and answered, by price.
     pub tokens: Tokens,
     /// Its price in the table in force; `None` for a model that it does not list.
-    pub cost: Option<Pico>,
+    pub cost: Option<PicoUsd>,
     /// The window by category, in the order of the ledger.
     pub parts: [u64; PARTS],
     /// System prompt and tools.
@@ -264,7 +264,7 @@ pub struct Called {
     /// Threshold in force.
     pub threshold: u64,
     /// Where the window stands.
-    pub level: Level,
+    pub level: WindowLevel,
     /// Whether the window is the recorded one.
     pub in_step: bool,
     /// Why the cache was missed, if it was.
@@ -273,7 +273,7 @@ pub struct Called {
 
 /// The context as the client counts it before a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Count {
+pub struct ContextCount {
     /// The call whose usage it starts from.
     pub anchor: u32,
     /// What was sent then.
@@ -287,7 +287,7 @@ pub struct Count {
     /// All of it.
     pub context: u64,
     /// All of it, the estimates padded: what is held against the threshold.
-    pub weighed: u64,
+    pub padded_context: u64,
 }
 
 /// Something that happened.
@@ -316,20 +316,20 @@ pub enum Event<'a> {
         /// Number of the boundary in the trace.
         recorded: usize,
         /// The context, if it can be told.
-        count: Option<Count>,
+        count: Option<ContextCount>,
         /// The threshold.
         threshold: u64,
         /// Whether the policy is due.
         is_due: bool,
     },
     /// History was replaced.
-    Boundary(&'a Boundary),
+    Boundary(&'a SimBoundary),
     /// A compaction did not come about.
     Failed {
         /// Who started it.
-        cause: Cause,
+        cause: CompactionCause,
         /// Why not.
-        failure: Failure,
+        failure: CompactionFailure,
         /// Failures in a row.
         in_a_row: u64,
     },
@@ -345,15 +345,15 @@ pub enum Event<'a> {
     /// The session cannot go on.
     Blocked,
     /// A call of the conversation.
-    Called(&'a Called),
+    Called(&'a SimCall),
     /// A call beside it.
     Side {
         /// What for.
-        purpose: Purpose,
+        purpose: SideCallPurpose,
         /// What was sent and answered, by price.
         tokens: Tokens,
         /// Its price.
-        cost: Option<Pico>,
+        cost: Option<PicoUsd>,
     },
     /// The notes were updated.
     Notes {
@@ -365,16 +365,16 @@ pub enum Event<'a> {
     /// An edit or a write of a known file: whether what it needs is in the window.
     Used {
         /// The use.
-        one: &'a Use,
+        one: &'a FileUse,
         /// How it came out.
-        outcome: Outcome,
+        outcome: UseOutcome,
     },
     /// A known file was named: whether any of it is in the window.
     Referred {
         /// The file.
         path: u32,
         /// How it came out.
-        outcome: Outcome,
+        outcome: UseOutcome,
     },
     /// A read, and what it was for.
     Fetched {

@@ -6,18 +6,18 @@
 //! prediction that rests on a boundary is only evidence for the others.
 
 use crate::policy::Policy;
-use crate::policy::presets::Version;
+use crate::policy::presets::ClientVersion;
 use crate::policy::value::WindowSize;
 use crate::prices::Price;
-use crate::sim::limits::Limits;
-use crate::sim::trace::{Call, Trace, Trigger};
+use crate::sim::limits::WindowLimits;
+use crate::sim::trace::{BoundaryTrigger, Call, Trace};
 
 /// From this version on the client writes micro-compactions down.
-pub const MICRO_RECORDED_FROM: Version = Version([2, 1, 12]);
+pub const MICRO_RECORDED_FROM: ClientVersion = ClientVersion([2, 1, 12]);
 
 /// What a window is inferred from, surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grounds {
+pub enum WindowGrounds {
     /// The policy says.
     Given,
     /// The client had one size only.
@@ -32,63 +32,63 @@ pub enum Grounds {
     Assumed,
 }
 
-impl Grounds {
+impl WindowGrounds {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Grounds::Given => "given",
-            Grounds::Version => "version",
-            Grounds::Boundary => "boundary",
-            Grounds::Usage => "usage",
-            Grounds::Silent => "silent",
-            Grounds::Assumed => "assumed",
+            WindowGrounds::Given => "given",
+            WindowGrounds::Version => "version",
+            WindowGrounds::Boundary => "boundary",
+            WindowGrounds::Usage => "usage",
+            WindowGrounds::Silent => "silent",
+            WindowGrounds::Assumed => "assumed",
         }
     }
 
     /// Whether predictions can be held against the record on these grounds.
     pub fn is_sure(self) -> bool {
-        self != Grounds::Assumed
+        self != WindowGrounds::Assumed
     }
 }
 
 /// The window of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Inferred {
+pub struct InferredWindow {
     /// Its size.
     pub tokens: u64,
     /// Why.
-    pub grounds: Grounds,
+    pub grounds: WindowGrounds,
 }
 
 /// Sizes that windows have.
-pub const SIZES: [u64; 4] = [200_000, 400_000, 500_000, 1_000_000];
+pub const WINDOW_SIZES: [u64; 4] = [200_000, 400_000, 500_000, 1_000_000];
 
 /// First version with windows of several sizes in use.
-const SEVERAL_FROM: Version = Version([2, 1, 45]);
+const MULTIPLE_SIZES_FROM: ClientVersion = ClientVersion([2, 1, 45]);
 
 /// A context this far below a threshold is sure not to reach it, whatever the client's estimate adds.
 const MARGIN: u64 = 1_000;
 
 /// Infers the window of every call of a session that was made under these policies. Policies and prices go by version and
 /// model of the trace.
-pub fn infer(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>]) -> Vec<Inferred> {
-    infer_under(trace, policies, policies, prices)
+pub fn infer_windows(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>]) -> Vec<InferredWindow> {
+    infer_windows_under(trace, policies, policies, prices)
 }
 
 /// The same for policies that the session need not have been made under. What the record shows is judged by the client's
 /// own thresholds: under a lower one, a session would seem to have gone past it, and to have had a larger window. Only where
 /// they do not explain its boundaries may the policies be what the user had set.
-pub fn infer_under(
+pub fn infer_windows_under(
     trace: &Trace,
     policies: &[&Policy],
     clients: &[&Policy],
     prices: &[Option<&Price>],
-) -> Vec<Inferred> {
-    Evidence::gather(trace).windows(trace, policies, clients, prices)
+) -> Vec<InferredWindow> {
+    WindowEvidence::gather(trace).windows(trace, policies, clients, prices)
 }
 
 /// What a session shows of its window, whatever the policy.
-pub struct Evidence {
+pub struct WindowEvidence {
     /// Largest context of its own calls.
     largest: u64,
     /// Largest prompt of its own calls.
@@ -99,9 +99,9 @@ pub struct Evidence {
     contexts: Vec<(usize, u64)>,
 }
 
-impl Evidence {
+impl WindowEvidence {
     /// Gathers it.
-    pub fn gather(trace: &Trace) -> Evidence {
+    pub fn gather(trace: &Trace) -> WindowEvidence {
         let own = trace.calls.iter().enumerate().filter(|(_, call)| !call.is_copied);
         let context = |call: &Call| call.usage.map(|usage| usage.input_side() + u64::from(call.output));
         let contexts = own.clone().filter_map(|(at, call)| Some((at, context(call)?)));
@@ -113,10 +113,10 @@ impl Evidence {
         let reached = trace
             .recorded
             .iter()
-            .filter(|boundary| !boundary.is_micro && boundary.trigger == Trigger::Auto)
+            .filter(|boundary| !boundary.is_micro && boundary.trigger == BoundaryTrigger::Auto)
             .filter_map(|boundary| Some((boundary.call as usize, boundary.pre_tokens?)))
             .collect::<Vec<_>>();
-        Evidence {
+        WindowEvidence {
             largest: contexts.clone().map(|(_, context)| context).max().unwrap_or(0),
             sent,
             contexts: contexts.filter(|_| !reached.is_empty()).collect(),
@@ -131,8 +131,8 @@ impl Evidence {
         policies: &[&Policy],
         clients: &[&Policy],
         prices: &[Option<&Price>],
-    ) -> Vec<Inferred> {
-        let mut windows = Vec::<Inferred>::with_capacity(trace.calls.len());
+    ) -> Vec<InferredWindow> {
+        let mut windows = Vec::<InferredWindow>::with_capacity(trace.calls.len());
         let mut before = None;
         let mut passed = 0;
         for (at, call) in trace.calls.iter().enumerate() {
@@ -148,9 +148,9 @@ impl Evidence {
                 let version = trace.versions[usize::from(call.version)];
                 let largest = prices[usize::from(call.model)].and_then(|price| price.max_input);
                 match policy.window_tokens {
-                    WindowSize::Tokens(tokens) => Inferred {
+                    WindowSize::Tokens(tokens) => InferredWindow {
                         tokens,
-                        grounds: Grounds::Given,
+                        grounds: WindowGrounds::Given,
                     },
                     WindowSize::Auto => {
                         let client = clients[usize::from(call.version)];
@@ -163,39 +163,48 @@ impl Evidence {
         windows
     }
 
-    fn window(&self, at: usize, policy: &Policy, client: &Policy, version: Version, largest: Option<u64>) -> Inferred {
-        let wanted = |window: u64| Limits::new(policy, window, None).threshold;
-        let threshold = |window: u64| Limits::new(client, window, None).threshold;
-        let inferred = |tokens: u64, grounds: Grounds| Inferred { tokens, grounds };
-        if version < SEVERAL_FROM && self.sent <= SIZES[0] {
-            return inferred(SIZES[0], Grounds::Version);
+    fn window(
+        &self,
+        at: usize,
+        policy: &Policy,
+        client: &Policy,
+        version: ClientVersion,
+        largest: Option<u64>,
+    ) -> InferredWindow {
+        let wanted = |window: u64| WindowLimits::new(policy, window, None).threshold;
+        let threshold = |window: u64| WindowLimits::new(client, window, None).threshold;
+        let inferred = |tokens: u64, grounds: WindowGrounds| InferredWindow { tokens, grounds };
+        if version < MULTIPLE_SIZES_FROM && self.sent <= WINDOW_SIZES[0] {
+            return inferred(WINDOW_SIZES[0], WindowGrounds::Version);
         }
         if let Some(tokens) = self
-            .by_boundaries(at, &threshold)
-            .or_else(|| self.by_boundaries(at, &wanted))
+            .size_from_boundaries(at, &threshold)
+            .or_else(|| self.size_from_boundaries(at, &wanted))
         {
-            return inferred(tokens, Grounds::Boundary);
+            return inferred(tokens, WindowGrounds::Boundary);
         }
-        if self.sent > SIZES[0] {
-            let fitting = SIZES
+        if self.sent > WINDOW_SIZES[0] {
+            let fitting = WINDOW_SIZES
                 .iter()
                 .copied()
                 .find(|size| self.largest < threshold(*size))
-                .unwrap_or(SIZES[3]);
-            return inferred(largest.unwrap_or(SIZES[3]).max(fitting), Grounds::Usage);
+                .unwrap_or(WINDOW_SIZES[3]);
+            return inferred(largest.unwrap_or(WINDOW_SIZES[3]).max(fitting), WindowGrounds::Usage);
         }
-        let guess = largest.filter(|_| version >= SEVERAL_FROM).unwrap_or(SIZES[0]);
-        if self.largest + MARGIN < threshold(SIZES[0]).min(wanted(SIZES[0])) {
-            return inferred(guess, Grounds::Silent);
+        let guess = largest
+            .filter(|_| version >= MULTIPLE_SIZES_FROM)
+            .unwrap_or(WINDOW_SIZES[0]);
+        if self.largest + MARGIN < threshold(WINDOW_SIZES[0]).min(wanted(WINDOW_SIZES[0])) {
+            return inferred(guess, WindowGrounds::Silent);
         }
-        inferred(guess.max(SIZES[0]), Grounds::Assumed)
+        inferred(guess.max(WINDOW_SIZES[0]), WindowGrounds::Assumed)
     }
 
     /// The largest size whose threshold every boundary had reached, unless an own call before the next boundary passed it
     /// without one: then the window has changed, and this does not tell.
-    fn by_boundaries(&self, at: usize, threshold: &impl Fn(u64) -> u64) -> Option<u64> {
+    fn size_from_boundaries(&self, at: usize, threshold: &impl Fn(u64) -> u64) -> Option<u64> {
         let smallest = self.reached.iter().map(|(_, tokens)| *tokens).min()?;
-        let size = SIZES
+        let size = WINDOW_SIZES
             .iter()
             .copied()
             .rev()
@@ -226,12 +235,12 @@ impl Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::presets::client;
+    use crate::policy::presets::client_policy;
 
-    const VERSION: Version = Version([2, 1, 100]);
+    const VERSION: ClientVersion = ClientVersion([2, 1, 100]);
 
-    fn evidence(boundary: u64, contexts: [u64; 3]) -> Evidence {
-        Evidence {
+    fn evidence(boundary: u64, contexts: [u64; 3]) -> WindowEvidence {
+        WindowEvidence {
             largest: boundary,
             sent: boundary,
             reached: vec![(3, boundary)],
@@ -240,7 +249,7 @@ mod tests {
     }
 
     fn at_sixty_percent() -> Policy {
-        let mut policy = client(VERSION).clone();
+        let mut policy = client_policy(VERSION).clone();
         policy.assign("window.percent=60").unwrap();
         policy
     }
@@ -248,17 +257,17 @@ mod tests {
     #[test]
     fn a_policy_with_a_lower_threshold_does_not_change_the_window() {
         let evidence = evidence(168_000, [50_000, 130_000, 160_000]);
-        let (client, lower) = (client(VERSION), at_sixty_percent());
+        let (client, lower) = (client_policy(VERSION), at_sixty_percent());
         let recorded = evidence.window(1, client, client, VERSION, Some(1_000_000));
-        assert_eq!((recorded.tokens, recorded.grounds), (200_000, Grounds::Boundary));
+        assert_eq!((recorded.tokens, recorded.grounds), (200_000, WindowGrounds::Boundary));
         assert_eq!(evidence.window(1, &lower, client, VERSION, Some(1_000_000)), recorded);
     }
 
     #[test]
     fn a_threshold_that_the_user_had_set_explains_boundaries() {
         let evidence = evidence(109_000, [50_000, 80_000, 100_000]);
-        let (client, lower) = (client(VERSION), at_sixty_percent());
+        let (client, lower) = (client_policy(VERSION), at_sixty_percent());
         let inferred = evidence.window(1, &lower, client, VERSION, Some(1_000_000));
-        assert_eq!((inferred.tokens, inferred.grounds), (200_000, Grounds::Boundary));
+        assert_eq!((inferred.tokens, inferred.grounds), (200_000, WindowGrounds::Boundary));
     }
 }

@@ -2,36 +2,36 @@
 
 use crate::policy::Policy;
 use crate::sim::trace::{NONE, Trace, flag};
-use crate::sim::window::{State, Window};
+use crate::sim::window::{ItemState, Window};
 use crate::tokens::ledger::Category;
 use std::ops::Range;
 
 /// The first item to keep. `summarised` is the item after the last one that the notes cover.
-pub fn keep_from(policy: &Policy, trace: &Trace, window: &Window<'_>, summarised: u32) -> u32 {
+pub fn first_kept_item(policy: &Policy, trace: &Trace, window: &Window<'_>, summarised: u32) -> u32 {
     let (floor, end) = (window.floor(), window.end());
     let mut start = record_start(trace, summarised.clamp(floor, end), floor);
     let mut tokens = window.tokens_in(start..end);
-    let mut texts = texts_in(trace, window, start..end);
+    let mut texts = count_text_records(trace, window, start..end);
     let is_enough = |tokens: u64, texts: u64| {
         (tokens >= policy.notes_keep_tokens && texts >= policy.notes_keep_messages) || tokens >= policy.notes_keep_most
     };
     while start > floor && !is_enough(tokens, texts) {
         let before = record_start(trace, start - 1, floor);
         tokens += window.tokens_in(before..start);
-        texts += texts_in(trace, window, before..start);
+        texts += count_text_records(trace, window, before..start);
         start = before;
     }
-    with_pairs(trace, window, start, floor)
+    extend_to_pairs(trace, window, start, floor)
 }
 
 /// Backwards until no result is parted from its call, and no line of a response from the others.
-pub fn with_pairs(trace: &Trace, window: &Window<'_>, start: u32, floor: u32) -> u32 {
+pub fn extend_to_pairs(trace: &Trace, window: &Window<'_>, start: u32, floor: u32) -> u32 {
     let mut start = response_start(trace, start).max(floor);
     let mut at = start;
     let end = window.end();
     while at < end {
         let item = &trace.items[at as usize];
-        let is_result = item.category == Category::ToolResult && window.state(at) != State::Out;
+        let is_result = item.category == Category::ToolResult && window.state(at) != ItemState::Out;
         if is_result && item.pair != NONE && item.pair < start && item.pair >= floor {
             start = response_start(trace, item.pair).max(floor);
             at = start;
@@ -48,7 +48,7 @@ fn record_start(trace: &Trace, item: u32, floor: u32) -> u32 {
         && !trace
             .items
             .get(start as usize)
-            .is_some_and(|item| item.is(flag::STARTS_RECORD))
+            .is_some_and(|item| item.has_flag(flag::STARTS_RECORD))
     {
         start -= 1;
     }
@@ -65,15 +65,15 @@ fn response_start(trace: &Trace, item: u32) -> u32 {
 }
 
 /// Records with text in a range.
-fn texts_in(trace: &Trace, window: &Window<'_>, range: Range<u32>) -> u64 {
+fn count_text_records(trace: &Trace, window: &Window<'_>, range: Range<u32>) -> u64 {
     let mut count = 0;
     let mut has_text = false;
     for at in range {
         let item = &trace.items[at as usize];
-        if item.is(flag::STARTS_RECORD) {
+        if item.has_flag(flag::STARTS_RECORD) {
             has_text = false;
         }
-        if item.is(flag::TEXT) && window.state(at) != State::Out && !has_text {
+        if item.has_flag(flag::TEXT) && window.state(at) != ItemState::Out && !has_text {
             has_text = true;
             count += 1;
         }
@@ -83,7 +83,7 @@ fn texts_in(trace: &Trace, window: &Window<'_>, range: Range<u32>) -> u64 {
 
 /// What is left of a conversation that was too long to summarise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Truncated {
+pub struct TruncatedPrompt {
     /// First group that is still sent.
     pub first_group: usize,
     /// Tokens of the groups that are.
@@ -92,7 +92,7 @@ pub struct Truncated {
 
 /// Drops the oldest groups: those that cover the excess, or a share of them (one at least) if it is not known. `None` if
 /// nothing would be left.
-pub fn drop_oldest(groups: &[u64], from: usize, excess: Option<u64>, percent: u64) -> Option<Truncated> {
+pub fn drop_oldest(groups: &[u64], from: usize, excess: Option<u64>, percent: u64) -> Option<TruncatedPrompt> {
     let left = groups.len().checked_sub(from).filter(|left| *left > 0)?;
     let dropped = match excess {
         Some(excess) => {
@@ -107,7 +107,7 @@ pub fn drop_oldest(groups: &[u64], from: usize, excess: Option<u64>, percent: u6
         None => (left * usize::try_from(percent).unwrap_or(100) / 100).max(1),
     };
     let first_group = from + dropped;
-    (first_group < groups.len()).then(|| Truncated {
+    (first_group < groups.len()).then(|| TruncatedPrompt {
         first_group,
         tokens: groups[first_group..].iter().sum(),
     })

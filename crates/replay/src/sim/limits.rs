@@ -8,7 +8,7 @@ const USUAL_OUTPUT_LIMIT: u64 = 32_000;
 
 /// Levels of one window under one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct WindowLimits {
     /// The window itself: what the API takes.
     pub window: u64,
     /// What is left for the conversation.
@@ -21,9 +21,9 @@ pub struct Limits {
     pub error: u64,
 }
 
-impl Limits {
+impl WindowLimits {
     /// Levels of a window of `window` tokens of a model with an output limit.
-    pub fn new(policy: &Policy, window: u64, output_limit: Option<u64>) -> Limits {
+    pub fn new(policy: &Policy, window: u64, output_limit: Option<u64>) -> WindowLimits {
         let limit = policy.output_limit.or(output_limit).unwrap_or(USUAL_OUTPUT_LIMIT);
         let reserve = match policy.reserve_rule {
             ReserveRule::Fixed => policy.reserve,
@@ -38,7 +38,7 @@ impl Limits {
             None => usual,
             Some(percent) => usual.min((effective as f64 * percent / 100.0).floor() as u64),
         };
-        Limits {
+        WindowLimits {
             window,
             effective,
             threshold,
@@ -51,21 +51,27 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::presets::{Policies, Version};
+    use crate::policy::presets::{ClientVersion, PolicySet};
 
     fn threshold(settings: &[&str], window: u64) -> u64 {
         let mut policy = Policy::default();
         for setting in settings {
             policy.assign(setting).unwrap();
         }
-        Limits::new(&policy, window, Some(64_000)).threshold
+        WindowLimits::new(&policy, window, Some(64_000)).threshold
     }
 
     #[test]
     fn thresholds_of_the_recorded_clients() {
-        let recorded = Policies::preset("recorded").unwrap();
-        let threshold =
-            |version: &str| Limits::new(recorded.of(Version::read(version)), 200_000, Some(64_000)).threshold;
+        let recorded = PolicySet::preset("recorded").unwrap();
+        let threshold = |version: &str| {
+            WindowLimits::new(
+                recorded.for_version(ClientVersion::parse(version)),
+                200_000,
+                Some(64_000),
+            )
+            .threshold
+        };
         assert_eq!(threshold("2.0.65"), 155_000);
         assert_eq!(threshold("2.1.20"), 155_000);
         assert_eq!(threshold("2.1.22"), 167_000);

@@ -1,26 +1,26 @@
 //! Micro-compaction: results that can be had again leave the window without a model call.
 
 use crate::policy::Policy;
-use crate::policy::value::Trail;
+use crate::policy::value::TrailEstimate;
 use crate::sim::event::MicroKind;
-use crate::sim::steps::Stretch;
-use crate::sim::trace::{Call, Item, NONE, Trace, flag};
-use crate::sim::window::{State, Window};
+use crate::sim::steps::StretchTotals;
+use crate::sim::trace::{Call, NONE, Trace, TraceItem, flag};
+use crate::sim::window::{ItemState, Window};
 use crate::tokens::ledger::Category;
 use std::ops::Range;
 use transcript::log::NO_TIME;
 
 /// Results of one chain that may be cleared, in the order of their calls.
 #[derive(Debug, Default)]
-pub struct Results {
+pub struct ClearableResults {
     /// Results in the window, not cleared.
     active: Vec<u32>,
     /// Deleted on the server, which is told so again with every call while its cache lives. The messages are as they were.
     deleted: Vec<u32>,
     /// By item: whatever was deleted there once is not deleted again.
-    spent: Vec<bool>,
+    was_deleted: Vec<bool>,
     /// How many of the active ones never were.
-    fresh: u64,
+    never_deleted: u64,
     /// What the active ones come to.
     tokens: u64,
     /// The recorded client's estimate of them, images apart.
@@ -41,7 +41,7 @@ pub struct Clearing {
 
 /// Which kinds have their turn.
 #[derive(Debug, Clone, Copy)]
-pub struct Due {
+pub struct DueMicroKinds {
     /// A long pause lies behind.
     pub gap: bool,
     /// The context is large enough for a look at the budget.
@@ -54,10 +54,10 @@ pub struct Due {
     pub thinking: bool,
 }
 
-impl Due {
+impl DueMicroKinds {
     /// Whether any has.
     #[inline]
-    pub fn is_any(self) -> bool {
+    pub fn has_any(self) -> bool {
         self.gap | self.budget | self.cached | self.api | self.thinking
     }
 }
@@ -73,12 +73,12 @@ pub fn may_clear(policy: &Policy) -> bool {
     policy.micro && policy.compaction && has_kind
 }
 
-impl Results {
+impl ClearableResults {
     /// None yet; `may_clear` if there will be.
-    pub fn new(may_clear: bool) -> Results {
-        Results {
+    pub fn new(may_clear: bool) -> ClearableResults {
+        ClearableResults {
             active: Vec::with_capacity(if may_clear { 64 } else { 0 }),
-            ..Results::default()
+            ..ClearableResults::default()
         }
     }
 
@@ -89,7 +89,7 @@ impl Results {
         }
         for (at, item) in std::iter::zip(items.clone(), trace.items(&items)) {
             let is_result = item.category == Category::ToolResult && clearable[usize::from(item.tool)];
-            if is_result && window.state(at) == State::Live {
+            if is_result && window.state(at) == ItemState::Live {
                 let order = call_order(item, at);
                 let is_before = |other: &u32| call_order(&trace.items[*other as usize], *other) <= order;
                 // Results of parallel calls come in any order; nearly all come in the order of their calls.
@@ -98,20 +98,20 @@ impl Results {
                     None if !self.active.is_empty() => self.active.insert(0, at),
                     _ => self.active.push(at),
                 }
-                self.take_in(item, at);
+                self.count_active(item, at);
             }
         }
     }
 
     /// Forgets what is no longer in the window.
     pub fn prune(&mut self, window: &Window<'_>, trace: &Trace) {
-        self.active.retain(|item| window.state(*item) == State::Live);
-        (self.fresh, self.tokens, self.quarters, self.images) = (0, 0, 0, 0);
+        self.active.retain(|item| window.state(*item) == ItemState::Live);
+        (self.never_deleted, self.tokens, self.quarters, self.images) = (0, 0, 0, 0);
         for at in 0..self.active.len() {
             let item = self.active[at];
-            self.take_in(&trace.items[item as usize], item);
+            self.count_active(&trace.items[item as usize], item);
         }
-        self.deleted.retain(|item| window.state(*item) == State::Cleared);
+        self.deleted.retain(|item| window.state(*item) == ItemState::Cleared);
     }
 
     /// Remembers what is deleted on the server.
@@ -119,23 +119,23 @@ impl Results {
         self.deleted.extend_from_slice(items);
         for &item in items {
             let at = item as usize;
-            if self.spent.len() <= at {
-                self.spent.resize(at + 1, false);
+            if self.was_deleted.len() <= at {
+                self.was_deleted.resize(at + 1, false);
             }
-            self.spent[at] = true;
+            self.was_deleted[at] = true;
         }
     }
 
     /// Counts one of the active ones.
-    fn take_in(&mut self, item: &Item, at: u32) {
-        self.fresh += u64::from(!self.is_spent(at));
+    fn count_active(&mut self, item: &TraceItem, at: u32) {
+        self.never_deleted += u64::from(!self.was_deleted(at));
         self.tokens += u64::from(item.tokens);
         self.quarters += u64::from(item.quarters);
         self.images += u64::from(item.images);
     }
 
-    fn is_spent(&self, item: u32) -> bool {
-        self.spent.get(item as usize).is_some_and(|spent| *spent)
+    fn was_deleted(&self, item: u32) -> bool {
+        self.was_deleted.get(item as usize).is_some_and(|spent| *spent)
     }
 
     /// Whether anything is deleted there.
@@ -155,7 +155,7 @@ impl Results {
 
     /// Which kinds have their turn before a call. Asked at every call, and mostly none has.
     #[inline]
-    pub fn due(
+    pub fn due_kinds(
         &self,
         policy: &Policy,
         previous: &Call,
@@ -163,55 +163,55 @@ impl Results {
         is_over_warning: bool,
         is_warm: bool,
         input: u64,
-    ) -> Due {
+    ) -> DueMicroKinds {
         let is_idle = |minutes: u64| is_idle(previous, call, minutes);
-        Due {
+        DueMicroKinds {
             gap: policy.gap_on && is_idle(policy.gap_minutes),
             budget: policy.budget_on && is_over_warning,
-            cached: policy.cached_on && is_warm && self.fresh >= policy.cached_trigger,
+            cached: policy.cached_on && is_warm && self.never_deleted >= policy.cached_trigger,
             api: policy.api_on && input >= policy.api_trigger,
             thinking: policy.api_on && policy.api_thinking && is_idle(policy.api_thinking_minutes),
         }
     }
 
     /// After a long pause: all but the newest.
-    pub fn after_gap(&self, policy: &Policy) -> Option<Clearing> {
-        oldest(&self.active, policy.gap_keep)
+    pub fn clear_after_gap(&self, policy: &Policy) -> Option<Clearing> {
+        clear_all_but_newest(&self.active, policy.gap_keep)
     }
 
     /// On the server while the cache is warm: down to the newest once there are enough of them.
-    pub fn cached(&self, policy: &Policy) -> Option<Clearing> {
-        let fresh = self.active.iter().copied().filter(|item| !self.is_spent(*item));
-        oldest(&fresh.collect::<Vec<_>>(), policy.cached_keep)
+    pub fn clear_cached(&self, policy: &Policy) -> Option<Clearing> {
+        let fresh = self.active.iter().copied().filter(|item| !self.was_deleted(*item));
+        clear_all_but_newest(&fresh.collect::<Vec<_>>(), policy.cached_keep)
     }
 
     /// Down to a budget, oldest first.
-    pub fn over_budget(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
-        let size = |item: &Item| estimate(policy, item);
+    pub fn clear_over_budget(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
+        let size = |item: &TraceItem| estimate(policy, item);
         let all = match policy.units_per_token == 4.0 {
             true => self.quarters + policy.image * self.images,
             // Any other ratio is rounded item by item.
             false => self.active.iter().map(|at| size(&trace.items[*at as usize])).sum(),
         };
         let (target, at_least) = (policy.budget_target, policy.budget_at_least);
-        self.down_to(target, policy.budget_protect, at_least, all, size, trace)
+        self.clear_down_to(target, policy.budget_protect, at_least, all, size, trace)
     }
 
     /// The API's own edits, at a number of input tokens.
-    pub fn api_edits(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
-        let size = |item: &Item| u64::from(item.tokens);
-        self.down_to(policy.api_keep, 0, policy.api_at_least, self.tokens, size, trace)
+    pub fn clear_by_api(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
+        let size = |item: &TraceItem| u64::from(item.tokens);
+        self.clear_down_to(policy.api_keep, 0, policy.api_at_least, self.tokens, size, trace)
     }
 
     /// The oldest of the active ones, which come to `all`, until no more than `target` are left. The newest few are
     /// protected, and it must be worth it.
-    fn down_to(
+    fn clear_down_to(
         &self,
         target: u64,
         protect: u64,
         at_least: u64,
         all: u64,
-        size: impl Fn(&Item) -> u64,
+        size: impl Fn(&TraceItem) -> u64,
         trace: &Trace,
     ) -> Option<Clearing> {
         if all <= target || all < at_least {
@@ -236,25 +236,25 @@ impl Results {
 }
 
 /// Whether the client estimates an item that came after the last response.
-pub fn is_in_trail(policy: &Policy, item: &Item) -> bool {
+pub fn is_in_trail(policy: &Policy, item: &TraceItem) -> bool {
     is_always_in_trail(item)
-        || (policy.trail == Trail::All && item.category == Category::Attachment && item.is(flag::HOOK))
+        || (policy.trail == TrailEstimate::All && item.category == Category::Attachment && item.has_flag(flag::HOOK))
 }
 
 /// Whether it does under every policy that estimates at all.
-pub fn is_always_in_trail(item: &Item) -> bool {
-    !matches!(item.category, Category::Attachment | Category::Summary) && !item.is(flag::ARTEFACT)
+pub fn is_always_in_trail(item: &TraceItem) -> bool {
+    !matches!(item.category, Category::Attachment | Category::Summary) && !item.has_flag(flag::ARTEFACT)
 }
 
 /// The client's estimate of what came after the last response.
-pub fn estimate_trail(policy: &Policy, items: &[Item]) -> u64 {
+pub fn estimate_trail(policy: &Policy, items: &[TraceItem]) -> u64 {
     let counted = items.iter().filter(|item| is_in_trail(policy, item));
     counted.map(|item| estimate(policy, item)).sum()
 }
 
 /// The same for a whole stretch of items.
-pub fn estimate_stretch(policy: &Policy, stretch: &Stretch, items: &[Item]) -> u64 {
-    match stretch.estimate(policy.trail == Trail::All) {
+pub fn estimate_stretch(policy: &Policy, stretch: &StretchTotals, items: &[TraceItem]) -> u64 {
+    match stretch.estimate(policy.trail == TrailEstimate::All) {
         // Any other ratio is rounded item by item.
         Some((quarters, images)) if policy.units_per_token == 4.0 => {
             u64::from(quarters) + policy.image * u64::from(images)
@@ -264,7 +264,7 @@ pub fn estimate_stretch(policy: &Policy, stretch: &Stretch, items: &[Item]) -> u
 }
 
 /// The client's estimate of an item.
-pub fn estimate(policy: &Policy, item: &Item) -> u64 {
+pub fn estimate(policy: &Policy, item: &TraceItem) -> u64 {
     let text = if policy.units_per_token == 4.0 {
         u64::from(item.quarters)
     } else {
@@ -274,7 +274,7 @@ pub fn estimate(policy: &Policy, item: &Item) -> u64 {
 }
 
 /// All but the newest.
-fn oldest(results: &[u32], keep: u64) -> Option<Clearing> {
+fn clear_all_but_newest(results: &[u32], keep: u64) -> Option<Clearing> {
     let count = results
         .len()
         .saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX));
@@ -285,7 +285,7 @@ fn oldest(results: &[u32], keep: u64) -> Option<Clearing> {
 }
 
 /// Where a result stands in the order of calls.
-fn call_order(result: &Item, at: u32) -> u32 {
+fn call_order(result: &TraceItem, at: u32) -> u32 {
     match result.pair {
         NONE => at,
         call => call,
@@ -294,7 +294,7 @@ fn call_order(result: &Item, at: u32) -> u32 {
 
 /// Whether more than so many minutes lie between the last response and the next call.
 fn is_idle(previous: &Call, call: &Call, minutes: u64) -> bool {
-    let now = call.sent();
+    let now = call.sent_time();
     let limit = i64::try_from(minutes).unwrap_or(i64::MAX).saturating_mul(60_000);
     previous.time != NO_TIME && now != NO_TIME && now.saturating_sub(previous.time) > limit
 }
@@ -304,7 +304,7 @@ pub fn old_thinking(trace: &Trace, window: &Window<'_>, previous: &Call) -> Vec<
     let last_turn = trace.calls.iter().position(|other| other.turn == previous.turn);
     let start = last_turn.map_or(0, |at| trace.calls[at].inputs.start);
     let is_old = |at: &u32| *at < start && trace.items[*at as usize].category == Category::Thinking;
-    window.live().filter(is_old).collect()
+    window.live_items().filter(is_old).collect()
 }
 
 impl MicroKind {

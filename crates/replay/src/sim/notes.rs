@@ -7,13 +7,13 @@ use transcript::log::{NO_TIME, Time};
 
 /// The notes of one chain.
 #[derive(Debug, Clone, Default)]
-pub struct Notes {
+pub struct SimNotes {
     /// Their size; 0 for the empty template.
     tokens: u64,
     /// Item after the last one they cover.
     covered: u32,
     /// An update that may still be running.
-    running: Option<Update>,
+    running: Option<NotesUpdate>,
     /// Window at the last update.
     window: u64,
     calls: u64,
@@ -21,13 +21,13 @@ pub struct Notes {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Update {
+struct NotesUpdate {
     started: Time,
     tokens: u64,
     covered: u32,
 }
 
-impl Notes {
+impl SimNotes {
     /// After a response: whether the notes are due. If so they are updated, and their size is returned. `written` is the size
     /// of real ones, asked for only then.
     #[inline]
@@ -71,8 +71,8 @@ impl Notes {
             self.tokens.max(assumed)
         });
         let tokens = tokens.clamp(1, policy.notes_total.max(1));
-        self.settle(policy, call.time);
-        let update = Update {
+        self.finish_pending(policy, call.time);
+        let update = NotesUpdate {
             started: call.time,
             tokens,
             covered: call.response.end,
@@ -87,13 +87,13 @@ impl Notes {
         Some(tokens)
     }
 
-    fn finish(&mut self, update: Update) {
+    fn finish(&mut self, update: NotesUpdate) {
         self.tokens = update.tokens;
         self.covered = update.covered;
     }
 
     /// Takes over an update that is done by now, or nearly: a compaction waits for it a little.
-    fn settle(&mut self, policy: &Policy, now: Time) {
+    fn finish_pending(&mut self, policy: &Policy, now: Time) {
         let Some(update) = self.running else { return };
         if update.started == NO_TIME || now == NO_TIME {
             return;
@@ -112,14 +112,14 @@ impl Notes {
     /// The notes as a compaction finds them: their size, and the item after the last one they cover. `None` if they are
     /// still the empty template.
     pub fn at_compaction(&mut self, policy: &Policy, now: Time) -> Option<(u64, u32)> {
-        self.settle(policy, now);
+        self.finish_pending(policy, now);
         // Each of the ten sections is cut to its limit for this use.
         let most = policy.notes_section * 10;
         (policy.notes_on && self.tokens > 0).then_some((self.tokens.min(most), self.covered))
     }
 
     /// A boundary: growth counts from the new window.
-    pub fn boundary(&mut self, window: u64) {
+    pub fn on_boundary(&mut self, window: u64) {
         self.window = window;
         self.calls = 0;
     }

@@ -10,7 +10,7 @@
 //! and held against all ways to keep and drop in the tests.
 
 use crate::sim::trace::{Trace, flag};
-use crate::sim::uses::{Use, Uses};
+use crate::sim::uses::{FileUse, FileUses};
 use crate::sim::working_set::is_hit;
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ impl OracleBound {
 ///
 /// If every line has one holder and no use has more than nine lines (so that it needs them all), no window without a miss
 /// is smaller, at any call. Otherwise it is a window without a miss, not always the smallest.
-pub fn bound(trace: &Trace, uses: &Uses) -> OracleBound {
+pub fn oracle_bound(trace: &Trace, uses: &FileUses) -> OracleBound {
     Oracle::new(trace, uses, u64::MAX).run()
 }
 
@@ -54,13 +54,13 @@ pub fn bound(trace: &Trace, uses: &Uses) -> OracleBound {
 ///
 /// If all needed items are of one size, every use needs one and every file has one, no choice of what to keep misses less.
 /// Otherwise it is what farthest-next-use comes to, not always the fewest misses.
-pub fn bound_under(trace: &Trace, uses: &Uses, cap: u64) -> OracleBound {
+pub fn oracle_bound_under(trace: &Trace, uses: &FileUses, cap: u64) -> OracleBound {
     Oracle::new(trace, uses, cap).run()
 }
 
 struct Oracle<'t> {
     trace: &'t Trace,
-    uses: &'t Uses,
+    uses: &'t FileUses,
     cap: u64,
     /// Items and the calls that need them, in order.
     needs: Vec<(u32, u32)>,
@@ -73,7 +73,7 @@ struct Oracle<'t> {
 }
 
 impl<'t> Oracle<'t> {
-    fn new(trace: &'t Trace, uses: &'t Uses, cap: u64) -> Oracle<'t> {
+    fn new(trace: &'t Trace, uses: &'t FileUses, cap: u64) -> Oracle<'t> {
         let mut oracle = Oracle {
             trace,
             uses,
@@ -84,7 +84,7 @@ impl<'t> Oracle<'t> {
             kept_tokens: 0,
             found: OracleBound::default(),
         };
-        let own = |one: &&Use| !trace.calls[one.call as usize].is_copied;
+        let own = |one: &&FileUse| !trace.calls[one.call as usize].is_copied;
         for one in uses.uses.iter().filter(own) {
             for list in one.lines.clone() {
                 let Some(item) = oracle.holders(list).next() else {
@@ -105,8 +105,8 @@ impl<'t> Oracle<'t> {
         for (at, call) in self.trace.calls.iter().enumerate() {
             let at = at as u32;
             if !call.is_copied {
-                self.send(at);
-                self.use_lines(at);
+                self.send_input(at);
+                self.check_uses(at);
             }
             for item in call.inputs.clone().chain(call.response.clone()) {
                 self.keep(item, at);
@@ -118,7 +118,7 @@ impl<'t> Oracle<'t> {
     /// Holders of a line, newest first, but for what a recorded compaction put in: without one it would not be there.
     fn holders(&self, list: u32) -> impl Iterator<Item = u32> + use<'t> {
         let trace = self.trace;
-        let is_given = move |item: &u32| !trace.items[*item as usize].is(flag::ARTEFACT);
+        let is_given = move |item: &u32| !trace.items[*item as usize].has_flag(flag::ARTEFACT);
         self.uses.lists.get(list).iter().copied().filter(is_given)
     }
 
@@ -143,10 +143,10 @@ impl<'t> Oracle<'t> {
     }
 
     /// Makes room for the new input of a call, and counts the window.
-    fn send(&mut self, at: u32) {
+    fn send_input(&mut self, at: u32) {
         let call = &self.trace.calls[at as usize];
         let inputs = self.trace.items(&call.inputs).iter();
-        let given = inputs.filter(|item| !item.is(flag::ARTEFACT));
+        let given = inputs.filter(|item| !item.has_flag(flag::ARTEFACT));
         let needed = u64::from(self.trace.base) + given.map(|item| u64::from(item.tokens)).sum::<u64>();
         while needed + self.kept_tokens > self.cap
             && let Some((_, item)) = self.kept.pop_last()
@@ -160,7 +160,7 @@ impl<'t> Oracle<'t> {
     }
 
     /// Looks for what a call uses, then lets go of what is not used after it. A file that was missed is there again.
-    fn use_lines(&mut self, at: u32) {
+    fn check_uses(&mut self, at: u32) {
         let mut missed = BTreeSet::new();
         for one in self.uses.of_call(at) {
             let known = one.lines.clone().filter(|list| self.holders(*list).next().is_some());
@@ -200,7 +200,7 @@ impl<'t> Oracle<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trace::{Call, Item, NONE};
+    use super::super::trace::{Call, NONE, TraceItem};
     use super::*;
     use crate::tokens::ledger::Category;
     use proptest::prelude::*;
@@ -215,24 +215,24 @@ mod tests {
     /// One call: sizes of its new input and of its response, and what it uses: for each use the items that hold its lines,
     /// by numbers that are brought into range.
     #[derive(Debug, Clone)]
-    struct Step {
+    struct OracleStep {
         inputs: Vec<u32>,
         response: Vec<u32>,
         uses: Vec<Vec<usize>>,
     }
 
-    fn step(most: u32, lines: usize) -> impl Strategy<Value = Step> {
+    fn step(most: u32, lines: usize) -> impl Strategy<Value = OracleStep> {
         let size = 1..=most;
         (
             proptest::collection::vec(size.clone(), 0..3),
             proptest::collection::vec(size, 0..2),
             proptest::collection::vec(proptest::collection::vec(0..64_usize, 1..=lines), 0..3),
         )
-            .prop_map(|(inputs, response, uses)| Step { inputs, response, uses })
+            .prop_map(|(inputs, response, uses)| OracleStep { inputs, response, uses })
     }
 
     /// Up to seven calls, the first few of which may be another session's.
-    fn steps(most: u32, lines: usize) -> impl Strategy<Value = (Vec<Step>, usize)> {
+    fn steps(most: u32, lines: usize) -> impl Strategy<Value = (Vec<OracleStep>, usize)> {
         (
             proptest::collection::vec(step(most, lines), 1..8),
             prop_oneof![3 => Just(0_usize), 1 => 1..3_usize],
@@ -240,12 +240,12 @@ mod tests {
     }
 
     /// A trace in which every item is a file of its own and every line has one holder.
-    fn made(steps: &[Step], copied: usize) -> (Trace, Uses) {
+    fn build_trace(steps: &[OracleStep], copied: usize) -> (Trace, FileUses) {
         let mut trace = Trace {
             base: BASE,
             ..Trace::default()
         };
-        let mut uses = Uses::default();
+        let mut uses = FileUses::default();
         for (at, step) in steps.iter().enumerate() {
             let inputs = add(&mut trace, &step.inputs);
             let shown = trace.items.len();
@@ -253,7 +253,7 @@ mod tests {
                 let holders = lines.iter().map(|line| (line % shown) as u32).collect::<BTreeSet<_>>();
                 let path = holders.first().map_or(0, |item| item + 1);
                 let lists = holders.iter().map(|item| uses.lists.add([*item])).collect::<Vec<_>>();
-                uses.uses.push(Use {
+                uses.uses.push(FileUse {
                     call: at as u32,
                     item: NONE,
                     path,
@@ -271,7 +271,7 @@ mod tests {
     fn add(trace: &mut Trace, sizes: &[u32]) -> std::ops::Range<u32> {
         let start = trace.items.len();
         for &tokens in sizes.iter().take(MOST_ITEMS - start) {
-            trace.items.push(Item {
+            trace.items.push(TraceItem {
                 tokens,
                 quarters: 0,
                 category: Category::ToolResult,
@@ -312,27 +312,27 @@ mod tests {
     }
 
     /// Items as bits.
-    type Set = u32;
+    type ItemBits = u32;
 
-    fn set(items: impl IntoIterator<Item = u32>) -> Set {
+    fn set(items: impl IntoIterator<Item = u32>) -> ItemBits {
         items.into_iter().fold(0, |set, item| set | 1 << item)
     }
 
-    fn subsets(of: Set) -> impl Iterator<Item = Set> {
+    fn subsets(of: ItemBits) -> impl Iterator<Item = ItemBits> {
         (0..=of).filter(move |part| part & !of == 0)
     }
 
     /// Every way to keep and drop, call by call.
-    struct Search<'t> {
+    struct ExhaustiveSearch<'t> {
         trace: &'t Trace,
-        uses: &'t Uses,
+        uses: &'t FileUses,
         cap: u64,
-        known: BTreeMap<(usize, Set), Option<u64>>,
+        known: BTreeMap<(usize, ItemBits), Option<u64>>,
     }
 
     /// What a way is judged by; `None` if it is not allowed.
     #[derive(Clone, Copy, PartialEq, Eq)]
-    enum Goal {
+    enum SearchGoal {
         /// Windows added up, no misses.
         Sum,
         /// Largest window, no misses.
@@ -341,18 +341,18 @@ mod tests {
         Misses,
     }
 
-    fn best(trace: &Trace, uses: &Uses, cap: u64, goal: Goal) -> Option<u64> {
-        let mut search = Search {
+    fn best(trace: &Trace, uses: &FileUses, cap: u64, goal: SearchGoal) -> Option<u64> {
+        let mut search = ExhaustiveSearch {
             trace,
             uses,
             cap,
             known: BTreeMap::new(),
         };
-        search.from(0, 0, goal)
+        search.best_from(0, 0, goal)
     }
 
-    impl Search<'_> {
-        fn size(&self, items: Set) -> u64 {
+    impl ExhaustiveSearch<'_> {
+        fn size(&self, items: ItemBits) -> u64 {
             let kept = self
                 .trace
                 .items
@@ -363,7 +363,7 @@ mod tests {
         }
 
         /// The best from a call on, with what could be kept until then.
-        fn from(&mut self, at: usize, available: Set, goal: Goal) -> Option<u64> {
+        fn best_from(&mut self, at: usize, available: ItemBits, goal: SearchGoal) -> Option<u64> {
             let Some(call) = self.trace.calls.get(at) else {
                 return Some(0);
             };
@@ -373,7 +373,7 @@ mod tests {
             let (inputs, response) = (set(call.inputs.clone()), set(call.response.clone()));
             let mut best = None;
             if call.is_copied {
-                best = self.from(at + 1, available | inputs | response, goal);
+                best = self.best_from(at + 1, available | inputs | response, goal);
             } else {
                 for kept in subsets(available) {
                     let window = u64::from(self.trace.base) + self.size(kept | inputs);
@@ -383,16 +383,16 @@ mod tests {
                     let needed = self.uses.of_call(at as u32).iter().flat_map(|one| one.lines.clone());
                     let needed = set(needed.map(|list| self.uses.lists.get(list)[0]));
                     let missed = needed & !(kept | inputs);
-                    if missed != 0 && goal != Goal::Misses {
+                    if missed != 0 && goal != SearchGoal::Misses {
                         continue;
                     }
-                    let Some(later) = self.from(at + 1, kept | inputs | response | missed, goal) else {
+                    let Some(later) = self.best_from(at + 1, kept | inputs | response | missed, goal) else {
                         continue;
                     };
                     let found = match goal {
-                        Goal::Sum => window + later,
-                        Goal::Peak => window.max(later),
-                        Goal::Misses => u64::from(missed.count_ones()) + later,
+                        SearchGoal::Sum => window + later,
+                        SearchGoal::Peak => window.max(later),
+                        SearchGoal::Misses => u64::from(missed.count_ones()) + later,
                     };
                     best = Some(best.map_or(found, |best: u64| best.min(found)));
                 }
@@ -407,27 +407,27 @@ mod tests {
 
         #[test]
         fn no_window_without_a_miss_is_smaller((steps, copied) in steps(9, 3)) {
-            let (trace, uses) = made(&steps, copied);
-            let bound = bound(&trace, &uses);
+            let (trace, uses) = build_trace(&steps, copied);
+            let bound = oracle_bound(&trace, &uses);
             prop_assert_eq!(bound.misses, 0);
-            prop_assert_eq!(best(&trace, &uses, u64::MAX, Goal::Sum), Some(bound.occupancy_sum as u64));
-            prop_assert_eq!(best(&trace, &uses, u64::MAX, Goal::Peak), Some(bound.peak));
+            prop_assert_eq!(best(&trace, &uses, u64::MAX, SearchGoal::Sum), Some(bound.occupancy_sum as u64));
+            prop_assert_eq!(best(&trace, &uses, u64::MAX, SearchGoal::Peak), Some(bound.peak));
         }
 
         #[test]
         fn no_choice_misses_less((steps, copied) in steps(1, 1), room in 0..6_u64) {
-            let (trace, uses) = made(&steps, copied);
+            let (trace, uses) = build_trace(&steps, copied);
             let cap = u64::from(BASE) + room;
-            let bound = bound_under(&trace, &uses, cap);
-            prop_assert_eq!(best(&trace, &uses, cap, Goal::Misses), Some(bound.misses));
+            let bound = oracle_bound_under(&trace, &uses, cap);
+            prop_assert_eq!(best(&trace, &uses, cap, SearchGoal::Misses), Some(bound.misses));
         }
 
         #[test]
         fn a_cap_holds_and_the_peak_is_room_enough((steps, copied) in steps(9, 3), cap in 0..40_u64) {
-            let (trace, uses) = made(&steps, copied);
-            let free = bound(&trace, &uses);
-            prop_assert_eq!(bound_under(&trace, &uses, free.peak), free);
-            let capped = bound_under(&trace, &uses, cap);
+            let (trace, uses) = build_trace(&steps, copied);
+            let free = oracle_bound(&trace, &uses);
+            prop_assert_eq!(oracle_bound_under(&trace, &uses, free.peak), free);
+            let capped = oracle_bound_under(&trace, &uses, cap);
             let own = trace.calls.iter().filter(|call| !call.is_copied);
             let inputs = own.map(|call| trace.items(&call.inputs).iter().map(|item| u64::from(item.tokens)).sum::<u64>());
             let largest = inputs.max().map_or(0, |inputs| inputs + u64::from(BASE));
@@ -437,13 +437,13 @@ mod tests {
     }
 
     /// A read of 10, used two calls later; a read of 20 in between, used after that; then nothing.
-    fn two_files() -> (Trace, Uses) {
-        let step = |inputs: &[u32], uses: &[usize]| Step {
+    fn two_files() -> (Trace, FileUses) {
+        let step = |inputs: &[u32], uses: &[usize]| OracleStep {
             inputs: inputs.to_vec(),
             response: Vec::new(),
             uses: uses.iter().map(|item| vec![*item]).collect(),
         };
-        made(
+        build_trace(
             &[
                 step(&[10], &[]),
                 step(&[20], &[]),
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn a_file_is_kept_from_when_it_appears_until_its_last_use() {
         let (trace, uses) = two_files();
-        let bound = bound(&trace, &uses);
+        let bound = oracle_bound(&trace, &uses);
         let windows = [2 + 10, 2 + 10 + 20, 2 + 10 + 20 + 1, 2 + 20 + 1, 2 + 1];
         assert_eq!(bound.occupancy_sum, windows.iter().sum::<u128>());
         assert_eq!((bound.calls, bound.peak, bound.misses), (5, 33, 0));
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn the_file_with_the_farthest_use_goes_first() {
         let (trace, uses) = two_files();
-        let bound = bound_under(&trace, &uses, 32);
+        let bound = oracle_bound_under(&trace, &uses, 32);
         assert_eq!((bound.peak, bound.misses), (32, 1));
         let windows = [2 + 10, 2 + 10 + 20, 2 + 10 + 1, 2 + 1, 2 + 1];
         assert_eq!(bound.occupancy_sum, windows.iter().sum::<u128>());
@@ -476,7 +476,7 @@ mod tests {
 
     #[test]
     fn a_missed_file_is_there_again() {
-        let step = |inputs: &[u32], uses: &[usize]| Step {
+        let step = |inputs: &[u32], uses: &[usize]| OracleStep {
             inputs: inputs.to_vec(),
             response: Vec::new(),
             uses: uses.iter().map(|item| vec![*item]).collect(),
@@ -487,8 +487,8 @@ mod tests {
             step(&[1], &[0, 0]),
             step(&[1], &[0]),
         ];
-        let (trace, uses) = made(&steps, 0);
-        assert_eq!(bound_under(&trace, &uses, 32).misses, 1);
+        let (trace, uses) = build_trace(&steps, 0);
+        assert_eq!(oracle_bound_under(&trace, &uses, 32).misses, 1);
     }
 
     #[test]
@@ -497,7 +497,7 @@ mod tests {
         trace.items[1].flags = flag::ARTEFACT;
         let list = uses.lists.add([1, 0]);
         uses.uses[1].lines = list..list + 1;
-        let bound = bound(&trace, &uses);
+        let bound = oracle_bound(&trace, &uses);
         let windows = [2 + 10, 2 + 10, 2 + 10 + 1, 2 + 10 + 1, 2 + 1];
         assert_eq!(bound.occupancy_sum, windows.iter().sum::<u128>());
         assert_eq!(bound.misses, 0);

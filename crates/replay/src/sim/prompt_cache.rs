@@ -4,7 +4,7 @@
 //! or something early in the prompt did. What it reads then is at most the system prompt and the tools.
 
 use crate::policy::Policy;
-use crate::policy::presets::Version;
+use crate::policy::presets::ClientVersion;
 use crate::policy::value::CacheLife;
 use crate::sim::event::CacheMiss;
 use crate::sim::trace::Call;
@@ -16,27 +16,27 @@ const HOUR: i64 = 3_600_000;
 
 /// What is left of a prompt when nothing of the conversation can be read: system prompt and tools that others share. A read
 /// outside of this is of something else.
-const SHARED: std::ops::RangeInclusive<u64> = 5_000..=45_000;
+const SHARED_RANGE: std::ops::RangeInclusive<u64> = 5_000..=45_000;
 
 /// What is usually left, where nothing was seen of it.
-const USUALLY_SHARED: u64 = 19_000;
+const DEFAULT_SHARED: u64 = 19_000;
 
 /// Input that is neither read nor written: the end of the prompt, a few tokens.
-const USUAL_REMAINDER: u64 = 8;
-const LARGEST_REMAINDER: u64 = 16;
+const DEFAULT_REMAINDER: u64 = 8;
+const MAX_REMAINDER: u64 = 16;
 
 /// What the API has in its cache for one chain.
 #[derive(Debug, Clone, Default)]
 pub struct PromptCache {
-    held: Option<Held>,
+    entry: Option<CachedPrompt>,
     /// Why the next call cannot read everything.
-    broken: Option<CacheMiss>,
+    break_reason: Option<CacheMiss>,
     /// What was read when nothing of the conversation could be: system prompt and tools.
-    shared: Option<u64>,
+    shared_tokens: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct CachedPrompt {
     tokens: u64,
     time: Time,
     is_hour: bool,
@@ -55,23 +55,23 @@ pub struct Billing {
 impl PromptCache {
     /// Something early in the prompt changed.
     pub fn break_prefix(&mut self, why: CacheMiss) {
-        self.broken = Some(why);
+        self.break_reason = Some(why);
     }
 
     /// The prompt stays the same up to so many tokens.
     pub fn keep_prefix(&mut self, tokens: u64) {
-        if let Some(held) = &mut self.held {
+        if let Some(held) = &mut self.entry {
             held.tokens = held.tokens.min(tokens);
         }
     }
 
     /// Takes note of what broke the prefix between two calls without being part of a policy. Thinking that was switched on
     /// or off shows in the recorded remainder, so only where the record is followed.
-    pub fn notice(&mut self, before: &Call, call: &Call, version: Version, may_switch: bool) {
+    pub fn detect_break(&mut self, before: &Call, call: &Call, version: ClientVersion, may_switch: bool) {
         let remainder = |call: &Call| {
             call.usage
                 .map(|usage| usage.input)
-                .filter(|input| *input <= LARGEST_REMAINDER)
+                .filter(|input| *input <= MAX_REMAINDER)
         };
         let is_switched = match (remainder(before), remainder(call)) {
             (Some(before), Some(now)) => (before > 4) != (now > 4) && (call.starts_turn || call.is_expanded),
@@ -79,7 +79,7 @@ impl PromptCache {
         };
         if call.is_after_restart {
             self.break_prefix(CacheMiss::Resume);
-        } else if (may_switch && is_switched) || (call.is_expanded && version < Version([2, 1, 45])) {
+        } else if (may_switch && is_switched) || (call.is_expanded && version < ClientVersion([2, 1, 45])) {
             self.break_prefix(CacheMiss::Switched);
         }
     }
@@ -93,11 +93,11 @@ impl PromptCache {
             CacheLife::OneHour => true,
             CacheLife::Recorded => match call.usage.filter(|usage| usage.cache_write > 0) {
                 Some(usage) => usage.cache_write_1h * 2 > usage.cache_write,
-                None => self.held.is_some_and(|held| held.is_hour),
+                None => self.entry.is_some_and(|held| held.is_hour),
             },
         };
         let miss = self.miss(policy, call, is_hour);
-        let whole = self.held.map_or(0, |held| held.tokens);
+        let whole = self.entry.map_or(0, |held| held.tokens);
         let read = match miss {
             None => whole,
             // What other sessions left in the cache is not known to a replay of this one.
@@ -105,27 +105,27 @@ impl PromptCache {
             Some(CacheMiss::Model) => 0,
             Some(CacheMiss::Expired) if !is_hour => 0,
             Some(CacheMiss::Compaction) if self.is_older_than(call, 2 * HOUR) => 0,
-            Some(_) => self.shared.unwrap_or(USUALLY_SHARED).min(base).min(whole),
+            Some(_) => self.shared_tokens.unwrap_or(DEFAULT_SHARED).min(base).min(whole),
         };
         let remainder = call.usage.map_or(0, |usage| usage.input);
         let is_split_known = miss == Some(CacheMiss::First);
         let remainder = match remainder {
-            0..=LARGEST_REMAINDER => remainder,
+            0..=MAX_REMAINDER => remainder,
             _ if is_split_known => remainder,
-            _ => USUAL_REMAINDER,
+            _ => DEFAULT_REMAINDER,
         };
         let plain = remainder.min(input);
         let read = read.min(input - plain);
         let write = input - plain - read;
         let seen = recorded.filter(|_| miss.is_some()).map(|usage| usage.cache_read);
-        self.shared = seen.filter(|read| SHARED.contains(read)).or(self.shared);
-        self.held = Some(Held {
+        self.shared_tokens = seen.filter(|read| SHARED_RANGE.contains(read)).or(self.shared_tokens);
+        self.entry = Some(CachedPrompt {
             tokens: read + write,
             time: call.time,
             is_hour,
             model: call.model,
         });
-        self.broken = None;
+        self.break_reason = None;
         let output = u64::from(call.output);
         Billing {
             tokens: Tokens {
@@ -140,44 +140,44 @@ impl PromptCache {
     }
 
     fn miss(&self, policy: &Policy, call: &Call, is_hour: bool) -> Option<CacheMiss> {
-        let Some(held) = self.held else {
+        let Some(held) = self.entry else {
             return Some(CacheMiss::First);
         };
         if held.model != call.model {
             return Some(CacheMiss::Model);
         }
-        if matches!(self.broken, Some(CacheMiss::Compaction | CacheMiss::Cleared)) {
-            return self.broken;
+        if matches!(self.break_reason, Some(CacheMiss::Compaction | CacheMiss::Cleared)) {
+            return self.break_reason;
         }
-        if self.is_older_than(call, life(policy, is_hour)) {
+        if self.is_older_than(call, lifetime_ms(policy, is_hour)) {
             return Some(CacheMiss::Expired);
         }
-        self.broken
+        self.break_reason
     }
 
     /// Whether the last call lies longer ago than this, from its first line to the last input of the next.
     fn is_older_than(&self, call: &Call, millis: i64) -> bool {
-        let now = call.sent();
-        self.held
+        let now = call.sent_time();
+        self.entry
             .is_some_and(|held| held.time != NO_TIME && now != NO_TIME && now.saturating_sub(held.time) >= millis)
     }
 
     /// Whether everything that the last call left there can be read by another one of that model, now.
     pub fn is_warm(&self, policy: &Policy, model: u16, now: Time) -> bool {
-        self.broken.is_none()
-            && self.held.is_some_and(|held| {
+        self.break_reason.is_none()
+            && self.entry.is_some_and(|held| {
                 let age = match (held.time, now) {
                     (NO_TIME, _) | (_, NO_TIME) => 0,
                     (time, now) => now.saturating_sub(time),
                 };
-                held.model == model && age < life(policy, held.is_hour)
+                held.model == model && age < lifetime_ms(policy, held.is_hour)
             })
     }
 
     /// Bills a call beside the conversation that adds `more` to its window, and reads of it what the cache holds if it
     /// `shares` the prefix. Nothing of it stays in the cache that the conversation could read.
     pub fn bill_side(&self, shares: bool, window: u64, more: u64, output: u64) -> Tokens {
-        let held = self.held.map_or(0, |held| held.tokens).min(window);
+        let held = self.entry.map_or(0, |held| held.tokens).min(window);
         let read = if shares { held } else { 0 };
         Tokens {
             input: window + more - read,
@@ -190,7 +190,7 @@ impl PromptCache {
 }
 
 /// How long what is written lives, in milliseconds.
-fn life(policy: &Policy, is_hour: bool) -> i64 {
+fn lifetime_ms(policy: &Policy, is_hour: bool) -> i64 {
     match is_hour {
         true => HOUR,
         false => policy.cache_edge_seconds as i64 * 1000,

@@ -1,17 +1,17 @@
 //! What must hold for any session under any policy, tried on made-up traces.
 
 use crate::policy::Policy;
-use crate::policy::presets::Version;
-use crate::policy::value::Trail;
+use crate::policy::presets::ClientVersion;
+use crate::policy::value::TrailEstimate;
 use crate::prices::PriceTable;
-use crate::sim::event::{Event, Kind, MicroKind};
-use crate::sim::inference::infer;
-use crate::sim::keep::{drop_oldest, keep_from};
-use crate::sim::limits::Limits;
+use crate::sim::event::{CompactionKind, Event, MicroKind};
+use crate::sim::inference::infer_windows;
+use crate::sim::keep::{drop_oldest, first_kept_item};
+use crate::sim::limits::WindowLimits;
 use crate::sim::micro::{estimate_stretch, estimate_trail};
-use crate::sim::trace::{Call, Item, NONE, Recorded, Trace, Trigger, flag};
-use crate::sim::window::{State, Window};
-use crate::sim::{Mode, Replay, Setting, replay};
+use crate::sim::trace::{BoundaryTrigger, Call, NONE, RecordedBoundary, Trace, TraceItem, flag};
+use crate::sim::window::{ItemState, Window};
+use crate::sim::{Replay, ReplayInput, ReplayMode, replay};
 use crate::tokens::ledger::Category;
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -23,7 +23,7 @@ const PATHS: [&str; 5] = ["", "/a.rs", "/b.rs", "/c.rs", "/CLAUDE.md"];
 
 /// A tool call: its tool, path and size, and the size of its result, how many calls later it comes, and its place there.
 #[derive(Debug, Clone)]
-struct Asked {
+struct GeneratedToolCall {
     tool: u16,
     path: u32,
     tokens: u32,
@@ -32,13 +32,13 @@ struct Asked {
 
 /// One call in the making.
 #[derive(Debug, Clone)]
-struct Step {
+struct GeneratedCall {
     prompt: Option<u32>,
     thinking: Option<u32>,
     text: Option<u32>,
-    asked: Vec<Asked>,
+    tool_calls: Vec<GeneratedToolCall>,
     minutes: i64,
-    boundary: Option<Trigger>,
+    boundary: Option<BoundaryTrigger>,
     /// Clears the newest result, in the record.
     clears: bool,
     has_usage: bool,
@@ -47,9 +47,9 @@ struct Step {
     model: u16,
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn tool_call_strategy() -> impl Strategy<Value = GeneratedToolCall> {
     let result = proptest::option::weighted(0.9, (0..1500_u32, 0..3_usize, any::<u8>()));
-    (1..5_u16, 0..5_u32, 0..400_u32, result).prop_map(|(tool, path, tokens, result)| Asked {
+    (1..5_u16, 0..5_u32, 0..400_u32, result).prop_map(|(tool, path, tokens, result)| GeneratedToolCall {
         tool,
         path,
         tokens,
@@ -57,13 +57,17 @@ fn asked() -> impl Strategy<Value = Asked> {
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let trigger = prop_oneof![Just(Trigger::Auto), Just(Trigger::Manual), Just(Trigger::Unknown)];
+fn call_strategy() -> impl Strategy<Value = GeneratedCall> {
+    let trigger = prop_oneof![
+        Just(BoundaryTrigger::Auto),
+        Just(BoundaryTrigger::Manual),
+        Just(BoundaryTrigger::Unknown)
+    ];
     let said = (
         proptest::option::weighted(0.3, 0..300_u32),
         proptest::option::weighted(0.3, 0..300_u32),
         proptest::option::weighted(0.6, 0..300_u32),
-        proptest::collection::vec(asked(), 0..4),
+        proptest::collection::vec(tool_call_strategy(), 0..4),
     );
     let around = (
         prop_oneof![4 => 0..4_i64, 1 => 0..130_i64, 1 => -5..0_i64],
@@ -74,11 +78,11 @@ fn step() -> impl Strategy<Value = Step> {
         prop_oneof![9 => Just(0_u16), 1 => Just(1_u16)],
     );
     (said, around).prop_map(
-        |((prompt, thinking, text, asked), (minutes, boundary, clears, has_usage, gap, model))| Step {
+        |((prompt, thinking, text, asked), (minutes, boundary, clears, has_usage, gap, model))| GeneratedCall {
             prompt,
             thinking,
             text,
-            asked,
+            tool_calls: asked,
             minutes,
             boundary,
             clears,
@@ -90,7 +94,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A trace in the making.
-struct Maker {
+struct TraceGenerator {
     trace: Trace,
     /// Results to come: the call before which they come, their place among those, the call's item, their size.
     due: Vec<(usize, u8, u32, u32)>,
@@ -100,9 +104,9 @@ struct Maker {
     turn: u32,
 }
 
-impl Maker {
+impl TraceGenerator {
     fn item(&mut self, category: Category, tokens: u32, flags: u16) -> u32 {
-        self.trace.items.push(Item {
+        self.trace.items.push(TraceItem {
             tokens,
             quarters: tokens + tokens / 7,
             category,
@@ -120,8 +124,8 @@ impl Maker {
         self.trace.items.len() as u32
     }
 
-    fn record(&mut self, call: usize, is_micro: bool, trigger: Trigger, cleared: Vec<u32>) {
-        self.trace.recorded.push(Recorded {
+    fn record(&mut self, call: usize, is_micro: bool, trigger: BoundaryTrigger, cleared: Vec<u32>) {
+        self.trace.recorded.push(RecordedBoundary {
             is_micro,
             trigger,
             call: call as u32,
@@ -142,7 +146,7 @@ impl Maker {
         });
     }
 
-    fn inputs(&mut self, at: usize, step: &Step) {
+    fn inputs(&mut self, at: usize, step: &GeneratedCall) {
         let (mut now, later) = std::mem::take(&mut self.due)
             .into_iter()
             .partition::<Vec<_>, _>(|(call, ..)| *call <= at);
@@ -161,7 +165,12 @@ impl Maker {
                 .items
                 .iter()
                 .rposition(|item| item.category == Category::ToolResult);
-            self.record(at, true, Trigger::Auto, vec![newest.map_or(NONE, |at| at as u32)]);
+            self.record(
+                at,
+                true,
+                BoundaryTrigger::Auto,
+                vec![newest.map_or(NONE, |at| at as u32)],
+            );
         }
         if let Some(trigger) = step.boundary {
             self.record(at, false, trigger, Vec::new());
@@ -173,7 +182,7 @@ impl Maker {
         }
     }
 
-    fn call(&mut self, at: usize, step: &Step) {
+    fn call(&mut self, at: usize, step: &GeneratedCall) {
         let start = self.end();
         self.time += step.minutes * 60_000;
         let input_time = self.time;
@@ -196,7 +205,7 @@ impl Maker {
             self.item(Category::Text, tokens, starts | flag::TEXT);
             starts = 0;
         }
-        for asked in &step.asked {
+        for asked in &step.tool_calls {
             let item = self.item(Category::ToolCall, asked.tokens, starts);
             starts = 0;
             self.trace.items[item as usize].tool = asked.tool;
@@ -215,7 +224,7 @@ impl Maker {
             input_time,
             turn: self.turn,
             starts_turn: step.prompt.is_some(),
-            calls: step.asked.len() as u32,
+            calls: step.tool_calls.len() as u32,
             model: step.model,
             version: 0,
             usage: step.has_usage.then_some(usage),
@@ -234,13 +243,13 @@ impl Maker {
     }
 }
 
-fn make(steps: &[Step], base: u32) -> Trace {
-    let mut maker = Maker {
+fn make_trace(steps: &[GeneratedCall], base: u32) -> Trace {
+    let mut maker = TraceGenerator {
         trace: Trace {
             tools: TOOLS.map(str::to_owned).to_vec(),
             paths: PATHS.map(str::to_owned).to_vec(),
             models: vec!["claude-opus-5".to_owned(), "claude-sonnet-5".to_owned()],
-            versions: vec![Version([2, 1, 220])],
+            versions: vec![ClientVersion([2, 1, 220])],
             base,
             base_is_known: true,
             ..Trace::default()
@@ -257,8 +266,8 @@ fn make(steps: &[Step], base: u32) -> Trace {
     maker.trace
 }
 
-fn traces() -> impl Strategy<Value = Trace> {
-    (proptest::collection::vec(step(), 1..50), 0..1500_u32).prop_map(|(steps, base)| make(&steps, base))
+fn trace_strategy() -> impl Strategy<Value = Trace> {
+    (proptest::collection::vec(call_strategy(), 1..50), 0..1500_u32).prop_map(|(steps, base)| make_trace(&steps, base))
 }
 
 /// Values that policies are put together from: of each line one.
@@ -336,7 +345,7 @@ const SETTINGS: &[&[&str]] = &[
     &["cache.life=recorded", "cache.life=5m", "cache.life=1h"],
 ];
 
-fn policies() -> impl Strategy<Value = Policy> {
+fn policy_strategy() -> impl Strategy<Value = Policy> {
     proptest::collection::vec(any::<proptest::sample::Index>(), SETTINGS.len()).prop_map(|chosen| {
         let mut policy = Policy::default();
         for (values, index) in std::iter::zip(SETTINGS, chosen) {
@@ -350,13 +359,13 @@ fn policies() -> impl Strategy<Value = Policy> {
 fn run(
     trace: &Trace,
     policy: &Policy,
-    mode: Mode,
-    mut after: impl FnMut(&Seen<'_, '_>) -> Result<(), TestCaseError>,
+    mode: ReplayMode,
+    mut after: impl FnMut(&RoundSnapshot<'_, '_>) -> Result<(), TestCaseError>,
 ) -> Result<Vec<String>, TestCaseError> {
     let prices = PriceTable::built_in();
     let by_model = trace.models.iter().map(|model| prices.find(model)).collect::<Vec<_>>();
-    let windows = infer(trace, &[policy], &by_model);
-    let setting = Setting {
+    let windows = infer_windows(trace, &[policy], &by_model);
+    let setting = ReplayInput {
         policies: &[policy],
         prices: &by_model,
         windows: &windows,
@@ -370,31 +379,34 @@ fn run(
     let told = RefCell::new(Vec::new());
     let mut sink = |call: u32, event: &Event<'_>| {
         lines.borrow_mut().push(format!("{call} {event:?}"));
-        told.borrow_mut().push(Told::of(event));
+        told.borrow_mut().push(CheckedEvent::from_event(event));
     };
     let tariffs: Vec<_> = super::tariffs(setting.prices);
     let mut replay = Replay::new(trace, &setting, &mut sink, policy, &tariffs);
     for at in 0..trace.calls.len() {
-        let before = Before {
+        let before = WindowSnapshot {
             floor: replay.window.floor(),
             states: (0..trace.items.len() as u32)
                 .map(|item| replay.window.state(item))
                 .collect(),
         };
-        replay.round(at, &trace.calls[at], &trace.steps().calls[at]);
-        let seen = Seen {
+        replay.simulate_round(at, &trace.calls[at], &trace.steps().calls[at]);
+        let seen = RoundSnapshot {
             trace,
             policy,
             at,
             before: &before,
             window: &replay.window,
             restored: &replay.restored_files,
-            told: &told.take(),
+            events: &told.take(),
         };
         after(&seen)?;
     }
     replay.finish();
-    let defects = told.take().into_iter().filter(|told| matches!(told, Told::Defect));
+    let defects = told
+        .take()
+        .into_iter()
+        .filter(|told| matches!(told, CheckedEvent::Defect));
     prop_assert_eq!(defects.count(), 0, "a defect at the end");
     drop(replay);
     Ok(lines.into_inner())
@@ -402,68 +414,68 @@ fn run(
 
 /// Of an event what the properties are about.
 #[derive(Debug, Clone)]
-enum Told {
+enum CheckedEvent {
     Micro(MicroKind, Vec<u32>),
-    Boundary(Box<super::event::Boundary>),
+    Boundary(Box<super::event::SimBoundary>),
     Called { sum: i64, sent: u64 },
     Defect,
     Other,
 }
 
-impl Told {
-    fn of(event: &Event<'_>) -> Told {
+impl CheckedEvent {
+    fn from_event(event: &Event<'_>) -> CheckedEvent {
         match event {
-            Event::Micro { kind, cleared, .. } => Told::Micro(*kind, cleared.to_vec()),
-            Event::Boundary(boundary) => Told::Boundary(Box::new((*boundary).clone())),
-            Event::Called(called) => Told::Called {
+            Event::Micro { kind, cleared, .. } => CheckedEvent::Micro(*kind, cleared.to_vec()),
+            Event::Boundary(boundary) => CheckedEvent::Boundary(Box::new((*boundary).clone())),
+            Event::Called(called) => CheckedEvent::Called {
                 sum: called.parts.iter().sum::<u64>() as i64 + called.base as i64 + called.drift,
                 sent: called.tokens.input_side(),
             },
-            Event::Defect { .. } => Told::Defect,
-            _ => Told::Other,
+            Event::Defect { .. } => CheckedEvent::Defect,
+            _ => CheckedEvent::Other,
         }
     }
 }
 
 /// The window before a round.
-struct Before {
+struct WindowSnapshot {
     floor: u32,
-    states: Vec<State>,
+    states: Vec<ItemState>,
 }
 
 /// A replay after a round.
-struct Seen<'s, 't> {
+struct RoundSnapshot<'s, 't> {
     trace: &'s Trace,
     policy: &'s Policy,
     at: usize,
-    before: &'s Before,
+    before: &'s WindowSnapshot,
     window: &'s Window<'t>,
     restored: &'s [(u32, u64)],
-    told: &'s [Told],
+    events: &'s [CheckedEvent],
 }
 
-impl Seen<'_, '_> {
-    fn boundaries(&self) -> impl Iterator<Item = &super::event::Boundary> {
-        self.told.iter().filter_map(|told| match told {
-            Told::Boundary(boundary) if !boundary.is_recorded => Some(&**boundary),
+impl RoundSnapshot<'_, '_> {
+    fn boundaries(&self) -> impl Iterator<Item = &super::event::SimBoundary> {
+        self.events.iter().filter_map(|told| match told {
+            CheckedEvent::Boundary(boundary) if !boundary.is_recorded => Some(&**boundary),
             _ => None,
         })
     }
 
     /// Whether an item was in the window at some time of the round before its boundary.
-    fn was_in(&self, item: u32) -> bool {
-        self.before.states[item as usize] != State::Out || self.trace.calls[self.at].inputs.contains(&item)
+    fn was_in_window(&self, item: u32) -> bool {
+        self.before.states[item as usize] != ItemState::Out || self.trace.calls[self.at].inputs.contains(&item)
     }
 
     fn check_window(&self) -> Result<(), TestCaseError> {
-        let (running, counted, is_paired) = self.window.count();
+        let (running, counted, is_paired) = self.window.audit_totals();
         prop_assert!(is_paired, "a result without its call at {}", self.at);
         prop_assert_eq!(running, counted, "totals at {}", self.at);
-        for told in self.told {
-            if let Told::Called { sum, sent } = told {
+        for told in self.events {
+            if let CheckedEvent::Called { sum, sent } = told {
                 prop_assert_eq!((*sum).max(0) as u64, *sent, "what is sent is the window");
             }
-            prop_assert!(!matches!(told, Told::Defect));
+            prop_assert!(!matches!(told, CheckedEvent::Defect));
         }
         Ok(())
     }
@@ -473,11 +485,11 @@ impl Seen<'_, '_> {
         for boundary in self.boundaries() {
             let kept = &boundary.kept;
             prop_assert!(
-                boundary.after < boundary.before || boundary.cause == super::event::Cause::Manual,
+                boundary.after < boundary.before || boundary.cause == super::event::CompactionCause::Manual,
                 "no progress: {boundary:?}"
             );
             prop_assert!(u64::from(boundary.retries) <= self.policy.retries);
-            if boundary.kind == Kind::SessionMemory {
+            if boundary.kind == CompactionKind::SessionMemory {
                 prop_assert!(boundary.after < boundary.threshold);
             }
             if kept.is_empty() {
@@ -492,9 +504,9 @@ impl Seen<'_, '_> {
                 prop_assert!(!is_cut(kept.end), "a response was cut: {boundary:?}");
             }
             let end = boundary.last_item.map_or(0, |item| item + 1);
-            for at in kept.clone().filter(|at| self.window.state(*at) != State::Out) {
+            for at in kept.clone().filter(|at| self.window.state(*at) != ItemState::Out) {
                 let item = &self.trace.items[at as usize];
-                let has_pair = item.pair != NONE && item.pair < end && self.was_in(item.pair);
+                let has_pair = item.pair != NONE && item.pair < end && self.was_in_window(item.pair);
                 if item.category == Category::ToolCall && has_pair {
                     prop_assert!(kept.contains(&item.pair), "a call lost its result: {boundary:?}");
                 }
@@ -523,8 +535,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn windows_are_sound_and_boundaries_keep_their_rules(trace in traces(), policy in policies()) {
-        run(&trace, &policy, Mode::Free, |seen| {
+    fn windows_are_sound_and_boundaries_keep_their_rules(trace in trace_strategy(), policy in policy_strategy()) {
+        run(&trace, &policy, ReplayMode::Free, |seen| {
             seen.check_window()?;
             seen.check_boundaries()?;
             seen.check_restored()
@@ -532,16 +544,16 @@ proptest! {
     }
 
     #[test]
-    fn following_the_record_keeps_windows_sound(trace in traces(), policy in policies()) {
-        run(&trace, &policy, Mode::Follow, |seen| seen.check_window())?;
+    fn following_the_record_keeps_windows_sound(trace in trace_strategy(), policy in policy_strategy()) {
+        run(&trace, &policy, ReplayMode::Follow, |seen| seen.check_window())?;
     }
 
     #[test]
-    fn nothing_is_cleared_twice(trace in traces(), policy in policies()) {
+    fn nothing_is_cleared_twice(trace in trace_strategy(), policy in policy_strategy()) {
         let (mut deleted, mut cleared) = (BTreeSet::new(), BTreeSet::new());
-        run(&trace, &policy, Mode::Free, |seen| {
-            for told in seen.told {
-                let Told::Micro(kind, items) = told else { continue };
+        run(&trace, &policy, ReplayMode::Free, |seen| {
+            for told in seen.events {
+                let CheckedEvent::Micro(kind, items) = told else { continue };
                 for item in items {
                     prop_assert!(!cleared.contains(item), "{item} was cleared before");
                     // What was deleted on the server comes back when its cache is cold, and may then be cleared for good.
@@ -554,8 +566,8 @@ proptest! {
     }
 
     #[test]
-    fn the_same_twice_is_the_same(trace in traces(), policy in policies()) {
-        for mode in [Mode::Free, Mode::Follow] {
+    fn the_same_twice_is_the_same(trace in trace_strategy(), policy in policy_strategy()) {
+        for mode in [ReplayMode::Free, ReplayMode::Follow] {
             let one = run(&trace, &policy, mode, |_| Ok(()))?;
             let two = run(&trace, &policy, mode, |_| Ok(()))?;
             prop_assert_eq!(one, two);
@@ -563,19 +575,19 @@ proptest! {
     }
 
     #[test]
-    fn what_notes_keep_is_whole(trace in traces(), policy in policies(), added in any::<proptest::sample::Index>(), covered in any::<proptest::sample::Index>(), from in any::<proptest::sample::Index>()) {
+    fn what_notes_keep_is_whole(trace in trace_strategy(), policy in policy_strategy(), added in any::<proptest::sample::Index>(), covered in any::<proptest::sample::Index>(), from in any::<proptest::sample::Index>()) {
         let last = added.index(trace.calls.len());
         let first = from.index(last + 1);
         let mut window = Window::new(&trace, policy.placeholder);
         let (floor, end) = (trace.calls[first].inputs.start, trace.calls[last].inputs.end);
         window.add(floor..end, true);
         let covered = covered.index(end as usize + 1) as u32;
-        let start = keep_from(&policy, &trace, &window, covered);
+        let start = first_kept_item(&policy, &trace, &window, covered);
         prop_assert!(start >= window.floor() && start <= window.end());
         prop_assert!(start <= covered.max(window.floor()));
         for at in start..window.end() {
             let item = &trace.items[at as usize];
-            let is_parted = item.category == Category::ToolResult && item.pair != NONE && window.state(at) != State::Out && item.pair < start;
+            let is_parted = item.category == Category::ToolResult && item.pair != NONE && window.state(at) != ItemState::Out && item.pair < start;
             prop_assert!(!is_parted, "{at} is parted from its call");
         }
         let is_cut = trace.calls.iter().any(|call| call.response.start < start && start < call.response.end);
@@ -584,7 +596,7 @@ proptest! {
 
     #[test]
     fn stretches_come_to_what_their_items_do(
-        mut trace in traces(),
+        mut trace in trace_strategy(),
         odd in proptest::collection::vec((any::<proptest::sample::Index>(), 0..4_u8), 0..12),
         happens in proptest::collection::vec((any::<proptest::sample::Index>(), 0..4_u8), 0..8),
         with_artefacts in any::<bool>(),
@@ -607,7 +619,7 @@ proptest! {
                 let orphans = whole.add_stretch(items.clone(), stretch, with_artefacts);
                 prop_assert_eq!(orphans, single.add(items.clone(), with_artefacts));
                 prop_assert_eq!(whole.parts(), single.parts());
-                for trail in [Trail::None, Trail::User, Trail::All] {
+                for trail in [TrailEstimate::None, TrailEstimate::User, TrailEstimate::All] {
                     let policy = Policy { trail, ..Policy::default() };
                     let found = trace.items(items);
                     prop_assert_eq!(estimate_stretch(&policy, stretch, found), estimate_trail(&policy, found));
@@ -648,8 +660,8 @@ proptest! {
     }
 
     #[test]
-    fn thresholds_rise_with_the_percentage(policy in policies(), window in 0..2_000_000_u64, one in 0.1..100.0_f64, two in 0.1..100.0_f64) {
-        let at = |percent: Option<f64>| Limits::new(&Policy { percent, ..policy.clone() }, window, None);
+    fn thresholds_rise_with_the_percentage(policy in policy_strategy(), window in 0..2_000_000_u64, one in 0.1..100.0_f64, two in 0.1..100.0_f64) {
+        let at = |percent: Option<f64>| WindowLimits::new(&Policy { percent, ..policy.clone() }, window, None);
         let (low, high) = (at(Some(one.min(two))), at(Some(one.max(two))));
         prop_assert!(low.threshold <= high.threshold);
         prop_assert!(high.threshold <= at(None).threshold, "a percentage can only lower it");
@@ -663,12 +675,12 @@ proptest! {
 #[test]
 fn a_trace_without_calls_gives_no_events() {
     let policy = Policy::default();
-    let setting = Setting {
+    let setting = ReplayInput {
         policies: &[&policy],
         prices: &[],
         windows: &[],
         summary: None,
-        mode: Mode::Free,
+        mode: ReplayMode::Free,
         uses: None,
         texts: None,
         key: 0,

@@ -3,13 +3,13 @@
 use crate::policy::Policy;
 use crate::policy::value::LargeFile;
 use crate::sim::trace::{NONE, Trace, flag};
-use crate::sim::window::{State, Window};
+use crate::sim::window::{ItemState, Window};
 use crate::tokens::ledger::Category;
 use std::ops::Range;
 
 /// What was restored at a boundary.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredContext {
     /// Files by number of their path, with the tokens that came back, newest first.
     pub files: Vec<(u32, u64)>,
     /// Tokens of skills.
@@ -18,7 +18,7 @@ pub struct Restored {
     pub states: u64,
 }
 
-impl Restored {
+impl RestoredContext {
     /// Tokens of everything.
     pub fn tokens(&self) -> u64 {
         self.files.iter().map(|(_, tokens)| tokens).sum::<u64>() + self.skills + self.states
@@ -27,26 +27,26 @@ impl Restored {
 
 /// What a compaction brings back. `earlier` are files that the boundary before brought back; `kept` are items that stay
 /// visible.
-pub fn restore(
+pub fn restore_context(
     policy: &Policy,
     trace: &Trace,
     window: &Window<'_>,
     earlier: &[(u32, u64)],
     kept: &Range<u32>,
-) -> Restored {
-    let mut restored = Restored {
+) -> RestoredContext {
+    let mut restored = RestoredContext {
         states: policy.restore_state_tokens + policy.restore_hook_tokens,
-        ..Restored::default()
+        ..RestoredContext::default()
     };
     let mut seen = Vec::new();
     let mut budget = policy.restore_files_tokens;
     let reads = trace.tool("Read");
-    let read = window.live().rev().filter_map(|at| {
+    let read = window.live_items().rev().filter_map(|at| {
         let item = &trace.items[at as usize];
         let is_read = item.category == Category::ToolResult
             && Some(item.tool) == reads
-            && !item.is(flag::ERROR)
-            && window.state(at) == State::Live;
+            && !item.has_flag(flag::ERROR)
+            && window.state(at) == ItemState::Live;
         let path = if item.path != 0 || item.pair == NONE {
             item.path
         } else {
@@ -80,15 +80,15 @@ pub fn restore(
         budget -= tokens;
         restored.files.push((path, tokens));
     }
-    restored.skills = skills(policy, trace, window);
+    restored.skills = restored_skills(policy, trace, window);
     restored
 }
 
 /// Invoked skills, newest first: the result of the call and the text that the client put in with it.
-fn skills(policy: &Policy, trace: &Trace, window: &Window<'_>) -> u64 {
+fn restored_skills(policy: &Policy, trace: &Trace, window: &Window<'_>) -> u64 {
     let mut total = 0;
     let Some(skill) = trace.tool("Skill") else { return 0 };
-    for at in window.live().rev() {
+    for at in window.live_items().rev() {
         let item = &trace.items[at as usize];
         if item.category != Category::ToolResult || item.tool != skill {
             continue;

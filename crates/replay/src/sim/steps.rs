@@ -6,7 +6,7 @@
 
 use crate::sim::event::PARTS;
 use crate::sim::micro::is_always_in_trail;
-use crate::sim::trace::{Call, Item, NONE, Trace, flag};
+use crate::sim::trace::{Call, NONE, Trace, TraceItem, flag};
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::model_version;
 use std::ops::Range;
@@ -14,24 +14,24 @@ use std::sync::OnceLock;
 use transcript::paths::is_memory;
 
 /// Categories that a stretch tells apart. Nearly all have fewer; in one with more, items are looked at one by one.
-const TOLD: usize = 3;
+const INLINE_CATEGORIES: usize = 3;
 
 /// What a stretch of items comes to. Small: a replay goes through all of them, and memory is what it waits for.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Stretch {
+pub struct StretchTotals {
     /// Tokens of the categories beside; 0 where there are fewer.
-    tokens: [u32; TOLD],
+    tokens: [u32; INLINE_CATEGORIES],
     /// The recorded client's estimate of what it always counts.
     quarters: u32,
     /// Images and documents there.
     images: u32,
     /// The earliest call that one of them answers; [`NONE`] if there is no result with a call.
     pub earliest_call: u32,
-    categories: [u8; TOLD],
-    traits: u8,
+    categories: [u8; INLINE_CATEGORIES],
+    flags: u8,
 }
 
-mod trait_of {
+mod stretch_flag {
     /// There are results.
     pub const RESULTS: u8 = 1;
     /// A recorded compaction put some of them in.
@@ -45,59 +45,59 @@ mod trait_of {
 /// What one call brings: one line of the processor's cache.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
-pub struct Step {
+pub struct CallStep {
     /// Items that were added since the last one.
-    pub inputs: Stretch,
+    pub inputs: StretchTotals,
     /// Items of the response.
-    pub response: Stretch,
+    pub response: StretchTotals,
     /// Whether the response writes into a memory directory.
     pub writes_memory: bool,
 }
 
 /// What all calls of a trace bring.
 #[derive(Debug, Default)]
-pub struct Steps {
+pub struct CallSteps {
     /// By call; the last one is what was added after the last response.
-    pub calls: Vec<Step>,
+    pub calls: Vec<CallStep>,
     /// By model: whether it shows in the recorded remainder that thinking was switched.
     pub shows_switch: Vec<bool>,
 }
 
 /// The steps of a trace, found out at its first replay. A copy of a trace finds out its own: it may be about to change.
 #[derive(Debug, Default)]
-pub struct Known(OnceLock<Steps>);
+pub struct LazySteps(OnceLock<CallSteps>);
 
-impl Clone for Known {
-    fn clone(&self) -> Known {
-        Known::default()
+impl Clone for LazySteps {
+    fn clone(&self) -> LazySteps {
+        LazySteps::default()
     }
 }
 
-impl PartialEq for Known {
+impl PartialEq for LazySteps {
     /// They follow from the rest of the trace.
-    fn eq(&self, _: &Known) -> bool {
+    fn eq(&self, _: &LazySteps) -> bool {
         true
     }
 }
 
-impl Known {
-    pub(super) fn of(&self, trace: &Trace) -> &Steps {
-        self.0.get_or_init(|| Steps::new(trace))
+impl LazySteps {
+    pub(super) fn get_or_init(&self, trace: &Trace) -> &CallSteps {
+        self.0.get_or_init(|| CallSteps::new(trace))
     }
 }
 
-impl Steps {
-    fn new(trace: &Trace) -> Steps {
-        let step = |call: &Call| Step {
-            inputs: Stretch::new(trace, &call.inputs),
-            response: Stretch::new(trace, &call.response),
+impl CallSteps {
+    fn new(trace: &Trace) -> CallSteps {
+        let step = |call: &Call| CallStep {
+            inputs: StretchTotals::new(trace, &call.inputs),
+            response: StretchTotals::new(trace, &call.response),
             writes_memory: writes_memory(trace, call),
         };
-        let tail = Step {
-            inputs: Stretch::new(trace, &trace.tail),
-            ..Step::default()
+        let tail = CallStep {
+            inputs: StretchTotals::new(trace, &trace.tail),
+            ..CallStep::default()
         };
-        Steps {
+        CallSteps {
             calls: trace.calls.iter().map(step).chain([tail]).collect(),
             shows_switch: (trace.models.iter())
                 .map(|model| model_version(model) == Some((4, 5)))
@@ -106,8 +106,8 @@ impl Steps {
     }
 }
 
-impl Stretch {
-    fn new(trace: &Trace, range: &Range<u32>) -> Stretch {
+impl StretchTotals {
+    fn new(trace: &Trace, range: &Range<u32>) -> StretchTotals {
         let items = trace.items(range);
         let mut parts = [0u64; PARTS];
         let (mut quarters, mut images) = (0u64, 0u64);
@@ -119,9 +119,9 @@ impl Stretch {
             }
         }
         let results = items.iter().filter(|item| item.category == Category::ToolResult);
-        let mut stretch = Stretch {
+        let mut stretch = StretchTotals {
             earliest_call: results.clone().map(|item| item.pair).min().unwrap_or(NONE),
-            ..Stretch::default()
+            ..StretchTotals::default()
         };
         let mut is_mixed = false;
         let mut told = |sum: u64| {
@@ -131,18 +131,21 @@ impl Stretch {
         stretch.quarters = told(quarters);
         stretch.images = told(images);
         let mut filled = (0..PARTS).filter(|part| parts[*part] > 0);
-        for (at, part) in (0..TOLD).zip(&mut filled) {
+        for (at, part) in (0..INLINE_CATEGORIES).zip(&mut filled) {
             stretch.tokens[at] = told(parts[part]);
             stretch.categories[at] = part as u8;
         }
         is_mixed |= filled.next().is_some();
         for (has, found) in [
-            (results.count() > 0, trait_of::RESULTS),
-            (items.iter().any(|item| item.is(flag::ARTEFACT)), trait_of::ARTEFACTS),
-            (items.iter().any(|item| item.is(flag::HOOK)), trait_of::HOOKS),
-            (is_mixed, trait_of::MIXED),
+            (results.count() > 0, stretch_flag::RESULTS),
+            (
+                items.iter().any(|item| item.has_flag(flag::ARTEFACT)),
+                stretch_flag::ARTEFACTS,
+            ),
+            (items.iter().any(|item| item.has_flag(flag::HOOK)), stretch_flag::HOOKS),
+            (is_mixed, stretch_flag::MIXED),
         ] {
-            stretch.traits |= u8::from(has) * found;
+            stretch.flags |= u8::from(has) * found;
         }
         stretch
     }
@@ -150,18 +153,18 @@ impl Stretch {
     /// Whether there are results.
     #[inline]
     pub fn has_results(&self) -> bool {
-        self.traits & trait_of::RESULTS != 0
+        self.flags & stretch_flag::RESULTS != 0
     }
 
     /// Tokens by category, some of which may be 0; `None` if the items have to be looked at, or not all of them join.
     #[inline]
-    pub fn parts(&self, with_artefacts: bool) -> Option<[(usize, u32); TOLD]> {
+    pub fn parts(&self, with_artefacts: bool) -> Option<[(usize, u32); INLINE_CATEGORIES]> {
         let hindering = if with_artefacts {
-            trait_of::MIXED
+            stretch_flag::MIXED
         } else {
-            trait_of::MIXED | trait_of::ARTEFACTS
+            stretch_flag::MIXED | stretch_flag::ARTEFACTS
         };
-        let is_told = self.traits & hindering == 0;
+        let is_told = self.flags & hindering == 0;
         is_told.then(|| std::array::from_fn(|at| (usize::from(self.categories[at]), self.tokens[at])))
     }
 
@@ -169,17 +172,17 @@ impl Stretch {
     #[inline]
     pub fn estimate(&self, with_hooks: bool) -> Option<(u32, u32)> {
         let hindering = if with_hooks {
-            trait_of::MIXED | trait_of::HOOKS
+            stretch_flag::MIXED | stretch_flag::HOOKS
         } else {
-            trait_of::MIXED
+            stretch_flag::MIXED
         };
-        (self.traits & hindering == 0).then_some((self.quarters, self.images))
+        (self.flags & hindering == 0).then_some((self.quarters, self.images))
     }
 }
 
 /// Whether a response writes into a memory directory.
 fn writes_memory(trace: &Trace, call: &Call) -> bool {
-    let is_write = |item: &Item| {
+    let is_write = |item: &TraceItem| {
         let tool = trace.tools[usize::from(item.tool)].as_str();
         item.path != 0 && matches!(tool, "Write" | "Edit" | "MultiEdit") && is_memory(&trace.paths[item.path as usize])
     };

@@ -3,15 +3,15 @@
 //! Blocks become [`Item`]s with a size, calls become [`Call`]s with ranges of items. Nothing here depends on a policy, so a
 //! trace is built once and replayed as often as there are policies.
 
-use crate::policy::presets::Version;
-use crate::sim::steps::{Known, Steps};
-use crate::tokens::calibrate::{Origin, Sizes, size};
+use crate::policy::presets::ClientVersion;
+use crate::sim::steps::{CallSteps, LazySteps};
+use crate::tokens::calibrate::{ChainSizes, TokenOrigin, size_chain};
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::{RatioTable, drops_thinking};
 use std::ops::Range;
 use transcript::build::IdMap;
-use transcript::log::{Block, BlockKind, Id, NO_TIME, RecordKind, Time};
-use transcript::record::{Tokens, quarter};
+use transcript::log::{Block, BlockKind, NO_TIME, RecordId, RecordKind, Time};
+use transcript::record::{Tokens, client_estimate};
 use transcript::thread::{Chain, Node, Round, Session, starts_turn};
 
 /// No item.
@@ -32,14 +32,14 @@ pub mod flag {
     /// Counted by the client's estimate even where it is an attachment: what a hook printed.
     pub const HOOK: u16 = 64;
     /// Beside the chain of parents: forgotten when the client is started again.
-    pub const BESIDE: u16 = 128;
+    pub const OFF_CHAIN: u16 = 128;
     /// A shell call that may have changed files.
     pub const CHANGES_FILES: u16 = 256;
 }
 
 /// One block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
+pub struct TraceItem {
     /// Its size.
     pub tokens: u32,
     /// The recorded client's estimate of it.
@@ -58,9 +58,9 @@ pub struct Item {
     pub path: u32,
 }
 
-impl Item {
+impl TraceItem {
     /// Whether it has a property.
-    pub fn is(&self, flag: u16) -> bool {
+    pub fn has_flag(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 }
@@ -114,7 +114,7 @@ pub struct Call {
 
 impl Call {
     /// When it was sent: with the last of its input, or where that has no time, when the answer began.
-    pub fn sent(&self) -> Time {
+    pub fn sent_time(&self) -> Time {
         match self.input_time {
             NO_TIME => self.time,
             time => time,
@@ -124,7 +124,7 @@ impl Call {
 
 /// What a recorded boundary was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trigger {
+pub enum BoundaryTrigger {
     /// Started by the client.
     Auto,
     /// Asked for by the user.
@@ -135,11 +135,11 @@ pub enum Trigger {
 
 /// A boundary in the log.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
+pub struct RecordedBoundary {
     /// Clears results only.
     pub is_micro: bool,
     /// Who started it.
-    pub trigger: Trigger,
+    pub trigger: BoundaryTrigger,
     /// The call before which it stands; the number of calls if it is the last thing in the log.
     pub call: u32,
     /// The item before which it stands.
@@ -181,7 +181,7 @@ pub struct Trace {
     /// Part of a sub-agent.
     pub is_sidechain: bool,
     /// All items.
-    pub items: Vec<Item>,
+    pub items: Vec<TraceItem>,
     /// All calls.
     pub calls: Vec<Call>,
     /// Items that were added after the last response.
@@ -189,7 +189,7 @@ pub struct Trace {
     /// The first item of every record that has any, and the record.
     pub nodes: Vec<(u32, Node)>,
     /// Boundaries, in order.
-    pub recorded: Vec<Recorded>,
+    pub recorded: Vec<RecordedBoundary>,
     /// Names of tools; number 0 is empty.
     pub tools: Vec<String>,
     /// Paths; number 0 is empty.
@@ -197,13 +197,13 @@ pub struct Trace {
     /// Models.
     pub models: Vec<String>,
     /// Versions of the client.
-    pub versions: Vec<Version>,
+    pub versions: Vec<ClientVersion>,
     /// System prompt and tools at the first call.
     pub base: u32,
     /// Whether the log says so, or it is what clients of that version usually have.
     pub base_is_known: bool,
     /// What follows from the rest and every replay needs.
-    pub steps: Known,
+    pub steps: LazySteps,
 }
 
 impl Trace {
@@ -219,24 +219,24 @@ impl Trace {
     }
 
     /// What every call brings to the window.
-    pub fn steps(&self) -> &Steps {
-        self.steps.of(self)
+    pub fn steps(&self) -> &CallSteps {
+        self.steps.get_or_init(self)
     }
 
     /// The items of a range.
-    pub fn items(&self, range: &Range<u32>) -> &[Item] {
+    pub fn items(&self, range: &Range<u32>) -> &[TraceItem] {
         &self.items[range.start as usize..range.end as usize]
     }
 
     /// How much smaller the prompt of a call is than the window after the call before.
-    pub fn fall(&self, call: usize) -> Option<i64> {
+    pub fn prompt_drop(&self, call: usize) -> Option<i64> {
         let before = self.calls.get(call.checked_sub(1)?)?.usage?;
         let now = self.calls.get(call)?.usage?;
         Some(before.total() as i64 - now.input_side() as i64)
     }
 
     /// Recorded boundaries before a call.
-    pub fn recorded_at(&self, call: usize) -> &[Recorded] {
+    pub fn recorded_at(&self, call: usize) -> &[RecordedBoundary] {
         let start = self
             .recorded
             .partition_point(|boundary| (boundary.call as usize) < call);
@@ -248,25 +248,25 @@ impl Trace {
 }
 
 /// Numbers texts.
-struct Numbers {
-    of: IdMap<(u32, u32), u32>,
+struct StringInterner {
+    by_name: IdMap<(u32, u32), u32>,
     by_text: IdMap<String, u32>,
     texts: Vec<String>,
 }
 
-impl Numbers {
-    fn new(texts: Vec<String>) -> Numbers {
-        Numbers {
-            of: IdMap::default(),
+impl StringInterner {
+    fn new(texts: Vec<String>) -> StringInterner {
+        StringInterner {
+            by_name: IdMap::default(),
             by_text: texts.iter().cloned().zip(0..).collect(),
             texts,
         }
     }
 
     /// The number of a name of a log: found by its number there, so that its text is looked at once.
-    fn number(&mut self, session: &Session<'_>, node: Node, name: u32) -> u32 {
+    fn intern(&mut self, session: &Session<'_>, node: Node, name: u32) -> u32 {
         let part = session.part_number(node);
-        if let Some(&number) = self.of.get(&(part, name)) {
+        if let Some(&number) = self.by_name.get(&(part, name)) {
             return number;
         }
         let text = session.string(part, name);
@@ -279,30 +279,30 @@ impl Numbers {
                 number
             }
         };
-        self.of.insert((part, name), number);
+        self.by_name.insert((part, name), number);
         number
     }
 }
 
 /// Builds the trace of a chain.
-pub fn trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> Trace {
+pub fn build_trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> Trace {
     let mut sized = Vec::new();
-    let sizes = size(session, chain, table, &mut |_, _, tokens, origin| {
+    let sizes = size_chain(session, chain, table, &mut |_, _, tokens, origin| {
         sized.push((tokens.max(0.0).round() as u32, origin));
     });
-    let mut builder = Builder {
+    let mut builder = TraceBuilder {
         session,
         trace: Trace {
             agent: chain.agent.clone(),
             is_sidechain: chain.is_sidechain,
             ..Trace::default()
         },
-        sized: sized.into_iter(),
-        beside: &chain.beside,
-        tools: Numbers::new(vec![String::new()]),
-        paths: Numbers::new(vec![String::new()]),
-        models: Numbers::new(Vec::new()),
-        versions: Numbers::new(Vec::new()),
+        sizes: sized.into_iter(),
+        off_chain_inputs: &chain.off_chain_inputs,
+        tools: StringInterner::new(vec![String::new()]),
+        paths: StringInterner::new(vec![String::new()]),
+        models: StringInterner::new(Vec::new()),
+        versions: StringInterner::new(Vec::new()),
         items_of_calls: IdMap::default(),
         last_time: NO_TIME,
     };
@@ -313,23 +313,23 @@ pub fn trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> Trace 
     builder.finish(&sizes)
 }
 
-struct Builder<'s, 'a> {
+struct TraceBuilder<'s, 'a> {
     session: &'s Session<'a>,
     trace: Trace,
-    sized: std::vec::IntoIter<(u32, Origin)>,
-    beside: &'s [Node],
-    tools: Numbers,
-    paths: Numbers,
-    models: Numbers,
-    versions: Numbers,
+    sizes: std::vec::IntoIter<(u32, TokenOrigin)>,
+    off_chain_inputs: &'s [Node],
+    tools: StringInterner,
+    paths: StringInterner,
+    models: StringInterner,
+    versions: StringInterner,
     /// Call and result items by the hash of the call's id.
     items_of_calls: IdMap<u64, (u32, u32)>,
     /// When the last record with a time was written.
     last_time: Time,
 }
 
-impl Builder<'_, '_> {
-    fn add_round(&mut self, at: usize, round: &Round, sizes: &Sizes) {
+impl TraceBuilder<'_, '_> {
+    fn add_round(&mut self, at: usize, round: &Round, sizes: &ChainSizes) {
         let session = self.session;
         let inputs = self.add_inputs(at, &round.inputs);
         let start = self.trace.items.len() as u32;
@@ -343,8 +343,8 @@ impl Builder<'_, '_> {
         let log = session.log(first);
         let version = self
             .versions
-            .number(session, first, log.scope_of(session.record(first)).version);
-        let model = self.models.number(session, first, line.map_or(0, |line| line.model));
+            .intern(session, first, log.scope_of(session.record(first)).version);
+        let model = self.models.intern(session, first, line.map_or(0, |line| line.model));
         let usage = line.map(|line| line.context()).filter(|_| size.input.is_some());
         let items = &self.trace.items[start as usize..];
         let first_line = session.blocks(first).len();
@@ -387,8 +387,8 @@ impl Builder<'_, '_> {
             let is_put_in = record.is_summary || record.is_meta || record.kind == RecordKind::Attachment;
             let artefact = if is_after && is_put_in { flag::ARTEFACT } else { 0 };
             let first = self.trace.items.len();
-            let beside = if self.beside.binary_search(&node).is_ok() {
-                flag::BESIDE
+            let beside = if self.off_chain_inputs.binary_search(&node).is_ok() {
+                flag::OFF_CHAIN
             } else {
                 0
             };
@@ -407,7 +407,7 @@ impl Builder<'_, '_> {
             };
             if let Some(boundary) = self.trace.recorded.last_mut()
                 && boundary.call as usize == call
-                && boundary.trigger == Trigger::Manual
+                && boundary.trigger == BoundaryTrigger::Manual
                 && boundary.started == NO_TIME
                 && record.time <= boundary.time
                 && is_command()
@@ -423,14 +423,14 @@ impl Builder<'_, '_> {
         let record = session.record(node);
         let said = session.boundary(node);
         let version = session.log(node).scope_of(record).version;
-        let version = self.versions.number(session, node, version);
+        let version = self.versions.intern(session, node, version);
         let items = &self.items_of_calls;
         let trigger = match (record.kind, said) {
-            (RecordKind::Boundary | RecordKind::MicroBoundary, Some(said)) if said.is_auto => Trigger::Auto,
-            (RecordKind::Boundary | RecordKind::MicroBoundary, Some(_)) => Trigger::Manual,
-            _ => Trigger::Unknown,
+            (RecordKind::Boundary | RecordKind::MicroBoundary, Some(said)) if said.is_auto => BoundaryTrigger::Auto,
+            (RecordKind::Boundary | RecordKind::MicroBoundary, Some(_)) => BoundaryTrigger::Manual,
+            _ => BoundaryTrigger::Unknown,
         };
-        self.trace.recorded.push(Recorded {
+        self.trace.recorded.push(RecordedBoundary {
             is_micro: record.kind == RecordKind::MicroBoundary,
             trigger,
             call: call as u32,
@@ -438,8 +438,8 @@ impl Builder<'_, '_> {
             node,
             time: record.time,
             started: match trigger {
-                Trigger::Auto => self.last_time,
-                Trigger::Manual | Trigger::Unknown => NO_TIME,
+                BoundaryTrigger::Auto => self.last_time,
+                BoundaryTrigger::Manual | BoundaryTrigger::Unknown => NO_TIME,
             },
             version: version as u16,
             pre_tokens: said.and_then(|said| said.pre_tokens),
@@ -469,13 +469,13 @@ impl Builder<'_, '_> {
             self.trace.nodes.push((self.trace.items.len() as u32, node));
         }
         for block in blocks {
-            let (tokens, origin) = self.sized.next().unwrap_or((0, Origin::Estimated));
-            let estimated = if origin == Origin::Estimated {
+            let (tokens, origin) = self.sizes.next().unwrap_or((0, TokenOrigin::Estimated));
+            let estimated = if origin == TokenOrigin::Estimated {
                 flag::ESTIMATED
             } else {
                 0
             };
-            let flags = flags | starts | estimated | self.properties(node, block);
+            let flags = flags | starts | estimated | self.item_flags(node, block);
             starts = 0;
             let at = self.trace.items.len() as u32;
             let is_tool = matches!(
@@ -483,19 +483,19 @@ impl Builder<'_, '_> {
                 BlockKind::ToolCall | BlockKind::ToolResult | BlockKind::Attachment
             );
             let tool = if is_tool {
-                self.tools.number(self.session, node, block.name)
+                self.tools.intern(self.session, node, block.name)
             } else {
                 0
             };
             let path = if block.path == 0 {
                 0
             } else {
-                self.paths.number(self.session, node, block.path)
+                self.paths.intern(self.session, node, block.path)
             };
-            let pair = self.pair(block, at, is_response);
-            self.trace.items.push(Item {
+            let pair = self.link_pair(block, at, is_response);
+            self.trace.items.push(TraceItem {
                 tokens,
-                quarters: client_estimate(block, flags),
+                quarters: block_estimate(block, flags),
                 category: Category::of(block),
                 flags,
                 images: images(block),
@@ -506,7 +506,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn properties(&self, node: Node, block: &Block) -> u16 {
+    fn item_flags(&self, node: Node, block: &Block) -> u16 {
         let is_text = matches!(block.kind, BlockKind::Human | BlockKind::Command | BlockKind::Text);
         let is_hook =
             block.kind == BlockKind::Attachment && self.session.log(node).string(block.name) == "hook_success";
@@ -525,7 +525,7 @@ impl Builder<'_, '_> {
     }
 
     /// Joins a call and its result.
-    fn pair(&mut self, block: &Block, at: u32, is_response: bool) -> u32 {
+    fn link_pair(&mut self, block: &Block, at: u32, is_response: bool) -> u32 {
         match block.kind {
             BlockKind::ToolCall if block.call != 0 && is_response => {
                 self.items_of_calls.insert(block.call, (at, NONE));
@@ -543,17 +543,17 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn finish(mut self, sizes: &Sizes) -> Trace {
+    fn finish(mut self, sizes: &ChainSizes) -> Trace {
         let versions = self
             .versions
             .texts
             .iter()
-            .map(|text| Version::read(text).unwrap_or_default());
+            .map(|text| ClientVersion::parse(text).unwrap_or_default());
         self.trace.versions = versions.collect();
         self.trace.tools = self.tools.texts;
         self.trace.paths = self.paths.texts;
         self.trace.models = self.models.texts;
-        let usual = usual_base(self.trace.versions.first().copied().unwrap_or_default());
+        let usual = default_base(self.trace.versions.first().copied().unwrap_or_default());
         // A log that starts in the middle of a session has history before its first call that no record shows. It is not
         // part of the base: a compaction would drop it.
         let known = sizes.rounds.first().and_then(|round| round.base);
@@ -566,12 +566,12 @@ impl Builder<'_, '_> {
 }
 
 /// The recorded client's estimate of a block. What a hook printed is wrapped in a sentence with the hook's name.
-fn client_estimate(block: &Block, flags: u16) -> u32 {
+fn block_estimate(block: &Block, flags: u16) -> u32 {
     const AROUND_HOOK: u32 = 52;
     if flags & flag::HOOK == 0 {
         return block.quarters;
     }
-    quarter(block.units.saturating_add(block.extra).saturating_add(AROUND_HOOK))
+    client_estimate(block.units.saturating_add(block.extra).saturating_add(AROUND_HOOK))
 }
 
 fn images(block: &Block) -> u8 {
@@ -582,30 +582,30 @@ fn images(block: &Block) -> u8 {
 }
 
 /// A command that a person ran, followed by text that the client put in for it.
-fn is_expanded(inputs: &[Item]) -> bool {
+fn is_expanded(inputs: &[TraceItem]) -> bool {
     let command = inputs
         .iter()
-        .position(|item| item.category == Category::LocalCommand && item.is(flag::TEXT));
+        .position(|item| item.category == Category::LocalCommand && item.has_flag(flag::TEXT));
     command.is_some_and(|at| {
         inputs[at..]
             .iter()
-            .any(|item| item.category == Category::Other && !item.is(flag::ARTEFACT))
+            .any(|item| item.category == Category::Other && !item.has_flag(flag::ARTEFACT))
     })
 }
 
 /// System prompt and tools that clients of a version usually have: medians over many logs.
-pub fn usual_base(version: Version) -> u32 {
+pub fn default_base(version: ClientVersion) -> u32 {
     match version {
-        version if version < Version([2, 1, 0]) => 22_500,
-        version if version < Version([2, 1, 45]) => 40_000,
-        version if version < Version([2, 1, 150]) => 26_000,
+        version if version < ClientVersion([2, 1, 0]) => 22_500,
+        version if version < ClientVersion([2, 1, 45]) => 40_000,
+        version if version < ClientVersion([2, 1, 150]) => 26_000,
         _ => 35_000,
     }
 }
 
 /// What calls were sent beyond the items that were added since the one before.
 fn find_gaps(trace: &mut Trace) {
-    let sum = |items: &[Item]| items.iter().map(|item| i64::from(item.tokens)).sum::<i64>();
+    let sum = |items: &[TraceItem]| items.iter().map(|item| i64::from(item.tokens)).sum::<i64>();
     for at in 1..trace.calls.len() {
         let (before, call) = (&trace.calls[at - 1], &trace.calls[at]);
         let (Some(sent_before), Some(sent)) = (before.usage, call.usage) else {
@@ -627,7 +627,7 @@ fn find_gaps(trace: &mut Trace) {
 /// A record's id, for outputs.
 pub fn uuid(session: &Session<'_>, node: Node) -> String {
     let record = session.record(node);
-    if record.id == Id::default() {
+    if record.id == RecordId::default() {
         return String::new();
     }
     let log = session.log(node);

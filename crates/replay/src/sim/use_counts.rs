@@ -1,7 +1,7 @@
 //! Hits and misses added up: what a policy loses.
 
-use crate::sim::uses::{USE_TOOLS, Use};
-use crate::sim::working_set::{AT_RISK, FetchKind, Outcome};
+use crate::sim::uses::{FileUse, USE_TOOLS};
+use crate::sim::working_set::{AT_RISK, FetchKind, UseOutcome};
 
 /// Uses and reads of a session, or of many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub struct UseCounts {
 
 impl UseCounts {
     /// Counts a use.
-    pub fn add(&mut self, one: &Use, outcome: Outcome) {
+    pub fn add(&mut self, one: &FileUse, outcome: UseOutcome) {
         self.outcomes[outcome as usize] += 1;
         self.at_risk[outcome as usize] += u64::from(one.distance >= AT_RISK);
         self.tools[usize::from(one.tool)][outcome as usize] += 1;
     }
 
     /// Counts a file that was named.
-    pub fn add_reference(&mut self, outcome: Outcome) {
+    pub fn add_reference(&mut self, outcome: UseOutcome) {
         self.references[outcome as usize] += 1;
     }
 
@@ -66,40 +66,40 @@ impl UseCounts {
 
     /// Misses if files that came back are credited.
     pub fn misses_credited(&self) -> u64 {
-        missed(&self.outcomes).1
+        count_misses(&self.outcomes).1
     }
 
     /// Misses if they are not.
     pub fn misses(&self) -> u64 {
-        missed(&self.outcomes).0
+        count_misses(&self.outcomes).0
     }
 
     /// References that missed, files that came back not credited and credited.
     pub fn reference_misses(&self) -> (u64, u64) {
-        missed(&self.references)
+        count_misses(&self.references)
     }
 
     /// Tools with uses: name, uses, and misses, files that came back not credited and credited.
     pub fn by_tool(&self) -> impl Iterator<Item = (&'static str, u64, (u64, u64))> {
         let tools = std::iter::zip(USE_TOOLS, &self.tools);
         tools
-            .map(|(tool, outcomes)| (tool, outcomes.iter().sum(), missed(outcomes)))
+            .map(|(tool, outcomes)| (tool, outcomes.iter().sum(), count_misses(outcomes)))
             .filter(|(_, uses, _)| *uses > 0)
     }
 
     /// Share of hits, files that came back not credited and credited.
     pub fn hit_ratio(&self) -> Option<(f64, f64)> {
-        ratio(&self.outcomes)
+        hit_ratios(&self.outcomes)
     }
 
     /// The same for uses at risk.
     pub fn at_risk_ratio(&self) -> Option<(f64, f64)> {
-        ratio(&self.at_risk)
+        hit_ratios(&self.at_risk)
     }
 
     /// Uses at risk that missed, files that came back not credited.
     pub fn at_risk_misses(&self) -> u64 {
-        missed(&self.at_risk).0
+        count_misses(&self.at_risk).0
     }
 
     /// Uses at risk.
@@ -109,14 +109,14 @@ impl UseCounts {
 }
 
 /// Misses, files that came back not credited and credited.
-fn missed(outcomes: &[u64; 5]) -> (u64, u64) {
-    let credited = outcomes[Outcome::Missed as usize] + outcomes[Outcome::InFlight as usize];
-    (credited + outcomes[Outcome::Restored as usize], credited)
+fn count_misses(outcomes: &[u64; 5]) -> (u64, u64) {
+    let credited = outcomes[UseOutcome::Missed as usize] + outcomes[UseOutcome::InFlight as usize];
+    (credited + outcomes[UseOutcome::Restored as usize], credited)
 }
 
-fn ratio(outcomes: &[u64; 5]) -> Option<(f64, f64)> {
+fn hit_ratios(outcomes: &[u64; 5]) -> Option<(f64, f64)> {
     let all = outcomes.iter().sum::<u64>();
     let share = |lost: u64| (all - lost) as f64 / all as f64;
-    let (most, least) = missed(outcomes);
+    let (most, least) = count_misses(outcomes);
     (all > 0).then(|| (share(most), share(least)))
 }

@@ -9,25 +9,25 @@ use crate::tokens::ledger::Category;
 use std::cmp::Ordering;
 use std::ops::Range;
 use transcript::build::IdMap;
-use transcript::evidence::{Role, name_hash};
+use transcript::evidence::{TextRole, name_hash};
 use transcript::log::BlockKind;
 use transcript::thread::Session;
 
 /// A line or a file is looked for in this many of its newest holders. Older ones leave the window before newer ones, except
 /// where a user asks for a summary from some message on.
-const HOLDERS: usize = 16;
+const MAX_HOLDERS: usize = 16;
 
 /// Lines that a read without a limit returns at most.
-const WHOLE: u32 = 2000;
+const DEFAULT_READ_LINES: u32 = 2000;
 
 /// Lists of items, one after the other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lists {
+pub struct ItemLists {
     starts: Vec<u32>,
     items: Vec<u32>,
 }
 
-impl Lists {
+impl ItemLists {
     /// Adds a list, newest item first; its number.
     pub fn add(&mut self, items: impl IntoIterator<Item = u32>) -> u32 {
         self.starts.push(self.items.len() as u32);
@@ -45,7 +45,7 @@ impl Lists {
 
 /// An edit or a write of a file that the session knew.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Use {
+pub struct FileUse {
     /// The call whose response makes it.
     pub call: u32,
     /// The tool call.
@@ -67,7 +67,7 @@ const WRITE: &str = "Write";
 
 /// A known file that a prompt, the model's own words or a command name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference {
+pub struct FileReference {
     /// The call whose prompt or response names it.
     pub call: u32,
     /// The file.
@@ -78,7 +78,7 @@ pub struct Reference {
 
 /// A read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetch {
+pub struct FileFetch {
     /// The call whose response makes it.
     pub call: u32,
     /// Its result.
@@ -95,54 +95,54 @@ pub struct Fetch {
 
 /// All uses of a chain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Uses {
+pub struct FileUses {
     /// Edits and writes, in order.
-    pub uses: Vec<Use>,
+    pub uses: Vec<FileUse>,
     /// Reads, in order.
-    pub fetches: Vec<Fetch>,
+    pub fetches: Vec<FileFetch>,
     /// References, in order; each file once a call.
-    pub references: Vec<Reference>,
+    pub references: Vec<FileReference>,
     /// Holders.
-    pub lists: Lists,
+    pub lists: ItemLists,
     /// Edits of known files none of whose lines was ever seen.
     pub cold: u32,
 }
 
-impl Uses {
+impl FileUses {
     /// Uses that a call makes.
-    pub fn of_call(&self, call: u32) -> &[Use] {
-        numbered(&self.uses, call, |one| one.call)
+    pub fn of_call(&self, call: u32) -> &[FileUse] {
+        with_number(&self.uses, call, |one| one.call)
     }
 }
 
 /// How far the lists of [`Uses`] were gone through. Calls are asked about in order, so nothing has to be searched for.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct UsesCursor {
     uses: usize,
     references: usize,
     fetches: usize,
 }
 
-impl Progress {
+impl UsesCursor {
     /// Edits and writes of a call.
-    pub fn uses<'u>(&mut self, uses: &'u Uses, call: u32) -> &'u [Use] {
-        go_on(&uses.uses, &mut self.uses, |one| one.call.cmp(&call))
+    pub fn uses<'u>(&mut self, uses: &'u FileUses, call: u32) -> &'u [FileUse] {
+        advance(&uses.uses, &mut self.uses, |one| one.call.cmp(&call))
     }
 
     /// References that a call makes.
-    pub fn references<'u>(&mut self, uses: &'u Uses, call: u32) -> &'u [Reference] {
-        go_on(&uses.references, &mut self.references, |one| one.call.cmp(&call))
+    pub fn references<'u>(&mut self, uses: &'u FileUses, call: u32) -> &'u [FileReference] {
+        advance(&uses.references, &mut self.references, |one| one.call.cmp(&call))
     }
 
     /// Reads that a call makes.
-    pub fn fetches<'u>(&mut self, uses: &'u Uses, call: u32) -> &'u [Fetch] {
-        go_on(&uses.fetches, &mut self.fetches, |one| one.call.cmp(&call))
+    pub fn fetches<'u>(&mut self, uses: &'u FileUses, call: u32) -> &'u [FileFetch] {
+        advance(&uses.fetches, &mut self.fetches, |one| one.call.cmp(&call))
     }
 }
 
 /// Passes over what comes before a call, and gives what is of that call.
 #[inline]
-fn go_on<'l, T>(list: &'l [T], next: &mut usize, order: impl Fn(&T) -> Ordering) -> &'l [T] {
+fn advance<'l, T>(list: &'l [T], next: &mut usize, order: impl Fn(&T) -> Ordering) -> &'l [T] {
     let mut pass = |wanted: Ordering| {
         while list.get(*next).is_some_and(|one| order(one) == wanted) {
             *next += 1;
@@ -154,30 +154,30 @@ fn go_on<'l, T>(list: &'l [T], next: &mut usize, order: impl Fn(&T) -> Ordering)
 }
 
 /// Those with a number, of a list that is in the order of the numbers.
-fn numbered<T>(list: &[T], number: u32, of: impl Fn(&T) -> u32) -> &[T] {
+fn with_number<T>(list: &[T], number: u32, of: impl Fn(&T) -> u32) -> &[T] {
     let start = list.partition_point(|one| of(one) < number);
     let length = list[start..].partition_point(|one| of(one) == number);
     &list[start..start + length]
 }
 
 /// Finds what a chain used, by the line hashes of the session's logs.
-pub fn uses(session: &Session<'_>, trace: &Trace) -> Uses {
-    let mut finder = Finder {
+pub fn find_file_uses(session: &Session<'_>, trace: &Trace) -> FileUses {
+    let mut finder = UseFinder {
         session,
         trace,
         texts: texts(session, trace),
-        found: Uses::default(),
+        found: FileUses::default(),
         holders: IdMap::default(),
         files: IdMap::default(),
         names: IdMap::default(),
-        world: 0,
+        shell_changes: 0,
         before: tokens_before(trace),
     };
     for (at, call) in trace.calls.iter().enumerate() {
-        finder.refer(at as u32, call.inputs.clone());
+        finder.find_references(at as u32, call.inputs.clone());
         finder.learn(call.inputs.clone());
-        finder.find(at as u32, call.response.clone());
-        finder.refer(at as u32, call.response.clone());
+        finder.find_edits(at as u32, call.response.clone());
+        finder.find_references(at as u32, call.response.clone());
         finder.learn(call.response.clone());
     }
     finder.learn(trace.tail.clone());
@@ -188,7 +188,7 @@ pub fn uses(session: &Session<'_>, trace: &Trace) -> Uses {
 /// The lines of a text, and the item that it is in.
 struct ItemText<'e> {
     item: u32,
-    role: Role,
+    role: TextRole,
     lines: &'e [u32],
 }
 
@@ -212,7 +212,7 @@ fn texts<'e>(session: &Session<'e>, trace: &Trace) -> Vec<ItemText<'e>> {
 }
 
 fn texts_of<'t, 'e>(texts: &'t [ItemText<'e>], item: u32) -> &'t [ItemText<'e>] {
-    numbered(texts, item, |text| text.item)
+    with_number(texts, item, |text| text.item)
 }
 
 /// Tokens of all items before each.
@@ -229,49 +229,49 @@ fn tokens_before(trace: &Trace) -> Vec<u64> {
 
 /// Version of a file, as far as the session can know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Version {
+struct FileVersion {
     /// Own edits.
     edits: u32,
     /// Commands that may have changed any file.
-    world: u32,
+    shell_changes: u32,
 }
 
 /// A read that is known.
-struct Copy {
+struct KnownRead {
     item: u32,
-    version: Version,
+    version: FileVersion,
     lines: Range<u32>,
 }
 
 /// What is known of a file.
 #[derive(Default)]
-struct File {
+struct KnownFile {
     edits: u32,
-    reads: Vec<Copy>,
+    reads: Vec<KnownRead>,
     /// Everything that shows or holds some of it.
     copies: Vec<u32>,
 }
 
-struct Finder<'a, 'e> {
+struct UseFinder<'a, 'e> {
     session: &'a Session<'a>,
     trace: &'a Trace,
     texts: Vec<ItemText<'e>>,
-    found: Uses,
+    found: FileUses,
     /// Items by line, oldest first.
     holders: IdMap<u64, Vec<u32>>,
-    files: IdMap<u64, File>,
+    files: IdMap<u64, KnownFile>,
     /// Known files by every end of their paths; [`NONE`] for what several end in.
     names: IdMap<u64, u32>,
-    world: u32,
+    shell_changes: u32,
     before: Vec<u64>,
 }
 
-impl Finder<'_, '_> {
+impl UseFinder<'_, '_> {
     /// Takes note of items that are in the window from now on.
     fn learn(&mut self, items: Range<u32>) {
         for at in items {
             for text in texts_of(&self.texts, at) {
-                let lines = text.lines.iter().filter(|_| text.role != Role::Named);
+                let lines = text.lines.iter().filter(|_| text.role != TextRole::Named);
                 for line in lines {
                     let holders = self.holders.entry(u64::from(*line)).or_default();
                     if holders.last() != Some(&at) {
@@ -286,10 +286,10 @@ impl Finder<'_, '_> {
     fn learn_file(&mut self, at: u32) {
         let item = &self.trace.items[at as usize];
         let tool = self.trace.tools[usize::from(item.tool)].as_str();
-        let is_failed = item.is(flag::ERROR);
+        let is_failed = item.has_flag(flag::ERROR);
         match (item.category, tool) {
             (Category::ToolCall, _) => {
-                self.world += u32::from(item.is(flag::CHANGES_FILES));
+                self.shell_changes += u32::from(item.has_flag(flag::CHANGES_FILES));
                 if is_use(tool) {
                     self.file(item.path).copies.push(at);
                 }
@@ -303,7 +303,7 @@ impl Finder<'_, '_> {
         }
     }
 
-    fn file(&mut self, path: u32) -> &mut File {
+    fn file(&mut self, path: u32) -> &mut KnownFile {
         if !self.files.contains_key(&u64::from(path)) {
             self.learn_name(path);
         }
@@ -323,7 +323,7 @@ impl Finder<'_, '_> {
     }
 
     /// Known files that items name.
-    fn refer(&mut self, call: u32, items: Range<u32>) {
+    fn find_references(&mut self, call: u32, items: Range<u32>) {
         let first = self.found.references.len();
         for at in items {
             let category = self.trace.items[at as usize].category;
@@ -336,7 +336,7 @@ impl Finder<'_, '_> {
             }
             for name in texts_of(&self.texts, at)
                 .iter()
-                .filter(|text| text.role == Role::Named)
+                .filter(|text| text.role == TextRole::Named)
                 .flat_map(|text| text.lines)
             {
                 let path = self.names.get(&u64::from(*name)).copied().unwrap_or(NONE);
@@ -345,8 +345,8 @@ impl Finder<'_, '_> {
                     continue;
                 };
                 if !file.copies.is_empty() {
-                    let copies = self.found.lists.add(newest(&file.copies));
-                    self.found.references.push(Reference { call, path, copies });
+                    let copies = self.found.lists.add(newest_holders(&file.copies));
+                    self.found.references.push(FileReference { call, path, copies });
                 }
             }
         }
@@ -355,38 +355,38 @@ impl Finder<'_, '_> {
     /// A read: what it could have been spared by, and what it gives from now on.
     fn learn_read(&mut self, at: u32) {
         let item = &self.trace.items[at as usize];
-        let (offset, limit) = self.range(at);
+        let (offset, limit) = self.read_range(at);
         let first = offset.max(1);
-        let lines = first..first.saturating_add(if limit == 0 { WHOLE } else { limit });
+        let lines = first..first.saturating_add(if limit == 0 { DEFAULT_READ_LINES } else { limit });
         let call = self
             .trace
             .calls
             .partition_point(|call| call.response.end <= item.pair.min(at));
-        let world = self.world;
+        let world = self.shell_changes;
         let path = item.path;
         let file = self.file(path);
-        let version = Version {
+        let version = FileVersion {
             edits: file.edits,
-            world,
+            shell_changes: world,
         };
-        let covers = |copy: &&Copy| copy.lines.start <= lines.start && copy.lines.end >= lines.end;
-        let newest = |copies: &mut dyn Iterator<Item = &Copy>| {
+        let covers = |copy: &&KnownRead| copy.lines.start <= lines.start && copy.lines.end >= lines.end;
+        let newest = |copies: &mut dyn Iterator<Item = &KnownRead>| {
             let mut items = copies.map(|copy| copy.item).collect::<Vec<_>>();
             items.reverse();
-            items.truncate(HOLDERS);
+            items.truncate(MAX_HOLDERS);
             items
         };
         let same = newest(&mut file.reads.iter().filter(covers).filter(|copy| copy.version == version));
         let patched = newest(&mut file.reads.iter().filter(covers).filter(|copy| copy.version != version));
         let any = newest(&mut file.reads.iter());
-        file.reads.push(Copy {
+        file.reads.push(KnownRead {
             item: at,
             version,
             lines,
         });
         file.copies.push(at);
         let lists = &mut self.found.lists;
-        let fetch = Fetch {
+        let fetch = FileFetch {
             call: call as u32,
             item: at,
             path,
@@ -398,7 +398,7 @@ impl Finder<'_, '_> {
     }
 
     /// First line and number of lines that a read asked for.
-    fn range(&self, item: u32) -> (u32, u32) {
+    fn read_range(&self, item: u32) -> (u32, u32) {
         let nodes = &self.trace.nodes;
         let at = nodes.partition_point(|(first, _)| *first <= item).saturating_sub(1);
         let (first, node) = nodes[at];
@@ -409,11 +409,11 @@ impl Finder<'_, '_> {
     }
 
     /// Edits and writes of a response.
-    fn find(&mut self, call: u32, response: Range<u32>) {
+    fn find_edits(&mut self, call: u32, response: Range<u32>) {
         for at in response {
             let item = &self.trace.items[at as usize];
             let tool = self.trace.tools[usize::from(item.tool)].as_str();
-            let has_succeeded = item.pair != NONE && !self.trace.items[item.pair as usize].is(flag::ERROR);
+            let has_succeeded = item.pair != NONE && !self.trace.items[item.pair as usize].has_flag(flag::ERROR);
             if item.category != Category::ToolCall || !has_succeeded || item.path == 0 {
                 continue;
             }
@@ -429,9 +429,9 @@ impl Finder<'_, '_> {
             };
             let lists = if tool == WRITE {
                 let copies = &self.files[&u64::from(item.path)].copies;
-                vec![newest(copies)]
+                vec![newest_holders(copies)]
             } else {
-                self.edited(at)
+                self.edited_line_holders(at)
             };
             if lists.is_empty() {
                 self.found.cold += 1;
@@ -442,7 +442,7 @@ impl Finder<'_, '_> {
             for list in lists {
                 self.found.lists.add(list);
             }
-            self.found.uses.push(Use {
+            self.found.uses.push(FileUse {
                 call,
                 item: at,
                 path: item.path,
@@ -454,15 +454,15 @@ impl Finder<'_, '_> {
     }
 
     /// Holders of the lines that an edit replaces; lines that were never seen are left out.
-    fn edited(&self, at: u32) -> Vec<Vec<u32>> {
+    fn edited_line_holders(&self, at: u32) -> Vec<Vec<u32>> {
         let replaced = texts_of(&self.texts, at)
             .iter()
-            .filter(|text| text.role == Role::Replaced);
+            .filter(|text| text.role == TextRole::Replaced);
         let mut lines = replaced.flat_map(|text| text.lines.iter().copied()).collect::<Vec<_>>();
         lines.sort_unstable();
         lines.dedup();
         let holders = lines.iter().filter_map(|line| self.holders.get(&u64::from(*line)));
-        holders.map(|holders| newest(holders)).collect()
+        holders.map(|holders| newest_holders(holders)).collect()
     }
 
     /// Tokens back to the newest holder, of nine tenths of the lines.
@@ -478,8 +478,8 @@ impl Finder<'_, '_> {
     }
 }
 
-fn newest(items: &[u32]) -> Vec<u32> {
-    items.iter().rev().take(HOLDERS).copied().collect()
+fn newest_holders(items: &[u32]) -> Vec<u32> {
+    items.iter().rev().take(MAX_HOLDERS).copied().collect()
 }
 
 fn is_use(tool: &str) -> bool {

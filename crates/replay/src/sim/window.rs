@@ -4,15 +4,15 @@
 //! itself.
 
 use crate::sim::event::PARTS;
-use crate::sim::steps::Stretch;
-use crate::sim::trace::{Item, NONE, Trace, flag};
+use crate::sim::steps::StretchTotals;
+use crate::sim::trace::{NONE, Trace, TraceItem, flag};
 use crate::tokens::ledger::Category;
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// What became of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum State {
+pub enum ItemState {
     /// Not added yet, or dropped.
     #[default]
     Out,
@@ -26,7 +26,7 @@ pub enum State {
 pub struct Window<'t> {
     trace: &'t Trace,
     /// By item, of those that were added: what became of it. Items are live unless something else is said here.
-    states: Vec<State>,
+    states: Vec<ItemState>,
     /// The item after the last one that was added.
     added: u32,
     /// From this item on, everything that was added is in the window.
@@ -50,7 +50,7 @@ impl<'t> Window<'t> {
     pub fn new(trace: &'t Trace, placeholder: u64) -> Window<'t> {
         Window {
             trace,
-            states: vec![State::Live; trace.items.len()],
+            states: vec![ItemState::Live; trace.items.len()],
             added: 0,
             intact: 0,
             ranges: SmallVec::new(),
@@ -80,15 +80,15 @@ impl<'t> Window<'t> {
 
     /// What became of an item.
     #[inline]
-    pub fn state(&self, item: u32) -> State {
+    pub fn state(&self, item: u32) -> ItemState {
         if item < self.added {
             self.states[item as usize]
         } else {
-            State::Out
+            ItemState::Out
         }
     }
 
-    fn item(&self, item: u32) -> &'t Item {
+    fn item(&self, item: u32) -> &'t TraceItem {
         &self.trace.items[item as usize]
     }
 
@@ -98,22 +98,22 @@ impl<'t> Window<'t> {
 
     /// Tokens that an item takes in a state.
     #[inline]
-    fn size_in(&self, item: &Item, state: State) -> i64 {
+    fn size_in(&self, item: &TraceItem, state: ItemState) -> i64 {
         let tokens = i64::from(item.tokens);
         match state {
-            State::Out => 0,
-            State::Live => tokens,
-            State::Cleared => tokens.min(self.placeholder as i64),
+            ItemState::Out => 0,
+            ItemState::Live => tokens,
+            ItemState::Cleared => tokens.min(self.placeholder as i64),
         }
     }
 
-    fn put(&mut self, item: u32, state: State) {
+    fn set_state(&mut self, item: u32, state: ItemState) {
         let before = self.size(item);
         self.states[item as usize] = state;
-        self.grow(self.item(item).category, self.size(item) - before);
+        self.add_tokens(self.item(item).category, self.size(item) - before);
     }
 
-    fn grow(&mut self, category: Category, tokens: i64) {
+    fn add_tokens(&mut self, category: Category, tokens: i64) {
         self.parts[category as usize] += tokens;
         self.sum += tokens;
     }
@@ -121,21 +121,21 @@ impl<'t> Window<'t> {
     /// Adds items at the end. What a recorded compaction put in comes along only if `with_artefacts`. Returns how many
     /// results were left out because their call is not there.
     pub fn add(&mut self, items: Range<u32>, with_artefacts: bool) -> u32 {
-        self.pass_over(items.start);
+        self.skip_to(items.start);
         let mut orphans = 0;
         for at in items.clone() {
             let item = self.item(at);
             self.added = at + 1;
-            let is_left_out = item.is(flag::ARTEFACT) && !with_artefacts;
+            let is_left_out = item.has_flag(flag::ARTEFACT) && !with_artefacts;
             let is_answer = item.category == Category::ToolResult && item.pair != NONE;
-            let is_orphan = !is_left_out && is_answer && self.state(item.pair) == State::Out;
+            let is_orphan = !is_left_out && is_answer && self.state(item.pair) == ItemState::Out;
             if is_left_out || is_orphan {
                 orphans += u32::from(is_orphan);
-                self.states[at as usize] = State::Out;
+                self.states[at as usize] = ItemState::Out;
                 self.intact = at + 1;
                 continue;
             }
-            self.grow(item.category, i64::from(item.tokens));
+            self.add_tokens(item.category, i64::from(item.tokens));
         }
         self.extend(items);
         orphans
@@ -143,7 +143,7 @@ impl<'t> Window<'t> {
 
     /// The same for a stretch of items, without a look at each of them where all are sure to join.
     #[inline]
-    pub fn add_stretch(&mut self, items: Range<u32>, stretch: &Stretch, with_artefacts: bool) -> u32 {
+    pub fn add_stretch(&mut self, items: Range<u32>, stretch: &StretchTotals, with_artefacts: bool) -> u32 {
         let may_lack_calls = stretch.earliest_call < self.intact;
         let Some(parts) = stretch
             .parts(with_artefacts)
@@ -161,9 +161,9 @@ impl<'t> Window<'t> {
     }
 
     /// Items up to this one that were not added stay out.
-    fn pass_over(&mut self, start: u32) {
+    fn skip_to(&mut self, start: u32) {
         if start > self.added {
-            self.states[self.added as usize..start as usize].fill(State::Out);
+            self.states[self.added as usize..start as usize].fill(ItemState::Out);
             self.added = start;
             self.intact = start;
         }
@@ -180,36 +180,36 @@ impl<'t> Window<'t> {
 
     /// Puts a placeholder in the place of an item.
     pub fn clear(&mut self, item: u32) {
-        if self.state(item) == State::Live {
-            self.put(item, State::Cleared);
+        if self.state(item) == ItemState::Live {
+            self.set_state(item, ItemState::Cleared);
         }
     }
 
     /// Puts an item back in the place of its placeholder.
     pub fn revive(&mut self, item: u32) {
-        if self.state(item) == State::Cleared {
-            self.put(item, State::Live);
+        if self.state(item) == ItemState::Cleared {
+            self.set_state(item, ItemState::Live);
         }
     }
 
     /// Tokens that a placeholder saves.
-    pub fn saved(&self, item: u32) -> u64 {
+    pub fn placeholder_savings(&self, item: u32) -> u64 {
         match self.state(item) {
-            State::Cleared => u64::try_from(i64::from(self.item(item).tokens) - self.size(item)).unwrap_or(0),
-            State::Out | State::Live => 0,
+            ItemState::Cleared => u64::try_from(i64::from(self.item(item).tokens) - self.size(item)).unwrap_or(0),
+            ItemState::Out | ItemState::Live => 0,
         }
     }
 
     /// Takes an item out.
     pub fn remove(&mut self, item: u32) {
         self.intact = self.intact.max(item + 1);
-        self.put(item, State::Out);
+        self.set_state(item, ItemState::Out);
     }
 
     /// Adds something that is no item.
     pub fn add_extra(&mut self, category: Category, tokens: u64) {
         self.extras.push((category, tokens));
-        self.grow(category, tokens as i64);
+        self.add_tokens(category, tokens as i64);
     }
 
     /// Starts anew with nothing but the items of `kept`.
@@ -218,7 +218,7 @@ impl<'t> Window<'t> {
             let before = range.start..range.end.min(kept.start.max(range.start));
             let after = range.start.max(kept.end.min(range.end))..range.end;
             for dropped in [before, after] {
-                self.states[dropped.start as usize..dropped.end as usize].fill(State::Out);
+                self.states[dropped.start as usize..dropped.end as usize].fill(ItemState::Out);
             }
         }
         // Nothing but the newest items is known to be whole.
@@ -231,7 +231,7 @@ impl<'t> Window<'t> {
         self.sum = 0;
         self.drift = 0;
         for item in kept.clone() {
-            self.grow(self.item(item).category, self.size(item));
+            self.add_tokens(self.item(item).category, self.size(item));
         }
         if !kept.is_empty() {
             self.ranges.push(kept);
@@ -239,12 +239,12 @@ impl<'t> Window<'t> {
     }
 
     /// Items in the window, oldest first.
-    pub fn live(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
+    pub fn live_items(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.ranges
             .iter()
             .cloned()
             .flatten()
-            .filter(|item| self.state(*item) != State::Out)
+            .filter(|item| self.state(*item) != ItemState::Out)
     }
 
     /// The first item since the last boundary.
@@ -258,7 +258,7 @@ impl<'t> Window<'t> {
     }
 
     /// Items of a range with what became of them, as far as they were added.
-    fn told(&self, range: &Range<u32>) -> impl Iterator<Item = (&'t Item, State)> + '_ {
+    fn items_with_state(&self, range: &Range<u32>) -> impl Iterator<Item = (&'t TraceItem, ItemState)> + '_ {
         let start = range.start.min(self.added);
         let added = start..range.end.min(self.added).max(start);
         let states = &self.states[added.start as usize..added.end as usize];
@@ -266,30 +266,36 @@ impl<'t> Window<'t> {
     }
 
     /// Items of a range that are in the window.
-    pub fn items_in(&self, range: &Range<u32>) -> impl Iterator<Item = &'t Item> + '_ {
-        let told = self.told(range).filter(|(_, state)| *state != State::Out);
+    pub fn items_in(&self, range: &Range<u32>) -> impl Iterator<Item = &'t TraceItem> + '_ {
+        let told = self
+            .items_with_state(range)
+            .filter(|(_, state)| *state != ItemState::Out);
         told.map(|(item, _)| item)
     }
 
     /// Tokens of items in a range.
     pub fn tokens_in(&self, range: Range<u32>) -> u64 {
-        let sizes = self.told(&range).map(|(item, state)| self.size_in(item, state) as u64);
+        let sizes = self
+            .items_with_state(&range)
+            .map(|(item, state)| self.size_in(item, state) as u64);
         sizes.sum()
     }
 
     /// What is kept as a total, what the window adds up to from scratch, and whether every result in it has its call there
     /// too. The first two are equal unless there is a defect.
-    pub fn count(&self) -> (i64, i64, bool) {
+    pub fn audit_totals(&self) -> (i64, i64, bool) {
         let extras = self.extras.iter().map(|(_, tokens)| *tokens as i64).sum::<i64>();
         let (mut counted, mut is_paired) = (extras, true);
         let states = &self.states[..self.added as usize];
         for range in &self.ranges {
-            for (item, state) in self.told(range) {
+            for (item, state) in self.items_with_state(range) {
                 counted += self.size_in(item, state);
                 // Nothing is skipped: a branch would be guessed wrong every other time.
                 let is_answer = (item.category == Category::ToolResult) & (item.pair != NONE);
-                let has_call = states.get(item.pair as usize).is_some_and(|state| *state != State::Out);
-                is_paired &= !is_answer | (state == State::Out) | has_call;
+                let has_call = states
+                    .get(item.pair as usize)
+                    .is_some_and(|state| *state != ItemState::Out);
+                is_paired &= !is_answer | (state == ItemState::Out) | has_call;
             }
         }
         (self.sum, counted, is_paired)

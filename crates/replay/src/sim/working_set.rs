@@ -1,16 +1,16 @@
 //! Hits and misses: whether what a session used was still in the window.
 
-use crate::sim::uses::{Fetch, Reference, Use, Uses};
-use crate::sim::window::{State, Window};
+use crate::sim::uses::{FileFetch, FileReference, FileUse, FileUses};
+use crate::sim::window::{ItemState, Window};
 use std::ops::Range;
 use transcript::build::IdMap;
 
 /// An edit is a hit if at least this share of the lines that it replaces is in the window.
-const ENOUGH: (usize, usize) = (9, 10);
+const HIT_SHARE: (usize, usize) = (9, 10);
 
 /// Whether a use of so many lines hits with so many of them in the window.
 pub(super) fn is_hit(live: usize, lines: usize) -> bool {
-    live * ENOUGH.1 >= lines * ENOUGH.0
+    live * HIT_SHARE.1 >= lines * HIT_SHARE.0
 }
 
 /// A use this many tokens away from what it needs is at risk.
@@ -18,7 +18,7 @@ pub const AT_RISK: u32 = 20_000;
 
 /// How a use came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum UseOutcome {
     /// What it needs is in the window.
     Live,
     /// It was missed since the drop already, and taken as fetched again.
@@ -31,15 +31,15 @@ pub enum Outcome {
     Missed,
 }
 
-impl Outcome {
+impl UseOutcome {
     /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
-            Outcome::Live => "live",
-            Outcome::Filled => "filled",
-            Outcome::Restored => "restored",
-            Outcome::InFlight => "in-flight",
-            Outcome::Missed => "missed",
+            UseOutcome::Live => "live",
+            UseOutcome::Filled => "filled",
+            UseOutcome::Restored => "restored",
+            UseOutcome::InFlight => "in-flight",
+            UseOutcome::Missed => "missed",
         }
     }
 }
@@ -96,19 +96,25 @@ pub struct WorkingSet {
 
 impl WorkingSet {
     /// Something left the window.
-    pub fn drop_some(&mut self) {
+    pub fn record_drop(&mut self) {
         self.drops += 1;
     }
 
     /// A boundary: everything since the last response was in flight.
-    pub fn boundary(&mut self, in_flight: Range<u32>) {
+    pub fn record_boundary(&mut self, in_flight: Range<u32>) {
         self.drops += 1;
         self.in_flight = in_flight;
     }
 
     /// How a use comes out. `restored` are the files that came back with the last boundary.
-    pub fn look(&mut self, window: &Window<'_>, uses: &Uses, one: &Use, restored: &[(u32, u64)]) -> Outcome {
-        let is_live = |item: &u32| window.state(*item) == State::Live;
+    pub fn classify_use(
+        &mut self,
+        window: &Window<'_>,
+        uses: &FileUses,
+        one: &FileUse,
+        restored: &[(u32, u64)],
+    ) -> UseOutcome {
+        let is_live = |item: &u32| window.state(*item) == ItemState::Live;
         let lines = one.lines.len();
         let live = one
             .lines
@@ -116,7 +122,7 @@ impl WorkingSet {
             .filter(|list| uses.lists.get(*list).iter().any(is_live))
             .count();
         if is_hit(live, lines) {
-            return Outcome::Live;
+            return UseOutcome::Live;
         }
         let newest = one
             .lines
@@ -124,39 +130,45 @@ impl WorkingSet {
             .filter_map(|list| uses.lists.get(list).first().copied())
             .max();
         let is_filled = self.filled.insert(u64::from(one.path), self.drops) == Some(self.drops);
-        self.lost(is_filled, one.path, newest, restored)
+        self.classify_lost(is_filled, one.path, newest, restored)
     }
 
     /// How a reference comes out: whether any copy of the file is in the window.
-    pub fn refer(&mut self, window: &Window<'_>, uses: &Uses, one: &Reference, restored: &[(u32, u64)]) -> Outcome {
+    pub fn classify_reference(
+        &mut self,
+        window: &Window<'_>,
+        uses: &FileUses,
+        one: &FileReference,
+        restored: &[(u32, u64)],
+    ) -> UseOutcome {
         let copies = uses.lists.get(one.copies);
-        if copies.iter().any(|item| window.state(*item) == State::Live) {
-            return Outcome::Live;
+        if copies.iter().any(|item| window.state(*item) == ItemState::Live) {
+            return UseOutcome::Live;
         }
         let is_filled = self.named.insert(u64::from(one.path), self.drops) == Some(self.drops);
-        self.lost(is_filled, one.path, copies.first().copied(), restored)
+        self.classify_lost(is_filled, one.path, copies.first().copied(), restored)
     }
 
     /// How something comes out that is not in the window, where `newest` held it last.
-    fn lost(&self, is_filled: bool, path: u32, newest: Option<u32>, restored: &[(u32, u64)]) -> Outcome {
+    fn classify_lost(&self, is_filled: bool, path: u32, newest: Option<u32>, restored: &[(u32, u64)]) -> UseOutcome {
         if is_filled {
-            Outcome::Filled
+            UseOutcome::Filled
         } else if restored.iter().any(|(file, tokens)| *file == path && *tokens > 0) {
-            Outcome::Restored
+            UseOutcome::Restored
         } else if newest.is_some_and(|newest| self.in_flight.contains(&newest)) {
-            Outcome::InFlight
+            UseOutcome::InFlight
         } else {
-            Outcome::Missed
+            UseOutcome::Missed
         }
     }
 
     /// What a read was for.
-    pub fn fetch(window: &Window<'_>, uses: &Uses, fetch: &Fetch) -> FetchKind {
+    pub fn classify_fetch(window: &Window<'_>, uses: &FileUses, fetch: &FileFetch) -> FetchKind {
         let has_live = |list: u32| {
             uses.lists
                 .get(list)
                 .iter()
-                .any(|item| window.state(*item) == State::Live)
+                .any(|item| window.state(*item) == ItemState::Live)
         };
         if uses.lists.get(fetch.any).is_empty() {
             FetchKind::Cold

@@ -1,26 +1,26 @@
 //! The working set on logs small enough to be traced by hand.
 
-use crate::policy::presets::Policies;
+use crate::policy::presets::PolicySet;
 use crate::prices::PriceTable;
 use crate::sim::event::Event;
-use crate::sim::trace::trace;
-use crate::sim::uses::{Uses, uses};
-use crate::sim::{Mode, Setting, by_number, replay, windows_of};
+use crate::sim::trace::build_trace;
+use crate::sim::uses::{FileUses, find_file_uses};
+use crate::sim::{ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
 use crate::tokens::ratios::RatioTable;
 use serde_json::{Value, json};
-use transcript::bytes::Lines;
-use transcript::thread::{Part, Session, thread};
+use transcript::bytes::LineConsumer;
+use transcript::thread::{Session, SessionLog, thread};
 use transcript::walk::Walker;
 
 /// A log of calls to tools and their results. Every call has a response of its own.
 #[derive(Default)]
-struct Story {
+struct ToolScript {
     text: String,
     records: u32,
     sent: u64,
 }
 
-impl Story {
+impl ToolScript {
     fn record(&mut self, mut fields: Value) {
         let parent = self.records.checked_sub(1).map(|before| format!("r{before}"));
         fields["uuid"] = json!(format!("r{}", self.records));
@@ -34,7 +34,7 @@ impl Story {
     }
 
     /// A call and its result.
-    fn call(mut self, tool: &str, input: Value, result: &str) -> Story {
+    fn call(mut self, tool: &str, input: Value, result: &str) -> ToolScript {
         let id = format!("t{}", self.records);
         self.sent += 1_000;
         let usage = json!({"input_tokens": 2, "cache_read_input_tokens": self.sent, "output_tokens": 50});
@@ -48,11 +48,11 @@ impl Story {
         self
     }
 
-    fn read(self, lines: &str) -> Story {
+    fn read(self, lines: &str) -> ToolScript {
         self.call("Read", json!({"file_path": "/p/a.go"}), lines)
     }
 
-    fn read_range(self, offset: u32, limit: u32, lines: &str) -> Story {
+    fn read_range(self, offset: u32, limit: u32, lines: &str) -> ToolScript {
         self.call(
             "Read",
             json!({"file_path": "/p/a.go", "offset": offset, "limit": limit}),
@@ -60,12 +60,12 @@ impl Story {
         )
     }
 
-    fn edit(self, old: &str, new: &str) -> Story {
+    fn edit(self, old: &str, new: &str) -> ToolScript {
         let input = json!({"file_path": "/p/a.go", "old_string": old, "new_string": new});
         self.call("Edit", input, "done and written")
     }
 
-    fn write(self, text: &str) -> Story {
+    fn write(self, text: &str) -> ToolScript {
         self.call(
             "Write",
             json!({"file_path": "/p/a.go", "content": text}),
@@ -73,12 +73,12 @@ impl Story {
         )
     }
 
-    fn shell(self, command: &str, output: &str) -> Story {
+    fn shell(self, command: &str, output: &str) -> ToolScript {
         self.call("Bash", json!({"command": command}), output)
     }
 
     /// A compaction that the user asked for.
-    fn compact(mut self) -> Story {
+    fn compact(mut self) -> ToolScript {
         let leaf = format!("r{}", self.records - 1);
         self.record(json!({
             "type": "system", "subtype": "compact_boundary", "logicalParentUuid": leaf,
@@ -89,31 +89,31 @@ impl Story {
     }
 
     /// Outcomes of uses and of files that were named, and kinds of reads, in order.
-    fn told(self, policy: &str, settings: &[&str]) -> (Uses, Vec<String>) {
-        let mut walker = Walker::new(1 << 20, &|_| ()).with_evidence();
-        walker.lines(self.text.as_bytes(), 0);
+    fn outcomes(self, policy: &str, settings: &[&str]) -> (FileUses, Vec<String>) {
+        let mut walker = Walker::new(1 << 20, &|_| ()).with_line_hashes();
+        walker.take_lines(self.text.as_bytes(), 0);
         let (builder, lines) = walker.into_parts();
-        let parts = [Part {
+        let parts = [SessionLog {
             path: "log".into(),
             log: builder.finish(),
             copied: Vec::new(),
             lines: lines.unwrap_or_default(),
         }];
         let session = Session::new("S", &parts);
-        let trace = trace(&session, &thread(&session).chains[0], RatioTable::built_in());
-        let uses = uses(&session, &trace);
-        let mut policies = Policies::preset(policy).unwrap();
+        let trace = build_trace(&session, &thread(&session).chains[0], RatioTable::built_in());
+        let uses = find_file_uses(&session, &trace);
+        let mut policies = PolicySet::preset(policy).unwrap();
         for setting in settings {
             policies.assign(setting, "test").unwrap();
         }
-        let (by_version, by_model) = by_number(&policies, PriceTable::built_in(), &trace);
-        let windows = windows_of(&trace, &by_version, &by_model);
-        let setting = Setting {
+        let (by_version, by_model) = policies_and_prices(&policies, PriceTable::built_in(), &trace);
+        let windows = infer_replay_windows(&trace, &by_version, &by_model);
+        let setting = ReplayInput {
             policies: &by_version,
             prices: &by_model,
             windows: &windows,
             summary: None,
-            mode: Mode::Free,
+            mode: ReplayMode::Free,
             uses: Some(&uses),
             texts: None,
             key: 0,
@@ -131,14 +131,14 @@ impl Story {
 
 const FILE: &str = "1\tpackage main\n2\tfunc first() {}\n3\tfunc second() {}\n4\tfunc third() {}";
 
-fn check(story: Story, expected: &[&str]) {
+fn check(story: ToolScript, expected: &[&str]) {
     let settings = ["restore.files=0"];
-    assert_eq!(story.told("client-2.1.30", &settings).1, expected);
+    assert_eq!(story.outcomes("client-2.1.30", &settings).1, expected);
 }
 
 #[test]
 fn lines_that_are_in_the_window_are_hits() {
-    let story = Story::default()
+    let story = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func first() { go() }");
     check(story, &["cold", "live"]);
@@ -146,7 +146,7 @@ fn lines_that_are_in_the_window_are_hits() {
 
 #[test]
 fn lines_that_a_boundary_dropped_are_missed_once() {
-    let story = Story::default()
+    let story = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func one() {}")
         .compact();
@@ -158,7 +158,7 @@ fn lines_that_a_boundary_dropped_are_missed_once() {
 
 #[test]
 fn a_search_after_the_boundary_shows_them_again() {
-    let story = Story::default()
+    let story = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func one() {}")
         .compact();
@@ -171,7 +171,7 @@ fn a_search_after_the_boundary_shows_them_again() {
 
 #[test]
 fn files_that_are_named_are_told_apart() {
-    let story = Story::default().shell("cat a.go", "cat: a.go: not there");
+    let story = ToolScript::default().shell("cat a.go", "cat: a.go: not there");
     let story = story
         .read(FILE)
         .shell("wc -l ./a.go && gofmt -l a.go", "4 lines")
@@ -186,8 +186,8 @@ fn files_that_are_named_are_told_apart() {
 
 #[test]
 fn an_end_that_two_paths_share_names_neither() {
-    let other = |story: Story| story.call("Read", json!({"file_path": "/p/lib/a.go"}), FILE);
-    let story = other(Story::default().read(FILE)).shell("wc -l a.go", "4 lines");
+    let other = |story: ToolScript| story.call("Read", json!({"file_path": "/p/lib/a.go"}), FILE);
+    let story = other(ToolScript::default().read(FILE)).shell("wc -l a.go", "4 lines");
     check(
         other(story).shell("wc -l lib/a.go", "4 lines"),
         &["cold", "cold", "redundant", "named live"],
@@ -196,29 +196,34 @@ fn an_end_that_two_paths_share_names_neither() {
 
 #[test]
 fn what_was_in_flight_is_told_apart() {
-    let story = Story::default().shell("ls", "nothing to see here").read(FILE).compact();
+    let story = ToolScript::default()
+        .shell("ls", "nothing to see here")
+        .read(FILE)
+        .compact();
     check(story.edit("func second() {}", "func two() {}"), &["cold", "in-flight"]);
 }
 
 #[test]
 fn a_file_that_came_back_is_credited_or_not() {
-    let story = Story::default()
+    let story = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func one() {}")
         .compact();
     let story = story.edit("func second() {}", "func two() {}");
     assert_eq!(
-        story.told("client-2.1.30", &["restore.files=5"]).1,
+        story.outcomes("client-2.1.30", &["restore.files=5"]).1,
         ["cold", "live", "restored"]
     );
 }
 
 #[test]
 fn lines_never_seen_are_cold_and_left_out() {
-    let story = Story::default().read(FILE).edit("never seen before", "something else");
-    let (uses, told) = story.told("client-2.1.30", &[]);
+    let story = ToolScript::default()
+        .read(FILE)
+        .edit("never seen before", "something else");
+    let (uses, told) = story.outcomes("client-2.1.30", &[]);
     assert_eq!((uses.cold, told), (1, vec!["cold".to_owned()]));
-    let half = Story::default()
+    let half = ToolScript::default()
         .read(FILE)
         .edit("func first() {}\nnever seen before", "x");
     check(half, &["cold", "live"]);
@@ -226,12 +231,12 @@ fn lines_never_seen_are_cold_and_left_out() {
 
 #[test]
 fn files_that_are_not_known_are_no_uses() {
-    check(Story::default().write("package main, all of it"), &[]);
+    check(ToolScript::default().write("package main, all of it"), &[]);
 }
 
 #[test]
 fn a_write_needs_any_copy() {
-    let story = Story::default()
+    let story = ToolScript::default()
         .read(FILE)
         .write("package other")
         .compact()
@@ -241,17 +246,17 @@ fn a_write_needs_any_copy() {
 
 #[test]
 fn reads_by_what_they_were_for() {
-    let story = Story::default()
+    let story = ToolScript::default()
         .read_range(1, 100, FILE)
         .read_range(10, 20, FILE)
         .read_range(200, 50, FILE);
     check(story, &["cold", "redundant", "other-range"]);
-    let patched = Story::default()
+    let patched = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func one() {}")
         .read(FILE);
     check(patched, &["cold", "live", "patched"]);
-    let refetched = Story::default()
+    let refetched = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func one() {}")
         .compact()
@@ -261,7 +266,7 @@ fn reads_by_what_they_were_for() {
 
 #[test]
 fn a_failed_edit_is_no_use() {
-    let mut story = Story::default().read(FILE);
+    let mut story = ToolScript::default().read(FILE);
     story.sent += 1_000;
     let usage = json!({"input_tokens": 2, "cache_read_input_tokens": story.sent, "output_tokens": 50});
     story.record(json!({"type": "assistant", "message": {

@@ -7,12 +7,12 @@
 use crate::tokens::ratios::{RatioTable, Ratios, drops_thinking};
 use smallvec::SmallVec;
 use std::ops::Range;
-use transcript::log::{Block, BlockKind, Log, RecordKind, Stop};
+use transcript::log::{Block, BlockKind, Log, RecordKind, StopReason};
 use transcript::thread::{Chain, Node, Round, Session, starts_turn};
 
 /// Where a count comes from. Counts of different origin are never added without saying so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
+pub enum TokenOrigin {
     /// The log states it.
     Recorded,
     /// A share of a difference between two stated counts.
@@ -29,7 +29,7 @@ pub struct RoundSize {
     /// What it answered.
     pub output: f64,
     /// Whether the output was recorded or had to be estimated (a streaming partial).
-    pub output_origin: Origin,
+    pub output_origin: TokenOrigin,
     /// System prompt and tools, where a window starts: the first call, and the call after a boundary.
     pub base: Option<f64>,
     /// What the window grew by since the call before, by estimates of its items and the drift of its model family.
@@ -47,7 +47,7 @@ impl RoundSize {
 
 /// Two neighbouring calls whose difference shows how good the estimates are.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pair {
+pub struct CallPair {
     /// First line of the later call.
     pub node: Node,
     /// Its round in the chain; the earlier call is the round before.
@@ -62,7 +62,7 @@ pub struct Pair {
 
 /// Why two neighbouring calls say nothing about sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-pub enum Unfit {
+pub enum UnfitReason {
     /// The first call of a window.
     First,
     /// A call without usage.
@@ -83,25 +83,25 @@ pub enum Unfit {
 
 /// What sizing a chain gives.
 #[derive(Debug, Default, PartialEq)]
-pub struct Sizes {
+pub struct ChainSizes {
     /// One per round.
     pub rounds: Vec<RoundSize>,
     /// Pairs that can be scored.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<CallPair>,
     /// Pairs that cannot, by reason.
-    pub unfit: Vec<Unfit>,
+    pub unfit: Vec<UnfitReason>,
 }
 
 /// A difference this far from the estimate is explained by something else than the blocks.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.4..=2.5;
 
 /// Sizes a chain. `block` is told the size of every block, in order.
-pub fn size<'r>(
+pub fn size_chain<'r>(
     session: &Session<'r>,
     chain: &'r Chain,
     table: &'r RatioTable,
-    block: &mut dyn FnMut(Node, &Block, f64, Origin),
-) -> Sizes {
+    block: &mut dyn FnMut(Node, &Block, f64, TokenOrigin),
+) -> ChainSizes {
     size_rounds(session, chain, 0..chain.rounds.len(), table, block)
 }
 
@@ -111,12 +111,12 @@ pub fn size_rounds<'r>(
     chain: &'r Chain,
     rounds: Range<usize>,
     table: &'r RatioTable,
-    block: &mut dyn FnMut(Node, &Block, f64, Origin),
-) -> Sizes {
-    let mut sizes = Sizes {
+    block: &mut dyn FnMut(Node, &Block, f64, TokenOrigin),
+) -> ChainSizes {
+    let mut sizes = ChainSizes {
         rounds: Vec::with_capacity(rounds.len()),
         pairs: Vec::with_capacity(rounds.len()),
-        ..Sizes::default()
+        ..ChainSizes::default()
     };
     // What a round inherits goes back to the start of the turn before it.
     let before = &chain.rounds[..rounds.start];
@@ -124,11 +124,11 @@ pub fn size_rounds<'r>(
         .iter()
         .rposition(|round| starts_turn(session, round))
         .unwrap_or(0);
-    let mut previous: Option<Sent<'_>> = None;
+    let mut previous: Option<SentCall<'_>> = None;
     // Estimated thinking of the running turn, for models that forget it at the next prompt.
     let mut turn_thinking = 0.0;
     for (at, round) in std::iter::zip(lead.., &chain.rounds[lead..rounds.end]) {
-        let sent = Sent::new(session, round, table, previous.as_ref());
+        let sent = SentCall::new(session, round, table, previous.as_ref());
         let starts_turn = starts_turn(session, round);
         let dropped = if starts_turn && drops_thinking(sent.model) {
             turn_thinking
@@ -138,34 +138,34 @@ pub fn size_rounds<'r>(
         if starts_turn {
             turn_thinking = 0.0;
         }
-        turn_thinking += sent.out.thinking;
+        turn_thinking += sent.output_estimates.thinking;
         if at < rounds.start {
             previous = Some(sent);
             continue;
         }
-        let fit = fitness(session, round, previous.as_ref(), &sent);
+        let fit = check_fitness(session, round, previous.as_ref(), &sent);
         let base = base_size(fit, &sent);
         match (fit, &previous) {
             (Ok(()), Some(before)) => {
-                sizes.pairs.push(Pair {
+                sizes.pairs.push(CallPair {
                     node: round.lines[0],
                     round: at,
-                    predicted: before.input as f64 + before.output + sent.new.sum - dropped,
-                    naive: before.input as f64 + before.naive_output() + sent.new.naive,
+                    predicted: before.input as f64 + before.output + sent.input_estimates.sum - dropped,
+                    naive: before.input as f64 + before.naive_output() + sent.input_estimates.naive,
                     actual: sent.input as f64,
                 });
-                share(session, before, &sent, dropped, block);
+                distribute_growth(session, before, &sent, dropped, block);
             }
             (unfit, before) => {
                 if let Some(before) = before {
-                    before.give_output(session, block);
+                    before.assign_output(session, block);
                 }
-                give(
+                assign_sizes(
                     session,
                     &sent.round.inputs,
-                    &sent.new.sizes,
+                    &sent.input_estimates.sizes,
                     1.0,
-                    Origin::Estimated,
+                    TokenOrigin::Estimated,
                     block,
                 );
                 sizes.unfit.extend(unfit.err());
@@ -175,12 +175,13 @@ pub fn size_rounds<'r>(
             input: sent.has_usage.then_some(sent.input),
             output: sent.output,
             output_origin: if sent.is_final {
-                Origin::Recorded
+                TokenOrigin::Recorded
             } else {
-                Origin::Estimated
+                TokenOrigin::Estimated
             },
             base,
-            growth: previous.as_ref().map_or(0.0, |before| before.output) + sent.new.sum - dropped + sent.ratios.drift,
+            growth: previous.as_ref().map_or(0.0, |before| before.output) + sent.input_estimates.sum - dropped
+                + sent.ratios.drift,
             time: session.record(round.lines[0]).time,
         });
         previous = Some(sent);
@@ -188,23 +189,23 @@ pub fn size_rounds<'r>(
     // What follows the last round belongs to it.
     let is_end = !rounds.is_empty() && rounds.end == chain.rounds.len();
     if let Some(last) = previous.filter(|_| is_end) {
-        last.give_output(session, block);
+        last.assign_output(session, block);
         let ratios = last.ratios;
-        let mut rest = Estimates::default();
+        let mut rest = BlockEstimates::default();
         rest.add(session, &chain.tail, |block, log| table.input(ratios, block, log));
-        give(session, &chain.tail, &rest.sizes, 1.0, Origin::Estimated, block);
+        assign_sizes(session, &chain.tail, &rest.sizes, 1.0, TokenOrigin::Estimated, block);
     }
     sizes
 }
 
 /// What a window starts with beyond its own messages.
-fn base_size(fit: Result<(), Unfit>, sent: &Sent<'_>) -> Option<f64> {
-    let starts_window = matches!(fit, Err(Unfit::First | Unfit::Boundary));
-    (starts_window && sent.has_usage).then(|| (sent.input as f64 - sent.new.sum).max(0.0))
+fn base_size(fit: Result<(), UnfitReason>, sent: &SentCall<'_>) -> Option<f64> {
+    let starts_window = matches!(fit, Err(UnfitReason::First | UnfitReason::Boundary));
+    (starts_window && sent.has_usage).then(|| (sent.input as f64 - sent.input_estimates.sum).max(0.0))
 }
 
 /// One call as it was sent and answered.
-struct Sent<'r> {
+struct SentCall<'r> {
     round: &'r Round,
     model: &'r str,
     ratios: &'r Ratios,
@@ -217,14 +218,14 @@ struct Sent<'r> {
     is_final: bool,
     recorded_output: u64,
     /// Of the response.
-    out: Estimates,
+    output_estimates: BlockEstimates,
     /// Of the new input.
-    new: Estimates,
+    input_estimates: BlockEstimates,
 }
 
 /// Estimates of some blocks.
 #[derive(Default)]
-struct Estimates {
+struct BlockEstimates {
     /// One by one.
     sizes: SmallVec<[f64; 8]>,
     /// Together.
@@ -235,7 +236,7 @@ struct Estimates {
     naive: f64,
 }
 
-impl Estimates {
+impl BlockEstimates {
     fn add(&mut self, session: &Session<'_>, nodes: &[Node], size: impl Fn(&Block, &Log) -> f64) {
         for &node in nodes {
             let log = session.log(node);
@@ -252,29 +253,34 @@ impl Estimates {
     }
 }
 
-impl<'r> Sent<'r> {
-    fn new(session: &Session<'r>, round: &'r Round, table: &'r RatioTable, before: Option<&Sent<'r>>) -> Sent<'r> {
+impl<'r> SentCall<'r> {
+    fn new(
+        session: &Session<'r>,
+        round: &'r Round,
+        table: &'r RatioTable,
+        before: Option<&SentCall<'r>>,
+    ) -> SentCall<'r> {
         let first = session.response(round.lines[0]);
         let model = first.map_or("", |response| session.log(round.lines[0]).string(response.model));
         // The model hardly ever changes, and finding its family means reading its name.
         let ratios = match before.filter(|before| before.model == model) {
             Some(before) => before.ratios,
-            None => table.of(model),
+            None => table.for_model(model),
         };
         let context = first.map(|response| response.context()).unwrap_or_default();
         let (mut recorded, mut is_stopped) = (0, false);
         for response in round.lines.iter().filter_map(|line| session.response(*line)) {
             recorded = recorded.max(response.context().output);
-            is_stopped |= response.stop != Stop::Unknown;
+            is_stopped |= response.stop != StopReason::Unknown;
         }
         let grows = recorded > context.output;
-        let mut new = Estimates::default();
+        let mut new = BlockEstimates::default();
         new.add(session, &round.inputs, |block, log| table.input(ratios, block, log));
-        let mut out = Estimates::default();
+        let mut out = BlockEstimates::default();
         out.add(session, &round.lines, |block, log| table.output(ratios, block, log));
         let out_estimate = (out.sum + ratios.per_response).max(1.0);
         let is_final = (is_stopped || grows) && recorded > 0;
-        Sent {
+        SentCall {
             round,
             model,
             ratios,
@@ -289,8 +295,8 @@ impl<'r> Sent<'r> {
             },
             is_final,
             recorded_output: recorded,
-            out,
-            new,
+            output_estimates: out,
+            input_estimates: new,
         }
     }
 
@@ -298,20 +304,34 @@ impl<'r> Sent<'r> {
         if self.is_final {
             self.recorded_output as f64
         } else {
-            self.out.naive.max(self.recorded_output as f64)
+            self.output_estimates.naive.max(self.recorded_output as f64)
         }
     }
 
     /// Shares the recorded output out to the blocks of the response; without one their estimates stand.
-    fn give_output(&self, session: &Session<'_>, block: &mut dyn FnMut(Node, &Block, f64, Origin)) {
+    fn assign_output(&self, session: &Session<'_>, block: &mut dyn FnMut(Node, &Block, f64, TokenOrigin)) {
         let lines = &self.round.lines;
-        match (self.is_final, self.out.sizes.len()) {
-            (true, 1) => give(session, lines, &[self.output], 1.0, Origin::Recorded, block),
+        match (self.is_final, self.output_estimates.sizes.len()) {
+            (true, 1) => assign_sizes(session, lines, &[self.output], 1.0, TokenOrigin::Recorded, block),
             (true, _) => {
-                let factor = factor(self.output, self.out.sum);
-                give(session, lines, &self.out.sizes, factor, Origin::Calibrated, block);
+                let factor = factor(self.output, self.output_estimates.sum);
+                assign_sizes(
+                    session,
+                    lines,
+                    &self.output_estimates.sizes,
+                    factor,
+                    TokenOrigin::Calibrated,
+                    block,
+                );
             }
-            (false, _) => give(session, lines, &self.out.sizes, 1.0, Origin::Estimated, block),
+            (false, _) => assign_sizes(
+                session,
+                lines,
+                &self.output_estimates.sizes,
+                1.0,
+                TokenOrigin::Estimated,
+                block,
+            ),
         }
     }
 }
@@ -331,13 +351,13 @@ fn naive(block: &Block) -> f64 {
 }
 
 /// Reports blocks with their sizes times a factor.
-fn give(
+fn assign_sizes(
     session: &Session<'_>,
     nodes: &[Node],
     sizes: &[f64],
     factor: f64,
-    origin: Origin,
-    block: &mut dyn FnMut(Node, &Block, f64, Origin),
+    origin: TokenOrigin,
+    block: &mut dyn FnMut(Node, &Block, f64, TokenOrigin),
 ) {
     let mut sizes = sizes.iter();
     for &node in nodes {
@@ -348,55 +368,80 @@ fn give(
 }
 
 /// Shares the difference between two calls out to the blocks between them.
-fn share(
+fn distribute_growth(
     session: &Session<'_>,
-    before: &Sent<'_>,
-    sent: &Sent<'_>,
+    before: &SentCall<'_>,
+    sent: &SentCall<'_>,
     dropped: f64,
-    block: &mut dyn FnMut(Node, &Block, f64, Origin),
+    block: &mut dyn FnMut(Node, &Block, f64, TokenOrigin),
 ) {
     let grown = sent.input as f64 - before.input as f64 + dropped;
     let factor = if before.is_final {
-        before.give_output(session, block);
-        factor(grown - before.output, sent.new.sum)
+        before.assign_output(session, block);
+        factor(grown - before.output, sent.input_estimates.sum)
     } else {
         // What is part of no block is shared out too: every recorded token belongs to some block.
-        factor(grown, sent.new.sum + before.out.sum)
+        factor(grown, sent.input_estimates.sum + before.output_estimates.sum)
     };
     let (factor, origin) = if PLAUSIBLE.contains(&factor) {
-        (factor, Origin::Calibrated)
+        (factor, TokenOrigin::Calibrated)
     } else {
-        (1.0, Origin::Estimated)
+        (1.0, TokenOrigin::Estimated)
     };
     if !before.is_final {
-        give(session, &before.round.lines, &before.out.sizes, factor, origin, block);
+        assign_sizes(
+            session,
+            &before.round.lines,
+            &before.output_estimates.sizes,
+            factor,
+            origin,
+            block,
+        );
     }
-    give(session, &sent.round.inputs, &sent.new.sizes, factor, origin, block);
+    assign_sizes(
+        session,
+        &sent.round.inputs,
+        &sent.input_estimates.sizes,
+        factor,
+        origin,
+        block,
+    );
 }
 
 /// Whether the difference between two calls is what was added between them.
-fn fitness(session: &Session<'_>, round: &Round, before: Option<&Sent<'_>>, sent: &Sent<'_>) -> Result<(), Unfit> {
-    let Some(before) = before else { return Err(Unfit::First) };
+fn check_fitness(
+    session: &Session<'_>,
+    round: &Round,
+    before: Option<&SentCall<'_>>,
+    sent: &SentCall<'_>,
+) -> Result<(), UnfitReason> {
+    let Some(before) = before else {
+        return Err(UnfitReason::First);
+    };
     let mut breaks = round.inputs.iter().filter(|node| session.is_break(**node)).peekable();
     if breaks.peek().is_some() {
         let is_micro =
             breaks.all(|node| session.kind(*node) == RecordKind::MicroBoundary && !session.is_summary(*node));
-        return Err(if is_micro { Unfit::Micro } else { Unfit::Boundary });
+        return Err(if is_micro {
+            UnfitReason::Micro
+        } else {
+            UnfitReason::Boundary
+        });
     }
     if !sent.has_usage || !before.has_usage {
-        return Err(Unfit::NoUsage);
+        return Err(UnfitReason::NoUsage);
     }
     if sent.is_kept || before.is_kept {
-        return Err(Unfit::Kept);
+        return Err(UnfitReason::Kept);
     }
     if sent.model != before.model {
-        return Err(Unfit::ModelSwitch);
+        return Err(UnfitReason::ModelSwitch);
     }
     if session.is_copied(round.lines[0]) {
-        return Err(Unfit::Copy);
+        return Err(UnfitReason::Copy);
     }
     if sent.cache_read < 40_000 && before.input > sent.input + 400 {
-        return Err(Unfit::Resume);
+        return Err(UnfitReason::Resume);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! count was not final, the response before it. A final output count is the response alone. Everything here is linear in
 //! the coefficients; that [`super::calibrate`] predicts from the same amounts is tested.
 
-use crate::tokens::calibrate::{Origin, Pair, Sizes};
+use crate::tokens::calibrate::{CallPair, ChainSizes, TokenOrigin};
 use crate::tokens::ratios::{Coefficient, RatioTable, drops_thinking};
 use transcript::log::BlockKind;
 use transcript::thread::{Chain, Round, Session};
@@ -20,7 +20,13 @@ pub struct Equation {
 
 impl Equation {
     /// The growth of the window between the two calls of a pair.
-    pub fn growth(session: &Session<'_>, chain: &Chain, sizes: &Sizes, pair: &Pair, table: &RatioTable) -> Equation {
+    pub fn growth(
+        session: &Session<'_>,
+        chain: &Chain,
+        sizes: &ChainSizes,
+        pair: &CallPair,
+        table: &RatioTable,
+    ) -> Equation {
         let (before, round) = (&chain.rounds[pair.round - 1], &chain.rounds[pair.round]);
         let sent = &sizes.rounds[pair.round - 1];
         let mut equation = Equation::new(pair.actual - sent.input.unwrap_or(0) as f64);
@@ -30,7 +36,7 @@ impl Equation {
             }
         }
         match sent.output_origin {
-            Origin::Recorded => equation.tokens -= sent.output,
+            TokenOrigin::Recorded => equation.tokens -= sent.output,
             _ => equation.add_response(session, before, table),
         }
         let model = session
@@ -52,12 +58,12 @@ impl Equation {
     pub fn output(
         session: &Session<'_>,
         chain: &Chain,
-        sizes: &Sizes,
+        sizes: &ChainSizes,
         round: usize,
         table: &RatioTable,
     ) -> Option<Equation> {
         let size = &sizes.rounds[round];
-        (size.output_origin == Origin::Recorded).then(|| {
+        (size.output_origin == TokenOrigin::Recorded).then(|| {
             let mut equation = Equation::new(size.output);
             equation.add_response(session, &chain.rounds[round], table);
             equation

@@ -1,9 +1,9 @@
 //! The ledger: what the tokens of a session were spent on, by category, tool and kind of attachment.
 
-use crate::tokens::calibrate::Origin;
+use crate::tokens::calibrate::TokenOrigin;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use transcript::log::{Block, BlockKind, Name};
+use transcript::log::{Block, BlockKind, NameId};
 
 /// What a block is counted as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -89,13 +89,13 @@ pub struct Amount {
 }
 
 impl Amount {
-    fn add(&mut self, tokens: f64, origin: Origin) {
-        let thousandths = rounded(tokens.max(0.0) * 1000.0);
+    fn add(&mut self, tokens: f64, origin: TokenOrigin) {
+        let thousandths = round_nonnegative(tokens.max(0.0) * 1000.0);
         self.count += 1;
         match origin {
-            Origin::Recorded => self.recorded += thousandths,
-            Origin::Calibrated => self.calibrated += thousandths,
-            Origin::Estimated => self.estimated += thousandths,
+            TokenOrigin::Recorded => self.recorded += thousandths,
+            TokenOrigin::Calibrated => self.calibrated += thousandths,
+            TokenOrigin::Estimated => self.estimated += thousandths,
         }
     }
 
@@ -112,56 +112,56 @@ impl Amount {
     }
 
     /// Tokens of one origin.
-    pub fn of_origin(&self, origin: Origin) -> u64 {
+    pub fn of_origin(&self, origin: TokenOrigin) -> u64 {
         let thousandths = match origin {
-            Origin::Recorded => self.recorded,
-            Origin::Calibrated => self.calibrated,
-            Origin::Estimated => self.estimated,
+            TokenOrigin::Recorded => self.recorded,
+            TokenOrigin::Calibrated => self.calibrated,
+            TokenOrigin::Estimated => self.estimated,
         };
         (thousandths + 500) / 1000
     }
 }
 
 /// What `round` gives of a number that is not negative. That is a call on processors without an instruction for it.
-pub fn rounded(number: f64) -> u64 {
+pub fn round_nonnegative(number: f64) -> u64 {
     let whole = number as u64;
     whole.saturating_add(u64::from(number - whole as f64 >= 0.5))
 }
 
 /// Tokens by category and name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ledger {
+pub struct TokenLedger {
     /// By category and, where it has one, tool or kind.
     pub entries: BTreeMap<(Category, String), Amount>,
 }
 
 /// A ledger while blocks are booked: keyed by numbers, because there are many blocks and few names.
 #[derive(Debug, Default)]
-pub struct Booking {
+pub struct LedgerBuilder {
     /// By category, then by the number of the name: which of the accounts it is, plus one. Of the part booked last.
     slots: [Vec<u32>; CATEGORIES.len()],
     part: u32,
-    accounts: Vec<Account>,
+    accounts: Vec<LedgerAccount>,
 }
 
 #[derive(Debug)]
-struct Account {
+struct LedgerAccount {
     part: u32,
     category: Category,
-    name: Name,
+    name: NameId,
     amount: Amount,
 }
 
-impl Booking {
+impl LedgerBuilder {
     /// Books a block of part number `part` of a session.
-    pub fn add(&mut self, part: u32, block: &Block, tokens: f64, origin: Origin) {
+    pub fn add(&mut self, part: u32, block: &Block, tokens: f64, origin: TokenOrigin) {
         let category = Category::of(block);
         let name = match category {
             Category::ToolCall | Category::ToolResult | Category::Attachment => block.name,
             _ => 0,
         };
         if part != self.part {
-            self.turn_to(part);
+            self.switch_part(part);
         }
         let slots = &mut self.slots[category as usize];
         if slots.len() <= name as usize {
@@ -170,7 +170,7 @@ impl Booking {
         }
         let slot = &mut slots[name as usize];
         if *slot == 0 {
-            self.accounts.push(Account {
+            self.accounts.push(LedgerAccount {
                 part,
                 category,
                 name,
@@ -182,7 +182,7 @@ impl Booking {
     }
 
     /// Names are numbered per part: a session that moves on to another one starts new accounts, which `finish` joins.
-    fn turn_to(&mut self, part: u32) {
+    fn switch_part(&mut self, part: u32) {
         for slots in &mut self.slots {
             slots.clear();
         }
@@ -190,8 +190,8 @@ impl Booking {
     }
 
     /// The ledger; `name` gives the text of a name of a part.
-    pub fn finish<'a>(&self, name: impl Fn(u32, Name) -> &'a str) -> Ledger {
-        let mut ledger = Ledger::default();
+    pub fn finish<'a>(&self, name: impl Fn(u32, NameId) -> &'a str) -> TokenLedger {
+        let mut ledger = TokenLedger::default();
         for account in &self.accounts {
             let name = match (account.category, name(account.part, account.name)) {
                 (Category::ToolCall | Category::ToolResult | Category::Attachment, "") => "(unknown)",
@@ -204,9 +204,9 @@ impl Booking {
     }
 }
 
-impl Ledger {
+impl TokenLedger {
     /// Adds another ledger.
-    pub fn merge(&mut self, other: Ledger) {
+    pub fn merge(&mut self, other: TokenLedger) {
         if self.entries.is_empty() {
             *self = other;
             return;
@@ -217,12 +217,12 @@ impl Ledger {
     }
 
     /// Adds up many ledgers, which mostly have the same entries: found by hash, sorted once.
-    pub fn sum(ledgers: impl IntoIterator<Item = Ledger>) -> Ledger {
+    pub fn sum(ledgers: impl IntoIterator<Item = TokenLedger>) -> TokenLedger {
         let mut entries = HashMap::<(Category, String), Amount>::new();
         for (key, amount) in ledgers.into_iter().flat_map(|ledger| ledger.entries) {
             entries.entry(key).or_default().merge(&amount);
         }
-        Ledger {
+        TokenLedger {
             entries: entries.into_iter().collect(),
         }
     }
@@ -252,11 +252,11 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn ledger(entries: &[(Category, &str, f64)]) -> Ledger {
-        let mut ledger = Ledger::default();
+    fn ledger(entries: &[(Category, &str, f64)]) -> TokenLedger {
+        let mut ledger = TokenLedger::default();
         for (category, name, tokens) in entries {
             let amount = ledger.entries.entry((*category, (*name).to_owned())).or_default();
-            amount.add(*tokens, Origin::Estimated);
+            amount.add(*tokens, TokenOrigin::Estimated);
         }
         ledger
     }
@@ -277,7 +277,7 @@ mod tests {
             .flat_map(|half| [half.next_down().max(0.0), half, half.next_up()])
             .chain(odd)
         {
-            assert_eq!(rounded(number), number.round() as u64, "{number}");
+            assert_eq!(round_nonnegative(number), number.round() as u64, "{number}");
         }
     }
 
@@ -285,14 +285,14 @@ mod tests {
     fn a_sum_is_what_merging_one_by_one_gives() {
         let ledgers = [
             ledger(&[(Category::ToolCall, "Read", 1.5), (Category::ToolResult, "Read", 20.0)]),
-            Ledger::default(),
+            TokenLedger::default(),
             ledger(&[(Category::ToolCall, "Bash", 2.0), (Category::ToolCall, "Read", 0.25)]),
         ];
-        let mut merged = Ledger::default();
+        let mut merged = TokenLedger::default();
         for ledger in ledgers.clone() {
             merged.merge(ledger);
         }
-        assert_eq!(Ledger::sum(ledgers), merged);
+        assert_eq!(TokenLedger::sum(ledgers), merged);
         let calls = merged.category(Category::ToolCall);
         assert_eq!((calls.count, calls.estimated), (3, 3750));
     }

@@ -114,7 +114,7 @@ coefficients! {
 }
 
 /// Text in Latin script has at most this many bytes beyond one per unit.
-pub const LATIN: f64 = 0.3;
+pub const LATIN_MAX_WIDE: f64 = 0.3;
 
 /// Size of a kind of attachment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -161,7 +161,7 @@ impl RatioTable {
     }
 
     /// The family of a model. Unknown models are taken to be new.
-    pub fn of(&self, model: &str) -> &Ratios {
+    pub fn for_model(&self, model: &str) -> &Ratios {
         let version = model_version(model);
         let covering = self
             .families
@@ -243,7 +243,7 @@ impl RatioTable {
 fn text_amounts(block: &Block, rate: Coefficient, escape: Coefficient, add: &mut impl FnMut(Coefficient, f64)) {
     let units = f64::from(block.units);
     let wide = f64::from(block.wide);
-    let latin = wide.min(LATIN * units);
+    let latin = wide.min(LATIN_MAX_WIDE * units);
     add(rate, units);
     add(escape, f64::from(block.escapes));
     add(Coefficient::Wide, latin);
@@ -307,7 +307,7 @@ mod tests {
     fn unknown_models_count_as_new() {
         let table = RatioTable::built_in();
         let newest = &table.families[table.families.len() - 1].name;
-        assert_eq!(&table.of("somebody-elses-model").name, newest);
-        assert_eq!(table.of("claude-opus-4-5-20251101").from, (0, 0));
+        assert_eq!(&table.for_model("somebody-elses-model").name, newest);
+        assert_eq!(table.for_model("claude-opus-4-5-20251101").from, (0, 0));
     }
 }

@@ -4,13 +4,13 @@
 //! fetched something new: another range, or the file after an edit. A read is *redundant* only if the same version of the
 //! file was already in the window and covered the range.
 
-use crate::tokens::ledger::rounded;
+use crate::tokens::ledger::round_nonnegative;
 use transcript::build::IdMap;
-use transcript::log::{Block, BlockKind, api_id};
+use transcript::log::{Block, BlockKind, hash_api_id};
 
 /// Reads of one session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Reads {
+pub struct ReadTotals {
     /// Reads with a result.
     pub count: u64,
     /// Tokens of their results.
@@ -25,9 +25,9 @@ pub struct Reads {
     pub redundant_tokens: u64,
 }
 
-impl Reads {
+impl ReadTotals {
     /// Adds those of another session.
-    pub fn merge(&mut self, other: &Reads) {
+    pub fn merge(&mut self, other: &ReadTotals) {
         self.count += other.count;
         self.tokens += other.tokens;
         self.repeated_files += other.repeated_files;
@@ -41,38 +41,38 @@ impl Reads {
 #[derive(Default)]
 pub struct ReadTracker {
     /// By hash of the path.
-    files: IdMap<u64, File>,
+    files: IdMap<u64, TrackedFile>,
     /// Goes up whenever a shell command may have changed any file.
-    world: u64,
+    shell_changes: u64,
     /// Goes up at every boundary: what was read before is gone.
     window: u64,
 }
 
 #[derive(Default)]
-struct File {
+struct TrackedFile {
     count: u64,
     tokens: u64,
     edits: u64,
     /// Ranges in the window, with the version they were read at.
-    live: Vec<(Version, u32, u32)>,
+    live: Vec<(ReadVersion, u32, u32)>,
     redundant: u64,
     redundant_tokens: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Version {
+struct ReadVersion {
     edits: u64,
-    world: u64,
+    shell_changes: u64,
     window: u64,
 }
 
 /// Lines that a read without a limit returns at most.
-const WHOLE: u32 = 2000;
+const DEFAULT_READ_LINES: u32 = 2000;
 
 /// Something that matters to reads, with the hash of its path. What a chain has of them can be gathered in pieces side by side,
 /// but has to be followed in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum FileEvent {
     /// A boundary: the window starts anew.
     Boundary,
     /// A shell command that may have changed any file.
@@ -83,18 +83,18 @@ pub enum Step {
     Read(u64, (u32, u32), u64),
 }
 
-impl Step {
+impl FileEvent {
     /// What a call or a result is, given its tool, path and size.
-    pub fn of(block: &Block, tool: &str, path: &str, tokens: f64) -> Option<Step> {
+    pub fn of(block: &Block, tool: &str, path: &str, tokens: f64) -> Option<FileEvent> {
         match (block.kind, tool) {
-            (BlockKind::ToolCall, _) if block.may_change_files => Some(Step::Shell),
+            (BlockKind::ToolCall, _) if block.may_change_files => Some(FileEvent::Shell),
             (BlockKind::ToolResult, "Edit" | "Write" | "MultiEdit" | "NotebookEdit") if !block.is_error => {
-                Some(Step::Edit(api_id(path.as_bytes())))
+                Some(FileEvent::Edit(hash_api_id(path.as_bytes())))
             }
-            (BlockKind::ToolResult, "Read") if !block.is_error && !path.is_empty() => Some(Step::Read(
-                api_id(path.as_bytes()),
+            (BlockKind::ToolResult, "Read") if !block.is_error && !path.is_empty() => Some(FileEvent::Read(
+                hash_api_id(path.as_bytes()),
                 block.range,
-                rounded(tokens.max(0.0)),
+                round_nonnegative(tokens.max(0.0)),
             )),
             _ => None,
         }
@@ -103,24 +103,24 @@ impl Step {
 
 impl ReadTracker {
     /// What happened next.
-    pub fn take(&mut self, step: Step) {
+    pub fn apply(&mut self, step: FileEvent) {
         match step {
-            Step::Boundary => self.window += 1,
-            Step::Shell => self.world += 1,
-            Step::Edit(path) => self.files.entry(path).or_default().edits += 1,
-            Step::Read(path, range, tokens) => self.read(path, range, tokens),
+            FileEvent::Boundary => self.window += 1,
+            FileEvent::Shell => self.shell_changes += 1,
+            FileEvent::Edit(path) => self.files.entry(path).or_default().edits += 1,
+            FileEvent::Read(path, range, tokens) => self.read(path, range, tokens),
         }
     }
 
     fn read(&mut self, path: u64, (offset, limit): (u32, u32), tokens: u64) {
         let file = self.files.entry(path).or_default();
-        let version = Version {
+        let version = ReadVersion {
             edits: file.edits,
-            world: self.world,
+            shell_changes: self.shell_changes,
             window: self.window,
         };
         let first = offset.max(1);
-        let last = first.saturating_add(if limit == 0 { WHOLE } else { limit });
+        let last = first.saturating_add(if limit == 0 { DEFAULT_READ_LINES } else { limit });
         file.live.retain(|(known, _, _)| *known == version);
         let is_covered = file.live.iter().any(|(_, from, to)| *from <= first && last <= *to);
         file.count += 1;
@@ -134,8 +134,8 @@ impl ReadTracker {
     }
 
     /// The sums. Order does not matter: they are integers.
-    pub fn finish(&self) -> Reads {
-        let mut reads = Reads::default();
+    pub fn finish(&self) -> ReadTotals {
+        let mut reads = ReadTotals::default();
         for file in self.files.values().filter(|file| file.count > 0) {
             reads.count += file.count;
             reads.tokens += file.tokens;
@@ -162,8 +162,8 @@ mod tests {
     fn only_the_same_version_and_range_is_redundant() {
         let mut tracker = ReadTracker::default();
         let block = |tracker: &mut ReadTracker, block: &Block, tool: &str, path: &str, tokens: f64| {
-            if let Some(step) = Step::of(block, tool, path, tokens) {
-                tracker.take(step);
+            if let Some(step) = FileEvent::of(block, tool, path, tokens) {
+                tracker.apply(step);
             }
         };
         let edit = Block::new(BlockKind::ToolResult);
@@ -178,7 +178,7 @@ mod tests {
         block(&mut tracker, &shell, "Bash", "", 0.0);
         block(&mut tracker, &read((0, 0)), "Read", "/a", 100.0);
         assert_eq!(tracker.finish().redundant, 1, "may have changed since");
-        tracker.take(Step::Boundary);
+        tracker.apply(FileEvent::Boundary);
         block(&mut tracker, &read((0, 0)), "Read", "/a", 100.0);
         assert_eq!(tracker.finish().redundant, 1, "gone since");
         block(&mut tracker, &read((0, 0)), "Read", "/a", 100.0);

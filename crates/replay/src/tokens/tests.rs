@@ -1,13 +1,13 @@
 //! Hand-made chains, read by the real reader, sized: every rule of [`super::calibrate`] in a few lines of log.
 
-use crate::tokens::calibrate::{Origin, Sizes, Unfit, size_rounds};
+use crate::tokens::calibrate::{ChainSizes, TokenOrigin, UnfitReason, size_rounds};
 use crate::tokens::equation::Equation;
 use crate::tokens::ratios::{Coefficient, RatioTable};
 use serde_json::{Value, json};
 use std::ops::Range;
-use transcript::bytes::Lines;
+use transcript::bytes::LineConsumer;
 use transcript::log::{Block, BlockKind};
-use transcript::thread::{Chain, Part, Session, thread};
+use transcript::thread::{Chain, Session, SessionLog, thread};
 use transcript::walk::Walker;
 
 const OPUS: &str = "claude-opus-4-5-20251101";
@@ -15,12 +15,12 @@ const SONNET: &str = "claude-sonnet-4-5-20250929";
 
 /// A log in the making: every record follows the one before.
 #[derive(Default)]
-struct Script {
+struct LogScript {
     lines: Vec<Value>,
 }
 
-impl Script {
-    fn push(mut self, mut record: Value) -> Script {
+impl LogScript {
+    fn push(mut self, mut record: Value) -> LogScript {
         let number = self.lines.len();
         record["uuid"] = json!(format!("u{number}"));
         record["sessionId"] = json!("s");
@@ -31,17 +31,17 @@ impl Script {
         self
     }
 
-    fn prompt(self, text: &str) -> Script {
+    fn prompt(self, text: &str) -> LogScript {
         self.push(json!({"type": "user", "message": {"content": text}}))
     }
 
-    fn result(self, call: &str, text: &str) -> Script {
+    fn result(self, call: &str, text: &str) -> LogScript {
         let block = json!({"type": "tool_result", "tool_use_id": call, "content": text});
         self.push(json!({"type": "user", "message": {"content": [block]}}))
     }
 
     /// A response while it was streaming: its output count says nothing.
-    fn partial(self, id: &str, model: &str, input: u64, blocks: Value) -> Script {
+    fn partial(self, id: &str, model: &str, input: u64, blocks: Value) -> LogScript {
         let usage = json!({"cache_read_input_tokens": input, "output_tokens": 1});
         self.push(
             json!({"type": "assistant", "message": {"id": id, "model": model, "content": blocks, "usage": usage}}),
@@ -49,7 +49,7 @@ impl Script {
     }
 
     /// A finished response.
-    fn response(self, id: &str, model: &str, (input, output): (u64, u64), blocks: Value) -> Script {
+    fn response(self, id: &str, model: &str, (input, output): (u64, u64), blocks: Value) -> LogScript {
         let mut script = self.partial(id, model, input, blocks);
         if let Some(record) = script.lines.last_mut() {
             record["message"]["usage"]["output_tokens"] = json!(output);
@@ -58,17 +58,17 @@ impl Script {
         script
     }
 
-    fn system(self, subtype: &str) -> Script {
+    fn system(self, subtype: &str) -> LogScript {
         self.push(json!({"type": "system", "subtype": subtype}))
     }
 
     /// Reads, threads and sizes it.
-    fn check(self, check: impl Fn(&Session<'_>, &Chain, &Sizes, &[Shared])) {
+    fn check(self, check: impl Fn(&Session<'_>, &Chain, &ChainSizes, &[BlockShare])) {
         let mut walker = Walker::new(1 << 20, &|_| {});
         for line in &self.lines {
-            walker.lines(format!("{line}\n").as_bytes(), 0);
+            walker.take_lines(format!("{line}\n").as_bytes(), 0);
         }
-        let parts = [Part {
+        let parts = [SessionLog {
             path: "s.jsonl".into(),
             log: walker.into_builder().finish(),
             copied: Vec::new(),
@@ -77,9 +77,9 @@ impl Script {
         let session = Session::new("s", &parts);
         let threaded = thread(&session);
         let chain = &threaded.chains[0];
-        let sized = |rounds: Range<usize>, shares: &mut Vec<Shared>| {
+        let sized = |rounds: Range<usize>, shares: &mut Vec<BlockShare>| {
             let mut share = |node, block: &Block, tokens, origin| {
-                shares.push(Shared {
+                shares.push(BlockShare {
                     line: session.record(node).line,
                     kind: block.kind,
                     tokens,
@@ -106,11 +106,11 @@ impl Script {
 
 /// What a block was given.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Shared {
+struct BlockShare {
     line: u32,
     kind: BlockKind,
     tokens: f64,
-    origin: Origin,
+    origin: TokenOrigin,
 }
 
 fn text(of: &str) -> Value {
@@ -134,7 +134,7 @@ fn assert_near(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-6, "{found} is not {expected}");
 }
 
-fn sum(shares: &[Shared], lines: std::ops::RangeInclusive<u32>) -> f64 {
+fn sum(shares: &[BlockShare], lines: std::ops::RangeInclusive<u32>) -> f64 {
     shares
         .iter()
         .filter(|share| lines.contains(&share.line))
@@ -142,7 +142,7 @@ fn sum(shares: &[Shared], lines: std::ops::RangeInclusive<u32>) -> f64 {
         .sum()
 }
 
-fn origins(shares: &[Shared], lines: std::ops::RangeInclusive<u32>) -> Vec<Origin> {
+fn origins(shares: &[BlockShare], lines: std::ops::RangeInclusive<u32>) -> Vec<TokenOrigin> {
     shares
         .iter()
         .filter(|share| lines.contains(&share.line))
@@ -152,18 +152,18 @@ fn origins(shares: &[Shared], lines: std::ops::RangeInclusive<u32>) -> Vec<Origi
 
 #[test]
 fn a_difference_is_shared_out_completely() {
-    let script = Script::default()
+    let script = LogScript::default()
         .prompt("go")
         .partial("m1", OPUS, 20_000, json!([text(&words(40)), call("c1")]))
         .result("c1", &words(200))
         .partial("m2", OPUS, 20_500, json!([text("done")]));
     script.check(|_, _, sizes, shares| {
-        assert_eq!(sizes.unfit, [Unfit::First]);
+        assert_eq!(sizes.unfit, [UnfitReason::First]);
         assert_near(sum(shares, 2..=3), 500.0);
-        assert_eq!(origins(shares, 2..=3), [Origin::Calibrated; 3]);
+        assert_eq!(origins(shares, 2..=3), [TokenOrigin::Calibrated; 3]);
         assert_eq!(
             origins(shares, 4..=4),
-            [Origin::Estimated],
+            [TokenOrigin::Estimated],
             "no call after it says how large it is"
         );
     });
@@ -171,7 +171,7 @@ fn a_difference_is_shared_out_completely() {
 
 #[test]
 fn a_final_output_is_shared_exactly() {
-    let script = Script::default()
+    let script = LogScript::default()
         .prompt("go")
         .response(
             "m1",
@@ -185,10 +185,10 @@ fn a_final_output_is_shared_exactly() {
         assert_near(sum(shares, 2..=2), 333.0);
         assert_near(sum(shares, 3..=3), 650.0 - 333.0);
         assert_near(sum(shares, 4..=4), 7.0);
-        assert_eq!(origins(shares, 2..=2), [Origin::Calibrated; 3]);
+        assert_eq!(origins(shares, 2..=2), [TokenOrigin::Calibrated; 3]);
         assert_eq!(
             origins(shares, 4..=4),
-            [Origin::Recorded],
+            [TokenOrigin::Recorded],
             "the only block is the whole output"
         );
         assert_eq!(sizes.rounds[1].context(), Some(20_657));
@@ -197,14 +197,14 @@ fn a_final_output_is_shared_exactly() {
 
 #[test]
 fn an_implausible_difference_is_not_shared_out() {
-    let script = Script::default()
+    let script = LogScript::default()
         .prompt("go")
         .response("m1", OPUS, (20_000, 100), json!([call("c1")]))
         .result("c1", "ok")
         .response("m2", OPUS, (29_000, 7), json!([text("done")]));
     script.check(|_, _, sizes, shares| {
         assert_eq!(sizes.pairs.len(), 1, "it still counts against the estimates");
-        assert_eq!(origins(shares, 3..=3), [Origin::Estimated]);
+        assert_eq!(origins(shares, 3..=3), [TokenOrigin::Estimated]);
         assert!(sum(shares, 3..=3) < 100.0);
     });
 }
@@ -212,7 +212,7 @@ fn an_implausible_difference_is_not_shared_out() {
 #[test]
 fn what_breaks_the_chain_of_windows_leaves_estimates() {
     let start = || {
-        Script::default()
+        LogScript::default()
             .prompt("go")
             .partial("m1", OPUS, 90_000, json!([text(&words(40)), call("c1")]))
             .result("c1", &words(200))
@@ -222,31 +222,36 @@ fn what_breaks_the_chain_of_windows_leaves_estimates() {
             start().system("compact_boundary").prompt("next"),
             OPUS,
             91_000,
-            Unfit::Boundary,
+            UnfitReason::Boundary,
         ),
-        (start().system("microcompact_boundary"), OPUS, 60_000, Unfit::Micro),
-        (start(), SONNET, 90_500, Unfit::ModelSwitch),
-        (start(), OPUS, 30_000, Unfit::Resume),
-        (start(), OPUS, 0, Unfit::NoUsage),
+        (
+            start().system("microcompact_boundary"),
+            OPUS,
+            60_000,
+            UnfitReason::Micro,
+        ),
+        (start(), SONNET, 90_500, UnfitReason::ModelSwitch),
+        (start(), OPUS, 30_000, UnfitReason::Resume),
+        (start(), OPUS, 0, UnfitReason::NoUsage),
     ];
     for (script, model, input, reason) in cases {
         let script = script.partial("m2", model, input, json!([text("done")]));
         script.check(|_, _, sizes, shares| {
-            assert_eq!(sizes.unfit, [Unfit::First, reason]);
+            assert_eq!(sizes.unfit, [UnfitReason::First, reason]);
             assert!(sizes.pairs.is_empty(), "{reason:?}");
             assert!(
-                shares.iter().all(|share| share.origin == Origin::Estimated),
+                shares.iter().all(|share| share.origin == TokenOrigin::Estimated),
                 "{reason:?}"
             );
-            let has_base = reason == Unfit::Boundary;
+            let has_base = reason == UnfitReason::Boundary;
             assert_eq!(sizes.rounds[1].base.is_some(), has_base, "{reason:?}");
         });
     }
 }
 
 /// Two turns; the first thinks in both of its calls.
-fn two_turns(model: &str, last_input: u64) -> Script {
-    Script::default()
+fn two_turns(model: &str, last_input: u64) -> LogScript {
+    LogScript::default()
         .prompt("go")
         .response("m1", model, (50_000, 500), json!([thinking(), call("c1")]))
         .result("c1", &words(200))
@@ -263,8 +268,8 @@ fn some_models_forget_the_thinking_of_past_turns() {
         found.get()
     };
     let table = RatioTable::built_in();
-    let ratios = table.of(SONNET);
-    assert_eq!(ratios, table.of(OPUS));
+    let ratios = table.for_model(SONNET);
+    assert_eq!(ratios, table.for_model(OPUS));
     let forgotten = 2.0 * (2000.0 * ratios.signature + ratios.per_signature);
     assert_near(predicted(OPUS) - predicted(SONNET), forgotten);
 
@@ -278,7 +283,7 @@ fn some_models_forget_the_thinking_of_past_turns() {
 #[test]
 fn predictions_are_amounts_times_coefficients() {
     let image = json!({"type": "image", "source": {"type": "base64", "data": ""}});
-    let script = Script::default()
+    let script = LogScript::default()
         .prompt("go")
         .partial(
             "m0",
@@ -301,7 +306,7 @@ fn predictions_are_amounts_times_coefficients() {
         .prompt(&words(100))
         .response("m3", SONNET, (50_300, 7), json!([text("done")]));
     let table = RatioTable::built_in();
-    let ratios = table.of(SONNET);
+    let ratios = table.for_model(SONNET);
     let worth = |equation: &Equation| {
         std::iter::zip(Coefficient::ALL, equation.amounts)
             .map(|(of, amount)| ratios[of] * amount)

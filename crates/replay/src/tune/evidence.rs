@@ -1,6 +1,6 @@
 //! Whether a choice holds: on sessions it was not made on, and with an interval.
 
-use crate::tune::score::Score;
+use crate::tune::score::PolicyScore;
 use crate::tune::search::shuffled;
 
 /// A share of cost saved, with its interval.
@@ -16,7 +16,7 @@ pub struct Interval {
 
 /// What a choice is worth.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct PolicyChoice {
     /// The policy that is best on all sessions.
     pub best: usize,
     /// What it saves against the present policy, on all sessions: optimistic, because it was chosen on them.
@@ -29,16 +29,16 @@ pub struct Choice {
     pub folds: usize,
 }
 
-impl Choice {
+impl PolicyChoice {
     /// Whether a difference is shown.
-    pub fn holds(&self) -> bool {
+    pub fn is_significant(&self) -> bool {
         self.best != 0 && self.held_out.low > 0.0
     }
 }
 
 /// How sure one wants to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rigour {
+pub struct ChoiceOptions {
     /// What a miss is worth in dollars.
     pub miss_cost: f64,
     /// Parts that sessions are split into.
@@ -50,7 +50,7 @@ pub struct Rigour {
 }
 
 /// Chooses among policies. `scores[policy][session]`; policy 0 is the present one. `None` without sessions.
-pub fn choose(scores: &[Vec<Score>], sessions: &[String], rigour: &Rigour) -> Option<Choice> {
+pub fn choose(scores: &[Vec<PolicyScore>], sessions: &[String], rigour: &ChoiceOptions) -> Option<PolicyChoice> {
     if sessions.is_empty() || scores.is_empty() {
         return None;
     }
@@ -82,7 +82,7 @@ pub fn choose(scores: &[Vec<Score>], sessions: &[String], rigour: &Rigour) -> Op
             held_out[session] = gain_of(chosen, session);
         }
     }
-    Some(Choice {
+    Some(PolicyChoice {
         best,
         in_sample: bootstrap(&gains, &present, rigour),
         held_out: bootstrap(&held_out, &present, rigour),
@@ -102,11 +102,11 @@ fn fold_numbers(sessions: &[String], folds: usize, seed: u64) -> Vec<usize> {
 }
 
 /// Share of `whole` that `parts` are, with the interval that resampling sessions gives.
-pub fn bootstrap(parts: &[f64], whole: &[f64], rigour: &Rigour) -> Interval {
+pub fn bootstrap(parts: &[f64], whole: &[f64], rigour: &ChoiceOptions) -> Interval {
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     let middle = share(parts.iter().sum(), whole.iter().sum());
     let count = parts.len() as u64;
-    let mut random = Random(rigour.seed ^ 0x5eed);
+    let mut random = SplitMix64(rigour.seed ^ 0x5eed);
     let mut shares = (0..rigour.resamples.max(1))
         .map(|_| {
             let (mut part, mut all) = (0.0, 0.0);
@@ -128,9 +128,9 @@ pub fn bootstrap(parts: &[f64], whole: &[f64], rigour: &Rigour) -> Interval {
 }
 
 /// A small generator whose numbers depend on its seed alone.
-struct Random(u64);
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut value = self.0;

@@ -1,12 +1,12 @@
 //! Which policies are worth choosing between, and where the choice flips.
 
-use crate::tune::score::Score;
+use crate::tune::score::PolicyScore;
 
 /// What is weighed, smaller is better: cost, misses, missed uses at risk, model calls, mean window.
-fn weights(score: &Score) -> [f64; 5] {
+fn weights(score: &PolicyScore) -> [f64; 5] {
     [
         score.dollars(),
-        score.middle_misses() + score.blocked as f64,
+        score.midpoint_misses() + score.blocked as f64,
         score.at_risk_misses as f64,
         score.model_calls as f64,
         score.mean_window(),
@@ -14,7 +14,7 @@ fn weights(score: &Score) -> [f64; 5] {
 }
 
 /// Policies that no other one beats in everything, in the order of their cost. Of equal ones the first.
-pub fn pareto(scores: &[Score]) -> Vec<usize> {
+pub fn pareto(scores: &[PolicyScore]) -> Vec<usize> {
     let all = scores.iter().map(weights).collect::<Vec<_>>();
     let beats = |a: &[f64; 5], b: &[f64; 5]| std::iter::zip(a, b).all(|(a, b)| a <= b);
     let mut front = (0..scores.len())
@@ -28,9 +28,9 @@ pub fn pareto(scores: &[Score]) -> Vec<usize> {
 }
 
 /// What a policy on the front saves for each miss more, in micro-dollars, against the next dearer one there that misses less.
-pub fn saved_per_miss(scores: &[Score], front: &[usize], one: usize) -> Option<u64> {
+pub fn saved_per_miss(scores: &[PolicyScore], front: &[usize], one: usize) -> Option<u64> {
     let place = front.iter().position(|at| *at == one)?;
-    let misses = |at: usize| scores[at].middle_misses() + scores[at].blocked as f64;
+    let misses = |at: usize| scores[at].midpoint_misses() + scores[at].blocked as f64;
     let next = front[place + 1..].iter().find(|next| misses(**next) < misses(one))?;
     let saved = scores[*next].dollars() - scores[one].dollars();
     Some((1e6 * saved / (misses(one) - misses(*next))).round() as u64)
@@ -38,7 +38,7 @@ pub fn saved_per_miss(scores: &[Score], front: &[usize], one: usize) -> Option<u
 
 /// A step along the front: the next policy costs more and misses less.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Step {
+pub struct FrontStep {
     /// The cheaper policy.
     pub from: usize,
     /// The one with fewer misses.
@@ -48,10 +48,10 @@ pub struct Step {
 }
 
 /// Where the choice flips as a miss gets dearer: the lower hull of misses and cost, from cheapest on.
-pub fn flips(scores: &[Score]) -> Vec<Step> {
+pub fn find_flips(scores: &[PolicyScore]) -> Vec<FrontStep> {
     let place = |at: usize| {
         (
-            scores[at].middle_misses() + scores[at].blocked as f64,
+            scores[at].midpoint_misses() + scores[at].blocked as f64,
             scores[at].dollars(),
         )
     };
@@ -77,7 +77,7 @@ pub fn flips(scores: &[Score]) -> Vec<Step> {
                 .then(a.cmp(b))
         });
         let Some(next) = next else { return steps };
-        steps.push(Step {
+        steps.push(FrontStep {
             from: at,
             to: next,
             dollars_per_miss: price(next),
@@ -90,12 +90,12 @@ pub fn flips(scores: &[Score]) -> Vec<Step> {
 mod tests {
     use super::*;
 
-    fn score(dollars: u64, misses: u64) -> Score {
-        Score {
+    fn score(dollars: u64, misses: u64) -> PolicyScore {
+        PolicyScore {
             cost: u128::from(dollars) * 1_000_000_000_000,
             misses,
             misses_credited: misses,
-            ..Score::default()
+            ..PolicyScore::default()
         }
     }
 
@@ -117,12 +117,12 @@ mod tests {
     #[test]
     fn the_choice_flips_where_a_miss_is_worth_the_difference() {
         let scores = [score(10, 0), score(8, 2), score(9, 1), score(5, 9)];
-        let steps = flips(&scores);
+        let steps = find_flips(&scores);
         let told = steps
             .iter()
             .map(|step| (step.from, step.to, step.dollars_per_miss))
             .collect::<Vec<_>>();
         assert_eq!(told, [(3, 1, 3.0 / 7.0), (1, 0, 1.0)]);
-        assert!(flips(&[]).is_empty());
+        assert!(find_flips(&[]).is_empty());
     }
 }

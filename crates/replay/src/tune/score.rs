@@ -1,31 +1,31 @@
 //! What one policy comes to in one session, small enough to keep thousands of them.
 
 use crate::policy::Policy;
-use crate::policy::presets::{Policies, client};
-use crate::prices::{Pico, Price, PriceTable};
-use crate::sim::event::{Event, Sink};
-use crate::sim::inference::Evidence;
+use crate::policy::presets::{PolicySet, client_policy};
+use crate::prices::{PicoUsd, Price, PriceTable};
+use crate::sim::event::{Event, EventSink};
+use crate::sim::inference::WindowEvidence;
 use crate::sim::trace::Trace;
 use crate::sim::use_counts::UseCounts;
-use crate::sim::uses::Uses;
-use crate::sim::{Mode, Setting, replay};
+use crate::sim::uses::FileUses;
+use crate::sim::{ReplayInput, ReplayMode, replay};
 use serde::{Deserialize, Serialize};
 
 /// A session that is ready to be replayed.
-pub struct Prepared<'p> {
+pub struct PreparedSession<'p> {
     /// Its id.
     pub id: String,
     /// Its chains.
-    pub chains: Vec<Ready<'p>>,
+    pub chains: Vec<PreparedChain<'p>>,
 }
 
 /// A chain, with everything about it that is the same under every policy.
-pub struct Ready<'p> {
+pub struct PreparedChain<'p> {
     /// The chain.
     pub trace: Trace,
     /// What it used again.
-    pub uses: Uses,
-    evidence: Evidence,
+    pub uses: FileUses,
+    evidence: WindowEvidence,
     /// Policies of the clients that made it, by version.
     clients: Vec<&'static Policy>,
     prices: Vec<Option<&'p Price>>,
@@ -33,13 +33,13 @@ pub struct Ready<'p> {
     own_calls: u64,
 }
 
-impl<'p> Ready<'p> {
+impl<'p> PreparedChain<'p> {
     /// Looks up what a chain needs. References are no part of a score.
-    pub fn new(trace: Trace, mut uses: Uses, prices: &'p PriceTable) -> Ready<'p> {
+    pub fn new(trace: Trace, mut uses: FileUses, prices: &'p PriceTable) -> PreparedChain<'p> {
         uses.references = Vec::new();
-        Ready {
-            evidence: Evidence::gather(&trace),
-            clients: trace.versions.iter().map(|version| client(*version)).collect(),
+        PreparedChain {
+            evidence: WindowEvidence::gather(&trace),
+            clients: trace.versions.iter().map(|version| client_policy(*version)).collect(),
             prices: trace.models.iter().map(|model| prices.find(model)).collect(),
             own_calls: trace.calls.iter().filter(|call| !call.is_copied).count() as u64,
             trace,
@@ -48,14 +48,18 @@ impl<'p> Ready<'p> {
     }
 }
 
-impl Prepared<'_> {
+impl PreparedSession<'_> {
     /// Replays it under points that are alike ([`super::space::Point::is_like`]): once no compaction is tried under one of
     /// them, the others come to the same.
-    pub fn replay_alike<'q>(&self, points: impl IntoIterator<Item = &'q Policies>, summary: Option<u64>) -> Vec<Score> {
+    pub fn replay_equivalent<'q>(
+        &self,
+        points: impl IntoIterator<Item = &'q PolicySet>,
+        summary: Option<u64>,
+    ) -> Vec<PolicyScore> {
         let mut quiet = None;
-        let score = |policies: &Policies| {
+        let score = |policies: &PolicySet| {
             quiet.unwrap_or_else(|| {
-                let (score, has_tried) = self.told(policies, summary);
+                let (score, has_tried) = self.replay_tracking_compaction(policies, summary);
                 quiet = Some(score).filter(|_| !has_tried);
                 score
             })
@@ -65,27 +69,30 @@ impl Prepared<'_> {
 
     /// Replays it. The events are the same as of a replay of the policy alone, and so is what they come to: only less of it
     /// is written down.
-    pub fn replay(&self, policies: &Policies, summary: Option<u64>) -> Score {
-        self.told(policies, summary).0
+    pub fn replay(&self, policies: &PolicySet, summary: Option<u64>) -> PolicyScore {
+        self.replay_tracking_compaction(policies, summary).0
     }
 
     /// Replays it, and tells whether a compaction was tried.
-    fn told(&self, policies: &Policies, summary: Option<u64>) -> (Score, bool) {
-        let mut score = Score::default();
+    fn replay_tracking_compaction(&self, policies: &PolicySet, summary: Option<u64>) -> (PolicyScore, bool) {
+        let mut score = PolicyScore::default();
         let mut has_tried = false;
         for (number, chain) in self.chains.iter().enumerate() {
             let trace = &chain.trace;
-            let by_version = trace.versions.iter().map(|version| policies.of(Some(*version)));
+            let by_version = trace
+                .versions
+                .iter()
+                .map(|version| policies.for_version(Some(*version)));
             let by_version = by_version.collect::<Vec<_>>();
             let windows = chain
                 .evidence
                 .windows(trace, &by_version, &chain.clients, &chain.prices);
-            let setting = Setting {
+            let setting = ReplayInput {
                 policies: &by_version,
                 prices: &chain.prices,
                 windows: &windows,
                 summary,
-                mode: Mode::Free,
+                mode: ReplayMode::Free,
                 uses: Some(&chain.uses),
                 texts: None,
                 key: chain_key(&self.id, number),
@@ -93,12 +100,12 @@ impl Prepared<'_> {
             let mut scorer = Scorer {
                 trace,
                 score: &mut score,
-                made: 0,
+                calls_made: 0,
                 set: UseCounts::default(),
-                has_tried: false,
+                tried_compaction: false,
             };
             replay(trace, &setting, &mut scorer);
-            has_tried |= scorer.has_tried;
+            has_tried |= scorer.tried_compaction;
             scorer.finish(chain.own_calls);
         }
         (score, has_tried)
@@ -108,32 +115,32 @@ impl Prepared<'_> {
 /// Adds up the events of one chain.
 struct Scorer<'a> {
     trace: &'a Trace,
-    score: &'a mut Score,
-    made: u64,
+    score: &'a mut PolicyScore,
+    calls_made: u64,
     set: UseCounts,
     /// Whether a compaction was tried, of whoever's session it counts as.
-    has_tried: bool,
+    tried_compaction: bool,
 }
 
 impl Scorer<'_> {
     fn finish(self, own_calls: u64) {
         let score = self.score;
-        score.calls += self.made;
-        score.blocked += own_calls - self.made;
+        score.calls += self.calls_made;
+        score.blocked += own_calls - self.calls_made;
         score.add_uses(&self.set);
     }
 }
 
-impl Sink for Scorer<'_> {
-    fn event(&mut self, at: u32, event: &Event<'_>) {
-        self.has_tried |= matches!(event, Event::Boundary(_) | Event::Failed { .. });
+impl EventSink for Scorer<'_> {
+    fn on_event(&mut self, at: u32, event: &Event<'_>) {
+        self.tried_compaction |= matches!(event, Event::Boundary(_) | Event::Failed { .. });
         // What another session owns counts there.
         if self.trace.calls.get(at as usize).is_some_and(|call| call.is_copied) {
             return;
         }
         match event {
             Event::Called(called) => {
-                self.made += 1;
+                self.calls_made += 1;
                 self.score.cost += called.cost.unwrap_or(0);
                 if !self.trace.is_sidechain {
                     self.score.window_sum += u128::from(called.tokens.input_side());
@@ -158,9 +165,9 @@ pub fn chain_key(session: &str, number: usize) -> u64 {
 
 /// What a policy comes to, in one session or in many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Score {
+pub struct PolicyScore {
     /// Cost of everything.
-    pub cost: Pico,
+    pub cost: PicoUsd,
     /// Calls of the conversation.
     pub calls: u64,
     /// Compactions.
@@ -185,7 +192,7 @@ pub struct Score {
     pub blocked: u64,
 }
 
-impl Score {
+impl PolicyScore {
     fn add_uses(&mut self, set: &UseCounts) {
         self.uses += set.uses();
         self.misses += set.misses();
@@ -195,7 +202,7 @@ impl Score {
     }
 
     /// Adds another.
-    pub fn merge(&mut self, other: &Score) {
+    pub fn merge(&mut self, other: &PolicyScore) {
         self.cost += other.cost;
         self.calls += other.calls;
         self.compactions += other.compactions;
@@ -211,8 +218,8 @@ impl Score {
     }
 
     /// The sum of many.
-    pub fn sum<'a>(scores: impl IntoIterator<Item = &'a Score>) -> Score {
-        let mut sum = Score::default();
+    pub fn sum<'a>(scores: impl IntoIterator<Item = &'a PolicyScore>) -> PolicyScore {
+        let mut sum = PolicyScore::default();
         for score in scores {
             sum.merge(score);
         }
@@ -225,7 +232,7 @@ impl Score {
     }
 
     /// Misses in the middle of their interval.
-    pub fn middle_misses(&self) -> f64 {
+    pub fn midpoint_misses(&self) -> f64 {
         (self.misses + self.misses_credited) as f64 / 2.0
     }
 
@@ -253,7 +260,7 @@ impl Score {
 
     /// What it comes to in dollars if a miss is worth `miss_cost`, and a call that cannot be made as much as a miss.
     pub fn objective(&self, miss_cost: f64) -> f64 {
-        self.dollars() + miss_cost * (self.middle_misses() + self.blocked as f64)
+        self.dollars() + miss_cost * (self.midpoint_misses() + self.blocked as f64)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Which policies are replayed on how many sessions.
 
-use crate::tune::score::Score;
+use crate::tune::score::PolicyScore;
 
 /// How the space is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Search {
+pub enum SearchMethod {
     /// Every combination on all sessions
     #[default]
     Grid,
@@ -15,15 +15,15 @@ pub enum Search {
 }
 
 /// Sessions of the first round of a halving search: enough to tell the worst from the rest.
-const FIRST: usize = 16;
+const FIRST_ROUND_SESSIONS: usize = 16;
 
 /// Sizes of the rounds of a search over `points` policies and `sessions` sessions: how many sessions each is made on.
-pub fn rounds(search: Search, points: usize, sessions: usize) -> Vec<usize> {
-    if search != Search::Halving {
+pub fn round_sizes(search: SearchMethod, points: usize, sessions: usize) -> Vec<usize> {
+    if search != SearchMethod::Halving {
         return vec![sessions];
     }
     let mut sizes = Vec::new();
-    let (mut size, mut left) = (FIRST.min(sessions), points);
+    let (mut size, mut left) = (FIRST_ROUND_SESSIONS.min(sessions), points);
     while size < sessions && left > 4 {
         sizes.push(size);
         size = (size * 2).min(sessions);
@@ -34,14 +34,14 @@ pub fn rounds(search: Search, points: usize, sessions: usize) -> Vec<usize> {
 }
 
 /// Policies that go on to the next round: the better half, everything on the front, and the present one.
-pub fn survivors(policies: &[usize], scores: &[Score], miss_cost: f64) -> Vec<usize> {
+pub fn survivors(policies: &[usize], scores: &[PolicyScore], miss_cost: f64) -> Vec<usize> {
     let mut order = (0..policies.len()).collect::<Vec<_>>();
     let objective = |at: usize| scores[at].objective(miss_cost);
     order.sort_by(|a, b| objective(*a).total_cmp(&objective(*b)).then(a.cmp(b)));
     order.truncate(policies.len().div_ceil(2));
     let mut kept = order.into_iter().map(|at| policies[at]).collect::<Vec<_>>();
     kept.extend(
-        super::front::flips(scores)
+        super::front::find_flips(scores)
             .iter()
             .flat_map(|step| [policies[step.from], policies[step.to]]),
     );

@@ -1,8 +1,8 @@
 //! What a user can paste to get a policy, and what no setting of the client can do.
 
 use crate::policy::Policy;
-use crate::sim::limits::Limits;
-use crate::tune::space::Point;
+use crate::sim::limits::WindowLimits;
+use crate::tune::space::SweepPoint;
 use toml::Value;
 
 /// A setting of the client, or the lack of one.
@@ -17,7 +17,7 @@ pub struct Advice {
 }
 
 /// Advice for every value of a point.
-pub fn advice(point: &Point, policy: &Policy, window: u64) -> Vec<Advice> {
+pub fn advice(point: &SweepPoint, policy: &Policy, window: u64) -> Vec<Advice> {
     point
         .settings
         .iter()
@@ -47,20 +47,20 @@ fn advise(key: &'static str, value: &Value, policy: &Policy, window: u64) -> Adv
         "switch.micro" if is_off => environment("env.DISABLE_MICROCOMPACT", "1".into(), "no micro-compaction"),
         "switch.compaction" if is_off => environment("env.DISABLE_COMPACT", "1".into(), "no compaction at all"),
         "window.buffer" | "window.reserve" => {
-            let usual = Limits::new(&Policy::default(), window, None);
-            let wanted = Limits::new(policy, window, None).threshold;
+            let usual = WindowLimits::new(&Policy::default(), window, None);
+            let wanted = WindowLimits::new(policy, window, None).threshold;
             if wanted < usual.threshold && usual.effective > 0 {
                 let percent = 100 * wanted / usual.effective;
                 let note = "the nearest that the client can do: the same threshold as a percentage";
                 return environment("env.CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", percent.to_string(), note);
             }
-            none(key, "no setting of the client raises the threshold")
+            no_setting(key, "no setting of the client raises the threshold")
         }
-        _ => none(key, "no setting of the client does this"),
+        _ => no_setting(key, "no setting of the client does this"),
     }
 }
 
-fn none(key: &'static str, note: &str) -> Advice {
+fn no_setting(key: &'static str, note: &str) -> Advice {
     Advice {
         key,
         setting: None,
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn settings_say_what_they_can_do() {
-        let point = |key: &'static str, value: Value| Point {
+        let point = |key: &'static str, value: Value| SweepPoint {
             settings: vec![(key, value)],
         };
         let mut policy = Policy::default();

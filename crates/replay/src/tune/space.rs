@@ -1,27 +1,27 @@
 //! Which policies are tried: values of a few keys, in every combination.
 
 use crate::policy;
-use crate::policy::presets::Policies;
-use crate::policy::{Key, PolicyError};
+use crate::policy::presets::PolicySet;
+use crate::policy::{PolicyError, PolicyKey};
 use toml::Value;
 
 /// A key and the values it takes.
-pub struct Axis {
+pub struct SweepAxis {
     /// The key.
-    pub key: &'static Key,
+    pub key: &'static PolicyKey,
     /// Its values.
     pub values: Vec<Value>,
 }
 
 /// One policy of a sweep: a value for every axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct SweepPoint {
     /// Keys and values; empty for the policy that the sweep starts from.
     pub settings: Vec<(&'static str, Value)>,
 }
 
 /// Whether a value is read when a compaction is tried, and at no other time.
-fn is_for_compactions(key: &str) -> bool {
+fn is_compaction_only_key(key: &str) -> bool {
     let others = [
         "compact.summary_tokens",
         "compact.scratch",
@@ -34,11 +34,11 @@ fn is_for_compactions(key: &str) -> bool {
     key.starts_with("restore.") || others.contains(&key)
 }
 
-impl Point {
+impl SweepPoint {
     /// Whether it comes to the same as another one in a session where no compaction is tried.
-    pub fn is_like(&self, other: &Point) -> bool {
-        let early = |point: &Point| {
-            let settings = point.settings.iter().filter(|(key, _)| !is_for_compactions(key));
+    pub fn is_equivalent_without_compaction(&self, other: &SweepPoint) -> bool {
+        let early = |point: &SweepPoint| {
+            let settings = point.settings.iter().filter(|(key, _)| !is_compaction_only_key(key));
             settings.cloned().collect::<Vec<_>>()
         };
         early(self) == early(other)
@@ -54,7 +54,7 @@ impl Point {
     }
 
     /// The policies that it comes to.
-    pub fn policies(&self, base: &Policies) -> Result<Policies, PolicyError> {
+    pub fn policies(&self, base: &PolicySet) -> Result<PolicySet, PolicyError> {
         let mut policies = base.clone();
         for (key, value) in &self.settings {
             policies.assign(&format!("{key}={value}"), "--vary")?;
@@ -97,12 +97,12 @@ pub enum SpaceError {
 }
 
 /// Reads `key=a,b,c` or `key=lo..hi:step`.
-pub fn axis(text: &str, most: u64) -> Result<Axis, SpaceError> {
+pub fn parse_axis(text: &str, most: u64) -> Result<SweepAxis, SpaceError> {
     let (name, values) = policy::split_assignment(text)?;
-    let key = policy::key(name)?;
+    let key = policy::find_key(name)?;
     let values = match values.split_once("..") {
-        Some((low, rest)) => range(name, low, rest, most)?,
-        None => list(values)
+        Some((low, rest)) => parse_range(name, low, rest, most)?,
+        None => split_list(values)
             .into_iter()
             .map(|value| policy::parse_value(&value))
             .collect(),
@@ -114,11 +114,11 @@ pub fn axis(text: &str, most: u64) -> Result<Axis, SpaceError> {
         let mut policy = policy::Policy::default();
         policy.assign(&format!("{name}={value}"))?;
     }
-    Ok(Axis { key, values })
+    Ok(SweepAxis { key, values })
 }
 
 /// Values between commas; commas inside brackets belong to a value.
-fn list(text: &str) -> Vec<String> {
+fn split_list(text: &str) -> Vec<String> {
     let mut depth = 0;
     let mut values = vec![String::new()];
     for character in text.chars() {
@@ -140,7 +140,7 @@ fn list(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn range(name: &str, low: &str, rest: &str, most: u64) -> Result<Vec<Value>, SpaceError> {
+fn parse_range(name: &str, low: &str, rest: &str, most: u64) -> Result<Vec<Value>, SpaceError> {
     let number = |text: &str| {
         let plain = text.trim().replace('_', "");
         plain
@@ -175,24 +175,24 @@ fn range(name: &str, low: &str, rest: &str, most: u64) -> Result<Vec<Value>, Spa
 }
 
 /// Every combination, the first axis slowest.
-pub fn grid(axes: &[Axis], most: u64) -> Result<Vec<Point>, SpaceError> {
+pub fn grid(axes: &[SweepAxis], most: u64) -> Result<Vec<SweepPoint>, SpaceError> {
     check(axes)?;
-    let points = size(axes);
+    let points = grid_size(axes);
     if points > u128::from(most) {
         return Err(SpaceError::TooMany { points, most });
     }
-    Ok((0..points).map(|number| point(axes, number)).collect())
+    Ok((0..points).map(|number| point_at(axes, number)).collect())
 }
 
 /// How many combinations there are.
-pub fn size(axes: &[Axis]) -> u128 {
+pub fn grid_size(axes: &[SweepAxis]) -> u128 {
     axes.iter().map(|axis| axis.values.len() as u128).product()
 }
 
 /// Combinations picked by a seed, each at most once.
-pub fn random(axes: &[Axis], wanted: u64, seed: u64) -> Result<Vec<Point>, SpaceError> {
+pub fn sample_points(axes: &[SweepAxis], wanted: u64, seed: u64) -> Result<Vec<SweepPoint>, SpaceError> {
     check(axes)?;
-    let all = size(axes);
+    let all = grid_size(axes);
     let wanted = u128::from(wanted).min(all);
     let mut picked = std::collections::BTreeSet::new();
     let mut at = 0_u64;
@@ -203,10 +203,10 @@ pub fn random(axes: &[Axis], wanted: u64, seed: u64) -> Result<Vec<Point>, Space
         picked.insert(xxhash_rust::xxh3::xxh3_128(&text) % all);
         at += 1;
     }
-    Ok(picked.into_iter().map(|number| point(axes, number)).collect())
+    Ok(picked.into_iter().map(|number| point_at(axes, number)).collect())
 }
 
-fn check(axes: &[Axis]) -> Result<(), SpaceError> {
+fn check(axes: &[SweepAxis]) -> Result<(), SpaceError> {
     if axes.is_empty() {
         return Err(SpaceError::Empty("--vary".to_owned()));
     }
@@ -218,7 +218,7 @@ fn check(axes: &[Axis]) -> Result<(), SpaceError> {
     Ok(())
 }
 
-fn point(axes: &[Axis], number: u128) -> Point {
+fn point_at(axes: &[SweepAxis], number: u128) -> SweepPoint {
     let mut rest = number;
     let mut settings = Vec::with_capacity(axes.len());
     for axis in axes.iter().rev() {
@@ -228,7 +228,7 @@ fn point(axes: &[Axis], number: u128) -> Point {
         rest /= count;
     }
     settings.reverse();
-    Point { settings }
+    SweepPoint { settings }
 }
 
 #[cfg(test)]
@@ -236,7 +236,12 @@ mod tests {
     use super::*;
 
     fn values(text: &str) -> Vec<String> {
-        axis(text, 1000).unwrap().values.iter().map(Value::to_string).collect()
+        parse_axis(text, 1000)
+            .unwrap()
+            .values
+            .iter()
+            .map(Value::to_string)
+            .collect()
     }
 
     #[test]
@@ -255,7 +260,7 @@ mod tests {
     #[test]
     fn bad_ranges_are_refused_with_the_reason() {
         let message = |text: &str| {
-            axis(text, 1000)
+            parse_axis(text, 1000)
                 .err()
                 .map(|error| error.to_string())
                 .unwrap_or_default()
@@ -269,13 +274,13 @@ mod tests {
         assert!(message("window.percent=50..150:50").contains("at most 100"));
         assert!(message("window.buffer=1..1000000").contains("more than 1000"));
         let twice = [
-            axis("window.buffer=1,2", 9).unwrap(),
-            axis("window.buffer=3", 9).unwrap(),
+            parse_axis("window.buffer=1,2", 9).unwrap(),
+            parse_axis("window.buffer=3", 9).unwrap(),
         ];
         assert!(grid(&twice, 99).unwrap_err().to_string().contains("varied twice"));
         let many = [
-            axis("window.buffer=1..9", 9).unwrap(),
-            axis("window.reserve=1..9", 9).unwrap(),
+            parse_axis("window.buffer=1..9", 9).unwrap(),
+            parse_axis("window.reserve=1..9", 9).unwrap(),
         ];
         assert!(
             grid(&many, 80)
@@ -289,10 +294,14 @@ mod tests {
     #[test]
     fn every_combination_once() {
         let axes = [
-            axis("window.buffer=1,2", 9).unwrap(),
-            axis("switch.micro=true,false", 9).unwrap(),
+            parse_axis("window.buffer=1,2", 9).unwrap(),
+            parse_axis("switch.micro=true,false", 9).unwrap(),
         ];
-        let names = grid(&axes, 99).unwrap().iter().map(Point::name).collect::<Vec<_>>();
+        let names = grid(&axes, 99)
+            .unwrap()
+            .iter()
+            .map(SweepPoint::name)
+            .collect::<Vec<_>>();
         assert_eq!(
             names,
             [
@@ -302,9 +311,9 @@ mod tests {
                 "window.buffer=2 switch.micro=false",
             ]
         );
-        let picked = random(&axes, 3, 7).unwrap();
+        let picked = sample_points(&axes, 3, 7).unwrap();
         assert_eq!(picked.len(), 3);
-        assert_eq!(picked, random(&axes, 3, 7).unwrap());
-        assert_eq!(random(&axes, 9, 7).unwrap().len(), 4);
+        assert_eq!(picked, sample_points(&axes, 3, 7).unwrap());
+        assert_eq!(sample_points(&axes, 9, 7).unwrap().len(), 4);
     }
 }

@@ -4,14 +4,14 @@
 //! makes prompts cheaper and loses files before they are edited; so with a price for a miss there is a best threshold, which a
 //! large pool of sessions tells. Searches are then made on small samples of the pool.
 
-use crate::policy::presets::{Policies, Version};
+use crate::policy::presets::{ClientVersion, PolicySet};
 use crate::prices::PriceTable;
-use crate::sim::trace::{Call, Item, NONE, Trace, flag};
-use crate::sim::uses::{Lists, Use, Uses};
+use crate::sim::trace::{Call, NONE, Trace, TraceItem, flag};
+use crate::sim::uses::{FileUse, FileUses, ItemLists};
 use crate::tokens::ledger::Category;
-use crate::tune::evidence::{Choice, Rigour, choose};
-use crate::tune::score::{Prepared, Ready, Score};
-use crate::tune::space::{Point, axis, grid};
+use crate::tune::evidence::{ChoiceOptions, PolicyChoice, choose};
+use crate::tune::score::{PolicyScore, PreparedChain, PreparedSession};
+use crate::tune::space::{SweepPoint, grid, parse_axis};
 use transcript::record::Tokens;
 
 const MISS_COST: f64 = 0.2;
@@ -19,17 +19,17 @@ const POOL: usize = 600;
 const SAMPLE: usize = 60;
 
 /// Numbers that depend on the seed alone.
-struct Random(u64);
+struct TestRng(u64);
 
-impl Random {
+impl TestRng {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = xxhash_rust::xxh3::xxh3_64_with_seed(&self.0.to_le_bytes(), 7);
         self.0 % bound
     }
 }
 
-fn item(category: Category, tokens: u32) -> Item {
-    Item {
+fn item(category: Category, tokens: u32) -> TraceItem {
+    TraceItem {
         tokens,
         quarters: tokens,
         category,
@@ -42,20 +42,20 @@ fn item(category: Category, tokens: u32) -> Item {
 }
 
 /// A session of made-up calls.
-fn session(seed: u64) -> Prepared<'static> {
-    let mut random = Random(seed);
+fn session(seed: u64) -> PreparedSession<'static> {
+    let mut random = TestRng(seed);
     let mut trace = Trace {
         tools: vec![String::new()],
         paths: vec![String::new(), "file".to_owned()],
         models: vec!["claude-opus-4-5".to_owned()],
-        versions: vec![Version([2, 1, 31])],
+        versions: vec![ClientVersion([2, 1, 31])],
         base: 20_000,
         base_is_known: true,
         ..Trace::default()
     };
-    let mut uses = Uses {
-        lists: Lists::default(),
-        ..Uses::default()
+    let mut uses = FileUses {
+        lists: ItemLists::default(),
+        ..FileUses::default()
     };
     let calls = 100 + random.below(60) as u32;
     let mut sent = 20_000;
@@ -68,7 +68,7 @@ fn session(seed: u64) -> Prepared<'static> {
         let back = 1 + random.below(12) as u32;
         if at > back && random.below(3) == 0 {
             let list = uses.lists.add([first - 2 * back]);
-            uses.uses.push(Use {
+            uses.uses.push(FileUse {
                 call: at,
                 item: first + 1,
                 path: 1,
@@ -111,33 +111,35 @@ fn session(seed: u64) -> Prepared<'static> {
     }
     let end = trace.items.len() as u32;
     trace.tail = end..end;
-    Prepared {
+    PreparedSession {
         id: format!("session {seed}"),
-        chains: vec![Ready::new(trace, uses, PriceTable::built_in())],
+        chains: vec![PreparedChain::new(trace, uses, PriceTable::built_in())],
     }
 }
 
 /// Scores of every policy in every session of the pool.
-fn pool(points: &[Point]) -> Vec<Vec<Score>> {
-    let mut base = Policies::preset("client-2.1.30").unwrap();
+fn pool(points: &[SweepPoint]) -> Vec<Vec<PolicyScore>> {
+    let mut base = PolicySet::preset("client-2.1.30").unwrap();
     base.assign("window.tokens=200000", "test").unwrap();
     let sessions = (0..POOL as u64).map(session).collect::<Vec<_>>();
-    let score = |point: &Point| {
+    let score = |point: &SweepPoint| {
         let policies = point.policies(&base).unwrap();
-        let replay = |session: &Prepared<'_>| session.replay(&policies, Some(3_000));
+        let replay = |session: &PreparedSession<'_>| session.replay(&policies, Some(3_000));
         sessions.iter().map(replay).collect()
     };
     points.iter().map(score).collect()
 }
 
-fn points(vary: &str) -> Vec<Point> {
-    let tried = grid(&[axis(vary, 100).unwrap()], 100).unwrap();
-    std::iter::once(Point { settings: Vec::new() }).chain(tried).collect()
+fn points(vary: &str) -> Vec<SweepPoint> {
+    let tried = grid(&[parse_axis(vary, 100).unwrap()], 100).unwrap();
+    std::iter::once(SweepPoint { settings: Vec::new() })
+        .chain(tried)
+        .collect()
 }
 
 /// What a search on a sample of the pool concludes.
-fn search(pool: &[Vec<Score>], seed: u64) -> Choice {
-    let mut random = Random(seed);
+fn search(pool: &[Vec<PolicyScore>], seed: u64) -> PolicyChoice {
+    let mut random = TestRng(seed);
     let sample = (0..SAMPLE)
         .map(|_| random.below(POOL as u64) as usize)
         .collect::<Vec<_>>();
@@ -150,7 +152,7 @@ fn search(pool: &[Vec<Score>], seed: u64) -> Choice {
         .enumerate()
         .map(|(at, session)| format!("{at} {session}"))
         .collect::<Vec<_>>();
-    let rigour = Rigour {
+    let rigour = ChoiceOptions {
         miss_cost: MISS_COST,
         folds: 5,
         resamples: 400,
@@ -159,8 +161,8 @@ fn search(pool: &[Vec<Score>], seed: u64) -> Choice {
     choose(&scores, &names, &rigour).unwrap()
 }
 
-fn objective(scores: &[Score]) -> f64 {
-    Score::sum(scores).objective(MISS_COST)
+fn objective(scores: &[PolicyScore]) -> f64 {
+    PolicyScore::sum(scores).objective(MISS_COST)
 }
 
 #[test]
@@ -180,7 +182,7 @@ fn a_planted_threshold_is_found_and_its_interval_is_honest() {
     for seed in 0..100 {
         let choice = search(&pool, seed);
         found += u32::from(choice.best == best);
-        held += u32::from(choice.holds());
+        held += u32::from(choice.is_significant());
         covered += u32::from(choice.in_sample.low <= gain && gain <= choice.in_sample.high);
     }
     assert!(found >= 90, "found in {found} of 100: {truth:?}");
@@ -194,7 +196,7 @@ fn where_there_is_no_difference_none_is_shown() {
     let pool = pool(&points);
     for seed in 0..100 {
         let choice = search(&pool, seed);
-        assert!(!choice.holds(), "{choice:?}");
+        assert!(!choice.is_significant(), "{choice:?}");
     }
 }
 
@@ -202,11 +204,11 @@ fn where_there_is_no_difference_none_is_shown() {
 fn noise_is_not_taken_for_a_difference() {
     // The same scores, each policy with a disturbance of its own that means nothing.
     let one = &pool(&points("micro.placeholder=1"))[0];
-    let mut random = Random(1);
-    let mut disturbed = |scores: &[Score]| {
-        let disturb = |score: &Score| {
+    let mut random = TestRng(1);
+    let mut disturbed = |scores: &[PolicyScore]| {
+        let disturb = |score: &PolicyScore| {
             let factor = 900 + u128::from(random.below(201));
-            Score {
+            PolicyScore {
                 cost: score.cost * factor / 1_000,
                 ..*score
             }
@@ -214,23 +216,27 @@ fn noise_is_not_taken_for_a_difference() {
         scores.iter().map(disturb).collect::<Vec<_>>()
     };
     let noisy = (0..8).map(|_| disturbed(one)).collect::<Vec<_>>();
-    let shown = (0..100).filter(|seed| search(&noisy, *seed).holds()).count();
+    let shown = (0..100).filter(|seed| search(&noisy, *seed).is_significant()).count();
     assert!(shown <= 10, "a difference shown in {shown} of 100");
 }
 
 #[test]
 fn points_that_are_alike_come_to_what_each_comes_to_alone() {
-    let base = Policies::preset("client-2.1.30").unwrap();
+    let base = PolicySet::preset("client-2.1.30").unwrap();
     let sessions = (0..20).map(session).collect::<Vec<_>>();
     let mut quiet = 0;
     for percent in ["30", "90"] {
-        let vary = ["compact.summary_tokens=1000,4000", "restore.files=0,5"].map(|text| axis(text, 100).unwrap());
+        let vary = ["compact.summary_tokens=1000,4000", "restore.files=0,5"].map(|text| parse_axis(text, 100).unwrap());
         let mut points = grid(&vary, 100).unwrap();
         for point in &mut points {
-            let threshold = grid(&[axis(&format!("window.percent={percent}"), 1).unwrap()], 1).unwrap();
+            let threshold = grid(&[parse_axis(&format!("window.percent={percent}"), 1).unwrap()], 1).unwrap();
             point.settings.extend(threshold[0].settings.clone());
         }
-        assert!(points.iter().all(|point| point.is_like(&points[0])));
+        assert!(
+            points
+                .iter()
+                .all(|point| point.is_equivalent_without_compaction(&points[0]))
+        );
         let policies = points
             .iter()
             .map(|point| point.policies(&base).unwrap())
@@ -240,7 +246,7 @@ fn points_that_are_alike_come_to_what_each_comes_to_alone() {
                 .iter()
                 .map(|policies| session.replay(policies, None))
                 .collect::<Vec<_>>();
-            assert_eq!(session.replay_alike(&policies, None), alone);
+            assert_eq!(session.replay_equivalent(&policies, None), alone);
             quiet += usize::from(alone.iter().all(|score| score.compactions == 0));
         }
     }
@@ -249,7 +255,7 @@ fn points_that_are_alike_come_to_what_each_comes_to_alone() {
         "some sessions compact and some do not: {quiet}"
     );
     let apart = points("window.percent=40,60");
-    assert!(!apart[1].is_like(&apart[2]));
+    assert!(!apart[1].is_equivalent_without_compaction(&apart[2]));
 }
 
 #[test]

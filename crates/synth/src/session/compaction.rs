@@ -2,8 +2,8 @@
 //! segments that newer clients preserve. The part of `session` that makes the window smaller.
 
 use crate::json::{Uuid, quoted, timestamp};
-use crate::session::{Block, Call, Context, Session, quarter, string_value};
-use crate::words::{Text, Tongue};
+use crate::session::{SynthBlock, SynthCall, SynthContext, SynthSession, client_estimate, string_value};
+use crate::words::{SynthText, TextFlavor};
 use std::io::{self, Write};
 
 const MICRO_MARGIN: u64 = 20_000;
@@ -11,14 +11,14 @@ const MICRO_KEEP: u64 = 40_000;
 const MICRO_LEAST: u64 = 20_000;
 
 /// A tool result that may still be cleared by micro-compaction.
-pub(super) struct Clearable {
+pub(super) struct UnclearedResult {
     pub(super) id: String,
     /// The client's estimate: characters / 4.
     pub(super) estimate: u64,
     pub(super) tokens: u64,
 }
 
-impl<W: Write> Session<'_, W> {
+impl<W: Write> SynthSession<'_, W> {
     /// The context as the client's automatic check sees it.
     pub fn checked_size(&self) -> u64 {
         let trail = if self.client.checks_trailing_blocks() {
@@ -63,7 +63,7 @@ impl<W: Write> Session<'_, W> {
         if saved < MICRO_LEAST {
             return Ok(());
         }
-        let cleared: Vec<Clearable> = self.context.clearable.drain(..count).collect();
+        let cleared: Vec<UnclearedResult> = self.context.clearable.drain(..count).collect();
         let ids: Vec<String> = cleared.iter().map(|result| format!("\"{}\"", result.id)).collect();
         let uuid = Uuid::new(&mut self.rng);
         self.open(self.leaf);
@@ -148,7 +148,7 @@ impl<W: Write> Session<'_, W> {
         self.line
             .splice(head..head, format!(",\"logicalParentUuid\":{logical}").into_bytes());
         self.put(",\"type\":\"system\",\"subtype\":\"compact_boundary\",\"content\":\"Conversation compacted\"");
-        if self.client.late_envelope() {
+        if self.client.has_late_envelope() {
             self.put(&format!(",\"level\":\"info\",\"compactMetadata\":{metadata}"));
             self.stamp(uuid);
         } else {
@@ -170,9 +170,9 @@ impl<W: Write> Session<'_, W> {
 
     /// The summary after a boundary; the context starts anew from it.
     pub fn summary(&mut self, uuid: Uuid) -> io::Result<Uuid> {
-        let mut text = Text::of("The conversation before this point was condensed. What matters of it:\n\n");
+        let mut text = SynthText::of("The conversation before this point was condensed. What matters of it:\n\n");
         let units = self.rng.range(6_000, 16_000);
-        self.pools.write(&mut self.rng, Tongue::English, units, &mut text);
+        self.pools.write(&mut self.rng, TextFlavor::English, units, &mut text);
         let content = string_value(&text);
         self.open_user(self.leaf);
         self.put(",\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":");
@@ -183,38 +183,38 @@ impl<W: Write> Session<'_, W> {
         self.leaf = Some(uuid);
         let rest = self.rng.range(8_000, 12_000);
         let base = self.context.base;
-        self.context = Context {
+        self.context = SynthContext {
             base,
             size: base + rest + text.tokens(self.density()),
             // Only the system prompt survives in the cache.
             cached: base * 4 / 5,
             cached_at: self.now,
             dropped: self.context.dropped,
-            ..Context::default()
+            ..SynthContext::default()
         };
         Ok(uuid)
     }
 
     /// The context the automatic check would see after a response of these blocks and its results.
-    pub fn size_after(&self, blocks: &[Block]) -> u64 {
+    pub fn size_after(&self, blocks: &[SynthBlock]) -> u64 {
         let output: u64 = blocks.iter().map(|block| block.tokens).sum();
         let calls = blocks.iter().filter_map(|block| block.call.as_ref());
-        self.context.size + output + calls.map(|call| quarter(call.outcome.units)).sum::<u64>()
+        self.context.size + output + calls.map(|call| client_estimate(call.outcome.units)).sum::<u64>()
     }
 
     /// A boundary that keeps its newest response: the response and its results are written after the boundary, with
     /// their earlier timestamps and with zeroed usage, and only the iterations tell what was billed.
-    pub fn compact_preserving(&mut self, blocks: &[Block]) -> io::Result<()> {
+    pub fn compact_preserving(&mut self, blocks: &[SynthBlock]) -> io::Result<()> {
         let output = blocks.iter().map(|block| block.tokens).sum::<u64>().max(4);
-        let mut response = self.begin(output);
+        let mut response = self.begin_response(output);
         response.zeroed = true;
         response.iterations = vec![response.usage.clone()];
         self.wait(2_000, 9_000);
         let spoken = self.now;
-        let calls: Vec<&Call> = blocks.iter().filter_map(|block| block.call.as_ref()).collect();
+        let calls: Vec<&SynthCall> = blocks.iter().filter_map(|block| block.call.as_ref()).collect();
         let line_ids: Vec<Uuid> = blocks.iter().map(|_| Uuid::new(&mut self.rng)).collect();
         let summary = Uuid::new(&mut self.rng);
-        let trail: u64 = calls.iter().map(|call| quarter(call.outcome.units)).sum();
+        let trail: u64 = calls.iter().map(|call| client_estimate(call.outcome.units)).sum();
         let before = response.usage.input_side() + output + trail;
         self.wait(2_000, 20_000);
         let result_ids: Vec<Uuid> = calls.iter().map(|_| Uuid::new(&mut self.rng)).collect();
@@ -244,7 +244,7 @@ impl<W: Write> Session<'_, W> {
         }
         self.now = resumed;
         let fresh = self.context.size;
-        self.end(&response, 0);
+        self.end_response(&response, 0);
         // The kept response is part of the new window; what it was sent with is not.
         self.context.size = fresh + output + tokens;
         self.context.cached = self.context.base * 4 / 5;

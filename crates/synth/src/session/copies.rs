@@ -1,18 +1,18 @@
 //! Branches and copies: going back to an earlier prompt, and the lines that other logs repeat.
 //! The part of `session` that makes one record appear twice.
 
-use crate::client::Client;
+use crate::client::ClientRelease;
 use crate::json::Uuid;
-use crate::session::Session;
+use crate::session::SynthSession;
 use memchr::memmem;
 use std::io::{self, Write};
 
 const PREFIX_BYTES: usize = 48 * 1024;
 
 /// The leading lines of a session, kept so that another session can repeat them.
-pub struct Prefix {
+pub struct SessionPrefix {
     pub session_id: String,
-    pub client: Client,
+    pub client: ClientRelease,
     pub model: String,
     pub lines: Vec<(String, Vec<u8>)>,
     pub leaf: Option<Uuid>,
@@ -33,7 +33,7 @@ pub struct Bookmark {
     last: [u64; 4],
 }
 
-impl Prefix {
+impl SessionPrefix {
     /// Keeps a line, unless a line before it was lost or the prefix is long enough.
     pub(super) fn keep(&mut self, kind: &str, line: &[u8], readable: bool) {
         self.closed |= !readable || self.bytes + line.len() > PREFIX_BYTES;
@@ -49,20 +49,20 @@ impl Prefix {
 }
 
 /// Calls of a sub-agent and what they gave, as the progress records of its parent repeat them.
-pub struct Told {
+pub struct AgentTranscript {
     pub messages: Vec<Vec<u8>>,
     /// Bytes that may still be repeated.
-    room: u64,
+    bytes_left: u64,
 }
 
 /// A parent stops to repeat what its sub-agent does after so many messages.
-const TOLD_MESSAGES: usize = 80;
+const MAX_TRANSCRIPT_MESSAGES: usize = 80;
 
-impl Told {
-    pub fn up_to(room: u64) -> Told {
-        Told {
+impl AgentTranscript {
+    pub fn with_limit(room: u64) -> AgentTranscript {
+        AgentTranscript {
             messages: Vec::new(),
-            room,
+            bytes_left: room,
         }
     }
 
@@ -95,14 +95,14 @@ impl Told {
             b"}",
         ]
         .concat();
-        if self.messages.len() < TOLD_MESSAGES && message.len() as u64 <= self.room {
-            self.room -= message.len() as u64;
+        if self.messages.len() < MAX_TRANSCRIPT_MESSAGES && message.len() as u64 <= self.bytes_left {
+            self.bytes_left -= message.len() as u64;
             self.messages.push(message);
         }
     }
 }
 
-impl<W: Write> Session<'_, W> {
+impl<W: Write> SynthSession<'_, W> {
     /// Remembers this moment, to come back to it when the next prompt is asked again.
     pub fn bookmark(&self) -> Bookmark {
         let context = &self.context;
@@ -136,8 +136,8 @@ impl<W: Write> Session<'_, W> {
 
     /// Starts to keep the leading lines for another session.
     pub fn keep_prefix(&mut self) {
-        self.prefix = Some(Prefix {
-            session_id: self.who.session_id.clone(),
+        self.prefix = Some(SessionPrefix {
+            session_id: self.identity.session_id.clone(),
             client: self.client,
             model: self.model.clone(),
             lines: Vec::new(),
@@ -158,7 +158,7 @@ impl<W: Write> Session<'_, W> {
     }
 
     /// A turn is complete: what was kept so far may be repeated.
-    pub fn turn_done(&mut self) {
+    pub fn finish_turn(&mut self) {
         if let Some(prefix) = self.prefix.as_mut().filter(|prefix| !prefix.closed) {
             prefix.whole = prefix.lines.len();
             prefix.leaf = self.leaf;
@@ -168,10 +168,10 @@ impl<W: Write> Session<'_, W> {
     }
 
     /// Repeats the complete turns of another session under this session's id: same uuids, same message ids.
-    pub fn resume(&mut self, prefix: &Prefix) -> io::Result<()> {
+    pub fn resume(&mut self, prefix: &SessionPrefix) -> io::Result<()> {
         for (kind, line) in &prefix.lines[..prefix.whole] {
-            let copy = replaced(line, prefix.session_id.as_bytes(), self.who.session_id.as_bytes());
-            self.sink.intact(&copy, kind, &mut self.truth)?;
+            let copy = replace_bytes(line, prefix.session_id.as_bytes(), self.identity.session_id.as_bytes());
+            self.sink.write_intact(&copy, kind, &mut self.truth)?;
             self.truth.copied_records += 1;
         }
         if prefix.whole > 0 {
@@ -184,19 +184,19 @@ impl<W: Write> Session<'_, W> {
 
     /// Repeats one assistant line of the main session in this sub-agent's log.
     pub fn replay(&mut self, line: &[u8]) -> io::Result<()> {
-        let Some(agent) = &self.who.agent_id else {
+        let Some(agent) = &self.identity.agent_id else {
             return Ok(());
         };
         let mark = format!("\"isSidechain\":true,\"agentId\":\"{agent}\"");
-        let copy = replaced(line, b"\"isSidechain\":false", mark.as_bytes());
-        self.sink.intact(&copy, "assistant", &mut self.truth)?;
+        let copy = replace_bytes(line, b"\"isSidechain\":false", mark.as_bytes());
+        self.sink.write_intact(&copy, "assistant", &mut self.truth)?;
         self.truth.copied_records += 1;
         Ok(())
     }
 }
 
 /// `line` with every `from` replaced by `to`.
-pub fn replaced(line: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+pub fn replace_bytes(line: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(line.len() + 64);
     let mut at = 0;
     while at < line.len() {

@@ -5,20 +5,20 @@
 mod compaction;
 mod copies;
 
-pub use copies::{Bookmark, Prefix, Told, replaced};
+pub use copies::{AgentTranscript, Bookmark, SessionPrefix, replace_bytes};
 
-use self::compaction::Clearable;
-use crate::client::{Client, OutputStyle, chars_per_ten_tokens, drops_thinking};
+use self::compaction::UnclearedResult;
+use crate::client::{ClientRelease, OutputStyle, chars_per_ten_tokens, drops_thinking};
 use crate::damage::LineSink;
 use crate::json::{Uuid, api_id, number_into, quoted, timestamp};
 use crate::rng::Rng;
-use crate::truth::{Tally, Truth};
-use crate::words::{Pools, Text};
+use crate::truth::{Truth, TruthTally};
+use crate::words::{LinePools, SynthText};
 use std::io::{self, Write};
 
 /// Who writes: the fields every record of a log repeats.
 #[derive(Clone)]
-pub struct Identity {
+pub struct LogIdentity {
     pub session_id: String,
     pub cwd: String,
     pub branch: String,
@@ -29,7 +29,7 @@ pub struct Identity {
 
 /// The usage of one response, as billed.
 #[derive(Clone, Default)]
-pub struct Usage {
+pub struct BilledUsage {
     pub input: u64,
     pub read: u64,
     pub write_5m: u64,
@@ -37,21 +37,21 @@ pub struct Usage {
     pub output: u64,
 }
 
-impl Usage {
+impl BilledUsage {
     pub fn input_side(&self) -> u64 {
         self.input + self.read + self.write_5m + self.write_1h
     }
 }
 
 /// One API call while its lines are being written.
-pub struct Response {
+pub struct SynthResponse {
     pub id: String,
     pub request: Option<String>,
     pub model: String,
     /// What was billed; the output is the final one.
-    pub usage: Usage,
+    pub usage: BilledUsage,
     /// The calls the server made inside this one, if more than one.
-    pub iterations: Vec<Usage>,
+    pub iterations: Vec<BilledUsage>,
     /// Top-level counts are zero and only the iterations tell.
     pub zeroed: bool,
     /// Largest output on a line that can be read back.
@@ -60,7 +60,7 @@ pub struct Response {
 
 /// What a tool gave back.
 #[derive(Clone, Default)]
-pub struct Outcome {
+pub struct ToolOutput {
     /// The `content` of the result, a JSON value.
     pub content: Vec<u8>,
     /// `toolUseResult`, a JSON value; empty when the client wrote none.
@@ -72,25 +72,25 @@ pub struct Outcome {
 
 /// A tool call with its result and the progress records in between.
 #[derive(Clone)]
-pub struct Call {
+pub struct SynthCall {
     pub id: String,
     pub name: &'static str,
-    pub outcome: Outcome,
+    pub outcome: ToolOutput,
     /// `data` of each progress record and its `toolUseID`.
     pub progress: Vec<(Vec<u8>, String)>,
 }
 
 /// One content block of a response: one line of the log.
 #[derive(Clone)]
-pub struct Block {
+pub struct SynthBlock {
     pub json: Vec<u8>,
     pub tokens: u64,
-    pub call: Option<Call>,
+    pub call: Option<SynthCall>,
 }
 
 /// How the lines and results of parallel calls are ordered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum ResultOrder {
     /// All calls, then all results.
     CallsFirst,
     /// Each result as soon as it is there, between the lines of the response.
@@ -99,7 +99,7 @@ pub enum Order {
 
 /// The window as it really is, and what the client believes about it.
 #[derive(Default)]
-pub struct Context {
+pub struct SynthContext {
     pub base: u64,
     /// True tokens that the next call will send.
     pub size: u64,
@@ -111,7 +111,7 @@ pub struct Context {
     last_recorded: u64,
     /// The client's estimate of what came after it.
     trail: u64,
-    clearable: Vec<Clearable>,
+    clearable: Vec<UnclearedResult>,
     /// Thinking since the last prompt, and the size before it.
     thinking: u64,
     turn_start: u64,
@@ -119,44 +119,44 @@ pub struct Context {
 }
 
 /// A session while its log is being written.
-pub struct Session<'p, W: Write> {
+pub struct SynthSession<'p, W: Write> {
     pub rng: Rng,
-    pub pools: &'p Pools,
-    pub client: Client,
+    pub pools: &'p LinePools,
+    pub client: ClientRelease,
     pub model: String,
-    pub who: Identity,
+    pub identity: LogIdentity,
     /// Milliseconds since 1970.
     pub now: u64,
     pub leaf: Option<Uuid>,
-    pub context: Context,
+    pub context: SynthContext,
     pub hour_cache: bool,
     pub threshold: u64,
     /// Some old logs have no request ids.
     pub request_ids: bool,
     pub sink: LineSink<W>,
     pub truth: Truth,
-    pub prefix: Option<Prefix>,
+    pub prefix: Option<SessionPrefix>,
     /// The last readable assistant line, for a sub-agent that repeats it.
     pub last_assistant: Vec<u8>,
     /// Calls and results as the progress records of a parent repeat them, if there is one.
-    pub told: Option<Told>,
+    pub transcript: Option<AgentTranscript>,
     prompt_id: Option<Uuid>,
     line: Vec<u8>,
     early: Vec<u8>,
     late: Vec<u8>,
 }
 
-fn quarter(units: u64) -> u64 {
+fn client_estimate(units: u64) -> u64 {
     (units + 2) / 4
 }
 
-impl<'p, W: Write> Session<'p, W> {
+impl<'p, W: Write> SynthSession<'p, W> {
     pub fn new(
         mut rng: Rng,
-        pools: &'p Pools,
-        client: Client,
+        pools: &'p LinePools,
+        client: ClientRelease,
         model: &str,
-        who: Identity,
+        who: LogIdentity,
         now: u64,
         sink: LineSink<W>,
     ) -> Self {
@@ -179,7 +179,7 @@ impl<'p, W: Write> Session<'p, W> {
             .as_ref()
             .map(|id| format!(",\"agentId\":\"{id}\""))
             .unwrap_or_default();
-        let (early, late) = if client.late_envelope() {
+        let (early, late) = if client.has_late_envelope() {
             (
                 agent,
                 format!(",\"userType\":\"external\",\"entrypoint\":\"cli\"{fields}{slug}"),
@@ -202,13 +202,13 @@ impl<'p, W: Write> Session<'p, W> {
             pools,
             client,
             model: model.to_owned(),
-            who,
+            identity: who,
             now,
             leaf: None,
-            context: Context {
+            context: SynthContext {
                 base,
                 size: base,
-                ..Context::default()
+                ..SynthContext::default()
             },
             hour_cache: false,
             threshold: client.threshold(),
@@ -217,7 +217,7 @@ impl<'p, W: Write> Session<'p, W> {
             truth: Truth::default(),
             prefix: None,
             last_assistant: Vec::new(),
-            told: None,
+            transcript: None,
             prompt_id: None,
             line: Vec::with_capacity(16 * 1024),
             early: early.into_bytes(),
@@ -246,7 +246,7 @@ impl<'p, W: Write> Session<'p, W> {
 
     /// The head of a user record, which newer clients tie to the prompt it belongs to.
     fn open_user(&mut self, parent: Option<Uuid>) {
-        let prompt = self.prompt_id.filter(|_| self.client.late_envelope());
+        let prompt = self.prompt_id.filter(|_| self.client.has_late_envelope());
         self.open_in(parent, prompt);
     }
 
@@ -261,7 +261,7 @@ impl<'p, W: Write> Session<'p, W> {
             }
             None => self.put("null"),
         }
-        self.put(if self.who.agent_id.is_some() {
+        self.put(if self.identity.agent_id.is_some() {
             ",\"isSidechain\":true"
         } else {
             ",\"isSidechain\":false"
@@ -291,18 +291,18 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     fn write_line(&mut self, kind: &str) -> io::Result<bool> {
-        let readable = self.sink.emit(&self.line, kind, &mut self.truth)?;
+        let readable = self.sink.write_record(&self.line, kind, &mut self.truth)?;
         if let Some(prefix) = &mut self.prefix {
             prefix.keep(kind, &self.line, readable);
         }
-        if let Some(told) = &mut self.told {
+        if let Some(told) = &mut self.transcript {
             told.keep(kind, &self.line);
         }
         Ok(readable)
     }
 
     /// A record without uuid or parent, given as a whole.
-    pub fn plain(&mut self, kind: &str, json: &str) -> io::Result<bool> {
+    pub fn write_plain(&mut self, kind: &str, json: &str) -> io::Result<bool> {
         self.line.clear();
         self.put(json);
         self.write_line(kind)
@@ -324,7 +324,7 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     /// What the user typed.
-    pub fn prompt(&mut self, text: &Text) -> io::Result<Uuid> {
+    pub fn prompt(&mut self, text: &SynthText) -> io::Result<Uuid> {
         let content = string_value(text);
         self.drop_thinking();
         self.prompt_id = Some(Uuid::new(&mut self.rng));
@@ -336,7 +336,7 @@ impl<'p, W: Write> Session<'p, W> {
             _ => b"",
         };
         let uuid = self.user(self.leaf, &content, "", after)?;
-        self.take_in(text.units, text.tokens(self.density()) + 8);
+        self.add_to_context(text.units, text.tokens(self.density()) + 8);
         Ok(uuid)
     }
 
@@ -352,9 +352,9 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     /// Counts a text that the next call will send.
-    pub fn take_in(&mut self, units: u64, tokens: u64) {
+    pub fn add_to_context(&mut self, units: u64, tokens: u64) {
         self.context.size += tokens;
-        self.context.trail += quarter(units);
+        self.context.trail += client_estimate(units);
     }
 
     /// A system record; `body` starts with a comma and follows the type.
@@ -421,7 +421,7 @@ impl<'p, W: Write> Session<'p, W> {
     // ---- responses -----------------------------------------------------------------------------------------------
 
     /// Starts a call: what it sends is the context, split by what the prompt cache still holds.
-    pub fn begin(&mut self, output: u64) -> Response {
+    pub fn begin_response(&mut self, output: u64) -> SynthResponse {
         let total = self.context.size;
         let life = if self.hour_cache { 3_600_000 } else { 300_000 };
         let alive = self.context.cached > 0 && self.now.saturating_sub(self.context.cached_at) < life;
@@ -436,11 +436,11 @@ impl<'p, W: Write> Session<'p, W> {
         let input = self.rng.range(2, 10).min(total - read);
         let write = total - read - input;
         let (write_5m, write_1h) = if self.hour_cache { (0, write) } else { (write, 0) };
-        Response {
+        SynthResponse {
             id: api_id(&mut self.rng, "msg_01"),
             request: self.request_ids.then(|| api_id(&mut self.rng, "req_011C")),
             model: self.model.clone(),
-            usage: Usage {
+            usage: BilledUsage {
                 input,
                 read,
                 write_5m,
@@ -456,7 +456,7 @@ impl<'p, W: Write> Session<'p, W> {
     /// One line of a response.
     pub fn assistant(
         &mut self,
-        response: &mut Response,
+        response: &mut SynthResponse,
         parent: Option<Uuid>,
         block: &[u8],
         output: u64,
@@ -470,7 +470,7 @@ impl<'p, W: Write> Session<'p, W> {
     fn assistant_as(
         &mut self,
         uuid: Uuid,
-        response: &mut Response,
+        response: &mut SynthResponse,
         parent: Option<Uuid>,
         block: &[u8],
         output: u64,
@@ -520,11 +520,11 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     /// Ends a call: the truth gets it once, the context grows by what was produced.
-    pub fn end(&mut self, response: &Response, recorded: u64) {
+    pub fn end_response(&mut self, response: &SynthResponse, recorded: u64) {
         let usage = &response.usage;
         if let Some(best) = response.best {
             let best = if response.zeroed { usage.output } else { best };
-            let tally = Tally {
+            let tally = TruthTally {
                 responses: 1,
                 input_tokens: usage.input,
                 output_tokens: best,
@@ -560,29 +560,29 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     /// A whole round: the lines of one response, the results of its calls, and what hangs between them.
-    pub fn respond(&mut self, blocks: &[Block], order: Order) -> io::Result<()> {
+    pub fn respond(&mut self, blocks: &[SynthBlock], order: ResultOrder) -> io::Result<()> {
         let output = blocks.iter().map(|block| block.tokens).sum::<u64>().max(4);
-        let mut response = self.begin(output);
+        let mut response = self.begin_response(output);
         self.respond_with(&mut response, blocks, order)
     }
 
     /// A round in which the server made two calls: the top-level usage is their sum, the last one is the window.
-    pub fn respond_twice(&mut self, blocks: &[Block], order: Order) -> io::Result<()> {
+    pub fn respond_twice(&mut self, blocks: &[SynthBlock], order: ResultOrder) -> io::Result<()> {
         let output = blocks.iter().map(|block| block.tokens).sum::<u64>().max(4);
-        let mut response = self.begin(output);
-        let first = Usage {
+        let mut response = self.begin_response(output);
+        let first = BilledUsage {
             output: output / 2,
             ..response.usage.clone()
         };
         let grown = first.output + 400;
-        let second = Usage {
+        let second = BilledUsage {
             input: 2,
             read: first.read + first.write_5m + first.write_1h,
             write_5m: if self.hour_cache { 0 } else { grown },
             write_1h: if self.hour_cache { grown } else { 0 },
             output: output - first.output,
         };
-        response.usage = Usage {
+        response.usage = BilledUsage {
             input: first.input + second.input,
             read: first.read + second.read,
             write_5m: first.write_5m + second.write_5m,
@@ -594,7 +594,12 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     /// The same for a response whose usage the caller has set.
-    pub fn respond_with(&mut self, response: &mut Response, blocks: &[Block], order: Order) -> io::Result<()> {
+    pub fn respond_with(
+        &mut self,
+        response: &mut SynthResponse,
+        blocks: &[SynthBlock],
+        order: ResultOrder,
+    ) -> io::Result<()> {
         let output = response.usage.output;
         let partial = self.rng.range(1, 8);
         let last_is_final = self.rng.permille(300);
@@ -602,7 +607,7 @@ impl<'p, W: Write> Session<'p, W> {
         let stop = if calls { "tool_use" } else { "end_turn" };
         self.wait(900, 6_000);
         let started = self.now;
-        let mut waiting: Vec<(&Call, Uuid)> = Vec::new();
+        let mut waiting: Vec<(&SynthCall, Uuid)> = Vec::new();
         let mut shown = 0;
         for (at, block) in blocks.iter().enumerate() {
             shown = self.shown_output(at, blocks.len(), partial, last_is_final, output);
@@ -615,12 +620,12 @@ impl<'p, W: Write> Session<'p, W> {
             self.wait(80, 1_500);
             let Some(call) = &block.call else { continue };
             match order {
-                Order::CallsFirst => waiting.push((call, uuid)),
-                Order::Interleaved => self.result(call, uuid, uuid)?,
+                ResultOrder::CallsFirst => waiting.push((call, uuid)),
+                ResultOrder::Interleaved => self.result(call, uuid, uuid)?,
             }
         }
-        self.end(response, shown);
-        let is_thinking = |block: &&Block| block.json.starts_with(b"{\"type\":\"thinking\"");
+        self.end_response(response, shown);
+        let is_thinking = |block: &&SynthBlock| block.json.starts_with(b"{\"type\":\"thinking\"");
         self.context.thinking += blocks.iter().filter(is_thinking).map(|block| block.tokens).sum::<u64>();
         // The cache entry dates from the first block.
         self.context.cached_at = started;
@@ -633,12 +638,12 @@ impl<'p, W: Write> Session<'p, W> {
             self.result(call, parent, uuid)?;
         }
         for call in blocks.iter().filter_map(|block| block.call.as_ref()) {
-            self.take_in(call.outcome.units, call.outcome.tokens);
+            self.add_to_context(call.outcome.units, call.outcome.tokens);
             if matches!(
                 call.name,
                 "Read" | "Bash" | "Grep" | "Glob" | "WebFetch" | "WebSearch" | "Edit" | "Write"
             ) {
-                self.context.clearable.push(Clearable {
+                self.context.clearable.push(UnclearedResult {
                     id: call.id.clone(),
                     estimate: call.outcome.units / 4,
                     tokens: call.outcome.tokens,
@@ -648,7 +653,7 @@ impl<'p, W: Write> Session<'p, W> {
         Ok(())
     }
 
-    fn result(&mut self, call: &Call, parent: Uuid, source: Uuid) -> io::Result<()> {
+    fn result(&mut self, call: &SynthCall, parent: Uuid, source: Uuid) -> io::Result<()> {
         let mut above = Some(source);
         for (data, tool_id) in &call.progress {
             self.wait(50, 900);
@@ -661,7 +666,7 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     /// The message content of a tool result, and what follows the timestamp of its record.
-    fn result_record(&self, call: &Call, source: Uuid) -> (Vec<u8>, Vec<u8>) {
+    fn result_record(&self, call: &SynthCall, source: Uuid) -> (Vec<u8>, Vec<u8>) {
         let outcome = &call.outcome;
         let mut content = Vec::with_capacity(outcome.content.len() + 120);
         content.extend_from_slice(
@@ -712,8 +717,8 @@ impl<'p, W: Write> Session<'p, W> {
     }
 
     /// Closes the log and hands over its truth.
-    pub fn finish(mut self) -> io::Result<(W, Truth, Option<Prefix>)> {
-        if self.who.agent_id.is_some() {
+    pub fn finish(mut self) -> io::Result<(W, Truth, Option<SessionPrefix>)> {
+        if self.identity.agent_id.is_some() {
             self.truth.subagents += 1;
         } else {
             self.truth.sessions += 1;
@@ -724,7 +729,7 @@ impl<'p, W: Write> Session<'p, W> {
 }
 
 /// A text as a JSON string value.
-pub fn string_value(text: &Text) -> Vec<u8> {
+pub fn string_value(text: &SynthText) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.escaped.len() + 2);
     out.push(b'"');
     out.extend_from_slice(&text.escaped);
@@ -733,7 +738,7 @@ pub fn string_value(text: &Text) -> Vec<u8> {
 }
 
 /// The `usage` object of one line. Zeroed usage keeps its `cache_creation` detail, as the client leaves it.
-fn write_usage(line: &mut Vec<u8>, client: Client, response: &Response, output: u64) {
+fn write_usage(line: &mut Vec<u8>, client: ClientRelease, response: &SynthResponse, output: u64) {
     let usage = &response.usage;
     let shown = |value: u64| if response.zeroed { 0 } else { value };
     let mut field = |key: &str, value: u64| {
@@ -753,7 +758,7 @@ fn write_usage(line: &mut Vec<u8>, client: Client, response: &Response, output: 
         );
         write_split(line, usage, true);
         line.extend_from_slice(b",\"inference_geo\":\"not_available\",\"iterations\":[");
-        let single = [Usage {
+        let single = [BilledUsage {
             output,
             ..usage.clone()
         }];
@@ -788,7 +793,7 @@ fn write_usage(line: &mut Vec<u8>, client: Client, response: &Response, output: 
     }
 }
 
-fn write_split(line: &mut Vec<u8>, usage: &Usage, hour_first: bool) {
+fn write_split(line: &mut Vec<u8>, usage: &BilledUsage, hour_first: bool) {
     let (hour, minutes) = (("1h", usage.write_1h), ("5m", usage.write_5m));
     let pair = if hour_first { [hour, minutes] } else { [minutes, hour] };
     line.extend_from_slice(b",\"cache_creation\":{");

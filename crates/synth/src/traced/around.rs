@@ -1,16 +1,16 @@
 //! Sub-agents, prompt cache, levels, turns.
 
-use crate::cases::{Folder, PROJECT, agent_name};
+use crate::cases::{CaseFolder, PROJECT, agent_name};
 use crate::json::quoted;
-use crate::traced::{Plant, expect};
+use crate::traced::{PlantedSession, write_expected};
 use std::io;
 
 /// The sub-agent runs a command, 100 and 5,900: its second call is due at 8,000 (44,009, as in `recompaction`). The main agent
 /// gets its report of 300 and goes on in step: 2,000 + 100 + 300 = 2,400, of which 1,998 are read.
-pub(super) fn subagent_apart(folder: &mut Folder) -> io::Result<()> {
-    let mut main = Plant::new(folder, 2_000)?;
+pub(super) fn subagent_apart(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut main = PlantedSession::new(folder, 2_000)?;
     let log = folder.agent_log(&main.log, "claude-opus-5");
-    let mut agent = Plant::on(log, 2_000)?;
+    let mut agent = PlantedSession::on(log, 2_000)?;
     agent.bash(100, 5_900)?;
     agent.say(100)?;
     main.log.now = agent.log.now;
@@ -18,10 +18,10 @@ pub(super) fn subagent_apart(folder: &mut Folder) -> io::Result<()> {
     main.call("Agent", input, 100, 300)?;
     // The call was made before the agent began, but what it reported came only now: the cache is still warm.
     main.say(100)?;
-    let id = agent.log.who.agent_id.clone().unwrap_or_default();
+    let id = agent.log.identity.agent_id.clone().unwrap_or_default();
     let place = format!(
         "{PROJECT}/{}/subagents/{}",
-        main.log.who.session_id,
+        main.log.identity.session_id,
         agent_name(&agent.log)
     );
     folder.write(&format!("{place}.meta.json"), b"{\"agentType\":\"Explore\"}\n")?;
@@ -36,15 +36,15 @@ pub(super) fn subagent_apart(folder: &mut Folder) -> io::Result<()> {
         {"agent":"AGENT","call":0,"event":"called","window":2000,"in_step":true,"miss":"first"}
         {"agent":"AGENT","call":1,"event":"called","window":2450,"in_step":false,"miss":"compaction"}
         "#;
-    expect(folder, &[], &events.replace("AGENT", &id))
+    write_expected(folder, &[], &events.replace("AGENT", &id))
 }
 
 /// Texts of 100 and prompts of 100: W 2,000; 2,200; 2,400; 2,600; 2,800; 3,000. Others had left 1,500 in the cache before c0.
 /// Pauses: c2 comes after 200 seconds, c3 after 400, c4 is another model's (claude-sonnet-5: 2, 10, 2.5 and 0.2).
 /// c0 2 x 5 + 1,500 / 2 + 498 x 6.25 + 2,500 = 6,372.5; c1 10 + 999 + 1,250 + 2,500 = 4,759; c2 10 + 1,099 + 1,250 + 2,500 =
 /// 4,859; c3 10 + 2,598 x 6.25 + 2,500 = 18,747.5; c4 4 + 2,798 x 2.5 + 1,000 = 7,999; c5 4 + 2,798 / 5 + 500 + 1,000 = 2,063.6.
-pub(super) fn cache_five_minutes(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn cache_five_minutes(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.held = 1_500;
     plant.say(100)?;
     plant.ask(100)?;
@@ -58,12 +58,12 @@ pub(super) fn cache_five_minutes(folder: &mut Folder) -> io::Result<()> {
     plant.say(100)?;
     plant.log.model = "claude-sonnet-5".to_owned();
     plant.held = 0;
-    plant.ask_anew()?;
+    plant.ask_estimated()?;
     plant.say(100)?;
     plant.ask(100)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[],
         r#"
@@ -79,8 +79,8 @@ pub(super) fn cache_five_minutes(folder: &mut Folder) -> io::Result<()> {
 
 /// The same texts, written for an hour: c1 after 40 minutes, c2 after 61 more, when only the 1,900 of system prompt and tools
 /// are left. c0 10 + 750 + 4,980 + 2,500 = 8,240; c1 10 + 999 + 2,000 + 2,500 = 5,509; c2 10 + 950 + 4,980 + 2,500 = 8,440.
-pub(super) fn cache_hour(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn cache_hour(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.log.hour_cache = true;
     plant.held = 1_500;
     plant.say(100)?;
@@ -92,7 +92,7 @@ pub(super) fn cache_hour(folder: &mut Folder) -> io::Result<()> {
     plant.ask(100)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[],
         r#"
@@ -105,15 +105,15 @@ pub(super) fn cache_hour(folder: &mut Folder) -> io::Result<()> {
 
 /// Window 20,000, reserve 2,000: effective 18,000, of which 50 % are 9,000, below the usual 17,000. Warning at 7,000, error at
 /// 8,000. Automatic compaction is off, so the window just grows: 6,900; 7,000; 8,000; 9,000.
-pub(super) fn levels(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 6_900)?;
+pub(super) fn levels(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 6_900)?;
     plant.say(50)?;
     plant.ask(50)?;
     plant.bash(100, 900)?;
     plant.bash(100, 900)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[
             ("window.tokens", "20000"),
@@ -135,8 +135,8 @@ pub(super) fn levels(folder: &mut Folder) -> io::Result<()> {
 /// An extraction reads the conversation from the prompt cache: all of the last prompt but the two tokens at its end, 2,350 -
 /// 2 and 2,650 - 2. New to it are these two, the answer of 100, and 2,000 of instructions: 2,102; it answers 500. At 5, 0.5
 /// and 25 dollars a million that is 10,510 + 1,174 + 12,500 = 24,184, and 10,510 + 1,324 + 12,500 = 24,334.
-pub(super) fn extract_turns(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn extract_turns(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 100)?;
     plant.say(100)?;
     for _ in 0..3 {
@@ -144,7 +144,7 @@ pub(super) fn extract_turns(folder: &mut Folder) -> io::Result<()> {
         plant.say(100)?;
     }
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[("extract.on", "true"), ("extract.turns", "2")],
         r#"
@@ -161,9 +161,9 @@ pub(super) fn extract_turns(folder: &mut Folder) -> io::Result<()> {
 ///
 /// Sizes: 2,000 at c0; 2,200 at c1; 2,350 at c2; 2,500 at c3; 2,700 at c4. As above, all but two tokens are read from the
 /// cache, 2,348 and 2,698; 10,510 + 1,174 + 12,500 = 24,184, and 10,510 + 1,349 + 12,500 = 24,359.
-pub(super) fn extract_own_memory(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn extract_own_memory(folder: &mut CaseFolder) -> io::Result<()> {
     let memory = quoted("/home/dev/.claude/projects/-home-dev-projects-orchard/memory/style.md");
-    let mut plant = Plant::new(folder, 2_000)?;
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     let input = format!("{{\"file_path\":{memory},\"content\":\"Tabs, not spaces.\"}}");
     plant.call("Write", &input, 100, 100)?;
     plant.say(100)?;
@@ -173,7 +173,7 @@ pub(super) fn extract_own_memory(folder: &mut Folder) -> io::Result<()> {
     plant.call("Read", &format!("{{\"file_path\":{memory}}}"), 100, 100)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[("extract.on", "true"), ("extract.turns", "1")],
         r#"

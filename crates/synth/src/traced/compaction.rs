@@ -1,13 +1,13 @@
 //! Full compaction and what follows it: restoration, requests of the user, prompts too long, failures.
 
-use crate::cases::Folder;
-use crate::traced::{Plant, expect};
+use crate::cases::CaseFolder;
+use crate::traced::{PlantedSession, write_expected};
 use std::io;
 
 /// Reads after outputs of 20: old 100, one 300, two 500, CLAUDE.md 200, three 350, four 400, one again 300, five 250: W at c8
 /// is 2,000 + 8 x 20 + 2,400 = 4,560. c8 runs a command, 40 and 3,400: c9 is due at 8,000.
-fn restore_log(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+fn restore_log(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     for (name, tokens) in [
         ("old.rs", 100),
         ("one.rs", 300),
@@ -28,9 +28,9 @@ fn restore_log(folder: &mut Folder) -> io::Result<()> {
 
 /// Newest first: five 250, one 300, four 400, three 350, two 500 cut to 400; old would be the sixth. 1,700 in all.
 /// Sent 8,100, 4,558 read: 3,542 x 5 + 500 x 25 + 2,279 = 32,489. After: 1,900 + 550 + 1,700 = 4,150.
-pub(super) fn restore_cut(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn restore_cut(folder: &mut CaseFolder) -> io::Result<()> {
     restore_log(folder)?;
-    expect(
+    write_expected(
         folder,
         &[
             ("restore.files", "5"),
@@ -47,9 +47,9 @@ pub(super) fn restore_cut(folder: &mut Folder) -> io::Result<()> {
 
 /// With 1,000 in all: five 250 leaves 750, one 300 leaves 450, four 400 leaves 50, three 350 does not fit, two is too large.
 /// All five places are taken, so old does not come back though it is small: 950. After: 1,900 + 550 + 950 = 3,400.
-pub(super) fn restore_skip(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn restore_skip(folder: &mut CaseFolder) -> io::Result<()> {
     restore_log(folder)?;
-    expect(
+    write_expected(
         folder,
         &[
             ("restore.files", "5"),
@@ -68,15 +68,15 @@ pub(super) fn restore_skip(folder: &mut Folder) -> io::Result<()> {
 /// Skills with outputs of 50: results of 400 (c0), 200 (c1: 6,450), 250 (c2: 6,700); c3 (7,000) a command, 1,000.
 /// c4 due at 8,050. Newest first: 250, 200 (450 in all); the third, cut to 300, would make 750 of the 500. Sent 8,150,
 /// 6,998 read: 1,152 x 5 + 500 x 25 + 3,499 = 21,759. After: 5,900 + 550 + 450 = 6,900.
-pub(super) fn restore_skills(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 6_000)?;
+pub(super) fn restore_skills(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 6_000)?;
     for (skill, tokens) in [("prune", 400), ("graft", 200), ("press", 250)] {
         plant.call("Skill", &format!("{{\"skill\":\"{skill}\"}}"), 50, tokens)?;
     }
     plant.bash(50, 1_000)?;
     plant.say(50)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[("restore.skill_tokens", "300"), ("restore.skills_tokens", "500")],
         r#"
@@ -90,13 +90,13 @@ pub(super) fn restore_skills(folder: &mut Folder) -> io::Result<()> {
 /// c0 (r1) 2,000, r2 5,900: c1 due at 8,000, sent 8,100, 1,998 read: 44,009 (as in `notes-floor`). After: 2,450.
 /// c1 (r3) is sent 2,450: 1,900 read, 548 written: 10 + 950 + 3,425 + 100 x 25 = 6,885. r4 5,500: c2 due at
 /// 2,450 + 100 + 5,500 = 8,050, sent 8,150, 2,448 read: 5,702 x 5 + 500 x 25 + 1,224 = 42,234. After: 2,450 again.
-pub(super) fn recompaction(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn recompaction(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 5_900)?;
     plant.bash(100, 5_500)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[],
         r#"
@@ -118,8 +118,8 @@ pub(super) fn recompaction(folder: &mut Folder) -> io::Result<()> {
 /// c0 (r1) asks for something that takes long; the user goes on (r2 100): c1 2,200. r4 5,800: c2 due at
 /// 2,200 + 100 + 5,800 = 8,100, sent 8,200, 2,198 read: 6,002 x 5 + 500 x 25 + 1,099 = 43,609. After: 2,450. Then the answer to r1
 /// comes (r6 300), which is gone: c3 is sent 2,450 + 100.
-pub(super) fn orphan_result(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn orphan_result(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     let call = plant.call_unanswered(100)?;
     plant.ask(100)?;
     plant.bash(100, 5_800)?;
@@ -127,7 +127,7 @@ pub(super) fn orphan_result(folder: &mut Folder) -> io::Result<()> {
     plant.answer_late(&call, 300)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[],
         r#"
@@ -145,15 +145,15 @@ pub(super) fn orphan_result(folder: &mut Folder) -> io::Result<()> {
 
 /// c0 (r1, r2 400), c1 says (r3): W 2,600. The user compacts: sent 2,700, 2,498 read: 202 x 5 + 500 x 25 + 1,249 = 14,759.
 /// After: 1,900 + 550 = 2,450, where the recorded summary (r4) does not count. With the next prompt c2 is sent 2,550.
-pub(super) fn manual_whole(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn manual_whole(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 400)?;
     plant.say(100)?;
     plant.boundary("manual", 2_600, 3_900)?;
-    plant.ask_anew()?;
+    plant.ask_estimated()?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[],
         r#"
@@ -169,14 +169,14 @@ pub(super) fn manual_whole(folder: &mut Folder) -> io::Result<()> {
 
 /// Three commands of 100 and 400 (r1 to r6), c3 says 100 (r7): W 3,600. The pivot lies two rounds back, at the input of c2: r4,
 /// the result of r3, so r3 stays with it.
-fn pivot_log(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+fn pivot_log(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     for _ in 0..3 {
         plant.bash(100, 400)?;
     }
     plant.say(100)?;
     plant.boundary("manual", 3_600, 3_900)?;
-    plant.ask_anew()?;
+    plant.ask_estimated()?;
     plant.say(100)?;
     folder.save(plant.log)?;
     Ok(())
@@ -184,9 +184,9 @@ fn pivot_log(folder: &mut Folder) -> io::Result<()> {
 
 /// r0 to r2 (600) are summarised, r3 to r7 (1,100) stay: 1,900 + 550 + 1,100 = 3,550. What stays is not sent to be
 /// summarised: 1,900 + 600 + 100, all read but the 100: 100 x 5 + 500 x 25 + 2,500 / 2 = 14,250.
-pub(super) fn manual_up_to(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn manual_up_to(folder: &mut CaseFolder) -> io::Result<()> {
     pivot_log(folder)?;
-    expect(
+    write_expected(
         folder,
         &[("compact.variant", "\"up_to\""), ("compact.pivot", "2")],
         r#"
@@ -204,9 +204,9 @@ pub(super) fn manual_up_to(folder: &mut Folder) -> io::Result<()> {
 
 /// r3 to r7 are summarised, r0 to r2 (600) stay: 1,900 + 550 + 600 = 3,050. All is sent: 3,700, 3,498 read: 202 x 5 +
 /// 500 x 25 + 1,749 = 15,259. What stays is the start of what was sent: c4 is sent 3,150 and reads 1,900 + 600.
-pub(super) fn manual_from(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn manual_from(folder: &mut CaseFolder) -> io::Result<()> {
     pivot_log(folder)?;
-    expect(
+    write_expected(
         folder,
         &[("compact.variant", "\"from\""), ("compact.pivot", "2")],
         r#"
@@ -226,17 +226,17 @@ pub(super) fn manual_from(folder: &mut Folder) -> io::Result<()> {
 /// summary of 1,000 is taken, and the window that c2 shows: 4,000, of which 4,000 - 1,900 - 1,000 = 1,100 came with it. The
 /// summary was sent 8,100, 7,798 read: 302 x 5 + 1,000 x 25 + 3,899 = 30,409. c2 reads system prompt and tools: 1,900, and
 /// writes 2,098. c3 goes on in step: 4,000 + 100 + 100.
-pub(super) fn boundary_in_step(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn boundary_in_step(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 5_700)?;
     plant.say(200)?;
     plant.boundary("auto", 8_000, 3_900)?;
-    plant.ask_anew()?;
+    plant.ask_estimated()?;
     plant.say(100)?;
     plant.ask(100)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[("compact.summary", "\"recorded\"")],
         r#"
@@ -254,8 +254,8 @@ pub(super) fn boundary_in_step(folder: &mut Folder) -> io::Result<()> {
 // ---- prompts that are too long, failures -------------------------------------------------------------------------
 
 /// Two commands of 100 and 1,000, a third whose result is `last`.
-fn long_log(folder: &mut Folder, last: u64) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+fn long_log(folder: &mut CaseFolder, last: u64) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 1_000)?;
     plant.bash(100, 1_000)?;
     plant.bash(100, last)?;
@@ -269,9 +269,9 @@ fn long_log(folder: &mut Folder, last: u64) -> io::Result<()> {
 /// c3 is due at 4,200 + 100 + 7,000 = 11,300. Rounds: r0 100; r1, r2 1,100; r3, r4 1,100; r5, r6 7,100. With 1,900 and the
 /// instructions it is 11,400, 1,400 above 10,000: 100 + 1,100 + 1,100 cover that, 9,100 are left after one try. Nothing of
 /// them can be read: 9,100 x 5 + 500 x 25 = 58,000. After: 2,450.
-pub(super) fn too_long_known(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn too_long_known(folder: &mut CaseFolder) -> io::Result<()> {
     long_log(folder, 7_000)?;
-    expect(
+    write_expected(
         folder,
         &[],
         r#"
@@ -284,9 +284,9 @@ pub(super) fn too_long_known(folder: &mut Folder) -> io::Result<()> {
 
 /// The same, but the refusal does not say by how much. A fifth of four rounds is none, so one goes: r0, 11,300 are left; of
 /// three one: 10,200; of two one: 9,100, after three tries.
-pub(super) fn too_long_unknown(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn too_long_unknown(folder: &mut CaseFolder) -> io::Result<()> {
     long_log(folder, 7_000)?;
-    expect(
+    write_expected(
         folder,
         &[("compact.excess_known", "false")],
         r#"
@@ -299,9 +299,9 @@ pub(super) fn too_long_unknown(folder: &mut Folder) -> io::Result<()> {
 
 /// With a last result of 9,000 c3 is due at 13,300; the last round alone is 9,100 + 2,000 = 11,100: when it is dropped too,
 /// nothing is left. The call is refused, the compaction in answer fails alike, and nothing is called after c2.
-pub(super) fn too_long_blocked(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn too_long_blocked(folder: &mut CaseFolder) -> io::Result<()> {
     long_log(folder, 9_000)?;
-    expect(
+    write_expected(
         folder,
         &[],
         r#"
@@ -319,12 +319,12 @@ pub(super) fn too_long_blocked(folder: &mut Folder) -> io::Result<()> {
 
 /// System prompt and tools are 7,600: c0 7,700, 100 and a result of 200, so c1 is due at 8,000, but 7,600 + 550 = 8,150 would
 /// be more. The summary was written for nothing: 8,100 sent, 7,698 read: 402 x 5 + 500 x 25 + 3,849 = 18,359.
-pub(super) fn no_gain(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 7_700)?;
+pub(super) fn no_gain(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 7_700)?;
     plant.bash(100, 200)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[],
         r#"
@@ -341,18 +341,18 @@ pub(super) fn no_gain(folder: &mut Folder) -> io::Result<()> {
 /// results of 100: due at c1 8,000, c2 8,200, c3 8,400 (the third failure), c4 8,600 (not tried any more). c4 says 100: 8,700.
 /// The user's own compaction succeeded: 8,800 sent, 8,598 read: 202 x 5 + 1,000 x 25 + 4,299 = 30,309; c5 shows 4,000:
 /// 4,000 - 1,900 - 1,000 = 1,100 restored. c5 runs a command, 100 and 4,000: c6 is due at 8,100, the first failure again.
-pub(super) fn breaker(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn breaker(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     for result in [5_900, 100, 100, 100] {
         plant.bash(100, result)?;
     }
     plant.say(100)?;
     plant.boundary("manual", 8_700, 3_900)?;
-    plant.ask_anew()?;
+    plant.ask_estimated()?;
     plant.bash(100, 4_000)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[
             ("window.tokens", "20000"),
@@ -380,13 +380,13 @@ pub(super) fn breaker(folder: &mut Folder) -> io::Result<()> {
 
 /// Automatic compaction is off. c0 (r1, r2 1,000), c1 (r3, r4 7,500): c2 would be sent 10,700. Rounds: 100; 1,100; 7,600; with
 /// 2,000 around them 10,800: 100 + 1,100 cover the excess of 800, 9,600 are left: 9,600 x 5 + 12,500 = 60,500. After: 2,450.
-pub(super) fn reactive(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn reactive(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 1_000)?;
     plant.bash(100, 7_500)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[("switch.auto", "false")],
         r#"

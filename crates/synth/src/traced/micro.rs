@@ -1,15 +1,15 @@
 //! Micro-compaction.
 
-use crate::cases::Folder;
+use crate::cases::CaseFolder;
 use crate::json::quoted;
-use crate::traced::{Plant, expect, path};
+use crate::traced::{PlantedSession, path, write_expected};
 use std::io;
 
 /// Results of 100 after outputs of 20: c0 a to-do list (r2), c1 to c7 reads (r4, r6, .. r16); c8 says 30.
 /// W at c8 2,000 + 8 x 120 = 2,960. Prompts of 50 after 59 minutes (c9: 3,040) and after 61 more (c10: 3,120).
 /// Seven results may go, five stay: r4 and r6 become placeholders of 10, 180 come free, c10 is sent 2,940.
-pub(super) fn micro_gap(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn micro_gap(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     let todos = "{\"todos\":[{\"content\":\"Count the apples\",\"status\":\"pending\",\"activeForm\":\"Counting the apples\"}]}";
     plant.call("TodoWrite", todos, 20, 100)?;
     for name in ["a.rs", "b.rs", "c.rs", "d.rs", "e.rs", "f.rs", "g.rs"] {
@@ -23,7 +23,7 @@ pub(super) fn micro_gap(folder: &mut Folder) -> io::Result<()> {
         plant.say(30)?;
     }
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[("micro.gap.on", "true")],
         r#"
@@ -47,14 +47,14 @@ pub(super) fn micro_gap(folder: &mut Folder) -> io::Result<()> {
 /// c4: four results (r2, r4, r6, r8), r2 and r4 go: 2,480 - 180 = 2,300; the cache holds 2,358 of c3, all 2,298 are read.
 /// c5: three results, 2,300 + 120 = 2,420: 2,298 read, 120 written.
 /// c6: r6, r8, r10, r12 are left, r6 and r8 go: 2,540 - 180 = 2,360: the cache holds 2,418, all 2,358 are read.
-pub(super) fn micro_cached(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn micro_cached(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     for _ in 0..6 {
         plant.bash(20, 100)?;
     }
     plant.say(20)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         CACHED,
         r#"
@@ -82,8 +82,8 @@ const CACHED: &[(&str, &str)] = &[
 /// nothing, and later r2 and r4 are not deleted twice. c5 calls again (r11, r12: 120), so c6 finds r6, r8, r12: three.
 /// c6 calls again (r13, r14: 120), so c7 finds four that were never deleted: r6 and r8 go.
 /// c6: 2,550 + 120 = 2,670. c7: 2,670 + 120 - 180 = 2,610.
-pub(super) fn micro_cached_cold(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn micro_cached_cold(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     for _ in 0..4 {
         plant.bash(20, 100)?;
     }
@@ -95,7 +95,7 @@ pub(super) fn micro_cached_cold(folder: &mut Folder) -> io::Result<()> {
     plant.bash(20, 100)?;
     plant.say(20)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         CACHED,
         r#"
@@ -117,14 +117,14 @@ pub(super) fn micro_cached_cold(folder: &mut Folder) -> io::Result<()> {
 /// Before c3 the last usage is 5,500 + 50 = 5,550: below. Before c4 it is 5,800: four results are 800, all but the newest
 /// 600, less than the 700 that must come free. Before c5: five are 1,000; the target of 100 would take all, the newest
 /// stays: 800 saved by the client's count, 4 x 190 = 760 by placeholders of 10: c5 is sent 6,250 - 760 = 5,490.
-pub(super) fn micro_budget(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 5_000)?;
+pub(super) fn micro_budget(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 5_000)?;
     for _ in 0..5 {
         plant.bash(50, 200)?;
     }
     plant.say(50)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[
             ("window.warning", "2400"),
@@ -149,8 +149,8 @@ pub(super) fn micro_budget(folder: &mut Folder) -> io::Result<()> {
 /// W: 2,000; 2,150; 2,400; 2,620; 2,840; before c5 3,060, at least the 3,000 that begin it. Results are
 /// 50 + 50 + 200 + 200 + 200 = 700; the oldest go until 250 or less stay: 650, 600, 400, 200. Four go, 500 saved.
 /// Of Edit and Write the calls go too: 150 + 250; two placeholders: 380. c5 is sent 3,060 - 780 = 2,280.
-pub(super) fn micro_api(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn micro_api(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     let edit = format!(
         "{{\"replace_all\":false,\"file_path\":{},\"old_string\":\"one\",\"new_string\":\"two\"}}",
         quoted(&path("a.rs"))
@@ -163,7 +163,7 @@ pub(super) fn micro_api(folder: &mut Folder) -> io::Result<()> {
     plant.bash(20, 200)?;
     plant.say(20)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[
             ("micro.api.on", "true"),
@@ -184,8 +184,8 @@ pub(super) fn micro_api(folder: &mut Folder) -> io::Result<()> {
 
 /// Turns of thinking 200 and text 200: r1, r2 (c0), r4, r5 (c1). Prompts of 50. After 61 minutes the third prompt comes:
 /// the thinking of c1 is the last turn's and stays, that of c0 goes. W: 2,000; 2,450; 2,900 - 200 = 2,700.
-pub(super) fn micro_api_thinking(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn micro_api_thinking(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.think_and_say(400)?;
     plant.ask(50)?;
     plant.think_and_say(400)?;
@@ -194,7 +194,7 @@ pub(super) fn micro_api_thinking(folder: &mut Folder) -> io::Result<()> {
     plant.ask(50)?;
     plant.say(20)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[("micro.api.on", "true")],
         r#"

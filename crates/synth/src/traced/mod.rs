@@ -16,15 +16,15 @@ mod compaction;
 mod micro;
 mod notes;
 
-use crate::cases::{Case, Folder, Log, case};
+use crate::cases::{CaseFolder, CaseLog, CorpusCase, case};
 use crate::json::{Uuid, quoted};
-use crate::session::{Block, Order, Outcome, Usage, string_value};
+use crate::session::{BilledUsage, ResultOrder, SynthBlock, ToolOutput, string_value};
 use crate::tools::{call_block, text_block};
-use crate::words::Text;
+use crate::words::SynthText;
 use std::collections::BTreeMap;
 use std::io;
 
-pub(super) const CASES: &[Case] = &[
+pub(super) const CASES: &[CorpusCase] = &[
     case(
         "micro-gap",
         "after 61 minutes, not after 59, all results but the newest five are cleared; a to-do list never",
@@ -188,7 +188,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Cases that came later; see the list of those in `cases`.
-pub(super) const LATER: &[Case] = &[
+pub(super) const LATER_CASES: &[CorpusCase] = &[
     case(
         "notes-running",
         "notes that are still being written when a compaction is due give way to a full one",
@@ -223,7 +223,7 @@ pub(super) const LATER: &[Case] = &[
 
 /// What the policies of all cases have in common: a window of 10,000 with its threshold at 8,000, a summary of 500 with 50
 /// around it, instructions of 100, no padding; everything that a case is not about is switched off.
-const COMMON: &[(&str, &str)] = &[
+const COMMON_SETTINGS: &[(&str, &str)] = &[
     ("window.tokens", "10000"),
     ("window.reserve", "1000"),
     ("window.buffer", "1000"),
@@ -247,8 +247,12 @@ const COMMON: &[(&str, &str)] = &[
 ];
 
 /// Writes the policy of a case and its events.
-fn expect(folder: &mut Folder, settings: &[(&'static str, &'static str)], events: &str) -> io::Result<()> {
-    let values = COMMON.iter().chain(settings).copied().collect::<BTreeMap<_, _>>();
+fn write_expected(folder: &mut CaseFolder, settings: &[(&'static str, &'static str)], events: &str) -> io::Result<()> {
+    let values = COMMON_SETTINGS
+        .iter()
+        .chain(settings)
+        .copied()
+        .collect::<BTreeMap<_, _>>();
     let mut policy = String::from("base = \"article\"\n");
     for (key, value) in values {
         policy.push_str(&format!("{key} = {value}\n"));
@@ -260,8 +264,8 @@ fn expect(folder: &mut Folder, settings: &[(&'static str, &'static str)], events
 }
 
 /// A session of planted sizes.
-struct Plant<'p> {
-    log: Log<'p>,
+struct PlantedSession<'p> {
+    log: CaseLog<'p>,
     /// What the next call is sent.
     size: u64,
     /// What the log shows as read from the cache.
@@ -269,23 +273,23 @@ struct Plant<'p> {
 }
 
 /// Characters of plain words.
-fn words(units: u64) -> Text {
+fn words(units: u64) -> SynthText {
     let words = "the basket under the ladder holds one more apple than the list says ";
     let text = words.chars().cycle().take(usize::try_from(units).unwrap_or(0));
-    Text::of(&text.collect::<String>())
+    SynthText::of(&text.collect::<String>())
 }
 
-impl<'p> Plant<'p> {
+impl<'p> PlantedSession<'p> {
     /// A session whose first call is sent `size` tokens: system prompt and tools, and a prompt of 100.
-    fn new(folder: &mut Folder<'p>, size: u64) -> io::Result<Plant<'p>> {
+    fn new(folder: &mut CaseFolder<'p>, size: u64) -> io::Result<PlantedSession<'p>> {
         let log = folder.log("2.1.220");
-        Plant::on(log, size)
+        PlantedSession::on(log, size)
     }
 
-    fn on(mut log: Log<'p>, size: u64) -> io::Result<Plant<'p>> {
+    fn on(mut log: CaseLog<'p>, size: u64) -> io::Result<PlantedSession<'p>> {
         log.context.base = size - 100;
         log.prompt(&words(264))?;
-        Ok(Plant { log, size, held: 0 })
+        Ok(PlantedSession { log, size, held: 0 })
     }
 
     fn pause(&mut self, seconds: u64) {
@@ -301,27 +305,27 @@ impl<'p> Plant<'p> {
     }
 
     /// A prompt of 100 tokens where sizes are estimated.
-    fn ask_anew(&mut self) -> io::Result<()> {
+    fn ask_estimated(&mut self) -> io::Result<()> {
         self.pause(10);
         self.log.prompt(&words(264))?;
         self.size += 100;
         Ok(())
     }
 
-    fn respond(&mut self, blocks: &[Block], output: u64) -> io::Result<()> {
+    fn respond(&mut self, blocks: &[SynthBlock], output: u64) -> io::Result<()> {
         self.log.context.size = self.size;
-        let mut response = self.log.begin(output);
+        let mut response = self.log.begin_response(output);
         let read = self.held.min(self.size - 2);
         let write = self.size - 2 - read;
         let (write_5m, write_1h) = if self.log.hour_cache { (0, write) } else { (write, 0) };
-        response.usage = Usage {
+        response.usage = BilledUsage {
             input: 2,
             read,
             write_5m,
             write_1h,
             output,
         };
-        self.log.respond_with(&mut response, blocks, Order::CallsFirst)?;
+        self.log.respond_with(&mut response, blocks, ResultOrder::CallsFirst)?;
         self.held = self.size - 2;
         let results = blocks.iter().filter_map(|block| block.call.as_ref());
         self.size += output + results.map(|call| call.outcome.tokens).sum::<u64>();
@@ -340,7 +344,7 @@ impl<'p> Plant<'p> {
         let mut json = b"{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"".to_vec();
         self.log.pools.base64(&mut self.log.rng, 1000, &mut json);
         json.extend_from_slice(b"\"}");
-        let thinking = Block {
+        let thinking = SynthBlock {
             json,
             tokens: 0,
             call: None,
@@ -352,11 +356,11 @@ impl<'p> Plant<'p> {
     /// A response of one call, and its result.
     fn call(&mut self, name: &'static str, input: &str, output: u64, result: u64) -> io::Result<()> {
         let shown = words(2 * result);
-        let outcome = Outcome {
+        let outcome = ToolOutput {
             content: string_value(&shown),
             units: shown.units,
             tokens: result,
-            ..Outcome::default()
+            ..ToolOutput::default()
         };
         let block = call_block(&mut self.log, name, input.as_bytes(), outcome);
         self.respond(&[block], output)
@@ -370,7 +374,7 @@ impl<'p> Plant<'p> {
     /// A response of one call that is answered later; the id of the call.
     fn call_unanswered(&mut self, output: u64) -> io::Result<String> {
         let input = b"{\"command\":\"make release\",\"description\":\"Build everything\"}";
-        let mut block = call_block(&mut self.log, "Bash", input, Outcome::default());
+        let mut block = call_block(&mut self.log, "Bash", input, ToolOutput::default());
         let call = block.call.take().map_or_else(String::new, |call| call.id);
         self.respond(&[block], output)?;
         Ok(call)

@@ -1,7 +1,7 @@
 //! Session memory: when notes are due, and what a compaction by notes keeps.
 
-use crate::cases::Folder;
-use crate::traced::{Plant, expect};
+use crate::cases::CaseFolder;
+use crate::traced::{PlantedSession, write_expected};
 use std::io;
 
 /// First size 3,000, growth 1,000, three calls; notes are a tenth of the conversation, which is W - 1,900. Outputs of 100.
@@ -9,8 +9,8 @@ use std::io;
 /// two calls); c6 4,800 (grew 1,500, three calls: 290); c7 5,200 (grew 400); c8 6,200 (grew 1,400, one call, but quiet: 430);
 /// c9 6,350 (quiet, grew 150). The update is sent W + 100 and reads what the call before left: all but 100 + 100 + 2.
 /// Costs: 202 x 5 = 1,010; 140 x 25 + 3,198 / 2 = 5,099; 290 x 25 + 4,698 / 2 = 9,599; 430 x 25 + 6,098 / 2 = 13,799.
-pub(super) fn notes_gate(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn notes_gate(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     for result in [300, 300, 300, 300, 600, 300, 300, 900] {
         plant.bash(100, result)?;
     }
@@ -18,7 +18,7 @@ pub(super) fn notes_gate(folder: &mut Folder) -> io::Result<()> {
     plant.ask(50)?;
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[
             ("notes.on", "true"),
@@ -53,13 +53,13 @@ pub(super) fn notes_gate(folder: &mut Folder) -> io::Result<()> {
 ///
 /// With `thinking`, c4 is r9 thinking 100 and r10 text 100: later records are one further, later sizes 100 more.
 /// What the notes do not cover is 100 + 100 + 700 + 100 + 100 + 100 + 1,700 = 2,900 with three messages of text.
-fn keep_log(folder: &mut Folder, thinking: bool) -> io::Result<()> {
+fn keep_log(folder: &mut CaseFolder, thinking: bool) -> io::Result<()> {
     keep_log_with(folder, thinking, 0)
 }
 
 /// The same with so many hours after c4, in which the cache expires.
-fn keep_log_with(folder: &mut Folder, thinking: bool, hours: u64) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+fn keep_log_with(folder: &mut CaseFolder, thinking: bool, hours: u64) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 1_000)?;
     plant.say(100)?;
     plant.ask(100)?;
@@ -121,16 +121,16 @@ const NOTES_UNUSED: &str = r#"
 /// r10 to r16 are enough: 2,900, three messages. The file of r8 is not among them: 400 of its 500 come back.
 /// After: 1,900 + 320 + 50 + 400 + 2,900 = 5,570.
 /// The notes at c4 cost 202 x 5 + 320 x 25 + 4,998 / 2 = 11,509.
-pub(super) fn notes_keep_covered(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn notes_keep_covered(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
-    expect(folder, &keep_policy(&[]), NOTES_USED)
+    write_expected(folder, &keep_policy(&[]), NOTES_USED)
 }
 
 /// Five messages: r9 is the fourth (3,000), then r8 3,500, r7 3,600, r6 4,600, r5 4,700, and r4 is the fifth: 4,800.
 /// The file of r8 is still visible. After: 1,900 + 320 + 50 + 4,800 = 7,070.
-pub(super) fn notes_keep_messages(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn notes_keep_messages(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
-    expect(
+    write_expected(
         folder,
         &keep_policy(&[("notes.keep_messages", "5")]),
         r#"
@@ -144,9 +144,9 @@ pub(super) fn notes_keep_messages(folder: &mut Folder) -> io::Result<()> {
 
 /// Five messages, but no more from 3,200 on: r9 3,000, r8 3,500. r8 is a result, so its call r7 stays too: 3,600.
 /// After: 1,900 + 320 + 50 + 3,600 = 5,870.
-pub(super) fn notes_keep_cap(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn notes_keep_cap(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
-    expect(
+    write_expected(
         folder,
         &keep_policy(&[("notes.keep_messages", "5"), ("notes.keep_most", "3200")]),
         r#"
@@ -161,9 +161,9 @@ pub(super) fn notes_keep_cap(folder: &mut Folder) -> io::Result<()> {
 /// With thinking: notes of (5,200 - 1,900) / 10 = 330, sent 5,300 of which 4,998 are read: 302 x 5 + 330 x 25 + 2,499 = 12,259.
 /// Four messages: r11 to r17 have three (2,900), r10 is the fourth (3,000); its thinking r9 stays with it: 3,100. The file of
 /// r8 comes back. After: 1,900 + 330 + 50 + 400 + 3,100 = 5,780. Due at 6,300 + 100 + 1,700 = 8,100.
-pub(super) fn notes_keep_thinking(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn notes_keep_thinking(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, true)?;
-    expect(
+    write_expected(
         folder,
         &keep_policy(&[("notes.keep_messages", "4")]),
         r#"
@@ -178,9 +178,9 @@ pub(super) fn notes_keep_thinking(folder: &mut Folder) -> io::Result<()> {
 /// A hundred messages would keep everything: 6,100 of conversation, and 1,900 + 320 + 50 + 6,100 = 8,370 is not below 8,000.
 /// So a full compaction: sent 8,000 + 100, of which 6,198 are read: 1,902 x 5 + 500 x 25 + 3,099 = 25,109.
 /// After: 1,900 + 500 + 50 + 400 restored = 2,850.
-pub(super) fn notes_not_usable(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn notes_not_usable(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
-    expect(
+    write_expected(
         folder,
         &keep_policy(&[("notes.keep_messages", "100"), ("notes.keep_most", "100000")]),
         NOTES_UNUSED,
@@ -188,9 +188,9 @@ pub(super) fn notes_not_usable(folder: &mut Folder) -> io::Result<()> {
 }
 
 /// W never reaches the 9,000 at which notes begin: a full compaction, as in `notes-not-usable`.
-pub(super) fn notes_empty(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn notes_empty(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
-    expect(
+    write_expected(
         folder,
         &keep_policy(&[("notes.first", "9000")]),
         r#"
@@ -203,9 +203,9 @@ pub(super) fn notes_empty(folder: &mut Folder) -> io::Result<()> {
 
 /// An update takes two hours, and c8 comes minutes after c4, more than the 15 seconds that it is waited for: there are no
 /// notes yet. A full compaction, as in `notes-not-usable`.
-pub(super) fn notes_running(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn notes_running(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
-    expect(
+    write_expected(
         folder,
         &keep_policy(&[("notes.seconds", "7200"), ("notes.stale_seconds", "9000")]),
         NOTES_UNUSED,
@@ -213,9 +213,9 @@ pub(super) fn notes_running(folder: &mut Folder) -> io::Result<()> {
 }
 
 /// The same with three hours after c4: the update is done. As `notes-keep-covered`.
-pub(super) fn notes_late(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn notes_late(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log_with(folder, false, 3)?;
-    expect(
+    write_expected(
         folder,
         &keep_policy(&[("notes.seconds", "7200"), ("notes.stale_seconds", "9000")]),
         NOTES_USED,
@@ -223,9 +223,9 @@ pub(super) fn notes_late(folder: &mut Folder) -> io::Result<()> {
 }
 
 /// As `notes-late`, but an update that takes longer than a minute is given up then: no notes.
-pub(super) fn notes_stale(folder: &mut Folder) -> io::Result<()> {
+pub(super) fn notes_stale(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log_with(folder, false, 3)?;
-    expect(folder, &keep_policy(&[("notes.seconds", "7200")]), NOTES_UNUSED)
+    write_expected(folder, &keep_policy(&[("notes.seconds", "7200")]), NOTES_UNUSED)
 }
 
 /// Notes from 2,000 on, growth 1,000, one call; a hundred messages would be kept.
@@ -235,14 +235,14 @@ pub(super) fn notes_stale(folder: &mut Folder) -> io::Result<()> {
 /// c1 (r3) at 2,450 reads the 1,900 of system prompt and tools; r4 2,000. c2 (r5) at 4,550; W 4,650 grew 2,200: notes of
 /// 2,750 / 10 = 275, sent 4,750, 4,548 read: 1,010 + 6,875 + 2,274 = 10,159. r6 3,400: c3 due at 4,550 + 100 + 3,400 = 8,050.
 /// Everything since the boundary stays, nothing before it: r3 to r6, 5,600. After: 1,900 + 275 + 50 + 5,600 = 7,825.
-pub(super) fn notes_floor(folder: &mut Folder) -> io::Result<()> {
-    let mut plant = Plant::new(folder, 2_000)?;
+pub(super) fn notes_floor(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
     for result in [5_900, 2_000, 3_400] {
         plant.bash(100, result)?;
     }
     plant.say(100)?;
     folder.save(plant.log)?;
-    expect(
+    write_expected(
         folder,
         &[
             ("notes.on", "true"),

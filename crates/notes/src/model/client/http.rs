@@ -5,9 +5,9 @@
 
 #![allow(clippy::disallowed_methods, reason = "time-outs are measured here")]
 
-use super::{Failure, Key, SetupError, Timeouts};
-use crate::model::stream::{Answer, Assembler, Fault, error_of};
-use crate::model::{Event, Watch};
+use super::{ApiKey, RequestFailure, SetupError, Timeouts};
+use crate::model::stream::{AnswerAssembler, AnswerFault, ModelAnswer, parse_error};
+use crate::model::{ModelEvent, ModelObserver};
 use language::secrets;
 use reqwest::Url;
 use reqwest::blocking::{Client as Http, Response};
@@ -36,7 +36,7 @@ const MAX_MESSAGE: usize = 300;
 pub struct Client {
     http: Http,
     base: Url,
-    key: Option<Key>,
+    key: Option<ApiKey>,
     timeouts: Timeouts,
 }
 
@@ -80,7 +80,7 @@ fn is_this_machine(url: &Url) -> bool {
 
 impl Client {
     /// A client for a server. A server on this machine may do without a key.
-    pub fn new(base: &str, key: Option<Key>, timeouts: Timeouts) -> Result<Client, SetupError> {
+    pub fn new(base: &str, key: Option<ApiKey>, timeouts: Timeouts) -> Result<Client, SetupError> {
         let base = base_url(base)?;
         let is_local = is_this_machine(&base);
         if key.is_none() && !is_local {
@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Sends a request and hands back its answer if the server accepted it.
-    fn send(&self, path: &str, body: Option<&Value>, watch: &Watch) -> Result<Response, Failure> {
+    fn send(&self, path: &str, body: Option<&Value>, watch: &ModelObserver) -> Result<Response, RequestFailure> {
         let url = format!("{}{path}", self.base.as_str().trim_end_matches('/'));
         let mut request = match body {
             Some(_) => self.http.post(&url),
@@ -154,11 +154,11 @@ impl Client {
     }
 
     /// What a server that said no had to say.
-    fn refused(&self, mut response: Response) -> Failure {
+    fn refused(&self, mut response: Response) -> RequestFailure {
         let status = response.status().as_u16();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(seconds);
         if response.status().is_redirection() {
-            return Failure::Status {
+            return RequestFailure::Status {
                 status,
                 kind: String::new(),
                 message: "it points to another place, and the key is not taken there".into(),
@@ -169,11 +169,11 @@ impl Client {
         // Half of an explanation is better than none.
         let _ = (&mut response).take(64 << 10).read_to_end(&mut text);
         let text = String::from_utf8_lossy(&text);
-        let (kind, message) = match serde_json::from_str::<Value>(&text).map(|value| error_of(&value)) {
-            Ok(Fault::Error { kind, message }) => (kind, message),
+        let (kind, message) = match serde_json::from_str::<Value>(&text).map(|value| parse_error(&value)) {
+            Ok(AnswerFault::Error { kind, message }) => (kind, message),
             _ => (String::new(), text.into_owned()),
         };
-        Failure::Status {
+        RequestFailure::Status {
             status,
             kind: self.scrubbed(&kind, 60),
             message: self.scrubbed(&message, MAX_MESSAGE),
@@ -182,35 +182,35 @@ impl Client {
     }
 
     /// Asks for a message and follows it as it is written.
-    pub fn message(&self, body: &Value, max_text: usize, watch: &Watch) -> Result<Answer, Failure> {
+    pub fn message(&self, body: &Value, max_text: usize, watch: &ModelObserver) -> Result<ModelAnswer, RequestFailure> {
         let started = Instant::now();
         let mut response = self.send("/v1/messages", Some(body), watch)?;
-        let mut assembler = Assembler::new(max_text);
+        let mut assembler = AnswerAssembler::new(max_text);
         let mut buffer = vec![0; 16 << 10];
         // Events around the text take more room than the text; a stream of nothing but those ends too.
         let mut left = max_text.saturating_mul(64).saturating_add(8 << 20);
         while !assembler.is_done() {
             if started.elapsed() > self.timeouts.whole {
-                return Err(Failure::TimedOut(self.timeouts.whole.as_secs()));
+                return Err(RequestFailure::TimedOut(self.timeouts.whole.as_secs()));
             }
             let count = match response.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(count) => count,
-                Err(error) if is_timeout(&error) => return Err(Failure::TimedOut(self.timeouts.idle.as_secs())),
+                Err(error) if is_timeout(&error) => return Err(RequestFailure::TimedOut(self.timeouts.idle.as_secs())),
                 // Half an answer, then silence: the same as a stream that just ends.
                 Err(_) => break,
             };
-            left = left.checked_sub(count).ok_or(Fault::TooLarge(max_text))?;
+            left = left.checked_sub(count).ok_or(AnswerFault::TooLarge(max_text))?;
             assembler
-                .take(&buffer[..count])
+                .push_bytes(&buffer[..count])
                 .map_err(|fault| self.scrubbed_fault(fault))?;
-            watch.tell(Event::Received(assembler.received()));
+            watch.notify(ModelEvent::Received(assembler.received_bytes()));
         }
         Ok(self.kept(assembler.finish()?))
     }
 
     /// Sends a request whose answer is one JSON value.
-    pub fn json(&self, path: &str, body: Option<&Value>, watch: &Watch) -> Result<Value, Failure> {
+    pub fn json(&self, path: &str, body: Option<&Value>, watch: &ModelObserver) -> Result<Value, RequestFailure> {
         let mut response = self.send(path, body, watch)?;
         let mut bytes = Vec::new();
         (&mut response)
@@ -218,13 +218,13 @@ impl Client {
             .read_to_end(&mut bytes)
             .map_err(|error| self.read_failure(&error))?;
         if bytes.len() > MAX_JSON {
-            return Err(Fault::TooLarge(MAX_JSON).into());
+            return Err(AnswerFault::TooLarge(MAX_JSON).into());
         }
-        serde_json::from_slice(&bytes).map_err(|_| Fault::Malformed("not JSON".into()).into())
+        serde_json::from_slice(&bytes).map_err(|_| AnswerFault::Malformed("not JSON".into()).into())
     }
 
     /// Asks for lines and hands them on one by one.
-    pub fn lines(&self, path: &str, watch: &Watch, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
+    pub fn lines(&self, path: &str, watch: &ModelObserver, mut each: impl FnMut(&[u8])) -> Result<(), RequestFailure> {
         let mut response = self.send(path, None, watch)?;
         let (mut line, mut buffer, mut total) = (Vec::new(), vec![0; 64 << 10], 0);
         loop {
@@ -242,7 +242,7 @@ impl Client {
             }
             line.extend_from_slice(rest);
             if line.len() > MAX_LINE || total > MAX_RESULTS {
-                return Err(Fault::TooLarge(MAX_LINE).into());
+                return Err(AnswerFault::TooLarge(MAX_LINE).into());
             }
         }
         if !line.is_empty() {
@@ -251,27 +251,27 @@ impl Client {
         Ok(())
     }
 
-    fn failure(&self, error: &reqwest::Error) -> Failure {
+    fn failure(&self, error: &reqwest::Error) -> RequestFailure {
         if error.is_connect() {
-            Failure::Connect(self.scrubbed(&reason(error), MAX_MESSAGE))
+            RequestFailure::Connect(self.scrubbed(&reason(error), MAX_MESSAGE))
         } else if error.is_timeout() {
-            Failure::TimedOut(self.timeouts.idle.as_secs())
+            RequestFailure::TimedOut(self.timeouts.idle.as_secs())
         } else {
-            Failure::Broken(self.scrubbed(&reason(error), MAX_MESSAGE))
+            RequestFailure::Broken(self.scrubbed(&reason(error), MAX_MESSAGE))
         }
     }
 
-    fn read_failure(&self, error: &std::io::Error) -> Failure {
+    fn read_failure(&self, error: &std::io::Error) -> RequestFailure {
         if is_timeout(error) {
-            Failure::TimedOut(self.timeouts.idle.as_secs())
+            RequestFailure::TimedOut(self.timeouts.idle.as_secs())
         } else {
-            Failure::Broken(self.scrubbed(&error.to_string(), MAX_MESSAGE))
+            RequestFailure::Broken(self.scrubbed(&error.to_string(), MAX_MESSAGE))
         }
     }
 
-    fn scrubbed_fault(&self, fault: Fault) -> Fault {
+    fn scrubbed_fault(&self, fault: AnswerFault) -> AnswerFault {
         match fault {
-            Fault::Error { kind, message } => Fault::Error {
+            AnswerFault::Error { kind, message } => AnswerFault::Error {
                 kind: self.scrubbed(&kind, 60),
                 message: self.scrubbed(&message, MAX_MESSAGE),
             },
@@ -280,14 +280,14 @@ impl Client {
     }
 
     /// An answer, fit to be kept: without the key and without secrets.
-    pub fn kept(&self, mut answer: Answer) -> Answer {
-        answer.text = secrets::mask(&without_key(&answer.text, self.key.as_ref().map(Key::text)));
+    pub fn kept(&self, mut answer: ModelAnswer) -> ModelAnswer {
+        answer.text = secrets::mask(&without_key(&answer.text, self.key.as_ref().map(ApiKey::text)));
         answer
     }
 
     /// What a server said, fit to be shown: without the key, without secrets, without control characters, not too long.
     pub fn scrubbed(&self, text: &str, most: usize) -> String {
-        shown_within(text, self.key.as_ref().map(Key::text), most)
+        shown_within(text, self.key.as_ref().map(ApiKey::text), most)
     }
 }
 
@@ -338,10 +338,10 @@ fn seconds(value: &HeaderValue) -> Option<Duration> {
 }
 
 /// The header, marked so that no layer below prints it.
-fn header(key: &Key) -> Result<(HeaderName, HeaderValue), SetupError> {
+fn header(key: &ApiKey) -> Result<(HeaderName, HeaderValue), SetupError> {
     let (name, text) = match key {
-        Key::Api(text) => (HeaderName::from_static("x-api-key"), text.clone()),
-        Key::Bearer(text) => (reqwest::header::AUTHORIZATION, format!("Bearer {text}")),
+        ApiKey::Api(text) => (HeaderName::from_static("x-api-key"), text.clone()),
+        ApiKey::Bearer(text) => (reqwest::header::AUTHORIZATION, format!("Bearer {text}")),
     };
     let mut value = HeaderValue::from_str(&text).map_err(|_| SetupError::BadKey)?;
     value.set_sensitive(true);
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn the_key_is_in_nothing_that_is_printed() {
         let key = "opensesame-opensesame";
-        for key in [Key::Api(key.into()), Key::Bearer(key.into())] {
+        for key in [ApiKey::Api(key.into()), ApiKey::Bearer(key.into())] {
             let client = Client::new("http://127.0.0.1:9", Some(key.clone()), TIMEOUTS).unwrap();
             let (_, header) = header(&key).unwrap();
             let text = format!("{key:?} {client:?} {:?} {header:?}", client.http);
@@ -400,7 +400,7 @@ mod tests {
                 "bad key [key] [2J"
             );
         }
-        let bad = Client::new("http://127.0.0.1:9", Some(Key::Api("open\nsesame".into())), TIMEOUTS).unwrap_err();
+        let bad = Client::new("http://127.0.0.1:9", Some(ApiKey::Api("open\nsesame".into())), TIMEOUTS).unwrap_err();
         assert!(!format!("{bad} {bad:?}").contains("sesame"));
     }
 
