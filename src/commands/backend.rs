@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use notes::TextError;
 use notes::model::batches::BatchPolling;
-use notes::model::client::{ApiKey, Client, Timeouts, checked_base};
+use notes::model::client::{ApiKey, Client, Timeouts, parse_base_url};
 use notes::model::ledger::{BillingRate, SpendingCaps, apply_rate, format_usd, to_micro_usd};
 use notes::model::{
     AnthropicBackend, AskMode, CostEstimate, DEFAULT_MODEL, ModelEvent, ModelObserver, ModelSetup, RetryPolicy,
@@ -101,7 +101,7 @@ pub fn open_model(
         (None, true) => AskMode::Batch,
         (None, false) => AskMode::Now,
     };
-    let server = checked_base(&args.base_url)?;
+    let server = parse_base_url(&args.base_url)?;
     let sends = mode != AskMode::Estimate || args.count_tokens;
     let timeouts = Timeouts {
         connect: CONNECT_TIMEOUT.min(Duration::from_secs_f64(args.timeout)),

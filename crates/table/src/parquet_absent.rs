@@ -17,12 +17,12 @@ pub(super) fn write<R>(_sheet: &Sheet<R>, _out: &mut dyn Write) -> io::Result<()
 }
 
 /// Never constructed: `new` is always an error.
-pub(super) struct Groups<'a, R> {
+pub(super) struct ParquetWriter<'a, R> {
     columns: PhantomData<&'a R>,
 }
 
-impl<'a, R> Groups<'a, R> {
-    pub(super) fn new(_schema_version: u32, _columns: &'a [Column<R>]) -> io::Result<Groups<'a, R>> {
+impl<'a, R> ParquetWriter<'a, R> {
+    pub(super) fn new(_schema_version: u32, _columns: &'a [Column<R>]) -> io::Result<ParquetWriter<'a, R>> {
         Err(missing())
     }
 
@@ -31,7 +31,7 @@ impl<'a, R> Groups<'a, R> {
     }
 
     pub(super) fn finish(self) -> io::Result<Vec<u8>> {
-        let Groups { columns: PhantomData } = self;
+        let ParquetWriter { columns: PhantomData } = self;
         Err(missing())
     }
 }

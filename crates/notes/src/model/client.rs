@@ -4,7 +4,7 @@
 #[cfg_attr(not(feature = "model"), path = "client/absent.rs")]
 mod http;
 
-pub use http::{Client, checked_base};
+pub use http::{Client, parse_base_url};
 
 use crate::model::stream::AnswerFault;
 use std::fmt;
@@ -32,6 +32,7 @@ impl fmt::Debug for ApiKey {
 }
 
 impl ApiKey {
+    #[cfg_attr(not(feature = "model"), allow(dead_code, reason = "only the HTTP client calls it"))]
     pub(super) fn text(&self) -> &str {
         match self {
             ApiKey::Api(text) | ApiKey::Bearer(text) => text,

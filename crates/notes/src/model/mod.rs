@@ -83,6 +83,7 @@ impl ModelObserver {
         (self.on_event)(event);
     }
 
+    #[cfg_attr(not(feature = "model"), allow(dead_code, reason = "only the HTTP client calls it"))]
     fn trace(&self, level: u8, text: impl FnOnce() -> String) {
         if self.detail >= level {
             self.notify(ModelEvent::Trace(level, &text()));

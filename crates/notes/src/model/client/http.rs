@@ -50,7 +50,7 @@ impl fmt::Debug for Client {
 }
 
 /// Returns the address of a server in its normal form if a key may be sent there.
-pub fn checked_base(text: &str) -> Result<String, SetupError> {
+pub fn parse_base_url(text: &str) -> Result<String, SetupError> {
     base_url(text).map(Url::into)
 }
 
@@ -367,7 +367,7 @@ mod tests {
             "http://localhost:11434",
             "http://127.9.9.9",
         ] {
-            assert!(checked_base(good).is_ok(), "{good}");
+            assert!(parse_base_url(good).is_ok(), "{good}");
         }
         for bad in [
             "http://api.anthropic.com",
@@ -383,7 +383,7 @@ mod tests {
             "api.anthropic.com",
             "",
         ] {
-            assert!(checked_base(bad).is_err(), "{bad}");
+            assert!(parse_base_url(bad).is_err(), "{bad}");
         }
     }
 
