@@ -7,18 +7,19 @@
 
 use crate::pack::{PackReader, PackWriter, UnpackError, seal, unseal};
 
-/// What a text means for the files in the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum TextRole {
-    /// The model saw it: results, prompts, its own text, attachments.
-    Shown = 0,
-    /// An edit replaces it.
-    Replaced = 1,
-    /// An edit or a write puts it there.
-    Written = 2,
-    /// Somebody's own words or a command, looked through for files that it names.
-    Named = 3,
+coded_enum! {
+    /// What a text means for the files in the window.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum TextRole {
+        /// The model saw it: results, prompts, its own text, attachments.
+        Shown = 0,
+        /// An edit replaces it.
+        Replaced = 1,
+        /// An edit or a write puts it there.
+        Written = 2,
+        /// Somebody's own words or a command, looked through for files that it names.
+        Named = 3,
+    }
 }
 
 /// Lines of one text.
@@ -164,12 +165,7 @@ impl LineHashes {
                 .ok()
                 .and_then(|step| block.checked_add(step))
                 .ok_or(UnpackError)?;
-            let role = match head & 3 {
-                0 => TextRole::Shown,
-                1 => TextRole::Replaced,
-                2 => TextRole::Written,
-                _ => TextRole::Named,
-            };
+            let role = TextRole::from_code(head & 3).ok_or(UnpackError)?;
             let length = usize::try_from(input.number()?)
                 .ok()
                 .and_then(|count| count.checked_mul(4))

@@ -21,6 +21,9 @@
 // Bytes are mapped in `bytes` and skimmed in `skim`; nothing else needs it.
 #![deny(unsafe_code)]
 
+#[macro_use]
+mod coded_enum;
+
 pub mod build;
 #[allow(unsafe_code, reason = "maps files; see the SAFETY comment at the block")]
 pub mod bytes;
@@ -42,4 +45,5 @@ pub mod repair;
 pub mod skim;
 pub mod texts;
 pub mod thread;
+mod timestamp;
 pub mod walk;

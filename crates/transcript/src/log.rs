@@ -68,43 +68,26 @@ pub type Time = i64;
 /// A record without a readable timestamp.
 pub const NO_TIME: Time = i64::MIN;
 
-/// What sort of record it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum RecordKind {
-    /// A prompt, tool results, or text that the client put in.
-    User = 0,
-    /// One line of a response.
-    Assistant = 1,
-    /// A system record that is neither of the two below.
-    System = 2,
-    /// A compaction boundary.
-    Boundary = 3,
-    /// A micro-compaction boundary.
-    MicroBoundary = 4,
-    /// Progress of a tool or sub-agent.
-    Progress = 5,
-    /// Context that the client added.
-    Attachment = 6,
-    /// A kind not known here; kept because others may follow it.
-    Other = 7,
-}
-
-impl RecordKind {
-    pub(super) fn from_code(code: u8) -> Option<RecordKind> {
-        use RecordKind as K;
-        [
-            K::User,
-            K::Assistant,
-            K::System,
-            K::Boundary,
-            K::MicroBoundary,
-            K::Progress,
-            K::Attachment,
-            K::Other,
-        ]
-        .get(usize::from(code))
-        .copied()
+coded_enum! {
+    /// What sort of record it is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum RecordKind {
+        /// A prompt, tool results, or text that the client put in.
+        User = 0,
+        /// One line of a response.
+        Assistant = 1,
+        /// A system record that is neither of the two below.
+        System = 2,
+        /// A compaction boundary.
+        Boundary = 3,
+        /// A micro-compaction boundary.
+        MicroBoundary = 4,
+        /// Progress of a tool or sub-agent.
+        Progress = 5,
+        /// Context that the client added.
+        Attachment = 6,
+        /// A kind not known here; kept because others may follow it.
+        Other = 7,
     }
 }
 
@@ -174,30 +157,18 @@ pub struct Record {
     pub is_repeat: bool,
 }
 
-/// Why a response ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum StopReason {
-    /// Not said: the line was written while the response was still streaming.
-    Unknown = 0,
-    /// It calls tools.
-    ToolUse = 1,
-    /// The turn is over.
-    EndTurn = 2,
-    /// Anything else.
-    Other = 3,
-}
-
-impl StopReason {
-    pub(super) fn from_code(code: u8) -> Option<StopReason> {
-        [
-            StopReason::Unknown,
-            StopReason::ToolUse,
-            StopReason::EndTurn,
-            StopReason::Other,
-        ]
-        .get(usize::from(code))
-        .copied()
+coded_enum! {
+    /// Why a response ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum StopReason {
+        /// Not said: the line was written while the response was still streaming.
+        Unknown = 0,
+        /// It calls tools.
+        ToolUse = 1,
+        /// The turn is over.
+        EndTurn = 2,
+        /// Anything else.
+        Other = 3,
     }
 }
 
@@ -231,54 +202,38 @@ impl ResponseLine {
     }
 }
 
-/// What a block is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum BlockKind {
-    /// What a person typed.
-    Human = 0,
-    /// A slash or shell command that a person ran in the client.
-    Command = 1,
-    /// What it printed.
-    CommandOutput = 2,
-    /// Text that the client put in: reminders, caveats, notifications.
-    Injected = 3,
-    /// The summary after a compaction.
-    Summary = 4,
-    /// Assistant text.
-    Text = 5,
-    /// Thinking.
-    Thinking = 6,
-    /// A tool call.
-    ToolCall = 7,
-    /// A tool result.
-    ToolResult = 8,
-    /// An image.
-    Image = 9,
-    /// A document.
-    Document = 10,
-    /// Context that the client attached.
-    Attachment = 11,
-    /// A block of a kind not known here.
-    Other = 12,
+coded_enum! {
+    /// What a block is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum BlockKind {
+        /// What a person typed.
+        Human = 0,
+        /// A slash or shell command that a person ran in the client.
+        Command = 1,
+        /// What it printed.
+        CommandOutput = 2,
+        /// Text that the client put in: reminders, caveats, notifications.
+        Injected = 3,
+        /// The summary after a compaction.
+        Summary = 4,
+        /// Assistant text.
+        Text = 5,
+        /// Thinking.
+        Thinking = 6,
+        /// A tool call.
+        ToolCall = 7,
+        /// A tool result.
+        ToolResult = 8,
+        /// An image.
+        Image = 9,
+        /// A document.
+        Document = 10,
+        /// Context that the client attached.
+        Attachment = 11,
+        /// A block of a kind not known here.
+        Other = 12,
+    }
 }
-
-/// All kinds, by code.
-pub const BLOCK_KINDS: [BlockKind; 13] = [
-    BlockKind::Human,
-    BlockKind::Command,
-    BlockKind::CommandOutput,
-    BlockKind::Injected,
-    BlockKind::Summary,
-    BlockKind::Text,
-    BlockKind::Thinking,
-    BlockKind::ToolCall,
-    BlockKind::ToolResult,
-    BlockKind::Image,
-    BlockKind::Document,
-    BlockKind::Attachment,
-    BlockKind::Other,
-];
 
 /// One content block.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -420,51 +375,36 @@ pub struct LineProblem {
     pub offset: u64,
 }
 
-/// Kinds of trouble with a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-#[repr(u8)]
-pub enum LineProblemKind {
-    /// Noise around a record was dropped.
-    Stripped = 0,
-    /// Text inside a record was mended.
-    Mended = 1,
-    /// Several records stood on one line.
-    Split = 2,
-    /// A torn record was lost, a later one on the line was found.
-    Resynced = 3,
-    /// Nothing on the line could be read.
-    Malformed = 4,
-    /// A JSON value that is not an object.
-    NotAnObject = 5,
-    /// Nested too deep.
-    TooDeep = 6,
-    /// NUL bytes only.
-    OnlyNul = 7,
-    /// Longer than the limit.
-    TooLong = 8,
-    /// The last line is unfinished: the log is being written, or was cut.
-    TornTail = 9,
-    /// A timestamp that is not one.
-    BadTime = 10,
-    /// A token count that is none.
-    BadCount = 11,
+coded_enum! {
+    /// Kinds of trouble with a line.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+    pub enum LineProblemKind {
+        /// Noise around a record was dropped.
+        Stripped = 0,
+        /// Text inside a record was mended.
+        Mended = 1,
+        /// Several records stood on one line.
+        Split = 2,
+        /// A torn record was lost, a later one on the line was found.
+        Resynced = 3,
+        /// Nothing on the line could be read.
+        Malformed = 4,
+        /// A JSON value that is not an object.
+        NotAnObject = 5,
+        /// Nested too deep.
+        TooDeep = 6,
+        /// NUL bytes only.
+        OnlyNul = 7,
+        /// Longer than the limit.
+        TooLong = 8,
+        /// The last line is unfinished: the log is being written, or was cut.
+        TornTail = 9,
+        /// A timestamp that is not one.
+        BadTime = 10,
+        /// A token count that is none.
+        BadCount = 11,
+    }
 }
-
-/// All kinds of trouble, by code.
-pub const LINE_PROBLEM_KINDS: [LineProblemKind; 12] = [
-    LineProblemKind::Stripped,
-    LineProblemKind::Mended,
-    LineProblemKind::Split,
-    LineProblemKind::Resynced,
-    LineProblemKind::Malformed,
-    LineProblemKind::NotAnObject,
-    LineProblemKind::TooDeep,
-    LineProblemKind::OnlyNul,
-    LineProblemKind::TooLong,
-    LineProblemKind::TornTail,
-    LineProblemKind::BadTime,
-    LineProblemKind::BadCount,
-];
 
 #[cfg(test)]
 mod tests {

@@ -4,12 +4,12 @@
 //! hold a message are passed over unread. The others go the same way as there: the walker first, then the ladder of
 //! [`super::repair`]; a line is used whole or not at all.
 
-use crate::build::parse_time;
+use crate::timestamp::parse_time;
 use crate::bytes::LineConsumer;
 use crate::json::{JsonKind, JsonStr, PullParser, RawParser};
 use crate::log::{LineProblem, LineProblemKind, NO_TIME, Time};
 use crate::repair::Repairer;
-use crate::skim::{PortableScanner, SlowPath, StringScanner};
+use crate::skim::{ScanLines, SlowPath, StringScanner, dispatch_scan};
 use memchr::memmem::Finder;
 use serde_json::Value;
 
@@ -265,8 +265,10 @@ impl<'p> MessageReader<'p> {
             }
         }
     }
+}
 
-    fn walk<S: StringScanner>(&mut self, bytes: &[u8], offset: u64) {
+impl ScanLines for MessageReader<'_> {
+    fn scan_lines<S: StringScanner>(&mut self, bytes: &[u8], offset: u64) {
         let mut at = 0;
         while at < bytes.len() {
             let newline = memchr::memchr(b'\n', &bytes[at..]);
@@ -282,13 +284,7 @@ impl<'p> MessageReader<'p> {
 
 impl LineConsumer for MessageReader<'_> {
     fn take_lines(&mut self, bytes: &[u8], offset: u64) {
-        #[cfg(target_arch = "x86_64")]
-        if super::skim::Avx2Scanner::is_available() {
-            self.walk::<super::skim::Avx2Scanner>(bytes, offset);
-            (self.progress)(bytes.len() as u64);
-            return;
-        }
-        self.walk::<PortableScanner>(bytes, offset);
+        dispatch_scan(self, bytes, offset);
         (self.progress)(bytes.len() as u64);
     }
 

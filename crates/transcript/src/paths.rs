@@ -18,6 +18,31 @@ pub fn is_memory(path: &str) -> bool {
     let is_in_memory = matches!((client, memory), (Some(client), Some(memory)) if client < memory);
     is_agent || is_in_memory || *name == "MEMORY.md"
 }
+/// Resolves a path against a directory and takes `.` and `..` out. `None` if it is fine as it is.
+pub(crate) fn normalize(path: &str, cwd: &str) -> Option<String> {
+    let is_absolute = path.starts_with('/') || path.get(1..3).is_some_and(|drive| drive == ":\\" || drive == ":/");
+    let is_plain = !std::iter::zip(path.bytes(), path.bytes().skip(1)).any(|pair| matches!(pair, (b'/', b'.' | b'/')));
+    if is_absolute && is_plain {
+        return None;
+    }
+    let joined = if is_absolute || cwd.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{cwd}/{path}")
+    };
+    let mut parts = Vec::new();
+    for part in joined.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let root = if joined.starts_with('/') { "/" } else { "" };
+    Some(format!("{root}{}", parts.join("/")))
+}
 
 #[cfg(test)]
 mod tests {
@@ -42,5 +67,14 @@ mod tests {
         ] {
             assert!(!is_memory(path), "{path}");
         }
+    }
+
+    #[test]
+    fn paths_become_absolute() {
+        assert_eq!(normalize("/a/b.rs", "/w"), None);
+        assert_eq!(normalize("b.rs", "/w/x"), Some("/w/x/b.rs".into()));
+        assert_eq!(normalize("../b.rs", "/w/x"), Some("/w/b.rs".into()));
+        assert_eq!(normalize("/a/./c/../b.rs", ""), Some("/a/b.rs".into()));
+        assert_eq!(normalize("C:\\a.rs", "/w"), None);
     }
 }

@@ -3,7 +3,7 @@
 //! Bad input is data here. Every stage adds to a list of [`Problem`]s; the run goes on, and the list is summed at the
 //! end, printed with `--problems`, and changes the exit status only with `--strict`.
 
-use crate::log::{LINE_PROBLEM_KINDS, LineProblem, LineProblemKind};
+use crate::log::{LineProblem, LineProblemKind};
 use serde::{Deserialize, Serialize};
 
 /// What sort of problem it is.
@@ -60,7 +60,8 @@ impl ProblemKind {
             ProblemKind::TextKept,
             ProblemKind::Internal,
         ];
-        LINE_PROBLEM_KINDS.into_iter().map(ProblemKind::Line).chain(others)
+        let lines = LineProblemKind::ALL.iter().copied().map(ProblemKind::Line);
+        lines.chain(others)
     }
 
     /// Short name, used in every output.

@@ -10,7 +10,7 @@ use crate::json::{PullParser, RawParser};
 use crate::log::LineProblemKind;
 use crate::record::{WireBlock, WireRecord, read};
 use crate::repair::Repairer;
-use crate::skim::{PortableScanner, StringScanner, prefetch_ahead};
+use crate::skim::{ScanLines, StringScanner, dispatch_scan, prefetch_ahead};
 use crate::texts;
 use std::cell::Cell;
 
@@ -117,48 +117,6 @@ impl<'p> Walker<'p> {
         (self.builder, self.line_hashes)
     }
 
-    fn walk<S: StringScanner>(&mut self, bytes: &[u8], offset: u64) {
-        let mut batch = WalkBatch::with_buffer(SPARE.take());
-        let mut lines = self.builder.lines();
-        let (mut at, mut faulted) = (0, 0);
-        let mut raw = RawParser::<S>::new(bytes, at).with_run_offset(self.runs);
-        while at < bytes.len() {
-            lines += 1;
-            raw.restart(at);
-            prefetch_ahead(bytes, at, &mut faulted);
-            let record = &mut batch.records[batch.places.len()];
-            let end = match read(&mut raw, record).and_then(|()| raw.end_of_line()) {
-                Ok(end) if end - at <= self.max_line => {
-                    batch.places.push((lines, at));
-                    if batch.places.len() == BATCH_RECORDS {
-                        self.flush_batch::<S>(&mut batch, bytes, offset);
-                    }
-                    end
-                }
-                // Only a mapped file shows a line that is too long to be held; it is treated as if it had been read.
-                Ok(end) => {
-                    self.flush_batch::<S>(&mut batch, bytes, offset);
-                    self.skip_long_record(lines, offset + at as u64, &bytes[at..]);
-                    end
-                }
-                Err(_) => {
-                    self.flush_batch::<S>(&mut batch, bytes, offset);
-                    let reached = raw.position();
-                    let newline = memchr::memchr(b'\n', &bytes[reached..]);
-                    let end = newline.map_or(bytes.len(), |found| reached + found + 1);
-                    self.repair_line(&bytes[at..end], lines, offset + at as u64, newline.is_some());
-                    end
-                }
-            };
-            at = end;
-        }
-        self.flush_batch::<S>(&mut batch, bytes, offset);
-        self.builder
-            .count_lines(lines - self.builder.lines(), bytes.len() as u64);
-        self.runs = raw.run_number();
-        SPARE.set(batch.into_cleared_records());
-    }
-
     /// Hands the records of a batch on.
     fn flush_batch<S: StringScanner>(&mut self, batch: &mut WalkBatch<'_>, bytes: &[u8], offset: u64) {
         for (record, (line, at)) in std::iter::zip(&batch.records, batch.places.drain(..)) {
@@ -209,15 +167,53 @@ fn gather_lines<S: StringScanner>(mut raw: RawParser<'_, S>, first_block: u32, e
     debug_assert!(done.is_ok(), "the record was accepted");
 }
 
+impl ScanLines for Walker<'_> {
+    fn scan_lines<S: StringScanner>(&mut self, bytes: &[u8], offset: u64) {
+        let mut batch = WalkBatch::with_buffer(SPARE.take());
+        let mut lines = self.builder.lines();
+        let (mut at, mut faulted) = (0, 0);
+        let mut raw = RawParser::<S>::new(bytes, at).with_run_offset(self.runs);
+        while at < bytes.len() {
+            lines += 1;
+            raw.restart(at);
+            prefetch_ahead(bytes, at, &mut faulted);
+            let record = &mut batch.records[batch.places.len()];
+            let end = match read(&mut raw, record).and_then(|()| raw.end_of_line()) {
+                Ok(end) if end - at <= self.max_line => {
+                    batch.places.push((lines, at));
+                    if batch.places.len() == BATCH_RECORDS {
+                        self.flush_batch::<S>(&mut batch, bytes, offset);
+                    }
+                    end
+                }
+                // Only a mapped file shows a line that is too long to be held; it is treated as if it had been read.
+                Ok(end) => {
+                    self.flush_batch::<S>(&mut batch, bytes, offset);
+                    self.skip_long_record(lines, offset + at as u64, &bytes[at..]);
+                    end
+                }
+                Err(_) => {
+                    self.flush_batch::<S>(&mut batch, bytes, offset);
+                    let reached = raw.position();
+                    let newline = memchr::memchr(b'\n', &bytes[reached..]);
+                    let end = newline.map_or(bytes.len(), |found| reached + found + 1);
+                    self.repair_line(&bytes[at..end], lines, offset + at as u64, newline.is_some());
+                    end
+                }
+            };
+            at = end;
+        }
+        self.flush_batch::<S>(&mut batch, bytes, offset);
+        self.builder
+            .count_lines(lines - self.builder.lines(), bytes.len() as u64);
+        self.runs = raw.run_number();
+        SPARE.set(batch.into_cleared_records());
+    }
+}
+
 impl LineConsumer for Walker<'_> {
     fn take_lines(&mut self, bytes: &[u8], offset: u64) {
-        #[cfg(target_arch = "x86_64")]
-        if super::skim::Avx2Scanner::is_available() {
-            self.walk::<super::skim::Avx2Scanner>(bytes, offset);
-            (self.progress)(bytes.len() as u64);
-            return;
-        }
-        self.walk::<PortableScanner>(bytes, offset);
+        dispatch_scan(self, bytes, offset);
         (self.progress)(bytes.len() as u64);
     }
 
