@@ -13,7 +13,7 @@ mod scopes;
 mod tests;
 
 use crate::json::JsonStr;
-use crate::link::Linker;
+use crate::linker::Linker;
 use crate::log::*;
 use crate::record as wire;
 use crate::record::client_estimate;
@@ -27,7 +27,7 @@ fn raw_bytes<'a>(text: Option<JsonStr<'a>>) -> &'a [u8] {
     text.map_or(&[], |text| text.raw())
 }
 
-/// Hashes ids that are already evenly spread: takes their low bits. Never used for anything that is printed.
+/// A hasher for ids that are evenly distributed already: it multiplies instead of mixing. Output never depends on it.
 #[derive(Default)]
 pub struct IdHasher(u64);
 
@@ -49,35 +49,36 @@ impl Hasher for IdHasher {
     }
 }
 
-/// A map keyed by ids.
+/// A hash map keyed by ids.
 pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
-/// Builds a [`Log`].
+/// Builds a [`Log`] record by record.
 #[derive(Default)]
 pub struct LogBuilder {
     log: Log,
-    /// Numbers of strings by their hash. Of several strings with one hash each stands one further on than the one before.
+    /// Interned strings by hash. On a collision the key is incremented until it is free.
     names: IdMap<u64, NameId>,
     scopes: IdMap<RecordScope, u32>,
     kinds: IdMap<NameId, u64>,
     links: Linker,
-    /// Scope of the previous record and the texts it was made of: nearly every record repeats them.
+    /// Scope of the previous record and the texts it was made of; nearly every record repeats them.
     recent: RecentScope,
-    /// Record types seen so far, the first few dozen: what they are made of, their name, and how many there were.
+    /// The first record types seen: kind, subtype, name and count. A linear search over them is cheaper than formatting
+    /// and interning the name of every record.
     kind_names: Vec<(RecordKind, Vec<u8>, NameId, u64)>,
-    /// The id of the last record and how it was written: mostly that of the next one's parent.
+    /// Id of the previous record as text and as parsed; it is usually the parent of the next record.
     recent_id: Option<([u8; 36], RecordId)>,
-    /// Minute of the last time that was read.
+    /// The minute of the previous timestamp.
     recent_minute: MinuteCache,
-    /// Names given lately, newest first.
+    /// Recently used names, newest first.
     recent_names: [NameId; 8],
     buffer: String,
 }
 
-/// Room for as many names is made at once: most logs have no more.
+/// Initial capacity for names: most logs have no more.
 const INITIAL_NAMES: usize = 100;
 
-/// Room for records that nothing is in.
+/// Empty buffers, reused from log to log.
 #[derive(Default)]
 pub struct LogBuffers {
     records: Vec<Record>,
@@ -87,7 +88,7 @@ pub struct LogBuffers {
 }
 
 impl LogBuffers {
-    /// That of a log which is of no more use.
+    /// Takes the buffers of a log that is no longer needed.
     pub fn from_log(mut log: Log) -> LogBuffers {
         log.records.clear();
         log.responses.clear();
@@ -100,7 +101,7 @@ impl LogBuffers {
         }
     }
 
-    /// How many of anything there is room for.
+    /// Returns the largest capacity of the buffers.
     pub fn capacity(&self) -> usize {
         let sizes = [
             self.records.capacity(),
@@ -113,16 +114,16 @@ impl LogBuffers {
 }
 
 impl LogBuilder {
-    /// An empty one.
-    pub fn new(room: LogBuffers) -> LogBuilder {
+    /// Creates an empty builder that fills `buffers`.
+    pub fn new(buffers: LogBuffers) -> LogBuilder {
         let mut builder = LogBuilder {
             log: Log {
-                records: room.records,
-                responses: room.responses,
-                blocks: room.blocks,
+                records: buffers.records,
+                responses: buffers.responses,
+                blocks: buffers.blocks,
                 ..Log::default()
             },
-            links: Linker::new(room.parents),
+            links: Linker::new(buffers.parents),
             ..LogBuilder::default()
         };
         builder.names.reserve(INITIAL_NAMES);
@@ -131,54 +132,32 @@ impl LogBuilder {
         builder
     }
 
-    /// Notes trouble with a line.
+    /// Adds a problem with a line.
     pub fn add_problem(&mut self, kind: LineProblemKind, line: u64, offset: u64) {
         self.log.problems.push(LineProblem { kind, line, offset });
     }
 
-    /// Counts lines and bytes.
+    /// Adds to the counts of lines and bytes.
     pub fn count_lines(&mut self, lines: u64, bytes: u64) {
         self.log.lines += lines;
         self.log.bytes += bytes;
     }
 
-    /// Lines counted so far.
+    /// Returns the number of lines so far.
     pub fn lines(&self) -> u64 {
         self.log.lines
     }
 
-    /// Blocks so far.
+    /// Returns the number of blocks so far.
     pub fn block_count(&self) -> u32 {
         self.log.blocks.len() as u32
     }
-    /// Takes one accepted record.
+    /// Adds one accepted record.
     pub fn push(&mut self, record: &wire::WireRecord<'_>, line: u64, offset: u64) {
-        let kind_text = record.kind.map_or(&b"(none)"[..], |kind| kind.raw());
-        let kind = match kind_text {
-            b"user" => RecordKind::User,
-            b"assistant" => RecordKind::Assistant,
-            b"system" => match record.subtype.map(|subtype| subtype.raw()) {
-                Some(b"compact_boundary") => RecordKind::Boundary,
-                Some(b"microcompact_boundary") => RecordKind::MicroBoundary,
-                _ => RecordKind::System,
-            },
-            b"progress" => RecordKind::Progress,
-            b"attachment" => RecordKind::Attachment,
-            _ => {
-                self.count_other_kind(record);
-                if record.uuid.is_none() {
-                    return;
-                }
-                RecordKind::Other
-            }
-        };
-        if kind != RecordKind::Other {
-            self.count_known_kind(kind, record);
-        }
-
-        let id = self.id(record.uuid).unwrap_or_default();
-        let parent = self.id(record.parent).unwrap_or_default();
-        let logical_parent = self.id(record.logical_parent);
+        let Some(kind) = self.count_record(record) else { return };
+        let id = self.parse_id(record.uuid).unwrap_or_default();
+        let parent = self.parse_id(record.parent).unwrap_or_default();
+        let logical_parent = self.parse_id(record.logical_parent);
         self.recent_id = record
             .uuid
             .and_then(|text| text.raw().try_into().ok())
@@ -190,7 +169,7 @@ impl LogBuilder {
             }
             time
         });
-        let scope = self.scope(record);
+        let scope = self.scope_of(record);
         let index = self.log.records.len() as u32;
         let first_block = self.log.blocks.len() as u32;
         match kind {
@@ -227,6 +206,28 @@ impl LogBuilder {
         });
     }
 
+    /// Counts a record by its type. Returns its kind, or `None` if it is of no further use.
+    #[inline]
+    fn count_record(&mut self, record: &wire::WireRecord<'_>) -> Option<RecordKind> {
+        let kind = match raw_bytes(record.kind) {
+            b"user" => RecordKind::User,
+            b"assistant" => RecordKind::Assistant,
+            b"system" => match record.subtype.map(|subtype| subtype.raw()) {
+                Some(b"compact_boundary") => RecordKind::Boundary,
+                Some(b"microcompact_boundary") => RecordKind::MicroBoundary,
+                _ => RecordKind::System,
+            },
+            b"progress" => RecordKind::Progress,
+            b"attachment" => RecordKind::Attachment,
+            _ => {
+                self.count_other_kind(record);
+                return record.uuid.is_some().then_some(RecordKind::Other);
+            }
+        };
+        self.count_known_kind(kind, record);
+        Some(kind)
+    }
+
     fn push_response(&mut self, record: &wire::WireRecord<'_>, kind: RecordKind, index: u32) -> Option<u32> {
         let usage = match kind {
             RecordKind::Assistant => record.message.usage.unwrap_or_default(),
@@ -234,7 +235,7 @@ impl LogBuilder {
             _ => return None,
         };
         let model = self.intern_text(record.message.model);
-        // An id that says nothing is none.
+        // An empty id means none.
         let hash = |text: Option<JsonStr<'_>>| match text.map_or(&b""[..], |text| text.raw()) {
             b"" => 0,
             id => hash_api_id(id),
@@ -269,11 +270,11 @@ impl LogBuilder {
         let mut kept = compaction
             .kept
             .iter()
-            .filter_map(|id| self.id(Some(*id)))
+            .filter_map(|id| self.parse_id(Some(*id)))
             .collect::<Vec<_>>();
         if kept.is_empty() {
             let ends = [compaction.kept_head, compaction.kept_tail];
-            kept = ends.into_iter().filter_map(|id| self.id(id)).collect();
+            kept = ends.into_iter().filter_map(|id| self.parse_id(id)).collect();
         }
         self.log.boundaries.push(BoundaryRecord {
             is_auto: compaction.trigger.is_none_or(|trigger| trigger.raw() != b"manual"),
@@ -329,9 +330,9 @@ impl LogBuilder {
         }
     }
 
-    /// Makes room for the records of about `bytes` of log, so that lists need not grow step by step.
+    /// Reserves room for the records of about `bytes` of log, so that lists do not grow step by step.
     pub fn reserve_for(&mut self, bytes: u64) {
-        // Records are three kilobytes long in the mean, and most have one block.
+        // A record is about three kilobytes long on average, and most have one block.
         let records = usize::try_from(bytes / 2500).unwrap_or(0).min(1 << 20) + 16;
         reserve_fresh(&mut self.log.records, records);
         reserve_fresh(&mut self.log.blocks, records);
@@ -339,7 +340,7 @@ impl LogBuilder {
         self.links.reserve(records);
     }
 
-    /// Links what is not linked yet and gives the finished log.
+    /// Links the remaining records and returns the finished log.
     pub fn finish(mut self) -> Log {
         self.merge_kind_counts();
         self.links.finish(&mut self.log);
@@ -356,7 +357,7 @@ impl LogBuilder {
     }
 }
 
-/// Makes room for as many more. A list that nothing is in is made anew: growing it would copy what was in it once.
+/// Reserves room for `more` items. An empty list is reallocated, not grown: growing would copy its stale contents.
 pub(super) fn reserve_fresh<T>(list: &mut Vec<T>, more: usize) {
     if list.is_empty() && list.capacity() < more {
         *list = Vec::with_capacity(more);
@@ -365,8 +366,9 @@ pub(super) fn reserve_fresh<T>(list: &mut Vec<T>, more: usize) {
     }
 }
 
-/// What a line that lists iterations says was billed, and what the window held at the call if that is something else. Zeroed
-/// counts beside them (kept segments) mean their sum. Of several iterations only the last one says what was sent.
+/// Returns what was billed according to a line that lists iterations, and the tokens of the window at the last call if
+/// they differ. Zeroed top-level counts (kept segments) stand for the sum of the iterations. With several iterations
+/// only the last one describes the window.
 #[inline(never)]
 fn iteration_tokens(usage: &wire::WireUsage) -> (wire::Tokens, Option<Box<wire::Tokens>>) {
     let is_zeroed = usage.top.is_zero();

@@ -35,93 +35,93 @@ use crate::skim::{SlowPath, TextShape};
 /// Maximum nesting depth; deeper lines are rejected.
 pub const MAX_DEPTH: usize = 128;
 
-/// What kind of value comes next.
+/// Kinds of JSON values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonKind {
-    /// An object.
     Object,
-    /// An array.
     Array,
-    /// A string.
     String,
-    /// A number.
     Number,
     /// `true`, `false` or `null`.
     Literal,
 }
 
-/// What [`Source::remember_numbers`] keeps of an object.
+/// The numbers of a memoized object; see [`PullParser::memoize_numbers`].
 pub type MemoizedNumbers = [u64; 16];
 
-/// Pulls the values of one line in order. Every method consumes what it names.
+/// Pulls the values of one line in order. Every method consumes the value it returns unless its name says otherwise.
+///
+/// Besides the basic grammar there are two optimizations, both optional for an implementation: `try_*` methods that
+/// compare the next bytes with what the client usually writes, and memoization of byte runs that repeat from line to
+/// line.
 pub trait PullParser<'a> {
-    /// Where reading stands inside an open object or array.
+    /// Position inside an open object or array.
     type Frame;
 
-    /// The kind of the next value, without consuming it.
+    /// Returns the kind of the next value without consuming it.
     fn peek(&mut self) -> Result<JsonKind, SlowPath>;
     /// Enters an object.
     fn open_object(&mut self) -> Result<Self::Frame, SlowPath>;
-    /// The next key of an object, or `None` at its end (which leaves it).
+    /// Returns the next key of an object, or `None` at the end of the object, which is then left.
     fn next_key(&mut self, frame: &mut Self::Frame) -> Result<Option<&'a [u8]>, SlowPath>;
-    /// Consumes a key (with its comma and colon: `,"key":`) if exactly this follows the last value of an object. Members
-    /// that say what they always say may stand before it (`,"type":"user","message":`). `false` says nothing:
-    /// [`Source::key`] then tells what follows. Asking for the usual next bytes first is much cheaper than reading any
-    /// key and finding out which one it is.
+    /// Consumes `token` if exactly these bytes follow the last value of an object: a key with its comma and colon
+    /// (`,"key":`), possibly preceded by members with constant values (`,"type":"user","message":`). `false` is no
+    /// statement about the key: use [`PullParser::next_key`] then. Comparing with the expected bytes first is much
+    /// cheaper than scanning any key and then matching it.
     #[inline]
     fn try_key(&mut self, _token: &'static [u8]) -> bool {
         false
     }
-    /// Enters an object that starts with exactly these bytes, `{"key":` or `{"key":value,"key":` and so on, and consumes
-    /// them. `None` says nothing: [`Source::open_object`] enters any.
+    /// Enters an object that starts with exactly these bytes, `{"key":` or `{"key":value,"key":`, and consumes them.
+    /// Returns `None` if it does not; [`PullParser::open_object`] enters any object.
     #[inline]
     fn try_open_object(&mut self, _start: &'static [u8]) -> Option<Self::Frame> {
         None
     }
-    /// Where a run of members starts that may repeat on the next lines; for [`Source::remember`].
+    /// Returns the current position, to mark the start of a run of members for [`PullParser::memoize_texts`].
     #[inline]
     fn position_mark(&self) -> usize {
         0
     }
-    /// Keeps what was read since `mark` beside its texts.
+    /// Memoizes the bytes since `mark` together with the texts read from them.
     #[inline]
     fn memoize_texts(&mut self, _mark: usize, _texts: [Option<JsonStr<'a>>; 4]) {}
-    /// The same for an object of numbers: what was read since `mark` is that object, whole.
+    /// Memoizes the bytes since `mark`, which are one whole object, together with its numbers.
     #[inline]
     fn memoize_numbers(&mut self, _mark: usize, _numbers: MemoizedNumbers) {}
-    /// If exactly the remembered object follows: consumes it and gives its numbers.
+    /// Consumes the memoized object and returns its numbers if exactly its bytes follow.
     #[inline]
     fn take_memoized_numbers(&mut self) -> Option<MemoizedNumbers> {
         None
     }
-    /// If exactly the remembered bytes follow: consumes them and gives the texts they held.
+    /// Consumes the memoized run and returns its texts if exactly its bytes follow.
     #[inline]
     fn take_memoized_texts(&mut self) -> Option<[Option<JsonStr<'a>>; 4]> {
         None
     }
-    /// Number of the run that was remembered last; 0 if there is none. No two runs of a log have the same.
+    /// Returns the id of the run memoized last, or 0 if there is none. Ids are unique within a log.
     #[inline]
     fn run_number(&self) -> u32 {
         0
     }
     /// Enters an array.
     fn open_array(&mut self) -> Result<Self::Frame, SlowPath>;
-    /// Whether the array has another item; `false` leaves it.
+    /// Returns whether the array has another item; if not, the array is left.
     fn next_item(&mut self, frame: &mut Self::Frame) -> Result<bool, SlowPath>;
-    /// A string, not measured.
+    /// Reads a string without measuring it.
     fn string(&mut self) -> Result<JsonStr<'a>, SlowPath>;
-    /// A string with its shape.
+    /// Reads a string and measures it.
     fn measured_string(&mut self) -> Result<(JsonStr<'a>, TextShape), SlowPath>;
-    /// A number, if it is an integer from 0 to `u64::MAX`.
+    /// Reads a number. Returns `None` if it is not an integer from 0 to `u64::MAX`.
     fn count(&mut self) -> Result<Option<u64>, SlowPath>;
-    /// A literal: `Some` for a boolean.
+    /// Reads a literal. Returns `None` for `null`.
     fn literal(&mut self) -> Result<Option<bool>, SlowPath>;
-    /// Passes over a value of any kind.
+    /// Skips a value of any kind.
     fn skip(&mut self) -> Result<(), SlowPath>;
-    /// Passes over a value and returns its length in UTF-16 units as a compact JSON serialisation.
-    fn serialised_units(&mut self) -> Result<u32, SlowPath>;
+    /// Skips a value and returns its length in UTF-16 units when serialized as compact JSON.
+    fn serialized_units(&mut self) -> Result<u32, SlowPath>;
 
-    /// A string if one is next; any other value is passed over.
+    /// Reads a string, or skips any other value and returns `None`.
     #[inline]
     fn text(&mut self) -> Result<Option<JsonStr<'a>>, SlowPath> {
         match self.peek()? {
@@ -130,7 +130,7 @@ pub trait PullParser<'a> {
         }
     }
 
-    /// A count if a number is next; any other value is passed over.
+    /// Reads a number as [`PullParser::count`] does, or skips any other value and returns `None`.
     #[inline]
     fn number(&mut self) -> Result<Option<u64>, SlowPath> {
         match self.peek()? {
@@ -139,7 +139,7 @@ pub trait PullParser<'a> {
         }
     }
 
-    /// A boolean if one is next (`false` for everything else, which is passed over).
+    /// Reads a boolean, or skips any other value and returns `false`.
     #[inline]
     fn flag(&mut self) -> Result<bool, SlowPath> {
         match self.peek()? {

@@ -1,9 +1,8 @@
-//! The packed form of a log: what lies in memory between the stages and on disk in the cache.
+//! The packed form of a log: kept in memory between the stages, and on disk in the cache.
 //!
-//! Numbers as LEB128, differences where they are small, ids as they are. About one and a half percent of the log's
-//! bytes. A packed log ends in a checksum of everything before it, so that a damaged one is never believed;
-//! [`unpack`] additionally checks every number it uses as an index, because a checksum is no proof against
-//! somebody who can compute one.
+//! Numbers are LEB128, delta-encoded where differences are small; ids are stored as they are. The result is about 1.5 %
+//! of the size of the log. A packed log ends in a checksum of everything before it, so that a damaged one is rejected.
+//! [`unpack`] additionally checks every number it uses as an index, because an attacker can compute a checksum.
 
 mod blocks;
 mod fields;
@@ -18,10 +17,10 @@ use crate::log::*;
 use blocks::{pack_blocks, unpack_blocks};
 use records::{pack_records, pack_responses, unpack_records, unpack_responses};
 
-/// First bytes of a packed log. Changes with the format *and* with what parsing puts into it.
+/// First bytes of a packed log. Must change with the format *and* with what parsing puts into it.
 pub const MAGIC: &[u8; 8] = b"bcast\x00\x03\n";
 
-/// Why bytes are not a packed log.
+/// The bytes are not a packed log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a packed log of this version, or damaged")]
 pub struct UnpackError;
@@ -59,12 +58,12 @@ pub fn pack(log: &Log) -> Vec<u8> {
     pack_blocks(&mut out, log);
     pack_rest(&mut out, log);
     seal(&mut out.bytes);
-    // Packed logs are held until the end of the run.
+    // Packed logs stay in memory until the end of the run.
     out.bytes.shrink_to_fit();
     out.bytes
 }
 
-/// What a run over all logs needs of each without unpacking it.
+/// Packs the counts that a run over all logs needs without unpacking each log.
 fn pack_counts(out: &mut PackWriter, log: &Log) {
     out.number(log.kinds.len() as u64);
     for (name, count) in &log.kinds {
@@ -72,10 +71,10 @@ fn pack_counts(out: &mut PackWriter, log: &Log) {
         out.number(*count);
     }
     out.number(log.problems.len() as u64);
-    for trouble in &log.problems {
-        out.number(trouble.kind as u64);
-        out.number(trouble.line);
-        out.number(trouble.offset);
+    for problem in &log.problems {
+        out.number(problem.kind as u64);
+        out.number(problem.line);
+        out.number(problem.offset);
     }
 }
 
@@ -159,12 +158,12 @@ pub fn unseal(bytes: &[u8]) -> Option<&[u8]> {
     (xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() == *checksum).then_some(body)
 }
 
-/// Whether the checksum of a packed log is right.
+/// Returns whether the magic and the checksum of a packed log are valid.
 pub fn is_intact(bytes: &[u8]) -> bool {
     unseal(bytes).is_some_and(|body| body.starts_with(MAGIC))
 }
 
-/// The front of a packed log: what is needed to see which logs belong together, without unpacking the rest.
+/// The front of a packed log: enough to plan sessions without unpacking the rest.
 pub struct PackedOutline<'a> {
     /// Everything but records, responses, blocks and boundaries.
     pub log: Log,
@@ -175,7 +174,7 @@ pub struct PackedOutline<'a> {
 }
 
 impl<'a> PackedOutline<'a> {
-    /// Reads the front of a packed log.
+    /// Reads the front of a packed log. Does not verify the checksum.
     pub fn read(bytes: &'a [u8]) -> Result<PackedOutline<'a>, UnpackError> {
         let body = bytes
             .len()
@@ -223,14 +222,14 @@ impl<'a> PackedOutline<'a> {
         })
     }
 
-    /// Ids of all records, in order; zero for those without.
+    /// Iterates over the ids of all records, in order; zero for those without.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = RecordId> + '_ {
         self.ids
             .chunks_exact(16)
             .map(|bytes| RecordId(u128::from_le_bytes(bytes.try_into().unwrap_or_default())))
     }
 
-    /// The whole log.
+    /// Unpacks the whole log.
     pub fn unpack(self) -> Result<Log, UnpackError> {
         let mut log = self.log;
         let mut input = PackReader { bytes: self.rest };
@@ -246,7 +245,7 @@ impl<'a> PackedOutline<'a> {
     }
 }
 
-/// Unpacks a log. Wrong bytes give an error, never a panic and never more memory than a few times their size.
+/// Unpacks a log. Invalid bytes give an error, never a panic, and never use more than a few times their size in memory.
 pub fn unpack(bytes: &[u8]) -> Result<Log, UnpackError> {
     PackedOutline::read(bytes)?.unpack()
 }

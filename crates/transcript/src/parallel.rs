@@ -78,7 +78,10 @@ impl ChunkQueue {
             let left = self.len.checked_sub(start).filter(|left| *left > 0)?;
             Some(start + (left / (CHUNKS_PER_THREAD * self.workers)).clamp(1, MAX_CHUNK))
         };
-        let start = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end_of).ok()?;
+        let start = self
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, end_of)
+            .ok()?;
         Some(start..end_of(start)?)
     }
 }

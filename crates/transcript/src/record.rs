@@ -11,9 +11,9 @@
 //! Members that few lines have are read by functions marked `#[inline(never)]`: the code that every line runs through
 //! already exceeds the L1 instruction cache.
 
-/// Walks the members of an open object. The keys in brackets are asked for in this order before any other is looked
-/// at: the client writes its keys in the same order on every line, so nearly all of them are taken this way. The list
-/// changes nothing but the time: the body is the same for each key, however it was found.
+/// Loops over the members of an open object. After each member, the keys in brackets are tried in this order before an
+/// arbitrary key is read: the client writes its keys in a fixed order, so nearly all keys match this way. The list only
+/// affects speed, because the body is the same however a key was found.
 macro_rules! each_member {
     ($parser:ident, $frame:ident, [$($usual:literal)*], $key:ident => $body:expr) => {
         while let Some($key) = $parser.next_key(&mut $frame)? {
@@ -28,7 +28,7 @@ macro_rules! each_member {
     };
 }
 
-/// Walks the members of an object; anything else is passed over.
+/// Loops over the members of an object; skips any other value.
 macro_rules! members {
     ($parser:ident, [$($usual:literal)*], $key:ident => $body:expr) => {
         if $parser.peek()? != JsonKind::Object {
@@ -60,7 +60,7 @@ use content::read_content;
 use usage::read_usage;
 use wire::Clear;
 
-/// Reads one record. On `Err` nothing of `record` may be used.
+/// Reads one record. On `Err`, the contents of `record` are unspecified and must not be used.
 pub fn read<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     record.clear();
     let mut frame = match parser.try_open_object(b"{\"parentUuid\":") {
@@ -79,7 +79,8 @@ pub fn read<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) 
     Ok(())
 }
 
-/// The usual members of a record of a conversation, behind `parentUuid`.
+/// Reads the usual members of a conversation record after the value of `parentUuid`, in the order in which the client
+/// writes them.
 #[inline(always)]
 fn read_common_members<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     if parser.try_key(b",\"isSidechain\":false,\"userType\":") {
@@ -136,8 +137,8 @@ fn read_common_members<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireR
     Ok(())
 }
 
-/// The value of `userType` and the members that usually come after it. They say where the session runs, and are the
-/// same on hundreds of lines in a row, so they are compared as a whole with those of an earlier line.
+/// Reads the value of `userType` and the members that usually follow: folder, session, version and branch. They are
+/// byte-identical on hundreds of consecutive lines, so the whole run is compared with the memoized one first.
 fn read_scope_run<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     if let Some(texts) = parser.take_memoized_texts() {
         [record.cwd, record.session, record.version, record.branch] = texts;
@@ -176,10 +177,10 @@ fn read_new_scope_run<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRe
     Ok(())
 }
 
-/// One member of a record. Inlined because most callers know the key, which leaves one arm of the match.
+/// Reads one member of a record. Inlined because most callers pass a constant key, which leaves one arm of the match.
 #[inline(always)]
 fn read_member<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>, key: &[u8]) -> Result<(), SlowPath> {
-    // What is known of a setting as a whole is known no more when one of its members is read alone.
+    // A scope member that is read on its own may differ from the memoized run, so it resets `scope_run`.
     match key {
         b"type" => record.kind = parser.text()?,
         b"subtype" => record.subtype = parser.text()?,
@@ -234,7 +235,7 @@ fn read_message<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'
     Ok(())
 }
 
-/// The usual members of a model's answer, behind the key of its model.
+/// Reads the usual members of a model's response after the key `model`, in the order in which the client writes them.
 #[inline(always)]
 fn read_common_response<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     record.message.model = parser.text()?;
@@ -256,7 +257,7 @@ fn read_common_response<'a, P: PullParser<'a>>(parser: &mut P, record: &mut Wire
     Ok(())
 }
 
-/// The message that a sub-agent's progress record carries: its usage, not its content.
+/// Reads the message nested in a sub-agent's progress record: its usage, not its content.
 #[inline(never)]
 fn read_progress<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     members!(parser, key => match key {

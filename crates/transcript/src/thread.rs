@@ -22,21 +22,21 @@ use chain::ChainWalk;
 use session::{LinkTarget, record_flag};
 use smallvec::SmallVec;
 
-/// A few nodes: a round mostly has no more than fit without a block of memory of their own.
+/// A short list of nodes, stored inline: most rounds have no more than four.
 pub type Nodes = SmallVec<[Node; 4]>;
 
-/// One API call: what was added since the last one, and the response.
+/// One API call: what was added since the previous one, and the response.
 #[derive(Debug, Clone, Default)]
 pub struct Round {
-    /// Records added since the response before.
+    /// Records added since the previous response.
     pub inputs: Nodes,
     /// Lines of the response.
     pub lines: Nodes,
-    /// Turn it belongs to, from 0.
+    /// Number of its turn, from 0.
     pub turn: u32,
-    /// Records between the round before and this one were never written.
+    /// Records between the previous round and this one were never written.
     pub is_after_hole: bool,
-    /// The client answered something by itself in between, as it does when a session is taken up again.
+    /// The client wrote a response itself in between, as it does when a session is resumed.
     pub is_after_restart: bool,
 }
 
@@ -45,27 +45,27 @@ pub struct Round {
 pub struct Chain {
     /// Id of the sub-agent; empty for the main agent (and for old sub-agents, which had none).
     pub agent: String,
-    /// Part of a sub-agent.
+    /// The chain of a sub-agent.
     pub is_sidechain: bool,
-    /// Its calls, in order.
+    /// The API calls, in order.
     pub rounds: Vec<Round>,
-    /// What was added after the last response.
+    /// Records added after the last response.
     pub tail: Nodes,
-    /// Inputs that were taken in from beside the chain, in order: results of parallel calls. A client that is started
-    /// again reads the chain alone, and so forgets them.
+    /// Inputs that are off the parent chain, in order: results of parallel calls. A restarted client follows the parent
+    /// chain only, and so loses them.
     pub off_chain_inputs: Vec<Node>,
 }
 
-/// A session, threaded.
+/// The result of threading a session.
 #[derive(Debug, Default)]
 pub struct ThreadedSession {
     /// The main chain first, then those of sub-agents.
     pub chains: Vec<Chain>,
     /// Records on rewound branches.
     pub rewound: Vec<Node>,
-    /// How many branches they form.
+    /// Number of rewound branches.
     pub branches: u32,
-    /// What was not as it should be.
+    /// Problems found on the way.
     pub problems: Vec<Problem>,
 }
 
@@ -81,27 +81,35 @@ pub fn thread(session: &Session<'_>) -> ThreadedSession {
             main.push(node);
         }
     }
-    let mut groups = vec![(String::new(), false, main)];
-    groups.extend(sidechains(session, side));
-    let mut taken = vec![false; session.hot_records.len()];
-    for (agent, is_sidechain, nodes) in groups {
-        if nodes.is_empty() && is_sidechain {
-            continue;
-        }
-        let walk = ChainWalk::new(session, is_sidechain.then_some(agent.as_str()), &nodes, taken);
+    let main = ChainGroup {
+        agent: String::new(),
+        is_sidechain: false,
+        nodes: main,
+    };
+    let mut is_taken = vec![false; session.hot_records.len()];
+    for group in std::iter::once(main).chain(group_sidechains(session, side)) {
+        let agent = group.is_sidechain.then_some(group.agent.as_str());
+        let walk = ChainWalk::new(session, agent, &group.nodes, is_taken);
         let mut chain;
-        (chain, taken) = walk.run(&mut threaded);
-        chain.agent = agent;
-        chain.is_sidechain = is_sidechain;
+        (chain, is_taken) = walk.run(&mut threaded);
+        chain.agent = group.agent;
+        chain.is_sidechain = group.is_sidechain;
         check_call_pairs(session, &chain, &mut threaded.problems);
         threaded.chains.push(chain);
     }
     threaded
 }
 
-/// Groups sidechain records by sub-agent: by id, or by the record their chain starts with.
-fn sidechains(session: &Session<'_>, nodes: Vec<Node>) -> Vec<(String, bool, Vec<Node>)> {
-    let mut groups: Vec<(String, bool, Vec<Node>)> = Vec::new();
+/// The candidate records of one chain, in file order.
+struct ChainGroup {
+    agent: String,
+    is_sidechain: bool,
+    nodes: Vec<Node>,
+}
+
+/// Groups sidechain records by sub-agent id or, without an id, by the first record of their chain.
+fn group_sidechains(session: &Session<'_>, nodes: Vec<Node>) -> Vec<ChainGroup> {
+    let mut groups = Vec::<ChainGroup>::new();
     let mut group_of_agent = IdMap::<String, usize>::default();
     let mut group_of_node = IdMap::<u64, usize>::default();
     for node in nodes {
@@ -117,25 +125,29 @@ fn sidechains(session: &Session<'_>, nodes: Vec<Node>) -> Vec<(String, bool, Vec
             group_of_agent.get(agent).copied()
         };
         let group = known.unwrap_or_else(|| {
-            groups.push((agent.to_owned(), true, Vec::new()));
+            groups.push(ChainGroup {
+                agent: agent.to_owned(),
+                is_sidechain: true,
+                nodes: Vec::new(),
+            });
             groups.len() - 1
         });
         if !agent.is_empty() {
             group_of_agent.insert(agent.to_owned(), group);
         }
         group_of_node.insert(u64::from(node), group);
-        groups[group].2.push(node);
+        groups[group].nodes.push(node);
     }
-    groups.sort_by(|a, b| a.0.cmp(&b.0).then(a.2.first().cmp(&b.2.first())));
+    groups.sort_by(|a, b| a.agent.cmp(&b.agent).then(a.nodes.first().cmp(&b.nodes.first())));
     groups
 }
 
-/// Whether a record is a prompt: something a person typed or ran, not a tool result and not put in by the client.
+/// Returns whether a record is a prompt: typed or run by a person, not a tool result and not inserted by the client.
 pub fn is_prompt(session: &Session<'_>, node: Node) -> bool {
     session.has_flag(node, record_flag::PROMPT)
 }
 
-/// Whether a round is the first of a turn: something was asked.
+/// Returns whether a round starts a turn, that is, has a prompt among its inputs.
 pub fn starts_turn(session: &Session<'_>, round: &Round) -> bool {
     round.inputs.iter().any(|node| is_prompt(session, *node))
 }

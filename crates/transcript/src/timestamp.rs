@@ -2,7 +2,7 @@
 
 use crate::log::{NO_TIME, Time};
 
-/// Milliseconds since 1970 of an RFC 3339 timestamp; the form that the client writes is read without a parser.
+/// Parses an RFC 3339 timestamp. Returns [`NO_TIME`] if it is invalid. The notation of the client takes a fast path.
 pub(crate) fn parse_time(text: &[u8]) -> Time {
     if let Ok(usual) = text.try_into()
         && let Some(time) = parse_common_time(usual)
@@ -15,7 +15,7 @@ pub(crate) fn parse_time(text: &[u8]) -> Time {
         .map_or(NO_TIME, |time| time.as_millisecond())
 }
 
-/// The minute that was read last: the next record is mostly of the same one.
+/// Memoizes the minute read last: the next timestamp is usually in the same minute.
 #[derive(Default)]
 pub(crate) struct MinuteCache {
     text: [u8; 17],
@@ -23,7 +23,7 @@ pub(crate) struct MinuteCache {
 }
 
 impl MinuteCache {
-    /// [`parse_time`], of which only seconds are read if the minute is known.
+    /// Parses as [`parse_time`] does, but only seconds if the minute is the memoized one.
     pub(crate) fn read(&mut self, text: &[u8]) -> Time {
         let Ok(usual) = <&[u8; 24]>::try_from(text) else {
             return parse_time(text);
@@ -48,7 +48,8 @@ impl MinuteCache {
     }
 }
 
-/// A time of the form `2026-08-07T16:21:32.976Z`.
+/// Parses a time of the form `2026-08-07T16:21:32.976Z`. Returns `None` for any other form, and for February 29 and the
+/// year 9999, which are left to the full parser.
 fn parse_common_time(text: &[u8; 24]) -> Option<Time> {
     let mut is_usual = [
         (4, b'-'),
@@ -61,7 +62,7 @@ fn parse_common_time(text: &[u8; 24]) -> Option<Time> {
     ]
     .iter()
     .all(|&(at, mark)| text[at] == mark);
-    // Judged once at the end, not digit by digit.
+    // Invalid digits are collected in `is_usual` and checked once, without a branch per digit.
     let mut number = |range: std::ops::Range<usize>| {
         text[range].iter().fold(0i64, |value, byte| {
             let digit = byte.wrapping_sub(b'0');
@@ -71,7 +72,7 @@ fn parse_common_time(text: &[u8; 24]) -> Option<Time> {
     };
     let (year, month, day) = (number(0..4), number(5..7), number(8..10));
     let (hour, minute, second, milli) = (number(11..13), number(14..16), number(17..19), number(20..23));
-    // The calendar knows about leap days and where time ends.
+    // Leap days and the end of the supported range are left to the full parser.
     const DAYS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let days = DAYS.get((month - 1) as usize).copied().unwrap_or(0);
     let is_in_range = year < 9_999 && (1..=days).contains(&day) && hour < 24 && minute < 60 && second < 60;
@@ -79,7 +80,7 @@ fn parse_common_time(text: &[u8; 24]) -> Option<Time> {
         .then(|| (((days_from_civil(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * 1000 + milli)
 }
 
-/// Days since 1970-01-01 in the proleptic Gregorian calendar (Hinnant's method: years start in March).
+/// Returns the days since 1970-01-01 in the proleptic Gregorian calendar (Hinnant's algorithm: years start in March).
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_like_jiff_reads_them() {
+    fn times_parse_as_jiff_parses_them() {
         for text in [
             "1970-01-01T00:00:00.000Z",
             "2024-02-29T23:59:59.999Z",
@@ -113,7 +114,7 @@ mod tests {
             parse_time(b"2026-08-07T16:21:32.000Z")
         );
         assert_eq!(parse_time(b"yesterday"), NO_TIME);
-        for nowhen in [
+        for invalid in [
             "2026-13-07",
             "2026-02-29",
             "2026-02-30",
@@ -122,9 +123,9 @@ mod tests {
             "9999-12-31",
         ] {
             assert_eq!(
-                parse_time(format!("{nowhen}T23:59:59.976Z").as_bytes()),
+                parse_time(format!("{invalid}T23:59:59.976Z").as_bytes()),
                 NO_TIME,
-                "{nowhen}"
+                "{invalid}"
             );
         }
     }

@@ -80,11 +80,10 @@ impl LogBuilder {
         log.boundaries.append(&mut other.boundaries);
         let odd_ids = other.odd_ids.drain(..);
         log.odd_ids.extend(odd_ids.map(|(id, name)| (id, names[name as usize])));
-        log.problems
-            .extend(other.problems.drain(..).map(|problem| LineProblem {
-                line: problem.line + line_base,
-                ..problem
-            }));
+        log.problems.extend(other.problems.drain(..).map(|problem| LineProblem {
+            line: problem.line + line_base,
+            ..problem
+        }));
         log.lines += other.lines;
         log.bytes += other.bytes;
     }

@@ -3,7 +3,7 @@
 use aho_corasick::{AhoCorasick, packed};
 use std::sync::LazyLock;
 
-/// Parts of command lines after which a file read earlier may no longer be what it was.
+/// Parts of command lines after which the contents of a file may differ from what was read.
 const CHANGING_COMMANDS: [&str; 34] = [
     "git checkout",
     "git switch",
@@ -42,7 +42,7 @@ const CHANGING_COMMANDS: [&str; 34] = [
 ];
 
 pub(super) fn may_change_files(command: &[u8]) -> bool {
-    // The packed search is several times faster but exists only on some processors.
+    // The packed (SIMD) searcher is several times faster but exists only on some processors.
     static PACKED: LazyLock<Option<packed::Searcher>> = LazyLock::new(|| packed::Searcher::new(CHANGING_COMMANDS));
     static SEARCH: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(CHANGING_COMMANDS).ok());
     match &*PACKED {

@@ -4,11 +4,11 @@ use super::{LogBuilder, raw_bytes};
 use crate::log::RecordKind;
 use crate::record::WireRecord;
 
-/// So many record types are found by what they are made of, any further ones by their name.
+/// Number of record types that are counted without formatting their name.
 pub(super) const MAX_INDEXED_KINDS: usize = 64;
 
 impl LogBuilder {
-    /// Counts a record of a kind that has no other use.
+    /// Counts a record of a type that is not used otherwise.
     pub fn count_kind(&mut self, kind: &str) {
         let name = self.intern(kind);
         *self.kinds.entry(name).or_insert(0) += 1;
@@ -23,7 +23,7 @@ impl LogBuilder {
 
     pub(super) fn count_known_kind(&mut self, kind: RecordKind, record: &WireRecord<'_>) {
         let detail = raw_bytes(record.subtype.or(record.attachment));
-        // Most records have none, and comparing nothing would be a call too.
+        // Most records have no subtype; comparing empty slices would still call `memcmp`.
         let is_it = |text: &[u8]| text.len() == detail.len() && (detail.is_empty() || text == detail);
         let known = self
             .kind_names
@@ -31,12 +31,12 @@ impl LogBuilder {
             .find(|(known, text, ..)| *known == kind && is_it(text));
         match known {
             Some((.., count)) => *count += 1,
-            None => self.new_kind(kind, record),
+            None => self.add_kind(kind, record),
         }
     }
 
     #[cold]
-    fn new_kind(&mut self, kind: RecordKind, record: &WireRecord<'_>) {
+    fn add_kind(&mut self, kind: RecordKind, record: &WireRecord<'_>) {
         let family = match kind {
             RecordKind::User => "user",
             RecordKind::Assistant => "assistant",
@@ -58,7 +58,7 @@ impl LogBuilder {
         }
     }
 
-    /// Moves the counts of record types to where all kinds are counted.
+    /// Moves the counts of record types into the map of all kinds.
     pub(super) fn merge_kind_counts(&mut self) {
         for (_, _, name, count) in self.kind_names.drain(..) {
             *self.kinds.entry(name).or_insert(0) += count;

@@ -5,8 +5,8 @@ use crate::json::JsonStr;
 use crate::log::{NameId, RecordId};
 use crate::paths::normalize;
 
-/// Whether two ids are written alike. Most records compare two, so it is done in place, word by word: lists of words would be
-/// compared by a call again.
+/// Returns whether two ids have the same text. Nearly every record compares two, so the comparison is inlined as a few
+/// word loads; comparing slices or arrays would call `memcmp`.
 #[inline]
 pub(super) fn is_same_id(one: &[u8; 36], other: &[u8; 36]) -> bool {
     let words = |id: &[u8; 36]| {
@@ -17,7 +17,7 @@ pub(super) fn is_same_id(one: &[u8; 36], other: &[u8; 36]) -> bool {
 }
 
 impl LogBuilder {
-    /// The number of a string.
+    /// Returns the number of a string, which is added if it is new.
     pub(super) fn intern(&mut self, text: &str) -> NameId {
         let mut hash = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
         while let Some(&name) = self.names.get(&hash) {
@@ -39,7 +39,7 @@ impl LogBuilder {
 
     pub(super) fn intern_text(&mut self, text: Option<JsonStr<'_>>) -> NameId {
         let Some(text) = text else { return 0 };
-        // Models, tools and versions repeat from record to record.
+        // Models, tools and versions repeat from record to record, so the last few names are compared before hashing.
         let recent = self
             .recent_names
             .iter()
@@ -50,7 +50,7 @@ impl LogBuilder {
         }
     }
 
-    /// The name of a text that was not among the last few.
+    /// Interns a text that is not among the recent names.
     #[inline(never)]
     fn intern_uncached(&mut self, text: JsonStr<'_>) -> NameId {
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -65,8 +65,8 @@ impl LogBuilder {
         name
     }
 
-    pub(super) fn id(&mut self, text: Option<JsonStr<'_>>) -> Option<RecordId> {
-        // One that says nothing is none.
+    pub(super) fn parse_id(&mut self, text: Option<JsonStr<'_>>) -> Option<RecordId> {
+        // An empty id means none.
         let text = text.filter(|text| !text.raw().is_empty())?;
         if let Some((known, id)) = &self.recent_id
             && text.raw().try_into().is_ok_and(|written| is_same_id(written, known))
@@ -75,13 +75,13 @@ impl LogBuilder {
         }
         Some(match RecordId::read(text.raw()) {
             (id, true) => id,
-            (_, false) => self.odd_id(text),
+            (_, false) => self.parse_odd_id(text),
         })
     }
 
-    /// An id that is no UUID is kept by name too.
+    /// Hashes an id that is not a UUID, and keeps its text in [`Log::odd_ids`](crate::log::Log::odd_ids).
     #[cold]
-    fn odd_id(&mut self, text: JsonStr<'_>) -> RecordId {
+    fn parse_odd_id(&mut self, text: JsonStr<'_>) -> RecordId {
         let mut buffer = std::mem::take(&mut self.buffer);
         let decoded = text.decode(&mut buffer);
         let id = RecordId::read(decoded.as_bytes()).0;
@@ -93,7 +93,7 @@ impl LogBuilder {
         id
     }
 
-    /// The absolute, normalized form of a path.
+    /// Interns the absolute, normalized form of a path.
     pub(super) fn intern_path(&mut self, path: Option<JsonStr<'_>>, scope: u32) -> NameId {
         let Some(path) = path else { return 0 };
         let mut buffer = std::mem::take(&mut self.buffer);

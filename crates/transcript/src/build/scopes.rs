@@ -5,21 +5,21 @@ use crate::json::JsonStr;
 use crate::log::RecordScope;
 use crate::record::{ScopeRun, WireRecord};
 
-/// Where the agent is among [`Recent::texts`].
+/// Index of the agent in [`RecentScope::texts`].
 const AGENT_TEXT: usize = 1;
 
 #[derive(Default)]
 pub(super) struct RecentScope {
-    /// Session, agent, version, folder, branch.
+    /// Session, agent, version, folder and branch.
     texts: [Vec<u8>; 5],
     is_sidechain: bool,
-    /// The setting that all but the agent come from.
+    /// The run that all texts but the agent were read from.
     scope_run: ScopeRun,
     pub(super) scope: Option<u32>,
 }
 
 impl LogBuilder {
-    pub(super) fn scope(&mut self, record: &WireRecord<'_>) -> u32 {
+    pub(super) fn scope_of(&mut self, record: &WireRecord<'_>) -> u32 {
         let recent = &self.recent;
         let is_same_agent = match raw_bytes(record.agent) {
             b"" => recent.texts[AGENT_TEXT].is_empty(),
@@ -32,11 +32,11 @@ impl LogBuilder {
         {
             return scope;
         }
-        self.scope_of_texts(record)
+        self.scope_of_changed_run(record)
     }
 
     #[inline(never)]
-    fn scope_of_texts(&mut self, record: &WireRecord<'_>) -> u32 {
+    fn scope_of_changed_run(&mut self, record: &WireRecord<'_>) -> u32 {
         let texts = [record.session, record.agent, record.version, record.cwd, record.branch];
         if let Some(scope) = self.recent.scope
             && self.recent.is_sidechain == record.is_sidechain
@@ -48,7 +48,7 @@ impl LogBuilder {
         self.new_scope(record, texts)
     }
 
-    /// A scope that is not the one of the record before.
+    /// Interns the texts of a scope that differs from the previous record's.
     #[cold]
     fn new_scope(&mut self, record: &WireRecord<'_>, texts: [Option<JsonStr<'_>>; 5]) -> u32 {
         let [session, agent, version, cwd, branch] = texts.map(|text| self.intern_text(text));

@@ -5,7 +5,7 @@ use crate::bytes::LineConsumer;
 use crate::walk::Walker;
 
 #[test]
-fn kinds_are_counted_however_many_there_are() {
+fn record_types_beyond_the_indexed_ones_are_counted() {
     let mut walker = Walker::new(1 << 20, &|_| ());
     for turn in 0..3 * MAX_INDEXED_KINDS {
         let kind = turn % (2 * MAX_INDEXED_KINDS);
@@ -25,10 +25,10 @@ fn kinds_are_counted_however_many_there_are() {
 }
 
 #[test]
-fn records_of_one_setting_differ_by_agent_and_by_what_stands_alone() {
-    let setting = r#""userType":"external","cwd":"/a","sessionId":"s","version":"1","gitBranch":"main""#;
+fn scopes_differ_by_agent_and_by_single_members() {
+    let scope_run = r#""userType":"external","cwd":"/a","sessionId":"s","version":"1","gitBranch":"main""#;
     let line =
-        |rest: &str| format!(r#"{{"parentUuid":null,"isSidechain":false,{setting},"type":"user"{rest}}}"#) + "\n";
+        |rest: &str| format!(r#"{{"parentUuid":null,"isSidechain":false,{scope_run},"type":"user"{rest}}}"#) + "\n";
     let lines = [
         line(""),
         line(r#","agentId":"g""#),
@@ -37,7 +37,7 @@ fn records_of_one_setting_differ_by_agent_and_by_what_stands_alone() {
         line(""),
     ];
     let mut walker = Walker::new(1 << 20, &|_| ());
-    // Again in another block, where what was remembered does not hold.
+    // Repeat in another block, where memoized runs must not carry over.
     walker.take_lines(lines.concat().as_bytes(), 0);
     walker.take_lines(lines.concat().replace("/a", "/c").as_bytes(), 0);
     let log = walker.into_builder().finish();
@@ -51,10 +51,10 @@ fn records_of_one_setting_differ_by_agent_and_by_what_stands_alone() {
 }
 
 #[test]
-fn texts_with_one_hash_have_two_names() {
+fn hash_collisions_get_different_names() {
     let mut builder = LogBuilder::new(LogBuffers::default());
     let one = builder.intern("one");
-    // As if both had this hash.
+    // Simulate a hash collision.
     builder.names.insert(xxhash_rust::xxh3::xxh3_64(b"other"), one);
     let other = builder.intern("other");
     assert_ne!(one, other);
@@ -63,11 +63,11 @@ fn texts_with_one_hash_have_two_names() {
 }
 
 #[test]
-fn room_is_made_beside_what_is_there() {
+fn reserving_keeps_existing_items() {
     let mut list = Vec::<u64>::with_capacity(4);
-    let room = list.as_ptr();
+    let buffers = list.as_ptr();
     reserve_fresh(&mut list, 4);
-    assert_eq!(list.as_ptr(), room, "there was room");
+    assert_eq!(list.as_ptr(), buffers, "there was buffers");
     reserve_fresh(&mut list, 5);
     assert!(list.capacity() >= 5);
     list.push(7);
@@ -76,7 +76,7 @@ fn room_is_made_beside_what_is_there() {
 }
 
 #[test]
-fn a_log_in_the_room_of_another_is_the_same() {
+fn reused_buffers_give_the_same_log() {
     let line = |number: u32| {
         format!(
             concat!(
@@ -88,8 +88,8 @@ fn a_log_in_the_room_of_another_is_the_same() {
             number.saturating_sub(1)
         )
     };
-    let build = |room: LogBuffers, numbers: std::ops::Range<u32>| {
-        let mut walker = Walker::with_buffers(room, 1 << 20, &|_| ());
+    let build = |buffers: LogBuffers, numbers: std::ops::Range<u32>| {
+        let mut walker = Walker::with_buffers(buffers, 1 << 20, &|_| ());
         walker.take_lines(numbers.map(line).collect::<String>().as_bytes(), 0);
         walker.into_builder()
     };
@@ -98,19 +98,19 @@ fn a_log_in_the_room_of_another_is_the_same() {
         (fresh.records.len(), fresh.responses.len(), fresh.blocks.len()),
         (4, 4, 4)
     );
-    let room = LogBuffers::from_log(build(LogBuffers::default(), 0..50).finish());
-    assert!(room.capacity() >= 50);
-    assert!(build(room, 5..9).finish() == fresh);
-    // What is left of a part that was joined is room too.
+    let buffers = LogBuffers::from_log(build(LogBuffers::default(), 0..50).finish());
+    assert!(buffers.capacity() >= 50);
+    assert!(build(buffers, 5..9).finish() == fresh);
+    // The buffers of an appended part are reused too.
     let mut whole = build(LogBuffers::default(), 0..5);
-    let room = whole.append(build(LogBuffers::default(), 5..20));
+    let buffers = whole.append(build(LogBuffers::default(), 5..20));
     assert_eq!(whole.finish().records.len(), 20);
-    assert!(room.records.capacity() >= 15 && room.parents.capacity() >= 15);
-    assert!(build(room, 5..9).finish() == fresh);
+    assert!(buffers.records.capacity() >= 15 && buffers.parents.capacity() >= 15);
+    assert!(build(buffers, 5..9).finish() == fresh);
 }
 
 #[test]
-fn what_was_billed_and_what_was_sent_differ_with_iterations() {
+fn billed_and_context_tokens_differ_with_iterations() {
     let tokens = |input: u64| format!(r#""input_tokens":{input},"output_tokens":1"#);
     let listed = |inputs: &[u64]| {
         let each = inputs
@@ -119,7 +119,7 @@ fn what_was_billed_and_what_was_sent_differ_with_iterations() {
         format!(r#","iterations":[{}]"#, each.collect::<Vec<_>>().join(","))
     };
     let zeroed = r#""input_tokens":0,"output_tokens":0"#;
-    // The usage, what was billed, what was sent, and whether counts were zeroed.
+    // Usage, billed input, input of the last call, and whether counts were zeroed.
     for (usage, billed, sent, is_zeroed) in [
         (tokens(7), 7, 7, false),
         (zeroed.into(), 0, 0, false),

@@ -2,36 +2,36 @@
 
 use super::text::{EscapeState, JsonStr};
 use super::{JsonKind, MAX_DEPTH, MemoizedNumbers, PullParser, float_units};
-use crate::skim::{ScanResult, SlowPath, StringScanner, TextShape, short_end};
+use crate::skim::{ScanResult, SlowPath, StringScanner, TextShape, find_short_end};
 
-/// Declines a line. Hardly ever, and the code for it is kept out of the way of what every line runs through.
+/// Declines a line. The cold-path hint keeps this code out of the layout of the hot path.
 #[inline(always)]
 fn decline<T>() -> Result<T, SlowPath> {
     std::hint::cold_path();
     Err(SlowPath)
 }
 
-/// Walks the bytes of a line in place.
+/// The fast-path parser. `S` scans the strings.
 pub struct RawParser<'a, S> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
-    /// The run of members that [`Source::remember`] was given on an earlier line, and its texts.
+    /// The run memoized on an earlier line, and its texts.
     memoized_run: (&'a [u8], [Option<JsonStr<'a>>; 4]),
-    /// How many runs were remembered, on other blocks of the log too.
+    /// Number of runs memoized so far, including those on earlier blocks of the log.
     runs: u32,
-    /// The object that [`Source::remember_numbers`] was given, the depth it was at, and its numbers.
+    /// The memoized object, the depth it was found at, and its numbers.
     memoized_numbers: (&'a [u8], usize, MemoizedNumbers),
     scan: std::marker::PhantomData<S>,
 }
 
-/// Whether an object or array has given its first member yet.
+/// An open object or array.
 pub struct RawFrame {
     started: bool,
 }
 
 impl<'a, S: StringScanner> RawParser<'a, S> {
-    /// Starts at `at`; the slice may go on beyond the line.
+    /// Starts at `at`. The slice may extend beyond the line.
     #[inline]
     pub fn new(bytes: &'a [u8], at: usize) -> Self {
         RawParser {
@@ -45,23 +45,24 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
         }
     }
 
-    /// Numbers remembered runs from here on: the slice follows others, on which as many were remembered.
+    /// Continues the numbering of memoized runs after `runs` runs of earlier slices.
     pub fn with_run_offset(self, runs: u32) -> Self {
         RawParser { runs, ..self }
     }
 
-    /// Starts anew at `at`, on another line of the same slice.
+    /// Starts the line at `at` of the same slice.
     #[inline]
     pub fn restart(&mut self, at: usize) {
         (self.at, self.depth) = (at, 0);
     }
 
-    /// Where reading stands: never beyond the newline that ends the line.
+    /// Returns the current index. It is never beyond the newline that ends the line.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// After the value: the index after the newline (or the end of the slice), if nothing else is left.
+    /// Returns the index after the newline, or the end of the slice. Declines the line if anything but blanks is left
+    /// on it.
     #[inline]
     pub fn end_of_line(&mut self) -> Result<usize, SlowPath> {
         match self.next_byte() {
@@ -71,7 +72,7 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
         }
     }
 
-    /// The next byte that is not blank, without consuming it. A newline is not blank: it ends the line.
+    /// Skips blanks and returns the next byte without consuming it. A newline is not a blank: it ends the line.
     #[inline]
     fn next_byte(&mut self) -> Option<u8> {
         loop {
@@ -93,7 +94,7 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
     }
 
     #[inline]
-    fn open(&mut self, bracket: u8) -> Result<RawFrame, SlowPath> {
+    fn open_container(&mut self, bracket: u8) -> Result<RawFrame, SlowPath> {
         self.expect(bracket)?;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -102,9 +103,9 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
         Ok(RawFrame { started: false })
     }
 
-    /// Moves to the next member of a container; `false` when it ended.
+    /// Moves to the next member of an object or array. Returns `false` at its end, which is consumed.
     #[inline]
-    fn member(&mut self, frame: &mut RawFrame, closing: u8) -> Result<bool, SlowPath> {
+    fn next_member(&mut self, frame: &mut RawFrame, closing: u8) -> Result<bool, SlowPath> {
         match self.next_byte() {
             Some(byte) if byte == closing => {
                 self.at += 1;
@@ -119,32 +120,32 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
         Ok(true)
     }
 
-    /// A string as most are: right here (no blanks), short and plain. `None` consumes nothing and means only that
-    /// the long way must look.
+    /// Reads a short, plain string that starts at the current byte; most strings are like that. `None` consumes nothing
+    /// and only means that the full scan has to look.
     #[inline(always)]
-    fn short_string(&mut self) -> Option<&'a [u8]> {
+    fn try_short_string(&mut self) -> Option<&'a [u8]> {
         if self.bytes.get(self.at) != Some(&b'"') {
             return None;
         }
         let start = self.at + 1;
-        let end = short_end::<3>(self.bytes, start)?;
+        let end = find_short_end::<3>(self.bytes, start)?;
         self.at = end + 1;
         self.bytes.get(start..end)
     }
 
-    /// A string that is not to be measured.
+    /// Reads a string without measuring it.
     #[inline]
-    fn quoted(&mut self) -> Result<JsonStr<'a>, SlowPath> {
-        match self.short_string() {
+    fn parse_string(&mut self) -> Result<JsonStr<'a>, SlowPath> {
+        match self.try_short_string() {
             Some(raw) => Ok(JsonStr::plain(raw)),
             None => self.long_string::<false>().map(|(text, _)| text),
         }
     }
 
-    /// A string with its shape.
+    /// Reads a string and measures it.
     #[inline]
-    fn quoted_measured(&mut self) -> Result<(JsonStr<'a>, TextShape), SlowPath> {
-        match self.short_string() {
+    fn parse_measured_string(&mut self) -> Result<(JsonStr<'a>, TextShape), SlowPath> {
+        match self.try_short_string() {
             Some(raw) => {
                 let units = raw.len() as u32;
                 Ok((
@@ -159,7 +160,8 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
         }
     }
 
-    /// Any string. Not inlined, so that the ways for short ones stay free of its calls and registers.
+    /// Reads any string by the full scan. Not inlined: the inlined short-string path then needs no call and no spilled
+    /// registers.
     #[inline(never)]
     fn long_string<const MEASURE: bool>(&mut self) -> Result<(JsonStr<'a>, TextShape), SlowPath> {
         self.expect(b'"')?;
@@ -168,26 +170,26 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
             end,
             has_escapes,
             shape,
-        } = S::string::<MEASURE>(self.bytes, start)?;
+        } = S::scan::<MEASURE>(self.bytes, start)?;
         self.at = end + 1;
         let raw = &self.bytes[start..end];
-        let spelling = match has_escapes {
+        let escapes = match has_escapes {
             true => EscapeState::Escaped,
             false => EscapeState::Plain,
         };
-        Ok((JsonStr { raw, spelling }, shape))
+        Ok((JsonStr { raw, escapes }, shape))
     }
 
-    /// Consumes exactly these bytes if they are right here (and are not among the last few of the slice: one window
-    /// for all tokens means one check of bounds for a row of them).
+    /// Consumes `token` if exactly these bytes follow. Fails near the end of the slice, because every token is compared
+    /// within the same 64-byte window: the compiler then needs one bounds check for a series of tokens.
     #[inline(always)]
     fn try_bytes(&mut self, token: &'static [u8]) -> bool {
-        // In two steps: longer ones are not compared in place.
+        // Two comparisons of at most 32 bytes: the compiler inlines those, but calls `memcmp` for longer ones.
         let (start, rest) = token.split_at(token.len().min(32));
         let Some(window) = self.bytes.get(self.at..self.at + 64) else {
             return false;
         };
-        // No closure here: it would be a function of its own, which knows no token and compares byte by byte.
+        // Not a closure: as a separate function it would not know the constant token, and would compare byte by byte.
         let found = window.starts_with(start) && window[32..].starts_with(rest);
         if found {
             self.at += token.len();
@@ -195,9 +197,10 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
         found
     }
 
-    /// A key the client's way: right after its comma, short, plain, its colon right behind. `None` consumes nothing.
+    /// Reads a key as the client writes it: directly after the comma, short, without escapes, directly followed by the
+    /// colon. `None` consumes nothing.
     #[inline(always)]
-    fn short_key(&mut self, frame: &mut RawFrame) -> Option<&'a [u8]> {
+    fn try_short_key(&mut self, frame: &mut RawFrame) -> Option<&'a [u8]> {
         let mut start = self.at + 1;
         if frame.started {
             if self.bytes.get(self.at) != Some(&b',') {
@@ -208,7 +211,7 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
         if self.bytes.get(start - 1) != Some(&b'"') {
             return None;
         }
-        let end = short_end::<2>(self.bytes, start)?;
+        let end = find_short_end::<2>(self.bytes, start)?;
         if self.bytes.get(end + 1) != Some(&b':') {
             return None;
         }
@@ -217,42 +220,44 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
         self.bytes.get(start..end)
     }
 
-    /// Any key, or the end of the object.
+    /// Reads any key, or the end of the object. Declines keys with escapes.
     #[inline(never)]
     fn long_key(&mut self, frame: &mut RawFrame) -> Result<Option<&'a [u8]>, SlowPath> {
-        if !self.member(frame, b'}')? {
+        if !self.next_member(frame, b'}')? {
             return Ok(None);
         }
-        let key = self.quoted()?;
-        if key.spelling == EscapeState::Escaped {
+        let key = self.parse_string()?;
+        if key.escapes == EscapeState::Escaped {
             return decline();
         }
         self.expect(b':')?;
         Ok(Some(key.raw))
     }
 
-    /// A count as most are: one to seven digits, then something that cannot belong to a number. `None` consumes
-    /// nothing. Reads eight bytes as one number, first digit lowest.
+    /// Reads a count of one to seven digits that is followed by a comma or a closing brace, as most counts are. `None`
+    /// consumes nothing. Works on eight bytes at once, loaded as one little-endian word (SWAR).
     #[inline]
-    fn short_count(&mut self) -> Option<u64> {
+    fn try_short_count(&mut self) -> Option<u64> {
         const EACH: u64 = 0x0101_0101_0101_0101;
         let window = self.bytes.get(self.at..self.at + 8)?;
         let digits = u64::from_le_bytes(window.try_into().ok()?) ^ (EACH * 0x30);
-        // What was a digit is now 0 to 9; adding six lifts the others' low half over its edge.
+        // After the XOR a digit byte is 0 to 9. Adding six carries any larger low nibble into the high nibble, so the
+        // high nibble is zero for digits only.
         let others = (digits | ((digits & (EACH * 0x7f)) + EACH * 6)) & (EACH * 0xf0);
         let length = others.trailing_zeros() as usize / 8;
         if !matches!(length, 1..=7) || !matches!(window[length], b',' | b'}') || (window[0] == b'0' && length > 1) {
             return None;
         }
         self.at += length;
-        // Zeroes take the place of what follows the digits; then neighbours are joined, twice as many each time.
+        // Shift out the bytes after the digits, which leaves leading zeroes. Then combine neighbors: eight digits to
+        // four pairs, two groups of four, one number.
         let digits = digits << (64 - 8 * length);
         let pairs = (digits.wrapping_mul(10).wrapping_add(digits >> 8)) & 0x00ff_00ff_00ff_00ff;
         let fours = (pairs.wrapping_mul(100).wrapping_add(pairs >> 16)) & 0x0000_ffff_0000_ffff;
         Some((fours.wrapping_mul(10_000).wrapping_add(fours >> 32)) & 0xffff_ffff)
     }
 
-    /// A number token of ordinary length. The unusual ones are left to simd-json.
+    /// Reads the bytes of a number of ordinary length. Declines exponents and very long numbers: simd-json reads those.
     #[inline(never)]
     fn number_token(&mut self) -> Result<&'a [u8], SlowPath> {
         self.next_byte();
@@ -293,15 +298,16 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
         Ok(value)
     }
 
-    /// Walks a value of any kind. With `MEASURE` the result is its serialised length in units.
+    /// Skips a value of any kind. With `MEASURE`, returns its length in UTF-16 units when serialized as compact JSON.
     ///
-    /// A loop with a stack of bits (1 = object), not recursion: depth costs no stack.
-    fn walk<const MEASURE: bool>(&mut self) -> Result<u32, SlowPath> {
+    /// Iterative: a stack of bits (1 = object, 0 = array) tracks the open containers, so deep nesting costs no call
+    /// stack.
+    fn walk_value<const MEASURE: bool>(&mut self) -> Result<u32, SlowPath> {
         let mut units = 0u32;
         let mut objects = 0u128;
         let mut open = 0usize;
         loop {
-            // A value is next.
+            // A value comes next.
             let first = self.next_byte().map_or_else(decline, Ok)?;
             match first {
                 b'"' => units = units.saturating_add(self.string_units::<MEASURE>()?),
@@ -333,13 +339,13 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
                     }
                 }
             }
-            // A value ended: close what ends here, then go on after the comma.
+            // A value ended. Close the containers that end here, then continue after the comma.
             loop {
                 if open == 0 {
                     return Ok(units);
                 }
                 let is_object = objects & 1 == 1;
-                if !MEASURE && is_object && self.short_key(&mut RawFrame { started: true }).is_some() {
+                if !MEASURE && is_object && self.try_short_key(&mut RawFrame { started: true }).is_some() {
                     break;
                 }
                 match self.next_byte() {
@@ -366,13 +372,13 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
     #[inline]
     fn string_units<const MEASURE: bool>(&mut self) -> Result<u32, SlowPath> {
         if !MEASURE {
-            return self.quoted().map(|_| 0);
+            return self.parse_string().map(|_| 0);
         }
-        let (_, shape) = self.quoted_measured()?;
-        Ok(shape.serialised_units().saturating_add(2))
+        let (_, shape) = self.parse_measured_string()?;
+        Ok(shape.serialized_units().saturating_add(2))
     }
 
-    /// A key and its colon.
+    /// Reads a key and its colon.
     #[inline]
     fn key_units<const MEASURE: bool>(&mut self) -> Result<u32, SlowPath> {
         let units = self.string_units::<MEASURE>()?;
@@ -381,7 +387,7 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
     }
 }
 
-/// Serialised length of a number: integers as they are, fractions in the shortest form that reads back.
+/// Returns the serialized length of a number: integers unchanged, fractions in the shortest notation that round-trips.
 fn number_units(token: &[u8]) -> u32 {
     if !token.contains(&b'.') {
         return if token == b"-0" { 1 } else { token.len() as u32 };
@@ -409,7 +415,7 @@ impl<'a, S: StringScanner> PullParser<'a> for RawParser<'a, S> {
 
     #[inline]
     fn open_object(&mut self) -> Result<RawFrame, SlowPath> {
-        self.open(b'{')
+        self.open_container(b'{')
     }
 
     #[inline]
@@ -419,7 +425,7 @@ impl<'a, S: StringScanner> PullParser<'a> for RawParser<'a, S> {
             self.depth -= 1;
             return Ok(None);
         }
-        match self.short_key(frame) {
+        match self.try_short_key(frame) {
             Some(key) => Ok(Some(key)),
             None => self.long_key(frame),
         }
@@ -432,7 +438,7 @@ impl<'a, S: StringScanner> PullParser<'a> for RawParser<'a, S> {
 
     #[inline(always)]
     fn try_open_object(&mut self, start: &'static [u8]) -> Option<RawFrame> {
-        // What is too deep is declined where it is opened the long way.
+        // At the depth limit, `open_object` is left to decline the line.
         if self.depth >= MAX_DEPTH || !self.try_bytes(start) {
             return None;
         }
@@ -456,8 +462,8 @@ impl<'a, S: StringScanner> PullParser<'a> for RawParser<'a, S> {
         self.runs
     }
 
-    /// Equal bytes are equal tokens, up to the last one: if that is a number that goes on behind the run, the rest of
-    /// it is not what may follow a value, and the line is declined.
+    /// Equal bytes are equal tokens, except that the last token may be a number that continues after the run. Its
+    /// remaining digits cannot follow a value, so the line is declined.
     #[inline]
     fn take_memoized_texts(&mut self) -> Option<[Option<JsonStr<'a>>; 4]> {
         let (run, texts) = &self.memoized_run;
@@ -473,7 +479,7 @@ impl<'a, S: StringScanner> PullParser<'a> for RawParser<'a, S> {
         self.memoized_numbers = (&self.bytes[mark..self.at], self.depth, numbers);
     }
 
-    /// Equal bytes are the same object, and at the same depth no deeper than allowed.
+    /// Equal bytes are the same object. The depth must be equal too, or the object could exceed the depth limit.
     #[inline]
     fn take_memoized_numbers(&mut self) -> Option<MemoizedNumbers> {
         let (object, depth, numbers) = &self.memoized_numbers;
@@ -487,22 +493,22 @@ impl<'a, S: StringScanner> PullParser<'a> for RawParser<'a, S> {
 
     #[inline]
     fn open_array(&mut self) -> Result<RawFrame, SlowPath> {
-        self.open(b'[')
+        self.open_container(b'[')
     }
 
     #[inline]
     fn next_item(&mut self, frame: &mut RawFrame) -> Result<bool, SlowPath> {
-        self.member(frame, b']')
+        self.next_member(frame, b']')
     }
 
     #[inline]
     fn string(&mut self) -> Result<JsonStr<'a>, SlowPath> {
-        self.quoted()
+        self.parse_string()
     }
 
     #[inline]
     fn text(&mut self) -> Result<Option<JsonStr<'a>>, SlowPath> {
-        if let Some(raw) = self.short_string() {
+        if let Some(raw) = self.try_short_string() {
             return Ok(Some(JsonStr::plain(raw)));
         }
         if self.try_bytes(b"null") {
@@ -510,18 +516,18 @@ impl<'a, S: StringScanner> PullParser<'a> for RawParser<'a, S> {
         }
         match self.peek()? {
             JsonKind::String => self.long_string::<false>().map(|(text, _)| Some(text)),
-            _ => self.walk::<false>().map(|_| None),
+            _ => self.walk_value::<false>().map(|_| None),
         }
     }
 
     #[inline]
     fn measured_string(&mut self) -> Result<(JsonStr<'a>, TextShape), SlowPath> {
-        self.quoted_measured()
+        self.parse_measured_string()
     }
 
     #[inline]
     fn count(&mut self) -> Result<Option<u64>, SlowPath> {
-        if let Some(count) = self.short_count() {
+        if let Some(count) = self.try_short_count() {
             return Ok(Some(count));
         }
         let token = self.number_token()?;
@@ -540,14 +546,14 @@ impl<'a, S: StringScanner> PullParser<'a> for RawParser<'a, S> {
 
     #[inline]
     fn skip(&mut self) -> Result<(), SlowPath> {
-        if self.short_string().is_some() || self.short_count().is_some() || self.try_bytes(b"null") {
+        if self.try_short_string().is_some() || self.try_short_count().is_some() || self.try_bytes(b"null") {
             return Ok(());
         }
-        self.walk::<false>().map(|_| ())
+        self.walk_value::<false>().map(|_| ())
     }
 
     #[inline]
-    fn serialised_units(&mut self) -> Result<u32, SlowPath> {
-        self.walk::<true>()
+    fn serialized_units(&mut self) -> Result<u32, SlowPath> {
+        self.walk_value::<true>()
     }
 }

@@ -5,7 +5,7 @@ use super::{JsonKind, PullParser, float_units};
 use crate::skim::{SlowPath, TextShape};
 use simd_json::{Node, StaticNode};
 
-/// Walks a line that simd-json has parsed.
+/// The slow-path parser.
 pub struct TapeParser<'t, 'a> {
     nodes: &'t [Node<'a>],
     at: usize,
@@ -28,14 +28,14 @@ impl<'t, 'a> TapeParser<'t, 'a> {
         Ok(node)
     }
 
-    fn open(&mut self) -> Result<TapeFrame, SlowPath> {
+    fn open_container(&mut self) -> Result<TapeFrame, SlowPath> {
         match self.next()? {
             Node::Object { len, .. } | Node::Array { len, .. } => Ok(TapeFrame { left: len }),
             _ => Err(SlowPath),
         }
     }
 
-    fn member(frame: &mut TapeFrame) -> bool {
+    fn next_member(frame: &mut TapeFrame) -> bool {
         let more = frame.left > 0;
         frame.left -= usize::from(more);
         more
@@ -56,22 +56,22 @@ impl<'a> PullParser<'a> for TapeParser<'_, 'a> {
     }
 
     fn open_object(&mut self) -> Result<TapeFrame, SlowPath> {
-        self.open()
+        self.open_container()
     }
 
     fn next_key(&mut self, frame: &mut TapeFrame) -> Result<Option<&'a [u8]>, SlowPath> {
-        if !Self::member(frame) {
+        if !Self::next_member(frame) {
             return Ok(None);
         }
         Ok(Some(self.string()?.raw))
     }
 
     fn open_array(&mut self) -> Result<TapeFrame, SlowPath> {
-        self.open()
+        self.open_container()
     }
 
     fn next_item(&mut self, frame: &mut TapeFrame) -> Result<bool, SlowPath> {
-        Ok(Self::member(frame))
+        Ok(Self::next_member(frame))
     }
 
     fn string(&mut self) -> Result<JsonStr<'a>, SlowPath> {
@@ -110,14 +110,14 @@ impl<'a> PullParser<'a> for TapeParser<'_, 'a> {
         Ok(())
     }
 
-    fn serialised_units(&mut self) -> Result<u32, SlowPath> {
-        // Every container adds its brackets, the commas between its members and, in objects, the colons.
+    fn serialized_units(&mut self) -> Result<u32, SlowPath> {
+        // A container adds its brackets, the commas between its members and, for objects, the colons.
         let mut units = 0u32;
         let mut left = 1usize;
         while left > 0 {
             left -= 1;
             let own = match self.next()? {
-                Node::String(text) => decoded_shape(text).serialised_units().saturating_add(2),
+                Node::String(text) => decoded_shape(text).serialized_units().saturating_add(2),
                 Node::Object { len, .. } => {
                     left += 2 * len;
                     (2 + len + len.saturating_sub(1)) as u32

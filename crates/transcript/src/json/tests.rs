@@ -1,14 +1,14 @@
 //! The fast path reads exactly what the slow path reads, or declines the line.
 
+use super::*;
 use crate::record::{WireRecord, read};
 use crate::skim::{PortableScanner, StringScanner};
-use super::*;
 
 fn debug_string(record: WireRecord<'_>) -> String {
     format!("{record:?}")
 }
 
-fn by_tape(line: &str) -> Option<String> {
+fn read_by_tape(line: &str) -> Option<String> {
     let mut bytes = line.as_bytes().to_vec();
     let tape = simd_json::to_tape(&mut bytes).ok()?;
     let mut record = WireRecord::default();
@@ -16,9 +16,9 @@ fn by_tape(line: &str) -> Option<String> {
     Some(debug_string(record))
 }
 
-/// What one walker makes of line after line. Behind the last one there are `padding` bytes, so that it is read
-/// the short ways too, which want some room.
-fn by_raw<S: StringScanner>(lines: &[&str], padding: usize) -> Vec<Option<String>> {
+/// Reads the lines with one parser. `padding` bytes follow the last line so that it takes the fast paths too, which
+/// need a few bytes of slack.
+fn read_by_raw<S: StringScanner>(lines: &[&str], padding: usize) -> Vec<Option<String>> {
     let mut text = lines.join("\n");
     if padding > 0 {
         text.push('\n');
@@ -39,24 +39,24 @@ fn by_raw<S: StringScanner>(lines: &[&str], padding: usize) -> Vec<Option<String
     found
 }
 
-fn by_raws(lines: &[&str], padding: usize) -> Vec<Option<String>> {
-    let found = by_raw::<PortableScanner>(lines, padding);
+fn read_by_both_scanners(lines: &[&str], padding: usize) -> Vec<Option<String>> {
+    let found = read_by_raw::<PortableScanner>(lines, padding);
     #[cfg(target_arch = "x86_64")]
     if crate::skim::Avx2Scanner::is_available() {
-        assert_eq!(found, by_raw::<crate::skim::Avx2Scanner>(lines, padding));
+        assert_eq!(found, read_by_raw::<crate::skim::Avx2Scanner>(lines, padding));
     }
     found
 }
 
-/// Reads the lines one after another and each alone. Every line says whether the walker reads it, as one of several.
-/// What it reads is what simd-json reads.
+/// Reads the lines in sequence and each one alone. `true` means that the fast path must accept the line in sequence.
+/// Whatever it accepts must equal what simd-json reads.
 fn check(lines: &[(bool, &str)]) {
     let texts = lines.iter().map(|(_, line)| *line).collect::<Vec<_>>();
     for padding in [0, 1, 20, 100] {
-        let found = by_raws(&texts, padding);
+        let found = read_by_both_scanners(&texts, padding);
         for ((is_read, line), found) in lines.iter().zip(found) {
-            let slow = by_tape(line);
-            let alone = by_raws(&[line], padding).swap_remove(0);
+            let slow = read_by_tape(line);
+            let alone = read_by_both_scanners(&[line], padding).swap_remove(0);
             assert_eq!(found.is_some(), *is_read, "{line}");
             assert!(alone.is_some() || !is_read, "{line}");
             for fast in [found, alone].into_iter().flatten() {
@@ -105,12 +105,11 @@ fn counts_are_integers_of_any_length() {
         ] {
             let line = format!("{{\"compactMetadata\":{{\"preTokens\":{before}{number}{after}}}}}");
             check(&[(is_read, &line)]);
-            // Skipped, and measured.
+            // The same number skipped, and measured.
             check(&[(is_read, &format!("{{\"x\":{before}{number}{after}}}"))]);
-            let input =
-                format!("{{\"message\":{{\"content\":[{{\"input\":{{\"a\":{before}{number}{after}}}}}]}}}}");
+            let input = format!("{{\"message\":{{\"content\":[{{\"input\":{{\"a\":{before}{number}{after}}}}}]}}}}");
             check(&[(is_read, &input)]);
-            let slow = by_tape(&line).expect(&line);
+            let slow = read_by_tape(&line).expect(&line);
             let expected = match count {
                 Some(count) => format!("pre_tokens: Some({count})"),
                 None => "pre_tokens: None".to_owned(),
@@ -122,62 +121,62 @@ fn counts_are_integers_of_any_length() {
         "01", "00", "-01", "1.", ".5", "+1", "-", "1a", "1:", "12/", "1;", "1 2", "1\"", "0x1", "1..2", "1e", "",
     ] {
         let line = format!("{{\"compactMetadata\":{{\"preTokens\":{wrong},\"postTokens\":7}}}}");
-        assert_eq!(by_tape(&line), None, "{line}");
+        assert_eq!(read_by_tape(&line), None, "{line}");
         check(&[(false, &line), (false, &format!("{{\"x\":{wrong}}}"))]);
     }
 }
 
 #[test]
-fn a_setting_is_recalled_only_where_it_is_the_same() {
-    let setting = |branch: &str, rest: &str| {
+fn a_scope_run_is_reused_only_if_identical() {
+    let scope_run = |branch: &str, rest: &str| {
         format!(
             "{{\"type\":\"user\",\"userType\":\"external\",\"entrypoint\":\"cli\",\"cwd\":\"/home\",\
              \"sessionId\":\"s\",\"version\":\"1.2\",\"gitBranch\":{branch}{rest}}}"
         )
     };
     let long = format!("\"{}\"", "long/".repeat(30));
-    // Each line comes after all those above it.
+    // Each line is read after all lines above it.
     for lines in [
         [
-            (true, setting("\"main\"", "")),
-            (true, setting("\"main\"", ",\"uuid\":\"u\"")),
-            (true, setting("\"main2\"", "")),
-            (true, setting("\"main\"", "")),
-            (true, setting("\"mai\"", "")),
-            (true, setting("\"main\\n\"", "")),
-            (true, setting("\"main\\n\"", ",\"isMeta\":true")),
-            (true, setting("\"m\\u0061in\"", "")),
+            (true, scope_run("\"main\"", "")),
+            (true, scope_run("\"main\"", ",\"uuid\":\"u\"")),
+            (true, scope_run("\"main2\"", "")),
+            (true, scope_run("\"main\"", "")),
+            (true, scope_run("\"mai\"", "")),
+            (true, scope_run("\"main\\n\"", "")),
+            (true, scope_run("\"main\\n\"", ",\"isMeta\":true")),
+            (true, scope_run("\"m\\u0061in\"", "")),
         ],
         [
-            (true, setting("\"main\"", ",\"slug\":\"a\"")),
-            (true, setting("\"main\"", ",\"slug\":\"a\"")),
-            (true, setting("\"main\"", ",\"slug\":\"ab\"")),
-            (true, setting("\"main\"", ",\"slug\":\"a\",\"cwd\":\"/later\"")),
-            (true, setting("\"main\"", ",\"slug\":\"a\",\"sessionId\":null")),
-            (true, setting("\"main\"", ",\"slugs\":\"a\"")),
-            (true, setting("\"main\"", ",\"slug\":\"a\\\"\"")),
-            (true, setting("\"main\"", ",\"slug\": \"a\"")),
+            (true, scope_run("\"main\"", ",\"slug\":\"a\"")),
+            (true, scope_run("\"main\"", ",\"slug\":\"a\"")),
+            (true, scope_run("\"main\"", ",\"slug\":\"ab\"")),
+            (true, scope_run("\"main\"", ",\"slug\":\"a\",\"cwd\":\"/later\"")),
+            (true, scope_run("\"main\"", ",\"slug\":\"a\",\"sessionId\":null")),
+            (true, scope_run("\"main\"", ",\"slugs\":\"a\"")),
+            (true, scope_run("\"main\"", ",\"slug\":\"a\\\"\"")),
+            (true, scope_run("\"main\"", ",\"slug\": \"a\"")),
         ],
-        // A number that goes on behind what is remembered is left to the slow path.
+        // A number that continues after the memoized run is left to the slow path.
         [
-            (true, setting("1", "")),
-            (false, setting("12", "")),
-            (false, setting("1.5", "")),
-            (true, setting("1", ",\"uuid\":\"u\"")),
-            (true, setting("-1", "")),
-            (true, setting("null", "")),
-            (false, setting("nullx", "")),
-            (true, setting("null", "")),
+            (true, scope_run("1", "")),
+            (false, scope_run("12", "")),
+            (false, scope_run("1.5", "")),
+            (true, scope_run("1", ",\"uuid\":\"u\"")),
+            (true, scope_run("-1", "")),
+            (true, scope_run("null", "")),
+            (false, scope_run("nullx", "")),
+            (true, scope_run("null", "")),
         ],
         [
-            (true, setting("null", ",\"slug\":3")),
-            (true, setting("null", ",\"slug\":3,\"type\":\"x\"")),
-            (false, setting("null", ",\"slug\":31")),
-            (true, setting(&long, "")),
-            (true, setting(&long, ",\"uuid\":\"u\"")),
-            (true, setting("{\"a\":[1,{}]}", "")),
-            (true, setting("{\"a\":[1,{}]}", "")),
-            (false, setting("{\"a\":[1,{}]}]", "")),
+            (true, scope_run("null", ",\"slug\":3")),
+            (true, scope_run("null", ",\"slug\":3,\"type\":\"x\"")),
+            (false, scope_run("null", ",\"slug\":31")),
+            (true, scope_run(&long, "")),
+            (true, scope_run(&long, ",\"uuid\":\"u\"")),
+            (true, scope_run("{\"a\":[1,{}]}", "")),
+            (true, scope_run("{\"a\":[1,{}]}", "")),
+            (false, scope_run("{\"a\":[1,{}]}]", "")),
         ],
     ] {
         check(&lines.each_ref().map(|(is_read, line)| (*is_read, line.as_str())));
@@ -185,7 +184,7 @@ fn a_setting_is_recalled_only_where_it_is_the_same() {
 }
 
 #[test]
-fn a_usage_is_recalled_only_where_it_is_the_same() {
+fn a_usage_is_reused_only_if_identical() {
     let line = |usage: &str| format!(r#"{{"type":"assistant","message":{{"id":"m","usage":{usage}}},"uuid":"u"}}"#);
     let deep = |depth: usize| format!(r#"{{"input_tokens":1,"x":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
     let nested = |usage: &str| {
@@ -210,7 +209,7 @@ fn a_usage_is_recalled_only_where_it_is_the_same() {
         (false, &line(&format!("{one}}}"))),
         (true, &line(one)),
     ]);
-    // What is just deep enough on one line is too deep where it stands deeper.
+    // An object at the depth limit is too deep where it is nested deeper.
     let most = MAX_DEPTH - 3;
     check(&[
         (true, &line(&deep(most))),
@@ -222,7 +221,7 @@ fn a_usage_is_recalled_only_where_it_is_the_same() {
 }
 
 #[test]
-fn a_setting_of_an_unusual_order_is_read_all_the_same() {
+fn scope_members_may_come_in_any_order() {
     let usual = r#""userType":"external","cwd":"/a","sessionId":"s","version":"1","gitBranch":"main""#;
     let early = format!(r#"{{"cwd":"/early","sessionId":"early",{usual},"uuid":"u"}}"#);
     let late = format!(r#"{{{usual},"version":"late","cwd":5,"uuid":"u"}}"#);
@@ -259,10 +258,10 @@ fn a_setting_of_an_unusual_order_is_read_all_the_same() {
     ]);
 }
 
-/// Lines as the client writes them, of several of its versions.
-fn usual_lines() -> Vec<String> {
-    let setting = r#""userType":"external","cwd":"/a","sessionId":"s","version":"1","gitBranch":"main""#;
-    let head = format!(r#"{{"parentUuid":"p","isSidechain":false,{setting},"slug":"x""#);
+/// Lines as several versions of the client write them.
+fn common_lines() -> Vec<String> {
+    let scope_run = r#""userType":"external","cwd":"/a","sessionId":"s","version":"1","gitBranch":"main""#;
+    let head = format!(r#"{{"parentUuid":"p","isSidechain":false,{scope_run},"slug":"x""#);
     let usage = concat!(
         r#"{"input_tokens":5,"cache_creation_input_tokens":6,"cache_read_input_tokens":7,"#,
         r#""cache_creation":{"ephemeral_5m_input_tokens":2,"ephemeral_1h_input_tokens":4},"output_tokens":8,"#,
@@ -295,15 +294,15 @@ fn usual_lines() -> Vec<String> {
             r#"{head},"type":"user","message":{{"role":"user","content":{result}}},{tail},"toolUseResult":{{"a":[1]}},"sourceToolAssistantUUID":"q"}}"#
         ),
         format!(
-            r#"{{"parentUuid":"p","isSidechain":false,"message":{},"requestId":"r","type":"assistant",{tail},"effort":"high","session_id":"s",{setting}}}"#,
+            r#"{{"parentUuid":"p","isSidechain":false,"message":{},"requestId":"r","type":"assistant",{tail},"effort":"high","session_id":"s",{scope_run}}}"#,
             answer(call, stops[2])
         ),
         format!(
-            r#"{{"parentUuid":null,"isSidechain":true,{setting},"agentId":"g","slug":"x","message":{},"type":"assistant",{tail}}}"#,
+            r#"{{"parentUuid":null,"isSidechain":true,{scope_run},"agentId":"g","slug":"x","message":{},"type":"assistant",{tail}}}"#,
             answer(thought, stops[1])
         ),
         format!(
-            r#"{{"parentUuid":"p","isSidechain":false,"promptId":"i","type":"user","message":{{"role":"user","content":"go"}},{tail},"session_id":"s",{setting}}}"#
+            r#"{{"parentUuid":"p","isSidechain":false,"promptId":"i","type":"user","message":{{"role":"user","content":"go"}},{tail},"session_id":"s",{scope_run}}}"#
         ),
         format!(
             r#"{head},"type":"progress","data":{{"type":"hook_progress","hookName":"h"}},"parentToolUseID":"t","toolUseID":"t",{tail}}}"#
@@ -312,8 +311,8 @@ fn usual_lines() -> Vec<String> {
 }
 
 #[test]
-fn what_is_usual_is_read_like_everything_else() {
-    let lines = usual_lines();
+fn common_lines_read_alike_by_both_parsers() {
+    let lines = common_lines();
     check(&lines.iter().map(|line| (true, line.as_str())).collect::<Vec<_>>());
     for line in &lines {
         assert!(line.is_ascii());
@@ -321,26 +320,26 @@ fn what_is_usual_is_read_like_everything_else() {
             let (before, after) = line.split_at(at);
             for change in ["", "x", "\"", "}", ",", " ", "5", "\\"] {
                 let changed = format!("{before}{change}{}", &after[1..]);
-                let found = by_raws(&[line, &changed], 100).swap_remove(1);
-                assert!(found.is_none() || found == by_tape(&changed), "{changed}");
+                let found = read_by_both_scanners(&[line, &changed], 100).swap_remove(1);
+                assert!(found.is_none() || found == read_by_tape(&changed), "{changed}");
             }
         }
     }
 }
 
 #[test]
-fn a_usual_object_may_not_be_too_deep() {
+fn common_objects_respect_the_depth_limit() {
     let deep = |depth: usize| {
         let usage = format!(r#"{{"input_tokens":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
         format!(r#"{{"parentUuid":"p","message":{{"model":"m","usage":{usage}}}}}"#)
     };
     let (most, more) = (deep(MAX_DEPTH - 3), deep(MAX_DEPTH - 2));
-    assert!(by_raws(&[&most], 100)[0].is_some());
-    assert!(by_raws(&[&more], 100)[0].is_none());
+    assert!(read_by_both_scanners(&[&most], 100)[0].is_some());
+    assert!(read_by_both_scanners(&[&more], 100)[0].is_none());
 }
 
 #[test]
-fn keys_come_in_any_order_and_the_last_of_equal_ones_counts() {
+fn keys_come_in_any_order_and_the_last_duplicate_wins() {
     check(&[
         (true, "{}"),
         (true, r#"{"":1,"uuid":"a"}"#),
@@ -388,7 +387,7 @@ fn keys_come_in_any_order_and_the_last_of_equal_ones_counts() {
 }
 
 #[test]
-fn values_of_other_kinds_are_passed_over() {
+fn values_of_other_kinds_are_skipped() {
     let values = [
         "null",
         "true",
@@ -464,7 +463,7 @@ fn values_of_other_kinds_are_passed_over() {
 }
 
 #[test]
-fn escaped_keys_are_left_to_the_slow_path_where_they_matter() {
+fn escaped_keys_of_read_objects_are_declined() {
     check(&[
         (false, r#"{"\u0075uid":"a"}"#),
         (false, r#"{"uuid":"a","t\u0079pe":"user"}"#),
@@ -475,6 +474,6 @@ fn escaped_keys_are_left_to_the_slow_path_where_they_matter() {
         (false, r#"{"x":{"\q":1}}"#),
     ]);
     assert!(
-        by_tape(r#"{"\u0075uid":"of an escaped key"}"#).is_some_and(|shown| shown.contains("of an escaped key"))
+        read_by_tape(r#"{"\u0075uid":"of an escaped key"}"#).is_some_and(|shown| shown.contains("of an escaped key"))
     );
 }

@@ -2,15 +2,15 @@
 
 use crate::skim::TextShape;
 
-/// The inside of a JSON string, decoded only on request.
+/// A JSON string without its quotes, decoded only on request.
 #[derive(Clone, Copy, Default)]
 pub struct JsonStr<'a> {
     pub(super) raw: &'a [u8],
-    pub(super) spelling: EscapeState,
+    pub(super) escapes: EscapeState,
 }
 
-/// Whether the bytes of a text are what it says. A whole word, because texts are copied word by word: a processor that
-/// reads a word of which one byte has just been written has to wait until that byte has reached its cache.
+/// Whether a string contains escapes. As wide as a machine word because [`JsonStr`]s are copied by whole words: loading
+/// a word right after storing one of its bytes defeats store forwarding and stalls the load.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum EscapeState {
@@ -19,7 +19,7 @@ pub(super) enum EscapeState {
     Escaped,
 }
 
-/// Shows what the text says, not how it was written: texts from either source compare equal.
+/// Prints the decoded text, so that strings from both parsers compare equal.
 impl std::fmt::Debug for JsonStr<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.decode(&mut String::new()).fmt(formatter)
@@ -27,33 +27,33 @@ impl std::fmt::Debug for JsonStr<'_> {
 }
 
 impl<'a> JsonStr<'a> {
-    /// A text that needs no decoding.
+    /// Wraps a string that has no escapes.
     #[inline]
     pub fn plain(raw: &'a [u8]) -> Self {
         JsonStr {
             raw,
-            spelling: EscapeState::Plain,
+            escapes: EscapeState::Plain,
         }
     }
 
-    /// The bytes as they stand in the line: decoded already if there are no escapes.
+    /// Returns the bytes as they are in the line. They equal the decoded text if there are no escapes.
     pub fn raw(self) -> &'a [u8] {
         self.raw
     }
 
-    /// The text, decoded into `buffer` if it has to be.
+    /// Returns the decoded text; `buffer` is used only if decoding changes the bytes. Invalid UTF-8 becomes U+FFFD.
     pub fn decode<'b>(self, buffer: &'b mut String) -> &'b str
     where
         'a: 'b,
     {
-        if self.spelling == EscapeState::Plain
+        if self.escapes == EscapeState::Plain
             && let Ok(text) = std::str::from_utf8(self.raw)
         {
             return text;
         }
         buffer.clear();
         let mut rest = self.raw;
-        if self.spelling == EscapeState::Escaped {
+        if self.escapes == EscapeState::Escaped {
             while let Some(at) = memchr::memchr(b'\\', rest) {
                 buffer.push_str(&String::from_utf8_lossy(&rest[..at]));
                 rest = decode_escape(&rest[at + 1..], buffer);
@@ -64,7 +64,7 @@ impl<'a> JsonStr<'a> {
     }
 }
 
-/// Decodes one escape (the bytes after its backslash) and returns what follows it.
+/// Decodes the escape whose backslash precedes `bytes`. Returns the bytes after the escape.
 fn decode_escape<'a>(bytes: &'a [u8], buffer: &mut String) -> &'a [u8] {
     let Some((&letter, rest)) = bytes.split_first() else {
         return &[];
@@ -82,7 +82,7 @@ fn decode_escape<'a>(bytes: &'a [u8], buffer: &mut String) -> &'a [u8] {
     rest
 }
 
-/// Decodes the digits of a `\u` escape, together with the low half that may follow it.
+/// Decodes the digits of a `\u` escape, including the low surrogate that may follow. Returns the bytes after them.
 fn decode_unicode<'a>(bytes: &'a [u8], buffer: &mut String) -> &'a [u8] {
     let unit = |digits: Option<&[u8]>| u16::from_str_radix(std::str::from_utf8(digits?).ok()?, 16).ok();
     let Some(first) = unit(bytes.get(..4)) else {
@@ -102,7 +102,7 @@ fn decode_unicode<'a>(bytes: &'a [u8], buffer: &mut String) -> &'a [u8] {
     rest
 }
 
-/// The shape of a decoded string.
+/// Measures a decoded string.
 pub fn decoded_shape(text: &str) -> TextShape {
     let mut shape = TextShape::default();
     for character in text.chars() {

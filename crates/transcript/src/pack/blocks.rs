@@ -5,7 +5,7 @@ use super::varint::{PackReader, PackWriter};
 use crate::log::{Block, BlockKind, Log};
 use crate::record::client_estimate;
 
-/// Flags of a packed block: which of the rarer fields follow.
+/// Flags of a packed block: which optional fields follow. The low four bits are the kind.
 mod block_flag {
     pub const ERROR: u64 = 1 << 4;
     pub const CHANGES: u64 = 1 << 5;
@@ -16,14 +16,14 @@ mod block_flag {
     pub const RANGE: u64 = 1 << 10;
     pub const IMAGES: u64 = 1 << 11;
     pub const EXTRA: u64 = 1 << 12;
-    /// The call id is that of a call some blocks back, whose tool, path and range the result shares.
+    /// The result refers to a call some blocks back and shares its id, tool, path and range.
     pub const ANSWERS: u64 = 1 << 13;
     pub const CALL: u64 = 1 << 14;
     pub const ESCAPES: u64 = 1 << 15;
 }
 
 pub(super) fn pack_blocks(out: &mut PackWriter, log: &Log) {
-    // A result mostly follows its call closely; one that does not is written out.
+    // A ring buffer of the latest calls: most results follow their call closely and are stored as a distance.
     let mut recent = [(0, 0); 16];
     let mut next = 0;
     for (at, block) in log.blocks.iter().enumerate() {

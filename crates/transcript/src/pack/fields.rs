@@ -14,7 +14,7 @@ impl PackWriter {
         self.bytes.extend_from_slice(&hash.to_le_bytes());
     }
 
-    /// A link: 0 none, 1 elsewhere, else the distance back to the record.
+    /// Writes a link: 0 for none, 1 for elsewhere (then the id), else 2 plus the zigzag distance back to the record.
     pub(super) fn link(&mut self, link: RecordLink, at: u32, elsewhere: &[RecordId]) {
         match link {
             RecordLink::None => self.number(0),
@@ -53,7 +53,12 @@ impl PackReader<'_> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    pub(super) fn link(&mut self, at: u32, records: u32, elsewhere: &mut Vec<RecordId>) -> Result<RecordLink, UnpackError> {
+    pub(super) fn link(
+        &mut self,
+        at: u32,
+        records: u32,
+        elsewhere: &mut Vec<RecordId>,
+    ) -> Result<RecordLink, UnpackError> {
         match self.number()? {
             0 => Ok(RecordLink::None),
             1 => {

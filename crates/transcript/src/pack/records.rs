@@ -5,7 +5,7 @@ use super::varint::{PackReader, PackWriter};
 use crate::log::{Log, NO_TIME, Record, RecordKind, RecordLink, ResponseLine, StopReason};
 use crate::record::Tokens;
 
-/// Flags of a packed record.
+/// Flags of a packed record: its own flags, and which optional fields follow.
 mod flag {
     pub const META: u64 = 1;
     pub const SUMMARY: u64 = 1 << 1;
@@ -57,9 +57,13 @@ pub(super) fn pack_records(out: &mut PackWriter, log: &Log) {
     }
 }
 
-pub(super) fn unpack_records(input: &mut PackReader<'_>, mut ids: PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
+pub(super) fn unpack_records(
+    input: &mut PackReader<'_>,
+    mut ids: PackReader<'_>,
+    log: &mut Log,
+) -> Result<(), UnpackError> {
     let total = u32::try_from(ids.bytes.len() / 16).map_err(|_| UnpackError)?;
-    // A record takes at least four bytes beside its id.
+    // A record takes at least four bytes besides its id.
     if (total as usize).saturating_mul(4) > input.bytes.len() {
         return Err(UnpackError);
     }
@@ -119,7 +123,7 @@ pub(super) fn unpack_records(input: &mut PackReader<'_>, mut ids: PackReader<'_>
     Ok(())
 }
 
-/// What a response line shares with the one before it is not written again.
+/// Packs the response lines. A line that repeats the call of the previous line stores only what differs.
 pub(super) fn pack_responses(out: &mut PackWriter, log: &Log) {
     let mut previous: Option<&ResponseLine> = None;
     for response in &log.responses {

@@ -2,7 +2,7 @@ use super::*;
 use crate::bytes::LineConsumer;
 use crate::walk::Walker;
 
-/// All bundled cases: every shape of record there is.
+/// Parses the whole corpus, which has every kind of record.
 fn logs() -> Vec<Log> {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let found = crate::discover::discover(&[corpus], false).unwrap();
@@ -27,7 +27,7 @@ fn packing_loses_nothing() {
 }
 
 #[test]
-fn damage_is_seen_and_never_panics() {
+fn damage_is_detected_without_panics() {
     let log = logs().into_iter().max_by_key(|log| log.boundaries.len()).unwrap();
     let packed = pack(&log);
     for at in 0..packed.len() {

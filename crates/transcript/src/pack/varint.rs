@@ -2,7 +2,7 @@
 
 use super::UnpackError;
 
-/// Writes packed numbers.
+/// Appends packed numbers to a byte buffer.
 pub struct PackWriter {
     pub bytes: Vec<u8>,
 }
@@ -31,7 +31,7 @@ impl PackWriter {
     }
 }
 
-/// Reads packed numbers.
+/// Consumes packed numbers from a byte slice.
 pub struct PackReader<'a> {
     pub bytes: &'a [u8],
 }
@@ -83,7 +83,8 @@ impl<'a> PackReader<'a> {
         Ok(slice)
     }
 
-    /// A count of things that take at least `size` bytes each: more than fit cannot be meant.
+    /// Reads the length of a list whose items take at least `size` bytes each. Fails if that exceeds the remaining
+    /// bytes, so that a bogus length cannot cause a huge allocation.
     pub fn count(&mut self, size: usize) -> Result<usize, UnpackError> {
         let count = usize::try_from(self.number()?).map_err(|_| UnpackError)?;
         if count.checked_mul(size).is_none_or(|bytes| bytes > self.bytes.len()) {

@@ -4,9 +4,12 @@ use super::wire::WireRecord;
 use crate::json::{JsonKind, PullParser};
 use crate::skim::{SlowPath, TextShape};
 
-/// What an attachment shows: the texts under the keys that the client turns into user content.
+/// Reads an attachment: the texts under the keys that the client turns into user content.
 #[inline(never)]
-pub(super) fn read_attachment<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
+pub(super) fn read_attachment<'a, P: PullParser<'a>>(
+    parser: &mut P,
+    record: &mut WireRecord<'a>,
+) -> Result<(), SlowPath> {
     record.attachment = None;
     record.attachment_shape = TextShape::default();
     record.hook_name_units = 0;
@@ -28,7 +31,7 @@ pub(super) fn read_attachment<'a, P: PullParser<'a>>(parser: &mut P, record: &mu
     Ok(())
 }
 
-/// The texts inside a value, added up: strings, lists of them, and what objects hold under the keys of texts.
+/// Measures the texts inside a value: strings, lists of them, and what objects hold under text keys. Returns the sums.
 pub(super) fn text_shape<'a, P: PullParser<'a>>(parser: &mut P) -> Result<TextShape, SlowPath> {
     if parser.peek()? == JsonKind::String {
         return Ok(parser.measured_string()?.1);

@@ -4,7 +4,10 @@ use super::wire::WireBlock;
 use crate::json::{JsonKind, JsonStr, PullParser, decoded_shape};
 use crate::skim::{SlowPath, TextShape};
 
-pub(super) fn read_content<'a, P: PullParser<'a>>(parser: &mut P, blocks: &mut Vec<WireBlock<'a>>) -> Result<(), SlowPath> {
+pub(super) fn read_content<'a, P: PullParser<'a>>(
+    parser: &mut P,
+    blocks: &mut Vec<WireBlock<'a>>,
+) -> Result<(), SlowPath> {
     blocks.clear();
     match parser.peek()? {
         JsonKind::String => {
@@ -20,7 +23,7 @@ pub(super) fn read_content<'a, P: PullParser<'a>>(parser: &mut P, blocks: &mut V
             let mut frame = parser.open_array()?;
             while parser.next_item(&mut frame)? {
                 if parser.peek()? == JsonKind::Object {
-                    // In place: a block is too large to be handed around.
+                    // Filled in place: a block is too large to move cheaply.
                     blocks.push(WireBlock::default());
                     if let Some(block) = blocks.last_mut() {
                         read_block(parser, block)?;
@@ -84,7 +87,7 @@ fn read_block<'a, P: PullParser<'a>>(parser: &mut P, block: &mut WireBlock<'a>) 
     Ok(())
 }
 
-/// One text of a block. Of equal keys the last counts, so each replaces what was there.
+/// Reads the text of a block. The last of several equal keys wins, so everything read before is reset.
 fn read_part<'a, P: PullParser<'a>>(parser: &mut P, block: &mut WireBlock<'a>) -> Result<(), SlowPath> {
     block.shape = TextShape::default();
     block.quarters = 0;
@@ -98,18 +101,18 @@ fn read_part<'a, P: PullParser<'a>>(parser: &mut P, block: &mut WireBlock<'a>) -
     Ok(())
 }
 
-/// The input of a tool call: its length when serialised, and the few arguments that say what it touches.
+/// Reads the input of a tool call: its serialized length, and the few arguments that name files, ranges and commands.
 fn read_input<'a, P: PullParser<'a>>(parser: &mut P, block: &mut WireBlock<'a>) -> Result<(), SlowPath> {
     block.shape = TextShape::default();
     (block.path, block.offset, block.limit, block.command) = (None, None, None, None);
     if parser.peek()? != JsonKind::Object {
-        block.shape.units = parser.serialised_units()?;
+        block.shape.units = parser.serialized_units()?;
         return Ok(());
     }
     let mut units = 1u32;
     let mut frame = parser.open_object()?;
     while let Some(key) = parser.next_key(&mut frame)? {
-        // The quotes, the colon, and the comma or closing bracket.
+        // Two quotes, the colon, and the comma or closing brace.
         units = units.saturating_add(key_units(key)?).saturating_add(4);
         let value = match (parser.peek()?, key) {
             (JsonKind::String, _) => {
@@ -121,7 +124,7 @@ fn read_input<'a, P: PullParser<'a>>(parser: &mut P, block: &mut WireBlock<'a>) 
                 }
                 block.shape.wide = block.shape.wide.saturating_add(shape.wide);
                 block.shape.escapes = block.shape.escapes.saturating_add(shape.escapes);
-                shape.serialised_units().saturating_add(2)
+                shape.serialized_units().saturating_add(2)
             }
             (JsonKind::Number, b"offset" | b"limit") => {
                 let count = parser.count()?;
@@ -132,7 +135,7 @@ fn read_input<'a, P: PullParser<'a>>(parser: &mut P, block: &mut WireBlock<'a>) 
                 }
                 count.map_or(1, |count| count.to_string().len() as u32)
             }
-            _ => parser.serialised_units()?,
+            _ => parser.serialized_units()?,
         };
         units = units.saturating_add(value);
     }
@@ -140,16 +143,16 @@ fn read_input<'a, P: PullParser<'a>>(parser: &mut P, block: &mut WireBlock<'a>) 
     Ok(())
 }
 
-/// Serialised units of a key, without its quotes.
+/// Returns the serialized length of a key without its quotes.
 fn key_units(key: &[u8]) -> Result<u32, SlowPath> {
     if key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
         return Ok(key.len() as u32);
     }
     let text = std::str::from_utf8(key).map_err(|_| SlowPath)?;
-    Ok(decoded_shape(text).serialised_units())
+    Ok(decoded_shape(text).serialized_units())
 }
 
-/// The content of a tool result: a string, or a list of texts, images and references.
+/// Reads the content of a tool result: a string, or a list of texts, images and references.
 fn read_result<'a, P: PullParser<'a>>(parser: &mut P, block: &mut WireBlock<'a>) -> Result<(), SlowPath> {
     block.shape = TextShape::default();
     (block.quarters, block.images, block.head) = (0, 0, None);

@@ -3,35 +3,35 @@
 use crate::json::{JsonKind, MemoizedNumbers, PullParser};
 use crate::skim::SlowPath;
 
-/// Token counts of one API call, or of several added up.
+/// Token counts of one API call, or the sum of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tokens {
-    /// Input that was neither read from nor written to the prompt cache.
+    /// Input tokens that were neither read from nor written to the prompt cache.
     pub input: u64,
-    /// Output.
+    /// Output tokens.
     pub output: u64,
-    /// Input written to the prompt cache, both lifetimes.
+    /// Input tokens written to the prompt cache, with either lifetime.
     pub cache_write: u64,
-    /// Of these, written for one hour.
+    /// The part of `cache_write` with a lifetime of one hour.
     pub cache_write_1h: u64,
-    /// Input read from the prompt cache.
+    /// Input tokens read from the prompt cache.
     pub cache_read: u64,
 }
 
 impl Tokens {
-    /// Whether nothing was counted.
+    /// Returns whether all counts are zero.
     pub fn is_zero(&self) -> bool {
         self.input | self.output | self.cache_write | self.cache_read == 0
     }
 
-    /// Everything the model was sent.
+    /// Returns the total input: uncached, written to the cache and read from it.
     pub fn input_side(&self) -> u64 {
         self.input
             .saturating_add(self.cache_write)
             .saturating_add(self.cache_read)
     }
 
-    /// Input side and output.
+    /// Returns input plus output.
     pub fn total(&self) -> u64 {
         self.input_side().saturating_add(self.output)
     }
@@ -45,26 +45,26 @@ impl Tokens {
     }
 }
 
-/// The usage of a response as one line states it.
+/// The `usage` object of one line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WireUsage {
-    /// The counts at the top level.
+    /// Counts at the top level.
     pub top: Tokens,
-    /// How many iterations (API calls inside one response) are listed.
+    /// Number of listed iterations (API calls within one response).
     pub iterations: u32,
-    /// Their sum.
+    /// Sum of the iterations.
     pub iterations_sum: Tokens,
-    /// The last one of type `message`.
+    /// The last iteration of type `message`.
     pub last_iteration: Tokens,
-    /// A count that is none was taken for 0: negative, with a fraction, no number, or more than [`MAX_COUNT`].
+    /// An invalid count was read as 0: negative, fractional, not a number, or above [`MAX_COUNT`].
     pub has_invalid_count: bool,
 }
 
-/// More tokens than any call has. A line that claims more must not drown the sums of all others.
+/// Counts above this are invalid: no call has that many tokens, and one bogus line must not swamp the sums.
 pub const MAX_COUNT: u64 = 1_000_000_000_000;
 
 impl WireUsage {
-    /// Its counts, of one that is not odd.
+    /// Returns the counts for [`PullParser::memoize_numbers`]. `has_invalid_count` is not included and must be unset.
     fn numbers(&self) -> MemoizedNumbers {
         let mut numbers = [0; 16];
         numbers[0] = u64::from(self.iterations);
@@ -82,7 +82,7 @@ impl WireUsage {
         numbers
     }
 
-    /// The usage that gave these [`Usage::numbers`].
+    /// Restores a usage from its [`WireUsage::numbers`].
     fn from_numbers(numbers: MemoizedNumbers) -> WireUsage {
         let tokens = |at: usize| Tokens {
             input: numbers[at],
@@ -101,7 +101,8 @@ impl WireUsage {
     }
 }
 
-/// Reads a usage: its own counts, and those of the iterations inside it. The lines of one response mostly repeat it.
+/// Reads a usage: its own counts and those of its iterations. Most lines of a response repeat the usage byte for byte,
+/// so the memoized one is tried first.
 pub(super) fn read_usage<'a, P: PullParser<'a>>(parser: &mut P, slot: &mut Option<WireUsage>) -> Result<(), SlowPath> {
     if let Some(numbers) = parser.take_memoized_numbers() {
         *slot = Some(WireUsage::from_numbers(numbers));
@@ -170,13 +171,13 @@ fn read_iterations<'a, P: PullParser<'a>>(parser: &mut P, usage: &mut WireUsage)
     Ok(())
 }
 
-/// The counts that a usage and an iteration share, while they are read.
+/// The counts that `usage` and its iterations have in common, while they are being read.
 #[derive(Default)]
 struct UsageFields {
     tokens: Tokens,
-    /// Cache writes as they are split: for five minutes, and for one hour.
+    /// Cache writes split by lifetime: five minutes, one hour.
     split: [u64; 2],
-    /// Whether the sum of the split is named too.
+    /// Whether the total of the split was given as well.
     has_write: bool,
     has_invalid_count: bool,
 }
@@ -205,7 +206,8 @@ impl UsageFields {
         Ok(())
     }
 
-    /// A count; what is none counts as 0, and only what says nothing (`null`) is not noted.
+    /// Reads a token count. Invalid values become 0 and set `has_invalid_count`; a literal, usually `null`, becomes 0
+    /// silently.
     #[inline(always)]
     fn read_count<'a, P: PullParser<'a>>(&mut self, parser: &mut P) -> Result<u64, SlowPath> {
         let kind = parser.peek()?;
@@ -217,7 +219,8 @@ impl UsageFields {
         Ok(count.unwrap_or(0))
     }
 
-    /// The total rules: a one-hour share that exceeds it is left over from another line. Without a total the split tells it.
+    /// Returns the counts. The given total of cache writes wins: a larger one-hour share is a leftover of another line.
+    /// Without a total, the split is summed.
     fn tokens(&self) -> Tokens {
         let [five_minutes, one_hour] = self.split;
         let cache_write = match self.has_write {

@@ -66,45 +66,42 @@ clearable! {
         pub kind: Option<JsonStr<'a>>,
         /// `subtype` of system records, `data.type` of progress records.
         pub subtype: Option<JsonStr<'a>>,
-        /// The record's id.
+        /// Id of the record.
         pub uuid: Option<JsonStr<'a>>,
-        /// The record it follows.
+        /// Id of the record it follows.
         pub parent: Option<JsonStr<'a>>,
-        /// The record a boundary follows.
+        /// Id of the record that a boundary follows.
         pub logical_parent: Option<JsonStr<'a>>,
-        /// The session it belongs to.
+        /// Session id.
         pub session: Option<JsonStr<'a>>,
-        /// The sub-agent it belongs to.
+        /// Sub-agent id.
         pub agent: Option<JsonStr<'a>>,
         /// Version of the client.
         pub version: Option<JsonStr<'a>>,
-        /// Working directory.
         pub cwd: Option<JsonStr<'a>>,
-        /// Git branch.
         pub branch: Option<JsonStr<'a>>,
-        /// Which run of members held session, version, folder and branch.
+        /// The run that session, version, folder and branch were read from.
         pub scope_run: ScopeRun,
-        /// When it was written.
         pub timestamp: Option<JsonStr<'a>>,
-        /// API request of an assistant record.
+        /// API request id of an assistant record.
         pub request: Option<JsonStr<'a>>,
-        /// Part of a sub-agent's chain.
+        /// Belongs to a sub-agent's chain.
         pub is_sidechain: bool,
-        /// Put in by the client, not by a person.
+        /// Inserted by the client, not typed by a person.
         pub is_meta: bool,
         /// The summary after a boundary.
         pub is_compact_summary: bool,
-        /// An API error shown as a message.
+        /// An API error, shown as a message.
         pub is_api_error: bool,
         /// The message of user, assistant and (nested) progress records.
         pub message: WireMessage<'a>,
-        /// Its content blocks.
+        /// Content blocks of the message.
         pub blocks: Vec<WireBlock<'a>>,
         /// `attachment.type`.
         pub attachment: Option<JsonStr<'a>>,
-        /// Text that the attachment shows to the model.
+        /// Text of the attachment that the model sees.
         pub attachment_shape: TextShape,
-        /// Units of the name of the hook behind an attachment.
+        /// Length of the name of the hook that produced the attachment.
         pub hook_name_units: u32,
         /// File that an attachment shows.
         pub attachment_path: Option<JsonStr<'a>>,
@@ -116,16 +113,15 @@ clearable! {
 }
 
 clearable! {
-    /// The `message` of a record.
+    /// The `message` object of a record.
     #[derive(Debug, Clone, Copy, Default)]
     pub struct WireMessage<'a> {
         /// API id of the response.
         pub id: Option<JsonStr<'a>>,
-        /// Model that answered.
         pub model: Option<JsonStr<'a>>,
-        /// Why the response ended; set only on complete lines.
+        /// Stop reason; set only once the response is complete.
         pub stop_reason: Option<JsonStr<'a>>,
-        /// Token counts, if any were written.
+        /// Token counts, if present.
         pub usage: Option<WireUsage>,
     }
 }
@@ -135,29 +131,29 @@ clearable! {
 pub struct WireBlock<'a> {
     /// `type`; `None` for content that is a bare string.
     pub kind: Option<JsonStr<'a>>,
-    /// Id of a tool call, or the call that a result answers.
+    /// Id of a tool call, or of the call that a result answers.
     pub id: Option<JsonStr<'a>>,
-    /// Name of the tool.
+    /// Tool name.
     pub name: Option<JsonStr<'a>>,
-    /// Text, thinking or result content, all parts added up; for a tool call its serialised input.
+    /// Shape of the text, thinking or result, summed over its parts; for a tool call, of its serialized input.
     pub shape: TextShape,
-    /// Sum over the parts of units / 4, each rounded half up.
+    /// Sum of [`client_estimate`] over the parts.
     pub quarters: u32,
-    /// Images and documents inside.
+    /// Number of images and documents inside.
     pub images: u32,
-    /// The first text, to tell what kind of message it is.
+    /// The first text, which says what kind of message it is.
     pub head: Option<JsonStr<'a>>,
-    /// Units of the signature of a thinking block.
+    /// Length of the signature of a thinking block.
     pub signature: u32,
-    /// Whether a tool reported an error.
+    /// The tool reported an error.
     pub is_error: bool,
-    /// The file that a tool call names.
+    /// File that a tool call names.
     pub path: Option<JsonStr<'a>>,
-    /// First line that a read asks for.
+    /// First line that a read requests.
     pub offset: Option<u64>,
-    /// Lines that a read asks for.
+    /// Number of lines that a read requests.
     pub limit: Option<u64>,
-    /// The command line of a shell call.
+    /// Command line of a shell call.
     pub command: Option<JsonStr<'a>>,
 }
 
@@ -171,50 +167,50 @@ impl WireBlock<'_> {
     }
 }
 
-/// Units / 4, rounded half up: the estimate of the recorded client.
+/// Returns the token estimate of the recorded client: UTF-16 units / 4, rounded half up.
 pub fn client_estimate(units: u32) -> u32 {
     units / 4 + u32::from(units % 4 >= 2)
 }
 
-/// What a compaction boundary says about itself.
+/// Metadata of a compaction boundary.
 #[derive(Debug, Clone, Default)]
 pub struct WireBoundary<'a> {
     /// `auto` or `manual`.
     pub trigger: Option<JsonStr<'a>>,
-    /// Tokens before.
+    /// Tokens before the compaction.
     pub pre_tokens: Option<u64>,
-    /// Tokens after, without system prompt and tools.
+    /// Tokens after it, without system prompt and tools.
     pub post_tokens: Option<u64>,
     /// Tokens that clearing tool results saved (micro-compaction).
     pub tokens_saved: Option<u64>,
-    /// Time it took.
+    /// Duration of the compaction.
     pub duration_ms: Option<u64>,
-    /// First record of the segment that was kept.
+    /// First record of the kept segment.
     pub kept_head: Option<JsonStr<'a>>,
-    /// Last record of the segment that was kept.
+    /// Last record of the kept segment.
     pub kept_tail: Option<JsonStr<'a>>,
-    /// All records that were kept, where the boundary lists them.
+    /// All kept records, if the boundary lists them.
     pub kept: Vec<JsonStr<'a>>,
     /// Tool calls whose results were cleared (micro-compaction), in order.
     pub cleared: Vec<JsonStr<'a>>,
 }
 
-/// Number of a run of members that say where a session runs. Records of a log with the same one have the same session,
-/// version, folder and branch; two without one have nothing in common.
+/// Id of a byte-identical `cwd`..`gitBranch` run, so that the builder can reuse the previous scope. Records of a log
+/// with equal ids have the same session, version, folder and branch; the default id equals no other.
 #[derive(Clone, Copy, Default)]
 pub struct ScopeRun(pub(super) u32);
 
 impl ScopeRun {
-    /// Whether it is known to be the same.
+    /// Returns whether both records are known to share one run.
     #[inline]
     pub fn is_same_run(self, other: ScopeRun) -> bool {
         self.0 != 0 && self.0 == other.0
     }
 }
 
-/// Shows nothing: it says how a record was read, not what it holds.
+/// Prints a constant: the run says how a record was read, not what it contains.
 impl std::fmt::Debug for ScopeRun {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Setting")
+        formatter.write_str("ScopeRun")
     }
 }

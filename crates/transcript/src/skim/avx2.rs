@@ -2,18 +2,17 @@
 
 use super::escapes::EscapeCounts;
 use super::prefetch::{PREFETCH_DISTANCE, prefetch};
-use super::{ScanResult, SlowPath, StringScanner, finish};
+use super::{ScanResult, SlowPath, StringScanner, make_result};
 use std::arch::x86_64::{
-    __m256i, _mm_loadu_si128, _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8,
-    _mm256_loadu_si256, _mm256_max_epu8, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8,
-    _mm256_shuffle_epi8,
+    __m256i, _mm_loadu_si128, _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8, _mm256_loadu_si256,
+    _mm256_max_epu8, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8, _mm256_shuffle_epi8,
 };
 
-/// The AVX2 implementation. Whoever uses it has asked [`Avx2::is_available`] first.
+/// The AVX2 scanner. Callers must check [`Avx2Scanner::is_available`] first.
 pub struct Avx2Scanner;
 
 impl Avx2Scanner {
-    /// Whether this processor has what the scan is compiled for.
+    /// Returns whether the processor has all features that the scan is compiled for.
     pub fn is_available() -> bool {
         use std::arch::is_x86_feature_detected;
         is_x86_feature_detected!("avx2")
@@ -27,17 +26,17 @@ impl Avx2Scanner {
 const STEP: usize = 64;
 const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 
-/// Sixty-four bytes as two registers.
+/// 64 bytes in two registers.
 #[derive(Clone, Copy)]
 struct SimdBlock(__m256i, __m256i);
 
-/// What matters in a block.
+/// One bit per byte of a block, lowest bit first.
 struct BlockMasks {
     /// Bytes after the backslash of an escape.
     escaped: u64,
     /// Quotes and control characters that are not escaped.
     stops: u64,
-    /// Escaped bytes that are none of the usual letters.
+    /// Escaped bytes that are not one of the common letters.
     unusual: u64,
     /// 1 if the first byte of the next block is escaped.
     carry: u64,
@@ -46,7 +45,7 @@ struct BlockMasks {
 impl SimdBlock {
     #[inline(always)]
     fn load_whole(bytes: &[u8; STEP]) -> SimdBlock {
-        // SAFETY: both halves are inside the 64 bytes; the rest as in `mask`. The loads have no alignment demand.
+        // SAFETY: both unaligned 32-byte loads are inside the 64 bytes; AVX2 as in `mask`.
         unsafe {
             SimdBlock(
                 _mm256_loadu_si256(bytes.as_ptr().cast()),
@@ -55,7 +54,7 @@ impl SimdBlock {
         }
     }
 
-    /// The 64 bytes from `at` on; zeroes, which read as control characters, stand for what is beyond the slice.
+    /// Loads the 64 bytes at `at`. Bytes beyond the slice read as zeroes, which count as control characters.
     #[inline(always)]
     fn load(bytes: &[u8], at: usize) -> SimdBlock {
         match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -75,8 +74,8 @@ impl SimdBlock {
 
     #[inline(always)]
     fn mask(low: __m256i, high: __m256i) -> u64 {
-        // SAFETY: pure register arithmetic; AVX2 is present because every caller is reached through
-        // a function compiled for AVX2 after a run-time check.
+        // SAFETY: pure register arithmetic; AVX2 is present because every caller is reached through a function compiled
+        // for AVX2 after a run-time check.
         unsafe {
             let low = _mm256_movemask_epi8(low) as u32;
             let high = _mm256_movemask_epi8(high) as u32;
@@ -93,38 +92,39 @@ impl SimdBlock {
         }
     }
 
-    /// Bytes after the backslash of an escape, in a block whose first byte is one if `carry` is 1; and the carry of the
-    /// next block.
+    /// Returns a mask of the escaped bytes and the carry into the next block. `carry` is 1 if the first byte of this
+    /// block is escaped by the block before.
     #[inline(always)]
     fn escaped(self, carry: u64) -> (u64, u64) {
         let backslashes = self.equals(b'\\');
-        // A run of backslashes alternates; the subtraction lets the carry run through each one (the method of
-        // simdjson).
+        // In a run of backslashes every second one is escaped. The subtraction propagates a borrow through each run and
+        // so finds where it ends (simdjson's method).
         let potential = backslashes & !carry;
         let codes = (potential << 1 | ODD).wrapping_sub(potential) ^ ODD;
         (codes ^ (backslashes | carry), (codes & backslashes) >> 63)
     }
 
-    /// What matters in a block whose first byte is escaped if `carry` is 1.
+    /// Returns all masks of the block; `carry` as in `escaped`.
     #[inline(always)]
-    fn marks(self, carry: u64) -> BlockMasks {
+    fn masks(self, carry: u64) -> BlockMasks {
         let (escaped, carry) = self.escaped(carry);
         BlockMasks {
             escaped,
-            // An escaped control character is no stop, but no letter either.
+            // An escaped control character does not stop here; it is not an escape letter either, so it shows up in
+            // `unusual`.
             stops: self.stops() & !escaped,
             unusual: escaped & !self.usual_letters(),
             carry,
         }
     }
 
-    /// Quotes and control characters: where a string ends, or must not go on.
+    /// Returns a mask of quotes and control characters: where a string ends or is invalid.
     #[inline(always)]
     fn stops(self) -> u64 {
         self.equals(b'"') | self.controls()
     }
 
-    /// Control characters.
+    /// Returns a mask of control characters.
     #[inline(always)]
     fn controls(self) -> u64 {
         // SAFETY: as in `mask`.
@@ -135,7 +135,7 @@ impl SimdBlock {
         }
     }
 
-    /// Bytes that start a character, and those that start one of two UTF-16 units.
+    /// Returns a mask of the bytes that start a character, and one of those that start a character of two UTF-16 units.
     #[inline(always)]
     fn starts(self) -> (u64, u64) {
         // SAFETY: as in `mask`.
@@ -155,12 +155,12 @@ impl SimdBlock {
         }
     }
 
-    /// The letters of the usual escapes: each is looked up by its low four bits and compared with itself. Of
-    /// `"`, `b` and `r`, which share theirs, only the quote is usual.
+    /// Returns a mask of the letters of common escapes. A shuffle looks each byte up by its low nibble and compares the
+    /// result with the byte itself. `"`, `b` and `r` share a nibble; only the quote is in the table.
     #[inline(always)]
     fn usual_letters(self) -> u64 {
         const BY_LOW_BITS: [u8; 16] = {
-            // No byte finds 0xff: those above ASCII look up zero.
+            // 0xff matches no byte: the shuffle yields zero for bytes with the top bit set.
             let mut table = [0xff; 16];
             let letters = *b"\"\\fnt";
             let mut at = 0;
@@ -170,7 +170,7 @@ impl SimdBlock {
             }
             table
         };
-        // SAFETY: the table has the 16 bytes that are loaded; the rest as in `mask`.
+        // SAFETY: the table has the 16 bytes that are loaded; AVX2 as in `mask`.
         unsafe {
             let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(BY_LOW_BITS.as_ptr().cast()));
             Self::mask(
@@ -180,55 +180,55 @@ impl SimdBlock {
         }
     }
 
-    /// Bytes outside ASCII.
+    /// Returns a mask of the bytes outside ASCII.
     #[inline(always)]
     fn wide(self) -> u64 {
         Self::mask(self.0, self.1)
     }
 }
 
-/// Whether blocks had bytes outside ASCII, gathered without a branch.
+/// Accumulates, without branches, whether any block has bytes outside ASCII.
 struct NonAsciiMask(__m256i);
 
 impl NonAsciiMask {
     #[inline(always)]
     fn new() -> NonAsciiMask {
-        // SAFETY: as in `Block::mask`.
+        // SAFETY: as in `SimdBlock::mask`.
         NonAsciiMask(unsafe { _mm256_set1_epi8(0) })
     }
 
     #[inline(always)]
     fn add(&mut self, block: SimdBlock) {
-        // SAFETY: as in `Block::mask`.
+        // SAFETY: as in `SimdBlock::mask`.
         self.0 = unsafe { _mm256_or_si256(self.0, _mm256_or_si256(block.0, block.1)) };
     }
 
     #[inline(always)]
     fn has_any(&self) -> bool {
-        // SAFETY: as in `Block::mask`.
+        // SAFETY: as in `SimdBlock::mask`.
         unsafe { _mm256_movemask_epi8(self.0) != 0 }
     }
 }
 
-/// The lowest bytes of blocks, by their place, gathered without a branch.
+/// Accumulates, without branches, the minimum byte per lane, to detect control characters.
 struct ByteMinimum(__m256i);
 
 impl ByteMinimum {
     #[inline(always)]
     fn new() -> ByteMinimum {
-        // SAFETY: as in `Block::mask`.
+        // SAFETY: as in `SimdBlock::mask`.
         ByteMinimum(unsafe { _mm256_set1_epi8(-1) })
     }
 
     #[inline(always)]
     fn add(&mut self, block: SimdBlock) {
-        // SAFETY: as in `Block::mask`.
+        // SAFETY: as in `SimdBlock::mask`.
         self.0 = unsafe { _mm256_min_epu8(self.0, _mm256_min_epu8(block.0, block.1)) };
     }
 
     #[inline(always)]
     fn has_control(&self) -> bool {
-        // SAFETY: as in `Block::mask`.
+        // SAFETY: as in `SimdBlock::mask`.
         unsafe {
             let limit = _mm256_set1_epi8(0x1f);
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(self.0, limit), self.0)) != 0
@@ -238,25 +238,24 @@ impl ByteMinimum {
 
 impl StringScanner for Avx2Scanner {
     #[inline]
-    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, SlowPath> {
-        // SAFETY: nobody names `Avx2` without having called `is_available` (see `super::Avx2`).
-        unsafe { string::<MEASURE>(bytes, start) }
+    fn scan<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, SlowPath> {
+        // SAFETY: callers select `Avx2Scanner` only after `Avx2Scanner::is_available`.
+        unsafe { scan::<MEASURE>(bytes, start) }
     }
 }
 
-/// The scan itself. A function of its own because only a function can be compiled for AVX2; inlining it into
-/// its callers would multiply the code of the whole walker.
+/// The scan. A separate function because `target_feature` applies to functions; it is not inlined because it would
+/// bloat every caller of the parser.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, SlowPath> {
+fn scan<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, SlowPath> {
     let mut escapes = EscapeCounts::default();
     let mut at = start;
     let mut wide = NonAsciiMask::new();
     let mut lowest = ByteMinimum::new();
     let mut carry = 0u64;
     loop {
-        // Blocks that hold nothing unusual. All take the same steps, whether they have escapes or not: half of the
-        // blocks of a text have some, and which half nobody can guess. No call is made in this loop, so that
-        // everything it needs stays in registers.
+        // Hot loop over ordinary blocks. Every block takes the same steps whether it has escapes or not: about half of
+        // them do, so a branch would be mispredicted. There is no call inside, so that all state stays in registers.
         let mut all = 0u32;
         for block in bytes.get(at..).unwrap_or_default().as_chunks::<STEP>().0 {
             prefetch(bytes, at + PREFETCH_DISTANCE);
@@ -276,7 +275,7 @@ fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult,
                 escapes.all += all + (escaped & inside).count_ones();
                 let end = at + ends.trailing_zeros() as usize;
                 let is_wide = MEASURE && (wide.has_any() || block.wide() & inside != 0);
-                return finish_measured::<MEASURE>(&bytes[start..end], end, &escapes, is_wide);
+                return finish_scan::<MEASURE>(&bytes[start..end], end, &escapes, is_wide);
             }
             all += escaped.count_ones();
             carry = next_carry;
@@ -292,7 +291,7 @@ fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult,
             stops,
             unusual,
             carry: next_carry,
-        } = block.marks(carry);
+        } = block.masks(carry);
         carry = next_carry;
         // Bits before the first stop belong to the string.
         let inside = stops.wrapping_sub(1) & !stops;
@@ -315,19 +314,20 @@ fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult,
             continue;
         }
         let end = at + stops.trailing_zeros() as usize;
-        // A string that goes on over the end of its line is found out here at the latest: the newline is among the lowest.
+        // A string that continues over the end of its line is detected here at the latest: the newline is among the
+        // minima.
         if bytes.get(end) != Some(&b'"') || lowest.has_control() {
             return Err(SlowPath);
         }
         let is_wide = MEASURE && (wide.has_any() || block.wide() & inside != 0);
-        return finish_measured::<MEASURE>(&bytes[start..end], end, &escapes, is_wide);
+        return finish_scan::<MEASURE>(&bytes[start..end], end, &escapes, is_wide);
     }
 }
 
-/// What the scan found out about the string `text`, which ends at `end`.
+/// Assembles the result for the string `text`, which ends at `end`.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
 #[inline]
-fn finish_measured<const MEASURE: bool>(
+fn finish_scan<const MEASURE: bool>(
     text: &[u8],
     end: usize,
     escapes: &EscapeCounts,
@@ -338,18 +338,18 @@ fn finish_measured<const MEASURE: bool>(
         if simdutf8::basic::from_utf8(text).is_err() {
             return Err(SlowPath);
         }
-        units = count_units(text);
+        units = count_utf16_units(text);
     }
-    Ok(finish::<MEASURE>(end, escapes, text.len(), units))
+    Ok(make_result::<MEASURE>(end, escapes, text.len(), units))
 }
 
-/// [`super::count_units`], many at a time.
+/// [`super::count_utf16_units`], 64 bytes a step.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-fn count_units(text: &[u8]) -> u64 {
+fn count_utf16_units(text: &[u8]) -> u64 {
     let (blocks, rest) = text.as_chunks::<STEP>();
     let units = blocks.iter().map(|block| {
         let (starts, fours) = SimdBlock::load_whole(block).starts();
         u64::from(starts.count_ones() + fours.count_ones())
     });
-    units.sum::<u64>() + super::count_units(rest)
+    units.sum::<u64>() + super::count_utf16_units(rest)
 }

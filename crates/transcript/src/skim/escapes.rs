@@ -2,15 +2,16 @@
 
 use super::{SlowPath, TextShape};
 
-/// Four hexadecimal digits at `at`, as a number.
-pub(super) fn hex4(bytes: &[u8], at: usize) -> Result<u32, SlowPath> {
+/// Parses the four hexadecimal digits at `at`.
+pub(super) fn parse_hex4(bytes: &[u8], at: usize) -> Result<u32, SlowPath> {
     let digits: &[u8; 4] = bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or(SlowPath)?;
-    // What is no digit is more than all four together can be.
+    // A byte that is not a digit contributes a bit above all four digits, so one comparison at the end finds it.
     let value = digits.iter().fold(0, |value, digit| value << 4 | HEX[*digit as usize]);
     if value > 0xffff { Err(SlowPath) } else { Ok(value) }
 }
 
-/// Values of hexadecimal digits; a bit far above them for every other byte, which no shift of the digits behind it reaches.
+/// Values of hexadecimal digits. Every other byte maps to bit 16: shifted left by the digits after it, it always stays
+/// above 0xffff.
 const HEX: [u32; 256] = {
     let mut values = [1 << 16; 256];
     let mut value = 0;
@@ -23,29 +24,29 @@ const HEX: [u32; 256] = {
     values
 };
 
-/// Running totals of escapes; shared by both implementations so that they cannot disagree.
+/// Running counts of escapes, shared by both scanners so that they cannot disagree.
 #[derive(Default)]
 pub(super) struct EscapeCounts {
-    /// All escapes seen: each is written as at least two bytes for one unit.
+    /// All escapes; each takes at least two bytes for one unit.
     pub(super) all: u32,
-    /// `\u` escapes: four more bytes each.
+    /// `\u` escapes; each takes four more bytes.
     unicode: u32,
-    /// Escapes that a canonical writer would not have used (`\/`, `\u0041`).
+    /// Escapes that a canonical JSON writer would not use (`\/`, `\u0041`).
     needless: u32,
-    /// Escapes that a canonical writer spells with six characters.
+    /// Escapes that a canonical JSON writer spells with six characters.
     long: u32,
-    /// What `\u` escapes of characters outside ASCII add to [`Shape::wide`].
+    /// What `\u` escapes of non-ASCII characters add to [`TextShape::wide`].
     wide: u32,
 }
 
 impl EscapeCounts {
-    /// Looks at the rare escapes, the ones whose letter does not tell the whole story.
+    /// Checks and counts `\/` and `\u` escapes, whose letter alone does not determine the character.
     pub(super) fn check_rare_escape(&mut self, bytes: &[u8], letter_at: usize) -> Result<(), SlowPath> {
         if bytes[letter_at] == b'/' {
             self.needless += 1;
             return Ok(());
         }
-        let value = hex4(bytes, letter_at + 1)?;
+        let value = parse_hex4(bytes, letter_at + 1)?;
         self.unicode += 1;
         match value {
             0x08 | 0x09 | 0x0a | 0x0c | 0x0d | 0x22 | 0x5c => {}
@@ -64,13 +65,14 @@ impl EscapeCounts {
         Ok(())
     }
 
-    /// Whether the surrogate escape at `letter_at` has its other half beside it.
+    /// Returns whether the surrogate escape at `letter_at` is next to its other half.
     fn is_paired(&self, bytes: &[u8], letter_at: usize, value: u32) -> bool {
-        let half = |at: usize| -> Option<u32> { (bytes.get(at..at + 2)? == b"\\u").then(|| hex4(bytes, at + 2).ok())? };
+        let half =
+            |at: usize| -> Option<u32> { (bytes.get(at..at + 2)? == b"\\u").then(|| parse_hex4(bytes, at + 2).ok())? };
         if value < 0xdc00 {
             half(letter_at + 5).is_some_and(|low| (0xdc00..0xe000).contains(&low))
         } else {
-            // What looks like the other half is plain text if its own backslash is escaped.
+            // The apparent other half is plain text if its own backslash is escaped.
             let backslashes = |at: usize| bytes[..=at].iter().rev().take_while(|byte| **byte == b'\\').count();
             letter_at >= 7
                 && half(letter_at - 7).is_some_and(|high| (0xd800..0xdc00).contains(&high))
@@ -78,7 +80,7 @@ impl EscapeCounts {
         }
     }
 
-    /// The shape of a string of `units` raw units (escapes not yet folded) with `wide` raw wide units.
+    /// Returns the shape of a string of `units` raw units (escapes not folded yet) and `wide` raw extra bytes.
     pub(super) fn shape(&self, units: u64, wide: u64) -> TextShape {
         let folded = units - u64::from(self.all) - 4 * u64::from(self.unicode);
         TextShape {
@@ -90,7 +92,7 @@ impl EscapeCounts {
     }
 }
 
-/// The letters that may follow a backslash.
+/// Returns whether JSON allows this letter after a backslash.
 pub(super) const fn is_escape_letter(letter: u8) -> bool {
     matches!(letter, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' | b'u')
 }

@@ -1,18 +1,18 @@
 //! UUIDs: 32 hexadecimal digits at once.
 
-/// The number that 32 lower-case hexadecimal digits spell, the first ones first; `None` if one is something else. Every record
-/// has an id of so many, so all of them are looked at together.
+/// Parses 32 lower-case hexadecimal digits, most significant first; returns `None` if any byte is not one. Every record
+/// has a UUID, so all digits are converted at once with SSE2.
 #[cfg(target_arch = "x86_64")]
-pub fn hex32(digits: [u64; 4]) -> Option<u128> {
+pub fn parse_hex32(digits: [u64; 4]) -> Option<u128> {
     use std::arch::x86_64::{
         __m128i, _mm_add_epi8, _mm_and_si128, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
         _mm_packus_epi16, _mm_set_epi64x, _mm_set1_epi8, _mm_set1_epi16, _mm_slli_epi16, _mm_srli_epi16,
         _mm_storeu_si128, _mm_sub_epi8,
     };
-    // SAFETY: pure register arithmetic with SSE2, which every x86-64 processor has; the store writes the 16 bytes of `bytes`
-    // and has no alignment demand.
+    // SAFETY: pure register arithmetic with SSE2, which is part of x86-64; the unaligned store writes exactly the 16
+    // bytes of `bytes`.
     unsafe {
-        // The values of sixteen digits, and which of them are digits.
+        // Values of sixteen digits, and a mask of the valid ones.
         let values = |low: u64, high: u64| -> (__m128i, __m128i) {
             let signs = _mm_set_epi64x(high as i64, low as i64);
             let up_to = |value, most| _mm_cmpeq_epi8(_mm_min_epu8(value, _mm_set1_epi8(most)), value);
@@ -23,7 +23,7 @@ pub fn hex32(digits: [u64; 4]) -> Option<u128> {
             let value = _mm_or_si128(_mm_and_si128(is_numeral, numeral), _mm_and_si128(is_letter, letter));
             (value, _mm_or_si128(is_numeral, is_letter))
         };
-        // Two digits make a byte, the first one its upper half.
+        // Join two digits to a byte; the first is the high nibble.
         let joined = |value| {
             let both = _mm_or_si128(_mm_slli_epi16(value, 4), _mm_srli_epi16(value, 8));
             _mm_and_si128(both, _mm_set1_epi16(0xff))
@@ -42,14 +42,14 @@ pub fn hex32(digits: [u64; 4]) -> Option<u128> {
     }
 }
 
-/// The same, digit by digit.
+/// The portable fallback.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn hex32(digits: [u64; 4]) -> Option<u128> {
-    plain_hex32(digits)
+pub fn parse_hex32(digits: [u64; 4]) -> Option<u128> {
+    parse_hex32_portable(digits)
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
-pub(super) fn plain_hex32(digits: [u64; 4]) -> Option<u128> {
+pub(super) fn parse_hex32_portable(digits: [u64; 4]) -> Option<u128> {
     let signs = digits.into_iter().flat_map(u64::to_le_bytes);
     signs
         .map(|sign| match sign {

@@ -1,13 +1,12 @@
 //! The portable scanner, built on `memchr`.
 
 use super::escapes::{EscapeCounts, is_escape_letter};
-use super::{ScanResult, SlowPath, StringScanner, count_units, finish};
+use super::{ScanResult, SlowPath, StringScanner, count_utf16_units, make_result};
 
-/// The portable implementation.
 pub struct PortableScanner;
 
 impl StringScanner for PortableScanner {
-    fn string<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, SlowPath> {
+    fn scan<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, SlowPath> {
         let mut escapes = EscapeCounts::default();
         let mut at = start;
         let end = loop {
@@ -35,8 +34,8 @@ impl StringScanner for PortableScanner {
             if simdutf8::basic::from_utf8(inside).is_err() {
                 return Err(SlowPath);
             }
-            units = count_units(inside);
+            units = count_utf16_units(inside);
         }
-        Ok(finish::<MEASURE>(end, &escapes, end - start, units))
+        Ok(make_result::<MEASURE>(end, &escapes, end - start, units))
     }
 }

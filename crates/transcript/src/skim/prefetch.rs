@@ -1,17 +1,18 @@
 //! Prefetching: brings the bytes ahead into the cache before the parser reaches them.
 
-/// How far ahead bytes are asked for: a page. The processor itself looks ahead only as far as the page goes, and would wait for
-/// the start of each one of a mapped file.
+/// Prefetch distance: one page. The hardware prefetcher stops at page boundaries, so it would miss on the first line of
+/// every page of a mapped file.
 pub(super) const PREFETCH_DISTANCE: usize = 4 << 10;
 
-/// How far from its start the parts of a line are that no string scan asks for.
+/// Bytes prefetched per line of JSON, for the members that no string scan prefetches.
 pub(super) const PREFETCH_LENGTH: usize = 1 << 10;
 
-/// The bytes that one fault maps of a file that is in memory.
+/// Bytes that one page fault maps of a file in the page cache (Linux `fault_around_bytes`).
 pub(super) const FAULT_AROUND: usize = 64 << 10;
 
-/// Asks for bytes ahead of the line at `at`. [`Scan::string`] does the same as it goes. `faulted` is the caller's to keep: bytes
-/// can only be asked for where the file is mapped already, so the next stretch of it is looked at well before it is read.
+/// Prefetches the bytes ahead of the line at `at`; [`super::StringScanner::scan`] prefetches as it scans. A prefetch
+/// of an unmapped page does nothing, so the first byte of each fault-around window is read well ahead to fault it in.
+/// `faulted` is the last window read; the caller keeps it between calls.
 #[inline(always)]
 pub fn prefetch_ahead(bytes: &[u8], at: usize, faulted: &mut usize) {
     let start = bytes.as_ptr().addr();
@@ -25,14 +26,13 @@ pub fn prefetch_ahead(bytes: &[u8], at: usize, faulted: &mut usize) {
     }
 }
 
-/// Asks the processor for the cache line with the byte at `at`, which need not be there.
+/// Prefetches the cache line of the byte at `at`, which may be out of bounds.
 #[inline(always)]
 pub(super) fn prefetch(bytes: &[u8], at: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint: no address makes it fail, and it changes nothing that a program can see. SSE is part of every x86-64
-        // processor.
+        // SAFETY: a prefetch is a hint: it is valid for any address and has no visible effect. SSE is part of x86-64.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

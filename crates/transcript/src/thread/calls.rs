@@ -7,7 +7,7 @@ use crate::log::BlockKind;
 use crate::problem::{Problem, ProblemKind};
 use smallvec::SmallVec;
 
-/// Notes results without calls and calls without results. A call in the last round may still be running.
+/// Reports results without calls and calls without results. Calls of the last round may still be running.
 pub(super) fn check_call_pairs(session: &Session<'_>, chain: &Chain, problems: &mut Vec<Problem>) {
     let mut open = OpenCalls::default();
     for (at, round) in chain.rounds.iter().enumerate() {
@@ -37,7 +37,7 @@ pub(super) fn check_call_pairs(session: &Session<'_>, chain: &Chain, problems: &
     problems.extend(own.map(|node| session.make_problem(node, ProblemKind::CallWithoutResult)));
 }
 
-/// Calls whose result has not come yet. Nearly all are answered in the round after, so only older ones need a map.
+/// Calls that wait for their result. Nearly all are answered in the next round, so only older ones need a map.
 #[derive(Default)]
 struct OpenCalls {
     recent: SmallVec<[(u64, Node); 8]>,
@@ -46,7 +46,7 @@ struct OpenCalls {
 
 impl OpenCalls {
     fn add_call(&mut self, call: u64, node: Node) {
-        // The same call written again is one call.
+        // A call that is written twice counts once.
         self.take_answer(call);
         if self.recent.len() == self.recent.inline_size() {
             self.next_round();
@@ -54,7 +54,7 @@ impl OpenCalls {
         self.recent.push((call, node));
     }
 
-    /// Whether the result of a call was waited for.
+    /// Removes a call. Returns whether it was waiting for its result.
     fn take_answer(&mut self, call: u64) -> bool {
         if let Some(at) = self.recent.iter().position(|(open, _)| *open == call) {
             self.recent.swap_remove(at);
@@ -67,7 +67,7 @@ impl OpenCalls {
         self.older.extend(self.recent.drain(..));
     }
 
-    /// Where the calls were made that were never answered, in order.
+    /// Returns the records of the calls that were never answered, in order.
     fn into_unanswered(mut self) -> Vec<Node> {
         self.next_round();
         let mut left = self.older.into_values().collect::<Vec<_>>();

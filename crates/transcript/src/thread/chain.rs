@@ -6,18 +6,18 @@ use crate::build::IdMap;
 use crate::log::{BlockKind, RecordKind, RecordLink};
 use crate::problem::{Problem, ProblemKind};
 
-/// Finding one chain among its candidates.
+/// The search for one chain among its candidate records.
 pub(super) struct ChainWalk<'s, 'a> {
     session: &'s Session<'a>,
-    /// The sub-agent whose chain it is.
+    /// Id of the sub-agent whose chain it is; `None` for the main agent.
     agent: Option<&'s str>,
-    /// Records that may be on the chain, in order.
+    /// Candidates, in file order.
     nodes: &'s [Node],
-    /// By node: on the chain, or taken into it from beside.
+    /// Whether a node is part of the chain, by node of the session.
     is_taken: Vec<bool>,
-    /// The chain, oldest first once `climb` is done.
+    /// The chain; oldest first after `walk_to_root`.
     chain: Vec<Node>,
-    /// Records that follow one that was never written, sorted once `climb` is done.
+    /// Records whose parent was never written; sorted after `walk_to_root`.
     after_holes: Vec<Node>,
     problems: Vec<Problem>,
 }
@@ -52,7 +52,8 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         (chain, self.into_cleared_flags())
     }
 
-    /// The list of what is taken, with nothing taken: most sessions have many chains, and few records are on each.
+    /// Unsets the flags that this search may have set, and returns them. Sessions can have many short chains, so
+    /// clearing the whole list each time would be quadratic.
     fn into_cleared_flags(mut self) -> Vec<bool> {
         for &node in self.chain.iter().chain(self.nodes) {
             self.is_taken[node as usize] = false;
@@ -64,7 +65,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         self.session.has_flag(node, record_flag::MESSAGE)
     }
 
-    /// From the newest message to the root.
+    /// Walks from the newest message to the root.
     fn walk_to_root(&mut self) {
         let mut next = self.nodes.iter().rev().copied().find(|node| self.is_message(*node));
         while let Some(node) = next {
@@ -76,7 +77,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         self.after_holes.sort_unstable();
     }
 
-    /// What comes before `node`.
+    /// Returns the record before `node` in the conversation, or `None` at its root.
     fn previous_node(&mut self, node: Node) -> Option<Node> {
         let record = self.session.record(node);
         let link = if record.kind == RecordKind::Boundary && record.parent == RecordLink::None {
@@ -84,16 +85,16 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         } else {
             record.parent
         };
-        let breaks = record.kind == RecordKind::Boundary;
+        let is_boundary = record.kind == RecordKind::Boundary;
         match self.session.target(node, link) {
-            LinkTarget::Node(parent) if self.is_other_agents(parent) => return None,
+            LinkTarget::Node(parent) if self.belongs_to_other_agent(parent) => return None,
             LinkTarget::Node(parent) if !self.is_taken[parent as usize] => return Some(parent),
             // The kept segment was written again after the boundary, and the boundary points into it.
-            LinkTarget::Node(_) if breaks => {}
+            LinkTarget::Node(_) if is_boundary => {}
             LinkTarget::Node(_) => self
                 .problems
                 .push(self.session.make_problem(node, ProblemKind::ParentCycle)),
-            LinkTarget::Missing if breaks => self
+            LinkTarget::Missing if is_boundary => self
                 .problems
                 .push(self.session.make_problem(node, ProblemKind::BoundaryWithoutLeaf)),
             LinkTarget::Missing => {
@@ -103,15 +104,16 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
             }
             LinkTarget::OtherSession => return None,
             // Old clients wrote no boundary, only a summary that starts a new chain.
-            LinkTarget::None if breaks || record.is_summary => {}
+            LinkTarget::None if is_boundary || record.is_summary => {}
             LinkTarget::None => return None,
         }
         self.newest_before(node)
     }
 
-    /// Whether a record is on no chain of this sub-agent: it is the main agent's, or another one's. A window of a sub-agent
-    /// starts with it, and if every one took in what others said, all together would be as long as their square.
-    fn is_other_agents(&self, node: Node) -> bool {
+    /// Returns whether a record belongs to the main agent or to another sub-agent. The window of a sub-agent starts
+    /// after such a record. If every sub-agent included the messages of the others, the total length would be
+    /// quadratic.
+    fn belongs_to_other_agent(&self, node: Node) -> bool {
         self.agent.is_some_and(|agent| {
             let log = self.session.log(node);
             let other = log.string(log.scope_of(self.session.record(node)).agent);
@@ -119,7 +121,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         })
     }
 
-    /// The newest message before `node` in file order that is not on the chain yet.
+    /// Returns the newest message before `node` in file order that is not on the chain yet.
     fn newest_before(&self, node: Node) -> Option<Node> {
         let end = self.nodes.partition_point(|other| *other < node);
         let candidates = self.nodes[..end].iter().rev().copied();
@@ -128,11 +130,11 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
             .find(|other| self.is_message(*other) && !self.is_taken[*other as usize])
     }
 
-    /// Records that a boundary kept and that were written again after it stand before it in the conversation.
+    /// Moves kept records that were written again after their boundary to before it.
     fn restore_kept_segments(&mut self) {
         let session = self.session;
         let kept_by = |node: Node| session.boundary(node).map_or(&[][..], |boundary| &boundary.kept);
-        let breaks = self.chain.iter().copied().filter(|node| session.is_break(*node));
+        let breaks = self.chain.iter().copied().filter(|node| session.changes_window(*node));
         let mut places = IdMap::<u128, Option<usize>>::default();
         places.extend(breaks.flat_map(kept_by).map(|id| (id.number(), None)));
         if places.is_empty() {
@@ -140,8 +142,8 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         }
         let is_boundary = |at: &usize| session.kind(self.chain[*at]) == RecordKind::Boundary;
         let boundaries = (0..self.chain.len()).filter(is_boundary).collect::<Vec<_>>();
-        // Nearly always the kept records stand before the boundary already. So where they stand is found out once, and
-        // only what a move changes is found out again.
+        // Kept records are nearly always before the boundary already. So their positions are looked up once, and again
+        // only where a move changes them.
         index_places(session, &self.chain, 0, &mut places);
         for at in boundaries {
             let kept = kept_by(self.chain[at]);
@@ -161,7 +163,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         }
     }
 
-    /// Cuts the chain into rounds and takes in what stands beside it.
+    /// Splits the chain into rounds and adds what belongs to it off the chain.
     fn split_rounds(&mut self) -> Chain {
         let session = self.session;
         let mut chain = Chain::default();
@@ -169,7 +171,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         chain.rounds.reserve(self.chain.len() / 3);
         let room = self.chain.len() / 4;
         let mut round_of_message = IdMap::<u64, usize>::with_capacity_and_hasher(room, Default::default());
-        // Lines of a response mostly follow one another.
+        // Id and round of the previous response line: the lines of a response are usually consecutive.
         let mut latest = (0, 0);
         let mut pending = Nodes::new();
         let (mut is_after_hole, mut is_after_restart) = (false, false);
@@ -203,9 +205,9 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         }
         chain.tail = pending;
 
-        let is_beside = |node: &Node| !self.is_taken[*node as usize];
-        let mut beside = self.nodes.iter().copied().filter(is_beside).collect::<Vec<_>>();
-        beside.retain(|&node| {
+        let is_off_chain = |node: &Node| !self.is_taken[*node as usize];
+        let mut off_chain = self.nodes.iter().copied().filter(is_off_chain).collect::<Vec<_>>();
+        off_chain.retain(|&node| {
             let message = api_message(session, node).filter(|message| *message != 0);
             let round = message.and_then(|message| round_of_message.get(&message));
             if let Some(&round) = round {
@@ -217,7 +219,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         for round in &mut chain.rounds {
             round.lines.sort_unstable();
         }
-        self.take_off_chain_results(&mut chain, &beside);
+        self.take_off_chain_results(&mut chain, &off_chain);
         number_turns(session, &mut chain);
         chain
     }
@@ -270,7 +272,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         }
     }
 
-    /// What is left are branches that the user rewound from.
+    /// Counts what is left: branches that the user rewound.
     fn count_rewound(&self, threaded: &mut ThreadedSession) {
         for &node in self.nodes.iter().filter(|node| !self.is_taken[**node as usize]) {
             let counts = self.is_message(node) || self.session.kind(node) == RecordKind::Attachment;
@@ -329,7 +331,7 @@ fn unanswered_calls(session: &Session<'_>, chain: &Chain, off_chain: &[Node]) ->
     rounds
 }
 
-/// Notes where in a piece of a chain, which starts at `start`, the records stand whose ids are asked for.
+/// Records the positions of the wanted ids within a piece of a chain that starts at `start`.
 fn index_places(session: &Session<'_>, piece: &[Node], start: usize, places: &mut IdMap<u128, Option<usize>>) {
     for (at, node) in piece.iter().enumerate() {
         if let Some(place) = places.get_mut(&session.record(*node).id.number()) {
@@ -338,7 +340,8 @@ fn index_places(session: &Session<'_>, piece: &[Node], start: usize, places: &mu
     }
 }
 
-/// Message id of an assistant record that is an API response (0 if it has none); `None` for what the client made up.
+/// Returns the message id of an API response (0 if it has none), or `None` for other records and for messages that the
+/// client made up.
 fn api_message(session: &Session<'_>, node: Node) -> Option<u64> {
     let is_response = session.has_flag(node, record_flag::RESPONSE);
     session.response(node).filter(|_| is_response).map(|line| line.message)

@@ -7,30 +7,29 @@ use crate::log::{
 };
 use crate::problem::{Problem, ProblemKind};
 
-/// A log with what is known about it from outside.
+/// A log of a session, with what is known about it from outside.
 pub struct SessionLog {
-    /// Where it lies.
+    /// Path of the file.
     pub path: String,
     /// The log.
     pub log: Log,
-    /// Records that another log owns, by index; empty if there are none.
+    /// Whether another log owns a record, by index; empty if none is copied.
     pub copied: Vec<bool>,
-    /// Hashes of its lines, if they were wanted.
+    /// Hashes of its content lines, if requested.
     pub lines: LineHashes,
 }
 
 impl SessionLog {
-    /// Whether another log owns the record.
+    /// Returns whether another log owns the record.
     pub fn is_copied(&self, record: usize) -> bool {
         self.copied.get(record).copied().unwrap_or(false)
     }
 }
 
-/// A record, named by its place among the session's records (all logs, in order).
+/// A record, identified by its index over all logs of the session, in order.
 pub type Node = u32;
 
-/// What is asked of every record again and again, found out once. Records are large: looking at one costs more than
-/// whatever is then done with it.
+/// Hot fields of a record, copied out so that threading stays in the cache: a full record is several times larger.
 #[derive(Clone, Copy)]
 pub(super) struct HotRecord {
     first_block: u32,
@@ -38,50 +37,49 @@ pub(super) struct HotRecord {
     /// Number of its line in [`Log::responses`]; [`NO_RESPONSE`] if it has none.
     response: u32,
     kind: RecordKind,
-    /// What holds of it, as flags of [`trait_of`].
+    /// Flags of [`record_flag`].
     flags: u8,
 }
 
 const NO_RESPONSE: u32 = u32::MAX;
 
 pub(super) mod record_flag {
-    /// Of this session, and the first with its id.
+    /// Belongs to this session and is the first record with its id.
     pub const OWN: u8 = 1;
-    /// Another session owns it.
+    /// Owned by another session.
     pub const COPIED: u8 = 1 << 1;
-    /// Part of a sub-agent's chain.
+    /// Belongs to a sub-agent's chain.
     pub const SIDECHAIN: u8 = 1 << 2;
-    /// A user's or an assistant's.
+    /// A user or assistant record.
     pub const MESSAGE: u8 = 1 << 3;
-    /// A line of an API response, not something that the client made up.
+    /// A line of an API response, not a message that the client made up.
     pub const RESPONSE: u8 = 1 << 4;
-    /// Something that a person typed or ran.
+    /// Typed or run by a person.
     pub const PROMPT: u8 = 1 << 5;
-    /// A boundary of either kind, or a summary: the window is not what it was.
-    pub const BREAK: u8 = 1 << 6;
+    /// Changes the window: a boundary of either kind, or a summary.
+    pub const WINDOW_CHANGE: u8 = 1 << 6;
     /// The summary after a boundary.
     pub const SUMMARY: u8 = 1 << 7;
 }
 
 /// The records of one session.
 pub struct Session<'a> {
-    /// Its id.
     pub id: &'a str,
     parts: &'a [SessionLog],
     /// First node of each log.
     starts: Vec<u32>,
-    /// By node: number of its log. Empty if there is only one.
+    /// Number of the log, by node. Empty if there is only one.
     part_of: Vec<u32>,
-    /// By node: what is asked of it again and again.
+    /// Hot fields, by node.
     pub(super) hot_records: Vec<HotRecord>,
     /// See [`Session::repeats`].
     repeats: Vec<Node>,
-    /// Nodes by id, filled only if the session has several logs.
+    /// Nodes by id; filled only if the session has several logs.
     by_id: IdMap<u128, Node>,
 }
 
 impl<'a> Session<'a> {
-    /// Gathers the records of session `id` from its logs.
+    /// Collects the records of session `id` from its logs.
     pub fn new(id: &'a str, parts: &'a [SessionLog]) -> Session<'a> {
         let total = parts.iter().map(|part| part.log.records.len()).sum();
         let mut session = Session {
@@ -112,7 +110,7 @@ impl<'a> Session<'a> {
         session
     }
 
-    /// Number of the log and of the record in it.
+    /// Returns the number of the log and of the record in it.
     #[inline]
     fn locate(&self, node: Node) -> (usize, usize) {
         let part = self.part_of.get(node as usize).map_or(0, |part| *part as usize);
@@ -124,71 +122,71 @@ impl<'a> Session<'a> {
         self.hot_records[node as usize].flags & wanted != 0
     }
 
-    /// The log of a node.
+    /// Returns the log of a node.
     pub fn log(&self, node: Node) -> &'a Log {
         &self.part(node).log
     }
 
-    /// Which of the session's logs a node lies in.
+    /// Returns the number of the log that contains a node.
     pub fn part_number(&self, node: Node) -> u32 {
         self.locate(node).0 as u32
     }
 
-    /// A string of one of the session's logs.
+    /// Returns an interned string of a log.
     pub fn string(&self, part: u32, name: NameId) -> &'a str {
         self.parts[part as usize].log.string(name)
     }
 
-    /// Where one of the session's logs lies.
+    /// Returns the path of a log.
     pub fn path(&self, part: u32) -> &'a str {
         &self.parts[part as usize].path
     }
 
-    /// The log of a node with its path.
+    /// Returns the log of a node with its path.
     pub fn part(&self, node: Node) -> &'a SessionLog {
         &self.parts[self.locate(node).0]
     }
 
-    /// The record of a node.
+    /// Returns the record of a node.
     pub fn record(&self, node: Node) -> &'a Record {
         let (part, record) = self.locate(node);
         &self.parts[part].log.records[record]
     }
 
-    /// What sort of record a node is.
+    /// Returns the kind of a record.
     #[inline]
     pub fn kind(&self, node: Node) -> RecordKind {
         self.hot_records[node as usize].kind
     }
 
-    /// The blocks of a node.
+    /// Returns the content blocks of a node.
     #[inline]
     pub fn blocks(&self, node: Node) -> &'a [Block] {
-        let brief = &self.hot_records[node as usize];
-        let first = brief.first_block as usize;
-        &self.log(node).blocks[first..first + brief.blocks as usize]
+        let hot = &self.hot_records[node as usize];
+        let first = hot.first_block as usize;
+        &self.log(node).blocks[first..first + hot.blocks as usize]
     }
 
-    /// What a node says of an API call.
+    /// Returns what a node says about an API call, or `None` if it says nothing.
     #[inline]
     pub fn response(&self, node: Node) -> Option<&'a ResponseLine> {
         let number = self.hot_records[node as usize].response;
-        // No log has so many responses that the number that stands for none would find one.
+        // [`NO_RESPONSE`] is out of bounds in every log.
         self.log(node).responses.get(number as usize)
     }
 
-    /// How many lines of API calls there are in its logs.
+    /// Returns the number of response lines in all logs.
     pub fn response_lines(&self) -> usize {
         self.parts.iter().map(|part| part.log.responses.len()).sum()
     }
 
-    /// What a boundary says of itself.
+    /// Returns the metadata of a boundary, or `None` for other records.
     pub fn boundary(&self, node: Node) -> Option<&'a BoundaryRecord> {
         let number = self.record(node).boundary?;
         self.log(node).boundaries.get(number as usize)
     }
 
-    /// Whether the message that a boundary followed is in the log.
+    /// Returns whether the session has the message that a boundary follows.
     pub fn has_leaf(&self, node: Node) -> bool {
         let record = self.record(node);
         let link = match record.logical_parent {
@@ -198,14 +196,14 @@ impl<'a> Session<'a> {
         matches!(self.target(node, link), LinkTarget::Node(_))
     }
 
-    /// Whether another session owns the node.
+    /// Returns whether another session owns the node.
     pub fn is_copied(&self, node: Node) -> bool {
         self.has_flag(node, record_flag::COPIED)
     }
 
-    /// Nodes of this session; the logs may hold records of others.
+    /// Iterates over the nodes of this session; its logs may contain records of others.
     pub fn own_nodes(&self) -> impl Iterator<Item = Node> + '_ {
-        let own = |(_, brief): &(usize, &HotRecord)| brief.flags & record_flag::OWN != 0;
+        let own = |(_, hot): &(usize, &HotRecord)| hot.flags & record_flag::OWN != 0;
         self.hot_records
             .iter()
             .enumerate()
@@ -213,23 +211,23 @@ impl<'a> Session<'a> {
             .map(|(node, _)| node as Node)
     }
 
-    /// Nodes of this session with an id that an earlier one of their log has: no part of the conversation, but what was billed
-    /// was billed.
+    /// Returns the nodes of this session whose id an earlier record of the same log has. They are not part of the
+    /// conversation, but what they billed counts.
     pub fn repeats(&self) -> &[Node] {
         &self.repeats
     }
 
-    /// Whether the window after a node is not what it was before: a boundary of either kind, or a summary.
-    pub fn is_break(&self, node: Node) -> bool {
-        self.has_flag(node, record_flag::BREAK)
+    /// Returns whether a node changes the window: a boundary of either kind, or a summary.
+    pub fn changes_window(&self, node: Node) -> bool {
+        self.has_flag(node, record_flag::WINDOW_CHANGE)
     }
 
-    /// Whether a node is the summary after a boundary.
+    /// Returns whether a node is the summary after a boundary.
     pub fn is_summary(&self, node: Node) -> bool {
         self.has_flag(node, record_flag::SUMMARY)
     }
 
-    /// The node that a link leads to.
+    /// Resolves a link of a node.
     pub(super) fn target(&self, node: Node, link: RecordLink) -> LinkTarget {
         match link {
             RecordLink::None => LinkTarget::None,
@@ -249,7 +247,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The record that a node follows, if the session has it.
+    /// Returns the record that a node follows, or `None` if the session does not have it.
     pub fn parent(&self, node: Node) -> Option<Node> {
         let record = self.record(node);
         match self.target(node, record.parent) {
@@ -270,26 +268,26 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Finds out what is asked of every record of a log again and again.
-fn collect_hot_records(session: &str, part: &SessionLog, briefs: &mut Vec<HotRecord>, repeats: &mut Vec<Node>) {
+/// Copies the hot fields of the records of one log.
+fn collect_hot_records(session: &str, part: &SessionLog, hot_records: &mut Vec<HotRecord>, repeats: &mut Vec<Node>) {
     let log = &part.log;
     let scopes = log.scopes.iter().map(|scope| {
         let is_own = log.string(scope.session) == session;
         (u8::from(is_own) * record_flag::OWN) | (u8::from(scope.is_sidechain) * record_flag::SIDECHAIN)
     });
     let scopes = scopes.collect::<Vec<_>>();
-    let made_up = log.strings.iter().position(|text| &**text == "<synthetic>");
+    let synthetic = log.strings.iter().position(|text| &**text == "<synthetic>");
     for (at, record) in log.records.iter().enumerate() {
         let mut found = scopes[record.scope as usize];
         if record.is_repeat {
             if found & record_flag::OWN != 0 {
-                repeats.push(briefs.len() as Node);
+                repeats.push(hot_records.len() as Node);
             }
             found &= !record_flag::OWN;
         }
         let mut set = |condition: bool, flag: u8| found |= u8::from(condition) * flag;
         set(part.is_copied(at), record_flag::COPIED);
-        set(record.is_summary, record_flag::BREAK | record_flag::SUMMARY);
+        set(record.is_summary, record_flag::WINDOW_CHANGE | record_flag::SUMMARY);
         match record.kind {
             RecordKind::User => {
                 set(true, record_flag::MESSAGE);
@@ -300,13 +298,13 @@ fn collect_hot_records(session: &str, part: &SessionLog, briefs: &mut Vec<HotRec
             RecordKind::Assistant => {
                 set(true, record_flag::MESSAGE);
                 let line = record.response.and_then(|line| log.responses.get(line as usize));
-                let is_response = line.is_some_and(|line| made_up != Some(line.model as usize));
+                let is_response = line.is_some_and(|line| synthetic != Some(line.model as usize));
                 set(is_response && !record.is_api_error, record_flag::RESPONSE);
             }
-            RecordKind::Boundary | RecordKind::MicroBoundary => set(true, record_flag::BREAK),
+            RecordKind::Boundary | RecordKind::MicroBoundary => set(true, record_flag::WINDOW_CHANGE),
             _ => {}
         }
-        briefs.push(HotRecord {
+        hot_records.push(HotRecord {
             first_block: record.first_block,
             blocks: record.blocks,
             response: record.response.unwrap_or(NO_RESPONSE),

@@ -3,8 +3,9 @@ use crate::bytes::LineConsumer;
 use crate::problem::ProblemKind;
 use crate::walk::Walker;
 
-/// A log of short lines `id parent what [extra]`: `u` prompt, `a:MSG` response text, `c:MSG:CALL` call, `r:CALL` result,
-/// `b` boundary with logical parent `extra`, `s` summary, `k` attachment, `x:AGENT` sidechain prompt.
+/// Parses a log from a script with lines `id parent what`: `u` prompt, `a:MSG` response text, `c:MSG:CALL` call,
+/// `r:CALL` result, `b:PARENT:KEPT...` boundary with a logical parent and kept records, `s` summary, `k` attachment,
+/// `x:AGENT` sidechain prompt.
 fn part(script: &str) -> SessionLog {
     let mut text = String::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -83,7 +84,8 @@ fn part(script: &str) -> SessionLog {
     }
 }
 
-/// Threads a script; the result as `inputs>lines` a round, `|` between rounds, then `~` and the tail.
+/// Threads a script and compares the main chain, written as `inputs>lines` per round, `|` between rounds, then `~` and
+/// the tail.
 fn check(script: &str, main: &str, rewound: &str, problems: &[ProblemKind]) {
     let parts = [part(script)];
     let session = Session::new("S", &parts);
@@ -122,7 +124,7 @@ fn lines_of_a_response_are_one_round() {
 }
 
 #[test]
-fn results_of_parallel_calls_beside_the_chain_belong_to_it() {
+fn off_chain_results_of_parallel_calls_are_included() {
     check(
         "u1 - u\na1 u1 c:m1:t1\na2 a1 c:m1:t2\nr1 a1 r:t1\nk1 r1 k\nr2 a2 r:t2\na3 r2 a:m2",
         "u1>a1,a2 | r1,k1,r2>a3 ~",
@@ -158,7 +160,7 @@ fn boundaries_are_crossed_by_their_logical_parent() {
 }
 
 #[test]
-fn kept_segments_that_were_written_again_stand_before_their_boundary() {
+fn rewritten_kept_segments_move_before_their_boundary() {
     check(
         "u1 - u\nb1 - b:a1:a1\ns1 b1 s\na1 s1 a:m1\nu2 a1 u\na2 u2 a:m2",
         "u1>a1 | b1,s1,u2>a2 ~",
@@ -215,8 +217,8 @@ fn sub_agents_have_chains_of_their_own() {
 }
 
 #[test]
-fn a_sub_agent_takes_in_nothing_of_others() {
-    // One starts behind the main agent's answer, one behind the other's prompt.
+fn a_sub_agent_excludes_messages_of_others() {
+    // One sub-agent starts after the main agent's response, the other after the first one's prompt.
     let parts = [part(
         "u1 - u\na1 u1 a:m1\nx1 a1 x:agent1\nx2 x1 x:agent2\nx3 x2 x:agent2",
     )];
