@@ -114,6 +114,7 @@ impl LogOrder {
         };
         let mut first = IdIndex::with_capacity(self.sizes[of]);
         let mut copies = Vec::new();
+        // Logs claim ids in order; a record whose id another log claimed first is a copy.
         for &at in &self.logs {
             let ids = &logs[at].ids;
             let own = self.starts[at]..self.starts[at] + ids.len() as u32;

@@ -7,7 +7,7 @@ use crate::log::RecordId;
 ///
 /// Written by hand rather than with `hashbrown::HashTable` because a slot is one 8-byte word, so a lookup touches one
 /// cache line where hashbrown touches two (control bytes and buckets), and because the initialization can be chosen
-/// (see [`FREE`]).
+/// (see `FREE`).
 #[derive(Default)]
 pub struct IdIndex {
     /// Upper 32 bits: half of the hash; lower 32 bits: the record number. The length is a power of two, at most two

@@ -83,6 +83,7 @@ impl Linker {
     fn link(&mut self, log: &mut Log, room: usize) {
         let records = &mut log.records;
         self.index.reserve(room, |number| records[number as usize].id);
+        // First enter all ids, because a record may link to a later one.
         for at in self.linked..records.len() {
             let id = records[at].id;
             if id != RecordId::default() {
@@ -92,6 +93,7 @@ impl Linker {
                 records[at].is_repeat = first != at as u32;
             }
         }
+        // Then resolve the links; the two lists are in record order.
         let mut logical_parents = self.logical_parents.drain(..).peekable();
         for (at, parent) in (self.linked..).zip(self.parents.drain(..)) {
             let logical = logical_parents.next_if(|(record, _)| *record == at as u32);

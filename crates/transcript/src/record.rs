@@ -83,6 +83,7 @@ pub fn read<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) 
 /// writes them.
 #[inline(always)]
 fn read_common_members<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
+    // Main agent, sub-agent, or a newer client that writes the scope at the end of the line.
     if parser.try_key(b",\"isSidechain\":false,\"userType\":") {
         read_scope_run(parser, record)?;
     } else if parser.try_key(b",\"isSidechain\":true,\"userType\":") {
@@ -100,6 +101,7 @@ fn read_common_members<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireR
             parser.skip()?;
         }
     }
+    // Prompt or tool result, response, progress.
     if parser.try_key(b",\"type\":\"user\",\"message\":") {
         record.kind = Some(JsonStr::plain(b"user"));
         read_message(parser, record)?;
@@ -128,6 +130,7 @@ fn read_common_members<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireR
     if parser.try_key(b",\"timestamp\":") {
         record.timestamp = parser.text()?;
     }
+    // A second copy of the tool result, often the largest value of the line.
     if parser.try_key(b",\"toolUseResult\":") {
         parser.skip()?;
         if parser.try_key(b",\"sourceToolAssistantUUID\":") {

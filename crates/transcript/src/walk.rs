@@ -177,7 +177,9 @@ impl ScanLines for Walker<'_> {
         while at < bytes.len() {
             lines += 1;
             parser.restart(at);
+            // Start loading the next lines while this one is parsed.
             prefetch_ahead(bytes, at, &mut faulted);
+            // Parse into the next free record of the batch; it counts only once its place is pushed.
             let record = &mut batch.records[batch.places.len()];
             let end = match read(&mut parser, record).and_then(|()| parser.end_of_line()) {
                 Ok(end) if end - at <= self.max_line => {
@@ -194,6 +196,7 @@ impl ScanLines for Walker<'_> {
                     self.skip_long_record(lines, offset + at as u64, &bytes[at..]);
                     end
                 }
+                // Declined: keep the order of records, find the end of the line from where the parser stopped, and repair.
                 Err(_) => {
                     self.flush_batch::<S>(&mut batch, bytes, offset);
                     let reached = parser.position();

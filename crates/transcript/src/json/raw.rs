@@ -420,6 +420,7 @@ impl<'a, S: StringScanner> PullParser<'a> for RawParser<'a, S> {
 
     #[inline]
     fn next_key(&mut self, frame: &mut RawFrame) -> Result<Option<&'a [u8]>, SlowPath> {
+        // Check for the end of the object first: most keys were taken by `try_key` before.
         if frame.started && self.bytes.get(self.at) == Some(&b'}') {
             self.at += 1;
             self.depth -= 1;

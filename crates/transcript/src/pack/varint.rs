@@ -8,6 +8,7 @@ pub struct PackWriter {
 }
 
 impl PackWriter {
+    /// Writes an unsigned number as LEB128.
     pub fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);
@@ -16,6 +17,7 @@ impl PackWriter {
         self.bytes.push(value as u8);
     }
 
+    /// Writes a signed number in zigzag encoding.
     pub fn signed(&mut self, value: i64) {
         self.number((value << 1 ^ value >> 63) as u64);
     }
@@ -44,6 +46,7 @@ impl<'a> PackReader<'a> {
         Ok(byte)
     }
 
+    /// Reads an unsigned number. Most fit one byte, so that case comes first.
     #[inline]
     pub fn number(&mut self) -> Result<u64, UnpackError> {
         let first = self.byte()?;
@@ -61,10 +64,12 @@ impl<'a> PackReader<'a> {
         Err(UnpackError)
     }
 
+    /// Reads a number that must fit `u32`.
     pub fn small(&mut self) -> Result<u32, UnpackError> {
         u32::try_from(self.number()?).map_err(|_| UnpackError)
     }
 
+    /// Reads a signed number.
     pub fn signed(&mut self) -> Result<i64, UnpackError> {
         let value = self.number()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
@@ -77,6 +82,7 @@ impl<'a> PackReader<'a> {
         })
     }
 
+    /// Takes `length` bytes.
     pub(crate) fn slice(&mut self, length: usize) -> Result<&'a [u8], UnpackError> {
         let (slice, rest) = self.bytes.split_at_checked(length).ok_or(UnpackError)?;
         self.bytes = rest;
@@ -93,6 +99,7 @@ impl<'a> PackReader<'a> {
         Ok(count)
     }
 
+    /// Reads a number that must be less than `limit`, such as an index.
     pub fn below(&mut self, limit: usize) -> Result<u32, UnpackError> {
         let value = self.small()?;
         if value as usize >= limit {

@@ -263,6 +263,7 @@ fn scan<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, S
             let (escaped, next_carry) = block.escaped(carry);
             let ends = block.equals(b'"') & !escaped;
             let odd = escaped & !block.usual_letters();
+            // One branch for both rare events: the end of the string, and an uncommon escape.
             if ends | odd != 0 {
                 // Bits before the first end belong to the string.
                 let inside = ends.wrapping_sub(1) & !ends;
@@ -285,6 +286,7 @@ fn scan<const MEASURE: bool>(bytes: &[u8], start: usize) -> Result<ScanResult, S
             }
             at += STEP;
         }
+        // A block with an uncommon escape, or the last partial block: all checks, letter by letter where needed.
         let block = SimdBlock::load(bytes, at);
         let BlockMasks {
             escaped,

@@ -5,7 +5,10 @@
 pub(super) const PREFETCH_DISTANCE: usize = 4 << 10;
 
 /// Bytes prefetched per line of JSON, for the members that no string scan prefetches.
-pub(super) const PREFETCH_LENGTH: usize = 1 << 10;
+const PREFETCH_LENGTH: usize = 1 << 10;
+
+/// Size of a cache line on x86-64.
+const CACHE_LINE: usize = 64;
 
 /// Bytes that one page fault maps of a file in the page cache (Linux `fault_around_bytes`).
 pub(super) const FAULT_AROUND: usize = 64 << 10;
@@ -16,12 +19,12 @@ pub(super) const FAULT_AROUND: usize = 64 << 10;
 #[inline(always)]
 pub fn prefetch_ahead(bytes: &[u8], at: usize, faulted: &mut usize) {
     let start = bytes.as_ptr().addr();
-    let stretch = (start + at + 4 * PREFETCH_DISTANCE) / FAULT_AROUND;
-    if *faulted != stretch {
-        *faulted = stretch;
-        std::hint::black_box(bytes.get((stretch * FAULT_AROUND).wrapping_sub(start)).copied());
+    let window = (start + at + 4 * PREFETCH_DISTANCE) / FAULT_AROUND;
+    if *faulted != window {
+        *faulted = window;
+        std::hint::black_box(bytes.get((window * FAULT_AROUND).wrapping_sub(start)).copied());
     }
-    for line in (at + PREFETCH_DISTANCE..at + PREFETCH_DISTANCE + PREFETCH_LENGTH).step_by(64) {
+    for line in (at + PREFETCH_DISTANCE..at + PREFETCH_DISTANCE + PREFETCH_LENGTH).step_by(CACHE_LINE) {
         prefetch(bytes, line);
     }
 }

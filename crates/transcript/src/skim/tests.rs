@@ -91,15 +91,15 @@ fn prefetching_beyond_the_slice_is_harmless() {
         for start in (0..PREFETCH_DISTANCE.min(length)).step_by(PREFETCH_DISTANCE / 4) {
             let slice = &bytes[start..length];
             let mut faulted = 0;
-            let stretches = (0..slice.len()).step_by(PREFETCH_DISTANCE / 2).map(|at| {
+            let windows = (0..slice.len()).step_by(PREFETCH_DISTANCE / 2).map(|at| {
                 prefetch_ahead(slice, at, &mut faulted);
                 faulted
             });
-            // Where each line stands, the stretch four times as far ahead was looked at.
+            // At each line, the window four prefetch distances ahead has been faulted in.
             let expected = (0..slice.len())
                 .step_by(PREFETCH_DISTANCE / 2)
                 .map(|at| (slice.as_ptr().addr() + at + 4 * PREFETCH_DISTANCE) / FAULT_AROUND);
-            assert!(stretches.eq(expected));
+            assert!(windows.eq(expected));
         }
     }
 }

@@ -271,6 +271,7 @@ impl<'a> Session<'a> {
 /// Copies the hot fields of the records of one log.
 fn collect_hot_records(session: &str, part: &SessionLog, hot_records: &mut Vec<HotRecord>, repeats: &mut Vec<Node>) {
     let log = &part.log;
+    // Flags that depend on the scope alone are computed once per scope.
     let scopes = log.scopes.iter().map(|scope| {
         let is_own = log.string(scope.session) == session;
         (u8::from(is_own) * record_flag::OWN) | (u8::from(scope.is_sidechain) * record_flag::SIDECHAIN)
