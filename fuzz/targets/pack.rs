@@ -9,7 +9,7 @@ use backcast_fuzz::memory::{CountingAllocator, bounded};
 use backcast_fuzz::{Unstructured, sealed, show, write_object};
 use libfuzzer_sys::fuzz_target;
 use transcript::bytes::LineConsumer;
-use transcript::evidence::{self, LineHashes};
+use transcript::line_hashes::{self, LineHashes};
 use transcript::log::Log;
 use transcript::pack::{MAGIC, PackedOutline, is_intact, pack, unpack};
 use transcript::walk::Walker;
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
                 check_packed(rest);
                 let _ = bounded(rest, |bytes| LineHashes::unpack(bytes).is_ok());
             }
-            3 => check_line_hashes(&sealed(evidence::MAGIC, rest)),
+            3 => check_line_hashes(&sealed(line_hashes::MAGIC, rest)),
             _ => {
                 let mut input = Unstructured::new(rest);
                 let mut log = Vec::new();

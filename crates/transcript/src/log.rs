@@ -123,7 +123,6 @@ pub struct Record {
     pub line: u32,
     /// Byte offset of that line.
     pub offset: u64,
-    /// What it is.
     pub kind: RecordKind,
     /// Id; zero if it has none.
     pub id: RecordId,
@@ -231,7 +230,6 @@ coded_enum! {
 /// A content block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
-    /// What it is.
     pub kind: BlockKind,
     /// Length in UTF-16 units; for a call, of its serialized input.
     pub units: u32,

@@ -166,13 +166,11 @@ impl ProblemKind {
 /// A problem and its location.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Problem {
-    /// The file.
     pub path: String,
     /// Line number, from 1, if it concerns one line.
     pub line: Option<u64>,
-    /// Byte where that line starts.
+    /// Byte offset of the line.
     pub offset: Option<u64>,
-    /// What.
     pub kind: ProblemKind,
     /// Details; may be empty.
     pub detail: String,
@@ -222,17 +220,14 @@ impl std::fmt::Display for Problem {
 /// A problem as the JSON output has it.
 #[derive(Debug, Serialize)]
 pub struct ProblemRow<'a> {
-    /// The file.
     pub path: &'a str,
-    /// The line.
     pub line: Option<u64>,
-    /// Byte where the line starts.
+    /// Byte offset of the line.
     pub offset: Option<u64>,
     /// Short name of the kind.
     pub kind: &'static str,
     /// What it means.
     pub about: &'static str,
-    /// More.
     pub detail: &'a str,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! An optional second pass over a line that [`crate::record`] has accepted. Blocks are numbered as there.
 
-use crate::evidence::TextRole;
 use crate::json::{JsonKind, JsonStr, PullParser};
+use crate::line_hashes::TextRole;
 use crate::skim::SlowPath;
 
 /// Calls `take` for every text of the content of a message or attachment, with the number of its block in the record.

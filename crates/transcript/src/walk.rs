@@ -5,8 +5,8 @@
 
 use crate::build::{LogBuffers, LogBuilder};
 use crate::bytes::LineConsumer;
-use crate::evidence::LineHashes;
 use crate::json::{PullParser, RawParser};
+use crate::line_hashes::LineHashes;
 use crate::log::LineProblemKind;
 use crate::record::{WireBlock, WireRecord, read};
 use crate::repair::Repairer;

@@ -1,7 +1,7 @@
 //! The records of one session, gathered from its logs.
 
 use crate::build::IdMap;
-use crate::evidence::LineHashes;
+use crate::line_hashes::LineHashes;
 use crate::log::{
     Block, BlockKind, BoundaryRecord, Log, NameId, Record, RecordId, RecordKind, RecordLink, ResponseLine,
 };
