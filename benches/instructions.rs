@@ -1,5 +1,5 @@
 //! `cargo bench --bench instructions`: instructions per byte of every stage, counted by valgrind's callgrind on a small
-//! generated corpus. The same binary gives the same count on a busy machine, so a change of one percent is a change.
+//! generated corpus. The count does not depend on the load of the machine, so a difference of one percent is real.
 //!
 //! The bench runs itself under callgrind once per stage and counts only what happens inside [`measured`].
 
@@ -11,7 +11,7 @@ use stage::{Prepared, STAGES, Stage};
 use std::path::Path;
 use std::process::Command;
 
-/// Callgrind is fifty times slower than life.
+/// Small, because callgrind slows execution down about fifty times.
 const BYTES: u64 = 4 << 20;
 const FILES: u32 = 8;
 
@@ -46,7 +46,7 @@ fn main() {
     }
 }
 
-/// What callgrind counts.
+/// Callgrind counts only inside this function.
 #[inline(never)]
 fn measured(stage: &Stage, prepared: &Prepared) {
     (stage.run)(prepared);

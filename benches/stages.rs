@@ -1,5 +1,5 @@
-//! `cargo bench --bench stages [-- --bytes 256MiB] [--files 500]`: throughput of every stage on one thread, beside a plain
-//! count of newlines, on a generated corpus. Times are the best of several rounds; ratios are what to look at.
+//! `cargo bench --bench stages [-- --bytes 256MiB] [--files 500]`: throughput of every stage on one thread, compared with
+//! a plain newline count, on a generated corpus. Times are the best of several rounds; compare the ratios.
 
 mod logs;
 mod stage;

@@ -1,4 +1,4 @@
-//! The stages of a run as plain functions, shared by the benchmarks that time them and the one that counts their
+//! The stages of a run as plain functions, shared by the benchmark that times them and the one that counts
 //! instructions.
 
 use crate::logs::{each_log, parse, parse_logs};
@@ -15,21 +15,21 @@ use transcript::record::{WireRecord, read};
 use transcript::skim::PortableScanner;
 use transcript::thread::SessionLog;
 
-/// A stage: its name, and what it does with a set of logs.
+/// A stage of a run.
 pub struct Stage {
     /// Name in tables.
     pub name: &'static str,
-    /// What it measures.
+    /// Description in tables.
     pub about: &'static str,
-    /// Runs it.
+    /// Runs the stage once over all logs.
     pub run: fn(&Prepared),
 }
 
-/// Logs with everything that a stage needs from the stages before it.
+/// Logs, with the results that later stages need from earlier ones.
 pub struct Prepared {
-    /// Where they lie.
+    /// Paths of the logs.
     pub paths: Vec<PathBuf>,
-    /// Their bytes together.
+    /// Total size of the logs.
     pub bytes: u64,
     logs: Vec<Log>,
     packed: Vec<Vec<u8>>,
@@ -48,7 +48,7 @@ impl Prepared {
     }
 }
 
-/// Takes lines one by one.
+/// Calls a closure for every line.
 struct EachLine<F>(F);
 
 impl<F: FnMut(&[u8])> LineConsumer for EachLine<F> {
@@ -61,7 +61,7 @@ impl<F: FnMut(&[u8])> LineConsumer for EachLine<F> {
     fn skip_long_line(&mut self, _offset: u64, _length: u64, _head: &[u8]) {}
 }
 
-/// Takes blocks and counts their newlines.
+/// Counts newlines.
 struct Newlines(usize);
 
 impl LineConsumer for Newlines {
@@ -72,11 +72,11 @@ impl LineConsumer for Newlines {
     fn skip_long_line(&mut self, _offset: u64, _length: u64, _head: &[u8]) {}
 }
 
-/// All stages, in the order of a run; the ones in brackets are there to compare with.
+/// All stages, in the order of a run. Those in parentheses are for comparison.
 pub const STAGES: &[Stage] = &[
     Stage {
         name: "newlines",
-        about: "block reads and a count of newlines: the floor",
+        about: "block reads and a newline count: the lower bound",
         run: |prepared| {
             for path in &prepared.paths {
                 let mut newlines = Newlines(0);
@@ -87,7 +87,7 @@ pub const STAGES: &[Stage] = &[
     },
     Stage {
         name: "walk",
-        about: "block reads, the walker, the small form",
+        about: "block reads, fast-path parsing, the compact form",
         run: |prepared| {
             for path in &prepared.paths {
                 black_box(parse(path));
@@ -96,7 +96,7 @@ pub const STAGES: &[Stage] = &[
     },
     Stage {
         name: "(walk, portable)",
-        about: "records by the walker without AVX2",
+        about: "records by the fast path without AVX2",
         run: |prepared| {
             for path in &prepared.paths {
                 let mut walk = |line: &[u8]| {
@@ -109,7 +109,7 @@ pub const STAGES: &[Stage] = &[
     },
     Stage {
         name: "(skip, portable)",
-        about: "the grammar of every line checked, nothing read",
+        about: "every line validated, nothing read",
         run: |prepared| {
             for path in &prepared.paths {
                 let mut skip = |line: &[u8]| {
@@ -121,7 +121,7 @@ pub const STAGES: &[Stage] = &[
     },
     Stage {
         name: "(simd-json tape)",
-        about: "records through simd-json, as the slow path reads them",
+        about: "records through simd-json, as in the slow path",
         run: |prepared| {
             let mut copy = Vec::new();
             let mut buffers = simd_json::Buffers::default();
@@ -151,7 +151,7 @@ pub const STAGES: &[Stage] = &[
     },
     Stage {
         name: "pack",
-        about: "the small form packed",
+        about: "the compact form packed",
         run: |prepared| {
             for log in &prepared.logs {
                 black_box(pack(log));
@@ -160,7 +160,7 @@ pub const STAGES: &[Stage] = &[
     },
     Stage {
         name: "unpack",
-        about: "and unpacked",
+        about: "packed logs unpacked",
         run: |prepared| {
             for packed in &prepared.packed {
                 black_box(unpack(packed).is_ok());
@@ -169,14 +169,14 @@ pub const STAGES: &[Stage] = &[
     },
     Stage {
         name: "plan",
-        about: "sessions and copies found",
+        about: "sessions planned, copies found",
         run: |prepared| {
             black_box(make_plan(&outlines(prepared)));
         },
     },
     Stage {
         name: "sessions",
-        about: "unpacked, threaded, sized, added up",
+        about: "unpacked, threaded, sized, summed",
         run: |prepared| {
             let outlines = outlines(prepared);
             let plan = make_plan(&outlines);

@@ -1,10 +1,13 @@
-//! What the fuzz targets share: a generator of lines that look like records, made from the bytes of the fuzzer.
+//! Shared by the fuzz targets: a generator that turns the fuzzer's bytes into lines that look like records.
 
-use transcript::json::Text;
-use transcript::record::{Block, Compaction, Message, Record};
+pub mod memory;
+
 pub use libfuzzer_sys::arbitrary::Unstructured;
+use transcript::json::JsonStr;
+use transcript::pack::seal;
+use transcript::record::WireRecord;
 
-/// Keys that mean something somewhere in a record, and a few that do not.
+/// Keys that are read somewhere in a record, and a few that are not.
 const KEYS: &[&str] = &[
     "type",
     "subtype",
@@ -67,10 +70,10 @@ const KEYS: &[&str] = &[
     "",
 ];
 
-/// Members that the client writes in a row, the same on every line of a session.
-const SETTING: &[&str] = &["entrypoint", "cwd", "sessionId", "version", "gitBranch", "slug"];
+/// Members that the client writes as one run, byte-identical on every line of a session.
+const SCOPE_MEMBERS: &[&str] = &["entrypoint", "cwd", "sessionId", "version", "gitBranch", "slug"];
 
-/// Values that a record may hold under its keys.
+/// String values of records, as they are written in JSON.
 const TEXTS: &[&str] = &[
     "user",
     "assistant",
@@ -98,7 +101,7 @@ const TEXTS: &[&str] = &[
     "\\ud83d\\ude00\\/",
 ];
 
-/// Things that no client writes but that a line may hold all the same.
+/// Bytes that no client writes but that a damaged line may contain.
 const ODDITIES: &[&[u8]] = &[
     b"\\ud83d",
     b"\\udc00\\ud83d",
@@ -179,7 +182,7 @@ fn write_blank(input: &mut Unstructured<'_>, line: &mut Vec<u8>) {
     }
 }
 
-/// Writes a value. With `is_odd` now and then one that is not JSON.
+/// Writes a value; with `is_odd`, occasionally one that is not valid JSON.
 pub fn write_value(input: &mut Unstructured<'_>, line: &mut Vec<u8>, depth: usize, is_odd: bool) {
     write_blank(input, line);
     if input.is_empty() {
@@ -237,12 +240,12 @@ pub fn write_object(input: &mut Unstructured<'_>, line: &mut Vec<u8>, depth: usi
             write_text(input, line, is_odd);
         }
         line.extend_from_slice(b"\":");
-        // The keys that matter mostly hold what they should, else little of a record would ever be read.
-        let is_apt = input.ratio(3, 4).unwrap_or(false) && depth > 0;
+        // Give most keys a value of the expected kind, or little of a record would ever be read.
+        let is_expected = input.ratio(3, 4).unwrap_or(false) && depth > 0;
         match key {
-            "userType" if is_apt => {
+            "userType" if is_expected => {
                 write_value(input, line, 0, is_odd);
-                for key in SETTING {
+                for key in SCOPE_MEMBERS {
                     if input.ratio(1, 8).unwrap_or(false) {
                         continue;
                     }
@@ -260,11 +263,11 @@ pub fn write_object(input: &mut Unstructured<'_>, line: &mut Vec<u8>, depth: usi
             | "microcompactMetadata"
             | "preservedSegment"
             | "preservedMessages"
-                if is_apt =>
+                if is_expected =>
             {
                 write_object(input, line, depth - 1, is_odd);
             }
-            "content" | "iterations" | "uuids" | "compactedToolIds" if is_apt => {
+            "content" | "iterations" | "uuids" | "compactedToolIds" if is_expected => {
                 line.push(b'[');
                 for at in 0..input.int_in_range(0..=3).unwrap_or(0) {
                     if at > 0 {
@@ -278,7 +281,7 @@ pub fn write_object(input: &mut Unstructured<'_>, line: &mut Vec<u8>, depth: usi
                 }
                 line.push(b']');
             }
-            key if is_apt && (key.ends_with("_tokens") || matches!(key, "offset" | "limit" | "preTokens")) => {
+            key if is_expected && (key.ends_with("_tokens") || matches!(key, "offset" | "limit" | "preTokens")) => {
                 line.extend_from_slice(pick(input, &NUMBERS[..14]).as_bytes());
             }
             _ => write_value(input, line, depth, is_odd),
@@ -287,131 +290,26 @@ pub fn write_object(input: &mut Unstructured<'_>, line: &mut Vec<u8>, depth: usi
     line.push(b'}');
 }
 
-/// A text, decoded.
-pub fn decoded(text: Option<Text<'_>>) -> Option<String> {
+/// Returns the decoded text of an optional string.
+pub fn decoded(text: Option<JsonStr<'_>>) -> Option<String> {
     let mut buffer = String::new();
     text.map(|text| text.decode(&mut buffer).to_owned())
 }
 
-fn all_decoded(texts: &[Text<'_>]) -> Vec<Option<String>> {
-    texts.iter().map(|text| decoded(Some(*text))).collect()
+/// Returns everything that was read of a record as text. Strings are printed decoded, so records from different parsers
+/// compare equal.
+pub fn described(record: &WireRecord<'_>) -> String {
+    format!("{record:#?}")
 }
 
-/// Everything that was read of a record, in a form that can be compared whatever the source was.
-pub fn described(record: &Record<'_>) -> String {
-    // Taken apart in full, so that a new field cannot be forgotten here.
-    let Record {
-        kind,
-        subtype,
-        uuid,
-        parent,
-        logical_parent,
-        session,
-        agent,
-        version,
-        cwd,
-        branch,
-        // How the record was read, not what it holds.
-        setting: _,
-        timestamp,
-        request,
-        is_sidechain,
-        is_meta,
-        is_compact_summary,
-        is_api_error,
-        message,
-        blocks,
-        attachment,
-        attachment_shape,
-        hook_name_units,
-        attachment_path,
-        system_shape,
-        compaction,
-    } = record;
-    let Message {
-        id,
-        model,
-        stop_reason,
-        usage,
-    } = message;
-    let texts = [
-        kind,
-        subtype,
-        uuid,
-        parent,
-        logical_parent,
-        session,
-        agent,
-        version,
-        cwd,
-        branch,
-        timestamp,
-        request,
-        id,
-        model,
-        stop_reason,
-        attachment,
-        attachment_path,
-    ]
-    .map(|text| decoded(*text));
-    let blocks = blocks.iter().map(described_block).collect::<Vec<_>>();
-    let compaction = compaction.as_ref().map(|compaction| {
-        let Compaction {
-            trigger,
-            pre_tokens,
-            post_tokens,
-            tokens_saved,
-            duration_ms,
-            kept_head,
-            kept_tail,
-            kept,
-            cleared,
-        } = compaction;
-        let texts = [trigger, kept_head, kept_tail].map(|text| decoded(*text));
-        let counts = [pre_tokens, post_tokens, tokens_saved, duration_ms];
-        format!(
-            "{texts:?} {counts:?} {:?} {:?}",
-            all_decoded(kept),
-            all_decoded(cleared)
-        )
-    });
-    let flags = [is_sidechain, is_meta, is_compact_summary, is_api_error];
-    format!(
-        "{texts:?}\n{flags:?} {usage:?}\n{blocks:#?}\n{:?} {hook_name_units} {:?}\n{compaction:?}",
-        shape(attachment_shape),
-        shape(system_shape)
-    )
+/// Puts the magic of a format before `body` and a checksum behind it.
+pub fn sealed(magic: &[u8], body: &[u8]) -> Vec<u8> {
+    let mut bytes = [magic, body].concat();
+    seal(&mut bytes);
+    bytes
 }
 
-/// The numbers of a shape.
-fn shape(shape: &transcript::skim::Shape) -> [u32; 4] {
-    [shape.units, shape.escapes, shape.long_escapes, shape.wide]
-}
-
-fn described_block(block: &Block<'_>) -> String {
-    let Block {
-        kind,
-        id,
-        name,
-        shape: own,
-        quarters,
-        images,
-        head,
-        signature,
-        is_error,
-        path,
-        offset,
-        limit,
-        command,
-    } = block;
-    let texts = [kind, id, name, head, path, command].map(|text| decoded(*text));
-    format!(
-        "{texts:?} {:?} {quarters} {images} {signature} {is_error} {offset:?} {limit:?}",
-        shape(own)
-    )
-}
-
-/// Prints what a target made of its bytes, when `SHOW` is set: for looking at a finding.
+/// Prints the input that a target made of its bytes if `SHOW` is set, to inspect a finding.
 pub fn show(bytes: &[u8]) {
     static IS_WANTED: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| std::env::var_os("SHOW").is_some());
     if *IS_WANTED {

@@ -1,17 +1,18 @@
-//! A log read in blocks, mapped, packed, whole and in parts gives the same lines: each once, each whole, in order.
+//! A log that is read in blocks, mapped, decompressed, whole or in ranges yields the same lines: each once, whole, in
+//! order.
 //!
-//! The bytes of the fuzzer say how long the lines are, because what matters lies at the edges of blocks.
+//! The fuzzer's bytes determine the lengths of lines, because bugs are at block boundaries.
 
 #![no_main]
 
-use transcript::bytes::{BLOCK, HEAD, Io, Limits, Lines, Log, Packing};
 use backcast_fuzz::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use transcript::bytes::{BLOCK, Compression, IoMode, LONG_LINE_HEAD, LineConsumer, LogFile, ReadLimits};
 
-/// One folder for the whole run: a fresh file per input would be most of the time.
+/// One folder for the whole run: creating one per input would dominate the run time.
 static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() {
@@ -24,20 +25,20 @@ static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
 
 const LONGEST: usize = 5 * BLOCK;
 
-/// What reading handed on.
+/// The lines that the reader handed on.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
-    /// Start and length of every line, and whether it was too long to hold.
+struct LineLog {
+    /// Start and length of every line, and whether it was too long.
     lines: Vec<(u64, u64, bool)>,
 }
 
 struct Check<'c> {
     content: &'c [u8],
-    seen: Seen,
+    seen: LineLog,
 }
 
-impl Lines for Check<'_> {
-    fn lines(&mut self, bytes: &[u8], mut offset: u64) {
+impl LineConsumer for Check<'_> {
+    fn take_lines(&mut self, bytes: &[u8], mut offset: u64) {
         let end = offset as usize + bytes.len();
         assert_eq!(
             Some(bytes),
@@ -51,9 +52,9 @@ impl Lines for Check<'_> {
         }
     }
 
-    fn too_long(&mut self, offset: u64, length: u64, head: &[u8]) {
+    fn skip_long_line(&mut self, offset: u64, length: u64, head: &[u8]) {
         let line = &self.content[offset as usize..(offset + length) as usize];
-        assert!(line.starts_with(head) && head.len() == HEAD.min(line.len()));
+        assert!(line.starts_with(head) && head.len() == LONG_LINE_HEAD.min(line.len()));
         self.seen.lines.push((offset, length, true));
     }
 }
@@ -74,9 +75,9 @@ fuzz_target!(|data: &[u8]| {
         _ => near(&mut input, 2 * BLOCK),
     };
     let content = content(&mut input);
-    // So many parts that opening the file would be all that is done.
+    // Bound the number of ranges, or opening the file would dominate the run time.
     let part = part.max(content.len() as u64 / 256);
-    check(&content, part, Limits { max_line });
+    check(&content, part, ReadLimits { max_line });
 });
 
 fn near(input: &mut Unstructured<'_>, size: usize) -> usize {
@@ -93,20 +94,20 @@ fn content(input: &mut Unstructured<'_>) -> Vec<u8> {
             6 => near(input, BLOCK),
             7 => near(input, 2 * BLOCK),
             8 => input.int_in_range(0..=2 * BLOCK + 9).unwrap_or(0),
-            // Up to the next edge of a block.
+            // Up to the next block boundary.
             _ => (BLOCK + near(input, BLOCK) - content.len() % BLOCK) % BLOCK,
         };
         let filler = b'a' + (content.len() % 23) as u8;
         content.extend(std::iter::repeat_n(filler, length));
         content.push(b'\n');
     }
-    if data_is_odd(&content) {
+    if lacks_final_newline(&content) {
         content.pop();
     }
     content
 }
 
-fn data_is_odd(content: &[u8]) -> bool {
+fn lacks_final_newline(content: &[u8]) -> bool {
     content.len() % 3 == 1
 }
 
@@ -116,43 +117,43 @@ fn write(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-fn read(content: &[u8], path: &Path, packing: Packing, io: Io, part: u64, limits: Limits) -> Seen {
-    let log = Log::open(path, packing, io).expect("the log can be opened");
+fn read(content: &[u8], path: &Path, compression: Compression, io: IoMode, part: u64, limits: ReadLimits) -> LineLog {
+    let log = LogFile::open(path, compression, io).expect("the log can be opened");
     let mut check = Check {
         content,
-        seen: Seen::default(),
+        seen: LineLog::default(),
     };
-    for range in log.parts(part) {
+    for range in log.split_ranges(part) {
         log.read(path, range, limits, &mut check).expect("the log can be read");
     }
     check.seen
 }
 
-fn check(content: &[u8], part: u64, limits: Limits) {
+fn check(content: &[u8], part: u64, limits: ReadLimits) {
     let mut offset = 0;
     let whole = content.split_inclusive(|byte| *byte == b'\n').map(|line| {
         let start = offset;
         offset += line.len() as u64;
         (start, line.len() as u64, false)
     });
-    let whole = Seen { lines: whole.collect() };
+    let whole = LineLog { lines: whole.collect() };
     let path = write("plain.jsonl", content);
-    // A mapping needs no copy and so knows no longest line.
+    // A mapped line is not copied, so no limit applies.
     for part in [u64::MAX, part] {
         assert_eq!(
-            read(content, &path, Packing::Plain, Io::Mmap, part, limits),
+            read(content, &path, Compression::Plain, IoMode::Mmap, part, limits),
             whole,
             "mapped in parts of {part}"
         );
     }
-    // A buffer is never smaller than a block. A last line without newline that just fills it is too long as well:
-    // nothing tells that it ends there.
+    // A buffer is never smaller than a block. A last line without a newline that exactly fills it is too long too: the
+    // reader cannot know that it ends there.
     let longest = limits.max_line.max(BLOCK) as u64;
     let is_held = |&(start, length, _): &(u64, u64, bool)| {
         let is_ended = content[(start + length) as usize - 1] == b'\n';
         length < longest || (length == longest && is_ended)
     };
-    let expected = Seen {
+    let expected = LineLog {
         lines: whole
             .lines
             .iter()
@@ -161,25 +162,25 @@ fn check(content: &[u8], part: u64, limits: Limits) {
     };
     for part in [u64::MAX, part] {
         assert_eq!(
-            read(content, &path, Packing::Plain, Io::Read, part, limits),
+            read(content, &path, Compression::Plain, IoMode::Read, part, limits),
             expected,
             "read in parts of {part}, longest line {}",
             limits.max_line
         );
     }
     if content.len() % 8 == 0 {
-        let path = write("packed.jsonl.zst", &zstd::encode_all(content, 1).expect("zstd"));
+        let path = write("compressed.jsonl.zst", &zstd::encode_all(content, 1).expect("zstd"));
         assert_eq!(
-            read(content, &path, Packing::Zstd, Io::Auto, part, limits),
+            read(content, &path, Compression::Zstd, IoMode::Auto, part, limits),
             expected,
             "zstd"
         );
     } else if content.len() % 8 == 1 {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(content).expect("gzip");
-        let path = write("packed.jsonl.gz", &gzip.finish().expect("gzip"));
+        let path = write("compressed.jsonl.gz", &gzip.finish().expect("gzip"));
         assert_eq!(
-            read(content, &path, Packing::Gzip, Io::Auto, part, limits),
+            read(content, &path, Compression::Gzip, IoMode::Auto, part, limits),
             expected,
             "gzip"
         );

@@ -1,67 +1,21 @@
-//! The forms on disk: packed logs, content lines, and the index of the cache. Bytes that somebody made up never panic
-//! and never cost more memory than a few times their size; what is packed comes back as it was.
+//! Packed logs and line hashes: made-up bytes never panic and never use more than a few times their size in memory, and
+//! a packed log unpacks to what it was.
 //!
-//! The first byte says which form; the mark and the checksum are put around the rest, else nearly every input would end
-//! there.
+//! The first byte selects the format. Magic and checksum are added to the rest, or nearly every input would fail there.
 
 #![no_main]
 
-use backcast::run::cache::{read_index, write_index};
-use transcript::bytes::Lines;
-use transcript::walk::Walker;
-use transcript::evidence::Evidence;
-use transcript::log::Log;
-use transcript::pack::{MAGIC, Outline, is_intact, pack, unpack};
-use backcast_fuzz::{Unstructured, show, write_object};
+use backcast_fuzz::memory::{CountingAllocator, bounded};
+use backcast_fuzz::{Unstructured, sealed, show, write_object};
 use libfuzzer_sys::fuzz_target;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Counts what is held, so that a target can say how much that may be.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static HIGHEST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: hands everything to the system's allocator and only counts.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        HIGHEST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use transcript::bytes::LineConsumer;
+use transcript::line_hashes::{self, LineHashes};
+use transcript::log::Log;
+use transcript::pack::{MAGIC, PackedOutline, is_intact, pack, unpack};
+use transcript::walk::Walker;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Runs `work` and checks how much more memory it held at its height.
-fn bounded<R>(bytes: &[u8], work: impl FnOnce(&[u8]) -> R) -> R {
-    let before = HELD.load(Ordering::Relaxed);
-    HIGHEST.store(before, Ordering::Relaxed);
-    let result = work(bytes);
-    let used = HIGHEST.load(Ordering::Relaxed) - before;
-    assert!(
-        used <= 4096 + 100 * bytes.len(),
-        "{used} bytes for {} bytes",
-        bytes.len()
-    );
-    result
-}
-
-fn sealed(mark: &[u8], body: &[u8]) -> Vec<u8> {
-    let mut bytes = [mark, body].concat();
-    let checksum = xxhash_rust::xxh3::xxh3_64(&bytes);
-    bytes.extend_from_slice(&checksum.to_le_bytes());
-    bytes
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&form, rest)) = data.split_first() else {
@@ -69,16 +23,14 @@ fuzz_target!(|data: &[u8]| {
     };
     match form {
         b'{' => check_log(data),
-        _ => match form % 6 {
+        _ => match form % 5 {
             0 | 1 => check_packed(&sealed(MAGIC, rest)),
             2 => {
                 assert!(!is_intact(rest) || rest.starts_with(MAGIC));
                 check_packed(rest);
-                let _ = bounded(rest, |bytes| read_index(bytes).is_some());
-                let _ = bounded(rest, |bytes| Evidence::unpack(bytes).is_ok());
+                let _ = bounded(rest, |bytes| LineHashes::unpack(bytes).is_ok());
             }
-            3 => check_evidence(&sealed(b"bclines\x01", rest)),
-            4 => check_index(&sealed(b"bcindex\x01", rest)),
+            3 => check_line_hashes(&sealed(line_hashes::MAGIC, rest)),
             _ => {
                 let mut input = Unstructured::new(rest);
                 let mut log = Vec::new();
@@ -92,30 +44,30 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A log that was read, packed and unpacked.
+/// Parses a log, packs it and unpacks it.
 fn check_log(lines: &[u8]) {
     show(lines);
     let mut walker = Walker::new(1 << 20, &|_| {});
-    walker.lines(lines, 0);
+    walker.take_lines(lines, 0);
     let log = walker.into_builder().finish();
     let packed = pack(&log);
     assert!(is_intact(&packed));
-    assert!(unpack(&packed).as_ref() == Ok(&log), "comes back changed");
-    let outline = Outline::read(&packed).expect("an outline");
+    assert!(unpack(&packed).as_ref() == Ok(&log), "changed by a round trip");
+    let outline = PackedOutline::read(&packed).expect("an outline");
     assert!(outline.ids().eq(log.records.iter().map(|record| record.id)));
 }
 
 fn check_packed(bytes: &[u8]) {
     let Ok(log) = bounded(bytes, unpack) else { return };
     check_indices(&log);
-    // Some of what can be read would be written shorter, so only the second time must be like the first.
+    // Some encodings are not canonical, so only packing the second time must reproduce the bytes.
     let packed = pack(&log);
-    let again = unpack(&packed).expect("what was packed can be unpacked");
-    assert!(log == again, "comes back changed");
+    let again = unpack(&packed).expect("a packed log can be unpacked");
+    assert!(log == again, "changed by a round trip");
     assert_eq!(packed, pack(&again));
 }
 
-/// Everything that is an index leads somewhere.
+/// Checks that every index is in bounds.
 fn check_indices(log: &Log) {
     for record in &log.records {
         let scope = log.scope_of(record);
@@ -134,15 +86,9 @@ fn check_indices(log: &Log) {
     }
 }
 
-fn check_evidence(bytes: &[u8]) {
-    if let Ok(evidence) = bounded(bytes, Evidence::unpack) {
-        let again = Evidence::unpack(&evidence.pack()).expect("what was packed can be unpacked");
-        assert_eq!(evidence.sets, again.sets);
-    }
-}
-
-fn check_index(bytes: &[u8]) {
-    if let Some(index) = bounded(bytes, read_index) {
-        assert_eq!(read_index(&write_index(&index)).as_ref(), Some(&index));
+fn check_line_hashes(bytes: &[u8]) {
+    if let Ok(hashes) = bounded(bytes, LineHashes::unpack) {
+        let again = LineHashes::unpack(&hashes.pack()).expect("packed hashes can be unpacked");
+        assert_eq!(hashes.sets, again.sets);
     }
 }

@@ -1,18 +1,18 @@
-//! One line, read in every way there is. Whatever the fast path accepts, in either of its two forms, simd-json and
-//! serde_json accept too and find the same in it, whatever stands on the lines around; it may decline anything.
+//! One line, read by every parser. Whatever the fast path accepts, with either scanner, simd-json and serde_json accept
+//! too and read alike, regardless of the lines around it. The fast path may decline anything.
 //!
-//! The first byte says whether the rest is the line itself or makes one.
+//! The first byte selects whether the rest is the line itself or generates one.
 
 #![no_main]
 
-use transcript::json::{Raw, Tape};
-use transcript::record::{MAX_COUNT, Record, read};
-use transcript::repair::{Outcome, Repairer, Rung};
-use transcript::skim::{Avx2, Portable, Scan};
 use backcast_fuzz::{Unstructured, decoded, described, show, write_object};
 use libfuzzer_sys::fuzz_target;
 use serde::Deserialize;
 use serde_json::Value;
+use transcript::json::{RawParser, TapeParser};
+use transcript::record::{MAX_COUNT, WireRecord, read};
+use transcript::repair::{RejectReason, RepairOutcome, RepairRung, Repairer};
+use transcript::skim::{Avx2Scanner, PortableScanner, StringScanner};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&how, rest)) = data.split_first() else { return };
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
         odd => write_object(&mut Unstructured::new(rest), &mut line, 6, odd == 2),
     }
     if how == b'{' {
-        // Seeds are plain lines of a log.
+        // Seeds are lines of a log.
         line = data.to_vec();
     }
     line.retain(|byte| *byte != b'\n');
@@ -31,10 +31,10 @@ fuzz_target!(|data: &[u8]| {
     check_after(&line, data);
 });
 
-/// What a form of the fast path makes of a line.
-fn raw<S: Scan>(line: &[u8]) -> Option<String> {
-    let mut record = Record::default();
-    let mut raw = Raw::<S>::new(line, 0);
+/// Reads a line by the fast path. Returns `None` if it is declined.
+fn read_raw<S: StringScanner>(line: &[u8]) -> Option<String> {
+    let mut record = WireRecord::default();
+    let mut raw = RawParser::<S>::new(line, 0);
     let accepted = read(&mut raw, &mut record).and_then(|()| raw.end_of_line());
     assert!(raw.position() <= line.len());
     accepted.ok().map(|end| {
@@ -44,20 +44,20 @@ fn raw<S: Scan>(line: &[u8]) -> Option<String> {
 }
 
 fn check(line: &[u8]) {
-    let fast = raw::<Portable>(line);
-    if Avx2::is_available() {
-        assert_eq!(fast, raw::<Avx2>(line), "AVX2 against portable");
+    let fast = read_raw::<PortableScanner>(line);
+    if Avx2Scanner::is_available() {
+        assert_eq!(fast, read_raw::<Avx2Scanner>(line), "AVX2 against portable");
     }
-    // What follows the line must not matter.
+    // The bytes after the line must not matter.
     let followed = [line, b"\n{\"uuid\":\"next\"}\n"].concat();
-    let mut record = Record::default();
-    let mut source = Raw::<Portable>::new(&followed, 0);
+    let mut record = WireRecord::default();
+    let mut source = RawParser::<PortableScanner>::new(&followed, 0);
     let accepted = read(&mut source, &mut record).and_then(|()| source.end_of_line());
     assert!(source.position() <= line.len(), "reads beyond its line");
     assert_eq!(
         accepted.ok().map(|_| described(&record)),
         fast,
-        "what follows the line matters"
+        "the bytes after the line matter"
     );
 
     let mut slow = Vec::new();
@@ -65,30 +65,30 @@ fn check(line: &[u8]) {
     if let Some(fast) = &fast {
         let is_plain = matches!(
             outcome,
-            Outcome::Read {
-                rung: Rung::AsIs | Rung::Mended,
+            RepairOutcome::Read {
+                rung: RepairRung::AsIs | RepairRung::Mended,
                 lost: false
             }
         );
-        assert!(is_plain, "the slow path says {outcome:?}");
+        assert!(is_plain, "outcome of the slow path: {outcome:?}");
         assert_eq!(slow.len(), 1);
         assert_eq!(*fast, slow[0], "fast against slow path");
     }
 
-    let mended = String::from_utf8_lossy(line);
-    let value = by_serde(&mended);
+    let repaired = String::from_utf8_lossy(line);
+    let value = by_serde(&repaired);
     match (&value, &fast, outcome) {
-        (Err(error), Some(_), _) => panic!("serde_json refuses what the fast path accepts: {error}"),
-        // simd-json has numbers beyond f64 that serde_json has not.
-        (Err(error), None, Outcome::Read { rung: Rung::AsIs, .. }) => {
+        (Err(error), Some(_), _) => panic!("serde_json rejects what the fast path accepts: {error}"),
+        // simd-json accepts numbers beyond f64 that serde_json rejects.
+        (Err(error), None, RepairOutcome::Read { rung: RepairRung::AsIs, .. }) => {
             assert!(
                 error.to_string().contains("number out of range"),
-                "serde_json refuses: {error}"
+                "serde_json rejects: {error}"
             );
         }
         (Ok(Value::Object(_)), _, outcome) => {
-            let is_deep = outcome == Outcome::Refused(transcript::repair::Refusal::TooDeep);
-            let is_read = matches!(outcome, Outcome::Read { lost: false, .. });
+            let is_deep = outcome == RepairOutcome::Rejected(RejectReason::TooDeep);
+            let is_read = matches!(outcome, RepairOutcome::Read { lost: false, .. });
             assert!(
                 is_read || is_deep,
                 "serde_json accepts what the slow path does not: {outcome:?}"
@@ -97,42 +97,42 @@ fn check(line: &[u8]) {
         _ => {}
     }
     if let (Ok(value), Some(_)) = (value, fast) {
-        let mut record = Record::default();
-        let mut source = Raw::<Portable>::new(line, 0);
+        let mut record = WireRecord::default();
+        let mut source = RawParser::<PortableScanner>::new(line, 0);
         assert!(read(&mut source, &mut record).is_ok());
         compare(&record, &value);
     }
-    // simd-json straight, where its own text is sound: the tape must never panic.
-    let mut bytes = mended.into_owned().into_bytes();
+    // Feed simd-json directly, where its strings are valid UTF-8: the tape parser must never panic.
+    let mut bytes = repaired.into_owned().into_bytes();
     if let Ok(tape) = simd_json::to_tape(&mut bytes)
         && !line.windows(3).any(|window| window.eq_ignore_ascii_case(b"\\ud"))
     {
-        let _ = read(&mut Tape::new(&tape.0), &mut Record::default());
+        let _ = read(&mut TapeParser::new(&tape.0), &mut WireRecord::default());
     }
 }
 
-/// A line after one that begins as it does: what is kept of earlier lines must not matter, except that it may make the
-/// fast path decline.
+/// Reads a line after one with the same start: memoized runs must not change what is read. They may make the fast path
+/// decline.
 fn check_after(line: &[u8], data: &[u8]) {
-    let fresh = raw::<Portable>(line);
+    let fresh = read_raw::<PortableScanner>(line);
     for byte in [0, data.len() / 3, data.len() - 1].map(|at| usize::from(data[at])) {
-        // 255 is the whole line.
+        // 255 selects the whole line.
         let earlier = [&line[..line.len() * byte / 255], b"}\n"].concat();
         let both = [&earlier, line, b"\n"].concat();
-        let mut record = Record::default();
-        let mut source = Raw::<Portable>::new(&both, 0);
+        let mut record = WireRecord::default();
+        let mut source = RawParser::<PortableScanner>::new(&both, 0);
         let _ = read(&mut source, &mut record);
         assert!(source.position() < earlier.len(), "reads beyond its line");
         source.restart(earlier.len());
         let accepted = read(&mut source, &mut record).and_then(|()| source.end_of_line());
         if accepted.is_ok() {
-            assert_eq!(Some(described(&record)), fresh, "an earlier line matters");
+            assert_eq!(Some(described(&record)), fresh, "an earlier line changed the result");
         }
-        // Equal lines are read alike.
+        // Again after the same line.
         source.restart(earlier.len());
         let accepted = read(&mut source, &mut record).and_then(|()| source.end_of_line());
         if accepted.is_ok() {
-            assert_eq!(Some(described(&record)), fresh, "the same line before it matters");
+            assert_eq!(Some(described(&record)), fresh, "the same line before it changed the result");
         }
     }
 }
@@ -145,15 +145,15 @@ fn by_serde(text: &str) -> serde_json::Result<Value> {
     Ok(value)
 }
 
-/// A few fields whose meaning is plain enough to be written a second time.
-fn compare(record: &Record<'_>, value: &Value) {
+/// Compares a few fields that are simple enough to be implemented twice.
+fn compare(record: &WireRecord<'_>, value: &Value) {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     assert_eq!(decoded(record.uuid), text(&value["uuid"]));
     assert_eq!(decoded(record.kind), text(&value["type"]));
     assert_eq!(decoded(record.session), text(&value["sessionId"]));
     assert_eq!(record.is_meta, value["isMeta"] == Value::Bool(true));
     if value["data"].is_object() {
-        // A progress record's nested message takes the same place.
+        // The message nested in a progress record is stored in the same field.
         return;
     }
     let message = &value["message"];
@@ -183,7 +183,7 @@ fn compare(record: &Record<'_>, value: &Value) {
             let objects = items.iter().filter_map(Value::as_object).collect::<Vec<_>>();
             assert_eq!(record.blocks.len(), objects.len());
             for (block, object) in record.blocks.iter().zip(objects) {
-                // Only where one text stands alone: later ones of other names take its place.
+                // Only if there is a single text: a later one under another key would replace it.
                 let texts = ["text", "thinking", "content", "input"].map(|key| object.get(key));
                 if let [Some(Value::String(text)), None, None, None] = texts {
                     assert_eq!(block.shape.units as usize, text.encode_utf16().count());

@@ -1,15 +1,15 @@
-//! Damaged lines: whatever happens to a line, nothing panics, and a record is accepted only if it stands there whole.
+//! Damaged lines: nothing panics, and a record is accepted only if the line contains all of it.
 //!
-//! The bytes of the fuzzer make a few records and then cut, glue and overwrite them, or are the line itself.
+//! The fuzzer's bytes generate a few records and then cut, join and overwrite them, or are the line itself.
 
 #![no_main]
 
-use transcript::bytes::Lines;
-use transcript::repair::{Outcome, Repairer, Rung, mend};
-use transcript::walk::Walker;
 use backcast_fuzz::{Unstructured, decoded, show, write_object};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
+use transcript::bytes::LineConsumer;
+use transcript::repair::{RepairOutcome, RepairRung, Repairer, repair_text};
+use transcript::walk::Walker;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&how, rest)) = data.split_first() else { return };
@@ -24,10 +24,10 @@ fuzz_target!(|data: &[u8]| {
     line.truncate(4096);
     show(&line);
     check_record(&line);
-    check_neighbours(&line);
+    check_neighbors(&line);
 });
 
-/// Records, cut and put together again.
+/// Generates records, damages and joins them.
 fn damaged(input: &mut Unstructured<'_>, is_odd: bool) -> Vec<u8> {
     let mut line = Vec::new();
     for _ in 0..input.int_in_range(1..=4).unwrap_or(1) {
@@ -61,63 +61,63 @@ fn check_record(line: &[u8]) {
     let mut uuids = Vec::new();
     let outcome = Repairer::default().read(line, &mut |record| uuids.push(decoded(record.uuid)));
     match outcome {
-        Outcome::Blank | Outcome::Refused(_) => assert!(uuids.is_empty(), "{outcome:?} and yet records"),
-        Outcome::Read {
-            rung: Rung::AsIs | Rung::Stripped | Rung::Mended,
+        RepairOutcome::Blank | RepairOutcome::Rejected(_) => assert!(uuids.is_empty(), "{outcome:?} and yet records"),
+        RepairOutcome::Read {
+            rung: RepairRung::AsIs | RepairRung::Stripped | RepairRung::Mended,
             lost,
         } => {
             assert_eq!((uuids.len(), lost), (1, false), "{outcome:?}");
         }
-        Outcome::Read {
-            rung: Rung::Split | Rung::Resynced,
+        RepairOutcome::Read {
+            rung: RepairRung::Split | RepairRung::Resynced,
             ..
         } => assert!(!uuids.is_empty(), "{outcome:?}"),
     }
-    // Every accepted record is an object that serde_json, too, finds whole somewhere in the mended line. Numbers that
-    // serde_json refuses and simd-json takes are left out.
-    let mended = mend(line);
+    // serde_json must find every accepted record as a whole object somewhere in the repaired line. Numbers that only
+    // simd-json accepts are left out.
+    let repaired = repair_text(line);
     if uuids.is_empty()
-        || mended
+        || repaired
             .windows(2)
             .any(|pair| pair[0].is_ascii_digit() && matches!(pair[1], b'e' | b'E'))
     {
         return;
     }
-    let starts = mended
+    let starts = repaired
         .iter()
         .enumerate()
         .filter(|(_, byte)| **byte == b'{')
         .map(|(at, _)| at);
     let objects = starts.filter_map(|at| {
-        let mut stream = serde_json::Deserializer::from_slice(&mended[at..]).into_iter::<Value>();
+        let mut stream = serde_json::Deserializer::from_slice(&repaired[at..]).into_iter::<Value>();
         stream.next()?.ok()
     });
     let whole = objects
         .map(|object| object["uuid"].as_str().map(str::to_owned))
         .collect::<Vec<_>>();
-    let is_deep = mended.iter().filter(|byte| matches!(byte, b'{' | b'[')).count() > 120;
+    let is_deep = repaired.iter().filter(|byte| matches!(byte, b'{' | b'[')).count() > 120;
     for uuid in uuids {
         assert!(
             is_deep || whole.contains(&uuid),
-            "{uuid:?} stands nowhere whole ({outcome:?})"
+            "{uuid:?} is nowhere whole ({outcome:?})"
         );
     }
 }
 
-/// A damaged line changes nothing about the lines around it, and its own end is found.
-fn check_neighbours(line: &[u8]) {
+/// Checks that a damaged line does not affect the lines around it.
+fn check_neighbors(line: &[u8]) {
     let before: &[u8] = b"{\"type\":\"user\",\"uuid\":\"00000000-0000-4000-8000-000000000001\",\"sessionId\":\"s\",\
         \"message\":{\"content\":\"first\"}}\n";
     let after: &[u8] = b"{\"type\":\"user\",\"uuid\":\"00000000-0000-4000-8000-000000000002\",\"sessionId\":\"s\",\
         \"message\":{\"content\":\"second\"}}\n";
     let content = [before, line, b"\n", after].concat();
     let mut walker = Walker::new(1 << 20, &|_| {});
-    walker.lines(&content, 0);
+    walker.take_lines(&content, 0);
     let log = walker.into_builder().finish();
     assert_eq!((log.lines, log.bytes), (3, content.len() as u64));
-    let neighbours = log.records.iter().filter(|record| record.line != 2).collect::<Vec<_>>();
-    let [first, second] = neighbours[..] else {
-        panic!("{} neighbours", neighbours.len())
+    let neighbors = log.records.iter().filter(|record| record.line != 2).collect::<Vec<_>>();
+    let [first, second] = neighbors[..] else {
+        panic!("{} neighbors", neighbors.len())
     };
     assert_eq!((first.line, first.offset), (1, 0));
     assert_eq!(

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use transcript::bytes::Compression;
 use transcript::discover::{DiscoveredLog, FileStamp};
-use transcript::evidence::LineHashes;
+use transcript::line_hashes::LineHashes;
 use transcript::pack;
 use transcript::pack::{seal, unseal};
 

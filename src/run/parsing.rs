@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use transcript::build::{LogBuffers, LogBuilder};
 use transcript::bytes::LogFile as OpenLog;
 use transcript::discover::DiscoveredLog;
-use transcript::evidence::LineHashes;
+use transcript::line_hashes::LineHashes;
 use transcript::parallel;
 use transcript::parallel::parallel_map;
 use transcript::problem::{Problem, ProblemKind};

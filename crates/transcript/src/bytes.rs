@@ -1,12 +1,16 @@
-//! The bytes of a log: block reads, mappings and decompression, always handed on as whole lines.
+//! Reads the bytes of a log: block reads, memory maps and decompression, always handed on as whole lines.
 //!
-//! The one other place with `unsafe` (the first is [`super::skim`]): mapping a file. A mapped file that shrinks kills
-//! the process with SIGBUS, so [`Io::Auto`] maps only what has been left alone for a while, and only where mapping
-//! earns something: in big files, whose lines may be hundreds of megabytes long and are then walked without a
-//! copy, and in smaller ones where one thread works alone. With several, each mapping that goes stops all of them for a moment:
-//! then everything else goes through blocks of [`BLOCK`] bytes, which is as fast and cannot be killed.
+//! One of the two modules with `unsafe` in the crate (the other is [`crate::skim`]): it maps files. If a mapped file is
+//! truncated, the kernel kills the process with SIGBUS. [`IoMode::Auto`] therefore maps only files that have not been
+//! written for a while, and only where mapping pays: big files, whose lines can be hundreds of megabytes long and are
+//! then parsed without a copy, and smaller files on a single thread. With several threads every `munmap` is a TLB
+//! shootdown that interrupts all of them, so everything else goes through blocks of [`BLOCK`] bytes, which is as fast
+//! and safe.
 //!
-//! Memory is bounded by the longest line that is copied ([`Limits::max_line`]), not by the file.
+//! Memory is bounded by the longest line that is copied ([`ReadLimits::max_line`]), not by the file.
+
+#[cfg(test)]
+mod tests;
 
 use crate::parallel;
 use memmap2::{Advice, Mmap, UncheckedAdvice};
@@ -17,42 +21,43 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Size of a block read: large enough to amortise the call, small enough to stay in the second-level cache.
+/// Size of a block read: large enough to amortize the system call, small enough for the L2 cache.
 pub const BLOCK: usize = 256 << 10;
-/// The largest buffer that is kept from one log to the next.
+/// Largest buffer that a thread keeps from one log to the next.
 const MAX_SPARE_BUFFER: usize = 8 * BLOCK;
-/// Files from this size on are mapped when they are settled.
+/// Minimum size for mapping a settled file.
 const MIN_MMAP_BYTES: u64 = 16 << 20;
-/// The same where one thread works alone: nobody else has to be stopped each time a mapping goes.
+/// Minimum size for mapping on a single thread, where `munmap` needs no TLB shootdown.
 const MIN_MMAP_BYTES_SINGLE_THREAD: u64 = 128 << 10;
-/// How much of a mapped file is handed on at a time. What was read is let go again, so that no more than this stays mapped.
+/// Bytes of a mapped file that are handed on at a time. Their pages are released afterwards, so that no more than this
+/// stays resident.
 const MMAP_CHUNK: usize = 4 << 20;
-/// A file that nobody touched for this long is settled.
+/// A file is settled if it was not modified for this long.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
-/// How much of a line that is too long is kept to tell what it was.
+/// Bytes kept of a line that is too long, to identify it.
 pub const LONG_LINE_HEAD: usize = 4 << 10;
 
 /// How files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IoMode {
-    /// Map big files that nobody has written for a while, on one thread smaller ones too; read everything else.
+    /// Map big settled files, on a single thread smaller ones too; read everything else.
     #[default]
     Auto,
-    /// Map every file. A file that shrinks meanwhile ends the run.
+    /// Map every file. A file that shrinks during the run ends the process.
     Mmap,
     /// Read every file.
     Read,
 }
 
-/// Bounds of what is held in memory.
+/// Memory limits of reading.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadLimits {
-    /// The longest line that is read; a longer one is passed over and reported, however the file is read.
+    /// Longest line that is read; longer ones are skipped and reported, in every [`IoMode`].
     pub max_line: usize,
 }
 
 impl ReadLimits {
-    /// A line always may be as long as a block.
+    /// Limits lines to `max_line` bytes, but never to less than a block.
     pub fn new(max_line: usize) -> ReadLimits {
         ReadLimits {
             max_line: max_line.max(BLOCK),
@@ -60,30 +65,29 @@ impl ReadLimits {
     }
 }
 
-/// Takes the lines of a log.
+/// Receives the lines of a log.
 pub trait LineConsumer {
-    /// Whole lines, starting at byte `offset` of the log. Only the last call of a log may lack the final newline.
+    /// Takes whole lines, starting at byte `offset` of the log. Only the last call of a log may lack the final newline.
     fn take_lines(&mut self, bytes: &[u8], offset: u64);
-    /// A line that was too long to hold: where it starts, how long it is, and how it begins.
+    /// Takes note of a line that is too long: where it starts, its length, and its first bytes.
     fn skip_long_line(&mut self, offset: u64, length: u64, head: &[u8]);
 }
 
-/// How a log is packed.
+/// Compression of a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// Uncompressed.
     Plain,
-    /// gzip.
     Gzip,
-    /// Zstandard.
     Zstd,
 }
 
 impl Compression {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Compression; 3] = [Compression::Plain, Compression::Gzip, Compression::Zstd];
 
-    /// By the name of the file, which need not be UTF-8.
+    /// Derives the compression from the file name, which need not be UTF-8. Returns `None` if the name is not that of a
+    /// log.
     pub fn from_path(path: &Path) -> Option<Compression> {
         let name = path.file_name()?.as_encoded_bytes();
         if name.ends_with(b".jsonl") {
@@ -101,19 +105,19 @@ impl Compression {
 /// An open log.
 pub struct LogFile {
     file: File,
-    packing: Compression,
-    /// Size when it was opened. What is appended later is not read: it belongs to the next run.
+    compression: Compression,
+    /// Size when it was opened. Bytes appended later are left to the next run.
     size: u64,
     map: Option<Mmap>,
 }
 
 impl LogFile {
-    /// Opens a log and decides how it will be read.
-    pub fn open(path: &Path, packing: Compression, io: IoMode) -> io::Result<LogFile> {
+    /// Opens a log and decides whether to map it.
+    pub fn open(path: &Path, compression: Compression, io: IoMode) -> io::Result<LogFile> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         let size = metadata.len();
-        let is_mapped = packing == Compression::Plain
+        let is_mapped = compression == Compression::Plain
             && size > 0
             && match io {
                 IoMode::Auto => size >= min_mmap_bytes() && is_settled(metadata.modified()?),
@@ -123,15 +127,15 @@ impl LogFile {
         let map = if is_mapped { map_file(&file, size)? } else { None };
         Ok(LogFile {
             file,
-            packing,
+            compression,
             size,
             map,
         })
     }
 
-    /// Parts of about `part` bytes that can be read on their own. Packed logs have one.
+    /// Splits the file into ranges of about `part` bytes that can be read independently. Compressed logs are one range.
     pub fn split_ranges(&self, part: u64) -> Vec<Range<u64>> {
-        if self.packing != Compression::Plain {
+        if self.compression != Compression::Plain {
             return Vec::from([Range {
                 start: 0,
                 end: u64::MAX,
@@ -154,7 +158,7 @@ impl LogFile {
             read_mapped(map, part, lines);
             return Ok(());
         }
-        match self.packing {
+        match self.compression {
             Compression::Gzip => {
                 let file = io::BufReader::with_capacity(BLOCK, &self.file);
                 read_blocks(flate2::bufread::MultiGzDecoder::new(file), 0, None, limits, lines)
@@ -166,7 +170,7 @@ impl LogFile {
                 read_blocks(file.take(self.size), 0, None, limits, lines)
             }
             Compression::Plain => {
-                // Parts are read side by side, so each has a handle (and a position) of its own.
+                // Ranges are read in parallel, so each needs a file handle with its own position.
                 let mut file = File::open(path)?;
                 let start = first_line_start(&mut file, &part)?;
                 if start >= part.end {
@@ -193,23 +197,22 @@ fn is_settled(modified: SystemTime) -> bool {
         .is_ok_and(|age| age >= SETTLED_AFTER)
 }
 
-/// Maps a file if it still has the size it had.
+/// Maps a file. Returns `None` if its size has changed since it was opened.
 fn map_file(file: &File, size: u64) -> io::Result<Option<Mmap>> {
-    // SAFETY: the mapping is read-only and private to this run. What cannot be ruled out is that somebody
-    // truncates the file while it is mapped, which would end the process (and is undefined in Rust's model
-    // if bytes change under a slice). `Io::Auto` therefore maps only files that nobody has written for a
-    // quarter of an hour; session logs are append-only, so a settled one does not change. With `Io::Mmap` the
-    // user vouches for it.
+    // SAFETY: the mapping is read-only and private to this run. Another process could still truncate the file while it
+    // is mapped, which kills this process, or change bytes under a slice, which is undefined behavior in Rust's memory
+    // model. `IoMode::Auto` therefore maps only files that were not written for a quarter of an hour; session logs are
+    // append-only, so a settled one does not change. With `IoMode::Mmap` the user vouches for it.
     let map = unsafe { Mmap::map(file)? };
     let is_same_size = file.metadata()?.len() == size && map.len() as u64 == size;
     if is_same_size {
-        // Advice only: a system that does not know it reads the same bytes.
+        // Advice only: a kernel that ignores it returns the same bytes.
         let _ = map.advise(Advice::Sequential);
     }
     Ok(is_same_size.then_some(map))
 }
 
-/// The lines of a mapped file that start inside `part`.
+/// Hands on the lines of a mapped file that start inside `part`.
 fn read_mapped(map: &Mmap, part: Range<u64>, lines: &mut dyn LineConsumer) {
     let after_newline = |from: usize| memchr::memchr(b'\n', &map[from..]).map_or(map.len(), |at| from + at + 1);
     let edge = |edge: u64| match edge as usize {
@@ -224,7 +227,7 @@ fn read_mapped(map: &Mmap, part: Range<u64>, lines: &mut dyn LineConsumer) {
             _ => after_newline(at + MMAP_CHUNK - 1),
         };
         lines.take_lines(&map[at..next], at as u64);
-        // What is read at once goes with its mapping.
+        // A file that fits one chunk is released with its mapping.
         if next - at < map.len() {
             release_pages(map, at..next);
         }
@@ -232,14 +235,15 @@ fn read_mapped(map: &Mmap, part: Range<u64>, lines: &mut dyn LineConsumer) {
     }
 }
 
-/// Lets go of the pages of a range. Each reader does that for what it read: at the end one thread would have to do it for all.
+/// Releases the pages of a range. Every reader releases its own part; otherwise one thread would unmap everything at
+/// the end.
 fn release_pages(map: &Mmap, range: Range<usize>) {
-    // SAFETY: the mapping is read-only and has a file behind it, so the bytes of a page that is let go are those of the file
-    // again as soon as somebody looks at them. It is advice: nothing is lost if it is not taken.
+    // SAFETY: the mapping is read-only and file-backed, so a released page is read from the file again on the next
+    // access. It is advice: nothing depends on it being taken.
     let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len()) };
 }
 
-/// Where the first line that starts inside `part` starts.
+/// Returns where the first line starts that begins inside `part`, or the end of `part` if none does.
 fn first_line_start(file: &mut File, part: &Range<u64>) -> io::Result<u64> {
     if part.start == 0 {
         return Ok(0);
@@ -260,8 +264,8 @@ fn first_line_start(file: &mut File, part: &Range<u64>) -> io::Result<u64> {
     Ok(part.end)
 }
 
-/// A buffer that starts on a page: some processors copy several times slower to a place 16 bytes into one, which is
-/// where an allocator puts a large block.
+/// A page-aligned buffer. Allocators place large blocks 16 bytes into a page, where some processors copy several times
+/// slower.
 struct PageAlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
@@ -299,14 +303,14 @@ impl std::ops::DerefMut for PageAlignedBuffer {
 }
 
 thread_local! {
-    /// The buffer of the log that this thread read last: most logs are smaller than what setting one up costs.
+    /// The read buffer, kept from log to log: for most logs, allocating one costs more than reading them.
     static SPARE: Cell<Option<PageAlignedBuffer>> = const { Cell::new(None) };
 }
 
-/// Reads blocks and hands on whole lines. Lines that start at or after `stop` are left to the next part.
+/// Reads blocks and hands on whole lines. Lines that start at or after `stop` belong to the next range.
 ///
-/// A line longer than a block makes the buffer grow by doubling, and only new bytes are searched for its end, so
-/// the work stays linear in the length of the line.
+/// A line longer than a block makes the buffer grow by doubling, and only new bytes are searched for its end, so the
+/// work stays linear in the length of the line.
 fn read_blocks(
     reader: impl Read,
     offset: u64,
@@ -317,14 +321,14 @@ fn read_blocks(
     let spare = SPARE.take().filter(|buffer| buffer.len() <= limits.max_line);
     let mut buffer = spare.unwrap_or_else(|| PageAlignedBuffer::new(BLOCK));
     let result = read_blocks_into(&mut buffer, reader, offset, stop, limits, lines);
-    // One that grew for a very long line is not kept: it would be held for as long as the thread lives.
+    // A buffer that grew for a very long line is dropped; it would stay allocated as long as the thread lives.
     if buffer.len() <= MAX_SPARE_BUFFER {
         SPARE.set(Some(buffer));
     }
     result
 }
 
-/// [`read_blocks`] with a buffer.
+/// Implements [`read_blocks`] with a given buffer.
 fn read_blocks_into(
     buffer: &mut PageAlignedBuffer,
     mut reader: impl Read,
@@ -334,12 +338,12 @@ fn read_blocks_into(
     lines: &mut dyn LineConsumer,
 ) -> io::Result<()> {
     let mut held = 0usize;
-    // How much of what is held is known to have no newline.
+    // Length of the prefix of the held bytes that is known to have no newline.
     let mut searched = 0usize;
     let mut base = offset;
     loop {
         let end = match stop.map(|stop| (stop - base) as usize) {
-            // The part ends inside this block: stop after the line that holds the byte before its end.
+            // The range ends inside this block: stop after the line that contains the byte before its end.
             Some(left) if left <= held => {
                 let from = (left - 1).max(searched);
                 if let Some(at) = memchr::memchr(b'\n', &buffer[from..held]) {
@@ -370,7 +374,7 @@ fn read_blocks_into(
                 continue;
             }
         }
-        // A block at a time, also in a buffer that once grew.
+        // Read one block at a time even if the buffer has grown.
         let room = buffer.len().min((held + 1).next_multiple_of(BLOCK));
         match reader.read(&mut buffer[held..room]) {
             Ok(0) => {
@@ -382,7 +386,7 @@ fn read_blocks_into(
             Ok(read) => held += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                // What was read so far is whole lines and one torn one: used, then the error is reported.
+                // Hand on what was read so far, whole lines and a torn one, then report the error.
                 lines.take_lines(&buffer[..held], base);
                 return Err(error);
             }
@@ -390,7 +394,7 @@ fn read_blocks_into(
     }
 }
 
-/// Drops a line that filled the buffer without ending. Returns its length; the buffer then holds what follows it.
+/// Discards a line that filled the buffer without ending. Returns its length; the buffer then holds what follows it.
 fn discard_long_line(
     reader: &mut impl Read,
     buffer: &mut [u8],
@@ -416,126 +420,6 @@ fn discard_long_line(
         if newline.is_some() || read == 0 {
             lines.skip_long_line(base, length, &head);
             return Ok(length);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::io::Write;
-
-    #[derive(Default)]
-    struct CollectedLines {
-        lines: Vec<(u64, Vec<u8>)>,
-        long: Vec<(u64, u64)>,
-        /// The most bytes that came at once.
-        largest: usize,
-    }
-
-    impl LineConsumer for CollectedLines {
-        fn take_lines(&mut self, bytes: &[u8], mut offset: u64) {
-            self.largest = self.largest.max(bytes.len());
-            for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-                self.lines.push((offset, line.to_vec()));
-                offset += line.len() as u64;
-            }
-        }
-
-        fn skip_long_line(&mut self, offset: u64, length: u64, _head: &[u8]) {
-            self.long.push((offset, length));
-        }
-    }
-
-    fn split_lines(content: &[u8]) -> Vec<(u64, Vec<u8>)> {
-        let mut collect = CollectedLines::default();
-        collect.take_lines(content, 0);
-        collect.lines
-    }
-
-    fn read_in_parts(content: &[u8], part: u64, io: IoMode, max_line: usize) -> CollectedLines {
-        let mut file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
-        file.write_all(content).unwrap();
-        let log = LogFile::open(file.path(), Compression::Plain, io).unwrap();
-        let mut collect = CollectedLines::default();
-        for range in log.split_ranges(part) {
-            log.read(file.path(), range, ReadLimits { max_line }, &mut collect)
-                .unwrap();
-        }
-        collect
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn parts_give_every_line_once(
-            lengths in prop::collection::vec(prop_oneof![8 => 0usize..40, 1 => 100usize..400], 0..40),
-            part in 1u64..600,
-            ends in any::<bool>(),
-        ) {
-            let mut content = lengths.iter().flat_map(|&length| [vec![b'x'; length], b"\n".to_vec()].concat()).collect::<Vec<_>>();
-            if !ends {
-                content.pop();
-            }
-            let expected = split_lines(&content);
-            prop_assert_eq!(&read_in_parts(&content, part, IoMode::Read, 1 << 20).lines, &expected);
-            prop_assert_eq!(&read_in_parts(&content, part, IoMode::Mmap, 1 << 20).lines, &expected);
-        }
-    }
-
-    #[test]
-    fn what_is_mapped_is_settled_and_big_enough_for_so_many_threads() {
-        let is_mapped = |size: u64, age: Duration, threads: usize| {
-            let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
-            file.as_file().set_len(size).unwrap();
-            file.as_file().set_modified(SystemTime::now() - age).unwrap();
-            let open = || {
-                LogFile::open(file.path(), Compression::Plain, IoMode::Auto)
-                    .unwrap()
-                    .map
-                    .is_some()
-            };
-            parallel::with_threads(Some(threads), open).unwrap()
-        };
-        let old = 2 * SETTLED_AFTER;
-        for (threads, from) in [(1, MIN_MMAP_BYTES_SINGLE_THREAD), (2, MIN_MMAP_BYTES)] {
-            assert!(is_mapped(from, old, threads));
-            assert!(!is_mapped(from - 1, old, threads));
-            assert!(!is_mapped(from, Duration::ZERO, threads));
-        }
-    }
-
-    #[test]
-    fn a_buffer_that_grew_is_read_a_block_at_a_time() {
-        let short = |lines: usize| b"line\n".repeat(lines);
-        let long = [vec![b'y'; 5 * BLOCK], b"\n".to_vec()].concat();
-        let largest = |content: &[u8]| {
-            let collect = read_in_parts(content, 1 << 30, IoMode::Read, 1 << 30);
-            assert_eq!(collect.lines, split_lines(content));
-            collect.largest
-        };
-        assert!(largest(&long) > 5 * BLOCK);
-        let kept = SPARE.take();
-        assert!(kept.as_ref().is_some_and(|buffer| buffer.len() > 5 * BLOCK));
-        SPARE.set(kept);
-        assert!(largest(&short(BLOCK)) <= BLOCK);
-        // It is too large for who takes only shorter lines.
-        let collect = read_in_parts(&long, 1 << 30, IoMode::Read, BLOCK);
-        assert_eq!(collect.long, [(0, long.len() as u64)]);
-    }
-
-    #[test]
-    fn a_line_over_the_limit_is_passed_over_and_named() {
-        let long = 3 * BLOCK;
-        let content = [b"first\n".to_vec(), vec![b'y'; long], b"\nlast\n".to_vec()].concat();
-        for part in [1 << 30, BLOCK as u64] {
-            let collect = read_in_parts(&content, part, IoMode::Read, BLOCK);
-            assert_eq!(
-                collect.lines,
-                [(0, b"first\n".to_vec()), (long as u64 + 7, b"last\n".to_vec())]
-            );
-            assert_eq!(collect.long, [(6, long as u64 + 1)]);
         }
     }
 }

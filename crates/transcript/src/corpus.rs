@@ -1,36 +1,33 @@
-//! Which logs belong together: the sessions of a corpus, and who owns records that several logs hold.
+//! Plans a corpus: which logs make up which session, and which log owns a record that several logs contain.
 //!
-//! A resumed or forked session starts with a copy of the earlier one: same ids, same times, new session id. The record
-//! belongs to the log that comes first: the one that starts earlier, or of two that start alike the one that ended
-//! earlier. That does not depend on the order in which files were found.
+//! A resumed or forked session starts with a copy of the earlier one: same ids, same times, new session id. Such a
+//! record belongs to the log that starts earlier or, if both start at the same time, to the one that ends earlier. The
+//! order in which files were found does not matter.
 
 use crate::ids::{IdIndex, SHARDS, shard};
 use crate::log::{Log, NO_TIME, RecordId, Time};
 use crate::pack::PackedOutline;
 use std::collections::BTreeMap;
 
-/// What is known of a log before it is unpacked.
+/// What is known about a log before it is unpacked.
 pub struct LogOutline {
-    /// Where it lies.
     pub path: String,
-    /// Session of records that name none: the log's own name.
+    /// Session of records without a session id: the name of the log.
     pub default_session: String,
-    /// Sessions that it has records of.
+    /// Sessions that the log has records of.
     pub sessions: Vec<String>,
-    /// Earliest and latest time.
     pub times: (Time, Time),
-    /// Ids of its records.
     pub ids: Vec<RecordId>,
 }
 
 impl LogOutline {
-    /// From the front of a packed log.
+    /// Creates an outline from the front of a packed log.
     pub fn new(path: String, default_session: String, outline: &PackedOutline<'_>) -> LogOutline {
         let ids = outline.ids().collect();
         LogOutline::of(path, default_session, &outline.log, outline.times, ids)
     }
 
-    /// From a log that is not packed. Times and ids of its records are left out: gathering them from a big log takes a while.
+    /// Creates an outline from an unpacked log. Times and ids are left empty: collecting them from a big log is slow.
     pub fn of_log(path: String, default_session: String, log: &Log) -> LogOutline {
         LogOutline::of(path, default_session, log, (NO_TIME, NO_TIME), Vec::new())
     }
@@ -57,21 +54,20 @@ impl LogOutline {
     }
 }
 
-/// A session and the logs that hold its records.
+/// A session and the logs that contain its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionPlan {
-    /// Its id.
     pub id: String,
     /// Numbers of its logs, earliest first.
     pub logs: Vec<usize>,
 }
 
-/// How a corpus falls into sessions.
+/// How a corpus divides into sessions.
 #[derive(Debug, Default)]
 pub struct CorpusPlan {
-    /// Sessions, by the time their logs start, then by id.
+    /// Sessions, sorted by the start of their first log, then by id.
     pub sessions: Vec<SessionPlan>,
-    /// By log: which of its records another log owns; empty if none.
+    /// Per log: whether another log owns a record, by record number; empty if none is copied.
     pub copied: Vec<Vec<bool>>,
 }
 
@@ -81,12 +77,12 @@ pub struct LogOrder {
     logs: Vec<usize>,
     /// Number of the first record of each log, counted over all logs.
     starts: Vec<u32>,
-    /// How many records have an id of each shard.
+    /// Number of records with an id in each shard.
     sizes: [usize; SHARDS],
 }
 
 impl LogOrder {
-    /// Orders logs.
+    /// Orders logs by start, end and path.
     pub fn new(logs: &[LogOutline]) -> LogOrder {
         let mut order = (0..logs.len()).collect::<Vec<_>>();
         order.sort_by_key(|&at| (start_of(&logs[at]), time_or_max(logs[at].times.1), &logs[at].path));
@@ -105,10 +101,10 @@ impl LogOrder {
         }
     }
 
-    /// Records with an id of the given shard that an earlier log owns: number of the log, and of the record in it. Shards
-    /// have nothing to do with one another, so this can be asked side by side.
+    /// Finds the records with an id in shard `of` that an earlier log owns. Returns pairs of log number and record
+    /// number. Shards are independent, so they can be searched in parallel.
     pub fn find_copies(&self, logs: &[LogOutline], of: usize) -> Vec<(usize, usize)> {
-        // A log alone has nobody to copy from.
+        // A single log has no copies.
         if logs.len() < 2 {
             return Vec::new();
         }
@@ -118,6 +114,7 @@ impl LogOrder {
         };
         let mut first = IdIndex::with_capacity(self.sizes[of]);
         let mut copies = Vec::new();
+        // Logs claim ids in order; a record whose id another log claimed first is a copy.
         for &at in &self.logs {
             let ids = &logs[at].ids;
             let own = self.starts[at]..self.starts[at] + ids.len() as u32;
@@ -132,7 +129,7 @@ impl LogOrder {
         copies
     }
 
-    /// The plan, once all copies are known.
+    /// Makes the plan from the copies of all shards.
     pub fn make_plan(&self, logs: &[LogOutline], copies: impl IntoIterator<Item = (usize, usize)>) -> CorpusPlan {
         let mut copied = vec![Vec::new(); logs.len()];
         for (at, record) in copies {
@@ -165,12 +162,12 @@ fn start_of(log: &LogOutline) -> Time {
     time_or_max(log.times.0)
 }
 
-/// Logs without any time come last.
+/// Sorts logs without any time last.
 fn time_or_max(time: Time) -> Time {
     if time == NO_TIME { Time::MAX } else { time }
 }
 
-/// Makes the plan, one step after the other.
+/// Makes the plan on one thread.
 pub fn make_plan(logs: &[LogOutline]) -> CorpusPlan {
     let order = LogOrder::new(logs);
     order.make_plan(logs, (0..SHARDS).flat_map(|shard| order.find_copies(logs, shard)))
@@ -191,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_that_ended_first_owns_what_both_hold() {
+    fn the_log_that_ended_first_owns_shared_records() {
         let fork = log("a", &["S2"], (10, 99), &[1, 2, 3, 7]);
         let original = log("b", &["S1"], (10, 50), &[1, 2, 3, 4]);
         let plan = make_plan(&[fork, original]);

@@ -1,7 +1,7 @@
-//! Finding logs: files, folders, globs and lists, and what stands in the way.
+//! Finds logs: files, folders and globs.
 //!
-//! Types are looked at before anything is opened, so a FIFO or a socket cannot hang the run; links are followed only on
-//! request; a file that is reached twice is read once, under the name that sorts first.
+//! File types are checked before anything is opened, so a FIFO or a socket cannot hang the run. Symbolic links are
+//! followed only on request. A file that is reached twice is read once, under the path that sorts first.
 
 use crate::bytes::Compression;
 use crate::parallel::parallel_map;
@@ -11,23 +11,20 @@ use std::collections::HashSet;
 use std::fs::{DirEntry, Metadata};
 use std::path::{Component, Path, PathBuf};
 
-/// What tells one state of a file from another.
+/// Identifies one state of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct FileStamp {
-    /// Device.
     pub device: u64,
-    /// Inode.
     pub inode: u64,
-    /// Size in bytes.
     pub size: u64,
     /// Modification time in nanoseconds.
     pub modified: i128,
-    /// Change time in nanoseconds: it moves even when the modification time is set back.
+    /// Change time in nanoseconds: it moves even if the modification time is set back.
     pub changed: i128,
 }
 
 impl FileStamp {
-    /// The state of a file.
+    /// Reads the state of a file.
     #[cfg(unix)]
     pub fn from_metadata(metadata: &Metadata) -> FileStamp {
         use std::os::unix::fs::MetadataExt;
@@ -41,9 +38,9 @@ impl FileStamp {
         }
     }
 
-    /// The state of a file, as far as it can be seen here.
+    /// Reads the state of a file, as far as the platform provides it.
     #[cfg(not(unix))]
-    pub fn of(metadata: &Metadata) -> FileStamp {
+    pub fn from_metadata(metadata: &Metadata) -> FileStamp {
         let modified = metadata.modified().ok();
         let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
         FileStamp {
@@ -55,52 +52,49 @@ impl FileStamp {
 }
 
 impl FileStamp {
-    /// What tells one file from another, where the system says it.
+    /// Returns device and inode, or `None` if the platform has none.
     fn file_id(&self) -> Option<(u64, u64)> {
         let file = (self.device, self.inode);
         (file != (0, 0)).then_some(file)
     }
 }
 
-/// A log that was found.
 #[derive(Debug, Clone)]
 pub struct DiscoveredLog {
-    /// Where.
     pub path: PathBuf,
-    /// How it is packed.
     pub packing: Compression,
-    /// Its state when it was found.
+    /// State when it was found.
     pub stamp: FileStamp,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Default)]
 pub struct Discovery {
     /// Logs, sorted by path.
     pub logs: Vec<DiscoveredLog>,
-    /// What stood in the way.
+    /// What could not be read or was skipped.
     pub problems: Vec<Problem>,
 }
 
-/// Why a search could not even start.
+/// The search cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
-    /// Nothing is there.
+    /// The path does not exist.
     #[error(
         "{0}: no such file or folder\n  hint: a pattern such as 'logs/**/*.jsonl' needs quotes, so that the shell leaves it alone"
     )]
     Missing(String),
-    /// A pattern that starts in a folder that cannot be looked into.
+    /// The base folder of a pattern cannot be read.
     #[error("{pattern}: cannot look into {folder}: {reason}")]
     Start {
         /// The pattern.
         pattern: String,
-        /// Its part before the first sign that stands for others.
+        /// Its part before the first wildcard.
         folder: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// A pattern that is none.
+    /// Invalid pattern.
     #[error("{pattern}: not a pattern: {reason}")]
     Pattern {
         /// The pattern.
@@ -125,14 +119,14 @@ pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, Disc
         } else {
             return Err(DiscoveryError::Missing(root.display().to_string()));
         }
-        // Of a single root that has nothing the caller says so.
+        // If a single root has no logs, the caller reports it.
         if roots.len() > 1 && search.found.logs.is_empty() && search.found.problems.is_empty() {
             search.found.add_problem(root, ProblemKind::NoLogs, "");
         }
         found.logs.extend(search.found.logs);
         found.problems.extend(search.found.problems);
     }
-    // By bytes, not by components: the same order everywhere, and many times faster.
+    // Compare paths by bytes, not by components: the order is the same everywhere, and many times faster to compute.
     found.logs.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
     let mut seen = HashSet::with_capacity(found.logs.len());
     found
@@ -147,25 +141,23 @@ fn is_pattern(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '[', '{'])
 }
 
-/// The search of one root.
 struct RootSearch {
     follow_links: bool,
     found: Discovery,
 }
 
-/// What a folder holds.
+/// Contents of one folder.
 #[derive(Default)]
 struct FolderContents {
     found: Discovery,
-    /// Folders to visit.
+    /// Folders to visit next.
     folders: Vec<StampedFolder>,
 }
 
-/// A folder and its state.
 type StampedFolder = (PathBuf, FileStamp);
 
 impl RootSearch {
-    /// A path that was named by the user: links are followed, any name is a log.
+    /// Adds a path that the user named: links are followed, and a file counts as a log whatever its name.
     fn add_named_path(&mut self, path: &Path) {
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => self.walk_folder(path, &metadata, &|_| true),
@@ -178,7 +170,7 @@ impl RootSearch {
     }
 
     fn add_pattern(&mut self, pattern: &Path) -> Result<(), DiscoveryError> {
-        // As the paths are that it is compared with: without `.` and doubled separators.
+        // Normalize like the paths it is matched against: no `.` and no doubled separators.
         let parts = pattern.components().filter(|part| *part != Component::CurDir);
         let pattern = parts.collect::<PathBuf>();
         let text = pattern.to_string_lossy().into_owned();
@@ -206,7 +198,7 @@ impl RootSearch {
             reason: error.to_string(),
         })?;
         let is_here = start.as_os_str() == ".";
-        // A pattern may name folders as well as logs, and what lies below them.
+        // A pattern may match folders as well as logs, including everything below them.
         self.walk_folder(&start, &metadata, &|path| {
             let path = if is_here {
                 path.strip_prefix(".").unwrap_or(path)
@@ -218,21 +210,20 @@ impl RootSearch {
         Ok(())
     }
 
-    /// A folder and all below it, level by level: folders of one level are looked into side by side, and depth costs no
-    /// stack.
+    /// Walks a folder level by level: the folders of one level are read in parallel, and depth costs no call stack.
     fn walk_folder(&mut self, folder: &Path, metadata: &Metadata, wanted: &(dyn Fn(&Path) -> bool + Sync)) {
-        // Folders that were reached, by device and inode: links may lead in circles.
+        // Visited folders, by device and inode: links may form cycles.
         let mut visited = HashSet::new();
         let mut level = vec![(folder.to_path_buf(), FileStamp::from_metadata(metadata))];
         while !level.is_empty() {
             level.retain(|(_, stamp)| stamp.file_id().is_none_or(|folder| visited.insert(folder)));
             let follow_links = self.follow_links;
-            let held = parallel_map(&level, |(folder, _)| FolderContents::read(folder, follow_links, wanted));
+            let contents = parallel_map(&level, |(folder, _)| FolderContents::read(folder, follow_links, wanted));
             level = Vec::new();
-            for held in held {
-                self.found.logs.extend(held.found.logs);
-                self.found.problems.extend(held.found.problems);
-                level.extend(held.folders);
+            for contents in contents {
+                self.found.logs.extend(contents.found.logs);
+                self.found.problems.extend(contents.found.problems);
+                level.extend(contents.folders);
             }
         }
     }
@@ -255,26 +246,27 @@ impl Discovery {
 }
 
 impl FolderContents {
-    /// Looks into a folder.
+    /// Reads a folder.
     fn read(folder: &Path, follow_links: bool, wanted: &dyn Fn(&Path) -> bool) -> FolderContents {
-        let mut held = FolderContents::default();
+        let mut contents = FolderContents::default();
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
-                held.found
+                contents
+                    .found
                     .add_problem(folder, ProblemKind::Unreadable, error.to_string());
-                return held;
+                return contents;
             }
         };
         for entry in entries {
             match entry {
-                Ok(entry) => held.add_entry(&entry, follow_links, wanted),
-                Err(error) => held
+                Ok(entry) => contents.add_entry(&entry, follow_links, wanted),
+                Err(error) => contents
                     .found
                     .add_problem(folder, ProblemKind::Unreadable, error.to_string()),
             }
         }
-        held
+        contents
     }
 
     fn add_entry(&mut self, entry: &DirEntry, follow_links: bool, wanted: &dyn Fn(&Path) -> bool) {
@@ -289,7 +281,7 @@ impl FolderContents {
             }
         };
         if kind.is_symlink() && !follow_links {
-            // A folder may hold logs that a pattern means, whatever its own name.
+            // A folder may contain logs that match, whatever its own name.
             let is_folder = path.metadata().is_ok_and(|metadata| metadata.is_dir());
             if is_folder || packing.is_some() && wanted(&path) {
                 self.found.add_problem(&path, ProblemKind::LinkSkipped, "");
@@ -299,7 +291,7 @@ impl FolderContents {
         if !kind.is_dir() && !kind.is_symlink() && (packing.is_none() || !wanted(&path)) {
             return;
         }
-        // The entry looks inside its folder, a path is walked from its beginning. Only a path follows links.
+        // `DirEntry::metadata` is relative to the open folder and so cheaper, but only a path follows links.
         let metadata = match kind.is_symlink() {
             false => entry.metadata(),
             true => path.metadata(),
@@ -328,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_files_and_patterns() {
+    fn finds_logs_by_folder_file_and_pattern() {
         let root = tempfile::tempdir().unwrap();
         let sub = root.path().join("projects/p1");
         std::fs::create_dir_all(&sub).unwrap();
@@ -358,7 +350,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_no_file_is_named_and_passed_over() {
+    fn special_files_and_links_are_reported_and_skipped() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         std::fs::write(path("good.jsonl"), "").unwrap();
@@ -388,7 +380,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn of_several_names_the_first_counts() {
+    fn hard_links_are_read_once_under_the_first_path() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         std::fs::create_dir_all(path("b/c")).unwrap();

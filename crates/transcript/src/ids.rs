@@ -1,22 +1,27 @@
-//! Who came first with an id: a table of record numbers for lists of ids that lie elsewhere.
+//! Finds the first record with an id: a hash table of record numbers whose keys live outside the table.
 
 use crate::log::RecordId;
 
-/// Record numbers by id. Each stands beside half of the id's hash, so that the ids themselves, which the caller keeps, are
-/// looked at only where they are the same.
+/// Maps ids to record numbers by open addressing with linear probing. A slot holds half of the id's hash and the record
+/// number. The ids stay where the caller has them and are compared only if the hash halves are equal.
+///
+/// Written by hand rather than with `hashbrown::HashTable` because a slot is one 8-byte word, so a lookup touches one
+/// cache line where hashbrown touches two (control bytes and buckets), and because the initialization can be chosen
+/// (see `FREE`).
 #[derive(Default)]
 pub struct IdIndex {
-    /// Half of a hash, then a record number. A power of two long, at most two thirds full.
+    /// Upper 32 bits: half of the hash; lower 32 bits: the record number. The length is a power of two, at most two
+    /// thirds are taken.
     slots: Vec<u64>,
 }
 
-/// A slot that nothing is in: no record has the last number. Anything but zero, because the compiler asks for zeroes instead of
-/// writing them. A slot is looked at before it is taken, so the system would lend every page of such memory first and exchange
-/// it afterwards, for which it stops all other threads.
+/// An empty slot: no record has the last number. Non-zero so that `vec!` does not become `calloc`: lazily zeroed pages
+/// would fault twice (a lookup reads a slot before it is written), and the second fault, which replaces the shared zero
+/// page, needs a TLB shootdown.
 const FREE: u64 = u32::MAX as u64;
 
 impl IdIndex {
-    /// With room for as many records.
+    /// Creates a table with room for `records` ids.
     pub fn with_capacity(records: usize) -> IdIndex {
         let length = (records * 3 / 2 + 1).next_power_of_two();
         IdIndex {
@@ -24,7 +29,7 @@ impl IdIndex {
         }
     }
 
-    /// Makes room for as many records in all. `id_of` gives the id of a number.
+    /// Grows the table to room for `records` ids in total. `id_of` returns the id of a record number.
     pub fn reserve(&mut self, records: usize, id_of: impl Fn(u32) -> RecordId) {
         if self.slots.len() > records * 3 / 2 {
             return;
@@ -38,8 +43,8 @@ impl IdIndex {
         }
     }
 
-    /// The number that was given first with an id, this one if there was none before. `id_of` gives the id of a number.
-    /// No more may be given than there is room for.
+    /// Returns the record number inserted first with `id`, which is `number` if there was none. `id_of` returns the id
+    /// of a record number. The table must have room; see [`IdIndex::reserve`].
     pub fn get_or_insert(&mut self, id: RecordId, number: u32, id_of: impl Fn(u32) -> RecordId) -> u32 {
         match self.find_slot(id, id_of) {
             Ok(known) => known,
@@ -50,12 +55,12 @@ impl IdIndex {
         }
     }
 
-    /// The number that was given first with an id.
+    /// Returns the record number inserted first with `id`, or `None` if there is none.
     pub fn find(&self, id: RecordId, id_of: impl Fn(u32) -> RecordId) -> Option<u32> {
         self.find_slot(id, id_of).ok()
     }
 
-    /// The number of an id, or the slot where it would go.
+    /// Returns the record number of `id`, or as `Err` the empty slot where it would go.
     #[inline]
     fn find_slot(&self, id: RecordId, id_of: impl Fn(u32) -> RecordId) -> Result<u32, usize> {
         let hash = hash(id);
@@ -75,10 +80,10 @@ impl IdIndex {
     }
 }
 
-/// Into how many parts ids can be split that have nothing to do with one another.
+/// Number of disjoint shards that ids are split into by hash.
 pub const SHARDS: usize = 4;
 
-/// The part that an id belongs to.
+/// Returns the shard of an id.
 pub fn shard(id: RecordId) -> usize {
     (hash(id) >> 62) as usize
 }
@@ -98,18 +103,18 @@ mod tests {
 
     #[test]
     fn the_first_number_of_each_id_is_found() {
-        // Half of the ids come twice, and many share their lower half.
+        // Half of the ids occur twice, and many share their lower half.
         let ids = (0..2000u128)
             .map(|at| RecordId(((at % 1000) << 64) | (at % 10)))
             .collect::<Vec<_>>();
         let mut first = IdIndex::default();
         let id_of = |number: u32| ids[number as usize];
         for (at, id) in ids.iter().enumerate() {
-            // Room is made in steps, so that what is there has to move.
+            // The table grows in steps, so that entries are rehashed.
             first.reserve((at + 1).next_multiple_of(100), id_of);
             assert_eq!(first.get_or_insert(*id, at as u32, id_of), at as u32 % 1000);
         }
-        // A hash of zeroes is no free slot.
+        // A hash of zero is not an empty slot.
         assert_eq!(first.find(RecordId(0), id_of), Some(0));
         assert_eq!(first.find(ids[1234], id_of), Some(234));
         assert_eq!(first.find(RecordId(77 << 64), id_of), None);

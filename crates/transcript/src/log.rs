@@ -1,29 +1,29 @@
-//! The small form of one log: ids, links, sizes and counts, no text.
+//! The compact form of one log: ids, links, sizes and counts, no text.
 //!
-//! A [`Log`] is what everything after parsing works on. It is built once per file by [`super::build`], packed by
-//! [`super::pack`] (in memory between the stages, on disk in the cache), and assembled with others into sessions by
-//! [`super::assemble`]. Strings that repeat (sessions, models, tools, paths) are kept once and named by number.
+//! Everything after parsing works on a [`Log`]. [`crate::build`] creates it once per file, [`crate::pack`] packs it (in
+//! memory between the stages, on disk in the cache), and [`crate::thread`] assembles the logs of a session. Repeated
+//! strings (sessions, models, tools, paths) are interned and referred to by number.
 
 use crate::record::Tokens;
-use crate::skim::hex32;
+use crate::skim::parse_hex32;
 
 /// Number of a string in [`Log::strings`]. Number 0 is the empty string and means "none".
 pub type NameId = u32;
 
-/// A record's id: a UUID as the number it is, any other text by its hash (and by name in [`Log::odd_ids`]).
+/// Id of a record: a UUID as its 128-bit value, any other text as its hash (and by name in [`Log::odd_ids`]).
 ///
-/// Packed to the width of a word: records have several, and one that starts only at every second word makes all of them longer.
+/// Packed to an alignment of 8: with the natural alignment of `u128`, 16, every record would grow by padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(Rust, packed(8))]
 pub struct RecordId(pub u128);
 
 impl RecordId {
-    /// The number that the id is.
+    /// Returns the id as a number.
     pub fn number(self) -> u128 {
         self.0
     }
 
-    /// Reads an id. The flag says whether it was a canonical UUID, which can be written back from the number.
+    /// Reads an id. The flag is set if the text is a canonical UUID, which can be restored from the number.
     pub fn read(text: &[u8]) -> (RecordId, bool) {
         match parse_uuid(text) {
             Some(value) => (RecordId(value), true),
@@ -47,17 +47,17 @@ impl std::fmt::Display for RecordId {
     }
 }
 
-/// A lower-case UUID with hyphens, as the client writes them.
+/// Parses a lower-case UUID with hyphens, as the client writes them. Returns `None` for any other text.
 fn parse_uuid(text: &[u8]) -> Option<u128> {
     let text: &[u8; 36] = text.try_into().ok()?;
     if [8, 13, 18, 23].iter().any(|&at| text[at] != b'-') {
         return None;
     }
     let half = |at: usize| u64::from(u32::from_le_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]));
-    hex32([(0, 4), (9, 14), (19, 24), (28, 32)].map(|(one, next)| half(one) | half(next) << 32))
+    parse_hex32([(0, 4), (9, 14), (19, 24), (28, 32)].map(|(one, next)| half(one) | half(next) << 32))
 }
 
-/// Hash of an API id (message, request, tool call). Never 0, which means "none".
+/// Returns the hash of an API id (message, request, tool call). Never 0, which means "none".
 pub fn hash_api_id(text: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(text).max(1)
 }
@@ -65,46 +65,29 @@ pub fn hash_api_id(text: &[u8]) -> u64 {
 /// Milliseconds since 1970, or [`NO_TIME`].
 pub type Time = i64;
 
-/// A record without a readable timestamp.
+/// Time of a record without a readable timestamp.
 pub const NO_TIME: Time = i64::MIN;
 
-/// What sort of record it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum RecordKind {
-    /// A prompt, tool results, or text that the client put in.
-    User = 0,
-    /// One line of a response.
-    Assistant = 1,
-    /// A system record that is neither of the two below.
-    System = 2,
-    /// A compaction boundary.
-    Boundary = 3,
-    /// A micro-compaction boundary.
-    MicroBoundary = 4,
-    /// Progress of a tool or sub-agent.
-    Progress = 5,
-    /// Context that the client added.
-    Attachment = 6,
-    /// A kind not known here; kept because others may follow it.
-    Other = 7,
-}
-
-impl RecordKind {
-    pub(super) fn from_code(code: u8) -> Option<RecordKind> {
-        use RecordKind as K;
-        [
-            K::User,
-            K::Assistant,
-            K::System,
-            K::Boundary,
-            K::MicroBoundary,
-            K::Progress,
-            K::Attachment,
-            K::Other,
-        ]
-        .get(usize::from(code))
-        .copied()
+coded_enum! {
+    /// Kinds of records.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum RecordKind {
+        /// A prompt, tool results, or text that the client inserted.
+        User = 0,
+        /// One line of a response.
+        Assistant = 1,
+        /// A system record other than a boundary.
+        System = 2,
+        /// A compaction boundary.
+        Boundary = 3,
+        /// A micro-compaction boundary.
+        MicroBoundary = 4,
+        /// Progress of a tool or sub-agent.
+        Progress = 5,
+        /// Context that the client added.
+        Attachment = 6,
+        /// Unknown kind; kept because other records may follow it.
+        Other = 7,
     }
 }
 
@@ -120,190 +103,153 @@ pub enum RecordLink {
     Elsewhere(u32),
 }
 
-/// What records of one stretch share.
+/// What consecutive records share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct RecordScope {
-    /// Session id.
     pub session: NameId,
-    /// Sub-agent id.
     pub agent: NameId,
     /// Version of the client.
     pub version: NameId,
-    /// Working directory.
     pub cwd: NameId,
-    /// Git branch.
     pub branch: NameId,
     /// Part of a sub-agent's chain.
     pub is_sidechain: bool,
 }
 
-/// One record.
+/// A record that takes part in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record {
     /// Line of the log, from 1.
     pub line: u32,
-    /// Byte where that line starts.
+    /// Byte offset of that line.
     pub offset: u64,
-    /// What it is.
     pub kind: RecordKind,
-    /// Its id; zero if it has none.
+    /// Id; zero if it has none.
     pub id: RecordId,
     /// The record it follows.
     pub parent: RecordLink,
-    /// The record a boundary follows.
+    /// The record that a boundary follows.
     pub logical_parent: RecordLink,
-    /// When it was written.
     pub time: Time,
-    /// Number of its [`Scope`].
+    /// Number of its [`RecordScope`].
     pub scope: u32,
     /// Number of its line in [`Log::responses`].
     pub response: Option<u32>,
-    /// First of its blocks in [`Log::blocks`].
+    /// Index of its first block in [`Log::blocks`].
     pub first_block: u32,
-    /// How many blocks it has.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Number of its [`Boundary`].
+    /// Number of its [`BoundaryRecord`].
     pub boundary: Option<u32>,
-    /// Put in by the client.
+    /// Inserted by the client.
     pub is_meta: bool,
     /// The summary after a boundary.
     pub is_summary: bool,
-    /// An API error shown as a message.
+    /// An API error, shown as a message.
     pub is_api_error: bool,
-    /// A second record with an id that this log already has.
+    /// A repetition: an earlier record of this log has the same id.
     pub is_repeat: bool,
 }
 
-/// Why a response ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum StopReason {
-    /// Not said: the line was written while the response was still streaming.
-    Unknown = 0,
-    /// It calls tools.
-    ToolUse = 1,
-    /// The turn is over.
-    EndTurn = 2,
-    /// Anything else.
-    Other = 3,
-}
-
-impl StopReason {
-    pub(super) fn from_code(code: u8) -> Option<StopReason> {
-        [
-            StopReason::Unknown,
-            StopReason::ToolUse,
-            StopReason::EndTurn,
-            StopReason::Other,
-        ]
-        .get(usize::from(code))
-        .copied()
+coded_enum! {
+    /// Why a response ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum StopReason {
+        /// Not given: the line was written while the response was still streaming.
+        Unknown = 0,
+        /// The response calls tools.
+        ToolUse = 1,
+        /// The turn is over.
+        EndTurn = 2,
+        /// Anything else.
+        Other = 3,
     }
 }
 
-/// One line of a response: what it says of the API call. Several lines may speak of the same call.
+/// What one line says about an API call. Several lines may describe the same call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResponseLine {
-    /// The record that carries it, by index.
+    /// Index of its record.
     pub record: u32,
     /// Hash of the message id; 0 if it has none.
     pub message: u64,
     /// Hash of the request id; 0 if it has none.
     pub request: u64,
-    /// The model.
     pub model: NameId,
-    /// Why it ended.
     pub stop: StopReason,
-    /// What was billed.
+    /// Billed tokens.
     pub billed: Tokens,
-    /// What the window held at the call, if that is something else. It hardly ever is, so it has no place in every line.
+    /// Tokens in the window at the call, if they differ from the billed ones. Boxed because they hardly ever do.
     pub last_call: Option<Box<Tokens>>,
-    /// Its counts were zeroed beside the iterations that it lists: the line stands in a segment that a compaction kept.
+    /// Its top-level counts are zero although it lists iterations: the line is in a segment that a compaction kept.
     pub is_zeroed: bool,
-    /// Nested in a progress record: a sub-agent's call seen from outside.
+    /// Nested in a progress record: a call of a sub-agent, seen from outside.
     pub is_progress: bool,
 }
 
 impl ResponseLine {
-    /// What the window held at the call.
+    /// Returns the tokens in the window at the call.
     pub fn context(&self) -> Tokens {
         self.last_call.as_deref().copied().unwrap_or(self.billed)
     }
 }
 
-/// What a block is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum BlockKind {
-    /// What a person typed.
-    Human = 0,
-    /// A slash or shell command that a person ran in the client.
-    Command = 1,
-    /// What it printed.
-    CommandOutput = 2,
-    /// Text that the client put in: reminders, caveats, notifications.
-    Injected = 3,
-    /// The summary after a compaction.
-    Summary = 4,
-    /// Assistant text.
-    Text = 5,
-    /// Thinking.
-    Thinking = 6,
-    /// A tool call.
-    ToolCall = 7,
-    /// A tool result.
-    ToolResult = 8,
-    /// An image.
-    Image = 9,
-    /// A document.
-    Document = 10,
-    /// Context that the client attached.
-    Attachment = 11,
-    /// A block of a kind not known here.
-    Other = 12,
+coded_enum! {
+    /// Kinds of content blocks.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum BlockKind {
+        /// Text that a person typed.
+        Human = 0,
+        /// A slash or shell command that a person ran in the client.
+        Command = 1,
+        /// Output of such a command.
+        CommandOutput = 2,
+        /// Text that the client inserted: reminders, caveats, notifications.
+        Injected = 3,
+        /// The summary after a compaction.
+        Summary = 4,
+        /// Assistant text.
+        Text = 5,
+        /// Thinking.
+        Thinking = 6,
+        /// A tool call.
+        ToolCall = 7,
+        /// A tool result.
+        ToolResult = 8,
+        /// An image.
+        Image = 9,
+        /// A document.
+        Document = 10,
+        /// Context that the client attached.
+        Attachment = 11,
+        /// Unknown kind.
+        Other = 12,
+    }
 }
 
-/// All kinds, by code.
-pub const BLOCK_KINDS: [BlockKind; 13] = [
-    BlockKind::Human,
-    BlockKind::Command,
-    BlockKind::CommandOutput,
-    BlockKind::Injected,
-    BlockKind::Summary,
-    BlockKind::Text,
-    BlockKind::Thinking,
-    BlockKind::ToolCall,
-    BlockKind::ToolResult,
-    BlockKind::Image,
-    BlockKind::Document,
-    BlockKind::Attachment,
-    BlockKind::Other,
-];
-
-/// One content block.
+/// A content block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
-    /// What it is.
     pub kind: BlockKind,
-    /// Length in UTF-16 units (a call: of its serialised input).
+    /// Length in UTF-16 units; for a call, of its serialized input.
     pub units: u32,
-    /// Estimate of the recorded client: units / 4, rounded half up part by part.
+    /// Token estimate of the recorded client: units / 4, rounded half up part by part.
     pub quarters: u32,
     /// Characters that JSON escapes: line breaks, tabs, quotes.
     pub escapes: u32,
     /// UTF-8 bytes beyond one per unit.
     pub wide: u32,
-    /// Tool of a call or result, kind of an attachment or of an unknown block.
+    /// Tool of a call or result, type of an attachment or of an unknown block.
     pub name: NameId,
-    /// Hash of the call's id (on calls and results).
+    /// Hash of the call id, on calls and results.
     pub call: u64,
     /// File that a call or attachment names.
     pub path: NameId,
-    /// First line and number of lines that a read asks for; 0 for "not said".
+    /// First line and number of lines that a read requests; 0 for "not given".
     pub range: (u32, u32),
-    /// Images and documents inside a result.
+    /// Number of images and documents inside a result.
     pub images: u32,
-    /// Units of a thinking signature or of a hook's name.
+    /// Length of a thinking signature or of a hook's name.
     pub extra: u32,
     /// A result that reports an error.
     pub is_error: bool,
@@ -312,7 +258,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// An empty block of a kind.
+    /// Creates an empty block.
     pub fn new(kind: BlockKind) -> Block {
         Block {
             kind,
@@ -332,61 +278,60 @@ impl Block {
     }
 }
 
-/// What a boundary says of itself.
+/// Metadata of a boundary.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BoundaryRecord {
     /// Started by the client, not by the user.
     pub is_auto: bool,
-    /// Tokens before.
+    /// Tokens before the compaction.
     pub pre_tokens: Option<u64>,
-    /// Tokens after, without system prompt and tools.
+    /// Tokens after it, without system prompt and tools.
     pub post_tokens: Option<u64>,
     /// Tokens that clearing results saved (micro-compaction).
     pub tokens_saved: Option<u64>,
-    /// Time it took in milliseconds.
     pub duration_ms: Option<u64>,
-    /// Records that were kept.
+    /// Records that the compaction kept.
     pub kept: Vec<RecordId>,
     /// Hashes of the calls whose results were cleared, in order.
     pub cleared: Vec<u64>,
 }
 
-/// A log in its small form.
+/// A log in compact form.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Log {
-    /// Strings, each once; number 0 is empty.
+    /// Interned strings; number 0 is empty.
     pub strings: Vec<Box<str>>,
-    /// What records share.
+    /// Scopes that records share.
     pub scopes: Vec<RecordScope>,
     /// The records that take part in a conversation, in file order.
     pub records: Vec<Record>,
-    /// What assistant and progress records say of API calls.
+    /// What assistant and progress records say about API calls.
     pub responses: Vec<ResponseLine>,
     /// All content blocks, in the order of their records.
     pub blocks: Vec<Block>,
     /// Boundaries of both kinds.
     pub boundaries: Vec<BoundaryRecord>,
-    /// Ids that records link to and none has.
+    /// Ids that records link to but no record of this log has.
     pub elsewhere: Vec<RecordId>,
     /// Texts of ids that are not UUIDs.
     pub odd_ids: Vec<(RecordId, NameId)>,
     /// Lines by record type (and subtype of system and progress records), sorted by name.
     pub kinds: Vec<(NameId, u64)>,
-    /// What could not be read, or only after repair.
+    /// Lines that could not be read, or only after repair.
     pub problems: Vec<LineProblem>,
     /// Lines of the log, blank ones included.
     pub lines: u64,
-    /// Bytes of the log, unpacked.
+    /// Bytes of the log, decompressed.
     pub bytes: u64,
 }
 
 impl Log {
-    /// The string of a name.
+    /// Returns an interned string.
     pub fn string(&self, name: NameId) -> &str {
         self.strings.get(name as usize).map_or("", |text| text)
     }
 
-    /// Earliest and latest time; [`NO_TIME`] if no record has one.
+    /// Returns the earliest and the latest time; [`NO_TIME`] if no record has one.
     pub fn times(&self) -> (Time, Time) {
         let times = self.records.iter().map(|record| record.time);
         let times = times.filter(|time| *time != NO_TIME);
@@ -397,81 +342,65 @@ impl Log {
         ends.unwrap_or((NO_TIME, NO_TIME))
     }
 
-    /// Blocks of a record.
+    /// Returns the blocks of a record.
     pub fn blocks_of(&self, record: &Record) -> &[Block] {
         let first = record.first_block as usize;
         &self.blocks[first..first + record.blocks as usize]
     }
 
-    /// The scope of a record.
+    /// Returns the scope of a record.
     pub fn scope_of(&self, record: &Record) -> &RecordScope {
         &self.scopes[record.scope as usize]
     }
 }
 
-/// Something about a line that was not as it should be. [`crate::problem`] says it in words.
+/// A problem with a line. [`crate::problem`] describes it in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineProblem {
-    /// What.
     pub kind: LineProblemKind,
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// Byte where the line starts.
+    /// Byte offset of the line.
     pub offset: u64,
 }
 
-/// Kinds of trouble with a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-#[repr(u8)]
-pub enum LineProblemKind {
-    /// Noise around a record was dropped.
-    Stripped = 0,
-    /// Text inside a record was mended.
-    Mended = 1,
-    /// Several records stood on one line.
-    Split = 2,
-    /// A torn record was lost, a later one on the line was found.
-    Resynced = 3,
-    /// Nothing on the line could be read.
-    Malformed = 4,
-    /// A JSON value that is not an object.
-    NotAnObject = 5,
-    /// Nested too deep.
-    TooDeep = 6,
-    /// NUL bytes only.
-    OnlyNul = 7,
-    /// Longer than the limit.
-    TooLong = 8,
-    /// The last line is unfinished: the log is being written, or was cut.
-    TornTail = 9,
-    /// A timestamp that is not one.
-    BadTime = 10,
-    /// A token count that is none.
-    BadCount = 11,
+coded_enum! {
+    /// Kinds of problems with a line.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+    pub enum LineProblemKind {
+        /// Noise around a record was dropped.
+        Stripped = 0,
+        /// Text inside a record was repaired.
+        Mended = 1,
+        /// Several records were on one line.
+        Split = 2,
+        /// A torn record was lost; a later one on the line was found.
+        Resynced = 3,
+        /// Nothing on the line could be read.
+        Malformed = 4,
+        /// A JSON value that is not an object.
+        NotAnObject = 5,
+        /// Nested too deep.
+        TooDeep = 6,
+        /// NUL bytes only.
+        OnlyNul = 7,
+        /// Longer than the limit.
+        TooLong = 8,
+        /// The last line is incomplete: the log is being written, or was cut off.
+        TornTail = 9,
+        /// An invalid timestamp.
+        BadTime = 10,
+        /// An invalid token count.
+        BadCount = 11,
+    }
 }
-
-/// All kinds of trouble, by code.
-pub const LINE_PROBLEM_KINDS: [LineProblemKind; 12] = [
-    LineProblemKind::Stripped,
-    LineProblemKind::Mended,
-    LineProblemKind::Split,
-    LineProblemKind::Resynced,
-    LineProblemKind::Malformed,
-    LineProblemKind::NotAnObject,
-    LineProblemKind::TooDeep,
-    LineProblemKind::OnlyNul,
-    LineProblemKind::TooLong,
-    LineProblemKind::TornTail,
-    LineProblemKind::BadTime,
-    LineProblemKind::BadCount,
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn uuids_are_written_back_as_they_were() {
+    fn uuids_round_trip() {
         let text = "0c97beba-bfcb-4f84-9950-e0354bfc808b";
         let (id, is_uuid) = RecordId::read(text.as_bytes());
         assert!(is_uuid);
@@ -479,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn other_ids_are_told_apart() {
+    fn other_ids_are_hashed() {
         for odd in [
             "",
             "u1",

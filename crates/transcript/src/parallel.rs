@@ -1,17 +1,18 @@
-//! Threads: the only place that knows about them. Everything else says what may be done side by side.
+//! The thread pool. No other module of the crate starts threads: they say what may run in parallel.
 
 use rayon::prelude::*;
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Into how many shares for each thread the things that are left are split before one share is taken.
+/// A worker claims this fraction of its fair share of the remaining items at a time.
 const CHUNKS_PER_THREAD: usize = 16;
 
-/// The most things that are taken at once.
+/// Upper bound of items per claim.
 const MAX_CHUNK: usize = 64;
 
 thread_local! {
-    /// Whether this thread does all work itself.
+    /// Set while this thread runs everything itself, without the pool.
     static IS_SINGLE_THREADED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -20,11 +21,11 @@ thread_local! {
 #[error("cannot start the thread pool: {0}")]
 pub struct PoolError(#[source] rayon::ThreadPoolBuildError);
 
-/// Runs `work` on a pool of `threads` (all cores if `None`). One thread is the caller's own: a second one that only waits, mostly
-/// on another core, would make the system interrupt that core for every mapping that goes.
+/// Runs `work` on a pool of `threads` (all cores if `None`). One thread means the caller's own: an idle pool thread on
+/// another core would turn every `munmap` into a TLB-shootdown interrupt.
 pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> Result<R, PoolError> {
     if threads == Some(1) {
-        let _alone = SingleThreadGuard::enter();
+        let _guard = SingleThreadGuard::enter();
         return Ok(work());
     }
     let pool = rayon::ThreadPoolBuilder::new()
@@ -34,7 +35,7 @@ pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + 
     Ok(pool.install(work))
 }
 
-/// A time in which this thread does all work itself; it ends when this goes, also by a panic.
+/// Keeps all work on this thread until it is dropped, also by a panic.
 struct SingleThreadGuard {
     was_single_threaded: bool,
 }
@@ -53,35 +54,60 @@ impl Drop for SingleThreadGuard {
     }
 }
 
-/// Works on many things side by side; results in their order. The next few are for whoever is free, and the last ones are
-/// handed out one by one: things are not equally big and threads not equally fast, so a share dealt out beforehand would leave
-/// one thread to work alone at the end. Neighbours go to the same thread, because small ones are quicker in a row.
-pub fn parallel_map<'t, T: Sync, R: Send>(things: &'t [T], work: impl Fn(&'t T) -> R + Sync) -> Vec<R> {
-    let workers = thread_count().min(things.len());
-    if workers < 2 {
-        return things.iter().map(work).collect();
+/// Hands out the items of a list in chunks that shrink towards the end (guided self-scheduling). Items differ in size
+/// and threads in speed, so a fixed share per thread would leave one thread working alone at the end. Chunks keep
+/// neighbors on one thread, which is faster for small items.
+struct ChunkQueue {
+    next: AtomicUsize,
+    len: usize,
+    workers: usize,
+}
+
+impl ChunkQueue {
+    fn new(len: usize, workers: usize) -> ChunkQueue {
+        ChunkQueue {
+            next: AtomicUsize::new(0),
+            len,
+            workers,
+        }
     }
-    let share_from = |from: usize| {
-        let left = things.get(from..).filter(|left| !left.is_empty())?;
-        Some((left.len() / (CHUNKS_PER_THREAD * workers)).clamp(1, MAX_CHUNK))
-    };
-    let next = AtomicUsize::new(0);
-    let take_turns = |_| {
-        let turns = std::iter::from_fn(|| {
-            let after = |from: usize| Some(from + share_from(from)?);
-            let from = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).ok()?;
-            let few = &things[from..from + share_from(from)?];
-            Some((from, few.iter().map(&work).collect::<Vec<_>>()))
+
+    /// Claims the next chunk, or returns `None` if no items are left.
+    fn claim(&self) -> Option<Range<usize>> {
+        let end_of = |start: usize| {
+            let left = self.len.checked_sub(start).filter(|left| *left > 0)?;
+            Some(start + (left / (CHUNKS_PER_THREAD * self.workers)).clamp(1, MAX_CHUNK))
+        };
+        let start = self
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, end_of)
+            .ok()?;
+        Some(start..end_of(start)?)
+    }
+}
+
+/// Maps items in parallel. Returns the results in the order of the items.
+pub fn parallel_map<'t, T: Sync, R: Send>(items: &'t [T], work: impl Fn(&'t T) -> R + Sync) -> Vec<R> {
+    let workers = thread_count().min(items.len());
+    if workers < 2 {
+        return items.iter().map(work).collect();
+    }
+    let queue = ChunkQueue::new(items.len(), workers);
+    let run_worker = |_| {
+        let chunks = std::iter::from_fn(|| {
+            let chunk = queue.claim()?;
+            let start = chunk.start;
+            Some((start, items[chunk].iter().map(&work).collect::<Vec<_>>()))
         });
-        turns.collect::<Vec<_>>()
+        chunks.collect::<Vec<_>>()
     };
-    let done = (0..workers).into_par_iter().with_max_len(1).flat_map_iter(take_turns);
+    let done = (0..workers).into_par_iter().with_max_len(1).flat_map_iter(run_worker);
     let mut done = done.collect::<Vec<_>>();
-    done.sort_unstable_by_key(|(from, _)| *from);
+    done.sort_unstable_by_key(|(start, _)| *start);
     done.into_iter().flat_map(|(_, results)| results).collect()
 }
 
-/// Does two things side by side.
+/// Runs two closures, in parallel if there is more than one thread.
 pub fn join<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B + Send) -> (A, B) {
     if thread_count() < 2 {
         return (one(), other());
@@ -89,7 +115,7 @@ pub fn join<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce
     rayon::join(one, other)
 }
 
-/// How many threads there are.
+/// Returns the number of threads that work may run on.
 pub fn thread_count() -> usize {
     if IS_SINGLE_THREADED.get() {
         1
@@ -101,13 +127,13 @@ pub fn thread_count() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
-    fn results_come_in_the_order_of_the_things() {
-        let things = (0..1000u64).collect::<Vec<_>>();
-        let work = || parallel_map(&things, |thing| parallel_map(&[1, 2], |factor| thing * factor));
-        let expected = things.iter().map(|thing| vec![*thing, 2 * thing]).collect::<Vec<_>>();
+    fn results_keep_the_order_of_the_items() {
+        let items = (0..1000u64).collect::<Vec<_>>();
+        let work = || parallel_map(&items, |item| parallel_map(&[1, 2], |factor| item * factor));
+        let expected = items.iter().map(|item| vec![*item, 2 * item]).collect::<Vec<_>>();
         for threads in [1, 2, 7] {
             assert_eq!(
                 with_threads(Some(threads), work).unwrap(),
@@ -115,15 +141,15 @@ mod tests {
                 "{threads} threads"
             );
         }
-        assert!(parallel_map(&[0; 0], |thing| *thing).is_empty());
+        assert!(parallel_map(&[0; 0], |item| *item).is_empty());
     }
 
     #[test]
-    fn one_thread_is_the_callers_and_others_are_not() {
+    fn one_thread_means_the_callers_own() {
         let here = std::thread::current().id();
         let everywhere = || {
-            let things = [0; 100];
-            let mut ids = parallel_map(&things, |_| std::thread::current().id());
+            let items = [0; 100];
+            let mut ids = parallel_map(&items, |_| std::thread::current().id());
             let (one, other) = join(|| std::thread::current().id(), || std::thread::current().id());
             ids.extend([one, other]);
             ids
@@ -143,27 +169,46 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_ends_the_time_alone() {
+    fn a_panic_ends_single_threaded_mode() {
         let panicked = std::panic::catch_unwind(|| with_threads(Some(1), || panic!("on purpose")));
         assert!(panicked.is_err());
         assert!(!IS_SINGLE_THREADED.get());
     }
 
     #[test]
-    fn one_slow_thing_holds_up_little_else() {
-        let things = (0..100).collect::<Vec<_>>();
-        // All but those that one thread takes at once.
-        let most = things.len() - things.len() / (2 * CHUNKS_PER_THREAD);
-        let done = AtomicUsize::new(0);
-        let patience = Instant::now() + Duration::from_secs(60);
-        let work = |thing: &usize| {
-            // The first is done when the others are.
-            while *thing == 0 && done.load(Ordering::Relaxed) < most && Instant::now() < patience {
-                std::thread::yield_now();
-            }
-            done.fetch_add(1, Ordering::Relaxed)
+    fn chunks_cover_every_item_once_and_shrink() {
+        for (len, workers) in [(1, 2), (31, 2), (100, 2), (10_000, 7)] {
+            let queue = ChunkQueue::new(len, workers);
+            let chunks = std::iter::from_fn(|| queue.claim()).collect::<Vec<_>>();
+            assert!(chunks.iter().cloned().flatten().eq(0..len), "{len} items");
+            assert!(chunks.is_sorted_by(|a, b| a.len() >= b.len()), "{len} items");
+            assert!(chunks[0].len() <= (len / (CHUNKS_PER_THREAD * workers)).clamp(1, MAX_CHUNK));
+            assert_eq!(chunks.last().map(Range::len), Some(1));
+        }
+        assert_eq!(ChunkQueue::new(0, 2).claim(), None);
+    }
+
+    #[test]
+    fn a_slow_item_holds_up_only_its_own_chunk() {
+        // One worker takes the first chunk and never comes back; the other one is left with everything else.
+        let queue = ChunkQueue::new(100, 2);
+        let slow = queue.claim().unwrap();
+        assert_eq!(slow, 0..100 / (2 * CHUNKS_PER_THREAD));
+        let others = std::iter::from_fn(|| queue.claim()).map(|chunk| chunk.len());
+        assert_eq!(others.sum::<usize>(), 100 - slow.len());
+    }
+
+    #[test]
+    fn two_threads_share_the_items() {
+        let (report, reports) = std::sync::mpsc::channel();
+        let (report, reports) = (std::sync::Mutex::new(report), std::sync::Mutex::new(reports));
+        // The first item returns once another thread has done one.
+        let work = |item: &usize| match item {
+            0 => reports.lock().unwrap().recv_timeout(Duration::from_secs(10)).is_ok(),
+            _ => report.lock().unwrap().send(()).is_ok(),
         };
-        let turns = with_threads(Some(2), || parallel_map(&things, work)).unwrap();
-        assert!(turns[0] >= most, "{}", turns[0]);
+        let items = (0..100).collect::<Vec<_>>();
+        let done = with_threads(Some(2), || parallel_map(&items, work)).unwrap();
+        assert!(done[0], "the second thread got nothing to do");
     }
 }

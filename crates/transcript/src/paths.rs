@@ -1,6 +1,6 @@
-//! Paths that mean something to the client.
+//! File paths: memory files of the client, and normalization.
 
-/// Whether a path names a memory: a Markdown file in a folder `memory` (or below an `agent-memory`), or an index.
+/// Returns whether a path is a memory: a Markdown file in a folder `memory` (or below an `agent-memory`), or an index.
 pub fn is_memory(path: &str) -> bool {
     let parts = path.split(['/', '\\']).collect::<Vec<_>>();
     let Some((name, folders)) = parts.split_last() else {
@@ -12,11 +12,36 @@ pub fn is_memory(path: &str) -> bool {
     let is_agent = folders
         .iter()
         .any(|folder| matches!(*folder, "agent-memory" | "agent-memory-local"));
-    // A project may have a folder of that name for its own ends; the client's lies under its home.
+    // A project may have a folder `memory` of its own; the client's is below `.claude`.
     let client = folders.iter().position(|folder| *folder == ".claude");
     let memory = folders.iter().rposition(|folder| *folder == "memory");
     let is_in_memory = matches!((client, memory), (Some(client), Some(memory)) if client < memory);
     is_agent || is_in_memory || *name == "MEMORY.md"
+}
+/// Resolves a path against a directory and removes `.` and `..`. Returns `None` if the path is normalized already.
+pub(crate) fn normalize(path: &str, cwd: &str) -> Option<String> {
+    let is_absolute = path.starts_with('/') || path.get(1..3).is_some_and(|drive| drive == ":\\" || drive == ":/");
+    let is_plain = !std::iter::zip(path.bytes(), path.bytes().skip(1)).any(|pair| matches!(pair, (b'/', b'.' | b'/')));
+    if is_absolute && is_plain {
+        return None;
+    }
+    let joined = if is_absolute || cwd.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{cwd}/{path}")
+    };
+    let mut parts = Vec::new();
+    for part in joined.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let root = if joined.starts_with('/') { "/" } else { "" };
+    Some(format!("{root}{}", parts.join("/")))
 }
 
 #[cfg(test)]
@@ -24,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_paths_are_memories() {
+    fn recognizes_memory_paths() {
         for path in [
             "/home/me/.claude/projects/-home-me-work/memory/style.md",
             "MEMORY.md",
@@ -42,5 +67,14 @@ mod tests {
         ] {
             assert!(!is_memory(path), "{path}");
         }
+    }
+
+    #[test]
+    fn paths_become_absolute() {
+        assert_eq!(normalize("/a/b.rs", "/w"), None);
+        assert_eq!(normalize("b.rs", "/w/x"), Some("/w/x/b.rs".into()));
+        assert_eq!(normalize("../b.rs", "/w/x"), Some("/w/b.rs".into()));
+        assert_eq!(normalize("/a/./c/../b.rs", ""), Some("/a/b.rs".into()));
+        assert_eq!(normalize("C:\\a.rs", "/w"), None);
     }
 }

@@ -1,48 +1,48 @@
-//! Problems: what was not as it should be, without being an error.
+//! Problems of the input that are not errors.
 //!
-//! Bad input is data here. Every stage adds to a list of [`Problem`]s; the run goes on, and the list is summed at the
+//! Bad input is data. Every stage adds to a list of [`Problem`]s and the run continues. The list is summarized at the
 //! end, printed with `--problems`, and changes the exit status only with `--strict`.
 
-use crate::log::{LINE_PROBLEM_KINDS, LineProblem, LineProblemKind};
+use crate::log::{LineProblem, LineProblemKind};
 use serde::{Deserialize, Serialize};
 
-/// What sort of problem it is.
+/// Kinds of problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ProblemKind {
-    /// Trouble with a line.
+    /// A problem with a line.
     Line(LineProblemKind),
     /// A file or folder could not be read.
     Unreadable,
     /// Not a regular file.
     SpecialFile,
-    /// A link that was not followed.
+    /// A symbolic link that was not followed.
     LinkSkipped,
-    /// A folder or pattern among others that has no log.
+    /// One of several folders or patterns has no log.
     NoLogs,
-    /// A compressed log ended early or is damaged.
+    /// A compressed log is truncated or damaged.
     BrokenStream,
-    /// A record follows one that no log has.
+    /// The parent of a record is in no log.
     MissingParent,
-    /// Records follow each other in a circle.
+    /// Records form a parent cycle.
     ParentCycle,
     /// A tool result without its call.
     ResultWithoutCall,
     /// A tool call without its result, and not at the end of the session.
     CallWithoutResult,
-    /// A boundary's last message is not in the log.
+    /// The last message before a boundary is not in the log.
     BoundaryWithoutLeaf,
-    /// A cache entry that was damaged or foreign and was made again.
+    /// A damaged, foreign or outdated cache entry was rebuilt.
     CacheRebuilt,
-    /// A session could not be worked on because of a defect of this program.
+    /// A session failed because of a bug in this program.
     Internal,
-    /// A text about a session was not written.
+    /// Notes or a summary could not be written.
     NoText,
-    /// A text about a session is somebody else's by now, and was left to them.
+    /// Notes or a summary were edited by hand and are kept.
     TextKept,
 }
 
 impl ProblemKind {
-    /// Every kind, for the documentation.
+    /// Iterates over every kind, for the documentation.
     pub fn all() -> impl Iterator<Item = ProblemKind> {
         let others = [
             ProblemKind::Unreadable,
@@ -60,13 +60,14 @@ impl ProblemKind {
             ProblemKind::TextKept,
             ProblemKind::Internal,
         ];
-        LINE_PROBLEM_KINDS.into_iter().map(ProblemKind::Line).chain(others)
+        let lines = LineProblemKind::ALL.iter().copied().map(ProblemKind::Line);
+        lines.chain(others)
     }
 
-    /// Short name, used in every output.
+    /// Returns the short name used in every output.
     pub fn name(self) -> &'static str {
         match self {
-            ProblemKind::Line(trouble) => match trouble {
+            ProblemKind::Line(problem) => match problem {
                 LineProblemKind::Stripped => "noise-stripped",
                 LineProblemKind::Mended => "text-mended",
                 LineProblemKind::Split => "records-split",
@@ -97,10 +98,10 @@ impl ProblemKind {
         }
     }
 
-    /// What it means, and what was done about it.
+    /// Returns what it means and how it was handled.
     pub fn about(self) -> &'static str {
         match self {
-            ProblemKind::Line(trouble) => match trouble {
+            ProblemKind::Line(problem) => match problem {
                 LineProblemKind::Stripped => {
                     "bytes that are no JSON (byte-order mark, NULs) around a record were dropped"
                 }
@@ -141,11 +142,11 @@ impl ProblemKind {
         }
     }
 
-    /// Whether something was lost, so that `--strict` should complain.
+    /// Returns whether data was lost, so that `--strict` fails.
     pub fn is_loss(self) -> bool {
         match self {
-            ProblemKind::Line(trouble) => matches!(
-                trouble,
+            ProblemKind::Line(problem) => matches!(
+                problem,
                 LineProblemKind::Resynced
                     | LineProblemKind::Malformed
                     | LineProblemKind::NotAnObject
@@ -162,23 +163,21 @@ impl ProblemKind {
     }
 }
 
-/// One problem, and where it is.
+/// A problem and its location.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Problem {
-    /// The file.
     pub path: String,
-    /// The line, from 1, if it is about one.
+    /// Line number, from 1, if it concerns one line.
     pub line: Option<u64>,
-    /// Byte where that line starts.
+    /// Byte offset of the line.
     pub offset: Option<u64>,
-    /// What.
     pub kind: ProblemKind,
-    /// More, if there is more to say.
+    /// Details; may be empty.
     pub detail: String,
 }
 
 impl Problem {
-    /// About a file as a whole.
+    /// Creates a problem with a whole file.
     pub fn file(path: impl Into<String>, kind: ProblemKind, detail: impl Into<String>) -> Problem {
         Problem {
             path: path.into(),
@@ -189,13 +188,13 @@ impl Problem {
         }
     }
 
-    /// Trouble with a line.
-    pub fn line(path: &str, trouble: &LineProblem) -> Problem {
+    /// Creates a problem with one line.
+    pub fn line(path: &str, problem: &LineProblem) -> Problem {
         Problem {
             path: path.to_owned(),
-            line: Some(trouble.line),
-            offset: Some(trouble.offset),
-            kind: ProblemKind::Line(trouble.kind),
+            line: Some(problem.line),
+            offset: Some(problem.offset),
+            kind: ProblemKind::Line(problem.kind),
             detail: String::new(),
         }
     }
@@ -218,20 +217,17 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// Problems in the form of the JSON output.
+/// A problem as the JSON output has it.
 #[derive(Debug, Serialize)]
 pub struct ProblemRow<'a> {
-    /// The file.
     pub path: &'a str,
-    /// The line.
     pub line: Option<u64>,
-    /// Byte where the line starts.
+    /// Byte offset of the line.
     pub offset: Option<u64>,
     /// Short name of the kind.
     pub kind: &'static str,
     /// What it means.
     pub about: &'static str,
-    /// More.
     pub detail: &'a str,
 }
 

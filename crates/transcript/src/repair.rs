@@ -1,11 +1,11 @@
-//! The slow path: lines that the walker declined.
+//! The slow path: reads lines that the fast path declined.
 //!
-//! A ladder, tried in order, each rung counted: the line as it is, through simd-json; the line without noise
-//! around it (byte-order mark, NUL runs); with its text mended (invalid UTF-8, lone surrogates, raw control
-//! characters, unknown escapes); as several records that lost the newline between them; resynchronised at
-//! the next record after a torn one. What no rung accepts is quarantined: reported, never guessed at.
+//! A ladder of repairs, tried in order, each rung counted: the unchanged line, by simd-json; the line without noise
+//! around it (byte-order mark, NUL runs); with repaired text (invalid UTF-8, lone surrogates, raw control characters,
+//! unknown escapes); as several records that lost the newline between them; resynchronized at the next record after a
+//! torn one. What no rung accepts is rejected and reported, never guessed.
 //!
-//! Everything here is bounded by the length of one line.
+//! All work is bounded by the length of one line.
 
 use crate::json::{MAX_DEPTH, PullParser, RawParser, TapeParser};
 use crate::log::LineProblemKind;
@@ -13,29 +13,29 @@ use crate::record::{WireRecord, read};
 use crate::skim::PortableScanner;
 use std::borrow::Cow;
 
-/// How a line that the walker declined was read after all.
+/// The rung of the ladder that read a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RepairRung {
-    /// Unusual but right: nothing to report.
+    /// Valid but unusual: nothing to report.
     AsIs,
     /// Noise around the record was dropped.
     Stripped,
-    /// Text inside the record was mended.
+    /// Text inside the record was repaired.
     Mended,
-    /// Several records stood on the line.
+    /// Several records were on the line.
     Split,
-    /// A torn record was passed over and a later one found.
+    /// A torn record was skipped and a later one found.
     Resynced,
 }
 
-/// What came of a declined line.
+/// Outcome of a declined line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairOutcome {
-    /// Nothing but blanks.
+    /// Only blanks.
     Blank,
     /// Records were read.
     Read {
-        /// How.
+        /// The last rung needed.
         rung: RepairRung,
         /// Whether part of the line could not be read.
         lost: bool,
@@ -45,14 +45,14 @@ pub enum RepairOutcome {
 }
 
 impl RepairOutcome {
-    /// What is to be noted of the line, if anything. Of the last line of a log `is_complete` says whether it has an end.
+    /// Returns the problem to report, if any. `is_complete` is false for a last line without a newline.
     pub fn line_problem(self, is_complete: bool) -> Option<LineProblemKind> {
         let rung = match self {
             RepairOutcome::Blank => return None,
             RepairOutcome::Read { rung, .. } => rung,
             RepairOutcome::Rejected(_) if !is_complete => return Some(LineProblemKind::TornTail),
-            RepairOutcome::Rejected(refusal) => {
-                return Some(match refusal {
+            RepairOutcome::Rejected(reason) => {
+                return Some(match reason {
                     RejectReason::Malformed => LineProblemKind::Malformed,
                     RejectReason::NotAnObject => LineProblemKind::NotAnObject,
                     RejectReason::TooDeep => LineProblemKind::TooDeep,
@@ -70,20 +70,20 @@ impl RepairOutcome {
     }
 }
 
-/// Why a line was refused.
+/// Why a line was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectReason {
     /// A JSON value, but not an object.
     NotAnObject,
     /// Nested deeper than [`MAX_DEPTH`].
     TooDeep,
-    /// Nothing but NUL bytes.
+    /// Only NUL bytes.
     OnlyNul,
     /// Not JSON, or torn.
     Malformed,
 }
 
-/// First keys that the client writes: where a record may start after a torn one.
+/// First keys of records as the client writes them: where a record may start after a torn one.
 const RECORD_STARTS: [&[u8]; 8] = [
     b"{\"parentUuid\":",
     b"{\"logicalParentUuid\":",
@@ -95,14 +95,14 @@ const RECORD_STARTS: [&[u8]; 8] = [
     b"{\"message\":",
 ];
 
-/// How often each byte of a line may be looked at, on average. A line of nothing but torn starts would else cost the square of
-/// its length.
+/// How often each byte of a line may be scanned, on average. Without the limit, a line of torn record starts would take
+/// quadratic time.
 const MAX_RESYNC_ATTEMPTS: usize = 64;
 
-/// Takes a record and the tape it stands on.
+/// Receives a record and the tape it was read from.
 pub type RecordCallback<'f> = dyn FnMut(&WireRecord<'_>, TapeParser<'_, '_>) + 'f;
 
-/// Reused between lines.
+/// The slow path, with buffers that are reused between lines.
 #[derive(Default)]
 pub struct Repairer {
     scratch: Vec<u8>,
@@ -110,12 +110,13 @@ pub struct Repairer {
 }
 
 impl Repairer {
-    /// Climbs the ladder. `accept` is called for each record, whole records only.
+    /// Reads a line by the ladder. Calls `accept` for each whole record.
     pub fn read(&mut self, line: &[u8], accept: &mut dyn FnMut(&WireRecord<'_>)) -> RepairOutcome {
         self.read_tapes(line, &mut |record, _| accept(record))
     }
 
-    /// Climbs the ladder and hands over, beside each record, the tape it was read from: for those who need more of it.
+    /// Reads a line by the ladder. Calls `accept` for each whole record with its tape, for callers that need more of
+    /// it.
     pub fn read_tapes(&mut self, line: &[u8], accept: &mut RecordCallback<'_>) -> RepairOutcome {
         let blank = line.trim_ascii();
         if blank.is_empty() {
@@ -128,11 +129,10 @@ impl Repairer {
         if is_too_deep(body) {
             return RepairOutcome::Rejected(RejectReason::TooDeep);
         }
-        // Mended before it is parsed, because simd-json lets lone surrogates pass and makes of them strings that are
-        // not UTF-8.
-        let mended = repair_text(body);
-        if mended.first() == Some(&b'{') && self.parse(&mended, accept) {
-            let rung = if mended != body {
+        // Repair before parsing: simd-json accepts lone surrogates and turns them into strings that are not UTF-8.
+        let repaired = repair_text(body);
+        if repaired.first() == Some(&b'{') && self.parse(&repaired, accept) {
+            let rung = if repaired != body {
                 RepairRung::Mended
             } else if body.len() != blank.len() {
                 RepairRung::Stripped
@@ -141,10 +141,10 @@ impl Repairer {
             };
             return RepairOutcome::Read { rung, lost: false };
         }
-        self.read_pieces(&mended, accept)
+        self.read_pieces(&repaired, accept)
     }
 
-    /// Several records on one line, some of them torn.
+    /// Reads several records on one line, some of which may be torn.
     fn read_pieces(&mut self, line: &[u8], accept: &mut RecordCallback<'_>) -> RepairOutcome {
         let mut found = 0usize;
         let mut rung = RepairRung::Split;
@@ -157,8 +157,8 @@ impl Repairer {
             let is_affordable = looked_at < line.len().saturating_mul(MAX_RESYNC_ATTEMPTS);
             if is_whole && is_affordable {
                 let end = reached;
-                // After a torn record any object may come by, also one nested in the torn one. Only records
-                // of the log proper name their session.
+                // After a torn record the next object may be one that is nested in it. Only proper records name their
+                // session.
                 let must_name_session = rung == RepairRung::Resynced;
                 let mut is_record = true;
                 let parsed = self.parse(&line[at..end], &mut |record, tape| {
@@ -192,7 +192,7 @@ impl Repairer {
         })
     }
 
-    /// One rung: simd-json on a copy, then the record.
+    /// Parses a copy of `body` by simd-json and reads the record. Returns whether it was accepted.
     fn parse(&mut self, body: &[u8], accept: &mut RecordCallback<'_>) -> bool {
         self.scratch.clear();
         self.scratch.extend_from_slice(body);
@@ -226,7 +226,7 @@ fn strip(mut bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether brackets outside strings nest deeper than the limit.
+/// Returns whether brackets outside strings nest deeper than [`MAX_DEPTH`].
 fn is_too_deep(bytes: &[u8]) -> bool {
     let mut depth = 0usize;
     let mut in_string = false;
@@ -249,7 +249,7 @@ fn is_too_deep(bytes: &[u8]) -> bool {
     false
 }
 
-/// How far the object goes that starts at `at`, and whether that is all of it.
+/// Returns where scanning the object at `at` ended, and whether the object is whole.
 fn object_end(line: &[u8], at: usize) -> (usize, bool) {
     if line.get(at) != Some(&b'{') {
         return (at, false);
@@ -259,7 +259,7 @@ fn object_end(line: &[u8], at: usize) -> (usize, bool) {
     (raw.position(), is_whole)
 }
 
-/// Where the next record may start.
+/// Returns where the next record may start, or `None` if there is no candidate.
 fn next_start(line: &[u8], from: usize) -> Option<usize> {
     let rest = line.get(from..)?;
     memchr::memchr_iter(b'{', rest)
@@ -267,11 +267,11 @@ fn next_start(line: &[u8], from: usize) -> Option<usize> {
         .map(|at| from + at)
 }
 
-/// The line with its text mended so that a strict parser accepts it.
+/// Returns the line with its text repaired so that a strict parser accepts it.
 pub fn repair_text(bytes: &[u8]) -> Vec<u8> {
     let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
     let bytes = text.as_bytes();
-    let mut mended = Vec::with_capacity(bytes.len() + 16);
+    let mut repaired = Vec::with_capacity(bytes.len() + 16);
     let mut in_string = false;
     let mut at = 0;
     while at < bytes.len() {
@@ -280,20 +280,20 @@ pub fn repair_text(bytes: &[u8]) -> Vec<u8> {
         match byte {
             b'"' => {
                 in_string = !in_string;
-                mended.push(byte);
+                repaired.push(byte);
             }
-            b'\\' if in_string => at += repair_escape(&bytes[at..], &mut mended),
+            b'\\' if in_string => at += repair_escape(&bytes[at..], &mut repaired),
             0 => {}
-            0x01..=0x1f if in_string => mended.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            0x01..=0x1f if in_string => repaired.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
             0x01..=0x1f if !byte.is_ascii_whitespace() => {}
-            _ => mended.push(byte),
+            _ => repaired.push(byte),
         }
     }
-    mended
+    repaired
 }
 
-/// Copies or mends the escape after a backslash; returns how many bytes of it were taken.
-fn repair_escape(rest: &[u8], mended: &mut Vec<u8>) -> usize {
+/// Copies or repairs the escape after a backslash. Returns the number of bytes consumed.
+fn repair_escape(rest: &[u8], repaired: &mut Vec<u8>) -> usize {
     let unit =
         |at: usize| -> Option<u16> { u16::from_str_radix(std::str::from_utf8(rest.get(at..at + 4)?).ok()?, 16).ok() };
     match rest.first() {
@@ -301,30 +301,30 @@ fn repair_escape(rest: &[u8], mended: &mut Vec<u8>) -> usize {
             Some(0xd800..=0xdbff)
                 if rest.get(5..7) == Some(b"\\u") && unit(7).is_some_and(|low| (0xdc00..0xe000).contains(&low)) =>
             {
-                mended.push(b'\\');
-                mended.extend_from_slice(&rest[..11]);
+                repaired.push(b'\\');
+                repaired.extend_from_slice(&rest[..11]);
                 11
             }
             Some(0xd800..=0xdfff) => {
-                mended.extend_from_slice(b"\\ufffd");
+                repaired.extend_from_slice(b"\\ufffd");
                 5
             }
             Some(_) => {
-                mended.push(b'\\');
-                mended.extend_from_slice(&rest[..5]);
+                repaired.push(b'\\');
+                repaired.extend_from_slice(&rest[..5]);
                 5
             }
             None => {
-                mended.extend_from_slice(b"\\\\");
+                repaired.extend_from_slice(b"\\\\");
                 0
             }
         },
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-            mended.extend_from_slice(&[b'\\', rest[0]]);
+            repaired.extend_from_slice(&[b'\\', rest[0]]);
             1
         }
         _ => {
-            mended.extend_from_slice(b"\\\\");
+            repaired.extend_from_slice(b"\\\\");
             0
         }
     }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn climbs_no_higher_than_it_must() {
+    fn uses_the_lowest_rung_that_works() {
         check(b"  \r", RepairOutcome::Blank, &[]);
         check(br#"{"uuid":"a","x":1e5}"#, read_by(RepairRung::AsIs), &["a"]);
         check(b"\xef\xbb\xbf{\"uuid\":\"a\"}", read_by(RepairRung::Stripped), &["a"]);
@@ -394,13 +394,13 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_a_torn_record_is_no_record() {
+    fn nested_objects_of_torn_records_are_not_records() {
         let torn = br#"{"uuid":"a","message":{"content":[{"type":"text","text":"x"}],"us"#;
         check(torn, RepairOutcome::Rejected(RejectReason::Malformed), &[]);
     }
 
     #[test]
-    fn refuses_with_a_reason() {
+    fn rejects_with_a_reason() {
         check(b"[1,2,3]", RepairOutcome::Rejected(RejectReason::NotAnObject), &[]);
         check(b"no json", RepairOutcome::Rejected(RejectReason::Malformed), &[]);
         check(b"\0\0", RepairOutcome::Rejected(RejectReason::OnlyNul), &[]);

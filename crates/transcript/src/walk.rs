@@ -1,41 +1,41 @@
-//! Taking lines into a log: the fast path first, the slow path for what it declines.
+//! Parses lines into a log: the fast path first, the slow path for lines it declines.
 //!
-//! The fast path needs no newline search of its own: the walker finds the end of the object, and the newline must
-//! follow it. So every byte is looked at once.
+//! The fast path needs no separate newline search: the parser finds the end of the object, and the newline must follow.
+//! Every byte is therefore visited once.
 
 use crate::build::{LogBuffers, LogBuilder};
 use crate::bytes::LineConsumer;
-use crate::evidence::LineHashes;
 use crate::json::{PullParser, RawParser};
+use crate::line_hashes::LineHashes;
 use crate::log::LineProblemKind;
 use crate::record::{WireBlock, WireRecord, read};
 use crate::repair::Repairer;
-use crate::skim::{PortableScanner, StringScanner, prefetch_ahead};
-use crate::texts;
+use crate::skim::{ScanLines, StringScanner, dispatch_scan, prefetch_ahead};
+use crate::text_visitor::visit_texts;
 use std::cell::Cell;
 
-/// How many records are read before they are handed on. The code that reads and the code that takes what was read each fill
-/// most of a processor's first cache: taking turns line by line, each would push the other out.
+/// Records that are parsed before the builder takes them. The code of the parser and the code of the builder each fill
+/// most of the L1 instruction cache; alternating per line would evict one for the other every time.
 const BATCH_RECORDS: usize = 16;
 
-/// More blocks than a line usually has.
+/// Capacity for blocks that a spare record may keep; few lines have more.
 const MAX_SPARE_BLOCKS: usize = 32;
 
 thread_local! {
-    /// Records of a batch with nothing in them, as the last one of this thread left them: fresh memory for every block of a log
-    /// would cost more than what is read into it.
+    /// A pool of cleared records, kept from block to block of a log: allocating them anew would cost more than parsing
+    /// into them.
     static SPARE: Cell<Vec<WireRecord<'static>>> = const { Cell::new(Vec::new()) };
 }
 
-/// Accepted records that the builder has yet to take, in their order.
+/// Parsed records that wait for the builder, in order.
 struct WalkBatch<'a> {
     records: Vec<WireRecord<'a>>,
-    /// Number of the line and where it starts, of each that waits.
+    /// Line number and start of each waiting record.
     places: Vec<(u64, usize)>,
 }
 
 impl<'a> WalkBatch<'a> {
-    /// An empty one, of records that another one had.
+    /// Creates an empty batch from pooled records.
     fn with_buffer(mut records: Vec<WireRecord<'a>>) -> Self {
         records.resize_with(BATCH_RECORDS, WireRecord::default);
         WalkBatch {
@@ -44,7 +44,7 @@ impl<'a> WalkBatch<'a> {
         }
     }
 
-    /// Its records with nothing in them but room for blocks.
+    /// Returns the records to the pool, cleared.
     fn into_cleared_records(self) -> Vec<WireRecord<'static>> {
         let empty = |record: WireRecord<'_>| WireRecord {
             blocks: clear_blocks(record.blocks),
@@ -54,8 +54,9 @@ impl<'a> WalkBatch<'a> {
     }
 }
 
-/// Room for blocks that borrow from somewhere else, but for that of very many: it would be held for as long as the thread lives.
-/// A list that is collected from another of the same layout takes over its memory.
+/// Clears a list of blocks and changes its lifetime. Lists with a large capacity are dropped, because they would stay
+/// allocated as long as the thread lives. Collecting a `Vec` from a `Vec` of the same layout reuses the allocation in
+/// practice; std does not promise it, and only speed depends on it.
 fn clear_blocks(mut blocks: Vec<WireBlock<'_>>) -> Vec<WireBlock<'static>> {
     if blocks.capacity() > MAX_SPARE_BLOCKS {
         return Vec::new();
@@ -64,28 +65,28 @@ fn clear_blocks(mut blocks: Vec<WireBlock<'_>>) -> Vec<WireBlock<'static>> {
     blocks.into_iter().map(|_| WireBlock::default()).collect()
 }
 
-/// Reads lines into a [`Builder`].
+/// Parses lines into a [`LogBuilder`].
 pub struct Walker<'p> {
     builder: LogBuilder,
     repairer: Repairer,
     max_line: usize,
-    /// Hashes of content lines, if they are wanted.
+    /// Hashes of content lines, if requested.
     line_hashes: Option<LineHashes>,
-    /// Runs of members remembered so far; see [`Raw::after_runs`].
+    /// Number of memoized runs so far; see [`RawParser::with_run_offset`].
     runs: u32,
     progress: &'p (dyn Fn(u64) + Sync),
 }
 
 impl<'p> Walker<'p> {
-    /// Starts a log or a part of one. `progress` is told how many bytes were taken, block by block.
+    /// Starts a log or a part of one. `progress` is called with the number of bytes read, block by block.
     pub fn new(max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> Walker<'p> {
         Walker::with_buffers(LogBuffers::default(), max_line, progress)
     }
 
-    /// The same, in room that another one had.
-    pub fn with_buffers(room: LogBuffers, max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> Walker<'p> {
+    /// Starts a log, reusing the buffers of another one.
+    pub fn with_buffers(buffers: LogBuffers, max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> Walker<'p> {
         Walker {
-            builder: LogBuilder::new(room),
+            builder: LogBuilder::new(buffers),
             repairer: Repairer::default(),
             max_line,
             line_hashes: None,
@@ -94,7 +95,7 @@ impl<'p> Walker<'p> {
         }
     }
 
-    /// Gathers hashes of content lines too. Lines that had to be repaired give none: what they held counts as never seen.
+    /// Enables hashes of content lines. Repaired lines contribute none: their content counts as never seen.
     pub fn with_line_hashes(self) -> Walker<'p> {
         Walker {
             line_hashes: Some(LineHashes::default()),
@@ -102,77 +103,35 @@ impl<'p> Walker<'p> {
         }
     }
 
-    /// Makes room for about `bytes` of log.
+    /// Reserves room for about `bytes` of log.
     pub fn reserve_for(&mut self, bytes: u64) {
         self.builder.reserve_for(bytes);
     }
 
-    /// The log so far.
+    /// Returns the log so far.
     pub fn into_builder(self) -> LogBuilder {
         self.builder
     }
 
-    /// The log so far, and its line hashes if they were wanted.
+    /// Returns the log so far, and the line hashes if they were requested.
     pub fn into_parts(self) -> (LogBuilder, Option<LineHashes>) {
         (self.builder, self.line_hashes)
     }
 
-    fn walk<S: StringScanner>(&mut self, bytes: &[u8], offset: u64) {
-        let mut batch = WalkBatch::with_buffer(SPARE.take());
-        let mut lines = self.builder.lines();
-        let (mut at, mut faulted) = (0, 0);
-        let mut raw = RawParser::<S>::new(bytes, at).with_run_offset(self.runs);
-        while at < bytes.len() {
-            lines += 1;
-            raw.restart(at);
-            prefetch_ahead(bytes, at, &mut faulted);
-            let record = &mut batch.records[batch.places.len()];
-            let end = match read(&mut raw, record).and_then(|()| raw.end_of_line()) {
-                Ok(end) if end - at <= self.max_line => {
-                    batch.places.push((lines, at));
-                    if batch.places.len() == BATCH_RECORDS {
-                        self.flush_batch::<S>(&mut batch, bytes, offset);
-                    }
-                    end
-                }
-                // Only a mapped file shows a line that is too long to be held; it is treated as if it had been read.
-                Ok(end) => {
-                    self.flush_batch::<S>(&mut batch, bytes, offset);
-                    self.skip_long_record(lines, offset + at as u64, &bytes[at..]);
-                    end
-                }
-                Err(_) => {
-                    self.flush_batch::<S>(&mut batch, bytes, offset);
-                    let reached = raw.position();
-                    let newline = memchr::memchr(b'\n', &bytes[reached..]);
-                    let end = newline.map_or(bytes.len(), |found| reached + found + 1);
-                    self.repair_line(&bytes[at..end], lines, offset + at as u64, newline.is_some());
-                    end
-                }
-            };
-            at = end;
-        }
-        self.flush_batch::<S>(&mut batch, bytes, offset);
-        self.builder
-            .count_lines(lines - self.builder.lines(), bytes.len() as u64);
-        self.runs = raw.run_number();
-        SPARE.set(batch.into_cleared_records());
-    }
-
-    /// Hands the records of a batch on.
+    /// Passes the waiting records to the builder.
     fn flush_batch<S: StringScanner>(&mut self, batch: &mut WalkBatch<'_>, bytes: &[u8], offset: u64) {
         for (record, (line, at)) in std::iter::zip(&batch.records, batch.places.drain(..)) {
             let first_block = self.builder.block_count();
             self.builder.push(record, line, offset + at as u64);
-            if let Some(evidence) = &mut self.line_hashes
+            if let Some(hashes) = &mut self.line_hashes
                 && self.builder.block_count() > first_block
             {
-                gather_lines(RawParser::<S>::new(bytes, at), first_block, evidence);
+                hash_lines(RawParser::<S>::new(bytes, at), first_block, hashes);
             }
         }
     }
 
-    /// The slow path for one line.
+    /// Reads one line by the slow path.
     #[cold]
     fn repair_line(&mut self, line: &[u8], number: u64, offset: u64, is_complete: bool) {
         if line.len() > self.max_line {
@@ -183,13 +142,13 @@ impl<'p> Walker<'p> {
         let outcome = self
             .repairer
             .read(line, &mut |record| builder.push(record, number, offset));
-        if let Some(trouble) = outcome.line_problem(is_complete) {
-            self.builder.add_problem(trouble, number, offset);
+        if let Some(problem) = outcome.line_problem(is_complete) {
+            self.builder.add_problem(problem, number, offset);
         }
     }
 
-    /// A line too long to be held. Snapshots of files grow without bound and are of no use here: they are counted
-    /// like short ones. Anything else is trouble.
+    /// Skips a line that is too long. File-history snapshots grow without bound and are not used, so they are counted
+    /// like short ones. Anything else is a problem.
     fn skip_long_record(&mut self, number: u64, offset: u64, head: &[u8]) {
         let snapshot = b"{\"type\":\"file-history-snapshot\"";
         if head.starts_with(snapshot) {
@@ -201,23 +160,65 @@ impl<'p> Walker<'p> {
 }
 
 /// Hashes the content lines of an accepted record.
-fn gather_lines<S: StringScanner>(mut raw: RawParser<'_, S>, first_block: u32, evidence: &mut LineHashes) {
+fn hash_lines<S: StringScanner>(mut parser: RawParser<'_, S>, first_block: u32, hashes: &mut LineHashes) {
     let mut buffer = String::new();
-    let done = texts::read(&mut raw, &mut |block, role, text| {
-        evidence.add(first_block + block, role, text.decode(&mut buffer));
+    let done = visit_texts(&mut parser, &mut |block, role, text| {
+        hashes.add(first_block + block, role, text.decode(&mut buffer));
     });
     debug_assert!(done.is_ok(), "the record was accepted");
 }
 
+impl ScanLines for Walker<'_> {
+    fn scan_lines<S: StringScanner>(&mut self, bytes: &[u8], offset: u64) {
+        let mut batch = WalkBatch::with_buffer(SPARE.take());
+        let mut lines = self.builder.lines();
+        let (mut at, mut faulted) = (0, 0);
+        let mut parser = RawParser::<S>::new(bytes, at).with_run_offset(self.runs);
+        while at < bytes.len() {
+            lines += 1;
+            parser.restart(at);
+            // Start loading the next lines while this one is parsed.
+            prefetch_ahead(bytes, at, &mut faulted);
+            // Parse into the next free record of the batch; it counts only once its place is pushed.
+            let record = &mut batch.records[batch.places.len()];
+            let end = match read(&mut parser, record).and_then(|()| parser.end_of_line()) {
+                Ok(end) if end - at <= self.max_line => {
+                    batch.places.push((lines, at));
+                    if batch.places.len() == BATCH_RECORDS {
+                        self.flush_batch::<S>(&mut batch, bytes, offset);
+                    }
+                    end
+                }
+                // Only a mapped file can present a line above the limit; it is skipped like one that was read in
+                // blocks.
+                Ok(end) => {
+                    self.flush_batch::<S>(&mut batch, bytes, offset);
+                    self.skip_long_record(lines, offset + at as u64, &bytes[at..]);
+                    end
+                }
+                // Declined: keep the order of records, find the end of the line from where the parser stopped, and repair.
+                Err(_) => {
+                    self.flush_batch::<S>(&mut batch, bytes, offset);
+                    let reached = parser.position();
+                    let newline = memchr::memchr(b'\n', &bytes[reached..]);
+                    let end = newline.map_or(bytes.len(), |found| reached + found + 1);
+                    self.repair_line(&bytes[at..end], lines, offset + at as u64, newline.is_some());
+                    end
+                }
+            };
+            at = end;
+        }
+        self.flush_batch::<S>(&mut batch, bytes, offset);
+        self.builder
+            .count_lines(lines - self.builder.lines(), bytes.len() as u64);
+        self.runs = parser.run_number();
+        SPARE.set(batch.into_cleared_records());
+    }
+}
+
 impl LineConsumer for Walker<'_> {
     fn take_lines(&mut self, bytes: &[u8], offset: u64) {
-        #[cfg(target_arch = "x86_64")]
-        if super::skim::Avx2Scanner::is_available() {
-            self.walk::<super::skim::Avx2Scanner>(bytes, offset);
-            (self.progress)(bytes.len() as u64);
-            return;
-        }
-        self.walk::<PortableScanner>(bytes, offset);
+        dispatch_scan(self, bytes, offset);
         (self.progress)(bytes.len() as u64);
     }
 
@@ -234,19 +235,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_passed_on_empty_and_with_room_for_a_few_blocks() {
-        let mut batch = WalkBatch::with_buffer(Vec::new());
-        batch.records[0].is_meta = true;
-        batch.records[0].blocks = vec![WireBlock::default(); MAX_SPARE_BLOCKS];
-        batch.records[1].blocks = vec![WireBlock::default(); MAX_SPARE_BLOCKS + 1];
-        let memory = batch.records.as_ptr().addr();
-        let records = batch.into_cleared_records();
-        assert_eq!((records.len(), records.as_ptr().addr()), (BATCH_RECORDS, memory));
-        assert!(records.iter().all(|record| !record.is_meta && record.blocks.is_empty()));
-        assert_eq!(
-            [0, 1].map(|at: usize| records[at].blocks.capacity()),
-            [MAX_SPARE_BLOCKS, 0]
-        );
-        assert_eq!(WalkBatch::with_buffer(records).records.as_ptr().addr(), memory);
+    fn a_batch_reuses_pooled_records() {
+        let pooled = WireRecord {
+            blocks: Vec::with_capacity(7),
+            ..WireRecord::default()
+        };
+        let batch = WalkBatch::with_buffer(vec![pooled]);
+        assert_eq!(batch.records.len(), BATCH_RECORDS);
+        assert!(batch.records[0].blocks.capacity() >= 7);
+    }
+
+    #[test]
+    fn records_return_to_the_pool_cleared_and_small() {
+        let line = |blocks: usize| {
+            let texts = vec![r#"{"type":"text","text":"a"}"#; blocks].join(",");
+            format!(r#"{{"type":"user","uuid":"u","isMeta":true,"message":{{"content":[{texts}]}}}}"#) + "\n"
+        };
+        let mut walker = Walker::new(1 << 20, &|_| ());
+        walker.take_lines((line(1) + &line(4 * MAX_SPARE_BLOCKS)).as_bytes(), 0);
+        assert_eq!(walker.builder.block_count() as usize, 1 + 4 * MAX_SPARE_BLOCKS);
+        let pool = SPARE.take();
+        assert_eq!(pool.len(), BATCH_RECORDS);
+        for record in &pool {
+            assert!(!record.is_meta && record.uuid.is_none() && record.blocks.is_empty());
+            assert!(record.blocks.capacity() <= MAX_SPARE_BLOCKS);
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::tokens::ledger::Category;
 use std::cmp::Ordering;
 use std::ops::Range;
 use transcript::build::IdMap;
-use transcript::evidence::{TextRole, name_hash};
+use transcript::line_hashes::{TextRole, name_hash};
 use transcript::log::BlockKind;
 use transcript::thread::Session;
 

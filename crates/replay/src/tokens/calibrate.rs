@@ -418,7 +418,11 @@ fn check_fitness(
     let Some(before) = before else {
         return Err(UnfitReason::First);
     };
-    let mut breaks = round.inputs.iter().filter(|node| session.is_break(**node)).peekable();
+    let mut breaks = round
+        .inputs
+        .iter()
+        .filter(|node| session.changes_window(**node))
+        .peekable();
     if breaks.peek().is_some() {
         let is_micro =
             breaks.all(|node| session.kind(*node) == RecordKind::MicroBoundary && !session.is_summary(*node));

@@ -1,7 +1,7 @@
-//! Links within one log: which record follows which, which call a result answers.
+//! Links within one log: the parent of every record, and the call that every tool result answers.
 //!
-//! Worked out as records come in. Of a big log, whose parts are read side by side, all but the last part is linked by the
-//! time it was read.
+//! Links are resolved while records arrive. The parts of a big log are read in parallel and linked as they are
+//! appended, so that only the last part is left at the end.
 
 use crate::build::{IdMap, reserve_fresh};
 use crate::ids::IdIndex;
@@ -10,22 +10,22 @@ use crate::log::{BlockKind, Log, Record, RecordId, RecordLink};
 /// Links the records and blocks of one log.
 #[derive(Default)]
 pub struct Linker {
-    /// Records by id, the first of each.
+    /// The first record with each id.
     index: IdIndex,
-    /// Parents of the records that are not linked yet, as they were written. Zero stands for none: there are many of these.
+    /// Parent ids of the records that are not linked yet; zero means none, which is common.
     parents: Vec<RecordId>,
-    /// Their logical parents with the records that have them: only boundaries do.
+    /// Logical parents of these records, which only boundaries have.
     logical_parents: Vec<(u32, RecordId)>,
-    /// How many records are linked.
+    /// Number of records that are linked.
     linked: usize,
-    /// How many there will be, about.
+    /// Expected number of records.
     expected: usize,
-    /// Links to ids that no record had yet, in the order of the records that have them.
+    /// Links to ids not seen yet, in the order of their records.
     unresolved: Vec<(u32, LinkField, RecordId)>,
     results: ResultLinker,
 }
 
-/// Which of a record's links.
+/// One of the two links of a record.
 #[derive(Clone, Copy)]
 enum LinkField {
     Parent,
@@ -42,7 +42,7 @@ impl LinkField {
 }
 
 impl Linker {
-    /// An empty one; `parents` is room for what records follow.
+    /// Creates a linker that reuses the allocation of `parents`.
     pub fn new(parents: Vec<RecordId>) -> Linker {
         Linker {
             parents,
@@ -50,20 +50,20 @@ impl Linker {
         }
     }
 
-    /// Makes room for as many more records.
+    /// Reserves room for `records` more records.
     pub fn reserve(&mut self, records: usize) {
         reserve_fresh(&mut self.parents, records);
         self.expected = self.linked + records;
     }
 
-    /// Notes what the record with the next number follows.
+    /// Adds the links of the next record.
     pub fn push(&mut self, record: u32, parent: RecordId, logical_parent: Option<RecordId>) {
         self.parents.push(parent);
         self.logical_parents.extend(logical_parent.map(|id| (record, id)));
     }
 
-    /// Takes what another one noted, which has linked nothing yet; its records are now `base` and those that follow. What is
-    /// left of it is room for as many parents.
+    /// Appends the links of another linker that has linked nothing yet; its records are numbered from `base`. Returns
+    /// its emptied list of parents, for reuse.
     pub fn append(&mut self, mut other: Linker, base: u32) -> Vec<RecordId> {
         debug_assert_eq!(other.linked, 0, "links of a part do not hold for the whole");
         self.parents.append(&mut other.parents);
@@ -73,16 +73,17 @@ impl Linker {
         other.parents
     }
 
-    /// Links the part of a log that came since the last time, as far as it follows what is there.
+    /// Links the records that arrived since the last call, as far as their targets are known.
     pub fn link_part(&mut self, log: &mut Log) {
-        // Room for all parts at once: what is there would have to move each time.
+        // Reserve for all parts at once: every growth rehashes all entries.
         self.link(log, log.records.len().max(self.expected));
     }
 
-    /// Links what came since the last time, with room for as many records in all.
+    /// Links the records that arrived since the last call. The table is sized for `room` records in total.
     fn link(&mut self, log: &mut Log, room: usize) {
         let records = &mut log.records;
         self.index.reserve(room, |number| records[number as usize].id);
+        // First enter all ids, because a record may link to a later one.
         for at in self.linked..records.len() {
             let id = records[at].id;
             if id != RecordId::default() {
@@ -92,6 +93,7 @@ impl Linker {
                 records[at].is_repeat = first != at as u32;
             }
         }
+        // Then resolve the links; the two lists are in record order.
         let mut logical_parents = self.logical_parents.drain(..).peekable();
         for (at, parent) in (self.linked..).zip(self.parents.drain(..)) {
             let logical = logical_parents.next_if(|(record, _)| *record == at as u32);
@@ -103,7 +105,7 @@ impl Linker {
                 let Some(id) = id.filter(|id| *id != RecordId::default()) else {
                     continue;
                 };
-                // Most records follow the one before them.
+                // Most records follow the one before them: check that without a hash lookup.
                 let before = at.checked_sub(1).map(|before| &records[before]);
                 let target = match before.filter(|before| before.id == id && !before.is_repeat) {
                     Some(_) => Some(at as u32 - 1),
@@ -119,7 +121,7 @@ impl Linker {
         self.results.name_results(log);
     }
 
-    /// Links what is left, now that all records are there.
+    /// Links the rest once all records are known. Targets that do not exist become [`RecordLink::Elsewhere`].
     pub fn finish(mut self, log: &mut Log) {
         self.link(log, log.records.len());
         for (at, place, id) in self.unresolved {
@@ -135,18 +137,18 @@ impl Linker {
     }
 }
 
-/// Gives every result the tool, file and range of its call.
+/// Copies tool, file and range of each call to its result.
 #[derive(Default)]
 struct ResultLinker {
-    /// The last calls, by id: nearly every result follows its call closely.
+    /// A ring buffer of the latest calls: nearly every result follows its call closely.
     recent: [(u64, usize); 8],
-    /// Where the next of them goes.
+    /// Index of the next entry of `recent`.
     next: usize,
-    /// All calls by id, made only as far as a result is not near its call.
+    /// All calls by id, filled only when a result is not near its call.
     calls: IdMap<u64, usize>,
-    /// Blocks before this one are among them.
+    /// Blocks before this index are in `calls`.
     indexed: usize,
-    /// Blocks before this one are done.
+    /// Blocks before this index are done.
     named_until: usize,
 }
 
@@ -172,7 +174,7 @@ impl ResultLinker {
         self.named_until = log.blocks.len();
     }
 
-    /// The last call with an id before a block.
+    /// Returns the last call with this id before a block, or `None` if there is none.
     fn call_of(&mut self, id: u64, before: usize, log: &Log) -> Option<usize> {
         let (newer, older) = self.recent.split_at(self.next);
         let mut newest_first = newer.iter().rev().chain(older.iter().rev());

@@ -1,44 +1,46 @@
-//! Hashes of content lines: what tells later whether a line of a file is still somewhere in the window.
+//! Hashes of content lines, to decide later whether a line of a file is still in the window.
 //!
-//! A part of the trace of its own, because it is as large as the rest and only some questions need it. Each
-//! text of a block gives the hashes of its lines, trimmed, without the line numbers and paths that tools print before
-//! them; lines shorter than six characters say too little. Texts are kept apart by what they mean: shown to the model,
-//! replaced by an edit, or written by it.
+//! Kept apart from the log because they are as large as the rest and few questions need them. Every text of a block
+//! yields the hashes of its lines, trimmed and without the line numbers and paths that tools print before them; lines
+//! shorter than six characters are too common to count. Texts are separated by role: shown to the model, replaced by an
+//! edit, or written by one.
 
 use crate::pack::{PackReader, PackWriter, UnpackError, seal, unseal};
 
-/// What a text means for the files in the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum TextRole {
-    /// The model saw it: results, prompts, its own text, attachments.
-    Shown = 0,
-    /// An edit replaces it.
-    Replaced = 1,
-    /// An edit or a write puts it there.
-    Written = 2,
-    /// Somebody's own words or a command, looked through for files that it names.
-    Named = 3,
+coded_enum! {
+    /// Role of a text with regard to the files in the window.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum TextRole {
+        /// Shown to the model: results, prompts, its own text, attachments.
+        Shown = 0,
+        /// Replaced by an edit.
+        Replaced = 1,
+        /// Written by an edit or a write.
+        Written = 2,
+        /// A prompt, the model's own text or a command, searched for file names.
+        Named = 3,
+    }
 }
 
-/// Lines of one text.
+/// Line hashes of one text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineSet {
-    /// Number of the block in its log.
+    /// Number of the block in the log.
     pub block: u32,
-    /// What the text means.
+    /// Role of the text.
     pub role: TextRole,
-    /// Hashes of its lines, in order, neighbours that are alike once; of [`Role::Named`], of the paths in it.
+    /// Hashes of the lines, in order, without consecutive duplicates; for [`TextRole::Named`], of the paths in the
+    /// text.
     pub lines: Vec<u32>,
 }
 
-/// Hash of a line, if it says enough to be told from others.
+/// Returns the hash of a line, or `None` if it is too short to be distinctive.
 pub fn line_hash(line: &str) -> Option<u32> {
     let line = strip_prefix(line.trim()).trim();
     (line.chars().nth(5).is_some()).then(|| xxhash_rust::xxh3::xxh3_64(line.as_bytes()) as u32)
 }
 
-/// Drops what tools print before a line: `12→`, `12` and a tab, `path:12:` and `path-12-`.
+/// Strips what tools print before a line: `12→`, `12` and a tab, `12:`, `path:12:`.
 fn strip_prefix(line: &str) -> &str {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     if digits > 0 {
@@ -66,18 +68,18 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Hash of the name of a file, or of the end of its path.
+/// Returns the hash of a file name or of the end of a path.
 pub fn name_hash(name: &str) -> u32 {
     xxhash_rust::xxh3::xxh3_64(name.as_bytes()) as u32
 }
 
-/// What in a text looks like the name of a file or the end of its path.
+/// Finds what looks like a file name or the end of a path in a text.
 pub fn find_file_names(text: &str) -> impl Iterator<Item = &str> {
     let is_between = |letter: char| letter.is_whitespace() || "\"'`()[]{}<>|,;=*&\u{201c}\u{201d}".contains(letter);
     text.split(is_between).filter_map(parse_file_name)
 }
 
-/// Longer words are no names.
+/// Longer words are not file names.
 const LONGEST_NAME: usize = 300;
 
 fn parse_file_name(word: &str) -> Option<&str> {
@@ -85,7 +87,7 @@ fn parse_file_name(word: &str) -> Option<&str> {
         return None;
     }
     let word = word.trim_start_matches('@').trim_end_matches(['.', ':', '!', '?']);
-    // A place in the file: `:12`, `:12:5`, `#L12`.
+    // Strip a position in the file: `:12`, `:12:5`, `#L12`.
     let word = word.split_once("#L").map_or(word, |(path, _)| path);
     let word = word.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == ':');
     let word = word.strip_prefix("./").unwrap_or(word);
@@ -97,7 +99,7 @@ fn parse_file_name(word: &str) -> Option<&str> {
     (is_ending && (!stem.is_empty() || word.len() > last.len())).then_some(word)
 }
 
-/// Gathers the lines of texts.
+/// Line hashes of a log.
 #[derive(Debug, Default)]
 pub struct LineHashes {
     /// Line sets in the order of their blocks.
@@ -105,7 +107,7 @@ pub struct LineHashes {
 }
 
 impl LineHashes {
-    /// Takes one text of a block. Several texts of one role in one block are one set.
+    /// Adds one text of a block. Consecutive texts of one block with the same role form one set.
     pub fn add(&mut self, block: u32, role: TextRole, text: &str) {
         let mut lines = match role {
             TextRole::Named => find_file_names(text).map(name_hash).collect::<Vec<_>>(),
@@ -125,7 +127,7 @@ impl LineHashes {
         }
     }
 
-    /// Joins the evidence of the next part of the log, whose blocks are numbered from `first_block` on.
+    /// Appends the hashes of the next part of the log, whose blocks are numbered from `first_block`.
     pub fn append(&mut self, other: LineHashes, first_block: u32) {
         let moved = other.sets.into_iter().map(|set| LineSet {
             block: set.block + first_block,
@@ -134,7 +136,7 @@ impl LineHashes {
         self.sets.extend(moved);
     }
 
-    /// The packed form: sets as distance to the block before, role, count, hashes; then a checksum.
+    /// Returns the packed form: per set the distance to the previous block, role, count and hashes; then a checksum.
     pub fn pack(&self) -> Vec<u8> {
         let mut out = PackWriter { bytes: MAGIC.to_vec() };
         let mut block = 0;
@@ -150,13 +152,13 @@ impl LineHashes {
         out.bytes
     }
 
-    /// Reads the packed form. Wrong bytes give an error, never a panic.
+    /// Reads the packed form. Invalid bytes give an error, never a panic.
     pub fn unpack(bytes: &[u8]) -> Result<LineHashes, UnpackError> {
         let body = unseal(bytes).ok_or(UnpackError)?;
         let mut input = PackReader {
             bytes: body.strip_prefix(MAGIC).ok_or(UnpackError)?,
         };
-        let mut evidence = LineHashes::default();
+        let mut hashes = LineHashes::default();
         let mut block = 0u32;
         while !input.bytes.is_empty() {
             let head = input.number()?;
@@ -164,12 +166,7 @@ impl LineHashes {
                 .ok()
                 .and_then(|step| block.checked_add(step))
                 .ok_or(UnpackError)?;
-            let role = match head & 3 {
-                0 => TextRole::Shown,
-                1 => TextRole::Replaced,
-                2 => TextRole::Written,
-                _ => TextRole::Named,
-            };
+            let role = TextRole::from_code(head & 3).ok_or(UnpackError)?;
             let length = usize::try_from(input.number()?)
                 .ok()
                 .and_then(|count| count.checked_mul(4))
@@ -181,20 +178,21 @@ impl LineHashes {
                 .iter()
                 .map(|line| u32::from_le_bytes(*line))
                 .collect();
-            evidence.sets.push(LineSet { block, role, lines });
+            hashes.sets.push(LineSet { block, role, lines });
         }
-        Ok(evidence)
+        Ok(hashes)
     }
 }
 
-const MAGIC: &[u8; 8] = b"bclines\x02";
+/// First bytes of the packed form. Must change with the format.
+pub const MAGIC: &[u8; 8] = b"bclines\x02";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_tools_print_before_a_line_does_not_count() {
+    fn line_prefixes_of_tools_are_ignored() {
         let plain = line_hash("let total = 0;");
         assert!(plain.is_some());
         for shown in [
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_are_told_from_other_words() {
+    fn file_names_are_found_in_text() {
         let text = "Look at src/lib.rs:12, `./app/main.ts` and (README.md). See https://a.example/b.html, e.g. v1.2 or 3.5; \
                     @docs/plan.md#L4-L9 and /srv/app/.env.local? No: and/or, a.b.";
         let found = find_file_names(text).collect::<Vec<_>>();
@@ -230,19 +228,19 @@ mod tests {
     }
 
     #[test]
-    fn packed_and_unpacked() {
-        let mut evidence = LineHashes::default();
-        evidence.add(0, TextRole::Shown, "first line\nfirst line\nsecond line\n{\n");
-        evidence.add(3, TextRole::Replaced, "first line");
-        evidence.add(3, TextRole::Written, "another line");
-        evidence.add(3, TextRole::Written, "and one more");
-        evidence.add(4, TextRole::Named, "see a/b.rs");
+    fn packing_round_trips() {
+        let mut hashes = LineHashes::default();
+        hashes.add(0, TextRole::Shown, "first line\nfirst line\nsecond line\n{\n");
+        hashes.add(3, TextRole::Replaced, "first line");
+        hashes.add(3, TextRole::Written, "another line");
+        hashes.add(3, TextRole::Written, "and one more");
+        hashes.add(4, TextRole::Named, "see a/b.rs");
         assert_eq!(
-            evidence.sets.iter().map(|set| set.lines.len()).collect::<Vec<_>>(),
+            hashes.sets.iter().map(|set| set.lines.len()).collect::<Vec<_>>(),
             [2, 1, 2, 1]
         );
-        let packed = evidence.pack();
-        assert_eq!(LineHashes::unpack(&packed).unwrap().sets, evidence.sets);
+        let packed = hashes.pack();
+        assert_eq!(LineHashes::unpack(&packed).unwrap().sets, hashes.sets);
         for at in 0..packed.len() {
             let mut damaged = packed.clone();
             damaged[at] ^= 1;
