@@ -71,7 +71,9 @@ impl EntryKind {
     const fn max_bytes(self) -> u64 {
         match self {
             EntryKind::Answer | EntryKind::BatchReceipt => 16 << 20,
-            EntryKind::Index | EntryKind::Log | EntryKind::LineHashes | EntryKind::Summary | EntryKind::Scores => 4 << 30,
+            EntryKind::Index | EntryKind::Log | EntryKind::LineHashes | EntryKind::Summary | EntryKind::Scores => {
+                4 << 30
+            }
         }
     }
 }
@@ -289,7 +291,13 @@ mod tests {
     fn names_are_hexadecimal_digits() {
         let text = "0123456789abcdef".repeat(4);
         assert_eq!(EntryName::parse(&text).unwrap().to_string(), text);
-        for wrong in [&text[1..], &text.to_uppercase(), &format!("{text}00"), "", &"é".repeat(32)] {
+        for wrong in [
+            &text[1..],
+            &text.to_uppercase(),
+            &format!("{text}00"),
+            "",
+            &"é".repeat(32),
+        ] {
             assert_eq!(EntryName::parse(wrong), None, "{wrong}");
         }
     }

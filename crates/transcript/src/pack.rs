@@ -1,19 +1,15 @@
 //! The packed form of a log: what lies in memory between the stages and on disk in the cache.
 //!
 //! Numbers as LEB128, differences where they are small, ids as they are. About one and a half percent of the log's
-//! bytes. A packed log ends in a checksum of everything before it, so that a damaged one is never believed;
-//! [`unpack`] additionally checks every number it uses as an index, because a checksum is no proof against
-//! somebody who can compute one.
+//! bytes. The cache guards a packed log by a checksum. [`unpack`] still checks every number that it uses as an index or a
+//! length, because a checksum is no proof against an attacker, who can compute one.
 
 use crate::log::*;
 use crate::record::Tokens;
 
-/// First bytes of a packed log. Changes with the format *and* with what parsing puts into it.
-pub const MAGIC: &[u8; 8] = b"bcast\x00\x03\n";
-
 /// Why bytes are not a packed log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a packed log of this version, or damaged")]
+#[error("not a packed log")]
 pub struct UnpackError;
 
 /// Writes packed numbers.
@@ -210,7 +206,6 @@ pub fn pack(log: &Log) -> Vec<u8> {
     let mut out = PackWriter {
         bytes: Vec::with_capacity(64 + log.records.len() * 40 + log.blocks.len() * 12),
     };
-    out.bytes.extend_from_slice(MAGIC);
     out.number(log.lines);
     out.number(log.bytes);
     out.number(log.strings.len() as u64);
@@ -237,7 +232,6 @@ pub fn pack(log: &Log) -> Vec<u8> {
     pack_responses(&mut out, log);
     pack_blocks(&mut out, log);
     pack_rest(&mut out, log);
-    seal(&mut out.bytes);
     // Packed logs are held until the end of the run.
     out.bytes.shrink_to_fit();
     out.bytes
@@ -634,23 +628,6 @@ fn unpack_rest(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackEr
     Ok(())
 }
 
-/// Ends bytes in a checksum of theirs.
-pub fn seal(bytes: &mut Vec<u8>) {
-    let checksum = xxhash_rust::xxh3::xxh3_64(bytes);
-    bytes.extend_from_slice(&checksum.to_le_bytes());
-}
-
-/// Bytes without their checksum, if it is right.
-pub fn unseal(bytes: &[u8]) -> Option<&[u8]> {
-    let (body, checksum) = bytes.split_last_chunk::<8>()?;
-    (xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() == *checksum).then_some(body)
-}
-
-/// Whether the checksum of a packed log is right.
-pub fn is_intact(bytes: &[u8]) -> bool {
-    unseal(bytes).is_some_and(|body| body.starts_with(MAGIC))
-}
-
 /// The front of a packed log: what is needed to see which logs belong together, without unpacking the rest.
 pub struct PackedOutline<'a> {
     /// Everything but records, responses, blocks and boundaries.
@@ -664,14 +641,7 @@ pub struct PackedOutline<'a> {
 impl<'a> PackedOutline<'a> {
     /// Reads the front of a packed log.
     pub fn read(bytes: &'a [u8]) -> Result<PackedOutline<'a>, UnpackError> {
-        let body = bytes
-            .len()
-            .checked_sub(8)
-            .and_then(|length| bytes.get(..length))
-            .ok_or(UnpackError)?;
-        let mut input = PackReader {
-            bytes: body.strip_prefix(MAGIC).ok_or(UnpackError)?,
-        };
+        let mut input = PackReader { bytes };
         let mut log = Log {
             lines: input.number()?,
             bytes: input.number()?,
@@ -761,7 +731,6 @@ mod tests {
     fn packing_loses_nothing() {
         for log in logs() {
             let packed = pack(&log);
-            assert!(is_intact(&packed));
             assert_eq!(unpack(&packed).unwrap(), log);
             let outline = PackedOutline::read(&packed).unwrap();
             assert!(outline.ids().eq(log.records.iter().map(|record| record.id)));
@@ -769,16 +738,14 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_seen_and_never_panics() {
+    fn damaged_bytes_never_panic() {
         let log = logs().into_iter().max_by_key(|log| log.boundaries.len()).unwrap();
         let packed = pack(&log);
         for at in 0..packed.len() {
             let mut damaged = packed.clone();
             damaged[at] ^= 0x55;
-            assert!(!is_intact(&damaged), "byte {at}");
             let _ = unpack(&damaged);
-            let _ = unpack(&packed[..at]);
-            assert!(!is_intact(&packed[..at]), "cut at {at}");
+            assert!(unpack(&packed[..at]).is_err(), "cut at {at}");
         }
     }
 }
