@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
+use table::store::SEAL_BYTES;
 use transcript::build::LogBuffers;
 use transcript::bytes::{Compression, IoMode, LineConsumer, LogFile as OpenLog, ReadLimits};
 use transcript::corpus::{CorpusPlan, LogOrder, LogOutline, SessionPlan};
@@ -41,9 +42,6 @@ const BOUNDARY_KIND: &str = "system/compact_boundary";
 
 /// Sessions per thread that are worked on before their results are handed on.
 const STREAM_BATCH: usize = 32;
-
-/// Part of the name of everything that is kept of a report. Changes with what a report holds *and* with how it comes about.
-const REPORT_MARK: &[u8] = b"report 4";
 
 /// How logs are read.
 pub struct ReadOptions<'a> {
@@ -165,17 +163,18 @@ impl Corpus {
         corpus
     }
 
-    /// Bytes of the trace: the packed logs, and their line hashes if they were wanted.
+    /// Returns the sizes of all packed logs, and of their line hashes if they were wanted, as they are in the cache.
     pub fn trace_bytes(&self) -> (u64, Option<u64>) {
+        let sealed = |packed: &[u8]| (packed.len() + SEAL_BYTES) as u64;
         let size = |stored: &StoredLog| match stored {
-            StoredLog::Packed(packed) => packed.len() as u64,
+            StoredLog::Packed(packed) => sealed(packed),
             StoredLog::Whole(log) => match log.lock().as_deref() {
-                Ok(Some(log)) => pack::pack(log).len() as u64,
+                Ok(Some(log)) => sealed(&pack::pack(log)),
                 _ => 0,
             },
             StoredLog::Reported(_) => 0,
         };
-        let lines = self.packed_line_hashes.iter().map(|lines| lines.len() as u64).sum();
+        let lines = self.packed_line_hashes.iter().map(|lines| sealed(lines)).sum();
         let has_lines = !self.packed_line_hashes.is_empty();
         (self.stored.iter().map(size).sum(), has_lines.then_some(lines))
     }
@@ -186,8 +185,8 @@ impl Corpus {
     }
 
     /// All sessions together.
-    pub fn summary(&self, table: &RatioTable, wanted: &ReportOptions, cache: Option<&Cache>) -> UsageSummary {
-        let (sessions, defects) = self.reports(table, wanted, cache);
+    pub fn summary(&self, table: &RatioTable, wanted: &ReportOptions) -> UsageSummary {
+        let (sessions, defects) = self.reports(table, wanted);
         let facts = LogFacts {
             kinds: self.kinds.clone(),
             lines: self.lines,
@@ -197,40 +196,11 @@ impl Corpus {
         UsageSummary::new(facts, sessions, problems, wanted.filter)
     }
 
-    /// Reports on every session, from the cache where it knows them.
-    pub fn reports(
-        &self,
-        table: &RatioTable,
-        wanted: &ReportOptions,
-        cache: Option<&Cache>,
-    ) -> (Vec<SessionReport>, Vec<Problem>) {
-        let cache = cache.filter(|_| wanted.is_cacheable());
+    /// Reports on every session.
+    pub fn reports(&self, table: &RatioTable, wanted: &ReportOptions) -> (Vec<SessionReport>, Vec<Problem>) {
         self.map_all_plans(|session, parts| {
-            if let Some(early) = self.early_report(session) {
-                return early;
-            }
-            let known = cache.and_then(|cache| Some((cache, self.report_key(session)?)));
-            let Some((cache, key)) = known else {
-                return report(&session.id, &parts(), table, wanted);
-            };
-            if let Some(bytes) = cache.get_report(&session.id, &key)
-                && let Ok(mut report) = postcard::from_bytes::<SessionReport>(&bytes)
-            {
-                // Logs may have moved since, so the problems of a kept report name them by number.
-                self.rename_logs(session, &mut report, |paths, number| {
-                    Some((*paths.get(number.parse::<usize>().ok()?)?).to_owned())
-                });
-                return report;
-            }
-            let fresh = report(&session.id, &parts(), table, wanted);
-            let mut kept = fresh.clone();
-            self.rename_logs(session, &mut kept, |paths, path| {
-                Some(paths.iter().position(|known| *known == path)?.to_string())
-            });
-            if let Ok(bytes) = postcard::to_allocvec(&kept) {
-                cache.put_report(&session.id, &key, bytes);
-            }
-            fresh
+            self.early_report(session)
+                .unwrap_or_else(|| report(&session.id, &parts(), table, wanted))
         })
     }
 
@@ -243,43 +213,6 @@ impl Corpus {
         let is_own = self.plan.copied[log].is_empty();
         let report = report.lock().ok()?.take();
         report.filter(|_| is_own).map(|report| *report)
-    }
-
-    /// What a report depends on, if it depends on nothing but contents that the cache may remember.
-    fn report_key(&self, session: &SessionPlan) -> Option<ContentHash> {
-        let mut hasher = blake3::Hasher::new();
-        hasher
-            .update(REPORT_MARK)
-            .update(RatioTable::built_in_text().as_bytes())
-            .update(&(self.limits.max_line as u64).to_le_bytes())
-            .update(session.id.as_bytes());
-        for &log in &session.logs {
-            let is_own = self.plan.copied[log].is_empty();
-            hasher
-                .update(&self.contents[log].filter(|_| is_own)?)
-                .update(&[self.found[log].packing as u8]);
-        }
-        Some(*hasher.finalize().as_bytes())
-    }
-
-    /// Renames the logs in the problems of a report.
-    fn rename_logs(
-        &self,
-        session: &SessionPlan,
-        report: &mut SessionReport,
-        name: impl Fn(&[&str], &str) -> Option<String>,
-    ) {
-        if report.problems.is_empty() {
-            return;
-        }
-        let paths = session
-            .logs
-            .iter()
-            .map(|&log| self.outlines[log].path.as_str())
-            .collect::<Vec<_>>();
-        for problem in &mut report.problems {
-            problem.path = name(&paths, &problem.path).unwrap_or_default();
-        }
     }
 
     /// Works on every session; results in the order of the plan. A session on which the work panics is a problem with
@@ -461,8 +394,8 @@ pub fn summarise(
         .filter(|_| wanted.is_cacheable() && !options.with_line_hashes);
     let known = known_contents(logs, options);
     if let Some(cache) = cache
-        && let Some(key) = summary_key(logs, &known, options)
-        && let Some(summary) = cache.get_summary(logs, &key, UsageSummary::from_bytes)
+        && let Some(name) = cache.summary_name(logs, &known)
+        && let Some(summary) = cache.get_summary(logs, &name, UsageSummary::from_bytes)
     {
         (options.progress)(logs.iter().map(|log| log.stamp.size).sum());
         return (summary, (0, None));
@@ -476,10 +409,10 @@ pub fn summarise(
     } else {
         (0, None)
     };
-    let (sessions, defects) = corpus.reports(table, wanted, options.cache);
-    let key = cache
+    let (sessions, defects) = corpus.reports(table, wanted);
+    let name = cache
         .filter(|_| defects.is_empty())
-        .and_then(|cache| Some((cache, summary_key(logs, &corpus.contents, options)?)));
+        .and_then(|cache| Some((cache, cache.summary_name(logs, &corpus.contents)?)));
     let facts = LogFacts {
         kinds: corpus.kinds,
         lines: corpus.lines,
@@ -490,32 +423,12 @@ pub fn summarise(
     // The logs are done with; there are many calls to come.
     drop(corpus.stored);
     let summary = UsageSummary::new(facts, sessions, problems, wanted.filter);
-    if let Some((cache, key)) = key
+    if let Some((cache, name)) = name
         && let Some(bytes) = summary.to_bytes()
     {
-        cache.put_summary(logs, &key, &bytes);
+        cache.put_summary(logs, &name, &bytes);
     }
     (summary, trace_bytes)
-}
-
-/// What a summary depends on, if it depends on nothing but contents that the cache may remember. Problems name paths.
-fn summary_key(
-    logs: &[DiscoveredLog],
-    contents: &[Option<ContentHash>],
-    options: &ReadOptions<'_>,
-) -> Option<ContentHash> {
-    let mut named = Vec::with_capacity(logs.len() * 128);
-    named.extend_from_slice(REPORT_MARK);
-    named.extend_from_slice(pack::MAGIC);
-    named.extend_from_slice(&(options.limits.max_line as u64).to_le_bytes());
-    named.extend_from_slice(blake3::hash(RatioTable::built_in_text().as_bytes()).as_bytes());
-    for (log, content) in std::iter::zip(logs, contents) {
-        let path = log.path.as_os_str().as_encoded_bytes();
-        named.extend_from_slice(&(path.len() as u64).to_le_bytes());
-        named.extend_from_slice(path);
-        named.extend_from_slice(&(*content)?);
-    }
-    Some(*blake3::hash(&named).as_bytes())
 }
 
 /// Messages of all logs, log by log in the order given, and what was wrong with them.

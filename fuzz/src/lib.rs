@@ -4,7 +4,6 @@ pub mod memory;
 
 pub use libfuzzer_sys::arbitrary::Unstructured;
 use transcript::json::JsonStr;
-use transcript::pack::seal;
 use transcript::record::WireRecord;
 
 /// Keys that are read somewhere in a record, and a few that are not.
@@ -300,13 +299,6 @@ pub fn decoded(text: Option<JsonStr<'_>>) -> Option<String> {
 /// compare equal.
 pub fn described(record: &WireRecord<'_>) -> String {
     format!("{record:#?}")
-}
-
-/// Puts the magic of a format before `body` and a checksum behind it.
-pub fn sealed(magic: &[u8], body: &[u8]) -> Vec<u8> {
-    let mut bytes = [magic, body].concat();
-    seal(&mut bytes);
-    bytes
 }
 
 /// Prints the input that a target made of its bytes if `SHOW` is set, to inspect a finding.

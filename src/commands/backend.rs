@@ -284,6 +284,12 @@ impl ModelRunner {
                 format_count_with_plural(tally.known, "answer was", "answers were")
             ));
         }
+        if tally.damaged > 0 {
+            text.push_str(&format!(
+                "; {} damaged",
+                format_count_with_plural(tally.damaged, "stored answer was", "stored answers were")
+            ));
+        }
         if tally.fetched > 0 {
             text.push_str(&format!(
                 "; {} came from an earlier run's batch, ${}",

@@ -149,7 +149,7 @@ impl FactCollector<'_> {
                 bar.inc(1);
                 self.trace_session(id, parts, filter)
             });
-            corpus.summary(table, &wanted, reading.options.cache)
+            corpus.summary(table, &wanted)
         };
         let mut problems = std::mem::take(&mut summary.problems);
         problems.extend(reading.into_problems());

@@ -10,6 +10,7 @@ use crate::commands::replay::learned_summary;
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page::PageContent;
 use crate::run::Corpus;
+use crate::run::cache::BUILD_ID;
 use anyhow::{Context, Result, bail};
 use kept::{PolicyScores, SweepFile};
 use replay::policy::presets::PolicySet;
@@ -28,6 +29,7 @@ use replay::tune::space::SweepPoint;
 use serde_json::{Value as Json, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use table::store::EntryName;
 use table::words::{format_count, format_count_with_plural, format_dollars, group_digits};
 use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, atomic, column};
 use transcript::parallel::parallel_map;
@@ -157,7 +159,7 @@ impl Tuner<'_> {
             .filter(|session| !session.chains.is_empty())
             .collect::<Vec<_>>();
         // Only a run that leaves something behind has to name what it depends on, which means reading all logs.
-        let key = self.folder.map(|_| self.results_key(&corpus, &sessions));
+        let name = self.folder.map(|_| self.scores_name(&corpus, &sessions));
         let mut problems = corpus.problems;
         problems.extend(defects);
         problems.extend(reading.into_problems());
@@ -173,7 +175,7 @@ impl Tuner<'_> {
                 sessions.len()
             );
         }
-        let known = self.search(&sessions, summary, key)?;
+        let known = self.search(&sessions, summary, name)?;
         let never = PolicySet::preset("never")?;
         let bound = parallel_map(&sessions, |session| session.replay(&never, summary));
         let bounds = ScoreBounds {
@@ -185,12 +187,12 @@ impl Tuner<'_> {
         Ok(TuneResult::new(self, &sessions, known, bounds, problems))
     }
 
-    /// What results depend on, beside the points themselves.
-    fn results_key(&self, corpus: &Corpus, sessions: &[PreparedSession<'_>]) -> [u8; 32] {
+    /// Returns the hash of everything that scores depend on, except the points themselves.
+    fn scores_name(&self, corpus: &Corpus, sessions: &[PreparedSession<'_>]) -> EntryName {
         let mut hasher = blake3::Hasher::new();
+        hasher.update(BUILD_ID.as_bytes());
         hasher.update(format!("{:?}", self.base.ranges()).as_bytes());
         hasher.update(format!("{:?}", self.prices).as_bytes());
-        hasher.update(RatioTable::built_in_text().as_bytes());
         for (path, size, hash) in corpus.hash_logs() {
             hasher
                 .update(path.as_bytes())
@@ -200,16 +202,16 @@ impl Tuner<'_> {
         for session in sessions {
             hasher.update(session.id.as_bytes());
         }
-        *hasher.finalize().as_bytes()
+        EntryName::new(*hasher.finalize().as_bytes())
     }
 
     fn search(
         &self,
         sessions: &[PreparedSession<'_>],
         summary: Option<u64>,
-        key: Option<[u8; 32]>,
+        name: Option<EntryName>,
     ) -> Result<KnownScores> {
-        let (mut known, mut kept) = self.resume(sessions.len(), key)?;
+        let (mut known, mut kept) = self.resume(sessions.len(), name)?;
         let order = shuffled(sessions.iter().map(|session| session.id.as_str()), !self.args.seed);
         let mut alive = (0..self.points.len()).collect::<Vec<_>>();
         let sizes = round_sizes(self.args.search.into(), alive.len(), sessions.len());
@@ -267,15 +269,21 @@ impl Tuner<'_> {
         })
     }
 
-    /// What an earlier run over the same logs found out, and the file that holds it.
-    fn resume(&self, sessions: usize, key: Option<[u8; 32]>) -> Result<(KnownScores, Option<SweepFile>)> {
-        let place = self.folder.zip(key);
-        let open = |(folder, key): (&Path, [u8; 32])| {
+    /// Returns the scores of an earlier run over the same logs, and the file that holds them.
+    fn resume(&self, sessions: usize, name: Option<EntryName>) -> Result<(KnownScores, Option<SweepFile>)> {
+        let open = |(folder, name): (&Path, EntryName)| {
             std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-            SweepFile::open(&folder.join(SCORES_FILE), &key)
+            let path = folder.join(SCORES_FILE);
+            let sweep = SweepFile::open(&path, &name)?;
+            if sweep.is_restarted && !self.args.input.quiet {
+                eprintln!(
+                    "{}: scores of other logs, options or another version of backcast; starting over",
+                    path.display()
+                );
+            }
+            Ok::<_, anyhow::Error>((Some(sweep.file), sweep.scores))
         };
-        let opened = place.map(open).transpose()?;
-        let (kept, mut scores) = opened.map_or_else(Default::default, |(kept, scores)| (Some(kept), scores));
+        let (kept, mut scores) = self.folder.zip(name).map(open).transpose()?.unwrap_or_default();
         let known = self
             .points
             .iter()

@@ -1,37 +1,53 @@
-//! The cache of packed logs: an unchanged log is not parsed twice.
+//! The cache: unchanged logs are not parsed twice, and an unchanged list of logs is not summed up twice.
 //!
-//! Entries are named by the hash of the log's content, so a log that was moved, copied or checked out again is known at
-//! once. An index remembers which state of which file had which content, so that a file nobody touched need not even be
-//! read. Nothing in the cache is trusted: an entry has to carry this version's mark and the right checksum, and is
-//! checked again while it is unpacked; whatever fails is made anew.
+//! - A packed log and its line hashes are named by the hash of the log's content, so a log that was moved, copied or checked
+//!   out again is found.
+//! - The index maps the state of a file to the hash of its content, so an untouched file need not be read.
+//! - The summary of a list of logs lies in a place of its own; its name is the hash of everything it depends on.
+//!
+//! Each build of backcast has a folder of its own, and its id is part of every name: nothing that another version computed
+//! is ever used. See [`table::store`] for the form of an entry and what happens to a damaged one.
 
 #![allow(clippy::disallowed_methods, reason = "the cache is files, and looks at their times")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+use table::store::{EntryKind, EntryName, EntryStore};
 use transcript::bytes::Compression;
 use transcript::discover::{DiscoveredLog, FileStamp};
 use transcript::line_hashes::LineHashes;
-use transcript::pack;
-use transcript::pack::{seal, unseal};
 
-const INDEX_MAGIC: &[u8; 8] = b"bcindex\x01";
-/// A file changed this recently may change again without its stamp showing it.
+/// Version of this build, and a hash of the sources that cached values depend on (see build.rs).
+pub const BUILD_ID: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("BACKCAST_SOURCE_HASH"));
+
+/// Prefix of the folders of builds.
+const BUILD_PREFIX: &str = "build-";
+
+/// Builds whose folders are kept: this one and the one used before it.
+const MAX_BUILDS: usize = 2;
+
+/// A file modified this recently may be modified again within the same tick of the file system's clock, without its stamp
+/// showing it. A file whose modification time was set back need not wait: a further change moves the time.
 const RACY_NANOS: i128 = 2_000_000_000;
 
-/// Folder of summaries, and how many lists of logs are remembered by one: those that somebody looks at in turns.
+/// Place of the index.
+const INDEX_FILE: &str = "index";
+
+/// Folder of summaries, and how many are kept: enough for a user who switches between a few lists of logs.
 const SUMMARIES: &str = "summaries";
-const MOST_SUMMARIES: usize = 8;
+const MAX_SUMMARIES: usize = 8;
 
 /// Hash of a log's content.
 pub type ContentHash = [u8; 32];
 
-/// The two parts of a log's trace: the small form, and the line hashes that only some questions need.
+/// State of each known file, and its content, by the hash of its path.
+pub type FileIndex = HashMap<u128, (FileStamp, ContentHash)>;
+
+/// What is cached of a log. Line hashes are an entry of their own, because only some commands need them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CachePart {
     /// The packed log.
@@ -41,88 +57,92 @@ pub enum CachePart {
 }
 
 impl CachePart {
-    fn is_intact(self, bytes: &[u8]) -> bool {
+    fn kind(self) -> EntryKind {
         match self {
-            CachePart::Log => pack::is_intact(bytes),
-            CachePart::Lines => LineHashes::unpack(bytes).is_ok(),
+            CachePart::Log => EntryKind::Log,
+            CachePart::Lines => EntryKind::LineHashes,
         }
     }
 }
 
 /// A cache in a folder.
 pub struct Cache {
+    /// The folder of all builds.
     folder: PathBuf,
-    /// What relative paths are relative to.
+    /// Entries of this build.
+    store: EntryStore,
+    /// Folder that relative paths of logs are relative to.
     base_folder: PathBuf,
-    /// Parsing depends on it, so entries of different limits are different entries.
+    /// The line limit is part of every name, because what the parser returns depends on it.
     max_line: u64,
-    index: HashMap<u128, (FileStamp, ContentHash)>,
-    sizes: std::collections::HashSet<u64>,
-    new_entries: Mutex<Vec<(u128, FileStamp, ContentHash)>>,
-    rebuilt_entries: AtomicU64,
+    index: FileIndex,
+    /// Sizes of the files in the index.
+    sizes: HashSet<u64>,
+    /// Files to add to the index.
+    new_files: Mutex<Vec<(u128, FileStamp, ContentHash)>>,
 }
 
 impl Cache {
-    /// Opens the cache in `folder`; a missing or damaged index is an empty one.
+    /// Opens the cache in `folder`. A missing index is an empty one.
     pub fn open(folder: &Path, max_line: usize) -> Cache {
-        let known = fs::read(folder.join("index"))
-            .ok()
-            .and_then(|bytes| read_index(&bytes))
-            .unwrap_or_default();
+        let store = EntryStore::new(folder.join(format!("{BUILD_PREFIX}{BUILD_ID}")));
+        let index = load_index(&store);
         Cache {
             folder: folder.to_path_buf(),
+            store,
             base_folder: std::env::current_dir().unwrap_or_default(),
             max_line: max_line as u64,
-            sizes: known.values().map(|(stamp, _)| stamp.size).collect(),
-            index: known,
-            new_entries: Mutex::default(),
-            rebuilt_entries: AtomicU64::new(0),
+            sizes: index.values().map(|(stamp, _)| stamp.size).collect(),
+            index,
+            new_files: Mutex::default(),
         }
     }
 
-    /// Notes an entry that could not be used.
-    fn note_rebuilt(&self) {
-        self.rebuilt_entries.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Entries that were there but could not be used.
+    /// Returns how many entries were damaged and had to be computed again.
     pub fn rebuilt_count(&self) -> u64 {
-        self.rebuilt_entries.load(Ordering::Relaxed)
+        self.store.damaged_count()
     }
 
-    /// Name of an entry: what the content hash, the format, the line limit, the packing and the part come to. Packing: the same
-    /// bytes are another log where a name says that they are packed.
-    fn entry_name(&self, content: &ContentHash, packing: Compression, part: CachePart) -> blake3::Hash {
+    /// Returns the name of an entry. The compression is part of it: the same bytes are another log if the file name says that
+    /// they are compressed.
+    fn entry_name(&self, content: &ContentHash, compression: Compression, part: CachePart) -> EntryName {
+        let mut hasher = self.name_hasher(part.kind());
+        hasher.update(content).update(&[compression as u8]);
+        EntryName::new(*hasher.finalize().as_bytes())
+    }
+
+    /// Returns a hasher of what every name depends on.
+    fn name_hasher(&self, kind: EntryKind) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new();
         hasher
-            .update(content)
-            .update(pack::MAGIC)
-            .update(&self.max_line.to_le_bytes())
-            .update(&[packing as u8, part as u8]);
-        hasher.finalize()
+            .update(BUILD_ID.as_bytes())
+            .update(kind.mark())
+            .update(&self.max_line.to_le_bytes());
+        hasher
     }
 
-    fn entry_path(&self, name: &blake3::Hash) -> PathBuf {
-        let name = name.to_hex();
-        self.folder.join(&name[..2]).join(&name[2..])
-    }
-
-    /// A part of the trace of a log with this content. An entry ends in its own name, so that one in the place of another
-    /// is told from it.
-    pub fn get(&self, content: &ContentHash, packing: Compression, part: CachePart) -> Option<Vec<u8>> {
-        let name = self.entry_name(content, packing, part);
-        let mut bytes = fs::read(self.entry_path(&name)).ok()?;
-        let is_named = bytes.ends_with(name.as_bytes());
-        bytes.truncate(bytes.len().saturating_sub(name.as_bytes().len()));
-        let is_good = is_named && part.is_intact(&bytes);
-        if !is_good {
-            self.note_rebuilt();
+    /// Returns a part of the log with this content, packed; `None` if it is not cached.
+    pub fn get(&self, content: &ContentHash, compression: Compression, part: CachePart) -> Option<Vec<u8>> {
+        let name = self.entry_name(content, compression, part);
+        let packed = self.store.read(part.kind(), &name)?;
+        // A log that cannot be unpacked is parsed again when that turns out; line hashes would silently be missing.
+        if part == CachePart::Lines && LineHashes::unpack(&packed).is_err() {
+            self.store.note_damaged();
+            return None;
         }
-        is_good.then_some(bytes)
+        Some(packed)
     }
 
-    /// Hash of a file's content, if it may be one that is known. A file whose stamp changed but whose size was seen before
-    /// is hashed, in the hope that only its times changed.
+    /// Stores a part of a log whose file [`is_settled`]. A failure to write costs time later and nothing else.
+    pub fn put(&self, found: &DiscoveredLog, content: ContentHash, part: CachePart, packed: &[u8]) {
+        let name = self.entry_name(&content, found.packing, part);
+        if self.store.write(part.kind(), &name, packed).is_ok() {
+            self.remember_hash(found, content);
+        }
+    }
+
+    /// Returns the hash of a file's content; `None` if the content cannot be known to the cache. A file with another stamp and
+    /// a known size is read and hashed, because often only its times have changed.
     pub fn content_hash(&self, found: &DiscoveredLog) -> Option<ContentHash> {
         let known = self.index.get(&self.path_key(&found.path));
         if let Some((_, content)) = known.filter(|(stamp, _)| *stamp == found.stamp) {
@@ -138,145 +158,142 @@ impl Cache {
         Some(content)
     }
 
-    /// Keeps a part of the trace of a file that [`is_settled`]. Failing to do so costs time later, nothing else.
-    pub fn put(&self, found: &DiscoveredLog, content: ContentHash, part: CachePart, packed: &[u8]) {
-        let name = self.entry_name(&content, found.packing, part);
-        if write_atomically(&self.entry_path(&name), &[packed, name.as_bytes()]).is_ok() {
-            self.remember_hash(found, content);
+    /// Returns the name of the summary of logs with these contents; `None` if one of them is not known. Paths are part of it,
+    /// because problems name them.
+    pub fn summary_name(&self, logs: &[DiscoveredLog], contents: &[Option<ContentHash>]) -> Option<EntryName> {
+        let mut hasher = self.name_hasher(EntryKind::Summary);
+        // Hashed in one piece: many small updates are slow.
+        let mut named = Vec::with_capacity(logs.len() * 128);
+        for (log, content) in std::iter::zip(logs, contents) {
+            let path = log.path.as_os_str().as_encoded_bytes();
+            named.extend_from_slice(&(path.len() as u64).to_le_bytes());
+            named.extend_from_slice(path);
+            named.extend_from_slice(&(*content)?);
         }
+        Some(EntryName::new(*hasher.update(&named).finalize().as_bytes()))
     }
 
-    /// One place per session, so that what a session came to replaces what it came to before it grew.
-    fn report_path(&self, session: &str) -> PathBuf {
-        let name = blake3::hash(session.as_bytes()).to_hex();
-        self.folder.join("sessions").join(&name[..2]).join(&name[2..])
-    }
-
-    /// What a session came to, if it came to it from the same contents: `key` names them.
-    pub fn get_report(&self, session: &str, key: &ContentHash) -> Option<Vec<u8>> {
-        let mut bytes = fs::read(self.report_path(session)).ok()?;
-        if !bytes.ends_with(key) {
-            return None;
-        }
-        bytes.truncate(bytes.len() - key.len());
-        let body = unseal(&bytes).map(<[u8]>::len);
-        if body.is_none() {
-            self.note_rebuilt();
-        }
-        bytes.truncate(body?);
-        Some(bytes)
-    }
-
-    /// Keeps what a session came to.
-    pub fn put_report(&self, session: &str, key: &ContentHash, mut bytes: Vec<u8>) {
-        seal(&mut bytes);
-        // Failing to do so costs time later, nothing else.
-        let _ = write_atomically(&self.report_path(session), &[&bytes, key]);
-    }
-
-    /// One place per list of logs, so that what they came to replaces what they came to before one of them grew.
-    fn summary_path(&self, logs: &[DiscoveredLog]) -> PathBuf {
+    /// Returns the place of the summary of a list of logs. A new summary replaces the one from before a log changed.
+    fn summary_place(logs: &[DiscoveredLog]) -> PathBuf {
         let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
         for log in logs {
             hasher.update(log.path.as_os_str().as_encoded_bytes());
             hasher.update(&[0]);
         }
-        self.folder.join(SUMMARIES).join(format!("{:032x}", hasher.digest128()))
+        Path::new(SUMMARIES).join(format!("{:032x}", hasher.digest128()))
     }
 
-    /// What a list of logs came to together, if it came to it from the same contents: `key` names them.
+    /// Returns the summary of a list of logs if it has this name and `read` accepts it.
     pub fn get_summary<T>(
         &self,
         logs: &[DiscoveredLog],
-        key: &ContentHash,
+        name: &EntryName,
         read: impl Fn(&[u8]) -> Option<T>,
     ) -> Option<T> {
-        let bytes = fs::read(self.summary_path(logs)).ok()?;
-        let Some(body) = unseal(&bytes) else {
-            self.note_rebuilt();
-            return None;
-        };
-        let summary = read(body.strip_prefix(key)?);
+        let body = self
+            .store
+            .read_at(&Cache::summary_place(logs), EntryKind::Summary, name)?;
+        let summary = read(&body);
         if summary.is_none() {
-            self.note_rebuilt();
+            self.store.note_damaged();
         }
         summary
     }
 
-    /// Keeps what a list of logs came to. There is one place for each list, and few of them: the oldest make room.
-    pub fn put_summary(&self, logs: &[DiscoveredLog], key: &ContentHash, summary: &[u8]) {
-        let mut bytes = [key, summary].concat();
-        seal(&mut bytes);
-        // Failing to do so costs time later, nothing else. The same goes for what stays behind.
-        let _ = write_atomically(&self.summary_path(logs), &[&bytes]);
-        let Ok(entries) = fs::read_dir(self.folder.join(SUMMARIES)) else {
-            return;
-        };
-        let age = |entry: &fs::DirEntry| entry.metadata().and_then(|metadata| metadata.modified()).ok();
-        let mut entries = entries.flatten().collect::<Vec<_>>();
-        entries.sort_by_cached_key(|entry| std::cmp::Reverse(age(entry)));
-        for entry in entries.iter().skip(MOST_SUMMARIES) {
-            let _ = fs::remove_file(entry.path());
+    /// Stores the summary of a list of logs and removes the oldest if there are too many. A failure costs time or space and
+    /// nothing else.
+    pub fn put_summary(&self, logs: &[DiscoveredLog], name: &EntryName, summary: &[u8]) {
+        let place = Cache::summary_place(logs);
+        let _ = self.store.write_at(&place, EntryKind::Summary, name, summary);
+        for path in newest_first(&self.store.folder().join(SUMMARIES), "", |path| path.to_owned())
+            .iter()
+            .skip(MAX_SUMMARIES)
+        {
+            let _ = fs::remove_file(path);
         }
     }
 
     fn path_key(&self, path: &Path) -> u128 {
-        // A path that is absolute stands for itself.
+        // An absolute path replaces the base folder.
         xxhash_rust::xxh3::xxh3_128(self.base_folder.join(path).as_os_str().as_encoded_bytes())
     }
 
     fn remember_hash(&self, found: &DiscoveredLog, content: ContentHash) {
-        if let Ok(mut fresh) = self.new_entries.lock() {
-            fresh.push((self.path_key(&found.path), found.stamp, content));
+        if let Ok(mut files) = self.new_files.lock() {
+            files.push((self.path_key(&found.path), found.stamp, content));
         }
     }
 
-    /// Writes the index if anything was learnt. What another run learnt meanwhile is kept; entries that nothing refers to
-    /// any more are removed.
+    /// Writes the index if there are new files, merged with what other processes wrote meanwhile. Removes entries of contents
+    /// that no file has any more, and folders of old builds.
     pub fn close(self) {
-        let fresh = self.new_entries.lock().map(|fresh| fresh.clone()).unwrap_or_default();
-        if fresh.is_empty() {
+        let new_files = self.new_files.lock().map(|files| files.clone()).unwrap_or_default();
+        if new_files.is_empty() {
             return;
         }
-        let path = self.folder.join("index");
-        let mut entries = fs::read(&path)
-            .ok()
-            .and_then(|bytes| read_index(&bytes))
-            .unwrap_or_default();
-        let mut outdated = Vec::new();
-        for (key, stamp, content) in fresh {
-            let before = entries.insert(key, (stamp, content));
-            outdated.extend(before.map(|(_, content)| content).filter(|before| *before != content));
+        let mut index = load_index(&self.store);
+        let mut replaced = Vec::new();
+        for (key, stamp, content) in new_files {
+            let before = index.insert(key, (stamp, content));
+            replaced.extend(before.map(|(_, content)| content).filter(|before| *before != content));
         }
-        if write_atomically(&path, &[&write_index(&entries)]).is_ok() {
-            let used = entries
-                .values()
-                .map(|(_, content)| *content)
-                .collect::<std::collections::HashSet<_>>();
-            for content in outdated.iter().filter(|content| !used.contains(*content)) {
-                for packing in Compression::ALL {
-                    for part in [CachePart::Log, CachePart::Lines] {
-                        // An entry that stays behind takes space, nothing else.
-                        let _ = fs::remove_file(self.entry_path(&self.entry_name(content, packing, part)));
-                    }
+        let body = write_index(&index);
+        if self
+            .store
+            .write_at(Path::new(INDEX_FILE), EntryKind::Index, &index_name(), &body)
+            .is_err()
+        {
+            return;
+        }
+        let used = index.values().map(|(_, content)| *content).collect::<HashSet<_>>();
+        for content in replaced.iter().filter(|content| !used.contains(*content)) {
+            for compression in Compression::ALL {
+                for part in [CachePart::Log, CachePart::Lines] {
+                    self.store.remove(&self.entry_name(content, compression, part));
                 }
             }
+        }
+        self.remove_old_builds();
+    }
+
+    /// Removes the folders of all builds but the last few. Only folders with the name and the index of a build are touched.
+    fn remove_old_builds(&self) {
+        let builds = newest_first(&self.folder, BUILD_PREFIX, |build| build.join(INDEX_FILE));
+        let others = builds.iter().filter(|build| *build != self.store.folder());
+        for build in others.skip(MAX_BUILDS - 1) {
+            let _ = fs::remove_dir_all(build);
         }
     }
 }
 
-/// Whether a file is still what it was when it was found, and will show it if it changes. Logs that are being written would
-/// leave an entry behind at every run.
+/// Returns what lies in a folder under names with a prefix, newest first by the modification time of the file that `dated`
+/// names. Entries without such a file are left out.
+fn newest_first(folder: &Path, prefix: &str, dated: impl Fn(&Path) -> PathBuf) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found = entries
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()))
+        .filter_map(|entry| {
+            let path = entry.path();
+            let time = fs::metadata(dated(&path)).and_then(|found| found.modified()).ok()?;
+            Some((time, path))
+        })
+        .collect::<Vec<_>>();
+    found.sort_unstable_by(|one, other| other.cmp(one));
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Returns whether a file is still as it was found and would show any further change in its stamp. The index must not hold
+/// other files; and logs that are still being written would leave an entry behind at every run.
 pub fn is_settled(found: &DiscoveredLog) -> bool {
     let is_unchanged =
         fs::metadata(&found.path).is_ok_and(|metadata| FileStamp::from_metadata(&metadata) == found.stamp);
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |now| now.as_nanos() as i128);
-    is_unchanged && now - found.stamp.modified.max(found.stamp.changed) >= RACY_NANOS
+    is_unchanged && now - found.stamp.modified >= RACY_NANOS
 }
 
-/// Hash of the first `size` bytes of a file.
+/// Returns the hash of the first `size` bytes of a file.
 pub fn hash_file(path: &Path, size: u64) -> io::Result<ContentHash> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(fs::File::open(path)?.take(size))?;
@@ -286,22 +303,20 @@ pub fn hash_file(path: &Path, size: u64) -> io::Result<ContentHash> {
     Ok(*hasher.finalize().as_bytes())
 }
 
-fn write_atomically(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    for part in parts {
-        file.write_all(part)?;
-    }
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+fn index_name() -> EntryName {
+    EntryName::new(*blake3::hash(BUILD_ID.as_bytes()).as_bytes())
 }
 
-/// The index: mark, entries of fixed size, checksum.
-pub fn write_index(entries: &HashMap<u128, (FileStamp, ContentHash)>) -> Vec<u8> {
-    let mut sorted = entries.iter().collect::<Vec<_>>();
+fn load_index(store: &EntryStore) -> FileIndex {
+    let body = store.read_at(Path::new(INDEX_FILE), EntryKind::Index, &index_name());
+    body.and_then(|body| read_index(&body)).unwrap_or_default()
+}
+
+/// Returns the body of the index: entries of fixed size, sorted.
+pub fn write_index(index: &FileIndex) -> Vec<u8> {
+    let mut sorted = index.iter().collect::<Vec<_>>();
     sorted.sort_unstable_by_key(|(key, _)| **key);
-    let mut bytes = INDEX_MAGIC.to_vec();
+    let mut bytes = Vec::with_capacity(sorted.len() * INDEX_ENTRY);
     for (key, (stamp, content)) in sorted {
         bytes.extend_from_slice(&key.to_le_bytes());
         for number in [stamp.device, stamp.inode, stamp.size] {
@@ -312,20 +327,19 @@ pub fn write_index(entries: &HashMap<u128, (FileStamp, ContentHash)>) -> Vec<u8>
         }
         bytes.extend_from_slice(content);
     }
-    seal(&mut bytes);
     bytes
 }
 
 const INDEX_ENTRY: usize = 16 + 3 * 8 + 2 * 16 + 32;
 
-/// Reads an index; `None` if it is not one.
-pub fn read_index(bytes: &[u8]) -> Option<HashMap<u128, (FileStamp, ContentHash)>> {
-    let entries = unseal(bytes)?.strip_prefix(INDEX_MAGIC)?;
-    if entries.len() % INDEX_ENTRY != 0 {
+/// Reads the body of an index; `None` if it is not one.
+pub fn read_index(bytes: &[u8]) -> Option<FileIndex> {
+    let (entries, rest) = bytes.as_chunks::<INDEX_ENTRY>();
+    if !rest.is_empty() {
         return None;
     }
-    let mut index = HashMap::with_capacity(entries.len() / INDEX_ENTRY);
-    for entry in entries.chunks_exact(INDEX_ENTRY) {
+    let mut index = HashMap::with_capacity(entries.len());
+    for entry in entries {
         let number = |at: usize| entry[at..at + 8].try_into().map(u64::from_le_bytes).ok();
         let wide = |at: usize| entry[at..at + 16].try_into().map(i128::from_le_bytes).ok();
         let stamp = FileStamp {

@@ -3,11 +3,20 @@
 use crate::fixture::{Fixture, case, corpus, files_below, only_log};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-/// A log is remembered by its times only once they are older than this.
-const RACY: Duration = Duration::from_millis(2_100);
+/// Length of the mark and the name of an entry.
+const HEADER: usize = 8 + 64;
+
+/// Sets a log's modification time back: one that was modified just now is not remembered.
+fn settle(log: &Path) {
+    set_age(log, Duration::from_secs(60));
+}
+
+fn set_age(log: &Path, age: Duration) {
+    let file = std::fs::OpenOptions::new().append(true).open(log).expect("the log");
+    file.set_modified(SystemTime::now() - age).expect("an older time");
+}
 
 /// Output of one run, and what it said of the cache.
 fn run(fixture: &Fixture, path: &Path) -> (Vec<u8>, bool) {
@@ -16,17 +25,34 @@ fn run(fixture: &Fixture, path: &Path) -> (Vec<u8>, bool) {
     (run.stdout, run.stderr.contains("cache-rebuilt"))
 }
 
-/// Files of the cache but the index.
-fn entries(fixture: &Fixture) -> Vec<PathBuf> {
-    let files = files_below(&fixture.cache())
-        .into_iter()
-        .filter(|file| file != Path::new("index"));
-    files.map(|file| fixture.cache().join(file)).collect()
+/// The folder of the one build that has used the cache.
+fn build(fixture: &Fixture) -> PathBuf {
+    let builds = std::fs::read_dir(fixture.cache()).expect("a cache");
+    let builds = builds.map(|build| build.expect("a folder").path()).collect::<Vec<_>>();
+    let [build] = &builds[..] else { panic!("{builds:?}") };
+    build.clone()
 }
 
-/// Where what whole runs came to is kept.
+fn index_path(fixture: &Fixture) -> PathBuf {
+    build(fixture).join("index")
+}
+
+fn index(fixture: &Fixture) -> Vec<u8> {
+    std::fs::read(index_path(fixture)).expect("an index")
+}
+
+/// Files of the cache except the index.
+fn entries(fixture: &Fixture) -> Vec<PathBuf> {
+    let build = build(fixture);
+    let files = files_below(&build)
+        .into_iter()
+        .filter(|file| file != Path::new("index"));
+    files.map(|file| build.join(file)).collect()
+}
+
+/// The folder of summaries.
 fn summaries(fixture: &Fixture) -> PathBuf {
-    fixture.cache().join("summaries")
+    build(fixture).join("summaries")
 }
 
 /// The one summary of a cache.
@@ -43,7 +69,7 @@ fn contents(fixture: &Fixture) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
-/// A cache that knows the bundled logs, which nobody has touched for a while.
+/// A cache of the bundled logs.
 fn warm() -> (Fixture, Vec<u8>) {
     let fixture = Fixture::new();
     let (cold, rebuilt) = run(&fixture, &corpus());
@@ -55,11 +81,11 @@ fn warm() -> (Fixture, Vec<u8>) {
 fn a_second_run_gives_the_same_bytes_and_leaves_the_cache_alone() {
     let (fixture, cold) = warm();
     let before = contents(&fixture);
-    let index = std::fs::read(fixture.cache().join("index")).expect("an index");
+    let old_index = index(&fixture);
     assert!(before.len() > 50, "an entry for every content");
     assert!(run(&fixture, &corpus()) == (cold, false));
     assert!(contents(&fixture) == before);
-    assert_eq!(std::fs::read(fixture.cache().join("index")).expect("an index"), index);
+    assert_eq!(index(&fixture), old_index);
 }
 
 #[test]
@@ -127,13 +153,22 @@ fn entries_of_another_version() {
     });
 }
 
+#[test]
+fn entries_with_another_name() {
+    damaged(|bytes| {
+        let mut bytes = bytes.to_vec();
+        bytes[8] = if bytes[8] == b'0' { b'1' } else { b'0' };
+        with_checksum(bytes)
+    });
+}
+
 /// A right checksum over wrong bytes: what a bug or another program may have left.
 #[test]
 fn entries_with_a_right_checksum_over_nonsense() {
     damaged(|bytes| {
         let mut bytes = bytes.to_vec();
         let end = bytes.len() - 8;
-        bytes[8..end].fill(0xff);
+        bytes[HEADER..end].fill(0xff);
         with_checksum(bytes)
     });
 }
@@ -162,22 +197,28 @@ fn entries_in_the_place_of_others() {
 }
 
 #[test]
-fn an_index_that_is_none_is_no_index() {
+fn a_damaged_index_is_written_again() {
     let (fixture, cold) = warm();
-    let path = fixture.cache().join("index");
-    let index = std::fs::read(&path).expect("an index");
-    let mut flipped = index.clone();
-    flipped[40] ^= 1;
+    let path = index_path(&fixture);
+    let good = index(&fixture);
+    let mut flipped = good.clone();
+    flipped[HEADER] ^= 1;
     for wrong in [
         Vec::new(),
         b"garbage".to_vec(),
-        index[..index.len() - 1].to_vec(),
+        good[..good.len() - 1].to_vec(),
         flipped,
     ] {
         std::fs::write(&path, wrong).expect("written");
-        assert!(run(&fixture, &corpus()) == (cold.clone(), false));
-        assert_eq!(std::fs::read(&path).expect("an index"), index, "written again");
+        assert!(run(&fixture, &corpus()) == (cold.clone(), true));
+        assert_eq!(index(&fixture), good, "written again");
     }
+    std::fs::remove_file(&path).expect("removed");
+    assert!(
+        run(&fixture, &corpus()) == (cold, false),
+        "a missing one is not damaged"
+    );
+    assert_eq!(index(&fixture), good, "written again");
 }
 
 #[test]
@@ -197,12 +238,12 @@ fn a_damaged_summary_is_made_again() {
     let place = summary(&fixture);
     let good = std::fs::read(&place).expect("a summary");
     let mut nonsense = good.clone();
-    let body = 32..nonsense.len() - 8;
+    let body = HEADER..nonsense.len() - 8;
     nonsense[body].fill(0xff);
     let mut longer = good.clone();
     longer.insert(longer.len() - 8, 0);
     let mut damaged = vec![Vec::new(), good[..good.len() / 2].to_vec()];
-    damaged.extend([0, 31, 32, good.len() / 2, good.len() - 1].map(|at| {
+    damaged.extend([0, 8, HEADER, good.len() / 2, good.len() - 1].map(|at| {
         let mut flipped = good.clone();
         flipped[at] ^= 0x10;
         flipped
@@ -234,9 +275,9 @@ fn the_summary_of_other_logs_is_not_believed() {
 fn a_summary_is_outdated_as_soon_as_one_log_is() {
     let fixture = Fixture::new();
     let log = fixture.write("logs/a.jsonl", crate::fixture::only_log("plain"));
-    fixture.write("logs/b.jsonl", crate::fixture::only_log("one-hour-writes"));
+    settle(&log);
+    settle(&fixture.write("logs/b.jsonl", crate::fixture::only_log("one-hour-writes")));
     let logs = fixture.path("logs");
-    sleep(RACY);
     let (before, _) = run(&fixture, &logs);
     let place = summary(&fixture);
     let kept = std::fs::read(&place).expect("a summary");
@@ -254,7 +295,7 @@ fn a_summary_is_outdated_as_soon_as_one_log_is() {
         std::fs::read(&place).expect("a summary") == kept,
         "a log that may change again is not summed up"
     );
-    sleep(RACY);
+    settle(&log);
     assert_eq!(run(&fixture, &logs), (fresh.clone(), false));
     assert!(
         std::fs::read(&place).expect("a summary") != kept,
@@ -312,46 +353,40 @@ fn a_log_that_was_touched_is_known_and_one_that_grew_is_read_again() {
         .map(<[u8]>::len)
         .sum::<usize>();
     let log = fixture.write("logs/session.jsonl", &content[..half]);
+    settle(&log);
     let logs = fixture.path("logs");
-    sleep(RACY);
     let (first, _) = run(&fixture, &logs);
     let entry = contents(&fixture);
-    assert_eq!(
-        entry.len(),
-        3,
-        "the log, what its session came to, what the run came to"
-    );
-    let index = std::fs::read(fixture.cache().join("index")).expect("an index");
+    assert_eq!(entry.len(), 2, "the packed log and the summary");
+    let old_index = index(&fixture);
 
-    let touched = std::time::SystemTime::now() - Duration::from_secs(3_600);
-    let file = std::fs::OpenOptions::new().append(true).open(&log).expect("the log");
-    file.set_modified(touched).expect("touched");
-    sleep(RACY);
+    set_age(&log, Duration::from_secs(3_600));
     assert_eq!(run(&fixture, &logs), (first.clone(), false));
     assert_eq!(contents(&fixture), entry, "same content, same entry");
-    assert_ne!(
-        std::fs::read(fixture.cache().join("index")).expect("an index"),
-        index,
-        "the new times are remembered"
-    );
+    assert_ne!(index(&fixture), old_index, "the new times are remembered");
 
     std::fs::write(&log, &content).expect("grown");
     let args = ["stats", "--format=csv", "--no-cache"].map(AsRef::as_ref);
     let fresh = fixture.run(args.into_iter().chain([logs.as_os_str()])).success().stdout;
     assert_ne!(fresh, first);
     assert_eq!(run(&fixture, &logs), (fresh.clone(), false), "read again");
-    sleep(RACY);
+    assert_eq!(
+        contents(&fixture),
+        entry,
+        "a log that was just written is not remembered"
+    );
+    settle(&log);
     assert_eq!(run(&fixture, &logs), (fresh, false));
-    assert_eq!(entries(&fixture).len(), 3, "the outdated entries are gone");
+    assert_eq!(entries(&fixture).len(), 2, "the outdated entries are gone");
 }
 
 #[test]
 fn a_moved_log_is_known_by_its_content() {
     let fixture = Fixture::new();
     let log = fixture.write("here/session.jsonl", crate::fixture::only_log("plain"));
-    sleep(RACY);
+    settle(&log);
     let (here, _) = run(&fixture, &fixture.path("here"));
-    // What the run came to names paths; everything else is known by its content.
+    // A summary depends on paths; everything else depends on content.
     let by_content = || {
         let mut entries = contents(&fixture);
         entries.retain(|entry, _| !entry.starts_with(summaries(&fixture)));
@@ -362,6 +397,34 @@ fn a_moved_log_is_known_by_its_content() {
     std::fs::rename(&log, fixture.path("there/session.jsonl")).expect("moved");
     let (there, _) = run(&fixture, &fixture.path("there"));
     assert_eq!((here, before), (there, by_content()));
+}
+
+#[test]
+fn folders_of_old_builds_go() {
+    let fixture = Fixture::new();
+    let old_build = |name: &str, seconds: u64| {
+        let index = fixture.write(&format!("cache/{name}/index"), "");
+        set_age(&index, Duration::from_secs(seconds));
+    };
+    old_build("build-0.0.1-a", 300);
+    old_build("build-0.0.1-b", 100);
+    old_build("build-0.0.1-c", 200);
+    old_build("model", 400);
+    fixture.write("cache/build-notes/mine.txt", "no index");
+    let (output, _) = run(&fixture, &case("plain"));
+    let mut left = std::fs::read_dir(fixture.cache())
+        .expect("a cache")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+        .collect::<Vec<_>>();
+    left.sort();
+    let this = left.remove(1);
+    assert!(this.starts_with(concat!("build-", env!("CARGO_PKG_VERSION"))), "{this}");
+    assert_eq!(
+        left,
+        ["build-0.0.1-b", "build-notes", "model"],
+        "the build before is kept"
+    );
+    assert_eq!(run(&fixture, &case("plain")), (output, false));
 }
 
 #[test]
@@ -409,7 +472,7 @@ fn another_limit_of_lines_is_another_log() {
         1,
     );
     let log = fixture.write("a.jsonl", long);
-    sleep(RACY);
+    settle(&log);
     let short = ["--max-line=256KiB"];
     let expected = [&short[..], &[]].map(|options| totals(&fixture, &log, &[&["--no-cache"], options].concat()));
     assert_ne!(expected[0], expected[1]);
@@ -427,7 +490,8 @@ fn the_same_bytes_under_a_name_that_says_otherwise_are_another_log() {
     packed.write_all(&only_log("one-hour-writes")).expect("a packed log");
     let packed = packed.finish().expect("a packed log");
     let (log, part) = (fixture.write("s.jsonl.gz", &packed), fixture.write("s.part", &packed));
-    sleep(RACY);
+    settle(&log);
+    settle(&part);
     for _ in 0..2 {
         assert_eq!(totals(&fixture, &part, &[])["responses"], 0);
         assert_eq!(totals(&fixture, &log, &[])["responses"], 3);

@@ -7,6 +7,7 @@ mod action;
 mod anthropic;
 mod audit;
 mod browser;
+mod build_script;
 mod cache;
 mod check;
 mod checker;

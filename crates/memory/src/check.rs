@@ -1,13 +1,14 @@
 //! What is wrong with a memory directory: for CI, and for people. Pure.
 
 use crate::change::{ChangeAction, MemoryChange};
+use crate::frontmatter::{FRONTMATTER_LINES, skim_frontmatter};
 use crate::index;
 use crate::index::{IndexLimits, is_foreign_link, parse_entries};
 use crate::memdir::SkippedFile;
 use crate::names::{INDEX_FILE, TEAM_FOLDER};
 use crate::plan::{Snapshot, apply_changes};
 use crate::similar::{Gist, MemoryRelation, is_comparable};
-use crate::topic::{FRONTMATTER_LINES, Topic};
+use crate::topic::Topic;
 use std::collections::BTreeSet;
 use table::findings as output;
 
@@ -249,7 +250,7 @@ fn check_topic(topic: &Topic, secrets: SecretFinder, found: FindingSink) {
             .skip(FRONTMATTER_LINES)
             .take_while(|line| line.trim_end() != "---");
         let is_late = topic.has_frontmatter() && late.into_iter().any(|line| line.starts_with("description:"));
-        if is_late && !super::topic::skim_frontmatter(&text).contains_key("description") {
+        if is_late && !skim_frontmatter(&text).contains_key("description") {
             found(
                 file,
                 FRONTMATTER_LINES,

@@ -10,6 +10,7 @@ pub mod daily;
 pub mod dream;
 pub mod echo;
 pub mod extract;
+pub mod frontmatter;
 pub mod harvest;
 pub mod index;
 pub mod kinds;

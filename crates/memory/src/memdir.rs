@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "this is where memories touch the disk")]
 
 use crate::change::{ChangeAction, MemoryChange, Provenance};
+use crate::frontmatter::{frontmatter_end, skim_frontmatter};
 use crate::kinds::MemoryKind;
 use crate::lock;
 use crate::lock::{WriteLock, unix_millis};
@@ -15,7 +16,7 @@ use crate::names;
 use crate::names::{INDEX_FILE, TEAM_FOLDER};
 use crate::plan::Snapshot;
 use crate::recall::StoredMemory;
-use crate::topic::{Topic, frontmatter_end, skim_frontmatter};
+use crate::topic::Topic;
 use language::when;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

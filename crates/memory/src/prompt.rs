@@ -1,9 +1,9 @@
 //! What a model is told: how its memory works, with the index, and the instruction files in their order. Pure: files come
 //! in through a function.
 
+use crate::frontmatter::frontmatter_end;
 use crate::index;
 use crate::index::IndexLimits;
-use crate::topic::frontmatter_end;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 

@@ -1,14 +1,11 @@
 //! One topic file: YAML frontmatter, then Markdown. What a person wrote is kept byte for byte; a key that changes is
 //! replaced in its own lines, every other line stays as it is. Pure.
 
+use crate::frontmatter::{format_field, frontmatter_end, parse_fields, set_field};
 use crate::kinds::{MemoryKind, MemorySource};
 use language::when;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 use transcript::log::Time;
-
-/// Lines that recall looks at for frontmatter.
-pub const FRONTMATTER_LINES: usize = 30;
 
 /// A topic file.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +30,7 @@ impl Topic {
         Topic {
             file: file.to_owned(),
             modified,
-            fields: frontmatter_yaml(head).and_then(parse_yaml),
+            fields: parse_fields(head),
             head: head.to_owned(),
             body: body.to_owned(),
         }
@@ -43,7 +40,7 @@ impl Topic {
     pub fn new(file: &str, name: &str, description: &str, kind: MemoryKind, body: &str) -> Topic {
         let mut head = String::from("---\n");
         for (key, value) in [("name", name), ("description", description), ("type", kind.name())] {
-            head.push_str(&yaml_line(key, &Value::String(to_one_line(value))));
+            head.push_str(&format_field(key, &Value::String(to_one_line(value))));
         }
         head.push_str("---\n");
         let text = format!("{head}\n{}\n", body.trim());
@@ -148,29 +145,17 @@ impl Topic {
         self.last_said_in_sources().unwrap_or(self.modified)
     }
 
-    /// Sets a key to a value and leaves every other line alone. Says no where the frontmatter cannot be read, or where
-    /// the change would be read as anything but that one change.
+    /// Sets a key to a text, a number or a list of texts, and leaves everything else as it is. Returns false and changes
+    /// nothing if the frontmatter cannot be read, or if the change would be read as anything but that one change.
     #[must_use]
     pub fn set(&mut self, key: &str, value: &Value) -> bool {
-        if self.has_broken_frontmatter() {
+        let head = if self.head.is_empty() { "---\n---\n" } else { &self.head };
+        let Some(head) = set_field(head, key, value) else {
             return false;
-        }
-        let ending = if self.head.contains("\r\n") { "\r\n" } else { "\n" };
-        let head = if self.head.is_empty() {
-            "---\n---\n".to_owned()
-        } else {
-            self.head.clone()
         };
-        let new_lines = yaml_line(key, value).replace('\n', ending);
-        let mut expected = self.fields.clone().unwrap_or_default();
-        expected.insert(key.to_owned(), value.clone());
-        let changed = replace_key(&head, key, &new_lines);
-        let reads_back = frontmatter_yaml(&changed).and_then(parse_yaml).as_ref() == Some(&expected);
-        if reads_back {
-            self.head = changed;
-            self.fields = Some(expected);
-        }
-        reads_back
+        self.fields = parse_fields(&head);
+        self.head = head;
+        true
     }
 
     /// Replaces the Markdown.
@@ -211,106 +196,6 @@ impl Topic {
         }
         all.len() > before && self.set("marks", &all.into())
     }
-}
-
-/// What recall reads of a file that it does not parse: `name`, `description` and `type` out of the first lines.
-pub fn skim_frontmatter(text: &str) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    if !is_fence(
-        text.strip_prefix('\u{feff}')
-            .unwrap_or(text)
-            .lines()
-            .next()
-            .unwrap_or_default(),
-    ) {
-        return found;
-    }
-    for line in text.lines().take(FRONTMATTER_LINES).skip(1) {
-        if is_fence(line) {
-            break;
-        }
-        let Some((key, value)) = line.split_once(':') else {
-            continue;
-        };
-        if matches!(key, "name" | "description" | "type") {
-            let read = serde_saphyr::from_str::<String>(value.trim()).unwrap_or_else(|_| value.trim().to_owned());
-            found.insert(key.to_owned(), to_one_line(&read));
-        }
-    }
-    found
-}
-
-/// Where the Markdown starts: behind the frontmatter, if the text opens with any.
-pub fn frontmatter_end(text: &str) -> Option<usize> {
-    let marked = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut at = text.len() - marked.len();
-    for (number, line) in marked.split_inclusive('\n').enumerate() {
-        at += line.len();
-        match (number, is_fence(line)) {
-            (0, false) => return None,
-            (1.., true) => return Some(at),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn is_fence(line: &str) -> bool {
-    line.trim_end() == "---"
-}
-
-/// The lines between the fences.
-fn frontmatter_yaml(head: &str) -> Option<&str> {
-    let start = head.find('\n')? + 1;
-    let end = head.trim_end().rfind("---")?;
-    head.get(start..end.max(start))
-}
-
-fn parse_yaml(yaml: &str) -> Option<Map<String, Value>> {
-    if yaml.trim().is_empty() {
-        return Some(Map::new());
-    }
-    match serde_saphyr::from_str::<Value>(yaml) {
-        Ok(Value::Object(fields)) => Some(fields),
-        _ => None,
-    }
-}
-
-/// `key: value`, by the serializer; a list has an item a line.
-fn yaml_line(key: &str, value: &Value) -> String {
-    let options = serde_saphyr::ser_options! {
-        prefer_block_scalars: false,
-        compact_list_indent: false,
-        empty_as_braces: true,
-    };
-    let pair = BTreeMap::from([(key, value)]);
-    serde_saphyr::to_string_with_options(&pair, options).unwrap_or_default()
-}
-
-/// The frontmatter with the lines of one key replaced, or with the key added at the end.
-fn replace_key(head: &str, key: &str, new_lines: &str) -> String {
-    let mut out = String::new();
-    let mut lines = head.split_inclusive('\n').peekable();
-    let mut is_placed = false;
-    let mut number = 0;
-    while let Some(line) = lines.next() {
-        let is_closing = number > 0 && is_fence(line);
-        number += 1;
-        let is_key = line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
-        if is_key && !is_placed && number > 1 {
-            out.push_str(new_lines);
-            is_placed = true;
-            let belongs = |line: &&str| line.starts_with([' ', '\t']) || line.starts_with("- ") || line.trim() == "-";
-            while lines.next_if(belongs).is_some() {}
-            continue;
-        }
-        if is_closing && !is_placed {
-            out.push_str(new_lines);
-            is_placed = true;
-        }
-        out.push_str(line);
-    }
-    out
 }
 
 /// All on one line and without control characters: what goes into frontmatter and index.
@@ -390,17 +275,6 @@ mod tests {
         assert!(broken.has_broken_frontmatter());
         assert!(!broken.add_sources(&[source("u1")]));
         assert_eq!(broken.text(), "---\nname: [\n---\nx");
-    }
-
-    #[test]
-    fn frontmatter_is_skimmed_without_its_end() {
-        let long = format!(
-            "---\nname: A\ndescription: \"b: c\"\nsources:\n{}---\nbody",
-            "- x\n".repeat(50)
-        );
-        let found = skim_frontmatter(&long);
-        assert_eq!(found["description"], "b: c");
-        assert_eq!(found["name"], "A");
     }
 
     #[test]

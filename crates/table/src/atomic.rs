@@ -36,7 +36,7 @@ pub fn write_fresh(path: &Path, bytes: &[u8]) -> Result<(), AtomicWriteError> {
         .parent()
         .filter(|folder| *folder != Path::new(""))
         .unwrap_or(Path::new("."));
-    let mut temporary = temporary_in(folder).map_err(failed)?;
+    let mut temporary = temporary_in(folder, NEW_FILE_MODE).map_err(failed)?;
     temporary.write_all(bytes).map_err(failed)?;
     temporary
         .persist_noclobber(path)
@@ -69,7 +69,7 @@ pub fn write_with(
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    let temporary = temporary_in(folder).map_err(failed)?;
+    let temporary = temporary_in(folder, NEW_FILE_MODE).map_err(failed)?;
     if let Some(old) = old {
         temporary.as_file().set_permissions(old.permissions()).map_err(failed)?;
     }
@@ -87,12 +87,17 @@ pub fn write_with(
     sync_folder(folder).map_err(failed)
 }
 
-fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
+/// Permissions of a report before the user's mask: those of any new file.
+const NEW_FILE_MODE: u32 = 0o666;
+
+/// Creates a temporary file in the folder of its target. On systems other than Unix `mode` has no effect.
+pub(crate) fn temporary_in(folder: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".backcast-").suffix(".tmp");
-    // Private by default; a report should have the permissions that any new file of this user has.
     #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+    #[cfg(not(unix))]
+    let _ = mode;
     // The name of the temporary file, which stands in the error, says nothing to anybody.
     builder.tempfile_in(folder).map_err(|error| {
         let cause = error

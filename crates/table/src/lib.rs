@@ -1,7 +1,8 @@
 //! The last stage of every command: rows become a terminal table, JSON, JSON lines, CSV or Parquet.
 //!
 //! A command declares its columns once ([`columns`]) and hands over a [`Sheet`]; every format derives from that
-//! declaration, so a header and its cells cannot drift apart. [`atomic`] puts finished bytes on disk.
+//! declaration, so a header and its cells cannot drift apart. [`atomic`] puts finished bytes on disk; [`store`] is
+//! for files that only backcast itself reads back.
 
 #![allow(clippy::disallowed_methods, reason = "results are written here")]
 #![allow(
@@ -18,6 +19,7 @@ mod json;
 #[cfg_attr(not(feature = "parquet"), path = "parquet_absent.rs")]
 mod parquet;
 mod spark;
+pub mod store;
 pub mod stream;
 mod table;
 mod tone;

@@ -1,8 +1,8 @@
 //! The packed form of a log: kept in memory between the stages, and on disk in the cache.
 //!
 //! Numbers are LEB128, delta-encoded where differences are small; ids are stored as they are. The result is about 1.5 %
-//! of the size of the log. A packed log ends in a checksum of everything before it, so that a damaged one is rejected.
-//! [`unpack`] additionally checks every number it uses as an index, because an attacker can compute a checksum.
+//! of the size of the log. The cache guards a packed log by a checksum. [`unpack`] still checks every number it uses as
+//! an index or a length, because an attacker can compute a checksum.
 
 mod blocks;
 mod fields;
@@ -17,12 +17,9 @@ use crate::log::*;
 use blocks::{pack_blocks, unpack_blocks};
 use records::{pack_records, pack_responses, unpack_records, unpack_responses};
 
-/// First bytes of a packed log. Must change with the format *and* with what parsing puts into it.
-pub const MAGIC: &[u8; 8] = b"bcast\x00\x03\n";
-
 /// The bytes are not a packed log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a packed log of this version, or damaged")]
+#[error("not a packed log")]
 pub struct UnpackError;
 
 /// Packs a log.
@@ -30,7 +27,6 @@ pub fn pack(log: &Log) -> Vec<u8> {
     let mut out = PackWriter {
         bytes: Vec::with_capacity(64 + log.records.len() * 40 + log.blocks.len() * 12),
     };
-    out.bytes.extend_from_slice(MAGIC);
     out.number(log.lines);
     out.number(log.bytes);
     out.number(log.strings.len() as u64);
@@ -57,7 +53,6 @@ pub fn pack(log: &Log) -> Vec<u8> {
     pack_responses(&mut out, log);
     pack_blocks(&mut out, log);
     pack_rest(&mut out, log);
-    seal(&mut out.bytes);
     // Packed logs stay in memory until the end of the run.
     out.bytes.shrink_to_fit();
     out.bytes
@@ -146,23 +141,6 @@ fn unpack_rest(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackEr
     Ok(())
 }
 
-/// Ends bytes in a checksum of theirs.
-pub fn seal(bytes: &mut Vec<u8>) {
-    let checksum = xxhash_rust::xxh3::xxh3_64(bytes);
-    bytes.extend_from_slice(&checksum.to_le_bytes());
-}
-
-/// Bytes without their checksum, if it is right.
-pub fn unseal(bytes: &[u8]) -> Option<&[u8]> {
-    let (body, checksum) = bytes.split_last_chunk::<8>()?;
-    (xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() == *checksum).then_some(body)
-}
-
-/// Returns whether the magic and the checksum of a packed log are valid.
-pub fn is_intact(bytes: &[u8]) -> bool {
-    unseal(bytes).is_some_and(|body| body.starts_with(MAGIC))
-}
-
 /// The front of a packed log: enough to plan sessions without unpacking the rest.
 pub struct PackedOutline<'a> {
     /// Everything but records, responses, blocks and boundaries.
@@ -174,16 +152,9 @@ pub struct PackedOutline<'a> {
 }
 
 impl<'a> PackedOutline<'a> {
-    /// Reads the front of a packed log. Does not verify the checksum.
+    /// Reads the front of a packed log.
     pub fn read(bytes: &'a [u8]) -> Result<PackedOutline<'a>, UnpackError> {
-        let body = bytes
-            .len()
-            .checked_sub(8)
-            .and_then(|length| bytes.get(..length))
-            .ok_or(UnpackError)?;
-        let mut input = PackReader {
-            bytes: body.strip_prefix(MAGIC).ok_or(UnpackError)?,
-        };
+        let mut input = PackReader { bytes };
         let mut log = Log {
             lines: input.number()?,
             bytes: input.number()?,

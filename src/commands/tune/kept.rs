@@ -1,28 +1,25 @@
-//! What a sweep that was broken off goes on from: a file that only grows, one frame a batch of policies.
-//!
-//! A frame is its length and, sealed by a checksum, the scores of some policies by name; a later frame replaces what an earlier one
-//! said of a policy. A run that dies while it writes leaves a torn frame, which the next run drops.
+//! The scores of a sweep on disk, so that an interrupted sweep goes on where it stopped: one frame per batch of policies. A
+//! later frame replaces the scores that an earlier one has of the same policy.
 
 use crate::commands::writing::read_head;
 use anyhow::{Context, Result};
 use replay::tune::score::PolicyScore;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use table::atomic::AtomicWriteError;
-use transcript::pack::{seal, unseal};
+use table::store::frames::FrameFile;
+use table::store::{EntryKind, EntryName};
 
-/// Mark and version of the format.
-const MAGIC: &[u8; 8] = b"bcsweep\x03";
-
-/// The mark alone: any version is ours.
-const MARK: &[u8] = MAGIC.split_at(7).0;
+/// The mark without its last byte, the version: files of any version may be replaced.
+const MARK: &[u8] = EntryKind::Scores.mark().split_at(7).0;
 
 /// Scores of one policy by session, as far as they are known.
 pub type PolicyScores = Vec<Option<PolicyScore>>;
 
-/// Refuses a place where something else lies than the file of a sweep; with `force` only what is no file.
+/// Scores by policy that were written together.
+type ScoreBatch = Vec<(String, PolicyScores)>;
+
+/// Fails if something other than the file of a sweep is at `path`. With `force` any regular file may be replaced.
 pub fn check_overwritable(path: &Path, force: bool) -> Result<(), AtomicWriteError> {
     let Ok(found) = path.symlink_metadata() else {
         return Ok(());
@@ -39,85 +36,63 @@ pub fn check_overwritable(path: &Path, force: bool) -> Result<(), AtomicWriteErr
     }
 }
 
-/// The open file.
+/// The file of a sweep, open for appending.
 pub struct SweepFile {
-    file: File,
+    file: FrameFile,
     path: PathBuf,
 }
 
+/// What [`SweepFile::open`] found.
+pub struct OpenedSweep {
+    pub file: SweepFile,
+    /// Known scores by policy.
+    pub scores: BTreeMap<String, PolicyScores>,
+    /// Whether scores of another sweep were discarded.
+    pub is_restarted: bool,
+}
+
 impl SweepFile {
-    /// Opens the file of a sweep, or starts it. What it holds of another sweep (another `key`) is dropped.
-    pub fn open(path: &Path, key: &[u8; 32]) -> Result<(SweepFile, BTreeMap<String, PolicyScores>)> {
-        let told = || format!("opening {}", path.display());
-        let head = [MAGIC.as_slice(), key].concat();
-        let old = match std::fs::read(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error).with_context(told),
-            read => read.unwrap_or_default(),
-        };
-        let (known, good) = match old.strip_prefix(head.as_slice()) {
-            Some(frames) => {
-                let (known, good) = read_frames(frames);
-                (known, head.len() + good)
-            }
-            None => (BTreeMap::new(), 0),
-        };
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)
-            .with_context(told)?;
-        file.set_len(good as u64).with_context(told)?;
-        file.seek(SeekFrom::End(0)).with_context(told)?;
-        if good == 0 {
-            file.write_all(&head).with_context(told)?;
+    /// Opens the file of a sweep, or starts it. Scores under another name are discarded.
+    pub fn open(path: &Path, name: &EntryName) -> Result<OpenedSweep> {
+        let opened =
+            FrameFile::open(path, EntryKind::Scores, name).with_context(|| format!("opening {}", path.display()))?;
+        let mut scores = BTreeMap::new();
+        for frame in &opened.frames {
+            // A frame that cannot be read only means that its policies are replayed again.
+            scores.extend(postcard::from_bytes::<ScoreBatch>(frame).unwrap_or_default());
         }
-        let path = path.to_owned();
-        Ok((SweepFile { file, path }, known))
+        Ok(OpenedSweep {
+            file: SweepFile {
+                file: opened.file,
+                path: path.to_owned(),
+            },
+            scores,
+            is_restarted: opened.is_restarted,
+        })
     }
 
-    /// Adds the scores of a batch.
+    /// Appends the scores of a batch.
     pub fn append_batch(&mut self, batch: &[(String, &PolicyScores)]) -> Result<()> {
-        let told = || format!("writing {}", self.path.display());
-        let mut body = postcard::to_allocvec(batch).with_context(told)?;
-        seal(&mut body);
-        let mut frame = (body.len() as u64).to_le_bytes().to_vec();
-        frame.append(&mut body);
-        self.file.write_all(&frame).with_context(told)
+        let context = || format!("writing {}", self.path.display());
+        let body = postcard::to_allocvec(batch).with_context(context)?;
+        self.file.append(&body).with_context(context)
     }
-}
-
-/// All whole frames, and how many bytes they take.
-fn read_frames(bytes: &[u8]) -> (BTreeMap<String, PolicyScores>, usize) {
-    let mut known = BTreeMap::new();
-    let mut rest = bytes;
-    while let Some((batch, after)) = read_frame(rest) {
-        known.extend(batch);
-        rest = after;
-    }
-    (known, bytes.len() - rest.len())
-}
-
-/// Scores by policy, as they were written together.
-type ScoreBatch = Vec<(String, PolicyScores)>;
-
-fn read_frame(bytes: &[u8]) -> Option<(ScoreBatch, &[u8])> {
-    let (length, bytes) = bytes.split_first_chunk::<8>()?;
-    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    let (body, after) = bytes.split_at_checked(length)?;
-    Some((postcard::from_bytes(unseal(body)?).ok()?, after))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn open(path: &Path, name: u8) -> OpenedSweep {
+        SweepFile::open(path, &EntryName::new([name; 32])).unwrap()
+    }
+
     #[test]
     fn only_the_file_of_a_sweep_is_written_over() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("scores");
         assert!(check_overwritable(&path, false).is_ok());
-        drop(SweepFile::open(&path, &[1; 32]).unwrap());
+        drop(open(&path, 1));
         assert!(check_overwritable(&path, false).is_ok());
         for ours in ["", "bcsweep\x01 of an older version"] {
             std::fs::write(&path, ours).unwrap();
@@ -136,33 +111,28 @@ mod tests {
     }
 
     #[test]
-    fn whole_frames_survive_a_torn_one_and_another_sweep_starts_anew() {
+    fn later_scores_replace_earlier_ones_and_another_sweep_starts_over() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("scores");
         let scores = |cost: u128| {
-            vec![
-                Some(PolicyScore {
-                    cost,
-                    ..PolicyScore::default()
-                }),
-                None,
-            ]
+            let score = PolicyScore {
+                cost,
+                ..PolicyScore::default()
+            };
+            vec![Some(score), None]
         };
-        let (mut kept, known) = SweepFile::open(&path, &[1; 32]).unwrap();
-        assert!(known.is_empty());
-        kept.append_batch(&[("a".to_owned(), &scores(1)), ("b".to_owned(), &scores(2))])
+        let mut sweep = open(&path, 1);
+        assert!(sweep.scores.is_empty());
+        sweep
+            .file
+            .append_batch(&[("a".to_owned(), &scores(1)), ("b".to_owned(), &scores(2))])
             .unwrap();
-        kept.append_batch(&[("a".to_owned(), &scores(3))]).unwrap();
-        drop(kept);
-        let whole = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-        let (mut kept, known) = SweepFile::open(&path, &[1; 32]).unwrap();
-        assert_eq!(known["a"], scores(1), "the torn frame is gone");
-        kept.append_batch(&[("a".to_owned(), &scores(4))]).unwrap();
-        drop(kept);
-        let (_, known) = SweepFile::open(&path, &[1; 32]).unwrap();
-        assert_eq!((known["a"].clone(), known["b"].clone()), (scores(4), scores(2)));
-        let (_, known) = SweepFile::open(&path, &[2; 32]).unwrap();
-        assert!(known.is_empty());
+        sweep.file.append_batch(&[("a".to_owned(), &scores(3))]).unwrap();
+        let sweep = open(&path, 1);
+        assert_eq!(sweep.scores["a"], scores(3));
+        assert_eq!(sweep.scores["b"], scores(2));
+        assert!(!sweep.is_restarted);
+        let sweep = open(&path, 2);
+        assert!(sweep.scores.is_empty() && sweep.is_restarted);
     }
 }

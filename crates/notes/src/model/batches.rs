@@ -1,12 +1,15 @@
 //! Batches: many requests at once, answered within a day, at half the price.
 //!
-//! A batch that was sent is noted in a folder of the cache, with the names of its requests, before anything is waited for.
-//! A run that finds its requests in such a note fetches their answers instead of paying for them again.
+//! A receipt of every batch is stored in a folder of the cache, with the keys of its requests, before the wait for results
+//! begins. A run that finds its requests in a receipt fetches their answers instead of paying for them again.
 
-#![allow(clippy::disallowed_methods, reason = "batches are noted in files and waited for")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "receipts are files, and batches are waited for"
+)]
 
 use crate::TextError;
-use crate::model::answers::{ModelAnswerStore, write_private};
+use crate::model::answers::ModelAnswerStore;
 use crate::model::client::{Client, RequestFailure};
 use crate::model::ledger::{BillingRate, BudgetRefusal, Reservation, SpendingLedger};
 use crate::model::request::{AnswerKey, ModelRequest};
@@ -18,31 +21,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use table::store::{EntryKind, EntryName, EntryStore};
 use transcript::record::Tokens;
 
-/// Most requests of a batch, and most bytes of them: well below what the API takes.
+/// Most requests and bytes of a batch: well below the limits of the API.
 const MAX_REQUESTS: usize = 10_000;
 const MAX_BYTES: usize = 100 << 20;
 
-/// How long to wait for a batch, and how often to look.
+/// Extension of the files of receipts.
+const RECEIPT_EXTENSION: &str = "batch";
+
+/// How often to poll the server for a batch, and for how long in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchPolling {
-    /// Between two looks.
     pub interval: Duration,
-    /// In all.
     pub max_wait: Duration,
 }
 
 /// A request for a batch.
 #[derive(Debug, Clone)]
 pub struct BatchRequest {
-    /// It.
     pub request: ModelRequest,
-    /// Most tokens that it has.
+    /// Upper bound of its input tokens.
     pub max_input_tokens: u64,
 }
 
-/// A batch that was sent.
+/// A batch that was sent: its id, the server, and the keys of its requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct BatchReceipt {
     id: String,
@@ -50,47 +54,42 @@ struct BatchReceipt {
     names: BTreeSet<String>,
 }
 
-/// Batches of a run.
+/// Sends the batches of a run and fetches their results.
 pub struct BatchRunner<'a> {
-    /// The wire.
     pub client: &'a Client,
-    /// The books.
     pub ledger: &'a SpendingLedger,
-    /// Where answers go.
+    /// Receives the answers.
     pub answers: &'a ModelAnswerStore,
-    /// Folder of the notes.
+    /// Folder of the receipts.
     pub folder: Option<&'a Path>,
-    /// How long to wait.
     pub polling: BatchPolling,
-    /// How patient to be with failures.
     pub retry_policy: RetryPolicy,
-    /// Whom to tell.
     pub observer: &'a ModelObserver,
 }
 
-/// What came of the requests.
+/// The result of answering requests in batches.
 #[derive(Debug, Default)]
 pub struct BatchOutcome {
-    /// Those that have no answer, and why. The others are among the answers.
+    /// Requests without an answer, and why. All other answers were stored.
     pub failed: BTreeMap<AnswerKey, TextError>,
-    /// Answers that an earlier run had sent for.
+    /// How many answers come from a batch that an earlier run sent.
     pub fetched: u64,
-    /// What those took.
+    /// Tokens of those answers.
     pub fetched_tokens: Tokens,
 }
 
 impl BatchRunner<'_> {
-    /// Has requests answered: fetches what is on its way already, sends the rest, and waits.
+    /// Answers requests: fetches the results of batches that were sent already, sends the rest, and waits.
     pub fn answer_requests(&self, wanted: &BTreeMap<AnswerKey, BatchRequest>) -> Result<BatchOutcome, TextError> {
         let mut outcome = BatchOutcome::default();
         let mut left = wanted.keys().cloned().collect::<BTreeSet<_>>();
-        for (path, note) in self.load_receipts() {
-            if note.server != self.client.base() || !left.iter().any(|name| note.names.contains(name.as_str())) {
+        for (path, receipt) in self.load_receipts() {
+            if receipt.server != self.client.base() || !left.iter().any(|name| receipt.names.contains(name.as_str())) {
                 continue;
             }
             self.observer
-                .notify(ModelEvent::Batch(&note.id, "was sent by an earlier run"));
-            let results = self.wait_and_fetch(&note, &mut BTreeMap::new());
+                .notify(ModelEvent::Batch(&receipt.id, "was sent by an earlier run"));
+            let results = self.wait_and_fetch(&receipt, &mut BTreeMap::new());
             match results {
                 Ok(results) => {
                     for (name, result) in results {
@@ -106,7 +105,7 @@ impl BatchRunner<'_> {
                         }
                     }
                 }
-                // A batch that the server no longer knows is sent anew.
+                // A batch that the server no longer knows is sent again.
                 Err(BatchFailure::Gone) => {}
                 Err(BatchFailure::Failed(error)) => return Err(error),
             }
@@ -119,7 +118,7 @@ impl BatchRunner<'_> {
         Ok(outcome)
     }
 
-    /// Sends one batch and waits for it.
+    /// Sends one batch, waits for its results and stores them.
     fn send_batch(&self, chunk: &[(&AnswerKey, &BatchRequest)], outcome: &mut BatchOutcome) -> Result<(), TextError> {
         let mut holds = BTreeMap::new();
         let mut refusal: Option<BudgetRefusal> = None;
@@ -157,17 +156,17 @@ impl BatchRunner<'_> {
         };
         let id = created["id"].as_str().filter(|id| is_batch_id(id));
         let id = id.ok_or_else(|| TextError::Failed("the server took the batch and gave it no id".into()))?;
-        let note = BatchReceipt {
+        let receipt = BatchReceipt {
             id: id.to_owned(),
             server: self.client.base().to_owned(),
             names: holds.keys().map(|name| name.as_str().to_owned()).collect(),
         };
-        let path = self.save_receipt(&note)?;
+        let path = self.save_receipt(&receipt)?;
         self.observer.notify(ModelEvent::Batch(
-            &note.id,
+            &receipt.id,
             &format!("was sent with {} requests", holds.len()),
         ));
-        let results = match self.wait_and_fetch(&note, &mut holds) {
+        let results = match self.wait_and_fetch(&receipt, &mut holds) {
             Ok(results) => results,
             Err(BatchFailure::Gone) => {
                 return Err(TextError::Failed(format!(
@@ -181,7 +180,7 @@ impl BatchRunner<'_> {
                 outcome.failed.insert(name, error);
             }
         }
-        // What is still held has no result; the batch ended, so nothing was written for it.
+        // A reservation that is left has no result. The batch has ended, so nothing is billed for it.
         for (name, hold) in holds {
             hold.release();
             let why = format!("batch {id} ended without a result for it");
@@ -193,7 +192,7 @@ impl BatchRunner<'_> {
         Ok(())
     }
 
-    /// Creates the batch. Only what the server certainly did not take is sent again.
+    /// Creates a batch. A failed call is retried only if the server certainly did not accept it.
     fn create_batch(&self, body: &Value) -> Result<Value, RequestFailure> {
         self.retry_policy.run_with_retries(
             |failure| failure.is_transient() && failure.is_unbilled(),
@@ -202,13 +201,13 @@ impl BatchRunner<'_> {
         )
     }
 
-    /// Waits until a batch has ended, then takes its results.
+    /// Waits until a batch has ended, then stores its answers and returns all results.
     fn wait_and_fetch(
         &self,
-        note: &BatchReceipt,
+        receipt: &BatchReceipt,
         holds: &mut BTreeMap<AnswerKey, Reservation<'_>>,
     ) -> Result<BTreeMap<AnswerKey, Result<ModelAnswer, TextError>>, BatchFailure> {
-        let path = format!("/v1/messages/batches/{}", note.id);
+        let path = format!("/v1/messages/batches/{}", receipt.id);
         let started = Instant::now();
         loop {
             let state = self
@@ -226,13 +225,13 @@ impl BatchRunner<'_> {
                 .map(|kind| counts[kind].as_u64().unwrap_or(0))
                 .fold(0, u64::saturating_add);
             self.observer.notify(ModelEvent::Batch(
-                &note.id,
-                &format!("has {done} of {} done", note.names.len()),
+                &receipt.id,
+                &format!("has {done} of {} done", receipt.names.len()),
             ));
             if started.elapsed() + self.polling.interval > self.polling.max_wait {
                 let why = format!(
                     "batch {} is not done yet; the same command fetches it when it is",
-                    note.id
+                    receipt.id
                 );
                 return Err(BatchFailure::Failed(TextError::Failed(why)));
             }
@@ -240,7 +239,7 @@ impl BatchRunner<'_> {
         }
         let fetch = || {
             let mut results = BTreeMap::new();
-            let lines = |line: &[u8]| self.take_result(line, note, &mut results);
+            let lines = |line: &[u8]| self.take_result(line, receipt, &mut results);
             self.client.lines(&format!("{path}/results"), self.observer, lines)?;
             Ok(results)
         };
@@ -268,17 +267,17 @@ impl BatchRunner<'_> {
         Ok(answers)
     }
 
-    /// Takes in one line of results; what belongs to no request of the batch is passed over.
+    /// Adds one line of results. A line of no request of the batch is skipped.
     fn take_result(
         &self,
         line: &[u8],
-        note: &BatchReceipt,
+        receipt: &BatchReceipt,
         results: &mut BTreeMap<AnswerKey, Result<ModelAnswer, RequestFailure>>,
     ) {
         let Ok(value) = serde_json::from_slice::<Value>(line) else {
             return;
         };
-        let name = value["custom_id"].as_str().filter(|name| note.names.contains(*name));
+        let name = value["custom_id"].as_str().filter(|name| receipt.names.contains(*name));
         let Some(name) = name.and_then(AnswerKey::parse) else {
             return;
         };
@@ -291,7 +290,7 @@ impl BatchRunner<'_> {
                     .map_err(RequestFailure::Answer)
             }
             "errored" => {
-                // The error is wrapped as an answer of the API would be, or stands by itself.
+                // The API wraps the error in an error response, or sends it bare.
                 let error = &result["error"];
                 let error = if error.get("error").is_some() {
                     parse_error(error)
@@ -315,7 +314,7 @@ impl BatchRunner<'_> {
         results.entry(name).or_insert(outcome);
     }
 
-    /// An error as it would have come without a batch, so that it is understood the same way.
+    /// Returns the failure that the same error would be outside a batch.
     fn to_failure(&self, fault: AnswerFault) -> RequestFailure {
         match fault {
             AnswerFault::Error { kind, message } => RequestFailure::Status {
@@ -328,39 +327,69 @@ impl BatchRunner<'_> {
         }
     }
 
-    /// Notes of batches on their way, by name of the file.
+    /// Returns the receipts of all batches that were sent and not fetched, sorted by path.
     fn load_receipts(&self) -> Vec<(PathBuf, BatchReceipt)> {
-        let entries = self.folder.and_then(|folder| fs::read_dir(folder).ok());
-        let mut notes = Vec::new();
-        for entry in entries.into_iter().flatten().flatten() {
-            let path = entry.path();
-            let text = fs::read(&path).unwrap_or_default();
-            let note = serde_json::from_slice::<BatchReceipt>(&text).ok();
-            // Whatever is no note of ours is left alone.
-            if let Some(note) = note.filter(|note| is_batch_id(&note.id)) {
-                notes.push((path, note));
+        let Some(store) = self.receipts() else {
+            return Vec::new();
+        };
+        let files = fs::read_dir(store.folder()).into_iter().flatten().flatten();
+        let mut receipts = Vec::new();
+        for file in files {
+            let path = PathBuf::from(file.file_name());
+            let id = path.file_stem().and_then(|stem| stem.to_str());
+            let is_receipt = path.extension().is_some_and(|extension| extension == RECEIPT_EXTENSION);
+            let Some(id) = id.filter(|id| is_receipt && is_batch_id(id)) else {
+                continue;
+            };
+            let body = store.read_at(&path, EntryKind::BatchReceipt, &receipt_name(id));
+            match body.and_then(|body| serde_json::from_slice::<BatchReceipt>(&body).ok()) {
+                Some(receipt) => receipts.push((file.path(), receipt)),
+                None => {
+                    let path = file.path();
+                    let text = format!(
+                        "{} is damaged; its requests are sent again when they come up",
+                        path.display()
+                    );
+                    self.observer.notify(ModelEvent::Warning(&text));
+                }
             }
         }
-        notes.sort_by(|one, other| one.0.cmp(&other.0));
-        notes
+        receipts.sort_by(|one, other| one.0.cmp(&other.0));
+        receipts
     }
 
-    fn save_receipt(&self, note: &BatchReceipt) -> Result<Option<PathBuf>, TextError> {
-        let Some(folder) = self.folder else { return Ok(None) };
-        let path = folder.join(format!("{}.json", note.id));
-        let bytes = serde_json::to_vec_pretty(note).unwrap_or_default();
-        write_private(&path, &bytes).map_err(|error| {
+    /// Stores a receipt and returns its path; `None` if there is no folder for receipts.
+    fn save_receipt(&self, receipt: &BatchReceipt) -> Result<Option<PathBuf>, TextError> {
+        let Some(store) = self.receipts() else { return Ok(None) };
+        let file = format!("{}.{RECEIPT_EXTENSION}", receipt.id);
+        let path = store.folder().join(&file);
+        let body = serde_json::to_vec_pretty(receipt).unwrap_or_default();
+        let written = store.write_at(
+            Path::new(&file),
+            EntryKind::BatchReceipt,
+            &receipt_name(&receipt.id),
+            &body,
+        );
+        written.map_err(|error| {
             TextError::Failed(format!(
-                "batch {} was sent, but could not be noted in {}: {error}",
-                note.id,
+                "batch {} was sent, but its receipt could not be written to {}: {error}",
+                receipt.id,
                 path.display()
             ))
         })?;
         Ok(Some(path))
     }
+
+    fn receipts(&self) -> Option<EntryStore> {
+        self.folder.map(|folder| EntryStore::new(folder.to_owned()))
+    }
 }
 
-/// Why there are no results.
+fn receipt_name(id: &str) -> EntryName {
+    EntryName::new(*blake3::hash(id.as_bytes()).as_bytes())
+}
+
+/// Why a batch has no results.
 enum BatchFailure {
     /// The server does not know the batch.
     Gone,
@@ -377,7 +406,7 @@ impl BatchFailure {
     }
 }
 
-/// An id goes into an address and a file name.
+/// Returns whether a text is safe in a URL and in a file name.
 fn is_batch_id(id: &str) -> bool {
     (1..=100).contains(&id.len())
         && id
@@ -385,7 +414,7 @@ fn is_batch_id(id: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// Requests in batches that are not too large.
+/// Splits requests into batches below the limits.
 fn split_into_batches<'r>(
     requests: Vec<(&'r AnswerKey, &'r BatchRequest)>,
 ) -> Vec<Vec<(&'r AnswerKey, &'r BatchRequest)>> {

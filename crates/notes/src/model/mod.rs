@@ -216,6 +216,8 @@ pub struct ModelRunTotals {
     pub fetched: u64,
     /// What those cost.
     pub fetched_pico: PicoUsd,
+    /// Stored answers that were damaged.
+    pub damaged: u64,
 }
 
 /// The backend.
@@ -288,6 +290,7 @@ impl AnthropicBackend {
             known: state.known.len() as u64,
             fetched: state.fetched,
             fetched_pico: ledger::apply_rate(BillingRate::Half, pico),
+            damaged: self.answers.damaged_count(),
         }
     }
 

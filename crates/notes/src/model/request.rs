@@ -5,6 +5,7 @@
 use crate::size;
 use language::secrets;
 use serde_json::{Value, json};
+use table::store::EntryName;
 
 /// Part of the name of every answer; changes with the form of requests.
 const KEY_SEED: &[u8] = b"answer 1";
@@ -74,6 +75,11 @@ impl AnswerKey {
     pub fn parse(text: &str) -> Option<AnswerKey> {
         let is_name = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         is_name.then(|| AnswerKey(text.to_owned()))
+    }
+
+    /// Returns the name under which the answer is stored.
+    pub fn entry_name(&self) -> Option<EntryName> {
+        EntryName::parse(&self.0)
     }
 }
 
