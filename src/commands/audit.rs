@@ -12,8 +12,7 @@ use crate::views::audit_rows::{REMARKS_ON_SCREEN, SCREEN_COLUMNS, THRESHOLD_SCRE
 use anyhow::Result;
 use replay::audit::boundaries::{AuditInput, AuditTotals, BoundaryKind, boundaries};
 use replay::audit::thresholds::{
-    EFFECTS, SettingCheck, SettingEffect, ThresholdEvidence, ThresholdGroup, ThresholdVerdict, check_setting,
-    gather_evidence,
+    SettingCheck, SettingEffect, ThresholdEvidence, ThresholdGroup, ThresholdVerdict, check_setting, gather_evidence,
 };
 use replay::policy;
 use replay::policy::Policy;
@@ -372,7 +371,7 @@ impl<'a> AuditView<'a> {
         for (key, value, origin) in given {
             writeln!(out, "Setting: {key}={value} ({origin})")?;
         }
-        for effect in EFFECTS {
+        for effect in SettingEffect::ALL {
             let sessions = self
                 .checked_settings
                 .iter()
@@ -553,7 +552,7 @@ impl<'a> AuditView<'a> {
                 .filter(|(_, checked)| checked.effect == effect)
                 .count()
         };
-        let effects = EFFECTS.map(|effect| (effect.name().replace(' ', "_"), json!(number(effect))));
+        let effects = SettingEffect::ALL.map(|effect| (effect.name().replace(' ', "_"), json!(number(effect))));
         json!({
             "values": values.collect::<Vec<_>>(),
             "effects": effects.into_iter().collect::<serde_json::Map<_, _>>(),

@@ -16,7 +16,7 @@ use anyhow::Result;
 use clap::Parser;
 use jiff::tz::TimeZone;
 use replay::prices::{PriceTable, micro_usd};
-use replay::quantile::quantile;
+use replay::quantile::median;
 use replay::tokens::ledger::{CATEGORIES, Category};
 use replay::tokens::ratios::RatioTable;
 use serde_json::json;
@@ -423,12 +423,8 @@ impl<'a> OverviewView<'a> {
     /// Of the sessions that were compacted automatically.
     fn median_peak(&self) -> Option<u64> {
         let compacted = self.active_sessions().filter(|session| session.boundaries.auto > 0);
-        let mut peaks = compacted
-            .map(|session| session.occupancy.peak)
-            .filter(|peak| *peak > 0)
-            .collect::<Vec<_>>();
-        peaks.sort_unstable();
-        quantile(&peaks, 0.5)
+        let peaks = compacted.map(|session| session.occupancy.peak);
+        median(peaks.filter(|peak| *peak > 0).collect())
     }
 
     /// What the figures above do not hold.

@@ -24,7 +24,7 @@ use replay::sim::event::{CompactionCause, Event, EventSink, SideCallPurpose};
 use replay::sim::trace::build_trace;
 use replay::sim::use_counts::UseCounts;
 use replay::sim::uses::find_file_uses;
-use replay::sim::working_set::{FETCH_KINDS, FetchKind, UseOutcome};
+use replay::sim::working_set::{FetchKind, UseOutcome};
 use replay::sim::{BoundaryTextWriter, ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
 use replay::tokens::ledger::{CATEGORIES, Category};
 use replay::tokens::ratios::RatioTable;
@@ -843,7 +843,7 @@ impl ReplayOutcome {
 
 fn working_set_json(counts: &UseCounts, calls: u64) -> Json {
     let pair = |range: Option<(f64, f64)>| range.map(|(low, high)| json!({"not_credited": low, "credited": high}));
-    let fetches = FETCH_KINDS.map(|kind| {
+    let fetches = FetchKind::ALL.map(|kind| {
         let at = kind as usize;
         let value = json!({"count": counts.fetches[at], "tokens": counts.fetch_tokens[at]});
         (kind.name().to_owned(), value)

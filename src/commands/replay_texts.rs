@@ -299,7 +299,7 @@ impl BoundaryTextWriter for ChainTexts<'_> {
         state.next_text = text.unwrap_or_default();
     }
 
-    fn summarise(&self, items: Range<u32>, cause: CompactionCause) -> Option<u64> {
+    fn summarize(&self, items: Range<u32>, cause: CompactionCause) -> Option<u64> {
         let range = self.messages_in(&items);
         let mut state = self.state.borrow_mut();
         // The text of the boundary before is part of what is summarised, as a recorded summary would be.

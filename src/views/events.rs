@@ -124,17 +124,17 @@ fn boundary_json(trace: &Trace, found: &SimBoundary) -> Value {
         "kind": found.kind.name(),
         "context": found.context,
         "threshold": found.threshold,
-        "before": found.before,
-        "after": found.after,
-        "summary": found.summary,
-        "restored": found.restored,
-        "records": found.records,
+        "before": found.size.before,
+        "after": found.size.after,
+        "summary": found.size.summary,
+        "restored": found.size.restored,
+        "records": found.summarized.records,
         "last_record": found.last_item.map(|item| record_number(trace, item)),
         "kept": kept,
         "retries": found.retries,
-        "calls_since": found.calls_since,
-        "turns_since": found.turns_since,
-        "again": found.is_recompaction,
+        "calls_since": found.since.calls,
+        "turns_since": found.since.turns,
+        "again": found.since.is_recompaction,
         "recorded": found.is_recorded,
     })
 }
@@ -177,7 +177,8 @@ fn tokens_json(tokens: &Tokens, cost: Option<PicoUsd>) -> Value {
 mod tests {
     use super::*;
     use replay::sim::event::{
-        CompactionCause, CompactionFailure, CompactionKind, MicroKind, SideCallPurpose, WindowLevel,
+        BoundaryDistance, BoundarySize, CompactionCause, CompactionFailure, CompactionKind, MicroKind, RecordCount,
+        SideCallPurpose, WindowLevel,
     };
     use replay::sim::trace::{NONE, TraceItem};
     use replay::tokens::ledger::Category;
@@ -232,21 +233,24 @@ mod tests {
             kind: CompactionKind::Full,
             context: 10,
             threshold: 9,
-            before: 10,
-            after: 3,
-            summary: 1,
-            restored: 0,
+            size: BoundarySize {
+                before: 10,
+                after: 3,
+                summary: 1,
+                restored: 0,
+            },
             restored_files: Vec::new(),
             dropped: [0; replay::sim::event::PARTS],
             kept_parts: [0; replay::sim::event::PARTS],
-            prompts: 0,
-            records: 2,
+            summarized: RecordCount { records: 2, prompts: 0 },
             last_item: Some(3),
             kept: 4..4,
             retries: 0,
-            calls_since: 1,
-            turns_since: 0,
-            is_recompaction: false,
+            since: BoundaryDistance {
+                calls: 1,
+                turns: 0,
+                is_recompaction: false,
+            },
             is_recorded: false,
         };
         assert_eq!(event_json(&trace(), 1, &Event::Boundary(&found))["kept"], Value::Null);

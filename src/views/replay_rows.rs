@@ -1036,11 +1036,11 @@ impl<'a> ReplayCollector<'a> {
         self.last_boundary = Some(at);
         let row = &mut self.replayed.row;
         row.boundaries[boundary.cause as usize] += 1;
-        row.working_set.prompts += u64::from(boundary.prompts);
+        row.working_set.prompts += u64::from(boundary.summarized.prompts);
         row.by_notes += u64::from(boundary.kind == CompactionKind::SessionMemory);
-        row.again += u64::from(boundary.is_recompaction);
+        row.again += u64::from(boundary.since.is_recompaction);
         row.as_recorded += u64::from(boundary.is_recorded);
-        row.freed += boundary.before.saturating_sub(boundary.after);
+        row.freed += boundary.size.before.saturating_sub(boundary.size.after);
         self.add_note(format_args!(
             "boundary {} {}",
             boundary.cause.name(),
@@ -1097,22 +1097,22 @@ impl<'a> ReplayCollector<'a> {
             "trigger": boundary.cause.name(),
             "kind": boundary.kind.name(),
             "tokens_counted": boundary.context,
-            "tokens_before": boundary.before,
-            "tokens_after": boundary.after,
-            "summary_tokens": boundary.summary,
-            "restored_tokens": boundary.restored,
+            "tokens_before": boundary.size.before,
+            "tokens_after": boundary.size.after,
+            "summary_tokens": boundary.size.summary,
+            "restored_tokens": boundary.size.restored,
             "restored_files": restored_files.collect::<Vec<_>>(),
             "dropped_tokens": parts(&boundary.dropped),
             "kept_tokens": parts(&boundary.kept_parts),
-            "messages_summarized": boundary.records,
-            "prompts_summarized": boundary.prompts,
+            "messages_summarized": boundary.summarized.records,
+            "prompts_summarized": boundary.summarized.prompts,
             "last_message": id(boundary.last_item),
             "kept": kept,
             "tools_known": tools,
             "retries": boundary.retries,
-            "is_recompaction": boundary.is_recompaction,
-            "rounds_since": boundary.calls_since,
-            "turns_since": boundary.turns_since,
+            "is_recompaction": boundary.since.is_recompaction,
+            "rounds_since": boundary.since.calls,
+            "turns_since": boundary.since.turns,
             "threshold": boundary.threshold,
             "window": window.map(|window| window.tokens),
             "window_grounds": window.map(|window| window.grounds.name()),

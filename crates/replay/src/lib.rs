@@ -1,16 +1,16 @@
-//! The pure middle: sizes sessions, replays them under policies, scores and tunes. No files, no clock, no threads, no
-//! environment; values in, values out.
+//! The pure core: it sizes sessions in tokens, replays them under compaction policies, and scores and tunes those
+//! policies. It reads no files, no clock and no environment, and starts no threads: every function maps values to values.
 //!
-//! [`tokens`] sizes blocks and keeps the ledger, [`prices`] turns usage into dollars, [`policy`] declares every value,
-//! [`sim`] replays a trace and emits events, [`audit`] reads recorded boundaries and scores predictions against them,
-//! [`tune`] sweeps policies.
+//! [`tokens`] sizes blocks and keeps the token ledger, [`prices`] turns usage into dollars, [`policy`] declares every
+//! policy value, [`sim`] replays a trace and emits events, [`audit`] reads recorded boundaries and scores predictions
+//! against them, [`tune`] sweeps policies.
 
 #![cfg_attr(
     not(test),
     warn(
-        // Pure: clippy.toml lists what may not be called here, and why.
+        // Keeps the crate pure: clippy.toml lists the forbidden calls with reasons.
         clippy::disallowed_methods,
-        // Bad input is data, so nothing may panic over it.
+        // Bad input is data, so no code here may panic on it.
         clippy::unwrap_used,
         clippy::expect_used,
         clippy::print_stdout,
@@ -18,6 +18,9 @@
     )
 )]
 #![deny(unsafe_code)]
+
+#[macro_use]
+mod named;
 
 pub mod audit;
 pub mod policy;

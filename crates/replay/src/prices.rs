@@ -1,6 +1,6 @@
-//! Prices and costs. Integer arithmetic throughout: tokens times millionths of a micro-dollar.
+//! Prices and costs, in integer arithmetic: tokens times millionths of a micro-dollar.
 //!
-//! The price table is data (`prices.json`), dated, and can be replaced by the user. A model that it does not list is
+//! The price table is data (`prices.json`) with a date, and the user can replace it. A model that it does not list is
 //! reported by name and never priced at zero.
 
 use serde::{Deserialize, Serialize};
@@ -15,25 +15,25 @@ pub struct Price {
     pub input: f64,
     /// Output.
     pub output: f64,
-    /// Cache writes for five minutes; 1.25 times the input price if missing.
+    /// Cache writes that live for five minutes; 1.25 times the input price if missing.
     #[serde(default)]
     pub cache_write_5m: Option<f64>,
-    /// Cache writes for one hour; twice the input price if missing.
+    /// Cache writes that live for one hour; twice the input price if missing.
     #[serde(default)]
     pub cache_write_1h: Option<f64>,
     /// Cache reads; a tenth of the input price if missing.
     #[serde(default)]
     pub cache_read: Option<f64>,
-    /// Input price of a request whose input is above 200,000 tokens, if it differs.
+    /// Input price of a request with more than 200,000 input tokens, if it differs.
     #[serde(default)]
     pub input_above_200k: Option<f64>,
     /// Output price of such a request.
     #[serde(default)]
     pub output_above_200k: Option<f64>,
-    /// Largest input.
+    /// Maximum input tokens.
     #[serde(default)]
     pub max_input: Option<u64>,
-    /// Largest output.
+    /// Maximum output tokens.
     #[serde(default)]
     pub max_output: Option<u64>,
 }
@@ -41,7 +41,7 @@ pub struct Price {
 /// A dated table of prices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PriceTable {
-    /// Day the prices were looked up.
+    /// The day when the prices were looked up.
     #[serde(default)]
     pub as_of: Option<String>,
     /// Where they come from.
@@ -57,14 +57,11 @@ pub enum PriceError {
     /// Not JSON of this shape.
     #[error("not a price table")]
     Shape(#[from] serde_json::Error),
-    /// A price that cannot be meant.
+    /// A price outside of the plausible range.
     #[error("{model}: {field} is {value}: a price must be a number from 0 to 1,000,000 dollars per million tokens")]
     Value {
-        /// The model.
         model: String,
-        /// The field.
         field: &'static str,
-        /// Its value.
         value: f64,
     },
 }
@@ -74,7 +71,7 @@ static BUILT_IN: LazyLock<PriceTable> = LazyLock::new(|| {
     PriceTable::parse(PriceTable::built_in_text()).unwrap_or_else(|error| unreachable!("prices.json: {error}"))
 });
 
-/// Millionths of a micro-dollar: the unit in which costs are summed.
+/// A cost in millionths of a micro-dollar, the unit of all sums.
 pub type PicoUsd = u128;
 
 /// Rounds a sum to micro-dollars.
@@ -83,17 +80,17 @@ pub fn micro_usd(pico: PicoUsd) -> i64 {
 }
 
 impl PriceTable {
-    /// The table that comes with the program.
+    /// Returns the built-in table.
     pub fn built_in() -> &'static PriceTable {
         &BUILT_IN
     }
 
-    /// That table as it is written.
+    /// Returns the text of the built-in table.
     pub fn built_in_text() -> &'static str {
         include_str!("prices.json")
     }
 
-    /// Reads a table.
+    /// Parses a table and checks its prices.
     pub fn parse(text: &str) -> Result<PriceTable, PriceError> {
         let table: PriceTable = serde_json::from_str(text)?;
         for (model, price) in &table.models {
@@ -116,7 +113,8 @@ impl PriceTable {
         Ok(table)
     }
 
-    /// The price of a model: by its name, without what providers put around it, or without its date.
+    /// Returns the price of a model: by its full name, else without what providers add around it, else without its date or
+    /// with the newest listed date. `None` if the table does not list it.
     pub fn find(&self, model: &str) -> Option<&Price> {
         if let Some(price) = self.models.get(model) {
             return Some(price);
@@ -146,16 +144,16 @@ impl PriceTable {
     }
 }
 
-/// A price table that remembers what it was asked: a corpus has few models and many calls.
+/// Memoizes the lookups of a price table, because a corpus has few models and many calls.
 pub struct PriceBook<'a> {
     table: &'a PriceTable,
+    /// Models looked up so far, by number.
     known: Vec<(String, Option<Tariff>)>,
-    /// Numbers of all that are known.
+    /// Numbers of those models.
     numbers: HashMap<String, usize>,
 }
 
 impl<'a> PriceBook<'a> {
-    /// Over a table.
     pub fn new(table: &'a PriceTable) -> PriceBook<'a> {
         PriceBook {
             table,
@@ -164,9 +162,9 @@ impl<'a> PriceBook<'a> {
         }
     }
 
-    /// Number of a model, for [`PriceBook::tariff`].
+    /// Returns the number of a model, for [`PriceBook::tariff`].
     pub fn number(&mut self, model: &str) -> usize {
-        // The first few are nearly always all.
+        // There are rarely more than a few models, so a linear scan beats hashing the name.
         let first = self.known.iter().take(8).position(|(known, _)| known == model);
         if let Some(number) = first.or_else(|| self.numbers.get(model).copied()) {
             return number;
@@ -178,28 +176,28 @@ impl<'a> PriceBook<'a> {
         number
     }
 
-    /// Models that were asked for and have no price.
+    /// Iterates over the models that were looked up and have no price.
     pub fn unpriced(&self) -> impl Iterator<Item = &str> {
         let unpriced = self.known.iter().filter(|(_, tariff)| tariff.is_none());
         unpriced.map(|(model, _)| model.as_str())
     }
 
-    /// What a model takes, if that is known.
+    /// Returns the tariff of a model by its number; `None` if it has no price.
     pub fn tariff(&self, number: usize) -> Option<&Tariff> {
         self.known.get(number)?.1.as_ref()
     }
 }
 
-/// A price in whole numbers, per token: for input, output, cache writes for five minutes and for one hour, and reads.
+/// Integer prices per token, in [`PicoUsd`]: input, output, five-minute cache writes, one-hour cache writes, cache reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Tariff {
     usual: [u64; 5],
-    /// Of calls that count as long.
+    /// For calls with more than [`LONG_CONTEXT`] input tokens.
     long: [u64; 5],
 }
 
 impl Tariff {
-    /// Cost of one API call. `window` is what the call was sent, which decides whether it counts as long.
+    /// Returns the cost of one API call. `window` is its input, which decides whether long-context prices apply.
     pub fn cost(&self, tokens: &Tokens, window: u64) -> PicoUsd {
         let prices = if window > LONG_CONTEXT { &self.long } else { &self.usual };
         let counts = [
@@ -215,7 +213,7 @@ impl Tariff {
     }
 }
 
-/// Tariffs of a list of prices; `None` where there is none.
+/// Returns the tariffs of a list of prices; `None` where a price is missing.
 pub fn tariffs<L: FromIterator<Option<Tariff>>>(prices: &[Option<&Price>]) -> L {
     prices.iter().map(|price| price.map(Price::tariff)).collect()
 }
@@ -224,11 +222,11 @@ fn is_date(text: &str) -> bool {
     text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Input above which some models cost more.
+/// Input tokens above which some models cost more.
 const LONG_CONTEXT: u64 = 200_000;
 
 impl Price {
-    /// The price in whole numbers.
+    /// Converts the price to integers.
     pub fn tariff(&self) -> Tariff {
         let prices = |is_long: bool| {
             let input = self.input_above_200k.filter(|_| is_long).unwrap_or(self.input);

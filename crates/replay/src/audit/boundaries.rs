@@ -1,6 +1,6 @@
-//! Recorded boundaries, one by one: what the client wrote down, what the calls around it show on the wire, what was in force.
+//! Recorded boundaries: what the client recorded, what the usage of the calls around shows, and which limits applied.
 //!
-//! Nothing is predicted here. Sizes on the wire come from recorded usage; what the log does not tell stays `None`.
+//! Nothing is predicted here. Sizes come from recorded usage; what the log does not show stays `None`.
 
 use crate::audit::validate::TOLERANCE;
 use crate::policy::Policy;
@@ -15,42 +15,41 @@ use crate::sim::{ReplayInput, ReplayMode, replay};
 use transcript::log::{NO_TIME, Time};
 use transcript::thread::Node;
 
-/// A compaction this far above its threshold did not come one ordinary step after it was passed.
+/// A compaction this far above its threshold is remarkable: one ordinary step past the threshold is smaller.
 const FAR_ABOVE: u64 = 10_000;
 
-/// Fewer calls than this since the one before: the window filled up again at once.
+/// Fewer calls than this since the previous compaction are remarkable: the window filled up again at once.
 const SOON: u32 = 10;
 
-/// Longer than this is slow.
+/// A compaction that takes longer than this is slow.
 const SLOW_MS: u64 = 120_000;
 
-/// A chain with what was in force in it. Lists go by number: versions and models of the trace, its calls.
+/// A chain with its policies, prices and windows. Lists are indexed by the trace's versions, models or calls.
 pub struct AuditInput<'a> {
-    /// The chain.
     pub trace: &'a Trace,
-    /// Policy by version.
+    /// By version.
     pub policies: &'a [&'a Policy],
-    /// Price by model.
+    /// By model.
     pub prices: &'a [Option<&'a Price>],
-    /// Window by call.
+    /// By call.
     pub windows: &'a [InferredWindow],
 }
 
 impl AuditInput<'_> {
-    /// The window of a call, if anything tells it.
+    /// Returns the window of a call; `None` if the log does not show it.
     pub fn window(&self, call: usize) -> Option<u64> {
         let inferred = self.windows.get(call)?;
-        let is_told = !matches!(inferred.grounds, WindowGrounds::Silent | WindowGrounds::Assumed);
-        is_told.then_some(inferred.tokens)
+        let is_known = !matches!(inferred.grounds, WindowGrounds::Silent | WindowGrounds::Assumed);
+        is_known.then_some(inferred.tokens)
     }
 
-    /// Levels at a call by one of its policies. Where nothing tells the window they are those of the smallest: a threshold
-    /// is at least that, unless something lowered it.
+    /// Returns the levels at a call under the given policies. An unknown window counts as the smallest one: its threshold is
+    /// a lower bound, unless a setting lowered it.
     pub fn limits(&self, policies: &[&Policy], call: usize) -> WindowLimits {
         self.limits_of(policies, call, self.window(call).unwrap_or(WINDOW_SIZES[0]))
     }
 
-    /// Levels at a call in a window of a given size.
+    /// Returns the levels at a call for a window of the given size.
     pub fn limits_of(&self, policies: &[&Policy], call: usize, window: u64) -> WindowLimits {
         let found = &self.trace.calls[call];
         WindowLimits::new(policies[usize::from(found.version)], window, self.output_limit(call))
@@ -61,10 +60,10 @@ impl AuditInput<'_> {
         self.prices[model].and_then(|price| price.max_output)
     }
 
-    /// The context at every check that let the call pass, as the client counted it. Calls that another session owns are left
-    /// out, and so are those before which something is missing.
+    /// Returns the client's count of the context at every check that did not compact, by call. Copied calls are left out, and
+    /// so are calls after missing records.
     pub fn contexts(&self) -> Vec<(usize, u64)> {
-        // A policy that is due at every check is told of with its count at every check.
+        // A policy with a threshold of nearly 0 is due at every check, so the replay reports the count at every check.
         let always = |policy: &&Policy| Policy {
             percent: Some(f64::MIN_POSITIVE),
             auto: true,
@@ -76,7 +75,7 @@ impl AuditInput<'_> {
             ..(*policy).clone()
         };
         let policies = self.policies.iter().map(always).collect::<Vec<_>>();
-        let setting = ReplayInput {
+        let input = ReplayInput {
             policies: &policies.iter().collect::<Vec<_>>(),
             prices: self.prices,
             windows: self.windows,
@@ -87,7 +86,7 @@ impl AuditInput<'_> {
             key: 0,
         };
         let mut contexts = Vec::new();
-        replay(self.trace, &setting, &mut |call: u32, event: &Event<'_>| {
+        replay(self.trace, &input, &mut |call: u32, event: &Event<'_>| {
             if let Event::Due { context, .. } = event {
                 contexts.push((call as usize, *context));
             }
@@ -96,78 +95,48 @@ impl AuditInput<'_> {
     }
 }
 
-/// What a boundary did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BoundaryKind {
-    /// A summary took the place of everything.
-    Full,
-    /// A summary took the place of everything but some kept records.
-    Partial,
-    /// Old results were cleared.
-    Micro,
-}
-
-impl BoundaryKind {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            BoundaryKind::Full => "full",
-            BoundaryKind::Partial => "partial",
-            BoundaryKind::Micro => "micro",
-        }
+named_enum! {
+    /// The kind of a recorded boundary.
+    pub enum BoundaryKind {
+        /// A summary replaced everything.
+        Full = "full",
+        /// A summary replaced everything but some kept records.
+        Partial = "partial",
+        /// Old results were cleared.
+        Micro = "micro",
     }
 }
 
-/// Where a duration comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DurationSource {
-    /// The boundary says it.
-    Recorded,
-    /// From the last record before it, or from the command that asked for it, to the boundary.
-    Clock,
-}
-
-impl DurationSource {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            DurationSource::Recorded => "recorded",
-            DurationSource::Clock => "clock",
-        }
+named_enum! {
+    /// How a duration is known.
+    pub enum DurationSource {
+        /// The boundary record states it.
+        Recorded = "recorded",
+        /// The time from the last record before it, or from the command that asked for it, to the boundary record.
+        Clock = "clock",
     }
 }
 
-/// Why a boundary deserves a look, the gravest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BoundaryRemark {
-    /// The window was larger after it than before.
-    Grew,
-    /// It came below the threshold.
-    Lower,
-    /// It came far above the threshold.
-    High,
-    /// Less than half of the window came free.
-    Little,
-    /// The one before was only a few calls ago.
-    Again,
-    /// It took long.
-    Slow,
+named_enum! {
+    /// Why a boundary is remarkable, most serious first.
+    pub enum BoundaryRemark {
+        /// The window was larger after it than before.
+        Grew = "grew",
+        /// It happened below the threshold.
+        Lower = "lower",
+        /// It happened far above the threshold.
+        High = "high",
+        /// It freed less than half of the window.
+        Little = "little",
+        /// The previous one was only a few calls ago.
+        Again = "again",
+        /// It took a long time.
+        Slow = "slow",
+    }
 }
 
 impl BoundaryRemark {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            BoundaryRemark::Grew => "grew",
-            BoundaryRemark::Lower => "lower",
-            BoundaryRemark::High => "high",
-            BoundaryRemark::Little => "little",
-            BoundaryRemark::Again => "again",
-            BoundaryRemark::Slow => "slow",
-        }
-    }
-
-    /// What it says.
+    /// Returns the remark as a sentence fragment for people.
     pub fn about(self) -> &'static str {
         match self {
             BoundaryRemark::Grew => "the window was larger after than before",
@@ -180,81 +149,79 @@ impl BoundaryRemark {
     }
 }
 
-/// One recorded boundary.
+/// One recorded boundary, with what the log shows around it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditBoundary {
-    /// The record.
+    /// The boundary record.
     pub node: Node,
-    /// The call before which it stands; the number of calls if it is the last thing in the log.
+    /// The call that follows it; the number of calls if none does.
     pub call: u32,
-    /// When it was written.
+    /// Time of the boundary record.
     pub time: Time,
     /// Version of the client.
     pub version: ClientVersion,
-    /// The model of the call before it.
+    /// Model of the call before it.
     pub model: String,
-    /// Who started it.
     pub trigger: BoundaryTrigger,
-    /// What it did.
     pub kind: BoundaryKind,
-    /// Tokens before, as the client counted them; for clearing, tokens of all results that could go.
+    /// Tokens before, as the client counted them; for a micro-compaction, tokens of all results that could be cleared.
     pub pre_tokens: Option<u64>,
     /// Tokens after, as the client counted them: without system prompt and tools.
     pub post_tokens: Option<u64>,
-    /// Window on the wire before: what the last call sent and was answered.
+    /// Input and output tokens of the last call before it.
     pub before: Option<u64>,
-    /// Window on the wire after: what the first call sent.
+    /// Input tokens of the first call after it.
     pub after: Option<u64>,
-    /// What the window came to after it beyond system prompt and tools of the session's first call.
+    /// `after` without the system prompt and tools of the session's first call.
     pub rebuilt: Option<u64>,
     /// Tokens of the summary.
     pub summary: Option<u64>,
-    /// Calls since the compaction before, or since the start.
+    /// Calls since the previous compaction, or since the start.
     pub calls_since: u32,
-    /// Turns that began since then.
+    /// Turns that began since the previous compaction.
     pub turns_since: u32,
-    /// Whether there was one before.
+    /// Whether there is a previous compaction.
     pub is_recompaction: bool,
-    /// How long it took, and how that is known.
+    /// Duration in milliseconds, and how it is known.
     pub duration: Option<(u64, DurationSource)>,
-    /// Window of the model, if anything tells it.
+    /// Window of the model; `None` if the log does not show it.
     pub window: Option<u64>,
-    /// What it is inferred from.
+    /// What the window is inferred from.
     pub grounds: WindowGrounds,
-    /// Where the policy puts automatic compaction.
+    /// The threshold of automatic compaction under the policy.
     pub threshold: Option<u64>,
-    /// Window without the reserve.
+    /// The window minus the reserve.
     pub effective: u64,
-    /// Results that were cleared.
+    /// Number of results that a micro-compaction cleared.
     pub cleared: Option<u64>,
     /// Tokens that clearing saved, as the client counted them.
     pub saved: Option<u64>,
-    /// Whether the message that it followed is in the log.
+    /// Whether the record that it followed is in the log.
     pub has_leaf: bool,
 }
 
 impl AuditBoundary {
-    /// Tokens that came free on the wire.
+    /// Returns the tokens that it freed, by recorded usage; negative if the window grew, `None` if a size is missing.
     pub fn freed(&self) -> Option<i64> {
         Some(self.before? as i64 - self.after? as i64)
     }
 
-    /// Whether the window was larger after it than before.
+    /// Returns whether the window was larger after it than before; `None` if a size is missing.
     pub fn has_grown(&self) -> Option<bool> {
         self.freed().map(|freed| freed < 0)
     }
 
-    /// Whether the client started it because of its size.
+    /// Returns whether the client started it because the context reached the threshold.
     pub fn is_automatic(&self) -> bool {
         self.kind != BoundaryKind::Micro && self.trigger == BoundaryTrigger::Auto
     }
 
-    /// Recorded tokens before, minus the threshold.
+    /// Returns the recorded tokens before minus the threshold; `None` if either is missing.
     pub fn tokens_over_threshold(&self) -> Option<i64> {
         Some(self.pre_tokens? as i64 - self.threshold? as i64)
     }
 
-    /// What deserves a look, the gravest first.
+    /// Returns what is remarkable about it, most serious first.
     pub fn remarks(&self) -> Vec<BoundaryRemark> {
         let over = self.tokens_over_threshold().filter(|_| self.is_automatic());
         let is_compaction = self.kind != BoundaryKind::Micro;
@@ -281,7 +248,7 @@ impl AuditBoundary {
     }
 }
 
-/// The boundaries of a chain that its session owns.
+/// Returns the boundaries of a chain, without those copied from other sessions.
 pub fn boundaries(chain: &AuditInput<'_>) -> Vec<AuditBoundary> {
     let trace = chain.trace;
     let base = base_tokens(trace);
@@ -298,8 +265,8 @@ pub fn boundaries(chain: &AuditInput<'_>) -> Vec<AuditBoundary> {
     found
 }
 
-/// System prompt and tools at the first call. A log that starts in the middle of a session has more in front of its first
-/// call: then a compaction comes out below it.
+/// Returns the tokens of system prompt and tools at the first call. `None` if they are not known, or if a compaction led to
+/// a smaller prompt: then the log starts in the middle of a session and its first prompt contains unrecorded history.
 fn base_tokens(trace: &Trace) -> Option<u64> {
     let base = u64::from(trace.base);
     let compactions = trace.recorded.iter().filter(|recorded| !recorded.is_micro);
@@ -308,7 +275,21 @@ fn base_tokens(trace: &Trace) -> Option<u64> {
     (trace.base_is_known && after.all(|after| after >= base)).then_some(base)
 }
 
-/// One boundary; `start` is the call before which the compaction before it stands.
+/// Returns the window before and after a boundary, from the usage of the calls around it; `None` where it is not known.
+fn sizes_around(trace: &Trace, number: usize, recorded: &RecordedBoundary) -> (Option<u64>, Option<u64>) {
+    let at = recorded.call as usize;
+    // A call shows the effect of this boundary only if no other compaction lies between the two.
+    let is_compaction_at = |other: &RecordedBoundary| other.call == recorded.call && !other.is_micro;
+    let is_first = !trace.recorded[..number].iter().any(is_compaction_at);
+    let is_last = !trace.recorded[number + 1..].iter().any(is_compaction_at);
+    let last = at.checked_sub(1).filter(|_| is_first).map(|call| &trace.calls[call]);
+    let before = last.and_then(|call| Some(call.usage?.input_side() + u64::from(call.output.tokens)));
+    let next = trace.calls.get(at).filter(|_| is_last);
+    let after = next.and_then(|call| Some(call.usage?.input_side()));
+    (before, after)
+}
+
+/// Describes one boundary; `start` is the call that follows the previous compaction, if there is one.
 fn boundary(
     chain: &AuditInput<'_>,
     number: usize,
@@ -318,14 +299,7 @@ fn boundary(
 ) -> AuditBoundary {
     let trace = chain.trace;
     let at = recorded.call as usize;
-    // With another compaction between it and the call, what the call shows is not its doing.
-    let is_compaction_at = |other: &RecordedBoundary| other.call == recorded.call && !other.is_micro;
-    let is_first = !trace.recorded[..number].iter().any(is_compaction_at);
-    let is_last = !trace.recorded[number + 1..].iter().any(is_compaction_at);
-    let last = at.checked_sub(1).filter(|_| is_first).map(|call| &trace.calls[call]);
-    let before = last.and_then(|call| Some(call.usage?.input_side() + u64::from(call.output)));
-    let next = trace.calls.get(at).filter(|_| is_last);
-    let after = next.and_then(|call| Some(call.usage?.input_side()));
+    let (before, after) = sizes_around(trace, number, recorded);
     let is_compaction = !recorded.is_micro;
     let sized = at.saturating_sub(1);
     let window = chain.window(sized);
@@ -382,43 +356,43 @@ fn boundary_duration(recorded: &RecordedBoundary) -> Option<(u64, DurationSource
     if recorded.started == NO_TIME || recorded.time == NO_TIME {
         return None;
     }
-    // A clock that ran backwards tells nothing.
+    // If the clock ran backwards, the duration is unknown.
     let elapsed = u64::try_from(recorded.time.checked_sub(recorded.started)?).ok()?;
     Some((elapsed, DurationSource::Clock))
 }
 
-/// What boundaries add up to.
+/// Totals over the boundaries of many sessions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AuditTotals {
     /// Automatic compactions.
     pub automatic: u64,
-    /// Compactions that a person asked for.
+    /// Compactions that the user asked for.
     pub manual: u64,
-    /// Summaries of old clients, which wrote no boundary.
+    /// Summaries by old clients that wrote no boundary record.
     pub without_boundary: u64,
     /// Micro-compactions.
     pub micro: u64,
-    /// Sessions with any.
+    /// Sessions with boundaries.
     pub sessions: u64,
-    /// Sessions that compacted twice or more.
+    /// Sessions with two or more compactions.
     pub sessions_again: u64,
-    /// Time that compactions took.
+    /// Total duration of compactions, in milliseconds.
     pub total_duration_ms: u64,
-    /// Compactions whose boundary says how long it took.
+    /// Compactions whose boundary record states the duration.
     pub timed_recorded: u64,
     /// Compactions timed by the clock.
     pub timed_clock: u64,
-    /// Compactions whose time is not known.
+    /// Compactions of unknown duration.
     pub untimed: u64,
-    /// Tokens that came free on the wire, in compactions and in micro-compactions.
+    /// Tokens freed by compactions, and by micro-compactions.
     pub freed: (i64, i64),
-    /// Boundaries whose size before or after is not known.
+    /// Boundaries of unknown size before or after.
     pub unsized_boundaries: u64,
     /// Boundaries after which the window was larger.
     pub grown_windows: u64,
-    /// Median of the window on the wire after a compaction.
+    /// Median window after a compaction.
     pub median_after: Option<u64>,
-    /// Median of what it came to beyond system prompt and tools.
+    /// Median window after a compaction without system prompt and tools.
     pub median_rebuilt: Option<u64>,
     /// Median number of calls between two compactions of a chain.
     pub median_calls: Option<u32>,
@@ -427,7 +401,7 @@ pub struct AuditTotals {
 }
 
 impl AuditTotals {
-    /// Adds up the boundaries of sessions.
+    /// Sums up the boundaries of sessions.
     pub fn from_sessions<'a>(sessions: impl Iterator<Item = Vec<&'a AuditBoundary>>) -> AuditTotals {
         let mut totals = AuditTotals::default();
         let (mut after, mut rebuilt, mut between, mut first) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -480,12 +454,12 @@ impl AuditTotals {
         self.grown_windows += u64::from(boundary.has_grown() == Some(true));
     }
 
-    /// All of them.
+    /// Returns the number of all boundaries.
     pub fn count(&self) -> u64 {
         self.compactions() + self.micro
     }
 
-    /// All but micro-compactions.
+    /// Returns the number of boundaries that are not micro-compactions.
     pub fn compactions(&self) -> u64 {
         self.automatic + self.manual + self.without_boundary
     }

@@ -1,4 +1,4 @@
-//! A boundary walked through step by step, so that a person can check it against the log with nothing but a calculator.
+//! Explains the verdict on a boundary step by step, so that a person can check it against the log with a calculator.
 
 use crate::audit::validate::{CaseVerdict, Mechanism, ValidationCase};
 use crate::policy::Policy;
@@ -10,7 +10,7 @@ use crate::sim::trace::{Call, Trace};
 use std::fmt::Write;
 use transcript::thread::Session;
 
-/// Explains the cases of a chain.
+/// Returns an explanation of the cases of a chain; empty if it has no calls.
 pub fn explain(session: &Session<'_>, trace: &Trace, policies: &[&Policy], cases: &[ValidationCase]) -> String {
     let mut text = String::new();
     if trace.calls.is_empty() {
@@ -28,16 +28,16 @@ pub fn explain(session: &Session<'_>, trace: &Trace, policies: &[&Policy], cases
         cases.len()
     );
     for (number, case) in cases.iter().enumerate() {
-        let teller = CaseExplainer {
+        let explainer = CaseExplainer {
             session,
             trace,
             policy: policies[usize::from(trace.calls[(case.call as usize).min(trace.calls.len() - 1)].version)],
             case,
         };
-        let _ = writeln!(text, "\n{}. {}", number + 1, teller.heading());
+        let _ = writeln!(text, "\n{}. {}", number + 1, explainer.heading());
         match case.mechanism {
-            Mechanism::Micro => teller.write_micro(&mut text),
-            Mechanism::Auto | Mechanism::Manual => teller.write_compaction(&mut text),
+            Mechanism::Micro => explainer.write_micro(&mut text),
+            Mechanism::Auto | Mechanism::Manual => explainer.write_compaction(&mut text),
         }
     }
     text
@@ -148,7 +148,7 @@ impl CaseExplainer<'_> {
         }
     }
 
-    /// The items that the client estimates, one a line.
+    /// Writes the items that the client estimates, one per line.
     fn write_trail(&self, text: &mut String, count: &ContextCount, anchor: &Call) {
         let end = self
             .trace

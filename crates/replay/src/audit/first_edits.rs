@@ -1,28 +1,29 @@
-//! Does the metric predict behaviour? The first edit of a file after a recorded boundary, and whether a read came first.
+//! Checks whether the miss metric predicts behavior: after a recorded boundary, does the agent read a file again before it
+//! edits it?
 //!
-//! By the metric the agent has to read again what it needs and no longer sees. So for every file that was known before a
-//! boundary, the first edit after it tells whether that is so: *predicted* is a read if less than nine tenths of the lines it
-//! replaces, as far as they were seen before, are in what came since, reads of the file itself aside; *observed* is a read if
-//! one came before the edit.
+//! According to the metric, the agent has to read again what it needs and no longer sees. The first edit after a boundary
+//! of each file known before it tests that. A read is *predicted* if less than nine tenths of the replaced lines that were
+//! seen before the boundary were shown again after it, not counting reads of the file itself. A read is *observed* if the
+//! agent read the file between the boundary and the edit.
 
 use crate::sim::trace::Trace;
 use crate::sim::uses::{FileUse, FileUses};
 
-/// Predictions and what happened.
+/// Numbers of first edits by prediction and observation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FirstEdits {
-    /// Predicted and observed.
+    /// Read predicted and observed.
     pub hits: u64,
-    /// Predicted, and the edit came without a read.
+    /// Read predicted but not observed.
     pub false_alarms: u64,
-    /// Not predicted, and a read came first.
+    /// Read observed but not predicted.
     pub surprises: u64,
-    /// Neither.
+    /// Neither predicted nor observed.
     pub quiet: u64,
 }
 
 impl FirstEdits {
-    /// Adds those of another chain.
+    /// Adds the numbers of another chain.
     pub fn merge(&mut self, other: &FirstEdits) {
         self.hits += other.hits;
         self.false_alarms += other.false_alarms;
@@ -30,30 +31,30 @@ impl FirstEdits {
         self.quiet += other.quiet;
     }
 
-    /// Of the predicted reads, those that happened: share, and its interval.
+    /// Returns the share of predicted reads that were observed, with its interval; `None` if none was predicted.
     pub fn precision(&self) -> Option<(f64, (f64, f64))> {
         wilson(self.hits, self.hits + self.false_alarms)
     }
 
-    /// Of the reads that happened, those that were predicted.
+    /// Returns the share of observed reads that were predicted, with its interval; `None` if none was observed.
     pub fn recall(&self) -> Option<(f64, (f64, f64))> {
         wilson(self.hits, self.hits + self.surprises)
     }
 }
 
-/// A share with its interval of 95 % (Wilson).
+/// Returns a share with its 95 % Wilson score interval; `None` if `whole` is 0.
 pub fn wilson(part: u64, whole: u64) -> Option<(f64, (f64, f64))> {
     if whole == 0 {
         return None;
     }
     let (n, z) = (whole as f64, 1.959_964_f64);
     let share = part as f64 / n;
-    let centre = (share + z * z / (2.0 * n)) / (1.0 + z * z / n);
+    let center = (share + z * z / (2.0 * n)) / (1.0 + z * z / n);
     let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt() / (1.0 + z * z / n);
-    Some((share, ((centre - half).max(0.0), (centre + half).min(1.0))))
+    Some((share, ((center - half).max(0.0), (center + half).min(1.0))))
 }
 
-/// Looks at the first edits after the boundaries of a chain.
+/// Classifies the first edits after the boundaries of a chain.
 pub fn first_edits(trace: &Trace, uses: &FileUses) -> FirstEdits {
     let mut found = FirstEdits::default();
     let boundaries = trace
@@ -86,7 +87,7 @@ pub fn first_edits(trace: &Trace, uses: &FileUses) -> FirstEdits {
     found
 }
 
-/// Whether what an edit needs was lost at a boundary; `None` if it needs nothing that was seen before.
+/// Returns whether a boundary before item `start` lost what an edit needs; `None` if none of its lines was seen before.
 fn is_lost(uses: &FileUses, one: &FileUse, start: u32) -> Option<bool> {
     let is_own_read = |item: u32| {
         uses.fetches

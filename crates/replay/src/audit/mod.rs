@@ -1,4 +1,4 @@
-//! What was recorded at compactions: looked at for itself (`audit`), and held against what a policy predicts (`validate`).
+//! Recorded compactions: listed and judged by themselves (`audit`), and compared with what a policy predicts (`validate`).
 
 pub mod boundaries;
 pub mod explain;

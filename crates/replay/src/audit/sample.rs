@@ -1,4 +1,4 @@
-//! Small logs for the tests of this folder, written as one word a record.
+//! Small logs for the tests of this folder, written as one word per record.
 
 use crate::audit::boundaries::AuditInput;
 use crate::policy::Policy;
@@ -11,9 +11,10 @@ use transcript::bytes::LineConsumer;
 use transcript::thread::{Session, SessionLog, thread};
 use transcript::walk::Walker;
 
-/// A log of words, ten seconds apart: `u` prompt, `a:SENT:ANSWERED` response, `auto:TOKENS` and `manual:TOKENS` boundary
-/// (`took` after it gives it a duration, `kept` a record that stays), `micro:TOKENS:SAVED`, `s` summary, `lost` a prompt
-/// whose parent is missing, `command` the typed `/compact` of five seconds before the record in front of it.
+/// Builds a log from words, ten seconds apart: `u` is a prompt, `a:INPUT:OUTPUT` a response, `auto:TOKENS` and
+/// `manual:TOKENS` are boundaries (with `:took` they have a duration, with `:kept` a preserved record),
+/// `micro:TOKENS:SAVED` is a micro-compaction, `s` a summary, `lost` a prompt whose parent is missing, and `command` the
+/// typed `/compact`, dated five seconds before the record in front of it.
 pub fn script_log(version: &str, script: &str) -> SessionLog {
     let mut text = String::new();
     let mut parent = "null".to_owned();
@@ -73,7 +74,7 @@ pub fn script_log(version: &str, script: &str) -> SessionLog {
     }
 }
 
-/// Hands over the main chain of a log with what was in force in it, the policies, and those with a setting.
+/// Calls `work` with the main chain of a log, the recorded policies, and the same policies with one more setting.
 pub fn with_chain<R>(
     part: SessionLog,
     setting: &str,

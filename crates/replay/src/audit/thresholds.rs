@@ -1,8 +1,8 @@
-//! Which threshold was in force, as far as the record shows it, and whether a setting of the user's took effect.
+//! Which compaction threshold applied, as far as the record shows it, and whether a user's setting took effect.
 //!
-//! An automatic compaction was started at or above the threshold; a call that was sent without one was below it. So the
-//! threshold lies above the highest context that did not compact, and is at most the lowest that did. Evidence is kept
-//! apart by what a threshold depends on: the version of the client, the model, the window.
+//! An automatic compaction starts at or above the threshold; a call sent without one was below it. So the threshold lies
+//! above the highest context that did not compact, and is at most the lowest that did. Evidence is grouped by what a
+//! threshold depends on: client version, model, window.
 
 use crate::audit::boundaries::{AuditBoundary, AuditInput};
 use crate::audit::validate::TOLERANCE;
@@ -12,7 +12,8 @@ use crate::quantile::median;
 use crate::sim::inference::WINDOW_SIZES;
 use std::collections::BTreeMap;
 
-/// A context counts as past a threshold from here on: the client's count is reproduced, and some outputs are estimated.
+/// A context counts as past a threshold if it exceeds it by this much. The client's count is reproduced with some
+/// estimated outputs, so smaller differences prove nothing.
 const MARGIN: u64 = 1_000;
 
 /// What a threshold depends on.
@@ -20,60 +21,48 @@ const MARGIN: u64 = 1_000;
 pub struct ThresholdGroup {
     /// First version of the client with these levels.
     pub from: ClientVersion,
-    /// Family of the model.
+    /// Model family; see [`model_family`].
     pub family: String,
-    /// Its window, if anything tells it.
+    /// Context window; `None` if the log does not show it.
     pub window: Option<u64>,
 }
 
-/// What the record shows of a threshold.
+/// What the record shows about a threshold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThresholdEvidence {
     /// First and last version seen.
     pub versions: (ClientVersion, ClientVersion),
-    /// Where the policy puts it; the lowest, should several prices of a family differ.
+    /// The threshold of the policy; the lowest one if models of a family differ.
     pub expected: u64,
-    /// Window without the reserve.
+    /// The window minus the reserve.
     pub effective: u64,
-    /// Chains.
     pub chains: u64,
-    /// Checks that let a call pass.
+    /// Number of checks that did not compact.
     pub checks: u64,
-    /// The highest context among them.
+    /// The highest context at those checks.
     pub highest_unfired: Option<u64>,
-    /// Chains with a context past the threshold among them.
+    /// Number of chains with such a context past the threshold.
     pub chains_over_threshold: u64,
     /// Recorded tokens before automatic compactions.
     pub fired_tokens: Vec<u64>,
 }
 
-/// What a threshold is, held against what the policy expects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ThresholdVerdict {
-    /// Compactions came at it, and nothing passed it.
-    AsExpected,
-    /// Compactions came below it: an override or a smaller window was in force.
-    Lower,
-    /// Contexts passed it: a larger window was in force, or automatic compaction was off.
-    Higher,
-    /// It was not reached.
-    NoEvidence,
-}
-
-impl ThresholdVerdict {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            ThresholdVerdict::AsExpected => "as expected",
-            ThresholdVerdict::Lower => "lower",
-            ThresholdVerdict::Higher => "higher",
-            ThresholdVerdict::NoEvidence => "no evidence",
-        }
+named_enum! {
+    /// The observed threshold compared with the policy's.
+    pub enum ThresholdVerdict {
+        /// Compactions happened at the expected threshold, and no context passed it.
+        AsExpected = "as expected",
+        /// Compactions happened below it: an override or a smaller window applied.
+        Lower = "lower",
+        /// Contexts passed it: a larger window applied, or automatic compaction was off.
+        Higher = "higher",
+        /// No context reached it.
+        NoEvidence = "no evidence",
     }
 }
 
 impl ThresholdEvidence {
-    /// Adds that of another chain of the same group.
+    /// Adds the evidence of another chain of the same group.
     pub fn merge(&mut self, other: ThresholdEvidence) {
         self.versions = (
             self.versions.0.min(other.versions.0),
@@ -88,22 +77,22 @@ impl ThresholdEvidence {
         self.fired_tokens.extend(other.fired_tokens);
     }
 
-    /// The lowest tokens before that started a compaction: the threshold is at most this.
+    /// Returns the lowest recorded context that compacted: the threshold is at most this. `None` without compactions.
     pub fn lowest(&self) -> Option<u64> {
         self.fired_tokens.iter().min().copied()
     }
 
-    /// The middle of them.
+    /// Returns the median recorded context that compacted; `None` without compactions.
     pub fn median(&self) -> Option<u64> {
         median(self.fired_tokens.clone())
     }
 
-    /// The highest of them.
+    /// Returns the highest recorded context that compacted; `None` without compactions.
     pub fn highest(&self) -> Option<u64> {
         self.fired_tokens.iter().max().copied()
     }
 
-    /// Compactions that came below the expected threshold.
+    /// Counts the compactions below the expected threshold.
     pub fn count_lower(&self) -> u64 {
         let lower = self
             .fired_tokens
@@ -112,7 +101,7 @@ impl ThresholdEvidence {
         lower.count() as u64
     }
 
-    /// What it comes to.
+    /// Returns the verdict.
     pub fn verdict(&self) -> ThresholdVerdict {
         match (self.count_lower(), self.chains_over_threshold, self.fired_tokens.len()) {
             (1.., _, _) => ThresholdVerdict::Lower,
@@ -122,19 +111,19 @@ impl ThresholdEvidence {
         }
     }
 
-    /// Where it seems to have been instead, if lower.
+    /// Returns an estimate of the threshold if it was lower than expected, else `None`.
     pub fn estimated_threshold(&self) -> Option<u64> {
         self.lowest().filter(|_| self.verdict() == ThresholdVerdict::Lower)
     }
 
-    /// That as a share of the effective window: what a percentage override would have to be.
+    /// Returns that estimate as a share of the effective window, which is what a percentage override sets.
     pub fn estimated_share(&self) -> Option<f64> {
         let about = self.estimated_threshold().filter(|_| self.effective > 0)?;
         Some(about as f64 / self.effective as f64)
     }
 }
 
-/// A model's name without vendor and date.
+/// Returns a model's name without vendor and date.
 pub fn model_family(model: &str) -> &str {
     let name = model.strip_prefix("claude-").unwrap_or(model);
     match name.rsplit_once('-') {
@@ -143,7 +132,7 @@ pub fn model_family(model: &str) -> &str {
     }
 }
 
-/// First version of the run of presets that put the levels of a window where that of a version does.
+/// Returns the first version of the run of presets around `version` that have the same levels as its preset.
 fn first_version_with_levels(policies: &PolicySet, version: ClientVersion) -> ClientVersion {
     let levels = |policy: &Policy| {
         (
@@ -157,7 +146,7 @@ fn first_version_with_levels(policies: &PolicySet, version: ClientVersion) -> Cl
     alike.map(|(from, _)| *from).last().unwrap_or_default()
 }
 
-/// The evidence of one chain. Boundaries and contexts are the chain's own.
+/// Collects the evidence of one chain from its boundaries and contexts.
 pub fn gather_evidence(
     chain: &AuditInput<'_>,
     policies: &PolicySet,
@@ -214,65 +203,37 @@ impl ThresholdEvidence {
     }
 }
 
-/// Whether a setting took effect in a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SettingEffect {
-    /// It did.
-    Took,
-    /// It did not.
-    DidNot,
-    /// For a part of the session.
-    InPart,
-    /// Compactions came lower still.
-    LowerStill,
-    /// It would not change the threshold: an override can only lower it.
-    NoDifference,
-    /// The context never reached it.
-    NotReached,
-    /// It was reached, but nothing tells the window, and so the threshold.
-    WindowUnknown,
-    /// The context jumped over it and the usual threshold in one step.
-    Undecided,
-}
-
-/// All of them, in the order of outputs.
-pub const EFFECTS: [SettingEffect; 8] = [
-    SettingEffect::Took,
-    SettingEffect::DidNot,
-    SettingEffect::InPart,
-    SettingEffect::LowerStill,
-    SettingEffect::NoDifference,
-    SettingEffect::NotReached,
-    SettingEffect::WindowUnknown,
-    SettingEffect::Undecided,
-];
-
-impl SettingEffect {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            SettingEffect::Took => "took effect",
-            SettingEffect::DidNot => "did not take effect",
-            SettingEffect::InPart => "took effect in part",
-            SettingEffect::LowerStill => "compacted lower still",
-            SettingEffect::NoDifference => "makes no difference",
-            SettingEffect::NotReached => "not reached",
-            SettingEffect::WindowUnknown => "window unknown",
-            SettingEffect::Undecided => "undecided",
-        }
+named_enum! {
+    /// Whether a setting took effect in a session.
+    pub enum SettingEffect {
+        /// The setting took effect.
+        Took = "took effect",
+        /// The setting did not take effect.
+        DidNot = "did not take effect",
+        /// It took effect in a part of the session.
+        InPart = "took effect in part",
+        /// Compactions happened even below the setting's threshold.
+        LowerStill = "compacted lower still",
+        /// The setting does not change the threshold: an override can only lower it.
+        NoDifference = "makes no difference",
+        /// The context never reached the setting's threshold.
+        NotReached = "not reached",
+        /// The context may have passed it, but the window, and so the threshold, is not known.
+        WindowUnknown = "window unknown",
+        /// The context passed both thresholds in one step.
+        Undecided = "undecided",
     }
 }
 
-/// A setting held against one session.
+/// A setting compared with one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingCheck {
-    /// How it came out.
     pub effect: SettingEffect,
-    /// Threshold with the setting, at the last call; `None` if the setting switches automatic compaction off.
+    /// Threshold with the setting, at the last call; `None` if the setting turns automatic compaction off.
     pub threshold: Option<u64>,
-    /// Threshold without it.
+    /// Threshold without the setting.
     pub usual: u64,
-    /// Window, if anything tells it.
+    /// Context window; `None` if the log does not show it.
     pub window: Option<u64>,
     /// Highest context that did not compact.
     pub highest_unfired: Option<u64>,
@@ -280,7 +241,8 @@ pub struct SettingCheck {
     pub lowest_fired: Option<u64>,
 }
 
-/// Holds a setting against a chain: `policies` have it, those of the chain do not. `None` if the chain has no own calls.
+/// Checks whether a setting took effect in a chain. `policies` contain the setting, the chain's own policies do not.
+/// Returns `None` if all calls of the chain are copied.
 pub fn check_setting(
     chain: &AuditInput<'_>,
     policies: &[&Policy],
@@ -319,11 +281,11 @@ pub fn check_setting(
     })
 }
 
-/// Whether contexts passed the threshold of a policy.
+/// Whether a context passed the threshold of a policy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ThresholdCrossing {
     Not,
-    /// In the smallest window they would have, and nothing tells the window.
+    /// Only if the window, which is not known, was the smallest.
     Perhaps,
     Surely,
 }
@@ -343,7 +305,7 @@ fn find_crossing(chain: &AuditInput<'_>, policies: &[&Policy], contexts: &[(usiz
     }
 }
 
-/// Whether a lower threshold took effect.
+/// Judges whether a lower threshold took effect.
 fn judge_effect(
     chain: &AuditInput<'_>,
     policies: &[&Policy],
@@ -385,7 +347,7 @@ mod tests {
     use crate::audit::boundaries::boundaries;
     use crate::audit::sample::{script_log, with_chain};
 
-    /// Evidence of the only group of a log.
+    /// Returns the evidence of a log that has a single group.
     fn only_group(version: &str, script: &str) -> (ThresholdGroup, ThresholdEvidence) {
         with_chain(script_log(version, script), "", |chain, policies, _| {
             let groups = gather_evidence(chain, policies, &boundaries(chain), &chain.contexts());

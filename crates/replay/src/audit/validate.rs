@@ -1,8 +1,8 @@
-//! Predictions held against the record, boundary by boundary.
+//! Compares the predictions of a policy with the record, boundary by boundary.
 //!
 //! A chain is replayed following the record, so every prediction starts from what was really sent. A recorded automatic
-//! boundary is *exact* if the policy is due there and was not before; everything that cannot be told from the log is
-//! *undecidable*, with the reason, and counts neither way.
+//! boundary is *exact* if the policy is due there and was not due before. A boundary that the log says too little about is
+//! *undecidable*, with a reason, and counts neither for nor against the policy.
 
 use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
@@ -15,71 +15,46 @@ use transcript::log::Time;
 use transcript::record::Tokens;
 use transcript::thread::Node;
 
-/// How a prediction came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CaseVerdict {
-    /// Predicted at the very call.
-    Exact,
-    /// Predicted at an earlier call.
-    Early,
-    /// Would have been predicted a few calls later.
-    Late,
-    /// Not predicted.
-    Missed,
-    /// Predicted where nothing was recorded.
-    Spurious,
-    /// Predicted where nothing was recorded, and the next call shows that it happened.
-    Unrecorded,
-    /// The log does not hold what a prediction would need.
-    Undecidable,
-}
-
-impl CaseVerdict {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            CaseVerdict::Exact => "exact",
-            CaseVerdict::Early => "early",
-            CaseVerdict::Late => "late",
-            CaseVerdict::Missed => "missed",
-            CaseVerdict::Spurious => "spurious",
-            CaseVerdict::Unrecorded => "unrecorded",
-            CaseVerdict::Undecidable => "undecidable",
-        }
+named_enum! {
+    /// The verdict on a prediction.
+    pub enum CaseVerdict {
+        /// Predicted at the same call.
+        Exact = "exact",
+        /// Predicted at an earlier call.
+        Early = "early",
+        /// The policy would have been due a few calls later.
+        Late = "late",
+        /// Not predicted.
+        Missed = "missed",
+        /// Predicted, but not recorded.
+        Spurious = "spurious",
+        /// Predicted and not recorded, but the next call shows that it happened, or the log could not show it.
+        Unrecorded = "unrecorded",
+        /// The log says too little to judge.
+        Undecidable = "undecidable",
     }
 }
 
-/// Why a boundary cannot be judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum UndecidableReason {
-    /// The message that it followed was never written.
-    LeafMissing,
-    /// No call before it has usage.
-    NoUsage,
-    /// Nothing tells how large the window was.
-    WindowUnknown,
-    /// It is older than boundaries in logs.
-    OldClient,
-    /// The client's own count was below the threshold: another one was in force.
-    OtherThreshold,
-    /// Results in the log are not of the size that the client counted: their text was masked.
-    Masked,
+named_enum! {
+    /// Why a boundary cannot be judged.
+    pub enum UndecidableReason {
+        /// The record that it followed is missing from the log.
+        LeafMissing = "leaf-missing",
+        /// No call before it has usage.
+        NoUsage = "no-usage",
+        /// The size of the window is not known.
+        WindowUnknown = "window-unknown",
+        /// The client was too old to write boundary records.
+        OldClient = "old-client",
+        /// The client's own count was below the threshold, so a different threshold applied.
+        OtherThreshold = "other-threshold",
+        /// Results in the log differ in size from what the client counted, because their text was masked.
+        Masked = "masked",
+    }
 }
 
 impl UndecidableReason {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            UndecidableReason::LeafMissing => "leaf-missing",
-            UndecidableReason::NoUsage => "no-usage",
-            UndecidableReason::WindowUnknown => "window-unknown",
-            UndecidableReason::OldClient => "old-client",
-            UndecidableReason::OtherThreshold => "other-threshold",
-            UndecidableReason::Masked => "masked",
-        }
-    }
-
-    /// What it means.
+    /// Returns the reason as a sentence fragment for people.
     pub fn about(self) -> &'static str {
         match self {
             UndecidableReason::LeafMissing => "the message that it followed was never written",
@@ -92,87 +67,73 @@ impl UndecidableReason {
     }
 }
 
-/// Which mechanism a case is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mechanism {
-    /// Automatic compaction.
-    Auto,
-    /// Micro-compaction.
-    Micro,
-    /// A compaction that the user asked for: nothing to predict but its size.
-    Manual,
-}
-
-impl Mechanism {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mechanism::Auto => "auto",
-            Mechanism::Micro => "micro",
-            Mechanism::Manual => "manual",
-        }
+named_enum! {
+    /// The mechanism that a case is about.
+    pub enum Mechanism {
+        /// Automatic compaction.
+        Auto = "auto",
+        /// Micro-compaction.
+        Micro = "micro",
+        /// Manual compaction: only its size can be predicted.
+        Manual = "manual",
     }
 }
 
-/// One recorded boundary, or one prediction that nothing was recorded for.
+/// One recorded boundary, or one prediction without a recorded boundary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValidationCase {
-    /// Which mechanism.
     pub mechanism: Mechanism,
-    /// How the prediction came out.
     pub verdict: CaseVerdict,
-    /// Whether a recorded boundary stands here, or only a prediction.
+    /// Whether there is a recorded boundary, or only a prediction.
     pub is_recorded: bool,
     /// Why it cannot be judged.
     pub reason: Option<UndecidableReason>,
     /// The call at or before which it stands.
     pub call: u32,
-    /// Calls from the prediction to the boundary; negative if it came early.
+    /// Calls from the boundary to the prediction; negative if the prediction came early.
     pub distance: i64,
     /// Tokens before, as recorded.
     pub recorded: Option<u64>,
     /// Tokens before, as predicted.
     pub predicted: Option<u64>,
-    /// Threshold in force.
+    /// The threshold of the policy.
     pub threshold: u64,
-    /// Window in force, and why it is thought to be.
+    /// The inferred window.
     pub window: InferredWindow,
     /// Version of the client.
     pub version: ClientVersion,
-    /// Number of the model in the trace.
+    /// Index of the model in the trace.
     pub model: u16,
-    /// How the predicted tokens come about.
+    /// The parts of the predicted tokens.
     pub count: Option<ContextCount>,
     /// Cleared results: recorded, and predicted.
     pub cleared: (Vec<u32>, Vec<u32>),
-    /// The record.
+    /// The boundary record, or the response at the prediction.
     pub node: Node,
-    /// When it was written.
+    /// Time of that record.
     pub time: Time,
 }
 
 impl ValidationCase {
-    /// Predicted minus recorded tokens before.
+    /// Returns the predicted minus the recorded tokens before; `None` if either is missing.
     pub fn error(&self) -> Option<i64> {
         Some(self.predicted? as i64 - self.recorded? as i64)
     }
 }
 
-/// What a chain costs by the record and by the model of the prompt cache, outputs alike.
+/// Cost by recorded usage, and by the simulated prompt cache with recorded outputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CostComparison {
-    /// By recorded usage.
     pub recorded: PicoUsd,
-    /// By the model.
     pub simulated: PicoUsd,
-    /// Calls that read far less from the cache than the model says, for no reason that the log shows.
+    /// Calls that read far less from the cache than simulated, for no reason that the log shows.
     pub unexplained: u64,
-    /// What these cost beyond the model.
+    /// Recorded minus simulated cost of those calls.
     pub unexplained_cost: PicoUsd,
 }
 
 impl CostComparison {
-    /// Adds those of another chain.
+    /// Adds the costs of another chain.
     pub fn merge(&mut self, other: &CostComparison) {
         self.recorded += other.recorded;
         self.simulated += other.simulated;
@@ -181,27 +142,28 @@ impl CostComparison {
     }
 }
 
-/// What validating one chain gives.
+/// The validation of one chain.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Validation {
-    /// Calls with usage, by version of the trace.
+    /// Number of calls with usage, by client version.
     pub calls: Vec<(ClientVersion, u64)>,
-    /// Calls whose window is not known.
+    /// Number of calls whose window is a guess.
     pub unsure_calls: u64,
     /// All cases, in order.
     pub cases: Vec<ValidationCase>,
-    /// Costs.
     pub costs: CostComparison,
-    /// Relative error of the window at the end of each segment, simulated from its first call by estimates.
+    /// Relative error of the window at the end of each segment, if it is simulated from the segment's first call by
+    /// estimates alone. Segments lie between boundaries.
     pub segments: Vec<f64>,
-    /// Whether the replay found a defect in itself.
+    /// Whether the replay's self-check failed.
     pub has_defect: bool,
 }
 
-/// The client's own count may be this far below the threshold: it pads what it estimates when it weighs it.
+/// The client's recorded count may be this far below the threshold at a compaction, because the client compares a padded
+/// count with it.
 pub const TOLERANCE: u64 = 2_000;
 
-/// A boundary that would come this many calls later is late, not missed.
+/// A prediction at most this many calls later counts as late, not as missed.
 const MAX_LATE_CALLS: usize = 5;
 
 /// Validates a chain.
@@ -211,8 +173,8 @@ pub fn validate(
     prices: &[Option<&Price>],
     windows: &[InferredWindow],
 ) -> Validation {
-    let mut watch = PredictionRecorder::default();
-    let setting = ReplayInput {
+    let mut predictions = PredictionRecorder::default();
+    let input = ReplayInput {
         policies,
         prices,
         windows,
@@ -224,11 +186,11 @@ pub fn validate(
     };
     let mut costs = CostComparison::default();
     let tariffs: Vec<_> = tariffs(prices);
-    replay(trace, &setting, &mut |call: u32, event: &Event<'_>| {
-        watch.event(call, event);
+    replay(trace, &input, &mut |call: u32, event: &Event<'_>| {
+        predictions.event(call, event);
         if let Event::Called(called) = event {
             let call = &trace.calls[call as usize];
-            // A call that another session owns is billed there.
+            // A copied call is billed in the session that made it.
             if call.is_copied {
                 return;
             }
@@ -239,7 +201,7 @@ pub fn validate(
     });
     let mut validation = Validation {
         costs,
-        has_defect: watch.has_defect,
+        has_defect: predictions.has_defect,
         segments: segment_errors(trace),
         ..Validation::default()
     };
@@ -257,7 +219,7 @@ pub fn validate(
     let judge = CaseJudge {
         trace,
         windows,
-        predictions: &watch,
+        predictions: &predictions,
     };
     validation.cases = judge.judge_compactions();
     validation.cases.extend(judge.judge_clearings());
@@ -282,7 +244,7 @@ impl CostComparison {
     }
 }
 
-/// Clearing that the policy would have done.
+/// A micro-compaction that the policy would have done.
 struct PredictedClearing {
     call: u32,
     eligible: u64,
@@ -290,7 +252,7 @@ struct PredictedClearing {
     items: Vec<u32>,
 }
 
-/// A recorded boundary as the policy met it.
+/// The policy's view of a recorded boundary.
 struct ReachedBoundary {
     number: usize,
     count: Option<ContextCount>,
@@ -298,14 +260,12 @@ struct ReachedBoundary {
     is_due: bool,
 }
 
-/// What happened in a replay that followed the record.
+/// Collects the predictions of a replay that follows the record.
 #[derive(Default)]
 struct PredictionRecorder {
-    /// Calls at which the policy was due.
+    /// Calls at which the policy was due, with context and threshold.
     due: Vec<(u32, u64, u64)>,
-    /// Context and threshold at recorded boundaries, by number.
     reached: Vec<ReachedBoundary>,
-    /// Clearing that the policy would have done.
     cleared: Vec<PredictedClearing>,
     has_defect: bool,
 }
@@ -375,7 +335,7 @@ impl CaseJudge<'_> {
         }
     }
 
-    /// Compactions, segment by segment.
+    /// Judges the compactions, segment by segment.
     fn judge_compactions(&self) -> Vec<ValidationCase> {
         let mut cases = Vec::new();
         let mut start = 0;
@@ -393,7 +353,7 @@ impl CaseJudge<'_> {
         cases
     }
 
-    /// Predictions from one call to before another.
+    /// Returns the predictions in a range of calls.
     fn due_in(&self, start: u32, end: u32) -> &[(u32, u64, u64)] {
         let due = &self.predictions.due;
         let from = due.partition_point(|(call, ..)| *call < start);
@@ -401,13 +361,14 @@ impl CaseJudge<'_> {
         &due[from..to]
     }
 
-    /// A run of predictions with nothing recorded: one case, unless the window is a guess.
+    /// Returns one case for a run of predictions without a recorded boundary; `None` for no predictions, a guessed window,
+    /// or a copied call.
     fn spurious_case(&self, due: &[(u32, u64, u64)]) -> Option<ValidationCase> {
         let &(call, context, threshold) = due.first()?;
         if !self.window(call).grounds.is_sure() || self.trace.calls[call as usize].is_copied {
             return None;
         }
-        // What was sent lay above the threshold, call after call: it was not in force, or compaction was switched off.
+        // If several prompts were sent above the threshold, a different threshold applied or compaction was off.
         let is_above = |call: u32| {
             let usage = self.trace.calls[call as usize].usage;
             usage.is_some_and(|usage| usage.input_side() >= threshold + TOLERANCE)
@@ -479,7 +440,8 @@ impl CaseJudge<'_> {
         vec![case]
     }
 
-    /// How many calls later the threshold would have been reached had the compaction not happened.
+    /// Returns how many calls later the context would have reached the threshold without the recorded compaction; `None` if
+    /// that is more than [`MAX_LATE_CALLS`].
     fn calls_late(&self, boundary: &RecordedBoundary, context: u64, threshold: u64) -> Option<i64> {
         let mut context = context;
         let calls = self
@@ -494,7 +456,7 @@ impl CaseJudge<'_> {
                 .trace
                 .items(&items)
                 .iter()
-                .filter(|item| !item.has_flag(flag::ARTEFACT));
+                .filter(|item| !item.has_flag(flag::ARTIFACT));
             context += added.map(|item| u64::from(item.tokens)).sum::<u64>();
             if context >= threshold {
                 return Some(later as i64 + 1);
@@ -503,72 +465,80 @@ impl CaseJudge<'_> {
         None
     }
 
-    /// Micro-compactions: the same call and the same results in the same order.
+    /// Judges the micro-compactions. An exact prediction names the same results at the same call, in the same order.
     fn judge_clearings(&self) -> Vec<ValidationCase> {
-        let mut cases = Vec::new();
-        let mut matched = Vec::new();
-        let own = self
+        let recorded = self
             .trace
             .recorded
             .iter()
             .filter(|boundary| boundary.is_micro && !boundary.is_copied);
-        for boundary in own {
-            let found = self
-                .predictions
-                .cleared
-                .iter()
-                .find(|cleared| cleared.call == boundary.call);
-            let predicted = found.map_or(&[][..], |cleared| &cleared.items);
-            let is_exact = predicted == boundary.cleared;
-            // The client counted what could go; a different count in the log means that the log is not what it saw.
-            let is_masked = found.is_some_and(|cleared| Some(cleared.eligible) != boundary.pre_tokens);
-            let reason = match is_exact {
-                true => None,
-                false if boundary.cleared.contains(&NONE) => Some(UndecidableReason::LeafMissing),
-                false if is_masked => Some(UndecidableReason::Masked),
-                false => None,
-            };
-            let verdict = match (is_exact, reason) {
-                (true, _) => CaseVerdict::Exact,
-                (false, Some(_)) => CaseVerdict::Undecidable,
-                (false, None) => CaseVerdict::Missed,
-            };
-            matched.extend(found.map(|cleared| cleared.call));
-            cases.push(ValidationCase {
-                is_recorded: true,
-                reason,
-                recorded: boundary.pre_tokens,
-                predicted: found.map(|cleared| cleared.eligible),
-                window: self.window(boundary.call.saturating_sub(1)),
-                node: boundary.node,
-                time: boundary.time,
-                cleared: (boundary.cleared.clone(), predicted.to_vec()),
-                ..self.new_case(Mechanism::Micro, verdict, boundary.call)
-            });
+        let mut cases = Vec::new();
+        let mut matched = Vec::new();
+        for boundary in recorded {
+            let mut predictions = self.predictions.cleared.iter();
+            let prediction = predictions.find(|cleared| cleared.call == boundary.call);
+            matched.extend(prediction.map(|cleared| cleared.call));
+            cases.push(self.judge_clearing(boundary, prediction));
         }
         for cleared in &self.predictions.cleared {
-            let call = &self.trace.calls[cleared.call as usize];
-            if matched.contains(&cleared.call) || call.is_copied {
-                continue;
+            let is_copied = self.trace.calls[cleared.call as usize].is_copied;
+            if !matched.contains(&cleared.call) && !is_copied {
+                cases.push(self.unmatched_clearing(cleared));
             }
-            let is_recording = self.trace.versions[usize::from(call.version)] >= MICRO_RECORDED_FROM;
-            let verdict = match self.trace.prompt_drop(cleared.call as usize) {
-                Some(fall) if fall >= cleared.saved as i64 => CaseVerdict::Unrecorded,
-                None => CaseVerdict::Unrecorded,
-                Some(_) if !is_recording => CaseVerdict::Unrecorded,
-                Some(_) => CaseVerdict::Spurious,
-            };
-            cases.push(ValidationCase {
-                predicted: Some(cleared.eligible),
-                cleared: (Vec::new(), cleared.items.clone()),
-                ..self.new_case(Mechanism::Micro, verdict, cleared.call)
-            });
         }
         cases
     }
+
+    /// Judges a recorded micro-compaction by the prediction at the same call, if there is one.
+    fn judge_clearing(&self, boundary: &RecordedBoundary, prediction: Option<&PredictedClearing>) -> ValidationCase {
+        let predicted = prediction.map_or(&[][..], |cleared| &cleared.items);
+        let is_exact = predicted == boundary.cleared;
+        // The client recorded the tokens of all clearable results. A different count here means that the log was altered.
+        let is_masked = prediction.is_some_and(|cleared| Some(cleared.eligible) != boundary.pre_tokens);
+        let reason = match is_exact {
+            true => None,
+            false if boundary.cleared.contains(&NONE) => Some(UndecidableReason::LeafMissing),
+            false if is_masked => Some(UndecidableReason::Masked),
+            false => None,
+        };
+        let verdict = match (is_exact, reason) {
+            (true, _) => CaseVerdict::Exact,
+            (false, Some(_)) => CaseVerdict::Undecidable,
+            (false, None) => CaseVerdict::Missed,
+        };
+        ValidationCase {
+            is_recorded: true,
+            reason,
+            recorded: boundary.pre_tokens,
+            predicted: prediction.map(|cleared| cleared.eligible),
+            window: self.window(boundary.call.saturating_sub(1)),
+            node: boundary.node,
+            time: boundary.time,
+            cleared: (boundary.cleared.clone(), predicted.to_vec()),
+            ..self.new_case(Mechanism::Micro, verdict, boundary.call)
+        }
+    }
+
+    /// Judges a predicted micro-compaction that was not recorded. It is only spurious if the client would have recorded it
+    /// and the next prompt did not shrink by as much.
+    fn unmatched_clearing(&self, cleared: &PredictedClearing) -> ValidationCase {
+        let call = &self.trace.calls[cleared.call as usize];
+        let is_recording = self.trace.versions[usize::from(call.version)] >= MICRO_RECORDED_FROM;
+        let verdict = match self.trace.prompt_drop(cleared.call as usize) {
+            Some(drop) if drop >= cleared.saved as i64 => CaseVerdict::Unrecorded,
+            None => CaseVerdict::Unrecorded,
+            Some(_) if !is_recording => CaseVerdict::Unrecorded,
+            Some(_) => CaseVerdict::Spurious,
+        };
+        ValidationCase {
+            predicted: Some(cleared.eligible),
+            cleared: (Vec::new(), cleared.items.clone()),
+            ..self.new_case(Mechanism::Micro, verdict, cleared.call)
+        }
+    }
 }
 
-/// Relative errors at the ends of segments of two calls or more.
+/// Returns the relative errors at the ends of segments of two calls or more.
 fn segment_errors(trace: &Trace) -> Vec<f64> {
     let mut errors = Vec::new();
     let mut running: Option<(f64, usize)> = None;
@@ -581,7 +551,7 @@ fn segment_errors(trace: &Trace) -> Vec<f64> {
         let sent = usage.input_side() as f64;
         match &mut running {
             Some((simulated, calls)) if !is_cut => {
-                *simulated += f64::from(call.growth);
+                *simulated += f64::from(call.continuity.growth);
                 *calls += 1;
                 last_error = Some((*simulated - sent) / sent.max(1.0));
             }

@@ -1,7 +1,7 @@
-//! The policy: every figure that the replay depends on, as one value.
+//! The policy: every value that a replay depends on.
 //!
-//! Each value is declared once, with its key, its default and its meaning. Reading TOML, `--set`, `config show`, sweeps and
-//! the documentation all go through that declaration. The defaults are those of the articles that describe the system;
+//! Each value is declared once, with its key, its default and its meaning. Parsing TOML, `--set`, `config show`, sweeps and
+//! the documentation all use that declaration. The defaults are those of the articles that describe the system;
 //! [`presets`] are differences from them.
 
 pub mod presets;
@@ -13,20 +13,19 @@ use value::{
     CacheLife, LargeFile, OutputCount, PolicyValue, ReserveRule, SummaryRange, SummarySize, TrailEstimate, WindowSize,
 };
 
-/// A declared value.
+/// A declared policy value.
 pub struct PolicyKey {
-    /// Its name in TOML, dotted.
+    /// Dotted name in TOML.
     pub name: &'static str,
-    /// What it means.
+    /// The meaning, for the documentation.
     pub about: &'static str,
-    /// What it can be, in words.
+    /// Describes the allowed values.
     pub expects: fn() -> String,
-    /// Reads it off a policy.
     pub get: fn(&Policy) -> Value,
-    /// Puts it into a policy.
     pub set: fn(&mut Policy, &Value) -> Result<(), String>,
 }
 
+/// Declares [`Policy`], its defaults and [`KEYS`] from lines of the form `"key" field: Type = default, "Meaning.";`.
 macro_rules! policy {
     ($($key:literal $field:ident: $type:ty = $default:expr, $about:literal;)+) => {
         /// All values of a policy.
@@ -41,7 +40,7 @@ macro_rules! policy {
             }
         }
 
-        /// Every declared value, in the order of the documentation.
+        /// All declared values, in the order of the documentation.
         pub const KEYS: &[PolicyKey] = &[
             $(PolicyKey {
                 name: $key,
@@ -62,142 +61,135 @@ fn string_list(list: &[&str]) -> Vec<String> {
 }
 
 policy! {
-    "window.tokens" window_tokens: WindowSize = WindowSize::Auto, "Context window of the model; `auto` infers it per segment.";
-    "window.override" window_override: Option<u64> = None, "Window to use instead, if it is smaller than the model's.";
-    "window.reserve" reserve: u64 = 20_000, "Tokens kept free for the summary.";
-    "window.reserve_rule" reserve_rule: ReserveRule = ReserveRule::Fixed, "How the model's output limit bears on the reserve.";
+    "window.tokens" window_tokens: WindowSize = WindowSize::Auto, "Context window of the model in tokens; `auto` infers it for each segment of a session.";
+    "window.override" window_override: Option<u64> = None, "Context window to use instead of the model's, if it is smaller.";
+    "window.reserve" reserve: u64 = 20_000, "Tokens of the window reserved for writing the summary.";
+    "window.reserve_rule" reserve_rule: ReserveRule = ReserveRule::Fixed, "How the reserve depends on the model's output limit: not at all, the smaller or the larger of both, or the limit itself.";
     "window.output_limit" output_limit: Option<u64> = None, "Output limit to use instead of the model's.";
-    "window.buffer" buffer: u64 = 13_000, "Automatic compaction this far below the effective window.";
-    "window.percent" percent: Option<f64> = None, "Percentage of the effective window to compact at; can only lower the threshold.";
-    "window.warning" warning: u64 = 20_000, "Warning level, below the threshold.";
-    "window.error" error: u64 = 20_000, "Error level, below the threshold.";
+    "window.buffer" buffer: u64 = 13_000, "Tokens below the effective window (the window minus the reserve) at which automatic compaction starts.";
+    "window.percent" percent: Option<f64> = None, "Percentage of the effective window at which automatic compaction starts; it can only lower the threshold.";
+    "window.warning" warning: u64 = 20_000, "Tokens below the threshold at which the client shows a warning.";
+    "window.error" error: u64 = 20_000, "Tokens below the threshold at which the client shows an error.";
 
-    "switch.compaction" compaction: bool = true, "Any compaction at all.";
-    "switch.auto" auto: bool = true, "Automatic compaction.";
-    "switch.micro" micro: bool = true, "Micro-compaction of every kind.";
-    "switch.hard_limit" hard_limit: bool = true, "The API refuses what is larger than the window.";
-    "switch.manual" manual: bool = true, "Compactions that the user asked for are followed.";
+    "switch.compaction" compaction: bool = true, "Whether any compaction happens at all.";
+    "switch.auto" auto: bool = true, "Whether automatic compaction happens.";
+    "switch.micro" micro: bool = true, "Whether micro-compaction of any kind happens.";
+    "switch.hard_limit" hard_limit: bool = true, "Whether the API refuses prompts that are larger than the window.";
+    "switch.manual" manual: bool = true, "Whether compactions that the user asked for happen.";
 
-    "estimate.units_per_token" units_per_token: f64 = 4.0, "UTF-16 units that the client takes for a token.";
-    "estimate.image" image: u64 = 2_000, "Tokens that it takes for an image or a document.";
-    "estimate.padding" padding: f64 = 4.0 / 3.0, "Factor on what it estimates.";
-    "estimate.output" output: OutputCount = OutputCount::Final, "Which output of the last response counts.";
-    "estimate.trail" trail: TrailEstimate = TrailEstimate::User, "What is estimated beyond the last usage.";
+    "estimate.units_per_token" units_per_token: f64 = 4.0, "UTF-16 units per token in the client's estimates.";
+    "estimate.image" image: u64 = 2_000, "Tokens per image or document in the client's estimates.";
+    "estimate.padding" padding: f64 = 4.0 / 3.0, "Factor by which the client multiplies its estimates before it compares the context with the threshold.";
+    "estimate.output" output: OutputCount = OutputCount::Final, "Which output count of the last response the client uses: the final one, or the one on the first recorded line.";
+    "estimate.trail" trail: TrailEstimate = TrailEstimate::User, "What the client estimates on top of the last usage: nothing, the user blocks since, or also later lines of the response and hook output.";
 
-    "micro.tools" micro_tools: Vec<String> = string_list(&["Read", "Bash", "Grep", "Glob", "WebFetch", "WebSearch", "Edit", "Write"]), "Tools whose results can be had again, so may be cleared.";
-    "micro.placeholder" placeholder: u64 = 10, "Tokens of what stands in for a cleared result (assumed).";
-    "micro.gap.on" gap_on: bool = true, "Clear old results after a long pause.";
-    "micro.gap.minutes" gap_minutes: u64 = 60, "How long the pause has to be.";
-    "micro.gap.keep" gap_keep: u64 = 5, "Newest results that stay.";
-    "micro.cached.on" cached_on: bool = true, "Delete old results on the server while the prompt cache is warm.";
-    "micro.cached.trigger" cached_trigger: u64 = 12, "Results at which it begins (assumed).";
-    "micro.cached.keep" cached_keep: u64 = 5, "Newest results that stay (assumed).";
-    "micro.budget.on" budget_on: bool = false, "Clear old results down to a budget once the warning level is reached.";
-    "micro.budget.target" budget_target: u64 = 40_000, "Tokens of results that may stay.";
-    "micro.budget.protect" budget_protect: u64 = 3, "Newest results that always stay (assumed).";
-    "micro.budget.at_least" budget_at_least: u64 = 20_000, "Not unless this much comes free.";
-    "micro.api.on" api_on: bool = false, "Context edits on the API's side.";
-    "micro.api.trigger" api_trigger: u64 = 180_000, "Input tokens at which they begin.";
-    "micro.api.keep" api_keep: u64 = 40_000, "Tokens of results that stay.";
-    "micro.api.at_least" api_at_least: u64 = 0, "Not unless this much comes free.";
-    "micro.api.drop_calls" api_drop_calls: Vec<String> = string_list(&["Edit", "Write"]), "Tools whose whole call goes, not only its result.";
-    "micro.api.thinking" api_thinking: bool = true, "Drop thinking of earlier turns after an idle hour.";
-    "micro.api.thinking_minutes" api_thinking_minutes: u64 = 60, "How long is idle.";
+    "micro.tools" micro_tools: Vec<String> = string_list(&["Read", "Bash", "Grep", "Glob", "WebFetch", "WebSearch", "Edit", "Write"]), "Tools whose results may be cleared, because the agent can fetch them again.";
+    "micro.placeholder" placeholder: u64 = 10, "Tokens of the placeholder that replaces a cleared result (assumed).";
+    "micro.gap.on" gap_on: bool = true, "Whether old results are cleared after a long pause.";
+    "micro.gap.minutes" gap_minutes: u64 = 60, "Minutes of pause after which old results are cleared.";
+    "micro.gap.keep" gap_keep: u64 = 5, "Number of newest results that stay after a long pause.";
+    "micro.cached.on" cached_on: bool = true, "Whether old results are deleted on the server while the prompt cache is warm.";
+    "micro.cached.trigger" cached_trigger: u64 = 12, "Number of results at which deletion on the server starts (assumed).";
+    "micro.cached.keep" cached_keep: u64 = 5, "Number of newest results that deletion on the server keeps (assumed).";
+    "micro.budget.on" budget_on: bool = false, "Whether old results are cleared down to a budget once the warning level is reached.";
+    "micro.budget.target" budget_target: u64 = 40_000, "Tokens of results that the budget lets stay.";
+    "micro.budget.protect" budget_protect: u64 = 3, "Number of newest results that the budget never clears (assumed).";
+    "micro.budget.at_least" budget_at_least: u64 = 20_000, "Tokens that clearing down to the budget must free; otherwise nothing is cleared.";
+    "micro.api.on" api_on: bool = false, "Whether the API edits the context itself.";
+    "micro.api.trigger" api_trigger: u64 = 180_000, "Input tokens at which the API starts to clear results.";
+    "micro.api.keep" api_keep: u64 = 40_000, "Tokens of results that the API keeps.";
+    "micro.api.at_least" api_at_least: u64 = 0, "Tokens that clearing by the API must free; otherwise nothing is cleared.";
+    "micro.api.drop_calls" api_drop_calls: Vec<String> = string_list(&["Edit", "Write"]), "Tools for which the API removes the whole call, not only the result.";
+    "micro.api.thinking" api_thinking: bool = true, "Whether the API drops the thinking of earlier turns after a long pause.";
+    "micro.api.thinking_minutes" api_thinking_minutes: u64 = 60, "Minutes of pause after which the API drops old thinking.";
 
-    "notes.on" notes_on: bool = true, "Notes kept during the session.";
-    "notes.first" notes_first: u64 = 10_000, "Not before the window has this many tokens.";
-    "notes.growth" notes_growth: u64 = 5_000, "Growth of the window since the last update.";
-    "notes.calls" notes_calls: u64 = 3, "Tool calls since the last update, unless a response had none.";
-    "notes.section" notes_section: u64 = 2_000, "Most tokens of a section.";
-    "notes.total" notes_total: u64 = 12_000, "Most tokens of all sections.";
-    "notes.share" notes_share: f64 = 0.05, "Tokens of notes per token of conversation, until the limit (assumed).";
-    "notes.seconds" notes_seconds: u64 = 0, "How long an update takes.";
-    "notes.wait_seconds" notes_wait_seconds: u64 = 15, "How long a compaction waits for one in progress.";
-    "notes.stale_seconds" notes_stale_seconds: u64 = 60, "One that runs longer is given up.";
-    "notes.prompt" notes_prompt: u64 = 1_500, "Tokens of the instructions of an update (assumed).";
-    "notes.compact" notes_compact: bool = true, "Compaction by the notes, without a model call, is tried first.";
-    "notes.keep_tokens" notes_keep_tokens: u64 = 10_000, "Tokens that stay verbatim at least.";
-    "notes.keep_messages" notes_keep_messages: u64 = 5, "Messages with text that stay verbatim at least.";
-    "notes.keep_most" notes_keep_most: u64 = 40_000, "Tokens at which no more is kept.";
+    "notes.on" notes_on: bool = true, "Whether the client keeps notes during the session.";
+    "notes.first" notes_first: u64 = 10_000, "Tokens of the window at which the first notes are written.";
+    "notes.growth" notes_growth: u64 = 5_000, "Tokens by which the window must have grown since the last update of the notes.";
+    "notes.calls" notes_calls: u64 = 3, "Tool calls required since the last update of the notes; a response without tool calls needs none.";
+    "notes.section" notes_section: u64 = 2_000, "Maximum tokens of one section of the notes when a compaction uses them.";
+    "notes.total" notes_total: u64 = 12_000, "Maximum tokens of all sections of the notes.";
+    "notes.share" notes_share: f64 = 0.05, "Tokens of notes per token of conversation, up to the maximum (assumed).";
+    "notes.seconds" notes_seconds: u64 = 0, "Seconds that an update of the notes takes.";
+    "notes.wait_seconds" notes_wait_seconds: u64 = 15, "Seconds that a compaction waits for an update in progress.";
+    "notes.stale_seconds" notes_stale_seconds: u64 = 60, "Seconds after which a running update is given up.";
+    "notes.prompt" notes_prompt: u64 = 1_500, "Tokens of the instructions for an update of the notes (assumed).";
+    "notes.compact" notes_compact: bool = true, "Whether compaction first tries to replace history by the notes, without a model call.";
+    "notes.keep_tokens" notes_keep_tokens: u64 = 10_000, "Minimum tokens of recent messages that a compaction by notes keeps verbatim.";
+    "notes.keep_messages" notes_keep_messages: u64 = 5, "Minimum messages with text that a compaction by notes keeps verbatim.";
+    "notes.keep_most" notes_keep_most: u64 = 40_000, "Tokens at which a compaction by notes keeps no further messages.";
 
-    "compact.on" compact_on: bool = true, "Full compaction by a model call.";
-    "compact.variant" variant: SummaryRange = SummaryRange::Whole, "What a compaction that the user asked for summarises.";
-    "compact.pivot" pivot: u64 = 10, "Rounds from the end at which its pivot lies.";
-    "compact.summary" summary: SummarySize = SummarySize::Recorded, "Where the size of a summary comes from.";
-    "compact.summary_tokens" summary_tokens: u64 = 3_000, "Size of a summary that nothing else tells.";
-    "compact.max_output" max_output: u64 = 20_000, "Most tokens of a summary with its scratch block.";
+    "compact.on" compact_on: bool = true, "Whether compaction by a model call happens.";
+    "compact.variant" variant: SummaryRange = SummaryRange::Whole, "What a compaction that the user asked for summarizes: everything, messages from the pivot on, or messages up to it.";
+    "compact.pivot" pivot: u64 = 10, "Rounds between the pivot and the end of the conversation.";
+    "compact.summary" summary: SummarySize = SummarySize::Recorded, "Where the size of a summary comes from: the recorded one, the median of all recorded ones, or a fixed size.";
+    "compact.summary_tokens" summary_tokens: u64 = 3_000, "Tokens of a summary if its size is fixed or nothing was recorded.";
+    "compact.max_output" max_output: u64 = 20_000, "Maximum tokens of a summary together with its scratch block.";
     "compact.scratch" scratch: f64 = 1.0, "Tokens of the scratch block per token of summary (assumed).";
-    "compact.prompt" compact_prompt: u64 = 1_500, "Tokens of the instructions (assumed).";
-    "compact.shares_cache" shares_cache: bool = true, "The call reads the conversation from the prompt cache.";
-    "compact.retries" retries: u64 = 3, "Tries after a prompt that was too long.";
-    "compact.retry_percent" retry_percent: u64 = 20, "Share of the groups that a try drops when the excess is not known.";
-    "compact.excess_known" excess_known: bool = true, "Whether the refusal says by how much it was too long.";
-    "compact.breaker" breaker: u64 = 3, "Failures in a row after which nothing is tried any more.";
-    "compact.reactive" reactive: bool = true, "Compact when the API refuses a prompt as too long.";
-    "compact.wrap" wrap: u64 = 60, "Tokens around a summary that tell the model to go on (assumed).";
+    "compact.prompt" compact_prompt: u64 = 1_500, "Tokens of the instructions for a compaction (assumed).";
+    "compact.shares_cache" shares_cache: bool = true, "Whether a compaction call reads the conversation from the prompt cache.";
+    "compact.retries" retries: u64 = 3, "Maximum retries with a shorter prompt after a compaction prompt was too long.";
+    "compact.retry_percent" retry_percent: u64 = 20, "Percentage of the oldest rounds that a retry drops if the excess is not known.";
+    "compact.excess_known" excess_known: bool = true, "Whether the API's refusal states by how many tokens the prompt was too long.";
+    "compact.breaker" breaker: u64 = 3, "Consecutive failures after which no further compaction is tried.";
+    "compact.reactive" reactive: bool = true, "Whether a prompt that the API refuses as too long is compacted and sent again.";
+    "compact.wrap" wrap: u64 = 60, "Tokens of the text around a summary that asks the model to continue (assumed).";
 
-    "restore.files" restore_files: u64 = 5, "Files read last that come back.";
-    "restore.file_tokens" restore_file_tokens: u64 = 5_000, "Most tokens of one.";
-    "restore.large" restore_large: LargeFile = LargeFile::Cut, "What becomes of a larger one.";
-    "restore.files_tokens" restore_files_tokens: u64 = 50_000, "Most tokens of all of them.";
-    "restore.not" restore_not: Vec<String> = string_list(&["CLAUDE.md", "MEMORY.md", "/.claude/"]), "Parts of paths of plans and memories, which come back by other ways.";
-    "restore.skill_tokens" restore_skill_tokens: u64 = 5_000, "Most tokens of an invoked skill.";
-    "restore.skills_tokens" restore_skills_tokens: u64 = 25_000, "Most tokens of all of them.";
-    "restore.state_tokens" restore_state_tokens: u64 = 1_000, "Plan, to-do list, announcements of tools and servers, states of agents (assumed).";
-    "restore.hook_tokens" restore_hook_tokens: u64 = 0, "Output of session-start hooks after a compaction, where the log does not tell.";
+    "restore.files" restore_files: u64 = 5, "Maximum number of recently read files that a compaction restores.";
+    "restore.file_tokens" restore_file_tokens: u64 = 5_000, "Maximum tokens of one restored file.";
+    "restore.large" restore_large: LargeFile = LargeFile::Cut, "What happens to a file above that maximum: it is cut, or not restored.";
+    "restore.files_tokens" restore_files_tokens: u64 = 50_000, "Maximum tokens of all restored files.";
+    "restore.not" restore_not: Vec<String> = string_list(&["CLAUDE.md", "MEMORY.md", "/.claude/"]), "Path fragments of files that are not restored this way: plans and memories.";
+    "restore.skill_tokens" restore_skill_tokens: u64 = 5_000, "Maximum tokens of one restored skill.";
+    "restore.skills_tokens" restore_skills_tokens: u64 = 25_000, "Maximum tokens of all restored skills.";
+    "restore.state_tokens" restore_state_tokens: u64 = 1_000, "Tokens of restored state: plan, to-do list, announcements of tools and servers, agent states (assumed).";
+    "restore.hook_tokens" restore_hook_tokens: u64 = 0, "Tokens of session-start hook output after a compaction that the log does not show.";
 
-    "cache.life" cache_life: CacheLife = CacheLife::Recorded, "How long the prompt cache lives.";
-    "cache.edge_seconds" cache_edge_seconds: u64 = 300, "Where five minutes end.";
-    "cache.break_percent" break_percent: u64 = 5, "A fall of cache reads by more than this share,";
-    "cache.break_tokens" break_tokens: u64 = 2_000, "and by more than this many tokens, is a break.";
+    "cache.life" cache_life: CacheLife = CacheLife::Recorded, "Lifetime of the prompt cache: as recorded for each call, five minutes, or one hour.";
+    "cache.edge_seconds" cache_edge_seconds: u64 = 300, "Seconds after which a five-minute cache entry has expired.";
+    "cache.break_percent" break_percent: u64 = 5, "Minimum relative drop in cache reads, in percent, that counts as a cache break.";
+    "cache.break_tokens" break_tokens: u64 = 2_000, "Minimum drop in cache reads, in tokens, that counts as a cache break; both minimums must be exceeded.";
 
-    "failure.rate" failure_rate: f64 = 0.0, "Share of compaction calls that fail.";
-    "failure.seed" failure_seed: u64 = 1, "Same seed, same failures.";
+    "failure.rate" failure_rate: f64 = 0.0, "Share of compaction calls that fail, from 0 to 1.";
+    "failure.seed" failure_seed: u64 = 1, "Seed for the injected failures; the same seed gives the same failures.";
 
-    "extract.on" extract_on: bool = true, "Memory extraction at the end of turns.";
-    "extract.turns" extract_turns: u64 = 1, "Every so many turns.";
-    "extract.prompt" extract_prompt: u64 = 2_000, "Tokens of its instructions (assumed).";
-    "extract.output" extract_output: u64 = 500, "Tokens that it answers (assumed).";
-    "dream.hours" dream_hours: u64 = 24, "Hours between two consolidations of a project's memories.";
-    "dream.sessions" dream_sessions: u64 = 5, "Sessions since the last one.";
-    "dream.scan_minutes" dream_scan_minutes: u64 = 10, "Minutes between two looks at the transcripts.";
-    "memory.index_lines" index_lines: u64 = 200, "Lines of an index of memories that are loaded.";
-    "memory.index_bytes" index_bytes: u64 = 25_000, "Bytes of it.";
-    "recall.files" recall_files: u64 = 200, "Memory files that recall looks at, the newest first; 0 for all.";
-    "recall.most" recall_most: u64 = 5, "Memories in an answer, at least 1.";
-    "recall.lines" recall_lines: u64 = 200, "Lines of a memory that are shown.";
-    "recall.bytes" recall_bytes: u64 = 4_096, "Bytes of it.";
-    "recall.session_bytes" recall_session_bytes: u64 = 60_000, "Bytes of memories in a session.";
+    "extract.on" extract_on: bool = true, "Whether memories are extracted at the end of turns.";
+    "extract.turns" extract_turns: u64 = 1, "Number of turns between two extractions.";
+    "extract.prompt" extract_prompt: u64 = 2_000, "Tokens of the instructions for an extraction (assumed).";
+    "extract.output" extract_output: u64 = 500, "Tokens of the answer to an extraction (assumed).";
+    "dream.hours" dream_hours: u64 = 24, "Minimum hours between two consolidations of a project's memories.";
+    "dream.sessions" dream_sessions: u64 = 5, "Minimum sessions since the last consolidation.";
+    "dream.scan_minutes" dream_scan_minutes: u64 = 10, "Minutes between two scans of the transcripts.";
+    "memory.index_lines" index_lines: u64 = 200, "Maximum lines that are loaded of an index of memories.";
+    "memory.index_bytes" index_bytes: u64 = 25_000, "Maximum bytes that are loaded of an index of memories.";
+    "recall.files" recall_files: u64 = 200, "Number of newest memory files that recall considers; 0 for all.";
+    "recall.most" recall_most: u64 = 5, "Maximum memories in an answer, at least 1.";
+    "recall.lines" recall_lines: u64 = 200, "Maximum lines that are shown of a memory.";
+    "recall.bytes" recall_bytes: u64 = 4_096, "Maximum bytes that are shown of a memory.";
+    "recall.session_bytes" recall_session_bytes: u64 = 60_000, "Maximum bytes of memories shown in one session.";
 }
 
-/// Why a policy cannot be used.
+/// Why a policy is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// Not TOML.
     #[error("not TOML: {0}")]
     Syntax(#[from] toml::de::Error),
-    /// A key that is not declared.
+    /// An undeclared key.
     #[error("unknown policy value `{key}`{}", .nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_else(|| "\n  hint: `backcast config show` lists them all".to_owned()))]
     UnknownKey {
-        /// The key.
         key: String,
-        /// A declared one that looks like it.
+        /// The declared key that is most similar to it, if any is.
         nearest: Option<&'static str>,
     },
-    /// A value of the wrong kind.
+    /// A value of the wrong type, or out of range.
     #[error("{key}: {reason}")]
-    Value {
-        /// The key.
-        key: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A name that no preset has.
+    Value { key: String, reason: String },
+    /// An unknown preset.
     #[error("no policy is called `{name}`{}\n  hint: the presets are {}; a path to a TOML file works too", .nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default(), presets::names().join(", "))]
     UnknownPreset {
-        /// The name.
         name: String,
-        /// A preset that looks like it.
+        /// The preset that is most similar to it, if any is.
         nearest: Option<&'static str>,
     },
     /// `--set` without a value.
@@ -206,15 +198,15 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// Puts in the values of a TOML table; `set` is told the key of each.
-    pub fn apply(&mut self, table: &Table, told: &mut dyn FnMut(&'static str)) -> Result<(), PolicyError> {
+    /// Sets the values of a TOML table; `on_set` receives the key of each.
+    pub fn apply(&mut self, table: &Table, on_set: &mut dyn FnMut(&'static str)) -> Result<(), PolicyError> {
         for (key, value) in flatten(table) {
-            told(self.set(&key, &value)?);
+            on_set(self.set(&key, &value)?);
         }
         self.check()
     }
 
-    /// Puts in one value.
+    /// Sets one value and returns its key.
     pub fn set(&mut self, name: &str, value: &Value) -> Result<&'static str, PolicyError> {
         let key = find_key(name)?;
         (key.set)(self, value).map_err(|reason| PolicyError::Value {
@@ -224,7 +216,7 @@ impl Policy {
         Ok(key.name)
     }
 
-    /// Puts in a value as typed: `key=value`, where a word needs no quotes.
+    /// Sets a value typed as `key=value`, where a word needs no quotes. Returns its key.
     pub fn assign(&mut self, text: &str) -> Result<&'static str, PolicyError> {
         let (name, value) = split_assignment(text)?;
         let set = self.set(name, &parse_value(value))?;
@@ -232,7 +224,7 @@ impl Policy {
         Ok(set)
     }
 
-    /// What no single value can be blamed for.
+    /// Checks the ranges that the types of the values do not enforce.
     fn check(&self) -> Result<(), PolicyError> {
         let wrong = |key: &str, reason: &str| {
             Err(PolicyError::Value {
@@ -258,7 +250,7 @@ impl Policy {
         Ok(())
     }
 
-    /// All values as TOML, in the order of the documentation.
+    /// Converts all values to TOML.
     pub fn to_toml(&self) -> Table {
         let mut table = Table::new();
         for key in KEYS {
@@ -268,7 +260,7 @@ impl Policy {
     }
 }
 
-/// The declaration of a key.
+/// Returns the declaration of a key; an unknown key is an error that names the most similar one.
 pub fn find_key(name: &str) -> Result<&'static PolicyKey, PolicyError> {
     let found = KEYS.iter().find(|key| key.name == name);
     found.ok_or_else(|| PolicyError::UnknownKey {
@@ -277,7 +269,7 @@ pub fn find_key(name: &str) -> Result<&'static PolicyKey, PolicyError> {
     })
 }
 
-/// The name that looks most like a mistyped one, if any does.
+/// Returns the name that is most similar to a mistyped one; `None` if no name is similar enough.
 pub fn nearest(name: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let likeness = |known: &str| {
@@ -291,21 +283,21 @@ pub fn nearest(name: &str, names: impl Iterator<Item = &'static str>) -> Option<
         .map(|(_, known)| known)
 }
 
-/// Key and value of `key=value`.
+/// Splits `key=value`.
 pub fn split_assignment(text: &str) -> Result<(&str, &str), PolicyError> {
     text.split_once('=')
         .map(|(key, value)| (key.trim(), value.trim()))
         .ok_or_else(|| PolicyError::NotAnAssignment(text.to_owned()))
 }
 
-/// A value as typed: TOML, or a word.
+/// Parses a typed value: TOML, or else a word.
 pub fn parse_value(text: &str) -> Value {
     let document = format!("value = {text}").parse::<Table>();
     let parsed = document.ok().and_then(|mut table| table.remove("value"));
     parsed.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// The values of nested tables by dotted key.
+/// Returns the values of nested tables by dotted key.
 fn flatten(table: &Table) -> BTreeMap<String, Value> {
     let mut flat = BTreeMap::new();
     for (key, value) in table {
@@ -322,6 +314,7 @@ fn flatten(table: &Table) -> BTreeMap<String, Value> {
     flat
 }
 
+/// Inserts a value at a dotted key, creating the tables on the way.
 fn insert(table: &mut Table, key: &str, value: Value) {
     match key.split_once('.') {
         None => {

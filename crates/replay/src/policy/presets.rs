@@ -1,7 +1,7 @@
-//! Policies by name: the article's system, the recorded client by version, API-side edits, and none at all.
+//! Policies by name: the system of the articles, the recorded client by version, API-side edits, and no compaction at all.
 //!
-//! A preset is a TOML file of differences from the defaults. Those that model the recorded client say from which version on
-//! they hold; `recorded` stands for all of them and takes for every call the one that was in force.
+//! A preset is a TOML file of differences from the defaults. Presets that model the recorded client state their first
+//! version; `recorded` stands for all of them and uses for every call the one of its version.
 
 use crate::policy::value::PolicyValue;
 use crate::policy::{Policy, PolicyError, nearest};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use toml::{Table, Value};
 
-/// Name of the policy that follows the client's version.
+/// Name of the policy that depends on the client's version.
 pub const RECORDED: &str = "recorded";
 
 const FILES: &[(&str, &str)] = &[
@@ -26,12 +26,12 @@ const FILES: &[(&str, &str)] = &[
     ("never", include_str!("presets/never.toml")),
 ];
 
-/// Version of the recorded client.
+/// A version of the recorded client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ClientVersion(pub [u32; 3]);
 
 impl ClientVersion {
-    /// Reads `2.1.12`; what follows a hyphen is left out.
+    /// Parses `2.1.12` and ignores everything after a hyphen. Returns `None` for anything but three numbers.
     pub fn parse(text: &str) -> Option<ClientVersion> {
         let mut numbers = text.split('-').next()?.split('.').map(|part| part.parse::<u32>().ok());
         let mut next = || numbers.next().flatten();
@@ -49,15 +49,13 @@ impl std::fmt::Display for ClientVersion {
 /// A named policy.
 #[derive(Debug, Clone)]
 pub struct Preset {
-    /// Its name.
     pub name: &'static str,
-    /// What it models.
+    /// One sentence about what it models.
     pub about: String,
-    /// First version of the client that it models, if it models a client.
+    /// First client version that it models; `None` if it models no client.
     pub from: Option<ClientVersion>,
-    /// What it sets.
+    /// Its differences from the defaults.
     pub table: Table,
-    /// The policy.
     pub policy: Policy,
 }
 
@@ -69,17 +67,17 @@ static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| {
 static CLIENTS: LazyLock<PolicySet> =
     LazyLock::new(|| PolicySet::preset(RECORDED).unwrap_or_else(|error| unreachable!("{error}")));
 
-/// All presets. A unit test reads the same files, so reading them cannot fail in a released binary.
+/// Returns all presets. A unit test parses the same files, so this cannot fail in a released binary.
 pub fn all() -> &'static [Preset] {
     &PRESETS
 }
 
-/// The policy of the recorded client of a version.
+/// Returns the policy of the recorded client of a version.
 pub fn client_policy(version: ClientVersion) -> &'static Policy {
     CLIENTS.for_version(Some(version))
 }
 
-/// Names of all presets, `recorded` first.
+/// Returns the names of all presets, `recorded` first.
 pub fn names() -> Vec<&'static str> {
     std::iter::once(RECORDED)
         .chain(FILES.iter().map(|(name, _)| *name))
@@ -104,21 +102,21 @@ fn read_preset(name: &'static str, text: &str) -> Result<Preset, PolicyError> {
     })
 }
 
-/// Policies of a run: one, or one for each range of versions.
+/// The policies of a run: one for all calls, or one per range of client versions.
 #[derive(Debug, Clone)]
 pub struct PolicySet {
-    /// Name, for people and manifests.
+    /// Name in outputs and manifests.
     pub name: String,
-    /// The preset that it differs from.
+    /// The preset that it is based on.
     pub base: String,
-    /// By first version, ascending; the first one also serves what came before it.
+    /// Policies by first version, ascending. The first one also applies to older versions.
     ranges: Vec<(ClientVersion, Policy)>,
-    /// Where values come from that are not defaults, the same for every range unless it is a preset's.
+    /// By key: where values that are not defaults were set. The same for all ranges, except for values of a preset.
     pub origins: BTreeMap<&'static str, String>,
 }
 
 impl PolicySet {
-    /// A preset by name.
+    /// Returns a preset by name.
     pub fn preset(name: &str) -> Result<PolicySet, PolicyError> {
         let mut policies = PolicySet {
             name: name.to_owned(),
@@ -152,7 +150,7 @@ impl PolicySet {
         Ok(policies)
     }
 
-    /// A policy from TOML; `base` in it names the preset that it differs from, which is the one of who has no file if it does not.
+    /// Parses a policy file. `base` in it names the preset that the file overrides (default `recorded`).
     pub fn from_toml(name: &str, text: &str) -> Result<PolicySet, PolicyError> {
         let mut table = text.parse::<Table>()?;
         let base = match table.remove("base") {
@@ -171,7 +169,7 @@ impl PolicySet {
         Ok(policies)
     }
 
-    /// One policy for everything.
+    /// Returns a set with one policy for all versions.
     pub fn single(name: &str, policy: Policy) -> PolicySet {
         PolicySet {
             name: name.to_owned(),
@@ -181,7 +179,7 @@ impl PolicySet {
         }
     }
 
-    /// Puts values into all ranges.
+    /// Sets the values of a table in all ranges.
     pub fn apply(&mut self, table: &Table, origin: &str) -> Result<(), PolicyError> {
         for (_, policy) in &mut self.ranges {
             policy.apply(table, &mut |key| {
@@ -191,7 +189,7 @@ impl PolicySet {
         Ok(())
     }
 
-    /// Puts one value, as typed, into all ranges.
+    /// Sets one value, typed as `key=value`, in all ranges.
     pub fn assign(&mut self, assignment: &str, origin: &str) -> Result<(), PolicyError> {
         for (_, policy) in &mut self.ranges {
             let key = policy.assign(assignment)?;
@@ -200,7 +198,7 @@ impl PolicySet {
         Ok(())
     }
 
-    /// The policy for a version of the client; the newest for a version that cannot be read.
+    /// Returns the policy for a client version; the newest for a version that could not be parsed.
     pub fn for_version(&self, version: Option<ClientVersion>) -> &Policy {
         let covering = self
             .ranges
@@ -210,13 +208,14 @@ impl PolicySet {
         &covering.unwrap_or(&self.ranges[0]).1
     }
 
-    /// Ranges with their policies.
+    /// Returns the policies by first version, ascending.
     pub fn ranges(&self) -> &[(ClientVersion, Policy)] {
         &self.ranges
     }
 }
 
-/// What the client's own switches come to: key, value, and the switch it comes from. `lookup` reads an environment variable.
+/// Translates the client's own environment variables into policy values: key, value, and name of the variable. `lookup`
+/// returns an environment variable. Fails on a value that is not a number.
 pub fn client_switches(lookup: impl Fn(&str) -> Option<String>) -> Result<Vec<(&'static str, Value, String)>, String> {
     let mut set = Vec::new();
     for (name, key) in [
@@ -245,7 +244,7 @@ pub fn client_switches(lookup: impl Fn(&str) -> Option<String>) -> Result<Vec<(&
     Ok(set)
 }
 
-/// A switch is on unless it is empty or says that it is off.
+/// Returns whether a switch is on: anything but empty, `0`, `false`, `no` and `off`.
 fn is_on(value: &str) -> bool {
     !matches!(
         value.trim().to_ascii_lowercase().as_str(),

@@ -1,14 +1,14 @@
-//! What a policy value can be, and how it is read from and written to TOML.
+//! Types of policy values, and how they are read from and written to TOML.
 
 use toml::Value;
 
-/// A type that a policy value can have.
+/// A type of policy values.
 pub trait PolicyValue: Clone + PartialEq {
-    /// Reads it.
+    /// Converts from TOML; the error says what is allowed.
     fn read(value: &Value) -> Result<Self, String>;
-    /// Writes it.
+    /// Converts to TOML.
     fn write(&self) -> Value;
-    /// What is allowed, in words.
+    /// Describes the allowed values.
     fn expects() -> String;
 }
 
@@ -29,7 +29,7 @@ impl PolicyValue for bool {
 impl PolicyValue for u64 {
     fn read(value: &Value) -> Result<u64, String> {
         let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
-        // Sizes beyond this cannot be meant, and sums of them must not overflow.
+        // Larger sizes are typing errors, and sums of them could overflow.
         number
             .filter(|number| *number <= 1 << 40)
             .ok_or_else(|| mismatch_message::<u64>(value))
@@ -63,7 +63,7 @@ impl PolicyValue for f64 {
     }
 }
 
-/// Nothing is written as `"none"`: TOML has no word for it.
+/// `None` is written as `"none"`, because TOML has no null.
 impl<T: PolicyValue> PolicyValue for Option<T> {
     fn read(value: &Value) -> Result<Option<T>, String> {
         if value.as_str() == Some("none") {
@@ -106,7 +106,7 @@ fn mismatch_message<T: PolicyValue>(value: &Value) -> String {
     format!("`{value}` is not {}", T::expects())
 }
 
-/// A value that is one of a few words.
+/// Declares an enum whose variants are words in TOML.
 macro_rules! choice {
     ($(#[$about:meta])+ $name:ident { $($(#[$variant_about:meta])+ $variant:ident = $word:literal,)+ }) => {
         $(#[$about])+
@@ -138,13 +138,13 @@ macro_rules! choice {
 }
 
 choice! {
-    /// How the model's output limit bears on the reserve for the summary.
+    /// How the reserve for the summary depends on the model's output limit.
     ReserveRule {
-        /// Not at all.
+        /// It does not.
         Fixed = "fixed",
-        /// The smaller of both.
+        /// The smaller of reserve and limit.
         Min = "min",
-        /// The larger of both.
+        /// The larger of reserve and limit.
         Max = "max",
         /// The limit is the reserve.
         Limit = "limit",
@@ -154,9 +154,9 @@ choice! {
 choice! {
     /// Which output of the last response the client counts.
     OutputCount {
-        /// What it came to in the end.
+        /// The final count.
         Final = "final",
-        /// What its first line says, often a streaming partial.
+        /// The count on its first line, often from the middle of the stream.
         Recorded = "recorded",
     }
 }
@@ -166,9 +166,9 @@ choice! {
     TrailEstimate {
         /// Nothing.
         None = "none",
-        /// What came after the last response: results, prompts.
+        /// Blocks after the last response: results, prompts.
         User = "user",
-        /// That, the later lines of the response itself, and what hooks printed.
+        /// Those, the later lines of the response itself, and hook output.
         All = "all",
     }
 }
@@ -176,9 +176,9 @@ choice! {
 choice! {
     /// Where the size of a summary comes from.
     SummarySize {
-        /// The recorded one if one was recorded at this place, else as `learned`.
+        /// The summary recorded at this place if there is one, else as `learned`.
         Recorded = "recorded",
-        /// The median of the recorded ones, else as `fixed`.
+        /// The median of all recorded summaries if there are any, else as `fixed`.
         Learned = "learned",
         /// `compact.summary_tokens`.
         Fixed = "fixed",
@@ -186,31 +186,31 @@ choice! {
 }
 
 choice! {
-    /// What a compaction summarises.
+    /// What a compaction summarizes.
     SummaryRange {
         /// Everything.
         Whole = "whole",
-        /// What came from the pivot on; earlier messages stay.
+        /// Messages from the pivot on; earlier ones stay.
         From = "from",
-        /// What came before the pivot; later messages stay.
+        /// Messages before the pivot; later ones stay.
         UpTo = "up_to",
     }
 }
 
 choice! {
-    /// What becomes of a file that is too large to be restored.
+    /// What happens to a file that is too large to be restored.
     LargeFile {
-        /// Its beginning comes back.
+        /// Its beginning is restored.
         Cut = "cut",
-        /// It does not come back.
+        /// It is not restored.
         Skip = "skip",
     }
 }
 
 choice! {
-    /// How long the prompt cache lives.
+    /// The lifetime of the prompt cache.
     CacheLife {
-        /// As the recorded usage shows, call by call.
+        /// As the recorded usage of each call shows.
         Recorded = "recorded",
         /// Five minutes.
         FiveMinutes = "5m",
@@ -219,12 +219,12 @@ choice! {
     }
 }
 
-/// Size of the context window.
+/// The size of the context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowSize {
-    /// Inferred from the model and what was recorded.
+    /// Inferred from the model and the record.
     Auto,
-    /// Known.
+    /// This many tokens.
     Tokens(u64),
 }
 

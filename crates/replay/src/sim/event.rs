@@ -1,17 +1,18 @@
-//! What happens in a replay. The loop only emits these; metrics, boundaries, reports and comparisons all read them.
+//! Events of a replay. The replay loop only emits events; metrics, boundary lists, reports and comparisons all read them.
 
 use crate::prices::PicoUsd;
 use crate::sim::uses::FileUse;
 use crate::sim::working_set::{FetchKind, UseOutcome};
+use crate::tokens::ledger::Category;
 use std::ops::Range;
 use transcript::record::Tokens;
 
-/// Categories of the window, as in the ledger, and what belongs to none.
-pub const PARTS: usize = 10;
+/// Number of parts of a window: one per ledger category.
+pub const PARTS: usize = Category::ALL.len();
 
-/// Takes the events of one chain, in order.
+/// Receives the events of one chain, in order.
 pub trait EventSink {
-    /// `call` is the API call before or at which it happens.
+    /// Handles one event. `call` is the API call at or before which it happens.
     fn on_event(&mut self, call: u32, event: &Event<'_>);
 }
 
@@ -21,375 +22,298 @@ impl<F: FnMut(u32, &Event<'_>)> EventSink for F {
     }
 }
 
-/// Which micro-compaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MicroKind {
-    /// After a long pause.
-    Gap,
-    /// Deleted on the server while the cache is warm.
-    Cached,
-    /// Down to a budget.
-    Budget,
-    /// The API's own edits of results.
-    Api,
-    /// The API's own edits of thinking.
-    Thinking,
+named_enum! {
+    /// A mechanism of micro-compaction.
+    pub enum MicroKind {
+        /// Clears old results after a long pause.
+        Gap = "gap",
+        /// Deletes old results on the server while the prompt cache is warm.
+        Cached = "cached",
+        /// Clears old results down to a token budget.
+        Budget = "budget",
+        /// The API's own edits of tool results.
+        Api = "api",
+        /// The API's own removal of old thinking.
+        Thinking = "thinking",
+    }
 }
 
 impl MicroKind {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            MicroKind::Gap => "gap",
-            MicroKind::Cached => "cached",
-            MicroKind::Budget => "budget",
-            MicroKind::Api => "api",
-            MicroKind::Thinking => "thinking",
-        }
+    /// Returns whether the remaining prompt is still a prefix of what the prompt cache holds.
+    pub fn keeps_prefix(self) -> bool {
+        self == MicroKind::Cached
     }
 }
 
-/// Who started a compaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CompactionCause {
-    /// The threshold.
-    Auto,
-    /// The user.
-    Manual,
-    /// A prompt that the API refused.
-    Reactive,
-}
-
-impl CompactionCause {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            CompactionCause::Auto => "auto",
-            CompactionCause::Manual => "manual",
-            CompactionCause::Reactive => "reactive",
-        }
+named_enum! {
+    /// What started a compaction.
+    pub enum CompactionCause {
+        /// The context reached the threshold.
+        Auto = "auto",
+        /// The user asked for it.
+        Manual = "manual",
+        /// The API refused a prompt as too long.
+        Reactive = "reactive",
     }
 }
 
-/// How history was replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CompactionKind {
-    /// By the notes, without a model call.
-    SessionMemory,
-    /// By a summary of everything.
-    Full,
-    /// By a summary of a part.
-    Partial,
-}
-
-impl CompactionKind {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            CompactionKind::SessionMemory => "session-memory",
-            CompactionKind::Full => "full",
-            CompactionKind::Partial => "partial",
-        }
+named_enum! {
+    /// What replaced the history at a compaction.
+    pub enum CompactionKind {
+        /// The session notes, without a model call.
+        SessionMemory = "session-memory",
+        /// A summary of everything.
+        Full = "full",
+        /// A summary of a part; the rest stays verbatim.
+        Partial = "partial",
     }
 }
 
 /// A simulated boundary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimBoundary {
-    /// Who started it.
     pub cause: CompactionCause,
-    /// How history was replaced.
     pub kind: CompactionKind,
+    /// Whether a recorded boundary stands at the same place and its recorded sizes were used.
+    pub is_recorded: bool,
+    /// How often the compaction prompt was shortened and sent again because it was too long.
+    pub retries: u32,
     /// The context as the client counts it, at the check.
     pub context: u64,
-    /// Threshold in force.
+    /// The threshold in force.
     pub threshold: u64,
-    /// Window before.
-    pub before: u64,
-    /// Window after.
-    pub after: u64,
-    /// Tokens of the summary or the notes.
-    pub summary: u64,
-    /// Tokens that were restored.
-    pub restored: u64,
-    /// Files that came back, by number of their path, with their tokens.
+    pub size: BoundarySize,
+    /// Restored files: index of the path in the trace, and tokens.
     pub restored_files: Vec<(u32, u64)>,
-    /// What left the window, by category.
+    /// Tokens that left the window, by category.
     pub dropped: [u64; PARTS],
-    /// What stayed of it, by category.
+    /// Tokens that stayed verbatim, by category.
     pub kept_parts: [u64; PARTS],
-    /// Records that were summarised.
-    pub records: u32,
-    /// Of these, prompts of people.
-    pub prompts: u32,
-    /// The last item before it, if there is one.
+    pub summarized: RecordCount,
+    /// The last item before the boundary; `None` if there is none.
     pub last_item: Option<u32>,
-    /// Items that were kept.
+    /// Items that stayed verbatim.
     pub kept: Range<u32>,
-    /// Tries after a prompt that was too long.
-    pub retries: u32,
-    /// Calls since the boundary before, or since the start.
-    pub calls_since: u32,
-    /// Turns since then.
-    pub turns_since: u32,
-    /// Whether there was one before.
+    pub since: BoundaryDistance,
+}
+
+/// Tokens around a boundary.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BoundarySize {
+    /// The window before.
+    pub before: u64,
+    /// The window after.
+    pub after: u64,
+    /// The summary, or the notes that replace it.
+    pub summary: u64,
+    /// Files, skills and state that the client put back.
+    pub restored: u64,
+}
+
+/// Number of records in a range of items.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecordCount {
+    pub records: u32,
+    /// Of these, prompts typed by the user.
+    pub prompts: u32,
+}
+
+/// Distance of a boundary from the previous one, or from the start of the chain if it is the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BoundaryDistance {
+    pub calls: u32,
+    pub turns: u32,
+    /// Whether there is a previous boundary.
     pub is_recompaction: bool,
-    /// A recorded boundary stands at the same place, and its sizes were taken.
-    pub is_recorded: bool,
 }
 
-/// Why a compaction did not happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CompactionFailure {
-    /// Injected.
-    Injected,
-    /// The prompt was too long after all tries.
-    TooLong,
-    /// There was nothing to summarise.
-    Nothing,
-    /// The result would have been no smaller than what it replaces.
-    NoGain,
-}
-
-impl CompactionFailure {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            CompactionFailure::Injected => "injected",
-            CompactionFailure::TooLong => "prompt-too-long",
-            CompactionFailure::Nothing => "nothing-to-summarise",
-            CompactionFailure::NoGain => "no-gain",
-        }
+named_enum! {
+    /// Why a compaction failed.
+    pub enum CompactionFailure {
+        /// The policy injects failures (`failure.rate`).
+        Injected = "injected",
+        /// The compaction prompt was too long after all retries.
+        TooLong = "prompt-too-long",
+        /// There was nothing to summarize.
+        Nothing = "nothing-to-summarise",
+        /// The new window would have been no smaller than the old one.
+        NoGain = "no-gain",
     }
 }
 
-/// Where the window stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum WindowLevel {
-    /// Below every level.
-    #[default]
-    Normal,
-    /// At the warning level.
-    Warning,
-    /// At the error level.
-    Error,
-    /// At the threshold.
-    Threshold,
-}
-
-impl WindowLevel {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            WindowLevel::Normal => "normal",
-            WindowLevel::Warning => "warning",
-            WindowLevel::Error => "error",
-            WindowLevel::Threshold => "threshold",
-        }
+named_enum! {
+    /// The highest level that the window has reached.
+    #[derive(Default)]
+    pub enum WindowLevel {
+        /// Below every level.
+        #[default]
+        Normal = "normal",
+        /// At or above the warning level.
+        Warning = "warning",
+        /// At or above the error level.
+        Error = "error",
+        /// At or above the compaction threshold.
+        Threshold = "threshold",
     }
 }
 
-/// A model call beside the conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SideCallPurpose {
-    /// A summary.
-    Compact,
-    /// An update of the notes.
-    Notes,
-    /// Extraction of memories.
-    Extract,
-}
-
-impl SideCallPurpose {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            SideCallPurpose::Compact => "compact",
-            SideCallPurpose::Notes => "notes",
-            SideCallPurpose::Extract => "extract",
-        }
+named_enum! {
+    /// The purpose of a model call outside the conversation.
+    pub enum SideCallPurpose {
+        /// Writing a summary.
+        Compact = "compact",
+        /// Updating the session notes.
+        Notes = "notes",
+        /// Extracting memories.
+        Extract = "extract",
     }
 }
 
-/// Why a call read less from the prompt cache than the one before left there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CacheMiss {
-    /// The first call of a chain.
-    First,
-    /// The cache had expired.
-    Expired,
-    /// Another model.
-    Model,
-    /// A compaction.
-    Compaction,
-    /// Results were cleared.
-    Cleared,
-    /// The client was started again.
-    Resume,
-    /// Thinking was switched on or off, or a command of the client put text in.
-    Switched,
-    /// Nothing in the log says why.
-    Unexplained,
-}
-
-impl CacheMiss {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            CacheMiss::First => "first",
-            CacheMiss::Expired => "expired",
-            CacheMiss::Model => "model",
-            CacheMiss::Compaction => "compaction",
-            CacheMiss::Cleared => "cleared",
-            CacheMiss::Resume => "resume",
-            CacheMiss::Switched => "switched",
-            CacheMiss::Unexplained => "unexplained",
-        }
+named_enum! {
+    /// Why a call read less from the prompt cache than the previous call had left there.
+    pub enum CacheMiss {
+        /// It is the first call of the chain.
+        First = "first",
+        /// The cache entry had expired.
+        Expired = "expired",
+        /// The model changed.
+        Model = "model",
+        /// A compaction replaced the history.
+        Compaction = "compaction",
+        /// Results were cleared.
+        Cleared = "cleared",
+        /// The client was restarted.
+        Resume = "resume",
+        /// Thinking was switched on or off, or a client command inserted text early in the prompt.
+        Switched = "switched",
+        /// Nothing in the log explains it.
+        Unexplained = "unexplained",
     }
 }
 
 /// One API call of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SimCall {
-    /// What was sent and answered, by price.
+    /// Tokens sent and received, by price class.
     pub tokens: Tokens,
-    /// Its price in the table in force; `None` for a model that it does not list.
+    /// Cost by the price table; `None` if the table does not list the model.
     pub cost: Option<PicoUsd>,
-    /// The window by category, in the order of the ledger.
+    /// The window by category, in ledger order.
     pub parts: [u64; PARTS],
     /// System prompt and tools.
     pub base: u64,
-    /// What no item explains.
+    /// Tokens of the window that no item explains.
     pub drift: i64,
-    /// Threshold in force.
+    /// The threshold in force.
     pub threshold: u64,
-    /// Where the window stands.
     pub level: WindowLevel,
     /// Whether the window is the recorded one.
     pub in_step: bool,
-    /// Why the cache was missed, if it was.
+    /// Why the call missed the prompt cache; `None` if it did not.
     pub miss: Option<CacheMiss>,
 }
 
-/// The context as the client counts it before a call.
+/// The context as the client counts it before a call: the usage of the last response plus estimates of what came after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextCount {
-    /// The call whose usage it starts from.
+    /// The call whose usage the count starts from.
     pub anchor: u32,
-    /// What was sent then.
+    /// Input tokens of that call.
     pub input: u64,
-    /// What was answered, as the client counts it.
+    /// Output tokens of that call, as the client counts them.
     pub output: u64,
-    /// Its estimate of what came after.
+    /// The client's estimate of the blocks added since.
     pub trail: u64,
-    /// Its estimate of the later lines of the answer.
+    /// The client's estimate of the later lines of that response.
     pub later_lines: u64,
-    /// All of it.
+    /// The sum of all four.
     pub context: u64,
-    /// All of it, the estimates padded: what is held against the threshold.
+    /// The same sum with padded estimates. The client compares this one with the threshold.
     pub padded_context: u64,
 }
 
-/// Something that happened.
+/// One event of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event<'a> {
-    /// Results (or thinking) left the window.
+    /// Micro-compaction removed results or thinking from the window.
     Micro {
-        /// Which micro-compaction.
         kind: MicroKind,
-        /// Tokens of all that could have gone, as the mechanism counts them; 0 if it does not count.
+        /// Tokens of everything that could have been cleared, as the mechanism counts them; 0 if it does not count.
         eligible: u64,
-        /// Tokens that came free, as the mechanism counts them.
+        /// Tokens freed, as the mechanism counts them.
         saved: u64,
-        /// Items that were cleared, in order.
+        /// Cleared items, in order.
         cleared: &'a [u32],
     },
-    /// The context is at or above the threshold.
+    /// The automatic check found the context at or above the threshold.
     Due {
         /// The context as the client counts it.
         context: u64,
-        /// The threshold.
         threshold: u64,
     },
-    /// A recorded boundary was reached; what the client would have counted there.
+    /// The replay reached a recorded boundary.
     Reached {
-        /// Number of the boundary in the trace.
+        /// Index of the boundary in [`Trace::recorded`](crate::sim::trace::Trace::recorded).
         recorded: usize,
-        /// The context, if it can be told.
+        /// The client's count at this place; `None` without usage to start from.
         count: Option<ContextCount>,
-        /// The threshold.
         threshold: u64,
-        /// Whether the policy is due.
+        /// Whether the policy would compact here too.
         is_due: bool,
     },
-    /// History was replaced.
+    /// A compaction replaced the history.
     Boundary(&'a SimBoundary),
-    /// A compaction did not come about.
+    /// A compaction failed.
     Failed {
-        /// Who started it.
         cause: CompactionCause,
-        /// Why not.
         failure: CompactionFailure,
-        /// Failures in a row.
+        /// Consecutive failures, this one included.
         in_a_row: u64,
     },
-    /// No more tries after this.
+    /// The circuit breaker opened: no automatic compaction is tried from here on.
     BreakerOpen,
-    /// The API refuses the prompt.
+    /// The API refuses a prompt as too long.
     TooLong {
-        /// What was sent.
+        /// Tokens of the prompt.
         tokens: u64,
-        /// What it takes.
+        /// Tokens that the API accepts.
         limit: u64,
     },
-    /// The session cannot go on.
+    /// The session cannot continue: its prompt is too long and could not be compacted.
     Blocked,
-    /// A call of the conversation.
+    /// A call of the conversation was made.
     Called(&'a SimCall),
-    /// A call beside it.
+    /// A model call outside the conversation was made.
     Side {
-        /// What for.
         purpose: SideCallPurpose,
-        /// What was sent and answered, by price.
+        /// Tokens sent and received, by price class.
         tokens: Tokens,
-        /// Its price.
+        /// Cost by the price table; `None` if the table does not list the model.
         cost: Option<PicoUsd>,
     },
-    /// The notes were updated.
+    /// The session notes were updated.
     Notes {
-        /// Their size.
+        /// Size of the notes.
         tokens: u64,
     },
-    /// A turn ended, and memories would be extracted.
+    /// A turn ended and memories would be extracted.
     Extract,
-    /// An edit or a write of a known file: whether what it needs is in the window.
-    Used {
-        /// The use.
-        one: &'a FileUse,
-        /// How it came out.
-        outcome: UseOutcome,
-    },
-    /// A known file was named: whether any of it is in the window.
+    /// An edit or a write of a known file, and whether the window holds what it needs.
+    Used { one: &'a FileUse, outcome: UseOutcome },
+    /// A known file was mentioned, and whether the window holds any copy of it.
     Referred {
-        /// The file.
+        /// Index of the path in the trace.
         path: u32,
-        /// How it came out.
         outcome: UseOutcome,
     },
-    /// A read, and what it was for.
+    /// A file was read, and why.
     Fetched {
-        /// What for.
         kind: FetchKind,
-        /// Tokens of its result.
+        /// Tokens of the result.
         tokens: u64,
     },
-    /// Results whose calls are gone were left out.
+    /// This many results were left out of the window because their calls are no longer in it.
     Orphans(u32),
-    /// The running totals were wrong: a defect of this program.
-    Defect {
-        /// What was kept.
-        running: i64,
-        /// What the window adds up to.
-        counted: i64,
-    },
+    /// The running total of the window differs from its recount: a bug in this program.
+    Defect { running: i64, counted: i64 },
 }

@@ -1,9 +1,9 @@
-//! Which window a session had. The log does not say, so it is inferred, with the grounds for it.
+//! Infers which context window a session had. Logs do not record it, so every inferred size comes with its grounds.
 //!
-//! A window belongs to a session as a process, so copied calls say nothing about it. Clients before 2.1.45 had one size.
-//! Later ones are judged by what the session shows: an automatic boundary, or more tokens than a smaller window takes. Where
-//! every size agrees that nothing had to happen, none needs to be known. These grounds look at the whole session; a
-//! prediction that rests on a boundary is only evidence for the others.
+//! A window belongs to the client process, so calls copied from another session say nothing about it. Clients before
+//! 2.1.45 had a single size. For later ones the session itself is the evidence: an automatic boundary, or a prompt larger
+//! than the smaller windows. If the session stayed below the threshold of every size, the size does not matter. The
+//! inference looks at the whole session: a size that follows from one boundary predicts only the other boundaries.
 
 use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
@@ -12,72 +12,60 @@ use crate::prices::Price;
 use crate::sim::limits::WindowLimits;
 use crate::sim::trace::{BoundaryTrigger, Call, Trace};
 
-/// From this version on the client writes micro-compactions down.
+/// First version whose client records micro-compactions.
 pub const MICRO_RECORDED_FROM: ClientVersion = ClientVersion([2, 1, 12]);
 
-/// What a window is inferred from, surest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WindowGrounds {
-    /// The policy says.
-    Given,
-    /// The client had one size only.
-    Version,
-    /// A recorded automatic compaction.
-    Boundary,
-    /// More was sent than a smaller window takes.
-    Usage,
-    /// So little was sent that every size comes to the same.
-    Silent,
-    /// Nothing; a guess.
-    Assumed,
+named_enum! {
+    /// What a window size is inferred from, most certain first.
+    pub enum WindowGrounds {
+        /// The policy sets the size.
+        Given = "given",
+        /// Clients of that version had a single size.
+        Version = "version",
+        /// A recorded automatic compaction.
+        Boundary = "boundary",
+        /// A prompt was larger than the smaller windows.
+        Usage = "usage",
+        /// The session stayed below every threshold, so all sizes behave alike.
+        Silent = "silent",
+        /// Nothing: the size is a guess.
+        Assumed = "assumed",
+    }
 }
 
 impl WindowGrounds {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            WindowGrounds::Given => "given",
-            WindowGrounds::Version => "version",
-            WindowGrounds::Boundary => "boundary",
-            WindowGrounds::Usage => "usage",
-            WindowGrounds::Silent => "silent",
-            WindowGrounds::Assumed => "assumed",
-        }
-    }
-
-    /// Whether predictions can be held against the record on these grounds.
+    /// Returns whether predictions based on this size can be compared with the record.
     pub fn is_sure(self) -> bool {
         self != WindowGrounds::Assumed
     }
 }
 
-/// The window of a call.
+/// The inferred window of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InferredWindow {
-    /// Its size.
     pub tokens: u64,
-    /// Why.
     pub grounds: WindowGrounds,
 }
 
-/// Sizes that windows have.
+/// The window sizes in use.
 pub const WINDOW_SIZES: [u64; 4] = [200_000, 400_000, 500_000, 1_000_000];
 
-/// First version with windows of several sizes in use.
+/// First version with several window sizes in use.
 const MULTIPLE_SIZES_FROM: ClientVersion = ClientVersion([2, 1, 45]);
 
-/// A context this far below a threshold is sure not to reach it, whatever the client's estimate adds.
+/// A context this far below a threshold does not reach it, whatever the client's estimate adds.
 const MARGIN: u64 = 1_000;
 
-/// Infers the window of every call of a session that was made under these policies. Policies and prices go by version and
+/// Infers the window of every call of a session that ran under these policies. Policies are indexed by version, prices by
 /// model of the trace.
 pub fn infer_windows(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>]) -> Vec<InferredWindow> {
     infer_windows_under(trace, policies, policies, prices)
 }
 
-/// The same for policies that the session need not have been made under. What the record shows is judged by the client's
-/// own thresholds: under a lower one, a session would seem to have gone past it, and to have had a larger window. Only where
-/// they do not explain its boundaries may the policies be what the user had set.
+/// Infers the same for policies that the session did not necessarily run under. The record is judged by the thresholds of
+/// `clients`, the policies of the recorded clients: judged by a lower threshold, the session would seem to have passed it
+/// and so to have had a larger window. Only if the clients' thresholds do not explain a boundary is it judged by
+/// `policies`, which may be what the user had configured.
 pub fn infer_windows_under(
     trace: &Trace,
     policies: &[&Policy],
@@ -87,23 +75,26 @@ pub fn infer_windows_under(
     WindowEvidence::gather(trace).windows(trace, policies, clients, prices)
 }
 
-/// What a session shows of its window, whatever the policy.
+/// What a session shows about its window, independent of policies.
 pub struct WindowEvidence {
-    /// Largest context of its own calls.
+    /// Largest context of the session's own calls: prompt plus output.
     largest: u64,
-    /// Largest prompt of its own calls.
+    /// Largest prompt of the session's own calls.
     sent: u64,
-    /// Sizes at which automatic compactions were recorded, and the calls before which they stand.
+    /// Recorded automatic compactions: the call that follows, and the tokens before.
     reached: Vec<(usize, u64)>,
-    /// Own calls with their contexts; empty if no compaction was recorded.
+    /// Own calls and their contexts; empty if no automatic compaction was recorded.
     contexts: Vec<(usize, u64)>,
 }
 
 impl WindowEvidence {
-    /// Gathers it.
+    /// Collects the evidence of a trace.
     pub fn gather(trace: &Trace) -> WindowEvidence {
         let own = trace.calls.iter().enumerate().filter(|(_, call)| !call.is_copied);
-        let context = |call: &Call| call.usage.map(|usage| usage.input_side() + u64::from(call.output));
+        let context = |call: &Call| {
+            call.usage
+                .map(|usage| usage.input_side() + u64::from(call.output.tokens))
+        };
         let contexts = own.clone().filter_map(|(at, call)| Some((at, context(call)?)));
         let sent = own
             .filter_map(|(_, call)| call.usage)
@@ -124,7 +115,7 @@ impl WindowEvidence {
         }
     }
 
-    /// The window of every call; see [`infer_under`].
+    /// Infers the window of every call; see [`infer_windows_under`].
     pub fn windows(
         &self,
         trace: &Trace,
@@ -136,7 +127,7 @@ impl WindowEvidence {
         let mut before = None;
         let mut passed = 0;
         for (at, call) in trace.calls.iter().enumerate() {
-            // Between two boundaries there is one answer for each version and model.
+            // Between two boundaries the answer depends on version and model only, so it is computed once for each run of calls.
             passed += self.reached[passed..]
                 .iter()
                 .take_while(|(call, _)| *call <= at)
@@ -163,6 +154,7 @@ impl WindowEvidence {
         windows
     }
 
+    /// Infers the window of one call. `largest` is the model's maximum input, if known.
     fn window(
         &self,
         at: usize,
@@ -200,8 +192,8 @@ impl WindowEvidence {
         inferred(guess.max(WINDOW_SIZES[0]), WindowGrounds::Assumed)
     }
 
-    /// The largest size whose threshold every boundary had reached, unless an own call before the next boundary passed it
-    /// without one: then the window has changed, and this does not tell.
+    /// Returns the largest size whose threshold every recorded boundary had reached. `None` without boundaries, or if a call
+    /// between the boundaries around `at` passed that threshold without compacting: then the window changed in between.
     fn size_from_boundaries(&self, at: usize, threshold: &impl Fn(u64) -> u64) -> Option<u64> {
         let smallest = self.reached.iter().map(|(_, tokens)| *tokens).min()?;
         let size = WINDOW_SIZES
@@ -222,7 +214,7 @@ impl WindowEvidence {
             .rev()
             .find(|call| *call <= at)
             .unwrap_or(0);
-        // The last call before a boundary may have passed it: that is why the boundary is there.
+        // The last call before a boundary may have passed the threshold: that is why the boundary is there.
         let mut inside = self
             .contexts
             .iter()

@@ -1,4 +1,4 @@
-//! What stays verbatim when the notes replace history, and what a too long prompt drops first.
+//! Which messages stay verbatim when the notes replace history, and which ones a prompt that is too long drops first.
 
 use crate::policy::Policy;
 use crate::sim::trace::{NONE, Trace, flag};
@@ -6,15 +6,16 @@ use crate::sim::window::{ItemState, Window};
 use crate::tokens::ledger::Category;
 use std::ops::Range;
 
-/// The first item to keep. `summarised` is the item after the last one that the notes cover.
-pub fn first_kept_item(policy: &Policy, trace: &Trace, window: &Window<'_>, summarised: u32) -> u32 {
+/// Returns the first item to keep when the notes replace history. `covered` is the end of the items that they cover.
+pub fn first_kept_item(policy: &Policy, trace: &Trace, window: &Window<'_>, covered: u32) -> u32 {
     let (floor, end) = (window.floor(), window.end());
-    let mut start = record_start(trace, summarised.clamp(floor, end), floor);
+    let mut start = record_start(trace, covered.clamp(floor, end), floor);
     let mut tokens = window.tokens_in(start..end);
     let mut texts = count_text_records(trace, window, start..end);
     let is_enough = |tokens: u64, texts: u64| {
         (tokens >= policy.notes_keep_tokens && texts >= policy.notes_keep_messages) || tokens >= policy.notes_keep_most
     };
+    // What the notes do not cover always stays. Keep more records before it until the policy's minimum is reached.
     while start > floor && !is_enough(tokens, texts) {
         let before = record_start(trace, start - 1, floor);
         tokens += window.tokens_in(before..start);
@@ -24,7 +25,8 @@ pub fn first_kept_item(policy: &Policy, trace: &Trace, window: &Window<'_>, summ
     extend_to_pairs(trace, window, start, floor)
 }
 
-/// Backwards until no result is parted from its call, and no line of a response from the others.
+/// Moves the start of a kept range back until no result is separated from its call, and no line of a response from the
+/// other lines. Returns the new start, at least `floor`.
 pub fn extend_to_pairs(trace: &Trace, window: &Window<'_>, start: u32, floor: u32) -> u32 {
     let mut start = response_start(trace, start).max(floor);
     let mut at = start;
@@ -42,6 +44,7 @@ pub fn extend_to_pairs(trace: &Trace, window: &Window<'_>, start: u32, floor: u3
     start
 }
 
+/// Returns the first item of the record that an item belongs to, at least `floor`.
 fn record_start(trace: &Trace, item: u32, floor: u32) -> u32 {
     let mut start = item;
     while start > floor
@@ -55,7 +58,7 @@ fn record_start(trace: &Trace, item: u32, floor: u32) -> u32 {
     start
 }
 
-/// The start of the response that an item lies in, or the item itself.
+/// Returns the first item of the response that an item belongs to; the item itself if it belongs to none.
 fn response_start(trace: &Trace, item: u32) -> u32 {
     let after = trace.calls.partition_point(|call| call.response.end <= item);
     match trace.calls.get(after) {
@@ -64,7 +67,7 @@ fn response_start(trace: &Trace, item: u32) -> u32 {
     }
 }
 
-/// Records with text in a range.
+/// Counts the records of a range that have text in the window.
 fn count_text_records(trace: &Trace, window: &Window<'_>, range: Range<u32>) -> u64 {
     let mut count = 0;
     let mut has_text = false;
@@ -81,17 +84,17 @@ fn count_text_records(trace: &Trace, window: &Window<'_>, range: Range<u32>) -> 
     count
 }
 
-/// What is left of a conversation that was too long to summarise.
+/// What is left of a conversation that was too long to summarize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TruncatedPrompt {
-    /// First group that is still sent.
+    /// The first group that is still sent.
     pub first_group: usize,
-    /// Tokens of the groups that are.
+    /// Tokens of the groups that are still sent.
     pub tokens: u64,
 }
 
-/// Drops the oldest groups: those that cover the excess, or a share of them (one at least) if it is not known. `None` if
-/// nothing would be left.
+/// Drops the oldest groups from `from` on: as many as cover `excess` tokens, or `percent` of them (at least one) if the
+/// excess is not known. Returns `None` if nothing would be left.
 pub fn drop_oldest(groups: &[u64], from: usize, excess: Option<u64>, percent: u64) -> Option<TruncatedPrompt> {
     let left = groups.len().checked_sub(from).filter(|left| *left > 0)?;
     let dropped = match excess {

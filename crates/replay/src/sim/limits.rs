@@ -1,28 +1,28 @@
-//! Levels of a window: where it warns, where it compacts, where the API refuses.
+//! Levels of a window: where the client warns, where it compacts, where the API refuses a prompt.
 
 use crate::policy::Policy;
 use crate::policy::value::ReserveRule;
 
-/// Output limit of a model that no table knows.
+/// Output limit of a model that the price table does not list.
 const USUAL_OUTPUT_LIMIT: u64 = 32_000;
 
-/// Levels of one window under one policy.
+/// The levels of one window under one policy, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowLimits {
-    /// The window itself: what the API takes.
+    /// The window itself: the largest prompt that the API accepts.
     pub window: u64,
-    /// What is left for the conversation.
+    /// The window minus the reserve.
     pub effective: u64,
-    /// Where automatic compaction starts.
+    /// The context at which automatic compaction starts.
     pub threshold: u64,
-    /// Where the client warns.
+    /// The context at which the client warns.
     pub warning: u64,
-    /// Where it warns louder.
+    /// The context at which the client shows an error.
     pub error: u64,
 }
 
 impl WindowLimits {
-    /// Levels of a window of `window` tokens of a model with an output limit.
+    /// Computes the levels of a window of `window` tokens. `output_limit` is the model's, if known.
     pub fn new(policy: &Policy, window: u64, output_limit: Option<u64>) -> WindowLimits {
         let limit = policy.output_limit.or(output_limit).unwrap_or(USUAL_OUTPUT_LIMIT);
         let reserve = match policy.reserve_rule {

@@ -1,4 +1,4 @@
-//! Session memory: notes kept during a session, and when they are brought up to date.
+//! Session notes: when they are updated, and what a compaction finds in them.
 
 use crate::policy::Policy;
 use crate::sim::trace::Call;
@@ -8,15 +8,17 @@ use transcript::log::{NO_TIME, Time};
 /// The notes of one chain.
 #[derive(Debug, Clone, Default)]
 pub struct SimNotes {
-    /// Their size; 0 for the empty template.
+    /// Size of the notes; 0 for the empty template.
     tokens: u64,
-    /// Item after the last one they cover.
+    /// End of the items that they cover.
     covered: u32,
-    /// An update that may still be running.
+    /// An update that has been started and may not be finished.
     running: Option<NotesUpdate>,
-    /// Window at the last update.
+    /// Size of the window at the last update.
     window: u64,
-    calls: u64,
+    /// Tool calls since the last update.
+    tool_calls: u64,
+    /// Whether the window ever reached `notes.first`.
     has_begun: bool,
 }
 
@@ -28,8 +30,8 @@ struct NotesUpdate {
 }
 
 impl SimNotes {
-    /// After a response: whether the notes are due. If so they are updated, and their size is returned. `written` is the size
-    /// of real ones, asked for only then.
+    /// Updates the notes after a response if they are due, and returns their new size; `None` if they are not. `written`
+    /// writes real notes and returns their size, or `None` if sizes are simulated; it is called only when an update is due.
     #[inline]
     pub fn after_response(
         &mut self,
@@ -38,14 +40,14 @@ impl SimNotes {
         window: &Window<'_>,
         written: &dyn Fn() -> Option<u64>,
     ) -> Option<u64> {
-        self.calls += u64::from(call.calls);
+        self.tool_calls += u64::from(call.tool_calls);
         match policy.notes_on {
             true => self.update(policy, call, window.total(), window.conversation(), written),
             false => None,
         }
     }
 
-    /// Updates them if they have grown old enough.
+    /// Updates the notes if the window has grown enough since the last update.
     fn update(
         &mut self,
         policy: &Policy,
@@ -62,8 +64,8 @@ impl SimNotes {
         }
         // The window may have shrunk at a boundary.
         let growth = window.saturating_sub(self.window.min(window));
-        let is_quiet = call.calls == 0;
-        if growth < policy.notes_growth || !(self.calls >= policy.notes_calls || is_quiet) {
+        let is_pause = call.tool_calls == 0;
+        if growth < policy.notes_growth || !(self.tool_calls >= policy.notes_calls || is_pause) {
             return None;
         }
         let tokens = written().unwrap_or_else(|| {
@@ -83,7 +85,7 @@ impl SimNotes {
             self.running = Some(update);
         }
         self.window = window;
-        self.calls = 0;
+        self.tool_calls = 0;
         Some(tokens)
     }
 
@@ -92,35 +94,36 @@ impl SimNotes {
         self.covered = update.covered;
     }
 
-    /// Takes over an update that is done by now, or nearly: a compaction waits for it a little.
+    /// Takes over a running update if it is finished, or will be within the time that a compaction waits for it. Gives up an
+    /// update that has been running for too long.
     fn finish_pending(&mut self, policy: &Policy, now: Time) {
         let Some(update) = self.running else { return };
         if update.started == NO_TIME || now == NO_TIME {
             return;
         }
         let age = now.saturating_sub(update.started).max(0) as u64;
-        let takes = policy.notes_seconds * 1000;
-        let is_stale = takes > policy.notes_stale_seconds * 1000 && age > policy.notes_stale_seconds * 1000;
+        let duration = policy.notes_seconds * 1000;
+        let is_stale = duration > policy.notes_stale_seconds * 1000 && age > policy.notes_stale_seconds * 1000;
         if is_stale {
             self.running = None;
-        } else if takes.saturating_sub(age) <= policy.notes_wait_seconds * 1000 {
+        } else if duration.saturating_sub(age) <= policy.notes_wait_seconds * 1000 {
             self.finish(update);
             self.running = None;
         }
     }
 
-    /// The notes as a compaction finds them: their size, and the item after the last one they cover. `None` if they are
+    /// Returns the notes as a compaction finds them: their size, and the end of the items that they cover. `None` if they are
     /// still the empty template.
     pub fn at_compaction(&mut self, policy: &Policy, now: Time) -> Option<(u64, u32)> {
         self.finish_pending(policy, now);
-        // Each of the ten sections is cut to its limit for this use.
-        let most = policy.notes_section * 10;
-        (policy.notes_on && self.tokens > 0).then_some((self.tokens.min(most), self.covered))
+        // A compaction truncates each of the ten sections to its limit.
+        let limit = policy.notes_section * 10;
+        (policy.notes_on && self.tokens > 0).then_some((self.tokens.min(limit), self.covered))
     }
 
-    /// A boundary: growth counts from the new window.
+    /// Restarts the growth count at the window after a boundary.
     pub fn on_boundary(&mut self, window: u64) {
         self.window = window;
-        self.calls = 0;
+        self.tool_calls = 0;
     }
 }

@@ -1,39 +1,38 @@
 //! The clairvoyant bound: how small a window could be, and how little it would miss, if it knew every later use.
 //!
-//! It knows nothing but [`Uses`]: edits and writes of known files. What a conversation needs beside them (instructions,
-//! reasoning, the calls that results belong to) it drops, so it is a bound and no policy. No cost is claimed for it: a
-//! prompt that changes at every call would never be read from a cache.
+//! The oracle only knows [`FileUses`]: edits and writes of known files. It drops everything else that a conversation needs
+//! (instructions, reasoning, the calls that results belong to), so it is a bound and not a usable policy. It has no cost
+//! figure, because a prompt that changes at every call is never read from a cache.
 //!
-//! Every line of a use is taken from one item, the newest that shows it. An item that no later use takes a line from is
-//! dropped; under a cap, so is the item whose next use is farthest away, until the rest fits. After a miss the file is
-//! there again. When this is the best that can be done is said at [`bound`] and [`bound_under`], argued in docs/method.md,
-//! and held against all ways to keep and drop in the tests.
+//! Every line of a use is taken from one item, the newest that shows it. An item is dropped once no later use takes a line
+//! from it; under a cap, the item whose next use is farthest away is dropped until the rest fits. After a miss the file is
+//! back in the window. [`oracle_bound`] and [`oracle_bound_under`] state when this is optimal, docs/method.md argues why,
+//! and the tests compare it with an exhaustive search over all ways to keep and drop.
 
 use crate::sim::trace::{Trace, flag};
 use crate::sim::uses::{FileUse, FileUses};
 use crate::sim::working_set::is_hit;
 use std::collections::BTreeSet;
 
-/// What the oracle comes to over a chain. Calls that another session owns are left out.
+/// Totals of the oracle over one or more chains, without calls copied from other sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OracleBound {
-    /// Calls.
     pub calls: u64,
-    /// Windows of all calls added up.
+    /// Sum of the windows of all calls.
     pub occupancy_sum: u128,
-    /// The largest.
+    /// The largest window.
     pub peak: u64,
-    /// Uses whose lines were not there, once a drop and file.
+    /// Uses whose lines were not in the window, counted once per call and file.
     pub misses: u64,
 }
 
 impl OracleBound {
-    /// Mean window; `None` without calls.
+    /// Returns the mean window; `None` without calls.
     pub fn mean(&self) -> Option<u64> {
         (self.calls > 0).then(|| (self.occupancy_sum / u128::from(self.calls)) as u64)
     }
 
-    /// Adds another chain.
+    /// Adds the totals of another chain.
     pub fn merge(&mut self, other: &OracleBound) {
         self.calls += other.calls;
         self.occupancy_sum += other.occupancy_sum;
@@ -42,18 +41,18 @@ impl OracleBound {
     }
 }
 
-/// The window that misses nothing: system prompt and tools, the new input of the call, and what later uses need.
+/// Returns the bound without a cap: system prompt and tools, the new input of the call, and what later uses need.
 ///
 /// If every line has one holder and no use has more than nine lines (so that it needs them all), no window without a miss
-/// is smaller, at any call. Otherwise it is a window without a miss, not always the smallest.
+/// is smaller, at any call. Otherwise it is a window without a miss, but not always the smallest.
 pub fn oracle_bound(trace: &Trace, uses: &FileUses) -> OracleBound {
     Oracle::new(trace, uses, u64::MAX).run()
 }
 
-/// The same under a cap. New input that is larger than the cap alone is taken all the same.
+/// Returns the bound under a cap on the window. New input that exceeds the cap by itself is sent anyway.
 ///
-/// If all needed items are of one size, every use needs one and every file has one, no choice of what to keep misses less.
-/// Otherwise it is what farthest-next-use comes to, not always the fewest misses.
+/// If all needed items have the same size, every use needs one item and every file has one, no choice of what to keep has
+/// fewer misses. Otherwise it is the result of farthest-next-use, not always the fewest misses.
 pub fn oracle_bound_under(trace: &Trace, uses: &FileUses, cap: u64) -> OracleBound {
     Oracle::new(trace, uses, cap).run()
 }
@@ -62,11 +61,11 @@ struct Oracle<'t> {
     trace: &'t Trace,
     uses: &'t FileUses,
     cap: u64,
-    /// Items and the calls that need them, in order.
+    /// Pairs of an item and a call that needs it, sorted.
     needs: Vec<(u32, u32)>,
-    /// Files and the items that their uses need, in order.
+    /// Pairs of a file and an item that its uses need, sorted.
     files: Vec<(u32, u32)>,
-    /// What is kept of earlier calls: the call that needs it next, and the item.
+    /// Kept items of earlier calls: the call that needs each next, and the item.
     kept: BTreeSet<(u32, u32)>,
     kept_tokens: u64,
     found: OracleBound,
@@ -115,10 +114,11 @@ impl<'t> Oracle<'t> {
         self.found
     }
 
-    /// Holders of a line, newest first, but for what a recorded compaction put in: without one it would not be there.
+    /// Iterates over the holders of a list, newest first, without artifacts of recorded compactions: those exist only
+    /// because the recorded client compacted.
     fn holders(&self, list: u32) -> impl Iterator<Item = u32> + use<'t> {
         let trace = self.trace;
-        let is_given = move |item: &u32| !trace.items[*item as usize].has_flag(flag::ARTEFACT);
+        let is_given = move |item: &u32| !trace.items[*item as usize].has_flag(flag::ARTIFACT);
         self.uses.lists.get(list).iter().copied().filter(is_given)
     }
 
@@ -126,7 +126,7 @@ impl<'t> Oracle<'t> {
         u64::from(self.trace.items[item as usize].tokens)
     }
 
-    /// The next call after `at` that needs an item.
+    /// Returns the next call after `at` that needs an item; `None` if none does.
     fn next_use(&self, item: u32, at: u32) -> Option<u32> {
         let next = self.needs.partition_point(|need| *need <= (item, at));
         let (needed, call) = *self.needs.get(next)?;
@@ -142,11 +142,11 @@ impl<'t> Oracle<'t> {
         }
     }
 
-    /// Makes room for the new input of a call, and counts the window.
+    /// Makes room for the new input of a call and counts the window.
     fn send_input(&mut self, at: u32) {
         let call = &self.trace.calls[at as usize];
         let inputs = self.trace.items(&call.inputs).iter();
-        let given = inputs.filter(|item| !item.has_flag(flag::ARTEFACT));
+        let given = inputs.filter(|item| !item.has_flag(flag::ARTIFACT));
         let needed = u64::from(self.trace.base) + given.map(|item| u64::from(item.tokens)).sum::<u64>();
         while needed + self.kept_tokens > self.cap
             && let Some((_, item)) = self.kept.pop_last()
@@ -159,7 +159,7 @@ impl<'t> Oracle<'t> {
         self.found.peak = self.found.peak.max(window);
     }
 
-    /// Looks for what a call uses, then lets go of what is not used after it. A file that was missed is there again.
+    /// Counts the misses of a call, then drops what no later call needs. A missed file is back in the window afterwards.
     fn check_uses(&mut self, at: u32) {
         let mut missed = BTreeSet::new();
         for one in self.uses.of_call(at) {
@@ -190,7 +190,7 @@ impl<'t> Oracle<'t> {
         }
     }
 
-    /// Whether an item is in the window of a call. What is kept has its next use there or later.
+    /// Returns whether an item is in the window of a call. Kept items are keyed by their next use at or after the call.
     fn is_live(&self, item: u32, at: u32) -> bool {
         let is_new = self.trace.calls[at as usize].inputs.contains(&item);
         let next = || self.next_use(item, at.checked_sub(1)?);
@@ -209,11 +209,11 @@ mod tests {
 
     const BASE: u32 = 2;
 
-    /// All ways to keep and drop are tried for up to so many items.
+    /// Most items of a trace: the exhaustive search tries all subsets of them.
     const MOST_ITEMS: usize = 7;
 
-    /// One call: sizes of its new input and of its response, and what it uses: for each use the items that hold its lines,
-    /// by numbers that are brought into range.
+    /// One generated call: sizes of its input and response items, and for each of its uses the items that hold its lines. Item
+    /// numbers are taken modulo the number of items shown so far.
     #[derive(Debug, Clone)]
     struct OracleStep {
         inputs: Vec<u32>,
@@ -231,7 +231,7 @@ mod tests {
             .prop_map(|(inputs, response, uses)| OracleStep { inputs, response, uses })
     }
 
-    /// Up to seven calls, the first few of which may be another session's.
+    /// Generates up to seven calls, the first few of which may be copied.
     fn steps(most: u32, lines: usize) -> impl Strategy<Value = (Vec<OracleStep>, usize)> {
         (
             proptest::collection::vec(step(most, lines), 1..8),
@@ -239,7 +239,7 @@ mod tests {
         )
     }
 
-    /// A trace in which every item is a file of its own and every line has one holder.
+    /// Builds a trace in which every item is a file of its own and every line has one holder.
     fn build_trace(steps: &[OracleStep], copied: usize) -> (Trace, FileUses) {
         let mut trace = Trace {
             base: BASE,
@@ -291,27 +291,12 @@ mod tests {
             response,
             time: NO_TIME,
             input_time: NO_TIME,
-            turn: 0,
-            starts_turn: false,
-            calls: 0,
-            model: 0,
-            version: 0,
-            usage: None,
-            output_recorded: 0,
-            output: 0,
-            gap: 0,
-            growth: 0,
-            later_lines: 0,
-            is_resume: false,
-            is_after_restart: false,
-            is_expanded: false,
             is_copied,
-            is_after_hole: false,
-            node: 0,
+            ..Call::default()
         }
     }
 
-    /// Items as bits.
+    /// A set of items, one bit each.
     type ItemBits = u32;
 
     fn set(items: impl IntoIterator<Item = u32>) -> ItemBits {
@@ -322,7 +307,7 @@ mod tests {
         (0..=of).filter(move |part| part & !of == 0)
     }
 
-    /// Every way to keep and drop, call by call.
+    /// Searches all ways to keep and drop, call by call, with memoization.
     struct ExhaustiveSearch<'t> {
         trace: &'t Trace,
         uses: &'t FileUses,
@@ -330,17 +315,18 @@ mod tests {
         known: BTreeMap<(usize, ItemBits), Option<u64>>,
     }
 
-    /// What a way is judged by; `None` if it is not allowed.
+    /// What the search minimizes.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum SearchGoal {
-        /// Windows added up, no misses.
+        /// The sum of windows, without misses.
         Sum,
-        /// Largest window, no misses.
+        /// The largest window, without misses.
         Peak,
-        /// Misses.
+        /// The number of misses.
         Misses,
     }
 
+    /// Returns the best value; `None` if no way is allowed.
     fn best(trace: &Trace, uses: &FileUses, cap: u64, goal: SearchGoal) -> Option<u64> {
         let mut search = ExhaustiveSearch {
             trace,
@@ -362,7 +348,7 @@ mod tests {
             kept.map(|(_, item)| u64::from(item.tokens)).sum()
         }
 
-        /// The best from a call on, with what could be kept until then.
+        /// Returns the best value from a call on, given the items that could have been kept until then.
         fn best_from(&mut self, at: usize, available: ItemBits, goal: SearchGoal) -> Option<u64> {
             let Some(call) = self.trace.calls.get(at) else {
                 return Some(0);
@@ -436,7 +422,7 @@ mod tests {
         }
     }
 
-    /// A read of 10, used two calls later; a read of 20 in between, used after that; then nothing.
+    /// A read of 10 tokens, used two calls later; a read of 20 in between, used one call after that; then nothing.
     fn two_files() -> (Trace, FileUses) {
         let step = |inputs: &[u32], uses: &[usize]| OracleStep {
             inputs: inputs.to_vec(),
@@ -494,7 +480,7 @@ mod tests {
     #[test]
     fn what_a_recorded_compaction_put_in_is_not_counted_on() {
         let (mut trace, mut uses) = two_files();
-        trace.items[1].flags = flag::ARTEFACT;
+        trace.items[1].flags = flag::ARTIFACT;
         let list = uses.lists.add([1, 0]);
         uses.uses[1].lines = list..list + 1;
         let bound = oracle_bound(&trace, &uses);

@@ -1,7 +1,7 @@
-//! The prompt cache: how much of a prompt the API has seen before, and what that costs.
+//! The prompt cache: how much of a prompt the API reads from its cache, and how the rest is billed.
 //!
-//! The cache holds prefixes. A call reads what the call before left there, unless the cache has expired, the model changed,
-//! or something early in the prompt did. What it reads then is at most the system prompt and the tools.
+//! The cache holds prefixes. A call reads what the previous call left there, unless the cache has expired, the model
+//! changed, or something early in the prompt changed. In those cases it reads at most the system prompt and the tools.
 
 use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
@@ -11,27 +11,29 @@ use crate::sim::trace::Call;
 use transcript::log::{NO_TIME, Time};
 use transcript::record::Tokens;
 
-/// An hour, in milliseconds.
+/// One hour in milliseconds.
 const HOUR: i64 = 3_600_000;
 
-/// What is left of a prompt when nothing of the conversation can be read: system prompt and tools that others share. A read
-/// outside of this is of something else.
+/// Plausible sizes of a cache read that covers none of the conversation: system prompt and tools, which sessions share. A
+/// read outside of this range is something else.
 const SHARED_RANGE: std::ops::RangeInclusive<u64> = 5_000..=45_000;
 
-/// What is usually left, where nothing was seen of it.
+/// Size of such a read where the session shows none.
 const DEFAULT_SHARED: u64 = 19_000;
 
-/// Input that is neither read nor written: the end of the prompt, a few tokens.
+/// Usual input tokens at the end of a prompt that are neither read from nor written to the cache.
 const DEFAULT_REMAINDER: u64 = 8;
+/// Largest plausible number of such tokens.
 const MAX_REMAINDER: u64 = 16;
 
-/// What the API has in its cache for one chain.
+/// The API's cache for one chain.
 #[derive(Debug, Clone, Default)]
 pub struct PromptCache {
+    /// What the last call left; `None` before the first call.
     entry: Option<CachedPrompt>,
-    /// Why the next call cannot read everything.
+    /// Why the next call cannot read the whole entry.
     break_reason: Option<CacheMiss>,
-    /// What was read when nothing of the conversation could be: system prompt and tools.
+    /// Tokens read at the last miss that covered none of the conversation: system prompt and tools.
     shared_tokens: Option<u64>,
 }
 
@@ -39,34 +41,35 @@ pub struct PromptCache {
 struct CachedPrompt {
     tokens: u64,
     time: Time,
+    /// Whether it lives for an hour instead of five minutes.
     is_hour: bool,
     model: u16,
 }
 
-/// How a prompt is billed.
+/// The bill of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Billing {
-    /// Counts by price.
+    /// Tokens by price class.
     pub tokens: Tokens,
-    /// Why the cache was missed, if it was.
+    /// Why the call missed the cache; `None` if it did not.
     pub miss: Option<CacheMiss>,
 }
 
 impl PromptCache {
-    /// Something early in the prompt changed.
+    /// Records that something early in the prompt changed.
     pub fn break_prefix(&mut self, why: CacheMiss) {
         self.break_reason = Some(why);
     }
 
-    /// The prompt stays the same up to so many tokens.
+    /// Shortens the entry to the first `tokens` of the prompt, which did not change.
     pub fn keep_prefix(&mut self, tokens: u64) {
         if let Some(held) = &mut self.entry {
             held.tokens = held.tokens.min(tokens);
         }
     }
 
-    /// Takes note of what broke the prefix between two calls without being part of a policy. Thinking that was switched on
-    /// or off shows in the recorded remainder, so only where the record is followed.
+    /// Records what broke the prefix between two calls without being part of a policy: a restart, a client command, or
+    /// thinking switched on or off. The latter shows in the recorded remainder, so it only counts if `may_switch`.
     pub fn detect_break(&mut self, before: &Call, call: &Call, version: ClientVersion, may_switch: bool) {
         let remainder = |call: &Call| {
             call.usage
@@ -74,18 +77,18 @@ impl PromptCache {
                 .filter(|input| *input <= MAX_REMAINDER)
         };
         let is_switched = match (remainder(before), remainder(call)) {
-            (Some(before), Some(now)) => (before > 4) != (now > 4) && (call.starts_turn || call.is_expanded),
+            (Some(before), Some(now)) => (before > 4) != (now > 4) && (call.starts_turn || call.continuity.is_expanded),
             _ => false,
         };
-        if call.is_after_restart {
+        if call.continuity.is_after_restart {
             self.break_prefix(CacheMiss::Resume);
-        } else if (may_switch && is_switched) || (call.is_expanded && version < ClientVersion([2, 1, 45])) {
+        } else if (may_switch && is_switched) || (call.continuity.is_expanded && version < ClientVersion([2, 1, 45])) {
             self.break_prefix(CacheMiss::Switched);
         }
     }
 
-    /// Bills a call that sends `input` tokens, of which `base` are system prompt and tools. `recorded` is what the log says
-    /// of a call that sends the same.
+    /// Bills a call that sends `input` tokens, of which `base` are system prompt and tools. `recorded` is the recorded usage
+    /// if the same prompt was recorded.
     #[inline]
     pub fn bill(&mut self, policy: &Policy, call: &Call, input: u64, base: u64, recorded: Option<&Tokens>) -> Billing {
         let is_hour = match policy.cache_life {
@@ -100,7 +103,7 @@ impl PromptCache {
         let whole = self.entry.map_or(0, |held| held.tokens);
         let read = match miss {
             None => whole,
-            // What other sessions left in the cache is not known to a replay of this one.
+            // What other sessions left in the cache only shows in the recorded usage.
             Some(CacheMiss::First) => recorded.or(call.usage.as_ref()).map_or(0, |usage| usage.cache_read),
             Some(CacheMiss::Model) => 0,
             Some(CacheMiss::Expired) if !is_hour => 0,
@@ -126,7 +129,7 @@ impl PromptCache {
             model: call.model,
         });
         self.break_reason = None;
-        let output = u64::from(call.output);
+        let output = u64::from(call.output.tokens);
         Billing {
             tokens: Tokens {
                 input: plain,
@@ -155,14 +158,14 @@ impl PromptCache {
         self.break_reason
     }
 
-    /// Whether the last call lies longer ago than this, from its first line to the last input of the next.
+    /// Returns whether at least `millis` passed between the first line of the last response and the last input of `call`.
     fn is_older_than(&self, call: &Call, millis: i64) -> bool {
         let now = call.sent_time();
         self.entry
             .is_some_and(|held| held.time != NO_TIME && now != NO_TIME && now.saturating_sub(held.time) >= millis)
     }
 
-    /// Whether everything that the last call left there can be read by another one of that model, now.
+    /// Returns whether a call of that model could read everything that the last call left in the cache.
     pub fn is_warm(&self, policy: &Policy, model: u16, now: Time) -> bool {
         self.break_reason.is_none()
             && self.entry.is_some_and(|held| {
@@ -174,11 +177,11 @@ impl PromptCache {
             })
     }
 
-    /// Bills a call beside the conversation that adds `more` to its window, and reads of it what the cache holds if it
-    /// `shares` the prefix. Nothing of it stays in the cache that the conversation could read.
-    pub fn bill_side(&self, shares: bool, window: u64, more: u64, output: u64) -> Tokens {
+    /// Bills a call outside the conversation that sends `window` tokens of it and `more` of its own. It reads from the cache
+    /// if it `shares_prefix` with the conversation. It leaves nothing there that the conversation could read.
+    pub fn bill_side(&self, shares_prefix: bool, window: u64, more: u64, output: u64) -> Tokens {
         let held = self.entry.map_or(0, |held| held.tokens).min(window);
-        let read = if shares { held } else { 0 };
+        let read = if shares_prefix { held } else { 0 };
         Tokens {
             input: window + more - read,
             output,
@@ -189,7 +192,7 @@ impl PromptCache {
     }
 }
 
-/// How long what is written lives, in milliseconds.
+/// Returns the lifetime of a cache entry in milliseconds.
 fn lifetime_ms(policy: &Policy, is_hour: bool) -> i64 {
     match is_hour {
         true => HOUR,

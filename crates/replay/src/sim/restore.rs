@@ -1,4 +1,4 @@
-//! What comes back after a compaction: files read last, skills, states.
+//! What the client puts back into the window after a compaction: the files read last, invoked skills, state.
 
 use crate::policy::Policy;
 use crate::policy::value::LargeFile;
@@ -7,26 +7,26 @@ use crate::sim::window::{ItemState, Window};
 use crate::tokens::ledger::Category;
 use std::ops::Range;
 
-/// What was restored at a boundary.
+/// What a boundary restores.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RestoredContext {
-    /// Files by number of their path, with the tokens that came back, newest first.
+    /// Index of the path and restored tokens of each file, newest first.
     pub files: Vec<(u32, u64)>,
     /// Tokens of skills.
     pub skills: u64,
-    /// Tokens of states and hooks.
+    /// Tokens of state (plan, to-do list, announcements) and hook output.
     pub states: u64,
 }
 
 impl RestoredContext {
-    /// Tokens of everything.
+    /// Returns the tokens of everything restored.
     pub fn tokens(&self) -> u64 {
         self.files.iter().map(|(_, tokens)| tokens).sum::<u64>() + self.skills + self.states
     }
 }
 
-/// What a compaction brings back. `earlier` are files that the boundary before brought back; `kept` are items that stay
-/// visible.
+/// Returns what a compaction restores. `earlier` are the files that the previous boundary restored; `kept` are the items
+/// that stay verbatim, so their files need no restoring.
 pub fn restore_context(
     policy: &Policy,
     trace: &Trace,
@@ -40,11 +40,11 @@ pub fn restore_context(
     };
     let mut seen = Vec::new();
     let mut budget = policy.restore_files_tokens;
-    let reads = trace.tool("Read");
-    let read = window.live_items().rev().filter_map(|at| {
+    let read_tool = trace.tool("Read");
+    let reads = window.live_items().rev().filter_map(|at| {
         let item = &trace.items[at as usize];
         let is_read = item.category == Category::ToolResult
-            && Some(item.tool) == reads
+            && Some(item.tool) == read_tool
             && !item.has_flag(flag::ERROR)
             && window.state(at) == ItemState::Live;
         let path = if item.path != 0 || item.pair == NONE {
@@ -55,16 +55,16 @@ pub fn restore_context(
         (is_read && path != 0).then_some((path, u64::from(item.tokens), kept.contains(&at)))
     });
     let earlier = earlier.iter().map(|(path, tokens)| (*path, *tokens, false));
-    for (path, tokens, is_visible) in read.chain(earlier) {
+    for (path, tokens, is_visible) in reads.chain(earlier) {
         if seen.contains(&path) {
             continue;
         }
         seen.push(path);
-        let is_other = policy
+        let is_excluded = policy
             .restore_not
             .iter()
             .any(|part| trace.paths[path as usize].contains(part.as_str()));
-        if is_visible || is_other {
+        if is_visible || is_excluded {
             continue;
         }
         if restored.files.len() as u64 >= policy.restore_files {
@@ -73,7 +73,7 @@ pub fn restore_context(
         let is_large = tokens > policy.restore_file_tokens;
         let tokens = tokens.min(policy.restore_file_tokens);
         if tokens > budget || (is_large && policy.restore_large == LargeFile::Skip) {
-            // It was among the files read last all the same, and so takes one of their places.
+            // It is still one of the files read last, so it uses up one of their places.
             restored.files.push((path, 0));
             continue;
         }
@@ -84,7 +84,8 @@ pub fn restore_context(
     restored
 }
 
-/// Invoked skills, newest first: the result of the call and the text that the client put in with it.
+/// Returns the tokens of restored skills, newest first: the result of each call and the text that the client inserted
+/// with it.
 fn restored_skills(policy: &Policy, trace: &Trace, window: &Window<'_>) -> u64 {
     let mut total = 0;
     let Some(skill) = trace.tool("Skill") else { return 0 };

@@ -1,8 +1,8 @@
-//! What every call brings to the window, added up once.
+//! What every call adds to the window, summed up once per trace.
 //!
-//! A trace is replayed under many policies, and at nearly every call the same happens: items join the window, and none
-//! leaves it. So what a whole stretch of items comes to is found out once per trace. A replay looks at single items only
-//! where something happens to them: after a boundary, or where results were cleared.
+//! A trace is replayed under many policies, and at nearly every call the same happens: items join the window and none
+//! leaves it. So the sums over each stretch of items are computed once, at the first replay. A replay looks at single items
+//! only where something happens to them: at a boundary, or where results are cleared.
 
 use crate::sim::event::PARTS;
 use crate::sim::micro::is_always_in_trail;
@@ -13,40 +13,42 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use transcript::paths::is_memory;
 
-/// Categories that a stretch tells apart. Nearly all have fewer; in one with more, items are looked at one by one.
+/// Number of categories that a stretch has room for. Nearly all stretches have fewer; the items of one with more are added
+/// one by one.
 const INLINE_CATEGORIES: usize = 3;
 
-/// What a stretch of items comes to. Small: a replay goes through all of them, and memory is what it waits for.
+/// The sums over a stretch of items. Kept small: a replay streams through all of them and is bound by memory bandwidth.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StretchTotals {
-    /// Tokens of the categories beside; 0 where there are fewer.
+    /// Tokens of each entry of `categories`; 0 for unused entries.
     tokens: [u32; INLINE_CATEGORIES],
-    /// The recorded client's estimate of what it always counts.
+    /// The recorded client's estimate of the items that it estimates under every policy.
     quarters: u32,
-    /// Images and documents there.
+    /// Images and documents in those items.
     images: u32,
-    /// The earliest call that one of them answers; [`NONE`] if there is no result with a call.
+    /// The earliest call that a result of the stretch belongs to; [`NONE`] if there is no result with a call.
     pub earliest_call: u32,
     categories: [u8; INLINE_CATEGORIES],
+    /// Bits of [`stretch_flag`].
     flags: u8,
 }
 
 mod stretch_flag {
-    /// There are results.
+    /// There are tool results.
     pub const RESULTS: u8 = 1;
-    /// A recorded compaction put some of them in.
-    pub const ARTEFACTS: u8 = 1 << 1;
-    /// Hooks printed some of them.
+    /// A recorded compaction inserted some of the items.
+    pub const ARTIFACTS: u8 = 1 << 1;
+    /// Some of the items are hook output.
     pub const HOOKS: u8 = 1 << 2;
-    /// The sums do not tell it all.
-    pub const MIXED: u8 = 1 << 3;
+    /// The sums are incomplete: too many categories, or a sum above `u32::MAX`.
+    pub const INCOMPLETE: u8 = 1 << 3;
 }
 
-/// What one call brings: one line of the processor's cache.
+/// What one call adds. Aligned to one CPU cache line, so that each call costs one memory access.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 pub struct CallStep {
-    /// Items that were added since the last one.
+    /// Items added since the previous response.
     pub inputs: StretchTotals,
     /// Items of the response.
     pub response: StretchTotals,
@@ -54,16 +56,16 @@ pub struct CallStep {
     pub writes_memory: bool,
 }
 
-/// What all calls of a trace bring.
+/// What all calls of a trace add.
 #[derive(Debug, Default)]
 pub struct CallSteps {
-    /// By call; the last one is what was added after the last response.
+    /// By call; one more entry at the end for the items after the last response.
     pub calls: Vec<CallStep>,
-    /// By model: whether it shows in the recorded remainder that thinking was switched.
+    /// By model: whether switching thinking on or off shows in the recorded usage.
     pub shows_switch: Vec<bool>,
 }
 
-/// The steps of a trace, found out at its first replay. A copy of a trace finds out its own: it may be about to change.
+/// The steps of a trace, computed at its first replay. A clone of a trace starts empty, because the clone may be changed.
 #[derive(Debug, Default)]
 pub struct LazySteps(OnceLock<CallSteps>);
 
@@ -74,7 +76,7 @@ impl Clone for LazySteps {
 }
 
 impl PartialEq for LazySteps {
-    /// They follow from the rest of the trace.
+    /// Always equal: steps follow from the rest of the trace.
     fn eq(&self, _: &LazySteps) -> bool {
         true
     }
@@ -109,6 +111,7 @@ impl CallSteps {
 impl StretchTotals {
     fn new(trace: &Trace, range: &Range<u32>) -> StretchTotals {
         let items = trace.items(range);
+        // First sum everything in full width.
         let mut parts = [0u64; PARTS];
         let (mut quarters, mut images) = (0u64, 0u64);
         for item in items {
@@ -123,64 +126,65 @@ impl StretchTotals {
             earliest_call: results.clone().map(|item| item.pair).min().unwrap_or(NONE),
             ..StretchTotals::default()
         };
-        let mut is_mixed = false;
-        let mut told = |sum: u64| {
-            is_mixed |= sum > u64::from(u32::MAX);
+        // Then narrow the sums; what does not fit marks the stretch as incomplete.
+        let mut is_incomplete = false;
+        let mut narrow = |sum: u64| {
+            is_incomplete |= sum > u64::from(u32::MAX);
             sum as u32
         };
-        stretch.quarters = told(quarters);
-        stretch.images = told(images);
+        stretch.quarters = narrow(quarters);
+        stretch.images = narrow(images);
         let mut filled = (0..PARTS).filter(|part| parts[*part] > 0);
         for (at, part) in (0..INLINE_CATEGORIES).zip(&mut filled) {
-            stretch.tokens[at] = told(parts[part]);
+            stretch.tokens[at] = narrow(parts[part]);
             stretch.categories[at] = part as u8;
         }
-        is_mixed |= filled.next().is_some();
-        for (has, found) in [
+        is_incomplete |= filled.next().is_some();
+        let has_flag = |flag: u16| items.iter().any(|item| item.has_flag(flag));
+        for (has, bit) in [
             (results.count() > 0, stretch_flag::RESULTS),
-            (
-                items.iter().any(|item| item.has_flag(flag::ARTEFACT)),
-                stretch_flag::ARTEFACTS,
-            ),
-            (items.iter().any(|item| item.has_flag(flag::HOOK)), stretch_flag::HOOKS),
-            (is_mixed, stretch_flag::MIXED),
+            (has_flag(flag::ARTIFACT), stretch_flag::ARTIFACTS),
+            (has_flag(flag::HOOK), stretch_flag::HOOKS),
+            (is_incomplete, stretch_flag::INCOMPLETE),
         ] {
-            stretch.flags |= u8::from(has) * found;
+            stretch.flags |= u8::from(has) * bit;
         }
         stretch
     }
 
-    /// Whether there are results.
+    /// Returns whether there are tool results.
     #[inline]
     pub fn has_results(&self) -> bool {
         self.flags & stretch_flag::RESULTS != 0
     }
 
-    /// Tokens by category, some of which may be 0; `None` if the items have to be looked at, or not all of them join.
+    /// Returns the tokens by category; entries may be 0. `None` if the items have to be added one by one, because the sums
+    /// are incomplete or some items do not join the window.
     #[inline]
-    pub fn parts(&self, with_artefacts: bool) -> Option<[(usize, u32); INLINE_CATEGORIES]> {
-        let hindering = if with_artefacts {
-            stretch_flag::MIXED
+    pub fn parts(&self, with_artifacts: bool) -> Option<[(usize, u32); INLINE_CATEGORIES]> {
+        let blocking = if with_artifacts {
+            stretch_flag::INCOMPLETE
         } else {
-            stretch_flag::MIXED | stretch_flag::ARTEFACTS
+            stretch_flag::INCOMPLETE | stretch_flag::ARTIFACTS
         };
-        let is_told = self.flags & hindering == 0;
-        is_told.then(|| std::array::from_fn(|at| (usize::from(self.categories[at]), self.tokens[at])))
+        let is_complete = self.flags & blocking == 0;
+        is_complete.then(|| std::array::from_fn(|at| (usize::from(self.categories[at]), self.tokens[at])))
     }
 
-    /// The recorded client's estimate and the images in it; `None` if the items have to be looked at.
+    /// Returns the recorded client's estimate, and the number of images in it. `None` if the items have to be estimated one
+    /// by one.
     #[inline]
     pub fn estimate(&self, with_hooks: bool) -> Option<(u32, u32)> {
-        let hindering = if with_hooks {
-            stretch_flag::MIXED | stretch_flag::HOOKS
+        let blocking = if with_hooks {
+            stretch_flag::INCOMPLETE | stretch_flag::HOOKS
         } else {
-            stretch_flag::MIXED
+            stretch_flag::INCOMPLETE
         };
-        (self.flags & hindering == 0).then_some((self.quarters, self.images))
+        (self.flags & blocking == 0).then_some((self.quarters, self.images))
     }
 }
 
-/// Whether a response writes into a memory directory.
+/// Returns whether a response writes into a memory directory.
 fn writes_memory(trace: &Trace, call: &Call) -> bool {
     let is_write = |item: &TraceItem| {
         let tool = trace.tools[usize::from(item.tool)].as_str();

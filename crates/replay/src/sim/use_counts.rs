@@ -1,24 +1,27 @@
-//! Hits and misses added up: what a policy loses.
+//! Totals of hits and misses: what a policy loses.
+//!
+//! Misses are given as a pair, because the log does not show how much of a restored file came back: `(uncredited,
+//! credited)`. Uncredited, a use of a restored file is a miss; credited, it is a hit.
 
 use crate::sim::uses::{FileUse, USE_TOOLS};
 use crate::sim::working_set::{AT_RISK, FetchKind, UseOutcome};
 
-/// Uses and reads of a session, or of many.
+/// Uses and reads of one or more sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UseCounts {
     /// Uses by outcome.
     pub outcomes: [u64; 5],
-    /// Of these, the ones far away from what they need.
+    /// Uses at risk by outcome: those far away from what they need.
     pub at_risk: [u64; 5],
-    /// All of them by tool.
+    /// Uses by tool and outcome.
     pub tools: [[u64; 5]; USE_TOOLS.len()],
-    /// Files that were named, by outcome.
+    /// Mentions of files by outcome.
     pub references: [u64; 5],
     /// Reads by kind.
     pub fetches: [u64; 5],
-    /// Their tokens.
+    /// Tokens of the reads by kind.
     pub fetch_tokens: [u64; 5],
-    /// Prompts of people that boundaries summarised.
+    /// Number of user prompts that boundaries summarized.
     pub prompts: u64,
 }
 
@@ -30,7 +33,7 @@ impl UseCounts {
         self.tools[usize::from(one.tool)][outcome as usize] += 1;
     }
 
-    /// Counts a file that was named.
+    /// Counts a mention of a file.
     pub fn add_reference(&mut self, outcome: UseOutcome) {
         self.references[outcome as usize] += 1;
     }
@@ -41,7 +44,7 @@ impl UseCounts {
         self.fetch_tokens[kind as usize] += tokens;
     }
 
-    /// Adds those of another session.
+    /// Adds the counts of another session.
     pub fn merge(&mut self, other: &UseCounts) {
         let pairs = [
             (&mut self.outcomes, other.outcomes),
@@ -59,27 +62,27 @@ impl UseCounts {
         self.prompts += other.prompts;
     }
 
-    /// All uses.
+    /// Returns the number of uses.
     pub fn uses(&self) -> u64 {
         self.outcomes.iter().sum()
     }
 
-    /// Misses if files that came back are credited.
+    /// Returns the credited misses.
     pub fn misses_credited(&self) -> u64 {
         count_misses(&self.outcomes).1
     }
 
-    /// Misses if they are not.
+    /// Returns the uncredited misses.
     pub fn misses(&self) -> u64 {
         count_misses(&self.outcomes).0
     }
 
-    /// References that missed, files that came back not credited and credited.
+    /// Returns the missed mentions, uncredited and credited.
     pub fn reference_misses(&self) -> (u64, u64) {
         count_misses(&self.references)
     }
 
-    /// Tools with uses: name, uses, and misses, files that came back not credited and credited.
+    /// Iterates over the tools that have uses: name, number of uses, and misses (uncredited, credited).
     pub fn by_tool(&self) -> impl Iterator<Item = (&'static str, u64, (u64, u64))> {
         let tools = std::iter::zip(USE_TOOLS, &self.tools);
         tools
@@ -87,28 +90,28 @@ impl UseCounts {
             .filter(|(_, uses, _)| *uses > 0)
     }
 
-    /// Share of hits, files that came back not credited and credited.
+    /// Returns the share of hits, uncredited and credited; `None` without uses.
     pub fn hit_ratio(&self) -> Option<(f64, f64)> {
         hit_ratios(&self.outcomes)
     }
 
-    /// The same for uses at risk.
+    /// Returns the share of hits among the uses at risk, uncredited and credited; `None` without such uses.
     pub fn at_risk_ratio(&self) -> Option<(f64, f64)> {
         hit_ratios(&self.at_risk)
     }
 
-    /// Uses at risk that missed, files that came back not credited.
+    /// Returns the uncredited misses among the uses at risk.
     pub fn at_risk_misses(&self) -> u64 {
         count_misses(&self.at_risk).0
     }
 
-    /// Uses at risk.
+    /// Returns the number of uses at risk.
     pub fn at_risk_uses(&self) -> u64 {
         self.at_risk.iter().sum()
     }
 }
 
-/// Misses, files that came back not credited and credited.
+/// Returns the misses, uncredited and credited.
 fn count_misses(outcomes: &[u64; 5]) -> (u64, u64) {
     let credited = outcomes[UseOutcome::Missed as usize] + outcomes[UseOutcome::InFlight as usize];
     (credited + outcomes[UseOutcome::Restored as usize], credited)

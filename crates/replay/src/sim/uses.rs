@@ -1,8 +1,8 @@
-//! What a session used again: the window seen as a cache.
+//! What a session used again, with the window seen as a cache.
 //!
-//! An edit uses the lines that it replaces; a write uses any copy of the file; a read fetches. For each of them this lists the
-//! items that held what was needed, so that a replay only has to look whether one of them is still in the window. Nothing
-//! here depends on a policy.
+//! An edit uses the lines that it replaces; a write uses any copy of the file; a read fetches. For each of them this module
+//! lists the items that held what was needed (its *holders*), so a replay only has to check whether one of them is still
+//! in the window. Nothing here depends on a policy.
 
 use crate::sim::trace::{NONE, Trace, flag};
 use crate::tokens::ledger::Category;
@@ -13,14 +13,14 @@ use transcript::line_hashes::{TextRole, name_hash};
 use transcript::log::BlockKind;
 use transcript::thread::Session;
 
-/// A line or a file is looked for in this many of its newest holders. Older ones leave the window before newer ones, except
-/// where a user asks for a summary from some message on.
+/// Number of newest holders that are listed for a line or a file. Older holders leave the window before newer ones, except
+/// where the user summarizes from a message on.
 const MAX_HOLDERS: usize = 16;
 
-/// Lines that a read without a limit returns at most.
+/// Most lines that a read without a limit returns.
 const DEFAULT_READ_LINES: u32 = 2000;
 
-/// Lists of items, one after the other.
+/// Lists of items, stored in one allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ItemLists {
     starts: Vec<u32>,
@@ -28,14 +28,14 @@ pub struct ItemLists {
 }
 
 impl ItemLists {
-    /// Adds a list, newest item first; its number.
+    /// Adds a list, newest item first, and returns its number.
     pub fn add(&mut self, items: impl IntoIterator<Item = u32>) -> u32 {
         self.starts.push(self.items.len() as u32);
         self.items.extend(items);
         self.starts.len() as u32 - 1
     }
 
-    /// A list, newest item first.
+    /// Returns a list by its number, newest item first.
     pub fn get(&self, number: u32) -> &[u32] {
         let at = number as usize;
         let end = self.starts.get(at + 1).map_or(self.items.len(), |end| *end as usize);
@@ -43,79 +43,79 @@ impl ItemLists {
     }
 }
 
-/// An edit or a write of a file that the session knew.
+/// An edit or a write of a file that the session had seen before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileUse {
-    /// The call whose response makes it.
+    /// The call whose response contains it.
     pub call: u32,
-    /// The tool call.
+    /// The tool call item.
     pub item: u32,
-    /// The file.
+    /// Index of the path in the trace.
     pub path: u32,
-    /// Lists of the holders of its lines, each at most once; a write has one list, of all copies of the file.
+    /// Lists of holders: one per distinct line of an edit, a single one with all copies of the file for a write.
     pub lines: Range<u32>,
-    /// Tokens between the use and what it needs: nine tenths of the lines are no farther away.
+    /// Tokens between the use and what it needs; nine tenths of the lines are no farther away.
     pub distance: u32,
-    /// The tool that makes it, in [`USE_TOOLS`].
+    /// Index into [`USE_TOOLS`].
     pub tool: u8,
 }
 
-/// Tools whose calls are uses.
+/// Tools whose calls use files.
 pub const USE_TOOLS: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", WRITE];
 
 const WRITE: &str = "Write";
 
-/// A known file that a prompt, the model's own words or a command name.
+/// A mention of a known file in a prompt, in the model's text, or in a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileReference {
-    /// The call whose prompt or response names it.
+    /// The call whose input or response mentions it.
     pub call: u32,
-    /// The file.
+    /// Index of the path in the trace.
     pub path: u32,
-    /// Everything that shows or holds some of it.
+    /// Number of the list of all copies of the file.
     pub copies: u32,
 }
 
-/// A read.
+/// A read of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFetch {
-    /// The call whose response makes it.
+    /// The call whose response contains it.
     pub call: u32,
-    /// Its result.
+    /// The result item.
     pub item: u32,
-    /// The file.
+    /// Index of the path in the trace.
     pub path: u32,
-    /// Earlier reads of the same version that cover the range.
+    /// Number of the list of earlier reads that cover the range in the same version.
     pub same: u32,
-    /// Earlier reads that do but for own edits since.
+    /// Number of the list of earlier reads that cover the range in an older version.
     pub patched: u32,
-    /// Earlier reads of any version and range.
+    /// Number of the list of all earlier reads of the file.
     pub any: u32,
 }
 
-/// All uses of a chain.
+/// All file uses of a chain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileUses {
     /// Edits and writes, in order.
     pub uses: Vec<FileUse>,
     /// Reads, in order.
     pub fetches: Vec<FileFetch>,
-    /// References, in order; each file once a call.
+    /// Mentions, in order; each file at most once per call.
     pub references: Vec<FileReference>,
-    /// Holders.
+    /// The lists of holders that the others refer to.
     pub lists: ItemLists,
-    /// Edits of known files none of whose lines was ever seen.
+    /// Number of edits of known files whose lines the log never showed.
     pub cold: u32,
 }
 
 impl FileUses {
-    /// Uses that a call makes.
+    /// Returns the uses of a call.
     pub fn of_call(&self, call: u32) -> &[FileUse] {
-        with_number(&self.uses, call, |one| one.call)
+        with_key(&self.uses, call, |one| one.call)
     }
 }
 
-/// How far the lists of [`Uses`] were gone through. Calls are asked about in order, so nothing has to be searched for.
+/// A position in the lists of [`FileUses`]. A replay asks for the calls in order, so no list has to be searched.
 #[derive(Debug, Default)]
 pub struct UsesCursor {
     uses: usize,
@@ -124,23 +124,23 @@ pub struct UsesCursor {
 }
 
 impl UsesCursor {
-    /// Edits and writes of a call.
+    /// Returns the edits and writes of a call.
     pub fn uses<'u>(&mut self, uses: &'u FileUses, call: u32) -> &'u [FileUse] {
         advance(&uses.uses, &mut self.uses, |one| one.call.cmp(&call))
     }
 
-    /// References that a call makes.
+    /// Returns the mentions of a call.
     pub fn references<'u>(&mut self, uses: &'u FileUses, call: u32) -> &'u [FileReference] {
         advance(&uses.references, &mut self.references, |one| one.call.cmp(&call))
     }
 
-    /// Reads that a call makes.
+    /// Returns the reads of a call.
     pub fn fetches<'u>(&mut self, uses: &'u FileUses, call: u32) -> &'u [FileFetch] {
         advance(&uses.fetches, &mut self.fetches, |one| one.call.cmp(&call))
     }
 }
 
-/// Passes over what comes before a call, and gives what is of that call.
+/// Skips the entries before a call and returns those of the call; `order` compares an entry's call with it.
 #[inline]
 fn advance<'l, T>(list: &'l [T], next: &mut usize, order: impl Fn(&T) -> Ordering) -> &'l [T] {
     let mut pass = |wanted: Ordering| {
@@ -153,14 +153,14 @@ fn advance<'l, T>(list: &'l [T], next: &mut usize, order: impl Fn(&T) -> Orderin
     &list[start..pass(Ordering::Equal)]
 }
 
-/// Those with a number, of a list that is in the order of the numbers.
-fn with_number<T>(list: &[T], number: u32, of: impl Fn(&T) -> u32) -> &[T] {
-    let start = list.partition_point(|one| of(one) < number);
-    let length = list[start..].partition_point(|one| of(one) == number);
+/// Returns the entries with the given key, from a list sorted by that key.
+fn with_key<T>(list: &[T], key: u32, key_of: impl Fn(&T) -> u32) -> &[T] {
+    let start = list.partition_point(|one| key_of(one) < key);
+    let length = list[start..].partition_point(|one| key_of(one) == key);
     &list[start..start + length]
 }
 
-/// Finds what a chain used, by the line hashes of the session's logs.
+/// Finds the file uses of a chain by the line hashes of the session's logs.
 pub fn find_file_uses(session: &Session<'_>, trace: &Trace) -> FileUses {
     let mut finder = UseFinder {
         session,
@@ -185,14 +185,14 @@ pub fn find_file_uses(session: &Session<'_>, trace: &Trace) -> FileUses {
     finder.found
 }
 
-/// The lines of a text, and the item that it is in.
+/// The line hashes of a text, and the item that contains it.
 struct ItemText<'e> {
     item: u32,
     role: TextRole,
     lines: &'e [u32],
 }
 
-/// All texts of a trace with lines, by item.
+/// Returns all texts of a trace that have line hashes, sorted by item.
 fn texts<'e>(session: &Session<'e>, trace: &Trace) -> Vec<ItemText<'e>> {
     let mut texts = Vec::new();
     for &(first, node) in &trace.nodes {
@@ -212,10 +212,10 @@ fn texts<'e>(session: &Session<'e>, trace: &Trace) -> Vec<ItemText<'e>> {
 }
 
 fn texts_of<'t, 'e>(texts: &'t [ItemText<'e>], item: u32) -> &'t [ItemText<'e>] {
-    with_number(texts, item, |text| text.item)
+    with_key(texts, item, |text| text.item)
 }
 
-/// Tokens of all items before each.
+/// Returns for each item the tokens of all items before it, and at the end the sum of all.
 fn tokens_before(trace: &Trace) -> Vec<u64> {
     let mut sum = 0;
     let mut before = Vec::with_capacity(trace.items.len() + 1);
@@ -227,28 +227,28 @@ fn tokens_before(trace: &Trace) -> Vec<u64> {
     before
 }
 
-/// Version of a file, as far as the session can know it.
+/// Version of a file, as far as the log shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileVersion {
-    /// Own edits.
+    /// Edits by the agent.
     edits: u32,
-    /// Commands that may have changed any file.
+    /// Shell commands that may have changed any file.
     shell_changes: u32,
 }
 
-/// A read that is known.
+/// An earlier read of a file.
 struct KnownRead {
     item: u32,
     version: FileVersion,
     lines: Range<u32>,
 }
 
-/// What is known of a file.
+/// What the log shows of a file up to some item.
 #[derive(Default)]
 struct KnownFile {
     edits: u32,
     reads: Vec<KnownRead>,
-    /// Everything that shows or holds some of it.
+    /// Items that contain some of the file.
     copies: Vec<u32>,
 }
 
@@ -257,17 +257,18 @@ struct UseFinder<'a, 'e> {
     trace: &'a Trace,
     texts: Vec<ItemText<'e>>,
     found: FileUses,
-    /// Items by line, oldest first.
+    /// Items by line hash, oldest first.
     holders: IdMap<u64, Vec<u32>>,
     files: IdMap<u64, KnownFile>,
-    /// Known files by every end of their paths; [`NONE`] for what several end in.
+    /// Paths by the hash of each of their suffixes; [`NONE`] for a suffix that several paths share.
     names: IdMap<u64, u32>,
     shell_changes: u32,
+    /// See [`tokens_before`].
     before: Vec<u64>,
 }
 
 impl UseFinder<'_, '_> {
-    /// Takes note of items that are in the window from now on.
+    /// Registers items that join the conversation.
     fn learn(&mut self, items: Range<u32>) {
         for at in items {
             for text in texts_of(&self.texts, at) {
@@ -310,28 +311,28 @@ impl UseFinder<'_, '_> {
         self.files.entry(u64::from(path)).or_default()
     }
 
-    /// Every end of a path may be how it is named.
+    /// Registers all suffixes of a path, because a mention may use any of them.
     fn learn_name(&mut self, path: u32) {
         let text = self.trace.paths[path as usize].as_str();
         let inner = text.match_indices('/').map(|(at, _)| &text[at + 1..]);
-        for end in std::iter::once(text).chain(inner).filter(|end| !end.is_empty()) {
-            let known = self.names.entry(u64::from(name_hash(end))).or_insert(path);
+        for suffix in std::iter::once(text).chain(inner).filter(|suffix| !suffix.is_empty()) {
+            let known = self.names.entry(u64::from(name_hash(suffix))).or_insert(path);
             if *known != path {
                 *known = NONE;
             }
         }
     }
 
-    /// Known files that items name.
+    /// Finds the known files that items mention.
     fn find_references(&mut self, call: u32, items: Range<u32>) {
         let first = self.found.references.len();
         for at in items {
             let category = self.trace.items[at as usize].category;
-            let is_said = matches!(
+            let is_spoken = matches!(
                 category,
                 Category::Human | Category::Text | Category::Thinking | Category::ToolCall
             );
-            if !is_said {
+            if !is_spoken {
                 continue;
             }
             for name in texts_of(&self.texts, at)
@@ -340,8 +341,8 @@ impl UseFinder<'_, '_> {
                 .flat_map(|text| text.lines)
             {
                 let path = self.names.get(&u64::from(*name)).copied().unwrap_or(NONE);
-                let is_told = self.found.references[first..].iter().any(|told| told.path == path);
-                let Some(file) = self.files.get(&u64::from(path)).filter(|_| !is_told) else {
+                let is_listed = self.found.references[first..].iter().any(|one| one.path == path);
+                let Some(file) = self.files.get(&u64::from(path)).filter(|_| !is_listed) else {
                     continue;
                 };
                 if !file.copies.is_empty() {
@@ -352,7 +353,7 @@ impl UseFinder<'_, '_> {
         }
     }
 
-    /// A read: what it could have been spared by, and what it gives from now on.
+    /// Records a read: which earlier reads would have made it unnecessary, and what later reads can rely on.
     fn learn_read(&mut self, at: u32) {
         let item = &self.trace.items[at as usize];
         let (offset, limit) = self.read_range(at);
@@ -362,12 +363,12 @@ impl UseFinder<'_, '_> {
             .trace
             .calls
             .partition_point(|call| call.response.end <= item.pair.min(at));
-        let world = self.shell_changes;
+        let shell_changes = self.shell_changes;
         let path = item.path;
         let file = self.file(path);
         let version = FileVersion {
             edits: file.edits,
-            shell_changes: world,
+            shell_changes,
         };
         let covers = |copy: &&KnownRead| copy.lines.start <= lines.start && copy.lines.end >= lines.end;
         let newest = |copies: &mut dyn Iterator<Item = &KnownRead>| {
@@ -397,7 +398,7 @@ impl UseFinder<'_, '_> {
         self.found.fetches.push(fetch);
     }
 
-    /// First line and number of lines that a read asked for.
+    /// Returns the first line and the number of lines that a read asked for; 0 where it did not say.
     fn read_range(&self, item: u32) -> (u32, u32) {
         let nodes = &self.trace.nodes;
         let at = nodes.partition_point(|(first, _)| *first <= item).saturating_sub(1);
@@ -408,7 +409,7 @@ impl UseFinder<'_, '_> {
             .map_or((0, 0), |block| block.range)
     }
 
-    /// Edits and writes of a response.
+    /// Finds the edits and writes of a response.
     fn find_edits(&mut self, call: u32, response: Range<u32>) {
         for at in response {
             let item = &self.trace.items[at as usize];
@@ -453,7 +454,7 @@ impl UseFinder<'_, '_> {
         }
     }
 
-    /// Holders of the lines that an edit replaces; lines that were never seen are left out.
+    /// Returns the holders of each line that an edit replaces, without lines that the log never showed.
     fn edited_line_holders(&self, at: u32) -> Vec<Vec<u32>> {
         let replaced = texts_of(&self.texts, at)
             .iter()
@@ -465,7 +466,7 @@ impl UseFinder<'_, '_> {
         holders.map(|holders| newest_holders(holders)).collect()
     }
 
-    /// Tokens back to the newest holder, of nine tenths of the lines.
+    /// Returns the distance to the newest holder that nine tenths of the lines do not exceed, in tokens.
     fn distance(&self, at: u32, lists: &[Vec<u32>]) -> u32 {
         let back = |list: &Vec<u32>| {
             let end = list.first().map_or(0, |item| self.before[*item as usize + 1]);

@@ -1,7 +1,7 @@
-//! The simulated window: which items are in it, and what they come to.
+//! The simulated window: which items are in it, and how many tokens they take.
 //!
-//! Totals are kept as items come and go; [`Window::count`] adds the window up from scratch, so that every replay can check
-//! itself.
+//! Totals are updated as items come and go; [`Window::audit_totals`] recounts the window from scratch, so every replay
+//! can check itself.
 
 use crate::sim::event::PARTS;
 use crate::sim::steps::StretchTotals;
@@ -10,43 +10,56 @@ use crate::tokens::ledger::Category;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// What became of an item.
+/// Where an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ItemState {
-    /// Not added yet, or dropped.
+    /// Outside: not added yet, or dropped.
     #[default]
     Out,
-    /// In the window.
+    /// In the window, in full.
     Live,
-    /// A placeholder stands for it.
+    /// In the window, replaced by a placeholder.
     Cleared,
+}
+
+/// The running totals of a window and their recount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowAudit {
+    /// The total that was updated with every change.
+    pub running: i64,
+    /// The total by recount; equal to `running` unless the program has a bug.
+    pub counted: i64,
+    /// Whether every result in the window has its call there too.
+    pub is_paired: bool,
 }
 
 /// The window of one chain.
 pub struct Window<'t> {
     trace: &'t Trace,
-    /// By item, of those that were added: what became of it. Items are live unless something else is said here.
+    /// By item. Only the first `added` entries count; they start as `Live`, so adding an item writes nothing here.
     states: Vec<ItemState>,
-    /// The item after the last one that was added.
+    /// The end of the items that were added.
     added: u32,
-    /// From this item on, everything that was added is in the window.
+    /// From this item on, everything that was added is still in the window.
     intact: u32,
-    /// Items that may be in the window, oldest first. The last range is the one that grows.
+    /// Ranges that contain all items in the window, oldest first. The last one grows.
     ranges: SmallVec<[Range<u32>; 4]>,
-    /// What is in the window without being an item: summaries, restored files.
+    /// Contents that are no items: summaries and restored files.
     extras: Vec<(Category, u64)>,
+    /// Tokens by category.
     parts: [i64; PARTS],
-    /// What they come to.
+    /// The sum of `parts`.
     sum: i64,
-    /// System prompt and tools.
+    /// Tokens of system prompt and tools.
     pub base: i64,
-    /// What the log says was sent beyond everything known.
+    /// Tokens that the log shows in the prompt beyond everything known.
     pub drift: i64,
+    /// Tokens of a placeholder.
     placeholder: u64,
 }
 
 impl<'t> Window<'t> {
-    /// An empty window.
+    /// Creates an empty window; `placeholder` is the size of a cleared result.
     pub fn new(trace: &'t Trace, placeholder: u64) -> Window<'t> {
         Window {
             trace,
@@ -63,22 +76,22 @@ impl<'t> Window<'t> {
         }
     }
 
-    /// Tokens in the window.
+    /// Returns the tokens in the window, system prompt and tools included.
     pub fn total(&self) -> u64 {
         u64::try_from(self.base + self.drift + self.sum).unwrap_or(0)
     }
 
-    /// Tokens by category.
+    /// Returns the tokens by category.
     pub fn parts(&self) -> [u64; PARTS] {
         self.parts.map(|tokens| tokens.max(0) as u64)
     }
 
-    /// Tokens in the window beyond system prompt and tools.
+    /// Returns the tokens in the window without system prompt and tools.
     pub fn conversation(&self) -> u64 {
         self.total().saturating_sub(u64::try_from(self.base).unwrap_or(0))
     }
 
-    /// What became of an item.
+    /// Returns where an item is.
     #[inline]
     pub fn state(&self, item: u32) -> ItemState {
         if item < self.added {
@@ -96,7 +109,7 @@ impl<'t> Window<'t> {
         self.size_in(self.item(item), self.state(item))
     }
 
-    /// Tokens that an item takes in a state.
+    /// Returns the tokens that an item takes in a state.
     #[inline]
     fn size_in(&self, item: &TraceItem, state: ItemState) -> i64 {
         let tokens = i64::from(item.tokens);
@@ -118,17 +131,17 @@ impl<'t> Window<'t> {
         self.sum += tokens;
     }
 
-    /// Adds items at the end. What a recorded compaction put in comes along only if `with_artefacts`. Returns how many
-    /// results were left out because their call is not there.
-    pub fn add(&mut self, items: Range<u32>, with_artefacts: bool) -> u32 {
+    /// Adds items at the end, one by one. Artifacts of recorded compactions join only if `with_artifacts`. Returns how many
+    /// results were left out because their calls are not in the window.
+    pub fn add(&mut self, items: Range<u32>, with_artifacts: bool) -> u32 {
         self.skip_to(items.start);
         let mut orphans = 0;
         for at in items.clone() {
             let item = self.item(at);
             self.added = at + 1;
-            let is_left_out = item.has_flag(flag::ARTEFACT) && !with_artefacts;
-            let is_answer = item.category == Category::ToolResult && item.pair != NONE;
-            let is_orphan = !is_left_out && is_answer && self.state(item.pair) == ItemState::Out;
+            let is_left_out = item.has_flag(flag::ARTIFACT) && !with_artifacts;
+            let has_call = item.category == Category::ToolResult && item.pair != NONE;
+            let is_orphan = !is_left_out && has_call && self.state(item.pair) == ItemState::Out;
             if is_left_out || is_orphan {
                 orphans += u32::from(is_orphan);
                 self.states[at as usize] = ItemState::Out;
@@ -141,15 +154,17 @@ impl<'t> Window<'t> {
         orphans
     }
 
-    /// The same for a stretch of items, without a look at each of them where all are sure to join.
+    /// Does the same as [`Window::add`] for a stretch whose sums are known. Nearly every call takes this path: it adds at most
+    /// three sums and looks at no item. It falls back to `add` if an item might have to stay out.
     #[inline]
-    pub fn add_stretch(&mut self, items: Range<u32>, stretch: &StretchTotals, with_artefacts: bool) -> u32 {
+    pub fn add_stretch(&mut self, items: Range<u32>, stretch: &StretchTotals, with_artifacts: bool) -> u32 {
+        // From `intact` on nothing is missing, so a result whose call lies there cannot be an orphan.
         let may_lack_calls = stretch.earliest_call < self.intact;
         let Some(parts) = stretch
-            .parts(with_artefacts)
+            .parts(with_artifacts)
             .filter(|_| !may_lack_calls && items.start == self.added)
         else {
-            return self.add(items, with_artefacts);
+            return self.add(items, with_artifacts);
         };
         for (part, tokens) in parts {
             self.parts[part] += i64::from(tokens);
@@ -160,7 +175,7 @@ impl<'t> Window<'t> {
         0
     }
 
-    /// Items up to this one that were not added stay out.
+    /// Marks the items before `start` that were not added as outside.
     fn skip_to(&mut self, start: u32) {
         if start > self.added {
             self.states[self.added as usize..start as usize].fill(ItemState::Out);
@@ -169,6 +184,7 @@ impl<'t> Window<'t> {
         }
     }
 
+    /// Extends the last range, or starts a new one after a gap.
     #[inline]
     fn extend(&mut self, items: Range<u32>) {
         match self.ranges.last_mut() {
@@ -178,21 +194,21 @@ impl<'t> Window<'t> {
         }
     }
 
-    /// Puts a placeholder in the place of an item.
+    /// Replaces an item by a placeholder.
     pub fn clear(&mut self, item: u32) {
         if self.state(item) == ItemState::Live {
             self.set_state(item, ItemState::Cleared);
         }
     }
 
-    /// Puts an item back in the place of its placeholder.
+    /// Replaces a placeholder by its item.
     pub fn revive(&mut self, item: u32) {
         if self.state(item) == ItemState::Cleared {
             self.set_state(item, ItemState::Live);
         }
     }
 
-    /// Tokens that a placeholder saves.
+    /// Returns the tokens that the placeholder of an item saves; 0 if it has none.
     pub fn placeholder_savings(&self, item: u32) -> u64 {
         match self.state(item) {
             ItemState::Cleared => u64::try_from(i64::from(self.item(item).tokens) - self.size(item)).unwrap_or(0),
@@ -200,19 +216,19 @@ impl<'t> Window<'t> {
         }
     }
 
-    /// Takes an item out.
+    /// Removes an item without a placeholder.
     pub fn remove(&mut self, item: u32) {
         self.intact = self.intact.max(item + 1);
         self.set_state(item, ItemState::Out);
     }
 
-    /// Adds something that is no item.
+    /// Adds contents that are no item.
     pub fn add_extra(&mut self, category: Category, tokens: u64) {
         self.extras.push((category, tokens));
         self.add_tokens(category, tokens as i64);
     }
 
-    /// Starts anew with nothing but the items of `kept`.
+    /// Drops everything but the items of `kept`.
     pub fn reset(&mut self, kept: Range<u32>) {
         for range in std::mem::take(&mut self.ranges) {
             let before = range.start..range.end.min(kept.start.max(range.start));
@@ -221,7 +237,7 @@ impl<'t> Window<'t> {
                 self.states[dropped.start as usize..dropped.end as usize].fill(ItemState::Out);
             }
         }
-        // Nothing but the newest items is known to be whole.
+        // The fast path of `add_stretch` needs a tail without gaps: the kept items, if they are the newest ones.
         self.intact = match !kept.is_empty() && kept.end == self.added {
             true => self.intact.max(kept.start),
             false => self.added,
@@ -238,7 +254,7 @@ impl<'t> Window<'t> {
         }
     }
 
-    /// Items in the window, oldest first.
+    /// Iterates over the items in the window, oldest first.
     pub fn live_items(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.ranges
             .iter()
@@ -247,17 +263,17 @@ impl<'t> Window<'t> {
             .filter(|item| self.state(*item) != ItemState::Out)
     }
 
-    /// The first item since the last boundary.
+    /// Returns the first item since the last boundary.
     pub fn floor(&self) -> u32 {
         self.ranges.first().map_or(0, |range| range.start)
     }
 
-    /// The item after the last one.
+    /// Returns the end of the items in the window.
     pub fn end(&self) -> u32 {
         self.ranges.last().map_or(0, |range| range.end)
     }
 
-    /// Items of a range with what became of them, as far as they were added.
+    /// Iterates over the items of a range that were added, with their states.
     fn items_with_state(&self, range: &Range<u32>) -> impl Iterator<Item = (&'t TraceItem, ItemState)> + '_ {
         let start = range.start.min(self.added);
         let added = start..range.end.min(self.added).max(start);
@@ -265,15 +281,15 @@ impl<'t> Window<'t> {
         std::iter::zip(self.trace.items(&added), states.iter().copied())
     }
 
-    /// Items of a range that are in the window.
+    /// Iterates over the items of a range that are in the window.
     pub fn items_in(&self, range: &Range<u32>) -> impl Iterator<Item = &'t TraceItem> + '_ {
-        let told = self
+        let inside = self
             .items_with_state(range)
             .filter(|(_, state)| *state != ItemState::Out);
-        told.map(|(item, _)| item)
+        inside.map(|(item, _)| item)
     }
 
-    /// Tokens of items in a range.
+    /// Returns the tokens that the items of a range take in the window.
     pub fn tokens_in(&self, range: Range<u32>) -> u64 {
         let sizes = self
             .items_with_state(&range)
@@ -281,23 +297,26 @@ impl<'t> Window<'t> {
         sizes.sum()
     }
 
-    /// What is kept as a total, what the window adds up to from scratch, and whether every result in it has its call there
-    /// too. The first two are equal unless there is a defect.
-    pub fn audit_totals(&self) -> (i64, i64, bool) {
+    /// Recounts the window from scratch and checks that every result has its call.
+    pub fn audit_totals(&self) -> WindowAudit {
         let extras = self.extras.iter().map(|(_, tokens)| *tokens as i64).sum::<i64>();
         let (mut counted, mut is_paired) = (extras, true);
         let states = &self.states[..self.added as usize];
         for range in &self.ranges {
             for (item, state) in self.items_with_state(range) {
                 counted += self.size_in(item, state);
-                // Nothing is skipped: a branch would be guessed wrong every other time.
-                let is_answer = (item.category == Category::ToolResult) & (item.pair != NONE);
+                // Branch-free on purpose: every other item is a result, so a branch would be mispredicted half the time.
+                let needs_call = (item.category == Category::ToolResult) & (item.pair != NONE);
                 let has_call = states
                     .get(item.pair as usize)
                     .is_some_and(|state| *state != ItemState::Out);
-                is_paired &= !is_answer | (state == ItemState::Out) | has_call;
+                is_paired &= !needs_call | (state == ItemState::Out) | has_call;
             }
         }
-        (self.sum, counted, is_paired)
+        WindowAudit {
+            running: self.sum,
+            counted,
+            is_paired,
+        }
     }
 }

@@ -1,112 +1,79 @@
-//! Hits and misses: whether what a session used was still in the window.
+//! Hits and misses: whether the window still held what a session used.
 
 use crate::sim::uses::{FileFetch, FileReference, FileUse, FileUses};
 use crate::sim::window::{ItemState, Window};
 use std::ops::Range;
 use transcript::build::IdMap;
 
-/// An edit is a hit if at least this share of the lines that it replaces is in the window.
+/// An edit is a hit if at least this share of the lines that it replaces is in the window: nine of ten.
 const HIT_SHARE: (usize, usize) = (9, 10);
 
-/// Whether a use of so many lines hits with so many of them in the window.
+/// Returns whether a use that needs `lines` lines is a hit with `live` of them in the window.
 pub(super) fn is_hit(live: usize, lines: usize) -> bool {
     live * HIT_SHARE.1 >= lines * HIT_SHARE.0
 }
 
-/// A use this many tokens away from what it needs is at risk.
+/// A use is at risk if this many tokens lie between it and what it needs.
 pub const AT_RISK: u32 = 20_000;
 
-/// How a use came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum UseOutcome {
-    /// What it needs is in the window.
-    Live,
-    /// It was missed since the drop already, and taken as fetched again.
-    Filled,
-    /// It is not, but its file came back with the last boundary: how much of it, nobody knows.
-    Restored,
-    /// It is not: it was among the results that a boundary summarised before the model had seen them.
-    InFlight,
-    /// It is not.
-    Missed,
-}
-
-impl UseOutcome {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            UseOutcome::Live => "live",
-            UseOutcome::Filled => "filled",
-            UseOutcome::Restored => "restored",
-            UseOutcome::InFlight => "in-flight",
-            UseOutcome::Missed => "missed",
-        }
+named_enum! {
+    /// How a use of a file turned out.
+    pub enum UseOutcome {
+        /// The window holds what it needs.
+        Live = "live",
+        /// The file was missed once since the last drop already; it counts as fetched again since then.
+        Filled = "filled",
+        /// The window does not hold it, but the last boundary restored the file; the log does not show how much of it.
+        Restored = "restored",
+        /// The window does not hold it: a boundary dropped it before the model had seen it.
+        InFlight = "in-flight",
+        /// The window does not hold it.
+        Missed = "missed",
     }
 }
 
-/// What a read was for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FetchKind {
-    /// A file that was not known.
-    Cold,
-    /// Another part of a file in the window.
-    OtherRange,
-    /// The same version and range are in the window.
-    Redundant,
-    /// They are but for own edits since.
-    Patched,
-    /// They were, and were dropped.
-    Refetch,
-}
-
-/// All kinds, in the order of their declaration.
-pub const FETCH_KINDS: [FetchKind; 5] = [
-    FetchKind::Cold,
-    FetchKind::OtherRange,
-    FetchKind::Redundant,
-    FetchKind::Patched,
-    FetchKind::Refetch,
-];
-
-impl FetchKind {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            FetchKind::Cold => "cold",
-            FetchKind::OtherRange => "other-range",
-            FetchKind::Redundant => "redundant",
-            FetchKind::Patched => "patched",
-            FetchKind::Refetch => "refetch",
-        }
+named_enum! {
+    /// Why a file was read.
+    pub enum FetchKind {
+        /// The file was not read before.
+        Cold = "cold",
+        /// The window holds another range of the file.
+        OtherRange = "other-range",
+        /// The window already holds the range in the same version.
+        Redundant = "redundant",
+        /// The window holds the range, but the agent has edited the file since.
+        Patched = "patched",
+        /// The range was in the window and was dropped.
+        Refetch = "refetch",
     }
 }
 
-/// What is known about drops, for one chain.
+/// Which files were missed since something was last dropped, for one chain.
 #[derive(Debug, Default)]
 pub struct WorkingSet {
-    /// Goes up whenever something leaves the window.
+    /// Number of times that something left the window.
     drops: u32,
-    /// Files that were missed, with the drop that they were missed after.
+    /// Missed files by path, with the value of `drops` at the miss.
     filled: IdMap<u64, u32>,
-    /// The same for files that were named.
+    /// The same for files that were mentioned.
     named: IdMap<u64, u32>,
-    /// Items that the last boundary summarised before the model saw them.
+    /// Items that the last boundary dropped before the model saw them.
     in_flight: Range<u32>,
 }
 
 impl WorkingSet {
-    /// Something left the window.
+    /// Records that something left the window.
     pub fn record_drop(&mut self) {
         self.drops += 1;
     }
 
-    /// A boundary: everything since the last response was in flight.
+    /// Records a boundary; `in_flight` are the items since the last response.
     pub fn record_boundary(&mut self, in_flight: Range<u32>) {
         self.drops += 1;
         self.in_flight = in_flight;
     }
 
-    /// How a use comes out. `restored` are the files that came back with the last boundary.
+    /// Classifies an edit or a write. `restored` are the files that the last boundary restored.
     pub fn classify_use(
         &mut self,
         window: &Window<'_>,
@@ -133,7 +100,7 @@ impl WorkingSet {
         self.classify_lost(is_filled, one.path, newest, restored)
     }
 
-    /// How a reference comes out: whether any copy of the file is in the window.
+    /// Classifies a mention of a file: a hit if any copy of the file is in the window.
     pub fn classify_reference(
         &mut self,
         window: &Window<'_>,
@@ -149,7 +116,7 @@ impl WorkingSet {
         self.classify_lost(is_filled, one.path, copies.first().copied(), restored)
     }
 
-    /// How something comes out that is not in the window, where `newest` held it last.
+    /// Classifies a use of something that is not in the window; `newest` is the item that held it last.
     fn classify_lost(&self, is_filled: bool, path: u32, newest: Option<u32>, restored: &[(u32, u64)]) -> UseOutcome {
         if is_filled {
             UseOutcome::Filled
@@ -162,7 +129,7 @@ impl WorkingSet {
         }
     }
 
-    /// What a read was for.
+    /// Classifies a read.
     pub fn classify_fetch(window: &Window<'_>, uses: &FileUses, fetch: &FileFetch) -> FetchKind {
         let has_live = |list: u32| {
             uses.lists

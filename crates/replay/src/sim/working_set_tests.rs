@@ -1,4 +1,4 @@
-//! The working set on logs small enough to be traced by hand.
+//! Tests of the working set on logs small enough to be followed by hand.
 
 use crate::policy::presets::PolicySet;
 use crate::prices::PriceTable;
@@ -12,7 +12,7 @@ use transcript::bytes::LineConsumer;
 use transcript::thread::{Session, SessionLog, thread};
 use transcript::walk::Walker;
 
-/// A log of calls to tools and their results. Every call has a response of its own.
+/// A log of tool calls and their results, one call per response.
 #[derive(Default)]
 struct ToolScript {
     text: String,
@@ -33,7 +33,7 @@ impl ToolScript {
         self.text.push_str(&format!("{fields}\n"));
     }
 
-    /// A call and its result.
+    /// Adds a call and its result.
     fn call(mut self, tool: &str, input: Value, result: &str) -> ToolScript {
         let id = format!("t{}", self.records);
         self.sent += 1_000;
@@ -77,7 +77,7 @@ impl ToolScript {
         self.call("Bash", json!({"command": command}), output)
     }
 
-    /// A compaction that the user asked for.
+    /// Adds a manual compaction.
     fn compact(mut self) -> ToolScript {
         let leaf = format!("r{}", self.records - 1);
         self.record(json!({
@@ -88,7 +88,7 @@ impl ToolScript {
         self
     }
 
-    /// Outcomes of uses and of files that were named, and kinds of reads, in order.
+    /// Replays the log and returns the outcomes of uses and mentions, and the kinds of reads, in order.
     fn outcomes(self, policy: &str, settings: &[&str]) -> (FileUses, Vec<String>) {
         let mut walker = Walker::new(1 << 20, &|_| ()).with_line_hashes();
         walker.take_lines(self.text.as_bytes(), 0);
@@ -108,7 +108,7 @@ impl ToolScript {
         }
         let (by_version, by_model) = policies_and_prices(&policies, PriceTable::built_in(), &trace);
         let windows = infer_replay_windows(&trace, &by_version, &by_model);
-        let setting = ReplayInput {
+        let input = ReplayInput {
             policies: &by_version,
             prices: &by_model,
             windows: &windows,
@@ -118,111 +118,111 @@ impl ToolScript {
             texts: None,
             key: 0,
         };
-        let mut told = Vec::new();
-        replay(&trace, &setting, &mut |_: u32, event: &Event<'_>| match event {
-            Event::Used { outcome, .. } => told.push(outcome.name().to_owned()),
-            Event::Referred { outcome, .. } => told.push(format!("named {}", outcome.name())),
-            Event::Fetched { kind, .. } => told.push(kind.name().to_owned()),
+        let mut outcomes = Vec::new();
+        replay(&trace, &input, &mut |_: u32, event: &Event<'_>| match event {
+            Event::Used { outcome, .. } => outcomes.push(outcome.name().to_owned()),
+            Event::Referred { outcome, .. } => outcomes.push(format!("named {}", outcome.name())),
+            Event::Fetched { kind, .. } => outcomes.push(kind.name().to_owned()),
             _ => {}
         });
-        (uses, told)
+        (uses, outcomes)
     }
 }
 
 const FILE: &str = "1\tpackage main\n2\tfunc first() {}\n3\tfunc second() {}\n4\tfunc third() {}";
 
-fn check(story: ToolScript, expected: &[&str]) {
+fn check(script: ToolScript, expected: &[&str]) {
     let settings = ["restore.files=0"];
-    assert_eq!(story.outcomes("client-2.1.30", &settings).1, expected);
+    assert_eq!(script.outcomes("client-2.1.30", &settings).1, expected);
 }
 
 #[test]
 fn lines_that_are_in_the_window_are_hits() {
-    let story = ToolScript::default()
+    let script = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func first() { go() }");
-    check(story, &["cold", "live"]);
+    check(script, &["cold", "live"]);
 }
 
 #[test]
 fn lines_that_a_boundary_dropped_are_missed_once() {
-    let story = ToolScript::default()
+    let script = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func one() {}")
         .compact();
-    let story = story
+    let script = script
         .edit("func second() {}", "func two() {}")
         .edit("func third() {}", "func three() {}");
-    check(story, &["cold", "live", "missed", "filled"]);
+    check(script, &["cold", "live", "missed", "filled"]);
 }
 
 #[test]
 fn a_search_after_the_boundary_shows_them_again() {
-    let story = ToolScript::default()
+    let script = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func one() {}")
         .compact();
-    let story = story.shell("grep -n second a.go", "a.go:3:func second() {}");
+    let script = script.shell("grep -n second a.go", "a.go:3:func second() {}");
     check(
-        story.edit("func second() {}", "func two() {}"),
+        script.edit("func second() {}", "func two() {}"),
         &["cold", "live", "named missed", "live"],
     );
 }
 
 #[test]
-fn files_that_are_named_are_told_apart() {
-    let story = ToolScript::default().shell("cat a.go", "cat: a.go: not there");
-    let story = story
+fn mentions_are_classified_by_file() {
+    let script = ToolScript::default().shell("cat a.go", "cat: a.go: not there");
+    let script = script
         .read(FILE)
         .shell("wc -l ./a.go && gofmt -l a.go", "4 lines")
         .compact();
-    let story = story
+    let script = script
         .shell("wc -l /p/a.go", "4 lines")
         .shell("wc -l a.go", "4 lines")
         .shell("wc -l b.go x/a.go", "none");
-    // Unknown before the read; once a call; missed once; another path is another file.
-    check(story, &["cold", "named live", "named missed", "named filled"]);
+    // Unknown before the read; counted once per call; missed once; another path is another file.
+    check(script, &["cold", "named live", "named missed", "named filled"]);
 }
 
 #[test]
 fn an_end_that_two_paths_share_names_neither() {
-    let other = |story: ToolScript| story.call("Read", json!({"file_path": "/p/lib/a.go"}), FILE);
-    let story = other(ToolScript::default().read(FILE)).shell("wc -l a.go", "4 lines");
+    let other = |script: ToolScript| script.call("Read", json!({"file_path": "/p/lib/a.go"}), FILE);
+    let script = other(ToolScript::default().read(FILE)).shell("wc -l a.go", "4 lines");
     check(
-        other(story).shell("wc -l lib/a.go", "4 lines"),
+        other(script).shell("wc -l lib/a.go", "4 lines"),
         &["cold", "cold", "redundant", "named live"],
     );
 }
 
 #[test]
-fn what_was_in_flight_is_told_apart() {
-    let story = ToolScript::default()
+fn results_in_flight_have_their_own_outcome() {
+    let script = ToolScript::default()
         .shell("ls", "nothing to see here")
         .read(FILE)
         .compact();
-    check(story.edit("func second() {}", "func two() {}"), &["cold", "in-flight"]);
+    check(script.edit("func second() {}", "func two() {}"), &["cold", "in-flight"]);
 }
 
 #[test]
 fn a_file_that_came_back_is_credited_or_not() {
-    let story = ToolScript::default()
+    let script = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func one() {}")
         .compact();
-    let story = story.edit("func second() {}", "func two() {}");
+    let script = script.edit("func second() {}", "func two() {}");
     assert_eq!(
-        story.outcomes("client-2.1.30", &["restore.files=5"]).1,
+        script.outcomes("client-2.1.30", &["restore.files=5"]).1,
         ["cold", "live", "restored"]
     );
 }
 
 #[test]
 fn lines_never_seen_are_cold_and_left_out() {
-    let story = ToolScript::default()
+    let script = ToolScript::default()
         .read(FILE)
         .edit("never seen before", "something else");
-    let (uses, told) = story.outcomes("client-2.1.30", &[]);
-    assert_eq!((uses.cold, told), (1, vec!["cold".to_owned()]));
+    let (uses, outcomes) = script.outcomes("client-2.1.30", &[]);
+    assert_eq!((uses.cold, outcomes), (1, vec!["cold".to_owned()]));
     let half = ToolScript::default()
         .read(FILE)
         .edit("func first() {}\nnever seen before", "x");
@@ -236,21 +236,21 @@ fn files_that_are_not_known_are_no_uses() {
 
 #[test]
 fn a_write_needs_any_copy() {
-    let story = ToolScript::default()
+    let script = ToolScript::default()
         .read(FILE)
         .write("package other")
         .compact()
         .write("package third");
-    check(story, &["cold", "live", "missed"]);
+    check(script, &["cold", "live", "missed"]);
 }
 
 #[test]
 fn reads_by_what_they_were_for() {
-    let story = ToolScript::default()
+    let script = ToolScript::default()
         .read_range(1, 100, FILE)
         .read_range(10, 20, FILE)
         .read_range(200, 50, FILE);
-    check(story, &["cold", "redundant", "other-range"]);
+    check(script, &["cold", "redundant", "other-range"]);
     let patched = ToolScript::default()
         .read(FILE)
         .edit("func first() {}", "func one() {}")
@@ -266,16 +266,16 @@ fn reads_by_what_they_were_for() {
 
 #[test]
 fn a_failed_edit_is_no_use() {
-    let mut story = ToolScript::default().read(FILE);
-    story.sent += 1_000;
-    let usage = json!({"input_tokens": 2, "cache_read_input_tokens": story.sent, "output_tokens": 50});
-    story.record(json!({"type": "assistant", "message": {
+    let mut script = ToolScript::default().read(FILE);
+    script.sent += 1_000;
+    let usage = json!({"input_tokens": 2, "cache_read_input_tokens": script.sent, "output_tokens": 50});
+    script.record(json!({"type": "assistant", "message": {
         "id": "m9", "model": "claude-opus-4-5", "stop_reason": "tool_use", "usage": usage,
         "content": [{"type": "tool_use", "id": "t9", "name": "Edit",
             "input": {"file_path": "/p/a.go", "old_string": "func first() {}", "new_string": "x"}}],
     }}));
-    story.record(json!({"type": "user", "message": {
+    script.record(json!({"type": "user", "message": {
         "content": [{"type": "tool_result", "tool_use_id": "t9", "is_error": true, "content": "no such text"}],
     }}));
-    check(story, &["cold"]);
+    check(script, &["cold"]);
 }

@@ -1,8 +1,9 @@
-//! Sizes of rounds and blocks: recorded where the log says, calibrated where two records bracket them, estimated elsewhere.
+//! Sizes of rounds and blocks: recorded where the log states them, calibrated where two recorded counts bracket them,
+//! estimated elsewhere.
 //!
-//! The context of a call is what its usage says was sent. What the next call was sent beyond that is the true size of
-//! everything added in between: the response, as far as its output was recorded, and the new input. That difference is
-//! shared out to the blocks in proportion to their estimates. The same pairs show how good the estimates are ([`Pair`]).
+//! The usage of a call states how many tokens were sent. What the next call sent beyond that is the true size of
+//! everything added in between: the response and the new input. That difference is distributed over the blocks in
+//! proportion to their estimates. The same pairs of calls show how good the estimates are ([`CallPair`]).
 
 use crate::tokens::ratios::{RatioTable, Ratios, drops_thinking};
 use smallvec::SmallVec;
@@ -10,64 +11,64 @@ use std::ops::Range;
 use transcript::log::{Block, BlockKind, Log, RecordKind, StopReason};
 use transcript::thread::{Chain, Node, Round, Session, starts_turn};
 
-/// Where a count comes from. Counts of different origin are never added without saying so.
+/// Where a token count comes from. Counts of different origin are never added up without saying so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TokenOrigin {
     /// The log states it.
     Recorded,
-    /// A share of a difference between two stated counts.
+    /// A share of the difference between two recorded counts.
     Calibrated,
-    /// From the length of the text.
+    /// Computed from the length of the text.
     Estimated,
 }
 
-/// Size of the window at one round.
+/// Sizes of one round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundSize {
-    /// What the model was sent, if the log says.
+    /// Input tokens; `None` if the log has no usage.
     pub input: Option<u64>,
-    /// What it answered.
+    /// Output tokens.
     pub output: f64,
-    /// Whether the output was recorded or had to be estimated (a streaming partial).
+    /// Whether the output was recorded, or estimated because the log only has a count from the middle of the stream.
     pub output_origin: TokenOrigin,
-    /// System prompt and tools, where a window starts: the first call, and the call after a boundary.
+    /// Tokens of system prompt and tools, at the first call of a window: the first of the chain, or after a boundary.
     pub base: Option<f64>,
-    /// What the window grew by since the call before, by estimates of its items and the drift of its model family.
+    /// Growth of the window since the previous call, by estimates and the drift of the model family.
     pub growth: f64,
-    /// When the call was made.
+    /// Time of the response.
     pub time: i64,
 }
 
 impl RoundSize {
-    /// The window after the response.
+    /// Returns the window after the response; `None` if the log has no usage.
     pub fn context(&self) -> Option<u64> {
         self.input.map(|input| input + self.output.round() as u64)
     }
 }
 
-/// Two neighbouring calls whose difference shows how good the estimates are.
+/// Two neighboring calls whose difference shows how good the estimates are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CallPair {
     /// First line of the later call.
     pub node: Node,
-    /// Its round in the chain; the earlier call is the round before.
+    /// Round of the later call in the chain; the earlier call is the round before.
     pub round: usize,
     /// Estimated input of the later call.
     pub predicted: f64,
-    /// The same with characters / 4 for everything that was not recorded.
+    /// The same, with characters / 4 for everything that was not recorded.
     pub naive: f64,
-    /// What the log says.
+    /// Recorded input of the later call.
     pub actual: f64,
 }
 
-/// Why two neighbouring calls say nothing about sizes.
+/// Why the difference between two neighboring calls says nothing about sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum UnfitReason {
-    /// The first call of a window.
+    /// It is the first call.
     First,
-    /// A call without usage.
+    /// One of the calls has no usage.
     NoUsage,
-    /// A compaction lies between.
+    /// A compaction lies in between.
     Boundary,
     /// Tool results were cleared in between.
     Micro,
@@ -75,27 +76,28 @@ pub enum UnfitReason {
     ModelSwitch,
     /// The client was restarted: the cache is cold and the window smaller than before.
     Resume,
-    /// A copy of a pair that another session owns.
+    /// The pair was copied from another session.
     Copy,
-    /// The window was kept over a boundary, with zeroed usage.
+    /// The call was kept verbatim over a boundary, with zeroed usage.
     Kept,
 }
 
-/// What sizing a chain gives.
+/// The sizes of a chain.
 #[derive(Debug, Default, PartialEq)]
 pub struct ChainSizes {
     /// One per round.
     pub rounds: Vec<RoundSize>,
-    /// Pairs that can be scored.
+    /// Pairs of calls that can be scored.
     pub pairs: Vec<CallPair>,
-    /// Pairs that cannot, by reason.
+    /// Reasons why other pairs cannot.
     pub unfit: Vec<UnfitReason>,
 }
 
-/// A difference this far from the estimate is explained by something else than the blocks.
+/// Plausible ratios of a recorded difference to its estimate. Outside of this range, something other than the blocks
+/// explains the difference, and the estimates are kept.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.4..=2.5;
 
-/// Sizes a chain. `block` is told the size of every block, in order.
+/// Sizes a chain. `block` receives the size of every block, in order.
 pub fn size_chain<'r>(
     session: &Session<'r>,
     chain: &'r Chain,
@@ -105,7 +107,8 @@ pub fn size_chain<'r>(
     size_rounds(session, chain, 0..chain.rounds.len(), table, block)
 }
 
-/// Sizes some rounds of a chain. Those of neighbouring ranges, one behind the other, are those of the whole.
+/// Sizes some rounds of a chain. Neighboring ranges can be sized independently; concatenated, they give the sizes of the
+/// whole.
 pub fn size_rounds<'r>(
     session: &Session<'r>,
     chain: &'r Chain,
@@ -113,19 +116,23 @@ pub fn size_rounds<'r>(
     table: &'r RatioTable,
     block: &mut dyn FnMut(Node, &Block, f64, TokenOrigin),
 ) -> ChainSizes {
-    let mut sizes = ChainSizes {
-        rounds: Vec::with_capacity(rounds.len()),
-        pairs: Vec::with_capacity(rounds.len()),
-        ..ChainSizes::default()
+    let mut sizer = ChainSizer {
+        session,
+        block,
+        sizes: ChainSizes {
+            rounds: Vec::with_capacity(rounds.len()),
+            pairs: Vec::with_capacity(rounds.len()),
+            ..ChainSizes::default()
+        },
     };
-    // What a round inherits goes back to the start of the turn before it.
+    // A round depends on the call before it and on the thinking of its turn so far, so start at the beginning of that turn.
     let before = &chain.rounds[..rounds.start];
     let lead = before
         .iter()
         .rposition(|round| starts_turn(session, round))
         .unwrap_or(0);
     let mut previous: Option<SentCall<'_>> = None;
-    // Estimated thinking of the running turn, for models that forget it at the next prompt.
+    // Estimated thinking of the current turn, which some models drop at the next prompt.
     let mut turn_thinking = 0.0;
     for (at, round) in std::iter::zip(lead.., &chain.rounds[lead..rounds.end]) {
         let sent = SentCall::new(session, round, table, previous.as_ref());
@@ -139,39 +146,54 @@ pub fn size_rounds<'r>(
             turn_thinking = 0.0;
         }
         turn_thinking += sent.output_estimates.thinking;
-        if at < rounds.start {
-            previous = Some(sent);
-            continue;
+        if at >= rounds.start {
+            sizer.size_round(at, previous.as_ref(), &sent, dropped);
         }
-        let fit = check_fitness(session, round, previous.as_ref(), &sent);
-        let base = base_size(fit, &sent);
-        match (fit, &previous) {
+        previous = Some(sent);
+    }
+    // Blocks are sized one call late, once the next call shows their true sum. After the last call only estimates are left.
+    let is_end = !rounds.is_empty() && rounds.end == chain.rounds.len();
+    if let Some(last) = previous.filter(|_| is_end) {
+        sizer.assign_output(&last);
+        let mut tail = BlockEstimates::default();
+        tail.add(session, &chain.tail, |block, log| table.input(last.ratios, block, log));
+        sizer.assign(&chain.tail, &tail.sizes, 1.0, TokenOrigin::Estimated);
+    }
+    sizer.sizes
+}
+
+/// Sizes rounds and passes the sizes of their blocks on.
+struct ChainSizer<'s, 'r> {
+    session: &'s Session<'r>,
+    block: &'s mut dyn FnMut(Node, &Block, f64, TokenOrigin),
+    sizes: ChainSizes,
+}
+
+impl ChainSizer<'_, '_> {
+    /// Sizes a round and the response before it. `dropped` is the thinking that the API dropped in between.
+    fn size_round(&mut self, at: usize, previous: Option<&SentCall<'_>>, sent: &SentCall<'_>, dropped: f64) {
+        let fit = check_fitness(self.session, previous, sent);
+        match (fit, previous) {
             (Ok(()), Some(before)) => {
-                sizes.pairs.push(CallPair {
-                    node: round.lines[0],
+                self.sizes.pairs.push(CallPair {
+                    node: sent.round.lines[0],
                     round: at,
                     predicted: before.input as f64 + before.output + sent.input_estimates.sum - dropped,
                     naive: before.input as f64 + before.naive_output() + sent.input_estimates.naive,
                     actual: sent.input as f64,
                 });
-                distribute_growth(session, before, &sent, dropped, block);
+                self.distribute_growth(before, sent, dropped);
             }
             (unfit, before) => {
                 if let Some(before) = before {
-                    before.assign_output(session, block);
+                    self.assign_output(before);
                 }
-                assign_sizes(
-                    session,
-                    &sent.round.inputs,
-                    &sent.input_estimates.sizes,
-                    1.0,
-                    TokenOrigin::Estimated,
-                    block,
-                );
-                sizes.unfit.extend(unfit.err());
+                let (inputs, sizes) = (&sent.round.inputs, &sent.input_estimates.sizes);
+                self.assign(inputs, sizes, 1.0, TokenOrigin::Estimated);
+                self.sizes.unfit.extend(unfit.err());
             }
         }
-        sizes.rounds.push(RoundSize {
+        self.sizes.rounds.push(RoundSize {
             input: sent.has_usage.then_some(sent.input),
             output: sent.output,
             output_origin: if sent.is_final {
@@ -179,60 +201,97 @@ pub fn size_rounds<'r>(
             } else {
                 TokenOrigin::Estimated
             },
-            base,
-            growth: previous.as_ref().map_or(0.0, |before| before.output) + sent.input_estimates.sum - dropped
+            base: base_size(fit, sent),
+            growth: previous.map_or(0.0, |before| before.output) + sent.input_estimates.sum - dropped
                 + sent.ratios.drift,
-            time: session.record(round.lines[0]).time,
+            time: self.session.record(sent.round.lines[0]).time,
         });
-        previous = Some(sent);
     }
-    // What follows the last round belongs to it.
-    let is_end = !rounds.is_empty() && rounds.end == chain.rounds.len();
-    if let Some(last) = previous.filter(|_| is_end) {
-        last.assign_output(session, block);
-        let ratios = last.ratios;
-        let mut rest = BlockEstimates::default();
-        rest.add(session, &chain.tail, |block, log| table.input(ratios, block, log));
-        assign_sizes(session, &chain.tail, &rest.sizes, 1.0, TokenOrigin::Estimated, block);
+
+    /// Passes on the blocks of some records, with their sizes times a factor.
+    fn assign(&mut self, nodes: &[Node], sizes: &[f64], factor: f64, origin: TokenOrigin) {
+        let mut sizes = sizes.iter();
+        for &node in nodes {
+            for (found, size) in std::iter::zip(self.session.blocks(node), &mut sizes) {
+                (self.block)(node, found, size * factor, origin);
+            }
+        }
     }
-    sizes
+
+    /// Distributes a recorded output over the blocks of the response. Without one, their estimates stand.
+    fn assign_output(&mut self, sent: &SentCall<'_>) {
+        let (lines, estimates) = (&sent.round.lines, &sent.output_estimates);
+        match (sent.is_final, estimates.sizes.len()) {
+            (true, 1) => self.assign(lines, &[sent.output], 1.0, TokenOrigin::Recorded),
+            (true, _) => {
+                let factor = scale(sent.output, estimates.sum);
+                self.assign(lines, &estimates.sizes, factor, TokenOrigin::Calibrated);
+            }
+            (false, _) => self.assign(lines, &estimates.sizes, 1.0, TokenOrigin::Estimated),
+        }
+    }
+
+    /// Distributes the difference between two calls over the blocks between them.
+    fn distribute_growth(&mut self, before: &SentCall<'_>, sent: &SentCall<'_>, dropped: f64) {
+        let (inputs, output) = (&sent.input_estimates, &before.output_estimates);
+        let grown = sent.input as f64 - before.input as f64 + dropped;
+        let factor = if before.is_final {
+            // The recorded output covers the response; the rest of the growth is the new input.
+            self.assign_output(before);
+            scale(grown - before.output, inputs.sum)
+        } else {
+            // Tokens outside of all blocks are distributed too, so every recorded token belongs to some block.
+            scale(grown, inputs.sum + output.sum)
+        };
+        let (factor, origin) = if PLAUSIBLE.contains(&factor) {
+            (factor, TokenOrigin::Calibrated)
+        } else {
+            (1.0, TokenOrigin::Estimated)
+        };
+        if !before.is_final {
+            self.assign(&before.round.lines, &output.sizes, factor, origin);
+        }
+        self.assign(&sent.round.inputs, &inputs.sizes, factor, origin);
+    }
 }
 
-/// What a window starts with beyond its own messages.
+/// Returns the tokens that a window starts with beyond its own messages; `None` if the call does not start a window.
 fn base_size(fit: Result<(), UnfitReason>, sent: &SentCall<'_>) -> Option<f64> {
     let starts_window = matches!(fit, Err(UnfitReason::First | UnfitReason::Boundary));
     (starts_window && sent.has_usage).then(|| (sent.input as f64 - sent.input_estimates.sum).max(0.0))
 }
 
-/// One call as it was sent and answered.
+/// One call as it was sent and answered, with the estimates of its blocks.
 struct SentCall<'r> {
     round: &'r Round,
     model: &'r str,
     ratios: &'r Ratios,
     has_usage: bool,
-    /// Zeroed usage beside iterations: a copy kept over a boundary.
+    /// Whether the top-level usage is zero and only the iterations count: a copy kept over a boundary.
     is_kept: bool,
     input: u64,
     cache_read: u64,
+    /// Final output tokens, recorded or estimated.
     output: f64,
+    /// Whether the recorded output is the final one.
     is_final: bool,
     recorded_output: u64,
-    /// Of the response.
+    /// Estimates of the response.
     output_estimates: BlockEstimates,
-    /// Of the new input.
+    /// Estimates of the new input.
     input_estimates: BlockEstimates,
 }
 
 /// Estimates of some blocks.
 #[derive(Default)]
 struct BlockEstimates {
-    /// One by one.
+    /// One per block.
     sizes: SmallVec<[f64; 8]>,
-    /// Together.
+    /// The sum of all.
     sum: f64,
-    /// Those of thinking together.
+    /// The sum of thinking blocks.
     thinking: f64,
-    /// Characters / 4 of all.
+    /// The sum by characters / 4.
     naive: f64,
 }
 
@@ -262,7 +321,7 @@ impl<'r> SentCall<'r> {
     ) -> SentCall<'r> {
         let first = session.response(round.lines[0]);
         let model = first.map_or("", |response| session.log(round.lines[0]).string(response.model));
-        // The model hardly ever changes, and finding its family means reading its name.
+        // Looking up a family parses the model's name; the model hardly ever changes, so reuse the last answer.
         let ratios = match before.filter(|before| before.model == model) {
             Some(before) => before.ratios,
             None => table.for_model(model),
@@ -273,13 +332,14 @@ impl<'r> SentCall<'r> {
             recorded = recorded.max(response.context().output);
             is_stopped |= response.stop != StopReason::Unknown;
         }
+        // Counts from the middle of the stream repeat on every line; a stop reason or a growing count shows a final one.
         let grows = recorded > context.output;
-        let mut new = BlockEstimates::default();
-        new.add(session, &round.inputs, |block, log| table.input(ratios, block, log));
-        let mut out = BlockEstimates::default();
-        out.add(session, &round.lines, |block, log| table.output(ratios, block, log));
-        let out_estimate = (out.sum + ratios.per_response).max(1.0);
         let is_final = (is_stopped || grows) && recorded > 0;
+        let mut input_estimates = BlockEstimates::default();
+        input_estimates.add(session, &round.inputs, |block, log| table.input(ratios, block, log));
+        let mut output_estimates = BlockEstimates::default();
+        output_estimates.add(session, &round.lines, |block, log| table.output(ratios, block, log));
+        let estimate = (output_estimates.sum + ratios.per_response).max(1.0);
         SentCall {
             round,
             model,
@@ -291,15 +351,16 @@ impl<'r> SentCall<'r> {
             output: if is_final {
                 recorded as f64
             } else {
-                out_estimate.max(recorded as f64)
+                estimate.max(recorded as f64)
             },
             is_final,
             recorded_output: recorded,
-            output_estimates: out,
-            input_estimates: new,
+            output_estimates,
+            input_estimates,
         }
     }
 
+    /// Returns the output with characters / 4 where it was not recorded.
     fn naive_output(&self) -> f64 {
         if self.is_final {
             self.recorded_output as f64
@@ -307,41 +368,14 @@ impl<'r> SentCall<'r> {
             self.output_estimates.naive.max(self.recorded_output as f64)
         }
     }
-
-    /// Shares the recorded output out to the blocks of the response; without one their estimates stand.
-    fn assign_output(&self, session: &Session<'_>, block: &mut dyn FnMut(Node, &Block, f64, TokenOrigin)) {
-        let lines = &self.round.lines;
-        match (self.is_final, self.output_estimates.sizes.len()) {
-            (true, 1) => assign_sizes(session, lines, &[self.output], 1.0, TokenOrigin::Recorded, block),
-            (true, _) => {
-                let factor = factor(self.output, self.output_estimates.sum);
-                assign_sizes(
-                    session,
-                    lines,
-                    &self.output_estimates.sizes,
-                    factor,
-                    TokenOrigin::Calibrated,
-                    block,
-                );
-            }
-            (false, _) => assign_sizes(
-                session,
-                lines,
-                &self.output_estimates.sizes,
-                1.0,
-                TokenOrigin::Estimated,
-                block,
-            ),
-        }
-    }
 }
 
-/// What makes sizes that add up to `sum` add up to `target`; nothing does if they are all zero.
-fn factor(target: f64, sum: f64) -> f64 {
+/// Returns the factor that scales sizes with this sum to `target`; 0 if they are all zero.
+fn scale(target: f64, sum: f64) -> f64 {
     if sum > 0.0 { target / sum } else { 0.0 }
 }
 
-/// Characters / 4, the estimate of the recorded client.
+/// Estimates a block like the recorded client: characters / 4.
 fn naive(block: &Block) -> f64 {
     let images = match block.kind {
         BlockKind::Image | BlockKind::Document => 1,
@@ -350,74 +384,12 @@ fn naive(block: &Block) -> f64 {
     f64::from(block.quarters) + 2000.0 * f64::from(images)
 }
 
-/// Reports blocks with their sizes times a factor.
-fn assign_sizes(
-    session: &Session<'_>,
-    nodes: &[Node],
-    sizes: &[f64],
-    factor: f64,
-    origin: TokenOrigin,
-    block: &mut dyn FnMut(Node, &Block, f64, TokenOrigin),
-) {
-    let mut sizes = sizes.iter();
-    for &node in nodes {
-        for (found, size) in std::iter::zip(session.blocks(node), &mut sizes) {
-            block(node, found, size * factor, origin);
-        }
-    }
-}
-
-/// Shares the difference between two calls out to the blocks between them.
-fn distribute_growth(
-    session: &Session<'_>,
-    before: &SentCall<'_>,
-    sent: &SentCall<'_>,
-    dropped: f64,
-    block: &mut dyn FnMut(Node, &Block, f64, TokenOrigin),
-) {
-    let grown = sent.input as f64 - before.input as f64 + dropped;
-    let factor = if before.is_final {
-        before.assign_output(session, block);
-        factor(grown - before.output, sent.input_estimates.sum)
-    } else {
-        // What is part of no block is shared out too: every recorded token belongs to some block.
-        factor(grown, sent.input_estimates.sum + before.output_estimates.sum)
-    };
-    let (factor, origin) = if PLAUSIBLE.contains(&factor) {
-        (factor, TokenOrigin::Calibrated)
-    } else {
-        (1.0, TokenOrigin::Estimated)
-    };
-    if !before.is_final {
-        assign_sizes(
-            session,
-            &before.round.lines,
-            &before.output_estimates.sizes,
-            factor,
-            origin,
-            block,
-        );
-    }
-    assign_sizes(
-        session,
-        &sent.round.inputs,
-        &sent.input_estimates.sizes,
-        factor,
-        origin,
-        block,
-    );
-}
-
-/// Whether the difference between two calls is what was added between them.
-fn check_fitness(
-    session: &Session<'_>,
-    round: &Round,
-    before: Option<&SentCall<'_>>,
-    sent: &SentCall<'_>,
-) -> Result<(), UnfitReason> {
+/// Checks that the difference between two calls is exactly what was added between them.
+fn check_fitness(session: &Session<'_>, before: Option<&SentCall<'_>>, sent: &SentCall<'_>) -> Result<(), UnfitReason> {
     let Some(before) = before else {
         return Err(UnfitReason::First);
     };
+    let round = sent.round;
     let mut breaks = round
         .inputs
         .iter()

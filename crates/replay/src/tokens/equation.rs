@@ -1,25 +1,25 @@
-//! The equations that the ratios are fitted to: amounts of coefficients, and the tokens they should add up to.
+//! The equations that the ratios are fitted to: amounts of coefficients, and the tokens that they should add up to.
 //!
-//! Two sorts of records state such a sum. The growth of the window between two calls is the new input and, where its
-//! count was not final, the response before it. A final output count is the response alone. Everything here is linear in
-//! the coefficients; that [`super::calibrate`] predicts from the same amounts is tested.
+//! Two kinds of recorded counts give such a sum. The growth of the window between two calls is the new input plus, if its
+//! output count was not final, the response before it. A final output count is the response alone. Everything is linear in
+//! the coefficients. A test checks that [`super::calibrate`] predicts from the same amounts.
 
 use crate::tokens::calibrate::{CallPair, ChainSizes, TokenOrigin};
 use crate::tokens::ratios::{Coefficient, RatioTable, drops_thinking};
 use transcript::log::BlockKind;
 use transcript::thread::{Chain, Round, Session};
 
-/// Coefficients times amounts should add up to `tokens`.
+/// The amounts times their coefficients should add up to `tokens`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Equation {
-    /// How much of each coefficient, by its place in [`Coefficient::ALL`].
+    /// Amount of each coefficient, in the order of [`Coefficient::ALL`].
     pub amounts: [f64; Coefficient::ALL.len()],
-    /// What the log says it adds up to.
+    /// The recorded tokens.
     pub tokens: f64,
 }
 
 impl Equation {
-    /// The growth of the window between the two calls of a pair.
+    /// Returns the equation for the growth of the window between the two calls of a pair.
     pub fn growth(
         session: &Session<'_>,
         chain: &Chain,
@@ -54,7 +54,7 @@ impl Equation {
         equation
     }
 
-    /// The response of a round, if its final output was recorded.
+    /// Returns the equation for the response of a round; `None` if its final output was not recorded.
     pub fn output(
         session: &Session<'_>,
         chain: &Chain,

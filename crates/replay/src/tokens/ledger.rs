@@ -1,67 +1,41 @@
-//! The ledger: what the tokens of a session were spent on, by category, tool and kind of attachment.
+//! The token ledger: what the tokens of a session were spent on, by category, tool and kind of attachment.
 
 use crate::tokens::calibrate::TokenOrigin;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use transcript::log::{Block, BlockKind, NameId};
 
-/// What a block is counted as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Category {
-    /// What people typed.
-    Human,
-    /// Assistant text.
-    Text,
-    /// Thinking.
-    Thinking,
-    /// Tool calls, by tool.
-    ToolCall,
-    /// Tool results, by tool.
-    ToolResult,
-    /// Commands run in the client, and what they printed.
-    LocalCommand,
-    /// Attachments, by kind.
-    Attachment,
-    /// Images and documents outside tool results.
-    Image,
-    /// Summaries of compactions.
-    Summary,
-    /// Reminders and whatever else the client put in.
-    Other,
+named_enum! {
+    /// The category of a block. The order is that of reports.
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum Category {
+        /// Prompts typed by the user.
+        Human = "human",
+        /// Text by the model.
+        Text = "assistant_text",
+        Thinking = "thinking",
+        /// Tool calls, by tool.
+        ToolCall = "tool_calls",
+        /// Tool results, by tool.
+        ToolResult = "tool_results",
+        /// Commands run in the client, and their output.
+        LocalCommand = "local_commands",
+        /// Attachments, by kind.
+        Attachment = "attachments",
+        /// Images and documents outside tool results.
+        Image = "images",
+        /// Summaries of compactions.
+        Summary = "summaries",
+        /// Reminders and other text that the client inserts.
+        Other = "other",
+    }
 }
 
-/// All categories, in the order of reports (and of their declaration).
-pub const CATEGORIES: [Category; 10] = [
-    Category::Human,
-    Category::Text,
-    Category::Thinking,
-    Category::ToolCall,
-    Category::ToolResult,
-    Category::LocalCommand,
-    Category::Attachment,
-    Category::Image,
-    Category::Summary,
-    Category::Other,
-];
+/// All categories, in the order of reports.
+pub const CATEGORIES: [Category; Category::ALL.len()] = Category::ALL;
 
 impl Category {
-    /// Name in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Category::Human => "human",
-            Category::Text => "assistant_text",
-            Category::Thinking => "thinking",
-            Category::ToolCall => "tool_calls",
-            Category::ToolResult => "tool_results",
-            Category::LocalCommand => "local_commands",
-            Category::Attachment => "attachments",
-            Category::Image => "images",
-            Category::Summary => "summaries",
-            Category::Other => "other",
-        }
-    }
-
-    /// The category of a block.
+    /// Returns the category of a block.
     pub fn of(block: &Block) -> Category {
         match block.kind {
             BlockKind::Human => Category::Human,
@@ -78,10 +52,10 @@ impl Category {
     }
 }
 
-/// Tokens by origin, in thousandths so that sums do not depend on their order.
+/// Tokens by origin. Kept as integers, in thousandths of a token, so that sums do not depend on the order of additions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
-    /// How many blocks.
+    /// Number of blocks.
     pub count: u64,
     recorded: u64,
     calibrated: u64,
@@ -106,12 +80,12 @@ impl Amount {
         self.estimated += other.estimated;
     }
 
-    /// Tokens of all origins.
+    /// Returns the tokens of all origins, rounded.
     pub fn tokens(&self) -> u64 {
         (self.recorded + self.calibrated + self.estimated + 500) / 1000
     }
 
-    /// Tokens of one origin.
+    /// Returns the tokens of one origin, rounded.
     pub fn of_origin(&self, origin: TokenOrigin) -> u64 {
         let thousandths = match origin {
             TokenOrigin::Recorded => self.recorded,
@@ -122,7 +96,7 @@ impl Amount {
     }
 }
 
-/// What `round` gives of a number that is not negative. That is a call on processors without an instruction for it.
+/// Rounds a non-negative number like `f64::round`, which is a library call on CPUs without SSE4.1. Runs for every block.
 pub fn round_nonnegative(number: f64) -> u64 {
     let whole = number as u64;
     whole.saturating_add(u64::from(number - whole as f64 >= 0.5))
@@ -131,15 +105,16 @@ pub fn round_nonnegative(number: f64) -> u64 {
 /// Tokens by category and name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenLedger {
-    /// By category and, where it has one, tool or kind.
+    /// By category and name; the name is empty where the category has none.
     pub entries: BTreeMap<(Category, String), Amount>,
 }
 
-/// A ledger while blocks are booked: keyed by numbers, because there are many blocks and few names.
+/// Builds a ledger. Accounts are found by the number of the name, because there are many blocks and few names.
 #[derive(Debug, Default)]
 pub struct LedgerBuilder {
-    /// By category, then by the number of the name: which of the accounts it is, plus one. Of the part booked last.
-    slots: [Vec<u32>; CATEGORIES.len()],
+    /// By category and number of the name: index of the account plus one, or 0 for none. Only valid for `part`.
+    slots: [Vec<u32>; Category::ALL.len()],
+    /// The log whose names `slots` refers to.
     part: u32,
     accounts: Vec<LedgerAccount>,
 }
@@ -153,7 +128,7 @@ struct LedgerAccount {
 }
 
 impl LedgerBuilder {
-    /// Books a block of part number `part` of a session.
+    /// Adds a block of log number `part` of the session.
     pub fn add(&mut self, part: u32, block: &Block, tokens: f64, origin: TokenOrigin) {
         let category = Category::of(block);
         let name = match category {
@@ -165,7 +140,7 @@ impl LedgerBuilder {
         }
         let slots = &mut self.slots[category as usize];
         if slots.len() <= name as usize {
-            // For many names at once: they come in no order.
+            // Grow for many names at once, because their numbers come in no order.
             slots.resize((name as usize + 1).next_multiple_of(64), 0);
         }
         let slot = &mut slots[name as usize];
@@ -181,7 +156,7 @@ impl LedgerBuilder {
         self.accounts[*slot as usize - 1].amount.add(tokens, origin);
     }
 
-    /// Names are numbered per part: a session that moves on to another one starts new accounts, which `finish` joins.
+    /// Clears the slots, because names are numbered per log. New accounts are opened; `finish` merges those of equal names.
     fn switch_part(&mut self, part: u32) {
         for slots in &mut self.slots {
             slots.clear();
@@ -189,7 +164,7 @@ impl LedgerBuilder {
         self.part = part;
     }
 
-    /// The ledger; `name` gives the text of a name of a part.
+    /// Returns the ledger; `name` returns the text of a name of a log.
     pub fn finish<'a>(&self, name: impl Fn(u32, NameId) -> &'a str) -> TokenLedger {
         let mut ledger = TokenLedger::default();
         for account in &self.accounts {
@@ -216,7 +191,7 @@ impl TokenLedger {
         }
     }
 
-    /// Adds up many ledgers, which mostly have the same entries: found by hash, sorted once.
+    /// Sums up many ledgers. They mostly have the same entries, so a hash map is filled and sorted once.
     pub fn sum(ledgers: impl IntoIterator<Item = TokenLedger>) -> TokenLedger {
         let mut entries = HashMap::<(Category, String), Amount>::new();
         for (key, amount) in ledgers.into_iter().flat_map(|ledger| ledger.entries) {
@@ -227,7 +202,7 @@ impl TokenLedger {
         }
     }
 
-    /// Tokens of a category.
+    /// Returns the tokens of a category.
     pub fn category(&self, category: Category) -> Amount {
         let mut total = Amount::default();
         for ((of, _), amount) in &self.entries {
@@ -238,7 +213,7 @@ impl TokenLedger {
         total
     }
 
-    /// Tokens of everything.
+    /// Returns the tokens of all categories.
     pub fn total(&self) -> Amount {
         let mut total = Amount::default();
         for amount in self.entries.values() {

@@ -1,4 +1,4 @@
-//! How large things are: estimates, recorded counts, and what follows from the difference of two of them.
+//! Sizes in tokens: recorded counts, shares of the difference between two recorded counts, and estimates.
 
 pub mod calibrate;
 pub mod equation;

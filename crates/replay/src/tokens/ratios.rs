@@ -1,11 +1,11 @@
-//! Fitted sizes: how many tokens a block takes, by the family of its model.
+//! Estimated sizes: how many tokens a block takes, by model family.
 //!
-//! A size is a sum of coefficient times amount: [`RatioTable::input_amounts`] and [`RatioTable::output_amounts`] say which
-//! coefficients a block draws on and how much, [`Ratios`] says what each is worth. Estimating and fitting both read the
-//! former, so they cannot disagree about what a coefficient means.
+//! A size is a sum of coefficient times amount. [`RatioTable::input_amounts`] and [`RatioTable::output_amounts`] list the
+//! coefficients and amounts of a block; [`Ratios`] holds the values of the coefficients. Estimating and fitting use the
+//! same amounts, so they cannot disagree about the meaning of a coefficient.
 //!
-//! The ratios are data (`ratios.json`), fitted on real logs by `cargo run --release --example fit`; adding a model family
-//! means running it on logs of that model. Sizes here are *estimates* and are marked as such wherever they are used.
+//! The ratios are data (`ratios.json`), fitted on real logs by `cargo run --release --example fit`. To add a model family,
+//! run that on logs of the model. Sizes from here are *estimates* and are marked as such wherever they are used.
 
 use serde::{Deserialize, Serialize};
 use std::ops::{Index, IndexMut};
@@ -19,15 +19,15 @@ macro_rules! coefficients {
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct Ratios {
-            /// What the family is called in reports.
+            /// The name of the family in reports.
             pub name: String,
             /// First model version it covers, e.g. `[4, 7]`.
             pub from: (u32, u32),
-            /// What the figures were fitted on.
+            /// The logs that the ratios were fitted on.
             pub note: String,
             $($(#[$about])+ pub $field: f64,)+
-            /// Tokens per round that no record shows (reminders the client does not write down). Not part of any
-            /// block's size: only a simulation that runs over many rounds adds it.
+            /// Tokens per round that no record shows: reminders that the client does not write to the log. Not part of
+            /// any block's size; only a simulation over many rounds adds it.
             pub drift: f64,
         }
 
@@ -38,10 +38,10 @@ macro_rules! coefficients {
         }
 
         impl Coefficient {
-            /// All of them, in the order of the data file.
+            /// All coefficients, in the order of the data file.
             pub const ALL: [Coefficient; [$(Coefficient::$name),+].len()] = [$(Coefficient::$name),+];
 
-            /// Its name in the data file.
+            /// Returns the name in the data file.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Coefficient::$name => stringify!($field),)+
@@ -73,25 +73,25 @@ macro_rules! coefficients {
 coefficients! {
     /// Tokens per UTF-16 unit of results that are code: files read, edits.
     code: Code,
-    /// The same for terminal output and searches.
+    /// Tokens per UTF-16 unit of terminal output and searches.
     terminal: Terminal,
-    /// The same for prose: web pages, sub-agents, everything else.
+    /// Tokens per UTF-16 unit of prose: web pages, sub-agent reports, everything else.
     prose: Prose,
-    /// The same for acknowledgements of task lists.
+    /// Tokens per UTF-16 unit of task list acknowledgements.
     tasks: Tasks,
-    /// The same for what users type and what the client puts in.
+    /// Tokens per UTF-16 unit of text by the user or inserted by the client.
     user: User,
-    /// The same for assistant text.
+    /// Tokens per UTF-16 unit of text by the model.
     text: Text,
-    /// The same for the serialised input of tool calls.
+    /// Tokens per UTF-16 unit of the serialized input of tool calls.
     call: Call,
     /// Tokens per character that JSON escapes (line breaks, quotes, tabs).
     escape: Escape,
-    /// The same inside tool calls.
+    /// Tokens per escaped character inside tool calls.
     call_escape: CallEscape,
-    /// Tokens per UTF-8 byte beyond one per unit, up to [`LATIN`] per unit.
+    /// Tokens per UTF-8 byte beyond one per unit, up to [`LATIN_MAX_WIDE`] per unit.
     wide: Wide,
-    /// Tokens per such byte beyond that: other scripts than Latin. Assumed; the logs that were fitted hold none.
+    /// Tokens per such byte above that limit: scripts other than Latin. Assumed; the fitted logs contain none.
     script: Script,
     /// Tokens added per tool result.
     per_result: PerResult,
@@ -103,43 +103,43 @@ coefficients! {
     per_response: PerResponse,
     /// Tokens per unit of a thinking signature.
     signature: Signature,
-    /// Tokens added per thinking block that has one.
+    /// Tokens added per thinking block with a signature.
     per_signature: PerSignature,
     /// Tokens per unit of thinking without a signature.
     thinking: Thinking,
     /// Tokens per image or document.
     image: Image,
-    /// How attachment sizes, which are given for the claude-5 family, scale to this one.
+    /// Factor from the attachment sizes of the claude-5 family, which the data file lists, to this family.
     attachments: Attachments,
 }
 
-/// Text in Latin script has at most this many bytes beyond one per unit.
+/// Most bytes beyond one per UTF-16 unit of text in Latin script.
 pub const LATIN_MAX_WIDE: f64 = 0.3;
 
-/// Size of a kind of attachment.
+/// The size of a kind of attachment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttachmentSize {
     /// `attachment.type`.
     pub kind: String,
-    /// Tokens each.
+    /// Tokens per attachment.
     pub each: f64,
-    /// Tokens per unit of its text.
+    /// Tokens per UTF-16 unit of its text.
     pub per_unit: f64,
-    /// Nothing at all if it has no text.
+    /// Whether an attachment without text takes no tokens at all.
     #[serde(default)]
     pub only_with_text: bool,
 }
 
-/// The whole data file.
+/// The data file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RatioTable {
-    /// How the figures came about.
+    /// How the ratios were obtained.
     pub note: String,
-    /// Families by first version, ascending.
+    /// Families by first model version, ascending.
     pub families: Vec<Ratios>,
-    /// Attachments; a kind that is not listed takes nothing.
+    /// Attachments; a kind that is not listed takes no tokens.
     pub attachments: Vec<AttachmentSize>,
 }
 
@@ -150,17 +150,17 @@ static BUILT_IN: LazyLock<RatioTable> = LazyLock::new(|| {
 });
 
 impl RatioTable {
-    /// Text of the table that comes with the program: what was sized with another one has to be sized again.
+    /// Returns the text of the built-in table. Caches hash it, because another table gives other sizes.
     pub fn built_in_text() -> &'static str {
         include_str!("ratios.json")
     }
 
-    /// The table that comes with the program.
+    /// Returns the built-in table.
     pub fn built_in() -> &'static RatioTable {
         &BUILT_IN
     }
 
-    /// The family of a model. Unknown models are taken to be new.
+    /// Returns the family of a model. Unknown models count as the newest family.
     pub fn for_model(&self, model: &str) -> &Ratios {
         let version = model_version(model);
         let covering = self
@@ -171,7 +171,7 @@ impl RatioTable {
         covering.unwrap_or(&self.families[0])
     }
 
-    /// Estimated tokens of a block that is not part of a response.
+    /// Estimates the tokens of a block that is not part of a response.
     pub fn input(&self, ratios: &Ratios, block: &Block, log: &Log) -> f64 {
         let mut tokens = 0.0;
         self.input_amounts(block, log, &mut |coefficient, amount| {
@@ -180,17 +180,17 @@ impl RatioTable {
         tokens
     }
 
-    /// Estimated tokens of a block of a response.
+    /// Estimates the tokens of a block of a response.
     pub fn output(&self, ratios: &Ratios, block: &Block, log: &Log) -> f64 {
         let mut tokens = 0.0;
         self.output_amounts(block, log, &mut |coefficient, amount| {
             tokens += ratios[coefficient] * amount
         });
-        // A signature has a part that is no thinking, so a very short one would come out below nothing.
+        // The per-signature coefficient is negative, so a very short signature would get a negative size.
         f64::max(tokens, 0.0)
     }
 
-    /// How much of which coefficient a block takes that is not part of a response.
+    /// Lists the coefficients and amounts of a block that is not part of a response.
     #[inline]
     pub fn input_amounts(&self, block: &Block, log: &Log, add: &mut impl FnMut(Coefficient, f64)) {
         match block.kind {
@@ -208,7 +208,7 @@ impl RatioTable {
         add(Coefficient::Image, f64::from(block.images));
     }
 
-    /// How much of which coefficient a block of a response takes.
+    /// Lists the coefficients and amounts of a block of a response.
     #[inline]
     pub fn output_amounts(&self, block: &Block, log: &Log, add: &mut impl FnMut(Coefficient, f64)) {
         match block.kind {
@@ -218,7 +218,7 @@ impl RatioTable {
             }
             BlockKind::Thinking => add(Coefficient::Thinking, f64::from(block.units)),
             BlockKind::ToolCall => {
-                // The plan in such a call is put into the log by the client; the model did not write it.
+                // The client inserts the plan into this call; the model did not write it.
                 if log.string(block.name) != "ExitPlanMode" {
                     text_amounts(block, Coefficient::Call, Coefficient::CallEscape, add);
                 }
@@ -228,7 +228,7 @@ impl RatioTable {
         }
     }
 
-    /// Size of an attachment in the family that the sizes are given for.
+    /// Returns the size of an attachment in the family that the data file gives sizes for.
     fn attachment(&self, block: &Block, log: &Log) -> f64 {
         let kind = log.string(block.name);
         let size = self.attachments.iter().find(|size| size.kind == kind);
@@ -239,6 +239,7 @@ impl RatioTable {
     }
 }
 
+/// Lists the amounts of a text: `rate` applies to its units, `escape` to its escaped characters.
 #[inline]
 fn text_amounts(block: &Block, rate: Coefficient, escape: Coefficient, add: &mut impl FnMut(Coefficient, f64)) {
     let units = f64::from(block.units);
@@ -250,7 +251,7 @@ fn text_amounts(block: &Block, rate: Coefficient, escape: Coefficient, add: &mut
     add(Coefficient::Script, wide - latin);
 }
 
-/// What a unit of a tool's results counts as.
+/// Returns the coefficient for the units of a tool's results.
 fn result_rate(tool: &str) -> Coefficient {
     match tool {
         "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => Coefficient::Code,
@@ -260,17 +261,18 @@ fn result_rate(tool: &str) -> Coefficient {
     }
 }
 
-/// Version in a model's name: `claude-opus-4-5-20251101` is 4.5, `claude-sonnet-5` is 5.0. Dates are no versions.
+/// Returns the version in a model's name: `claude-opus-4-5-20251101` is 4.5, `claude-sonnet-5` is 5.0. `None` if the name
+/// has no number of at most two digits, so dates do not count.
 pub fn model_version(model: &str) -> Option<(u32, u32)> {
     let mut numbers = model
         .split('-')
         .filter_map(|part| (part.len() <= 2).then(|| part.parse::<u32>().ok()).flatten());
     let major = numbers.next()?;
-    // `claude-3-5-sonnet`: both numbers stand before the name.
+    // Also covers `claude-3-5-sonnet`, where both numbers precede the name.
     Some((major, numbers.next().unwrap_or(0)))
 }
 
-/// Whether the model forgets the thinking of a turn once the next prompt comes.
+/// Returns whether the API drops the thinking of a turn once the next prompt comes.
 pub fn drops_thinking(model: &str) -> bool {
     match model_version(model) {
         Some((major, _)) if major < 4 => true,

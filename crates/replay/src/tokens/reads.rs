@@ -1,32 +1,32 @@
-//! Files read more than once: what the simple formula calls waste, and what was really redundant.
+//! Files read more than once: what a simple formula calls waste, and what was really redundant.
 //!
 //! The formula counts every read of a path after the first: `floor(total / count) x (count - 1)`. Most of those reads
-//! fetched something new: another range, or the file after an edit. A read is *redundant* only if the same version of the
-//! file was already in the window and covered the range.
+//! fetched something new: another range, or the file after an edit. A read is *redundant* only if the window already held
+//! the range in the same version of the file.
 
 use crate::tokens::ledger::round_nonnegative;
 use transcript::build::IdMap;
 use transcript::log::{Block, BlockKind, hash_api_id};
 
-/// Reads of one session.
+/// Reads of one or more sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ReadTotals {
-    /// Reads with a result.
+    /// Successful reads.
     pub count: u64,
     /// Tokens of their results.
     pub tokens: u64,
     /// Files read more than once.
     pub repeated_files: u64,
-    /// Tokens that the formula calls wasted.
+    /// Tokens that the formula counts as waste.
     pub duplicate_tokens: u64,
-    /// Reads of what was in the window already.
+    /// Redundant reads.
     pub redundant: u64,
-    /// Tokens of those.
+    /// Tokens of the redundant reads.
     pub redundant_tokens: u64,
 }
 
 impl ReadTotals {
-    /// Adds those of another session.
+    /// Adds the totals of another session.
     pub fn merge(&mut self, other: &ReadTotals) {
         self.count += other.count;
         self.tokens += other.tokens;
@@ -37,14 +37,14 @@ impl ReadTotals {
     }
 }
 
-/// Follows the reads and edits of one chain.
+/// Tracks the reads and edits of one chain.
 #[derive(Default)]
 pub struct ReadTracker {
     /// By hash of the path.
     files: IdMap<u64, TrackedFile>,
-    /// Goes up whenever a shell command may have changed any file.
+    /// Number of shell commands that may have changed any file.
     shell_changes: u64,
-    /// Goes up at every boundary: what was read before is gone.
+    /// Number of boundaries: reads from before the last one are no longer in the window.
     window: u64,
 }
 
@@ -53,7 +53,7 @@ struct TrackedFile {
     count: u64,
     tokens: u64,
     edits: u64,
-    /// Ranges in the window, with the version they were read at.
+    /// Ranges in the window: version, first line, and end.
     live: Vec<(ReadVersion, u32, u32)>,
     redundant: u64,
     redundant_tokens: u64,
@@ -66,25 +66,25 @@ struct ReadVersion {
     window: u64,
 }
 
-/// Lines that a read without a limit returns at most.
+/// Most lines that a read without a limit returns.
 const DEFAULT_READ_LINES: u32 = 2000;
 
-/// Something that matters to reads, with the hash of its path. What a chain has of them can be gathered in pieces side by side,
-/// but has to be followed in order.
+/// An event that affects reads; paths are hashed. Pieces of a chain can collect theirs in parallel, but the tracker has to
+/// apply all of them in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileEvent {
-    /// A boundary: the window starts anew.
+    /// A boundary: the window starts over.
     Boundary,
     /// A shell command that may have changed any file.
     Shell,
-    /// A file was changed.
+    /// The agent changed a file.
     Edit(u64),
-    /// Lines of a file were read (the first one and how many, 0 where the call did not say), and their tokens.
+    /// A read: path, range (first line and number of lines, 0 where the call did not say), and tokens.
     Read(u64, (u32, u32), u64),
 }
 
 impl FileEvent {
-    /// What a call or a result is, given its tool, path and size.
+    /// Returns the event of a call or a result, given its tool, path and size; `None` if it does not affect reads.
     pub fn of(block: &Block, tool: &str, path: &str, tokens: f64) -> Option<FileEvent> {
         match (block.kind, tool) {
             (BlockKind::ToolCall, _) if block.may_change_files => Some(FileEvent::Shell),
@@ -102,7 +102,7 @@ impl FileEvent {
 }
 
 impl ReadTracker {
-    /// What happened next.
+    /// Applies the next event.
     pub fn apply(&mut self, step: FileEvent) {
         match step {
             FileEvent::Boundary => self.window += 1,
@@ -133,7 +133,7 @@ impl ReadTracker {
         }
     }
 
-    /// The sums. Order does not matter: they are integers.
+    /// Returns the totals. The order of the hash map cannot show, because integer sums do not depend on it.
     pub fn finish(&self) -> ReadTotals {
         let mut reads = ReadTotals::default();
         for file in self.files.values().filter(|file| file.count > 0) {

@@ -1,4 +1,4 @@
-//! Hand-made chains, read by the real reader, sized: every rule of [`super::calibrate`] in a few lines of log.
+//! Tests of [`super::calibrate`]: each rule as a log of a few lines, read by the real parser.
 
 use crate::tokens::calibrate::{ChainSizes, TokenOrigin, UnfitReason, size_rounds};
 use crate::tokens::equation::Equation;
@@ -13,7 +13,7 @@ use transcript::walk::Walker;
 const OPUS: &str = "claude-opus-4-5-20251101";
 const SONNET: &str = "claude-sonnet-4-5-20250929";
 
-/// A log in the making: every record follows the one before.
+/// A log under construction: every record follows the one before.
 #[derive(Default)]
 struct LogScript {
     lines: Vec<Value>,
@@ -40,7 +40,7 @@ impl LogScript {
         self.push(json!({"type": "user", "message": {"content": [block]}}))
     }
 
-    /// A response while it was streaming: its output count says nothing.
+    /// Adds a response whose output count was taken while it was streaming, so it says nothing.
     fn partial(self, id: &str, model: &str, input: u64, blocks: Value) -> LogScript {
         let usage = json!({"cache_read_input_tokens": input, "output_tokens": 1});
         self.push(
@@ -48,7 +48,7 @@ impl LogScript {
         )
     }
 
-    /// A finished response.
+    /// Adds a finished response.
     fn response(self, id: &str, model: &str, (input, output): (u64, u64), blocks: Value) -> LogScript {
         let mut script = self.partial(id, model, input, blocks);
         if let Some(record) = script.lines.last_mut() {
@@ -62,7 +62,7 @@ impl LogScript {
         self.push(json!({"type": "system", "subtype": subtype}))
     }
 
-    /// Reads, threads and sizes it.
+    /// Parses, threads and sizes the log.
     fn check(self, check: impl Fn(&Session<'_>, &Chain, &ChainSizes, &[BlockShare])) {
         let mut walker = Walker::new(1 << 20, &|_| {});
         for line in &self.lines {
@@ -90,7 +90,7 @@ impl LogScript {
         };
         let (all, mut shares) = (chain.rounds.len(), Vec::new());
         let sizes = sized(0..all, &mut shares);
-        // Wherever a chain is cut, its pieces are sized as the whole is.
+        // Sizing a chain in two pieces gives the same as sizing the whole, wherever it is cut.
         for cut in 0..=all {
             let mut of_pieces = Vec::new();
             let mut pieces = sized(0..cut, &mut of_pieces);
@@ -104,7 +104,7 @@ impl LogScript {
     }
 }
 
-/// What a block was given.
+/// The size that a block was given.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct BlockShare {
     line: u32,
@@ -249,7 +249,7 @@ fn what_breaks_the_chain_of_windows_leaves_estimates() {
     }
 }
 
-/// Two turns; the first thinks in both of its calls.
+/// Two turns; both calls of the first one contain thinking.
 fn two_turns(model: &str, last_input: u64) -> LogScript {
     LogScript::default()
         .prompt("go")
@@ -273,7 +273,7 @@ fn some_models_forget_the_thinking_of_past_turns() {
     let forgotten = 2.0 * (2000.0 * ratios.signature + ratios.per_signature);
     assert_near(predicted(OPUS) - predicted(SONNET), forgotten);
 
-    // The growth that is shared out is what was added, not what was left of it.
+    // The growth is distributed as it was before the API dropped the thinking.
     two_turns(SONNET, 50_300).check(|_, _, _, shares| {
         assert!(shares.iter().any(|share| share.kind == BlockKind::Thinking));
         assert_near(sum(shares, 4..=5), 50_300.0 - 50_800.0 + forgotten);

@@ -1,65 +1,62 @@
-//! Whether a choice holds: on sessions it was not made on, and with an interval.
+//! Evidence for a choice of policy: cross-validation on held-out sessions, and bootstrap intervals.
 
+use crate::tune::rng::SplitMix64;
 use crate::tune::score::PolicyScore;
 use crate::tune::search::shuffled;
 
-/// A share of cost saved, with its interval.
+/// A share of cost saved, with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The estimate.
     pub middle: f64,
-    /// Lower end of 95 %.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
 }
 
-/// What a choice is worth.
+/// The chosen policy and what it saves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyChoice {
     /// The policy that is best on all sessions.
     pub best: usize,
-    /// What it saves against the present policy, on all sessions: optimistic, because it was chosen on them.
+    /// Savings compared with the current policy on all sessions: optimistic, because it was chosen on them.
     pub in_sample: Interval,
-    /// What choosing saves on sessions that had no say in the choice.
+    /// Savings on sessions that had no part in the choice.
     pub held_out: Interval,
-    /// How often each fold chose the same as all sessions together.
+    /// Number of folds that chose the same policy as all sessions together.
     pub agreeing_folds: usize,
-    /// Folds.
     pub folds: usize,
 }
 
 impl PolicyChoice {
-    /// Whether a difference is shown.
+    /// Returns whether the best policy is not the current one and its held-out savings are above 0.
     pub fn is_significant(&self) -> bool {
         self.best != 0 && self.held_out.low > 0.0
     }
 }
 
-/// How sure one wants to be.
+/// Parameters of a choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChoiceOptions {
-    /// What a miss is worth in dollars.
+    /// Cost of a miss in dollars.
     pub miss_cost: f64,
-    /// Parts that sessions are split into.
+    /// Number of parts for cross-validation.
     pub folds: usize,
-    /// Resamples.
+    /// Number of bootstrap resamples.
     pub resamples: usize,
-    /// Same seed, same result.
     pub seed: u64,
 }
 
-/// Chooses among policies. `scores[policy][session]`; policy 0 is the present one. `None` without sessions.
-pub fn choose(scores: &[Vec<PolicyScore>], sessions: &[String], rigour: &ChoiceOptions) -> Option<PolicyChoice> {
+/// Chooses the best policy by `scores[policy][session]`; policy 0 is the current one. Returns `None` without sessions.
+pub fn choose(scores: &[Vec<PolicyScore>], sessions: &[String], options: &ChoiceOptions) -> Option<PolicyChoice> {
     if sessions.is_empty() || scores.is_empty() {
         return None;
     }
-    let objective = |policy: usize, session: usize| scores[policy][session].objective(rigour.miss_cost);
+    let objective = |policy: usize, session: usize| scores[policy][session].objective(options.miss_cost);
     let all = (0..sessions.len()).collect::<Vec<_>>();
     let best_on = |wanted: &[usize]| {
         let total = |policy: usize| wanted.iter().map(|session| objective(policy, *session)).sum::<f64>();
         let totals = (0..scores.len()).map(total).collect::<Vec<_>>();
-        // Of equals the first, and the present policy before all others.
+        // Of equal policies the first wins, so the current one wins over all others.
         let policies = 0..scores.len();
         policies
             .min_by(|a, b| totals[*a].total_cmp(&totals[*b]).then(a.cmp(b)))
@@ -70,8 +67,9 @@ pub fn choose(scores: &[Vec<PolicyScore>], sessions: &[String], rigour: &ChoiceO
     let gain_of = |policy: usize, session: usize| present[session] - objective(policy, session);
     let gains = all.iter().map(|session| gain_of(best, *session)).collect::<Vec<_>>();
 
-    let folds = rigour.folds.clamp(2, sessions.len().max(2));
-    let fold_of = fold_numbers(sessions, folds, rigour.seed);
+    let folds = options.folds.clamp(2, sessions.len().max(2));
+    // Choose on all other folds, then measure on the sessions of this one.
+    let fold_of = fold_numbers(sessions, folds, options.seed);
     let mut held_out = vec![0.0; sessions.len()];
     let mut agreeing = 0;
     for fold in 0..folds {
@@ -84,14 +82,14 @@ pub fn choose(scores: &[Vec<PolicyScore>], sessions: &[String], rigour: &ChoiceO
     }
     Some(PolicyChoice {
         best,
-        in_sample: bootstrap(&gains, &present, rigour),
-        held_out: bootstrap(&held_out, &present, rigour),
+        in_sample: bootstrap(&gains, &present, options),
+        held_out: bootstrap(&held_out, &present, options),
         agreeing_folds: agreeing,
         folds,
     })
 }
 
-/// Numbers of folds, by a shuffle of the sessions that depends on their names and the seed alone.
+/// Returns the fold of each session, by a shuffle that depends on the names and the seed alone.
 fn fold_numbers(sessions: &[String], folds: usize, seed: u64) -> Vec<usize> {
     let order = shuffled(sessions.iter().map(String::as_str), seed);
     let mut fold_of = vec![0; sessions.len()];
@@ -101,17 +99,17 @@ fn fold_numbers(sessions: &[String], folds: usize, seed: u64) -> Vec<usize> {
     fold_of
 }
 
-/// Share of `whole` that `parts` are, with the interval that resampling sessions gives.
-pub fn bootstrap(parts: &[f64], whole: &[f64], rigour: &ChoiceOptions) -> Interval {
+/// Returns the sum of `parts` as a share of the sum of `whole`, with a bootstrap interval over sessions.
+pub fn bootstrap(parts: &[f64], whole: &[f64], options: &ChoiceOptions) -> Interval {
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     let middle = share(parts.iter().sum(), whole.iter().sum());
     let count = parts.len() as u64;
-    let mut random = SplitMix64(rigour.seed ^ 0x5eed);
-    let mut shares = (0..rigour.resamples.max(1))
+    let mut random = SplitMix64::new(options.seed ^ 0x5eed);
+    let mut shares = (0..options.resamples.max(1))
         .map(|_| {
             let (mut part, mut all) = (0.0, 0.0);
             for _ in 0..count {
-                let session = (random.next() % count) as usize;
+                let session = random.below(count) as usize;
                 part += parts[session];
                 all += whole[session];
             }
@@ -124,18 +122,5 @@ pub fn bootstrap(parts: &[f64], whole: &[f64], rigour: &ChoiceOptions) -> Interv
         middle,
         low: at(0.025),
         high: at(0.975),
-    }
-}
-
-/// A small generator whose numbers depend on its seed alone.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
     }
 }

@@ -1,8 +1,8 @@
-//! Which policies are worth choosing between, and where the choice flips.
+//! The Pareto front: the policies worth choosing between, and the price of a miss at which the choice flips.
 
 use crate::tune::score::PolicyScore;
 
-/// What is weighed, smaller is better: cost, misses, missed uses at risk, model calls, mean window.
+/// Returns the objectives of a policy, smaller is better: cost, misses, missed uses at risk, model calls, mean window.
 fn weights(score: &PolicyScore) -> [f64; 5] {
     [
         score.dollars(),
@@ -13,7 +13,7 @@ fn weights(score: &PolicyScore) -> [f64; 5] {
     ]
 }
 
-/// Policies that no other one beats in everything, in the order of their cost. Of equal ones the first.
+/// Returns the policies that no other policy beats in every objective, by cost. Of equal policies the first is returned.
 pub fn pareto(scores: &[PolicyScore]) -> Vec<usize> {
     let all = scores.iter().map(weights).collect::<Vec<_>>();
     let beats = |a: &[f64; 5], b: &[f64; 5]| std::iter::zip(a, b).all(|(a, b)| a <= b);
@@ -27,7 +27,8 @@ pub fn pareto(scores: &[PolicyScore]) -> Vec<usize> {
     front
 }
 
-/// What a policy on the front saves for each miss more, in micro-dollars, against the next dearer one there that misses less.
+/// Returns how many micro-dollars a policy on the front saves per additional miss, compared with the next more expensive
+/// one that misses less. `None` if it is not on the front or no such policy follows.
 pub fn saved_per_miss(scores: &[PolicyScore], front: &[usize], one: usize) -> Option<u64> {
     let place = front.iter().position(|at| *at == one)?;
     let misses = |at: usize| scores[at].midpoint_misses() + scores[at].blocked as f64;
@@ -36,18 +37,19 @@ pub fn saved_per_miss(scores: &[PolicyScore], front: &[usize], one: usize) -> Op
     Some((1e6 * saved / (misses(one) - misses(*next))).round() as u64)
 }
 
-/// A step along the front: the next policy costs more and misses less.
+/// A step along the front to a policy that costs more and misses less.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FrontStep {
     /// The cheaper policy.
     pub from: usize,
-    /// The one with fewer misses.
+    /// The policy with fewer misses.
     pub to: usize,
-    /// Dollars per miss at which one is indifferent. Below it the cheaper one is better.
+    /// Dollars per miss at which both are equally good. Below that price the cheaper one is better.
     pub dollars_per_miss: f64,
 }
 
-/// Where the choice flips as a miss gets dearer: the lower hull of misses and cost, from cheapest on.
+/// Returns where the choice flips as the price of a miss rises: the lower convex hull of misses and cost, starting at the
+/// cheapest policy.
 pub fn find_flips(scores: &[PolicyScore]) -> Vec<FrontStep> {
     let place = |at: usize| {
         (
@@ -106,23 +108,23 @@ mod tests {
     }
 
     #[test]
-    fn what_a_miss_more_saves_is_told_along_the_front() {
+    fn savings_per_miss_follow_the_front() {
         let scores = [score(10, 0), score(8, 2), score(9, 3), score(5, 9), score(8, 2)];
         let front = pareto(&scores);
-        let told = (0..scores.len()).map(|at| saved_per_miss(&scores, &front, at));
+        let saved = (0..scores.len()).map(|at| saved_per_miss(&scores, &front, at));
         let (steep, flat) = (Some(1_000_000), Some(3_000_000 / 7));
-        assert_eq!(told.collect::<Vec<_>>(), [None, steep, None, flat, None]);
+        assert_eq!(saved.collect::<Vec<_>>(), [None, steep, None, flat, None]);
     }
 
     #[test]
     fn the_choice_flips_where_a_miss_is_worth_the_difference() {
         let scores = [score(10, 0), score(8, 2), score(9, 1), score(5, 9)];
         let steps = find_flips(&scores);
-        let told = steps
+        let flips = steps
             .iter()
             .map(|step| (step.from, step.to, step.dollars_per_miss))
             .collect::<Vec<_>>();
-        assert_eq!(told, [(3, 1, 3.0 / 7.0), (1, 0, 1.0)]);
+        assert_eq!(flips, [(3, 1, 3.0 / 7.0), (1, 0, 1.0)]);
         assert!(find_flips(&[]).is_empty());
     }
 }

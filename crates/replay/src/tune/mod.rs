@@ -1,11 +1,13 @@
-//! Tuning: many policies over one corpus, and what can be concluded from it.
+//! Tuning: replays many policies over one corpus and judges which of them is better.
 //!
-//! [`space`] says which policies, [`score`] what one of them comes to in one session, [`search`] which are tried on how many
-//! sessions, [`evidence`] whether a choice holds on sessions it was not made on, [`front`] which are worth choosing between.
-//! Everything here takes values and gives values; the pipeline replays side by side.
+//! [`space`] enumerates the policies, [`score`] replays one session under one policy, [`search`] decides how many sessions
+//! each policy is tried on, [`evidence`] checks whether a choice holds on sessions that it was not made on, [`front`] finds
+//! the policies worth choosing between, [`settings`] translates a policy into client settings. The caller replays in
+//! parallel.
 
 pub mod evidence;
 pub mod front;
+mod rng;
 pub mod score;
 pub mod search;
 pub mod settings;

@@ -1,4 +1,4 @@
-//! What one policy comes to in one session, small enough to keep thousands of them.
+//! Scores: the outcome of one policy in one session, small enough to keep thousands of them.
 
 use crate::policy::Policy;
 use crate::policy::presets::{PolicySet, client_policy};
@@ -11,30 +11,27 @@ use crate::sim::uses::FileUses;
 use crate::sim::{ReplayInput, ReplayMode, replay};
 use serde::{Deserialize, Serialize};
 
-/// A session that is ready to be replayed.
+/// A session, ready to be replayed under many policies.
 pub struct PreparedSession<'p> {
-    /// Its id.
     pub id: String,
-    /// Its chains.
     pub chains: Vec<PreparedChain<'p>>,
 }
 
-/// A chain, with everything about it that is the same under every policy.
+/// A chain with everything that is the same under every policy.
 pub struct PreparedChain<'p> {
-    /// The chain.
     pub trace: Trace,
-    /// What it used again.
     pub uses: FileUses,
     evidence: WindowEvidence,
-    /// Policies of the clients that made it, by version.
+    /// Policies of the recorded clients, by version.
     clients: Vec<&'static Policy>,
+    /// By model.
     prices: Vec<Option<&'p Price>>,
-    /// Calls that no other session owns.
+    /// Number of calls that are not copied.
     own_calls: u64,
 }
 
 impl<'p> PreparedChain<'p> {
-    /// Looks up what a chain needs. References are no part of a score.
+    /// Prepares a chain. Drops its mentions of files, because they are not part of a score.
     pub fn new(trace: Trace, mut uses: FileUses, prices: &'p PriceTable) -> PreparedChain<'p> {
         uses.references = Vec::new();
         PreparedChain {
@@ -49,31 +46,31 @@ impl<'p> PreparedChain<'p> {
 }
 
 impl PreparedSession<'_> {
-    /// Replays it under points that are alike ([`super::space::Point::is_like`]): once no compaction is tried under one of
-    /// them, the others come to the same.
+    /// Replays the session under policies that differ only in how they compact
+    /// ([`super::space::SweepPoint::is_equivalent_without_compaction`]): if one of them never tries a compaction, all others
+    /// get the same score without a replay.
     pub fn replay_equivalent<'q>(
         &self,
         points: impl IntoIterator<Item = &'q PolicySet>,
         summary: Option<u64>,
     ) -> Vec<PolicyScore> {
-        let mut quiet = None;
+        let mut common_score = None;
         let score = |policies: &PolicySet| {
-            quiet.unwrap_or_else(|| {
+            common_score.unwrap_or_else(|| {
                 let (score, has_tried) = self.replay_tracking_compaction(policies, summary);
-                quiet = Some(score).filter(|_| !has_tried);
+                common_score = Some(score).filter(|_| !has_tried);
                 score
             })
         };
         points.into_iter().map(score).collect()
     }
 
-    /// Replays it. The events are the same as of a replay of the policy alone, and so is what they come to: only less of it
-    /// is written down.
+    /// Replays the session and returns its score. Events are the same as in `backcast replay`; only less is kept of them.
     pub fn replay(&self, policies: &PolicySet, summary: Option<u64>) -> PolicyScore {
         self.replay_tracking_compaction(policies, summary).0
     }
 
-    /// Replays it, and tells whether a compaction was tried.
+    /// Replays the session and returns its score, and whether any compaction was tried.
     fn replay_tracking_compaction(&self, policies: &PolicySet, summary: Option<u64>) -> (PolicyScore, bool) {
         let mut score = PolicyScore::default();
         let mut has_tried = false;
@@ -87,7 +84,7 @@ impl PreparedSession<'_> {
             let windows = chain
                 .evidence
                 .windows(trace, &by_version, &chain.clients, &chain.prices);
-            let setting = ReplayInput {
+            let input = ReplayInput {
                 policies: &by_version,
                 prices: &chain.prices,
                 windows: &windows,
@@ -101,10 +98,10 @@ impl PreparedSession<'_> {
                 trace,
                 score: &mut score,
                 calls_made: 0,
-                set: UseCounts::default(),
+                uses: UseCounts::default(),
                 tried_compaction: false,
             };
-            replay(trace, &setting, &mut scorer);
+            replay(trace, &input, &mut scorer);
             has_tried |= scorer.tried_compaction;
             scorer.finish(chain.own_calls);
         }
@@ -112,13 +109,13 @@ impl PreparedSession<'_> {
     }
 }
 
-/// Adds up the events of one chain.
+/// Sums up the events of one chain.
 struct Scorer<'a> {
     trace: &'a Trace,
     score: &'a mut PolicyScore,
     calls_made: u64,
-    set: UseCounts,
-    /// Whether a compaction was tried, of whoever's session it counts as.
+    uses: UseCounts,
+    /// Whether any compaction was attempted, on own or copied calls.
     tried_compaction: bool,
 }
 
@@ -127,14 +124,14 @@ impl Scorer<'_> {
         let score = self.score;
         score.calls += self.calls_made;
         score.blocked += own_calls - self.calls_made;
-        score.add_uses(&self.set);
+        score.add_uses(&self.uses);
     }
 }
 
 impl EventSink for Scorer<'_> {
     fn on_event(&mut self, at: u32, event: &Event<'_>) {
         self.tried_compaction |= matches!(event, Event::Boundary(_) | Event::Failed { .. });
-        // What another session owns counts there.
+        // A copied call counts in the session that made it.
         if self.trace.calls.get(at as usize).is_some_and(|call| call.is_copied) {
             return;
         }
@@ -152,56 +149,55 @@ impl EventSink for Scorer<'_> {
                 self.score.model_calls += 1;
                 self.score.cost += cost.unwrap_or(0);
             }
-            Event::Used { one, outcome } => self.set.add(one, *outcome),
+            Event::Used { one, outcome } => self.uses.add(one, *outcome),
             _ => {}
         }
     }
 }
 
-/// Names a chain of a session.
+/// Returns the [`ReplayInput::key`] of a chain.
 pub fn chain_key(session: &str, number: usize) -> u64 {
     xxhash_rust::xxh3::xxh3_64(session.as_bytes()) ^ number as u64
 }
 
-/// What a policy comes to, in one session or in many.
+/// The score of a policy over one or more sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyScore {
-    /// Cost of everything.
+    /// Cost of all model calls.
     pub cost: PicoUsd,
     /// Calls of the conversation.
     pub calls: u64,
-    /// Compactions.
     pub compactions: u64,
-    /// Model calls beside the conversation.
+    /// Model calls outside the conversation.
     pub model_calls: u64,
     /// Uses of known files.
     pub uses: u64,
-    /// Misses, files that came back not credited.
+    /// Misses, with uses of restored files counted as misses.
     pub misses: u64,
-    /// Misses, these credited.
+    /// Misses, with uses of restored files counted as hits.
     pub misses_credited: u64,
     /// Uses far away from what they need.
     pub at_risk: u64,
-    /// Of these the misses, not credited.
+    /// Misses among those, with uses of restored files counted as misses.
     pub at_risk_misses: u64,
-    /// Sum of windows of the main chain.
+    /// Sum of the windows of the main chain.
     pub window_sum: u128,
     /// Calls of the main chain.
     pub window_calls: u64,
-    /// Calls that could not have been made.
+    /// Calls that could not be made, because the session was blocked.
     pub blocked: u64,
 }
 
 impl PolicyScore {
-    fn add_uses(&mut self, set: &UseCounts) {
-        self.uses += set.uses();
-        self.misses += set.misses();
-        self.misses_credited += set.misses_credited();
-        self.at_risk += set.at_risk_uses();
-        self.at_risk_misses += set.at_risk_misses();
+    fn add_uses(&mut self, counts: &UseCounts) {
+        self.uses += counts.uses();
+        self.misses += counts.misses();
+        self.misses_credited += counts.misses_credited();
+        self.at_risk += counts.at_risk_uses();
+        self.at_risk_misses += counts.at_risk_misses();
     }
 
-    /// Adds another.
+    /// Adds another score.
     pub fn merge(&mut self, other: &PolicyScore) {
         self.cost += other.cost;
         self.calls += other.calls;
@@ -217,7 +213,7 @@ impl PolicyScore {
         self.blocked += other.blocked;
     }
 
-    /// The sum of many.
+    /// Returns the sum of scores.
     pub fn sum<'a>(scores: impl IntoIterator<Item = &'a PolicyScore>) -> PolicyScore {
         let mut sum = PolicyScore::default();
         for score in scores {
@@ -226,39 +222,39 @@ impl PolicyScore {
         sum
     }
 
-    /// Cost in dollars.
+    /// Returns the cost in dollars.
     pub fn dollars(&self) -> f64 {
         self.cost as f64 / 1e12
     }
 
-    /// Misses in the middle of their interval.
+    /// Returns the mean of credited and uncredited misses.
     pub fn midpoint_misses(&self) -> f64 {
         (self.misses + self.misses_credited) as f64 / 2.0
     }
 
-    /// Misses in 100 calls, files that came back not credited.
+    /// Returns the uncredited misses per 100 calls.
     pub fn misses_per_100(&self) -> f64 {
         per(100.0 * self.misses as f64, self.calls)
     }
 
-    /// Share of uses at risk that hit.
+    /// Returns the share of uses at risk that hit; `None` without such uses.
     pub fn at_risk_hits(&self) -> Option<f64> {
         (self.at_risk > 0).then(|| 1.0 - self.at_risk_misses as f64 / self.at_risk as f64)
     }
 
-    /// Mean window in whole tokens, as a replay of the policy alone tells it.
+    /// Returns the mean window in whole tokens, rounded down like in `backcast replay`; `None` without calls.
     pub fn whole_mean_window(&self) -> Option<u64> {
         self.window_sum
             .checked_div(u128::from(self.window_calls))
             .map(|mean| mean as u64)
     }
 
-    /// Mean window.
+    /// Returns the mean window; 0 without calls.
     pub fn mean_window(&self) -> f64 {
         per(self.window_sum as f64, self.window_calls)
     }
 
-    /// What it comes to in dollars if a miss is worth `miss_cost`, and a call that cannot be made as much as a miss.
+    /// Returns the cost in dollars plus `miss_cost` for every miss and every call that could not be made.
     pub fn objective(&self, miss_cost: f64) -> f64 {
         self.dollars() + miss_cost * (self.midpoint_misses() + self.blocked as f64)
     }

@@ -1,23 +1,23 @@
-//! Which policies are replayed on how many sessions.
+//! Search methods: which policies are replayed on how many sessions.
 
 use crate::tune::score::PolicyScore;
 
-/// How the space is searched.
+/// How the space of policies is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SearchMethod {
-    /// Every combination on all sessions
+    /// Every combination on all sessions.
     #[default]
     Grid,
-    /// Combinations picked by the seed
+    /// Combinations picked by the seed, on all sessions.
     Random,
-    /// Every combination on a few sessions, the better half on twice as many, and so on
+    /// Every combination on a few sessions, the better half on twice as many, and so on.
     Halving,
 }
 
-/// Sessions of the first round of a halving search: enough to tell the worst from the rest.
+/// Sessions of the first round of a halving search: enough to separate the worst policies from the rest.
 const FIRST_ROUND_SESSIONS: usize = 16;
 
-/// Sizes of the rounds of a search over `points` policies and `sessions` sessions: how many sessions each is made on.
+/// Returns the number of sessions of each round of a search over `points` policies and `sessions` sessions.
 pub fn round_sizes(search: SearchMethod, points: usize, sessions: usize) -> Vec<usize> {
     if search != SearchMethod::Halving {
         return vec![sessions];
@@ -33,7 +33,8 @@ pub fn round_sizes(search: SearchMethod, points: usize, sessions: usize) -> Vec<
     sizes
 }
 
-/// Policies that go on to the next round: the better half, everything on the front, and the present one.
+/// Returns the policies that go on to the next round: the better half, everything on the front, and the current policy
+/// (number 0).
 pub fn survivors(policies: &[usize], scores: &[PolicyScore], miss_cost: f64) -> Vec<usize> {
     let mut order = (0..policies.len()).collect::<Vec<_>>();
     let objective = |at: usize| scores[at].objective(miss_cost);
@@ -51,7 +52,7 @@ pub fn survivors(policies: &[usize], scores: &[PolicyScore], miss_cost: f64) -> 
     kept
 }
 
-/// Numbers of sessions in an order that depends on their names and the seed alone.
+/// Returns the numbers of the sessions in an order that depends on their names and the seed alone.
 pub fn shuffled<'a>(names: impl Iterator<Item = &'a str>, seed: u64) -> Vec<usize> {
     let hashes = names.map(|name| xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), seed));
     let mut order = hashes.zip(0..).collect::<Vec<(u64, usize)>>();

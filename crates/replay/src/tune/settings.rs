@@ -1,22 +1,22 @@
-//! What a user can paste to get a policy, and what no setting of the client can do.
+//! Client settings: what a user can paste into `settings.json` to get a policy, and which values no setting can reach.
 
 use crate::policy::Policy;
 use crate::sim::limits::WindowLimits;
 use crate::tune::space::SweepPoint;
 use toml::Value;
 
-/// A setting of the client, or the lack of one.
+/// The client setting for one policy value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// The policy value.
+    /// Key of the policy value.
     pub key: &'static str,
-    /// What to put into the client's `settings.json`, if anything does it.
+    /// Name and value of the setting; `None` if the client has none for this.
     pub setting: Option<(String, String)>,
-    /// What it can and cannot do.
+    /// What the setting can and cannot do.
     pub note: String,
 }
 
-/// Advice for every value of a point.
+/// Returns the advice for every value of a point.
 pub fn advice(point: &SweepPoint, policy: &Policy, window: u64) -> Vec<Advice> {
     point
         .settings
@@ -78,21 +78,21 @@ mod tests {
             settings: vec![(key, value)],
         };
         let mut policy = Policy::default();
-        let told = advice(&point("window.percent", Value::Integer(70)), &policy, 200_000);
+        let found = advice(&point("window.percent", Value::Integer(70)), &policy, 200_000);
         assert_eq!(
-            told[0].setting,
+            found[0].setting,
             Some(("env.CLAUDE_AUTOCOMPACT_PCT_OVERRIDE".into(), "70".into()))
         );
         policy.buffer = 54_000;
-        let told = advice(&point("window.buffer", Value::Integer(54_000)), &policy, 200_000);
+        let found = advice(&point("window.buffer", Value::Integer(54_000)), &policy, 200_000);
         assert_eq!(
-            told[0].setting,
+            found[0].setting,
             Some(("env.CLAUDE_AUTOCOMPACT_PCT_OVERRIDE".into(), "70".into()))
         );
         policy.buffer = 5_000;
-        let told = advice(&point("window.buffer", Value::Integer(5_000)), &policy, 200_000);
-        assert_eq!(told[0].setting, None);
-        let told = advice(&point("micro.gap.keep", Value::Integer(3)), &policy, 200_000);
-        assert_eq!(told[0].setting, None);
+        let found = advice(&point("window.buffer", Value::Integer(5_000)), &policy, 200_000);
+        assert_eq!(found[0].setting, None);
+        let found = advice(&point("micro.gap.keep", Value::Integer(3)), &policy, 200_000);
+        assert_eq!(found[0].setting, None);
     }
 }

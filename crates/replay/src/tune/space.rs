@@ -1,15 +1,13 @@
-//! Which policies are tried: values of a few keys, in every combination.
+//! The space of a sweep: values of some policy keys, in every combination.
 
 use crate::policy;
 use crate::policy::presets::PolicySet;
 use crate::policy::{PolicyError, PolicyKey};
 use toml::Value;
 
-/// A key and the values it takes.
+/// A key and the values to try.
 pub struct SweepAxis {
-    /// The key.
     pub key: &'static PolicyKey,
-    /// Its values.
     pub values: Vec<Value>,
 }
 
@@ -20,7 +18,7 @@ pub struct SweepPoint {
     pub settings: Vec<(&'static str, Value)>,
 }
 
-/// Whether a value is read when a compaction is tried, and at no other time.
+/// Returns whether the replay reads this value only when it tries a compaction.
 fn is_compaction_only_key(key: &str) -> bool {
     let others = [
         "compact.summary_tokens",
@@ -35,7 +33,7 @@ fn is_compaction_only_key(key: &str) -> bool {
 }
 
 impl SweepPoint {
-    /// Whether it comes to the same as another one in a session where no compaction is tried.
+    /// Returns whether both points give the same score in a session where no compaction is tried.
     pub fn is_equivalent_without_compaction(&self, other: &SweepPoint) -> bool {
         let early = |point: &SweepPoint| {
             let settings = point.settings.iter().filter(|(key, _)| !is_compaction_only_key(key));
@@ -44,7 +42,7 @@ impl SweepPoint {
         early(self) == early(other)
     }
 
-    /// What it is called: its settings, as `--set` takes them.
+    /// Returns the name: its settings in the form that `--set` takes.
     pub fn name(&self) -> String {
         let settings = self.settings.iter().map(|(key, value)| format!("{key}={value}"));
         match self.settings.is_empty() {
@@ -53,7 +51,7 @@ impl SweepPoint {
         }
     }
 
-    /// The policies that it comes to.
+    /// Returns the base policies with the settings of this point.
     pub fn policies(&self, base: &PolicySet) -> Result<PolicySet, PolicyError> {
         let mut policies = base.clone();
         for (key, value) in &self.settings {
@@ -69,13 +67,12 @@ pub enum SpaceError {
     /// A key or value that the policy does not have.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// Nothing to vary.
+    /// No values to try.
     #[error("{0}: no values\n  hint: `key=a,b,c` or `key=lo..hi:step`")]
     Empty(String),
-    /// A step that leads nowhere.
+    /// A step of 0 or less.
     #[error("{0}: the step must be above 0")]
     ZeroStep(String),
-    /// A range that ends before it begins.
     #[error("{0}: the range ends before it begins")]
     Backwards(String),
     /// Not a range.
@@ -84,19 +81,14 @@ pub enum SpaceError {
     /// The same key twice.
     #[error("{0} is varied twice")]
     Twice(&'static str),
-    /// More than anybody wants to wait for.
+    /// More points than allowed.
     #[error(
         "{points} policies are more than {most}\n  hint: fewer values, --search random --points N, or --max-points"
     )]
-    TooMany {
-        /// How many.
-        points: u128,
-        /// How many are allowed.
-        most: u64,
-    },
+    TooMany { points: u128, most: u64 },
 }
 
-/// Reads `key=a,b,c` or `key=lo..hi:step`.
+/// Parses `key=a,b,c` or `key=lo..hi:step`, with at most `most` values.
 pub fn parse_axis(text: &str, most: u64) -> Result<SweepAxis, SpaceError> {
     let (name, values) = policy::split_assignment(text)?;
     let key = policy::find_key(name)?;
@@ -117,7 +109,7 @@ pub fn parse_axis(text: &str, most: u64) -> Result<SweepAxis, SpaceError> {
     Ok(SweepAxis { key, values })
 }
 
-/// Values between commas; commas inside brackets belong to a value.
+/// Splits at commas outside of brackets.
 fn split_list(text: &str) -> Vec<String> {
     let mut depth = 0;
     let mut values = vec![String::new()];
@@ -174,7 +166,7 @@ fn parse_range(name: &str, low: &str, rest: &str, most: u64) -> Result<Vec<Value
     Ok((0..count as u64).map(value).collect())
 }
 
-/// Every combination, the first axis slowest.
+/// Returns every combination; the last axis varies fastest.
 pub fn grid(axes: &[SweepAxis], most: u64) -> Result<Vec<SweepPoint>, SpaceError> {
     check(axes)?;
     let points = grid_size(axes);
@@ -184,12 +176,12 @@ pub fn grid(axes: &[SweepAxis], most: u64) -> Result<Vec<SweepPoint>, SpaceError
     Ok((0..points).map(|number| point_at(axes, number)).collect())
 }
 
-/// How many combinations there are.
+/// Returns the number of combinations.
 pub fn grid_size(axes: &[SweepAxis]) -> u128 {
     axes.iter().map(|axis| axis.values.len() as u128).product()
 }
 
-/// Combinations picked by a seed, each at most once.
+/// Returns up to `wanted` different combinations, picked by the seed, in grid order.
 pub fn sample_points(axes: &[SweepAxis], wanted: u64, seed: u64) -> Result<Vec<SweepPoint>, SpaceError> {
     check(axes)?;
     let all = grid_size(axes);

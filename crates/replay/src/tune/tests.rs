@@ -1,15 +1,16 @@
-//! Does the search find what was planted, and does it stay quiet where there is nothing to find?
+//! Tests that the search finds a planted optimum, and reports no difference where there is none.
 //!
-//! Sessions are made up as traces: every call reads a file and some calls edit one that was read a while ago. A low threshold
-//! makes prompts cheaper and loses files before they are edited; so with a price for a miss there is a best threshold, which a
-//! large pool of sessions tells. Searches are then made on small samples of the pool.
+//! Sessions are generated traces: every call reads a file, and some calls edit a file that was read a while ago. A low
+//! threshold makes prompts cheaper but loses files before they are edited. With a price for a miss there is a best
+//! threshold, which a large pool of sessions shows. Searches then run on small samples of the pool.
 
 use crate::policy::presets::{ClientVersion, PolicySet};
 use crate::prices::PriceTable;
-use crate::sim::trace::{Call, NONE, Trace, TraceItem, flag};
+use crate::sim::trace::{Call, CallOutput, NONE, Trace, TraceItem, flag};
 use crate::sim::uses::{FileUse, FileUses, ItemLists};
 use crate::tokens::ledger::Category;
 use crate::tune::evidence::{ChoiceOptions, PolicyChoice, choose};
+use crate::tune::rng::SplitMix64;
 use crate::tune::score::{PolicyScore, PreparedChain, PreparedSession};
 use crate::tune::space::{SweepPoint, grid, parse_axis};
 use transcript::record::Tokens;
@@ -17,16 +18,6 @@ use transcript::record::Tokens;
 const MISS_COST: f64 = 0.2;
 const POOL: usize = 600;
 const SAMPLE: usize = 60;
-
-/// Numbers that depend on the seed alone.
-struct TestRng(u64);
-
-impl TestRng {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = xxhash_rust::xxh3::xxh3_64_with_seed(&self.0.to_le_bytes(), 7);
-        self.0 % bound
-    }
-}
 
 fn item(category: Category, tokens: u32) -> TraceItem {
     TraceItem {
@@ -41,9 +32,9 @@ fn item(category: Category, tokens: u32) -> TraceItem {
     }
 }
 
-/// A session of made-up calls.
+/// Generates a session.
 fn session(seed: u64) -> PreparedSession<'static> {
-    let mut random = TestRng(seed);
+    let mut random = SplitMix64::new(seed);
     let mut trace = Trace {
         tools: vec![String::new()],
         paths: vec![String::new(), "file".to_owned()],
@@ -89,23 +80,15 @@ fn session(seed: u64) -> PreparedSession<'static> {
             response: first + 1..first + 2,
             time: i64::from(at) * 30_000,
             input_time: i64::from(at) * 30_000,
-            turn: 0,
             starts_turn: at == 0,
-            calls: 1,
-            model: 0,
-            version: 0,
+            tool_calls: 1,
             usage: Some(usage),
-            output_recorded: 300,
-            output: 300,
-            gap: 0,
-            growth: read as i32 + 300,
-            later_lines: 0,
-            is_resume: false,
-            is_after_restart: false,
-            is_expanded: false,
-            is_copied: false,
-            is_after_hole: false,
-            node: 0,
+            output: CallOutput {
+                tokens: 300,
+                first_line: 300,
+                later_lines: 0,
+            },
+            ..Call::default()
         });
         sent += 300;
     }
@@ -117,7 +100,7 @@ fn session(seed: u64) -> PreparedSession<'static> {
     }
 }
 
-/// Scores of every policy in every session of the pool.
+/// Returns the scores of every policy in every session of the pool.
 fn pool(points: &[SweepPoint]) -> Vec<Vec<PolicyScore>> {
     let mut base = PolicySet::preset("client-2.1.30").unwrap();
     base.assign("window.tokens=200000", "test").unwrap();
@@ -137,9 +120,9 @@ fn points(vary: &str) -> Vec<SweepPoint> {
         .collect()
 }
 
-/// What a search on a sample of the pool concludes.
+/// Runs a search on a sample of the pool.
 fn search(pool: &[Vec<PolicyScore>], seed: u64) -> PolicyChoice {
-    let mut random = TestRng(seed);
+    let mut random = SplitMix64::new(seed);
     let sample = (0..SAMPLE)
         .map(|_| random.below(POOL as u64) as usize)
         .collect::<Vec<_>>();
@@ -152,13 +135,13 @@ fn search(pool: &[Vec<PolicyScore>], seed: u64) -> PolicyChoice {
         .enumerate()
         .map(|(at, session)| format!("{at} {session}"))
         .collect::<Vec<_>>();
-    let rigour = ChoiceOptions {
+    let options = ChoiceOptions {
         miss_cost: MISS_COST,
         folds: 5,
         resamples: 400,
         seed,
     };
-    choose(&scores, &names, &rigour).unwrap()
+    choose(&scores, &names, &options).unwrap()
 }
 
 fn objective(scores: &[PolicyScore]) -> f64 {
@@ -202,21 +185,23 @@ fn where_there_is_no_difference_none_is_shown() {
 
 #[test]
 fn noise_is_not_taken_for_a_difference() {
-    // The same scores, each policy with a disturbance of its own that means nothing.
+    // Eight policies with the same scores, each with random noise of its own. The noise is drawn anew for every search:
+    // over one fixed draw, a policy that happens to be cheaper on the whole pool would be a real difference.
     let one = &pool(&points("micro.placeholder=1"))[0];
-    let mut random = TestRng(1);
-    let mut disturbed = |scores: &[PolicyScore]| {
-        let disturb = |score: &PolicyScore| {
-            let factor = 900 + u128::from(random.below(201));
-            PolicyScore {
-                cost: score.cost * factor / 1_000,
-                ..*score
-            }
-        };
-        scores.iter().map(disturb).collect::<Vec<_>>()
+    let mut random = SplitMix64::new(1);
+    let mut add_noise = |score: &PolicyScore| {
+        let factor = 900 + u128::from(random.below(201));
+        PolicyScore {
+            cost: score.cost * factor / 1_000,
+            ..*score
+        }
     };
-    let noisy = (0..8).map(|_| disturbed(one)).collect::<Vec<_>>();
-    let shown = (0..100).filter(|seed| search(&noisy, *seed).is_significant()).count();
+    let mut shown = 0;
+    for seed in 0..100 {
+        let noisy = (0..8).map(|_| one.iter().map(&mut add_noise).collect());
+        let choice = search(&noisy.collect::<Vec<_>>(), seed);
+        shown += u32::from(choice.is_significant());
+    }
     assert!(shown <= 10, "a difference shown in {shown} of 100");
 }
 

@@ -1,0 +1,187 @@
+//! API calls in the replay: sending the prompt, billing it, taking the response, and the side calls that follow it.
+
+use super::Replay;
+use super::context::Anchor;
+use crate::policy::Policy;
+use crate::prices::PicoUsd;
+use crate::sim::ReplayMode;
+use crate::sim::event::{CacheMiss, CompactionCause, Event, EventSink, SideCallPurpose, SimCall, WindowLevel};
+use crate::sim::inference::WindowGrounds;
+use crate::sim::limits::WindowLimits;
+use crate::sim::steps::CallStep;
+use crate::sim::trace::Call;
+use crate::sim::working_set::WorkingSet;
+use transcript::log::Time;
+use transcript::record::Tokens;
+
+impl<S: EventSink> Replay<'_, S> {
+    /// Corrects the window to the recorded size where it is in step, and compacts if the API would refuse the prompt. Ends
+    /// the session if that does not help.
+    pub(super) fn send_prompt(&mut self, at: usize, call: &Call) {
+        match call.usage.as_ref().filter(|_| self.record.in_step) {
+            Some(usage) => self.window.drift += usage.input_side() as i64 - self.window.total() as i64,
+            None => self.window.drift += i64::from(call.continuity.gap),
+        }
+        let policy = self.rules.policy;
+        let limit = self.rules.limits.window;
+        let tokens = self.window.total();
+        // The log shows that the API accepted this prompt, unless the policy sets a smaller window than the client had.
+        let is_window_given =
+            self.input.mode == ReplayMode::Free && self.input.windows[at].grounds == WindowGrounds::Given;
+        let was_accepted = call.is_copied || (self.record.in_step && !is_window_given);
+        if was_accepted || !policy.hard_limit || tokens <= limit {
+            return;
+        }
+        self.record.in_step = false;
+        self.emit(at, &Event::TooLong { tokens, limit });
+        let may_compact = policy.reactive && policy.compaction && !self.is_breaker_open();
+        let fits = may_compact && self.compact(at, CompactionCause::Reactive) && self.window.total() <= limit;
+        if !fits {
+            self.is_blocked = true;
+            self.emit(at, &Event::Blocked);
+        }
+    }
+
+    /// Bills the call, checks its file uses, and adds the response to the window.
+    pub(super) fn take_response(&mut self, at: usize, call: &Call, step: &CallStep) {
+        let policy = self.rules.policy;
+        let limits = self.rules.limits;
+        let input = self.window.total();
+        let base = u64::try_from(self.window.base).unwrap_or(0);
+        let recorded = call.usage.as_ref().filter(|_| self.record.in_step);
+        let may_switch = self.input.mode == ReplayMode::Follow && self.steps.shows_switch[usize::from(call.model)];
+        if may_switch || call.continuity.is_after_restart || call.continuity.is_expanded {
+            self.detect_prefix_break(at, call, may_switch);
+        }
+        let billing = self.cache.bill(policy, call, input, base, recorded);
+        let miss = billing
+            .miss
+            .or_else(|| unexplained_miss(policy, recorded?.cache_read, billing.tokens.cache_read));
+        let cost: Option<PicoUsd> = self.rules.tariff.map(|tariff| tariff.cost(&billing.tokens, input));
+        let called = SimCall {
+            tokens: billing.tokens,
+            cost,
+            parts: self.window.parts(),
+            base,
+            drift: self.window.drift,
+            threshold: limits.threshold,
+            level: level(&limits, input),
+            in_step: self.record.in_step,
+            miss,
+        };
+        self.emit(at, &Event::Called(&called));
+        self.check_uses(at);
+        self.window.add_stretch(call.response.clone(), &step.response, true);
+        self.counter.anchor = Some(Anchor { call: at, input });
+        self.counter.trail = 0;
+    }
+
+    /// Notes what broke the prompt's prefix since the previous call without being part of a policy.
+    fn detect_prefix_break(&mut self, at: usize, call: &Call, may_switch: bool) {
+        let Some(before) = at.checked_sub(1) else { return };
+        let version = self.trace.versions[usize::from(call.version)];
+        self.cache
+            .detect_break(&self.trace.calls[before], call, version, may_switch);
+    }
+
+    /// Classifies the edits, mentions and reads of a response by the window that it answers.
+    fn check_uses(&mut self, at: usize) {
+        let Some(uses) = self.input.uses else { return };
+        let call = at as u32;
+        let restored = &self.history.restored_files;
+        for one in self.uses.cursor.uses(uses, call) {
+            let outcome = self.uses.working_set.classify_use(&self.window, uses, one, restored);
+            self.sink.on_event(call, &Event::Used { one, outcome });
+        }
+        for one in self.uses.cursor.references(uses, call) {
+            let outcome = self
+                .uses
+                .working_set
+                .classify_reference(&self.window, uses, one, restored);
+            let path = one.path;
+            self.sink.on_event(call, &Event::Referred { path, outcome });
+        }
+        for one in self.uses.cursor.fetches(uses, call) {
+            let kind = WorkingSet::classify_fetch(&self.window, uses, one);
+            let tokens = u64::from(self.trace.items[one.item as usize].tokens);
+            self.sink.on_event(call, &Event::Fetched { kind, tokens });
+        }
+    }
+
+    /// Updates the notes after a response, and extracts memories at the end of a turn.
+    pub(super) fn update_notes_and_memories(&mut self, at: usize, call: &Call, step: &CallStep) {
+        let policy = self.rules.policy;
+        let texts = self.input.texts;
+        let written = || texts.map(|texts| texts.update_notes(call.response.end));
+        if let Some(tokens) = self.notes.after_response(policy, call, &self.window, &written) {
+            self.emit(at, &Event::Notes { tokens });
+            // The conversation was sent a moment ago, so its prefix is still in the cache.
+            let bill = self
+                .cache
+                .bill_side(true, self.window.total(), policy.notes_prompt, tokens);
+            self.emit_side_call(at, SideCallPurpose::Notes, bill);
+        }
+        self.extraction.agent_wrote_memory |= policy.extract_on && step.writes_memory;
+        let ends_turn = call.tool_calls == 0 && !self.trace.is_sidechain;
+        if ends_turn {
+            self.extract_memories(at);
+        }
+    }
+
+    /// Extracts memories if enough turns have ended. A turn in which the agent saved a memory itself is skipped.
+    fn extract_memories(&mut self, at: usize) {
+        let policy = self.rules.policy;
+        let agent_wrote_memory = std::mem::take(&mut self.extraction.agent_wrote_memory);
+        if !policy.extract_on || agent_wrote_memory {
+            return;
+        }
+        self.extraction.turns_since += 1;
+        if self.extraction.turns_since < policy.extract_turns {
+            return;
+        }
+        self.extraction.turns_since = 0;
+        self.emit(at, &Event::Extract);
+        let bill = self
+            .cache
+            .bill_side(true, self.window.total(), policy.extract_prompt, policy.extract_output);
+        self.emit_side_call(at, SideCallPurpose::Extract, bill);
+    }
+
+    pub(super) fn emit_side_call(&mut self, at: usize, purpose: SideCallPurpose, tokens: Tokens) {
+        let cost = self
+            .rules
+            .tariff
+            .map(|tariff| tariff.cost(&tokens, tokens.input_side()));
+        self.emit(at, &Event::Side { purpose, tokens, cost });
+    }
+
+    /// Returns whether the prompt cache still holds what the last call left there.
+    pub(super) fn is_warm(&self, at: usize) -> bool {
+        let call = &self.trace.calls[at.min(self.trace.calls.len() - 1)];
+        self.cache.is_warm(self.rules.policy, call.model, self.now(at))
+    }
+
+    /// Returns the simulated time: that of the boundary being handled, else when the call was sent.
+    pub(super) fn now(&self, at: usize) -> Time {
+        if let Some(time) = self.record.boundary_time {
+            return time;
+        }
+        self.trace.calls[at.min(self.trace.calls.len() - 1)].sent_time()
+    }
+}
+
+fn level(limits: &WindowLimits, tokens: u64) -> WindowLevel {
+    match tokens {
+        tokens if tokens >= limits.threshold => WindowLevel::Threshold,
+        tokens if tokens >= limits.error => WindowLevel::Error,
+        tokens if tokens >= limits.warning => WindowLevel::Warning,
+        _ => WindowLevel::Normal,
+    }
+}
+
+/// Returns [`CacheMiss::Unexplained`] if the recorded cache read is so far below the simulated one that it is a break.
+fn unexplained_miss(policy: &Policy, recorded: u64, expected: u64) -> Option<CacheMiss> {
+    let drop = expected.saturating_sub(recorded);
+    let is_break = drop > policy.break_tokens && drop * 100 > expected * policy.break_percent;
+    is_break.then_some(CacheMiss::Unexplained)
+}

@@ -1,0 +1,229 @@
+//! Compaction in the replay: first by the session notes, then by a model call.
+
+use super::Replay;
+use super::boundaries::Replacement;
+use crate::policy::Policy;
+use crate::policy::value::{SummaryRange, SummarySize};
+use crate::sim::event::{CompactionCause, CompactionFailure, CompactionKind, Event, EventSink, SideCallPurpose};
+use crate::sim::keep;
+use crate::sim::restore::RestoredContext;
+use std::ops::Range;
+
+/// A compaction prompt after the oldest groups were dropped until it fits.
+struct FittedPrompt {
+    retries: u32,
+    /// Tokens dropped.
+    dropped: u64,
+}
+
+impl<S: EventSink> Replay<'_, S> {
+    /// Returns whether the circuit breaker is open: so many compactions failed in a row that none is tried any more.
+    pub(super) fn is_breaker_open(&self) -> bool {
+        self.failures >= self.rules.policy.breaker
+    }
+
+    /// Compacts by the notes, else by a model call. Returns whether history was replaced.
+    pub(super) fn compact(&mut self, at: usize, cause: CompactionCause) -> bool {
+        let policy = self.rules.policy;
+        if policy.notes_compact && self.compact_by_notes(at, cause) {
+            return true;
+        }
+        let outcome = if policy.compact_on {
+            self.compact_by_model(at, cause)
+        } else {
+            Err(CompactionFailure::Nothing)
+        };
+        let Err(failure) = outcome else { return true };
+        self.failures += 1;
+        let event = Event::Failed {
+            cause,
+            failure,
+            in_a_row: self.failures,
+        };
+        self.emit(at, &event);
+        if self.failures == policy.breaker {
+            self.emit(at, &Event::BreakerOpen);
+        }
+        false
+    }
+
+    /// Replaces history by the notes. Returns false if they are empty, outdated, or would free too little.
+    fn compact_by_notes(&mut self, at: usize, cause: CompactionCause) -> bool {
+        let policy = self.rules.policy;
+        let now = self.now(at);
+        let Some((tokens, covered)) = self.notes.at_compaction(policy, now) else {
+            return false;
+        };
+        // Notes from before the last boundary do not cover what came after it.
+        if covered < self.window.floor() {
+            return false;
+        }
+        let start = keep::first_kept_item(policy, self.trace, &self.window, covered);
+        let kept = start..self.window.end();
+        let restored = self.restored_context(&kept);
+        let after = self.size_after(tokens, &restored, &kept);
+        if after >= self.rules.limits.threshold || after >= self.window.total() {
+            return false;
+        }
+        if let Some(texts) = self.input.texts {
+            texts.use_notes(covered);
+        }
+        let replacement = Replacement {
+            cause,
+            kind: CompactionKind::SessionMemory,
+            kept,
+            summary: tokens,
+            restored,
+            retries: 0,
+        };
+        self.replace_history(at, replacement);
+        true
+    }
+
+    /// Replaces history by a summary that a model call writes.
+    fn compact_by_model(&mut self, at: usize, cause: CompactionCause) -> Result<(), CompactionFailure> {
+        let policy = self.rules.policy;
+        let (summarized, kept) = self.split_at_pivot(at, cause);
+        if summarized.is_empty() {
+            return Err(CompactionFailure::Nothing);
+        }
+        // Items kept after the summarized ones are not sent; items kept before them are.
+        let unsent = match kept.start >= summarized.end {
+            true => self.window.tokens_in(kept.clone()),
+            false => 0,
+        };
+        let sent = self.window.total().saturating_sub(unsent);
+        let FittedPrompt { retries, dropped } = self.fit_prompt(at, &summarized, sent)?;
+        if is_injected_failure(policy, self.input.key, at) {
+            return Err(CompactionFailure::Injected);
+        }
+        let summary = match self.input.texts {
+            Some(texts) => texts
+                .summarize(summarized, cause)
+                .ok_or(CompactionFailure::Nothing)?
+                .min(policy.max_output),
+            None => self.summary_size(),
+        };
+        self.bill_compaction(at, summary, sent.saturating_sub(dropped), dropped == 0);
+        let restored = self.restored_context(&kept);
+        // A summary that frees nothing would leave the next check due again. A manual compaction happens all the same.
+        if cause != CompactionCause::Manual && self.size_after(summary, &restored, &kept) >= self.window.total() {
+            return Err(CompactionFailure::NoGain);
+        }
+        let kind = if kept.is_empty() {
+            CompactionKind::Full
+        } else {
+            CompactionKind::Partial
+        };
+        let replacement = Replacement {
+            cause,
+            kind,
+            kept,
+            summary,
+            restored,
+            retries,
+        };
+        self.replace_history(at, replacement);
+        Ok(())
+    }
+
+    /// Returns the size of the window after a compaction with this summary.
+    fn size_after(&self, summary: u64, restored: &RestoredContext, kept: &Range<u32>) -> u64 {
+        let base = u64::try_from(self.window.base).unwrap_or(0);
+        // A compaction ends deletions on the server, so kept results come back at full size.
+        let undeleted = self
+            .results
+            .deleted_in(kept)
+            .map(|item| self.window.placeholder_savings(item));
+        let kept_tokens = self.window.tokens_in(kept.clone()) + undeleted.sum::<u64>();
+        base + summary + self.rules.policy.wrap + restored.tokens() + kept_tokens
+    }
+
+    /// Returns the items that a compaction summarizes, and those that it keeps. Only a manual one can keep a part.
+    fn split_at_pivot(&self, at: usize, cause: CompactionCause) -> (Range<u32>, Range<u32>) {
+        let policy = self.rules.policy;
+        let (floor, end) = (self.window.floor(), self.window.end());
+        let pivot_call = at.saturating_sub(usize::try_from(policy.pivot).unwrap_or(usize::MAX));
+        let pivot = self.trace.calls[pivot_call].inputs.start.clamp(floor, end);
+        let pivot = keep::extend_to_pairs(self.trace, &self.window, pivot, floor);
+        match policy.variant {
+            SummaryRange::UpTo if cause == CompactionCause::Manual => (floor..pivot, pivot..end),
+            SummaryRange::From if cause == CompactionCause::Manual => (pivot..end, floor..pivot),
+            _ => (floor..end, end..end),
+        }
+    }
+
+    /// Drops the oldest groups of a prompt of `sent` tokens until it fits into the window. A group is a response and the
+    /// input that follows it, so results stay with their calls.
+    fn fit_prompt(&self, at: usize, summarized: &Range<u32>, sent: u64) -> Result<FittedPrompt, CompactionFailure> {
+        let policy = self.rules.policy;
+        let limit = self.input.windows[at.min(self.input.windows.len() - 1)].tokens;
+        let whole = self.window.tokens_in(summarized.clone());
+        let around = sent.saturating_sub(whole) + policy.compact_prompt;
+        if !policy.hard_limit || around + whole <= limit {
+            return Ok(FittedPrompt { retries: 0, dropped: 0 });
+        }
+        let starts = self.trace.calls.iter().map(|call| call.response.start);
+        let inside = starts.filter(|start| *start > summarized.start && *start < summarized.end);
+        let mut groups = Vec::new();
+        let mut from = summarized.start;
+        for start in inside.chain([summarized.end]) {
+            groups.push(self.window.tokens_in(from..start));
+            from = start;
+        }
+        let (mut first, mut tokens) = (0, whole);
+        let mut retries = 0;
+        while around + tokens > limit {
+            if u64::from(retries) == policy.retries {
+                return Err(CompactionFailure::TooLong);
+            }
+            let excess = policy.excess_known.then(|| around + tokens - limit);
+            let left =
+                keep::drop_oldest(&groups, first, excess, policy.retry_percent).ok_or(CompactionFailure::TooLong)?;
+            (first, tokens) = (left.first_group, left.tokens);
+            retries += 1;
+        }
+        let dropped = whole - tokens;
+        Ok(FittedPrompt { retries, dropped })
+    }
+
+    /// Returns the size of a simulated summary, by the source that the policy names.
+    fn summary_size(&self) -> u64 {
+        let policy = self.rules.policy;
+        let recorded = || {
+            let here = self.record.here.iter().find(|boundary| !boundary.is_micro);
+            here.map(|boundary| u64::from(boundary.summary))
+                .filter(|tokens| *tokens > 0)
+        };
+        let known = match policy.summary {
+            SummarySize::Recorded => recorded().or(self.input.summary),
+            SummarySize::Learned => self.input.summary,
+            SummarySize::Fixed => None,
+        };
+        known.unwrap_or(policy.summary_tokens).min(policy.max_output)
+    }
+
+    /// Bills the model call of a compaction, which sends `sent` tokens of the window. `is_whole` is false if the start of
+    /// the prompt was dropped: then it shares no prefix with the prompt cache.
+    pub(super) fn bill_compaction(&mut self, at: usize, summary: u64, sent: u64, is_whole: bool) {
+        let policy = self.rules.policy;
+        let output = (summary as f64 * (1.0 + policy.scratch)).round() as u64;
+        let output = output.min(policy.max_output.max(summary));
+        let shares_prefix = policy.shares_cache && is_whole && self.is_warm(at);
+        let tokens = self.cache.bill_side(shares_prefix, sent, policy.compact_prompt, output);
+        self.emit_side_call(at, SideCallPurpose::Compact, tokens);
+    }
+}
+
+/// Returns whether the policy makes this compaction fail. The draw depends on the seed, the chain and the call only.
+fn is_injected_failure(policy: &Policy, key: u64, at: usize) -> bool {
+    if policy.failure_rate <= 0.0 {
+        return false;
+    }
+    let mut text = [0; 24];
+    text[..8].copy_from_slice(&policy.failure_seed.to_le_bytes());
+    text[8..16].copy_from_slice(&key.to_le_bytes());
+    text[16..].copy_from_slice(&(at as u64).to_le_bytes());
+    let share = xxhash_rust::xxh3::xxh3_64(&text) as f64 / u64::MAX as f64;
+    share < policy.failure_rate
+}

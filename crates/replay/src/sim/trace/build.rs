@@ -1,0 +1,417 @@
+//! Builds the trace of a chain from its threaded records and their sizes.
+
+use super::{BoundaryTrigger, Call, CallOutput, Continuity, NONE, RecordedBoundary, Trace, TraceItem, flag};
+use crate::policy::presets::ClientVersion;
+use crate::tokens::calibrate::{ChainSizes, TokenOrigin, size_chain};
+use crate::tokens::ledger::Category;
+use crate::tokens::ratios::{RatioTable, drops_thinking};
+use std::ops::Range;
+use transcript::build::IdMap;
+use transcript::log::{Block, BlockKind, NO_TIME, RecordKind, Time};
+use transcript::record::client_estimate;
+use transcript::thread::{Chain, Node, Round, Session, starts_turn};
+
+/// Builds the trace of a chain; `table` sizes what the log does not.
+pub fn build_trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> Trace {
+    // `size_chain` visits the blocks in the order in which the builder adds them, so sizes need no keys.
+    let mut sized = Vec::new();
+    let sizes = size_chain(session, chain, table, &mut |_, _, tokens, origin| {
+        sized.push((tokens.max(0.0).round() as u32, origin));
+    });
+    let mut builder = TraceBuilder {
+        session,
+        trace: Trace {
+            agent: chain.agent.clone(),
+            is_sidechain: chain.is_sidechain,
+            ..Trace::default()
+        },
+        sizes: sized.into_iter(),
+        off_chain_inputs: &chain.off_chain_inputs,
+        tools: StringInterner::new(vec![String::new()]),
+        paths: StringInterner::new(vec![String::new()]),
+        models: StringInterner::new(Vec::new()),
+        versions: StringInterner::new(Vec::new()),
+        items_of_calls: IdMap::default(),
+        last_time: NO_TIME,
+    };
+    for (at, round) in chain.rounds.iter().enumerate() {
+        builder.add_round(at, round, &sizes);
+    }
+    builder.trace.tail = builder.add_inputs(chain.rounds.len(), &chain.tail);
+    builder.finish(&sizes)
+}
+
+/// Maps strings of the session's logs to indices of a string table.
+struct StringInterner {
+    /// Index by log and string id in that log.
+    by_name: IdMap<(u32, u32), u32>,
+    by_text: IdMap<String, u32>,
+    texts: Vec<String>,
+}
+
+impl StringInterner {
+    fn new(texts: Vec<String>) -> StringInterner {
+        StringInterner {
+            by_name: IdMap::default(),
+            by_text: texts.iter().cloned().zip(0..).collect(),
+            texts,
+        }
+    }
+
+    /// Returns the index of a string. The text itself is hashed once per log; later lookups go by its id there.
+    fn intern(&mut self, session: &Session<'_>, node: Node, name: u32) -> u32 {
+        let part = session.part_number(node);
+        if let Some(&number) = self.by_name.get(&(part, name)) {
+            return number;
+        }
+        let text = session.string(part, name);
+        let number = match self.by_text.get(text) {
+            Some(&number) => number,
+            None => {
+                let number = self.texts.len() as u32;
+                self.texts.push(text.to_owned());
+                self.by_text.insert(text.to_owned(), number);
+                number
+            }
+        };
+        self.by_name.insert((part, name), number);
+        number
+    }
+}
+
+struct TraceBuilder<'s, 'a> {
+    session: &'s Session<'a>,
+    trace: Trace,
+    /// Sizes of the blocks still to be added.
+    sizes: std::vec::IntoIter<(u32, TokenOrigin)>,
+    off_chain_inputs: &'s [Node],
+    tools: StringInterner,
+    paths: StringInterner,
+    models: StringInterner,
+    versions: StringInterner,
+    /// Call and result items by the hash of the tool call id.
+    items_of_calls: IdMap<u64, (u32, u32)>,
+    /// Time of the last record that has one.
+    last_time: Time,
+}
+
+impl TraceBuilder<'_, '_> {
+    fn add_round(&mut self, at: usize, round: &Round, sizes: &ChainSizes) {
+        let session = self.session;
+        let inputs = self.add_inputs(at, &round.inputs);
+        let start = self.end();
+        for &line in &round.lines {
+            self.add_record(line, 0);
+        }
+        let response = start..self.end();
+        let first = round.lines[0];
+        let size = &sizes.rounds[at];
+        let line = session.response(first);
+        let log = session.log(first);
+        let version = self
+            .versions
+            .intern(session, first, log.scope_of(session.record(first)).version);
+        let model = self.models.intern(session, first, line.map_or(0, |line| line.model));
+        let usage = line.map(|line| line.context()).filter(|_| size.input.is_some());
+        let items = &self.trace.items[start as usize..];
+        let first_line = session.blocks(first).len();
+        self.trace.calls.push(Call {
+            node: first,
+            model: model as u16,
+            version: version as u16,
+            is_copied: session.is_copied(first),
+            turn: round.turn,
+            starts_turn: starts_turn(session, round),
+            time: session.record(first).time,
+            input_time: round.inputs.last().map_or(NO_TIME, |node| session.record(*node).time),
+            tool_calls: items.iter().filter(|item| item.category == Category::ToolCall).count() as u32,
+            usage,
+            output: CallOutput {
+                tokens: size.output.round() as u32,
+                first_line: usage.map_or(0, |usage| usage.output as u32),
+                later_lines: items.iter().skip(first_line).map(|item| item.quarters).sum(),
+            },
+            // `find_gaps` fills in the rest once all calls are known.
+            continuity: Continuity {
+                growth: size.growth.round() as i32,
+                is_after_restart: round.is_after_restart,
+                is_expanded: is_expanded(self.trace.items(&inputs)),
+                is_after_hole: round.is_after_hole,
+                ..Continuity::default()
+            },
+            inputs,
+            response,
+        });
+    }
+
+    /// Returns the index of the next item.
+    fn end(&self) -> u32 {
+        self.trace.items.len() as u32
+    }
+
+    /// Adds the input records of a call, boundaries included, and returns their items.
+    fn add_inputs(&mut self, call: usize, nodes: &[Node]) -> Range<u32> {
+        let start = self.end();
+        let mut is_after_compaction = false;
+        for &node in nodes {
+            let record = self.session.record(node);
+            let is_boundary = matches!(record.kind, RecordKind::Boundary | RecordKind::MicroBoundary);
+            // Old clients wrote no boundary, only a summary.
+            if is_boundary || (record.is_summary && !is_after_compaction) {
+                self.add_boundary(call, node);
+            }
+            is_after_compaction |= record.kind == RecordKind::Boundary || record.is_summary;
+            let is_from_client = record.is_summary || record.is_meta || record.kind == RecordKind::Attachment;
+            let mut flags = 0;
+            if is_after_compaction && is_from_client {
+                flags |= flag::ARTIFACT;
+            }
+            if self.off_chain_inputs.binary_search(&node).is_ok() {
+                flags |= flag::OFF_CHAIN;
+            }
+            let first = self.trace.items.len();
+            self.add_record(node, flags);
+            if record.is_summary
+                && let Some(boundary) = self.trace.recorded.iter_mut().rev().find(|boundary| !boundary.is_micro)
+            {
+                boundary.summary += self.trace.items[first..].iter().map(|item| item.tokens).sum::<u32>();
+            }
+            self.date_manual_boundary(call, node);
+        }
+        start..self.end()
+    }
+
+    /// Sets the start of a manual compaction if `node` is the command that asked for it: the client writes the command
+    /// after the boundary, with the time when it was typed.
+    fn date_manual_boundary(&mut self, call: usize, node: Node) {
+        let session = self.session;
+        let time = session.record(node).time;
+        let is_command = || {
+            let mut blocks = session.blocks(node).iter();
+            blocks.any(|block| block.kind == BlockKind::Command)
+        };
+        if let Some(boundary) = self.trace.recorded.last_mut()
+            && boundary.call as usize == call
+            && boundary.trigger == BoundaryTrigger::Manual
+            && boundary.started == NO_TIME
+            && time <= boundary.time
+            && is_command()
+        {
+            boundary.started = time;
+        }
+    }
+
+    fn add_boundary(&mut self, call: usize, node: Node) {
+        let session = self.session;
+        let record = session.record(node);
+        let metadata = session.boundary(node);
+        let version = session.log(node).scope_of(record).version;
+        let version = self.versions.intern(session, node, version);
+        let items = &self.items_of_calls;
+        let trigger = match (record.kind, metadata) {
+            (RecordKind::Boundary | RecordKind::MicroBoundary, Some(metadata)) if metadata.is_auto => {
+                BoundaryTrigger::Auto
+            }
+            (RecordKind::Boundary | RecordKind::MicroBoundary, Some(_)) => BoundaryTrigger::Manual,
+            _ => BoundaryTrigger::Unknown,
+        };
+        self.trace.recorded.push(RecordedBoundary {
+            is_micro: record.kind == RecordKind::MicroBoundary,
+            trigger,
+            call: call as u32,
+            item: self.trace.items.len() as u32,
+            node,
+            time: record.time,
+            started: match trigger {
+                BoundaryTrigger::Auto => self.last_time,
+                BoundaryTrigger::Manual | BoundaryTrigger::Unknown => NO_TIME,
+            },
+            version: version as u16,
+            pre_tokens: metadata.and_then(|metadata| metadata.pre_tokens),
+            post_tokens: metadata.and_then(|metadata| metadata.post_tokens),
+            tokens_saved: metadata.and_then(|metadata| metadata.tokens_saved),
+            duration_ms: metadata.and_then(|metadata| metadata.duration_ms),
+            kept: metadata.map_or(0, |metadata| metadata.kept.len() as u32),
+            cleared: metadata.map_or_else(Vec::new, |metadata| {
+                let result = |call: &u64| items.get(call).map_or(NONE, |(_, result)| *result);
+                metadata.cleared.iter().map(result).collect()
+            }),
+            has_leaf: self.session.has_leaf(node),
+            is_copied: self.session.is_copied(node),
+            // `add_inputs` adds the summary record's tokens.
+            summary: 0,
+        });
+    }
+
+    /// Adds the blocks of a record as items; `flags` apply to all of them.
+    fn add_record(&mut self, node: Node, flags: u16) {
+        let record = self.session.record(node);
+        let is_response = record.kind == RecordKind::Assistant;
+        if record.time != NO_TIME {
+            self.last_time = record.time;
+        }
+        let mut starts = flag::STARTS_RECORD;
+        let blocks = self.session.blocks(node);
+        if !blocks.is_empty() {
+            self.trace.nodes.push((self.trace.items.len() as u32, node));
+        }
+        for block in blocks {
+            let (tokens, origin) = self.sizes.next().unwrap_or((0, TokenOrigin::Estimated));
+            let estimated = if origin == TokenOrigin::Estimated {
+                flag::ESTIMATED
+            } else {
+                0
+            };
+            let flags = flags | starts | estimated | self.block_flags(node, block);
+            starts = 0;
+            let at = self.trace.items.len() as u32;
+            let is_tool = matches!(
+                block.kind,
+                BlockKind::ToolCall | BlockKind::ToolResult | BlockKind::Attachment
+            );
+            let tool = if is_tool {
+                self.tools.intern(self.session, node, block.name)
+            } else {
+                0
+            };
+            let path = if block.path == 0 {
+                0
+            } else {
+                self.paths.intern(self.session, node, block.path)
+            };
+            let pair = self.link_pair(block, at, is_response);
+            self.trace.items.push(TraceItem {
+                tokens,
+                quarters: block_estimate(block, flags),
+                category: Category::of(block),
+                flags,
+                images: images(block),
+                tool: tool as u16,
+                pair,
+                path,
+            });
+        }
+    }
+
+    /// Returns the flags that follow from a block alone.
+    fn block_flags(&self, node: Node, block: &Block) -> u16 {
+        let is_text = matches!(block.kind, BlockKind::Human | BlockKind::Command | BlockKind::Text);
+        let is_hook =
+            block.kind == BlockKind::Attachment && self.session.log(node).string(block.name) == "hook_success";
+        let mut flags = 0;
+        for (has, flag) in [
+            (block.is_error, flag::ERROR),
+            (is_text, flag::TEXT),
+            (block.may_change_files, flag::CHANGES_FILES),
+            (is_hook && block.units > 0, flag::HOOK),
+        ] {
+            if has {
+                flags |= flag;
+            }
+        }
+        flags
+    }
+
+    /// Links a tool result with its call, in both directions. Returns the other item, or [`NONE`] if it is not known yet.
+    fn link_pair(&mut self, block: &Block, at: u32, is_response: bool) -> u32 {
+        match block.kind {
+            BlockKind::ToolCall if block.call != 0 && is_response => {
+                self.items_of_calls.insert(block.call, (at, NONE));
+                NONE
+            }
+            BlockKind::ToolResult => match self.items_of_calls.get_mut(&block.call) {
+                Some((call, result)) if *result == NONE => {
+                    *result = at;
+                    self.trace.items[*call as usize].pair = at;
+                    *call
+                }
+                _ => NONE,
+            },
+            _ => NONE,
+        }
+    }
+
+    fn finish(mut self, sizes: &ChainSizes) -> Trace {
+        let versions = self
+            .versions
+            .texts
+            .iter()
+            .map(|text| ClientVersion::parse(text).unwrap_or_default());
+        self.trace.versions = versions.collect();
+        self.trace.tools = self.tools.texts;
+        self.trace.paths = self.paths.texts;
+        self.trace.models = self.models.texts;
+        let usual = default_base(self.trace.versions.first().copied().unwrap_or_default());
+        // A log that starts in the middle of a session has unrecorded history before its first call. That history is not
+        // part of the base, because a compaction would drop it; so an implausibly large base is not believed.
+        let known = sizes.rounds.first().and_then(|round| round.base);
+        let known = known.map(|base| base.round() as u32).filter(|base| *base <= 3 * usual);
+        self.trace.base_is_known = known.is_some();
+        self.trace.base = known.unwrap_or(usual);
+        find_gaps(&mut self.trace);
+        self.trace
+    }
+}
+
+/// Returns the recorded client's token estimate of a block. Hook output counts with the sentence that the client wraps
+/// around it, which contains the hook's name.
+fn block_estimate(block: &Block, flags: u16) -> u32 {
+    const AROUND_HOOK: u32 = 52;
+    if flags & flag::HOOK == 0 {
+        return block.quarters;
+    }
+    client_estimate(block.units.saturating_add(block.extra).saturating_add(AROUND_HOOK))
+}
+
+fn images(block: &Block) -> u8 {
+    match block.kind {
+        BlockKind::Image | BlockKind::Document => 1,
+        _ => u8::try_from(block.images).unwrap_or(u8::MAX),
+    }
+}
+
+/// Returns whether the user ran a command and the client inserted text for it.
+fn is_expanded(inputs: &[TraceItem]) -> bool {
+    let command = inputs
+        .iter()
+        .position(|item| item.category == Category::LocalCommand && item.has_flag(flag::TEXT));
+    command.is_some_and(|at| {
+        inputs[at..]
+            .iter()
+            .any(|item| item.category == Category::Other && !item.has_flag(flag::ARTIFACT))
+    })
+}
+
+/// Returns the usual tokens of system prompt and tools for a client version: medians over many logs.
+pub fn default_base(version: ClientVersion) -> u32 {
+    match version {
+        version if version < ClientVersion([2, 1, 0]) => 22_500,
+        version if version < ClientVersion([2, 1, 45]) => 40_000,
+        version if version < ClientVersion([2, 1, 150]) => 26_000,
+        _ => 35_000,
+    }
+}
+
+/// Sets for each call the input tokens beyond the items added since the previous call, and whether the client was
+/// restarted before it. Calls without usage, and calls after a boundary, are skipped: their difference shows neither.
+fn find_gaps(trace: &mut Trace) {
+    let sum = |items: &[TraceItem]| items.iter().map(|item| i64::from(item.tokens)).sum::<i64>();
+    for at in 1..trace.calls.len() {
+        let (before, call) = (&trace.calls[at - 1], &trace.calls[at]);
+        let (Some(sent_before), Some(sent)) = (before.usage, call.usage) else {
+            continue;
+        };
+        if !trace.recorded_at(at).is_empty() {
+            continue;
+        }
+        let added = sum(trace.items(&before.response)) + sum(trace.items(&call.inputs));
+        let gap = sent.input_side() as i64 - sent_before.input_side() as i64 - added;
+        // Little was read from the cache and the prompt shrank. Models that drop thinking shrink their prompts too.
+        let is_cold = sent.cache_read < 40_000 && sent.input_side() + 400 < sent_before.total();
+        let is_resume =
+            is_cold && before.model == call.model && !drops_thinking(&trace.models[usize::from(call.model)]);
+        let continuity = &mut trace.calls[at].continuity;
+        continuity.is_resume = is_resume;
+        continuity.gap = i32::try_from(gap).unwrap_or(0);
+    }
+}
