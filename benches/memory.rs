@@ -1,5 +1,5 @@
-//! `cargo bench --bench memory`: what extraction costs. Made-up messages of the usual length, one in twenty with
-//! something worth keeping, on one thread, in memory; the rules are compiled before the clock starts. The bound is 50 ms
+//! `cargo bench --bench memory`: the cost of extraction. Made-up messages of the usual length, one in twenty with
+//! something worth keeping, on one thread, in memory; the rules are compiled before the timer starts. The bound is 50 ms
 //! for 1,000 messages.
 
 use language::{dates, secrets};
@@ -12,7 +12,7 @@ use transcript::messages::{Message, MessagePart, MessageRole};
 const MESSAGES: usize = 1_000;
 const ROUNDS: usize = 20;
 
-/// What people write most: tasks, questions, answers, pasted text.
+/// Common messages: tasks, questions, answers, pasted text.
 const USUAL: [&str; 10] = [
     "can you look at the failing test in the importer and tell me why it only breaks on the second run?",
     "yes please",
@@ -27,7 +27,7 @@ const USUAL: [&str; 10] = [
     "为什么第二次运行会失败?帮我看一下日志",
 ];
 
-/// What is worth keeping.
+/// Messages worth keeping.
 const KEPT: [&str; 4] = [
     "From now on run the linter before every commit, because the server is slow.",
     "I prefer tables over long paragraphs when you compare options.",

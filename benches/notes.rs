@@ -1,6 +1,6 @@
-//! `cargo bench --bench notes [-- --bytes 1GiB] [--files 2000] [--corpus FOLDER]`: what notes cost. Whole runs as
-//! processes, `notes` beside `stats` on the same logs, without a cache: the ratio is what to look at (bound: ten), and the
-//! peak of memory.
+//! `cargo bench --bench notes [-- --bytes 1GiB] [--files 2000] [--corpus FOLDER]`: the cost of
+//! notes. Whole runs as processes, `notes` and `stats` on the same logs, without a cache. Look at the ratio (bound: ten) and
+//! at the peak of memory.
 
 #[path = "logs/generated.rs"]
 mod corpus;

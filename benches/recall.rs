@@ -1,5 +1,5 @@
-//! `cargo bench --bench recall`: what one recall costs over 1,000 memories: the index made from texts in memory, then one
-//! query; the best of several rounds. Reading the files is not in it.
+//! `cargo bench --bench recall`: the cost of one recall over 1,000 memories: the index built from texts in memory, then one
+//! query; the best of several rounds. Reading the files is not included.
 
 use memory::recall::{RecallIndex, RecallLimits, RecallWeights, StoredMemory, select_memories};
 use std::hint::black_box;

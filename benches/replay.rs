@@ -1,8 +1,8 @@
-//! `cargo bench --bench replay [-- --bytes 1GiB] [--files 2000] [--policy NAME]`: what a replay costs. First the loop alone,
-//! on traces in memory and one thread: blocks a second under each preset, on traces that were just looked at (as in a run,
-//! which replays a trace right after it made it) and on all of them in turn. Then whole runs as processes, `replay` beside
-//! `stats` on the same logs, without a cache and with a warm one, and a sweep of a thousand policies: the ratios are what to
-//! look at. With a policy named, only the loop under that one.
+//! `cargo bench --bench replay [-- --bytes 1GiB] [--files 2000] [--policy NAME]`: the cost of a replay. First the loop
+//! alone, on traces in memory and one thread: blocks per second under each preset, on traces that are still in the CPU cache
+//! (as in a run, which replays a trace right after building it) and on all of them in turn. Then whole runs as processes,
+//! `replay` and `stats` on the same logs, without a cache and with a warm one, and a sweep of a thousand policies. Look at
+//! the ratios. With a policy named, only the loop under that one.
 
 mod logs;
 
@@ -20,7 +20,7 @@ use std::time::Instant;
 use transcript::thread::{Session, SessionLog, thread};
 
 const ROUNDS: usize = 5;
-/// The loop takes milliseconds, and any of them may be disturbed.
+/// The loop takes milliseconds, so single rounds are noisy.
 const LOOP_ROUNDS: usize = 25;
 
 fn main() {
@@ -136,7 +136,7 @@ fn traces(folder: &Path) -> Vec<Trace> {
     traces
 }
 
-/// `replay` beside `stats`.
+/// Times `replay` and `stats` as processes.
 fn whole_runs(folder: &Path) {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("replay-out");
     let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("replay-cache");
@@ -151,8 +151,8 @@ fn whole_runs(folder: &Path) {
             ("replay --out", &["replay", "--out", &out, "--force"]),
         ];
         let mut best = [f64::INFINITY; 3];
-        // Once more than is counted, so that the cache is warm and files are there; one after the other, so that a busy
-        // moment does not fall on one of them alone.
+        // One round more than is counted, to warm the cache and create the files; interleaved, so that a busy moment does
+        // not hit one command alone.
         for round in 0..=ROUNDS {
             for (at, (_, arguments)) in runs.iter().enumerate() {
                 let seconds = timed(|| run(folder, arguments, more));
@@ -167,7 +167,7 @@ fn whole_runs(folder: &Path) {
     }
 }
 
-/// A sweep of a thousand policies over cached traces, beside one `stats` without a cache.
+/// Times a sweep of a thousand policies over cached traces, and one `stats` without a cache.
 fn sweep(folder: &Path) {
     let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("replay-cache");
     let cache = cache.display().to_string();

@@ -1,5 +1,4 @@
-//! The composite action: what it takes is documented, nothing that users write becomes part of a script, and its scripts do
-//! what they say.
+//! The composite action: inputs and outputs are documented, inputs never become part of a script, and the steps work.
 
 use crate::fixture::{Fixture, Run, corpus, files_below};
 use serde_json::Value;
@@ -15,7 +14,7 @@ fn steps(action: &Value) -> &Vec<Value> {
     action["runs"]["steps"].as_array().expect("steps")
 }
 
-/// Names of inputs that a text refers to.
+/// Returns the names of the inputs that a text refers to.
 fn inputs_in(text: &str) -> BTreeSet<String> {
     let ends = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
     text.split("inputs.")
@@ -50,7 +49,7 @@ fn inputs_and_outputs_are_documented_and_used() {
     }
 }
 
-/// Runs a step as a runner would, and gives how it ended, its outputs and its summary.
+/// Runs a step as a runner would; returns the run, and its outputs with the summary.
 fn step(fixture: &Fixture, id: &str, inputs: &[(&str, &str)]) -> (Run, BTreeMap<String, String>) {
     let action = action();
     let step = steps(&action).iter().find(|step| step["id"] == id).expect(id).clone();
@@ -91,7 +90,7 @@ fn step(fixture: &Fixture, id: &str, inputs: &[(&str, &str)]) -> (Run, BTreeMap<
 }
 
 #[test]
-fn the_check_step_checks() {
+fn the_check_step_reports_limits_and_fails_when_one_is_exceeded() {
     let fixture = Fixture::new();
     let corpus = corpus().display().to_string();
     let paths = ("paths", corpus.as_str());
@@ -148,7 +147,7 @@ fn the_check_step_checks() {
 }
 
 #[test]
-fn what_users_write_is_never_run() {
+fn inputs_are_never_run_as_shell_code() {
     let fixture = Fixture::new();
     let hostile = "$(touch pwned)\n`touch pwned`\n\"; touch pwned; \"\n--output=pwned";
     for input in ["paths", "limits", "limits-file", "last", "prices", "junit"] {
@@ -165,7 +164,7 @@ fn what_users_write_is_never_run() {
 }
 
 #[test]
-fn the_memory_step_keeps_and_says_whether_it_did() {
+fn the_memory_step_updates_the_directory_and_reports_a_change() {
     let fixture = Fixture::new();
     let words = crate::fixture::case("lasting-words").display().to_string();
     let inputs = [("paths", words.as_str()), ("memory-dir", "memory")];

@@ -1,6 +1,6 @@
 //! `audit`: every recorded boundary of the bundled logs, in every format, the same for any number of threads.
 
-use crate::fixture::{Fixture, Run, case, corpus};
+use crate::fixture::{FORMATS, Fixture, Run, case, corpus};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ fn every_boundary_of_the_corpus_is_there() {
 }
 
 #[test]
-fn automatic_ones_come_at_the_threshold_of_their_version() {
+fn automatic_boundaries_come_at_the_threshold_of_their_version() {
     let document = document(case("boundary-auto"), &[]);
     let boundaries = document["boundaries"].as_array().expect("a list");
     let thresholds = boundaries.iter().map(|boundary| boundary["threshold_tokens"].as_u64());
@@ -65,7 +65,7 @@ fn automatic_ones_come_at_the_threshold_of_their_version() {
 }
 
 #[test]
-fn each_kind_has_what_it_has() {
+fn each_kind_of_boundary_has_its_own_fields() {
     let micro = boundary("boundary-micro");
     assert_eq!(micro["kind"], "micro");
     assert!(micro["cleared_results"].as_u64() > Some(0));
@@ -81,7 +81,7 @@ fn each_kind_has_what_it_has() {
 }
 
 #[test]
-fn without_a_boundary_there_is_evidence_all_the_same() {
+fn a_session_without_a_boundary_is_still_evidence() {
     let document = document(case("above-200k"), &[]);
     assert_eq!(document["totals"]["boundaries"], 0);
     assert_eq!(document["totals"]["took_ms"], Value::Null);
@@ -96,7 +96,7 @@ fn without_a_boundary_there_is_evidence_all_the_same() {
 }
 
 #[test]
-fn a_setting_is_checked() {
+fn the_effect_of_a_setting_is_judged_per_session() {
     let effects = |more: &[&str]| document(case("boundary-auto"), more)["setting"]["effects"].clone();
     // One call before each boundary, and it is past both thresholds.
     assert_eq!(effects(&["--set=window.percent=50"])["undecided"], 2);
@@ -139,7 +139,7 @@ fn the_screen_has_eighty_columns_and_few_lines() {
 #[test]
 fn formats_hold_the_same_rows_for_any_number_of_threads() {
     let fixture = Fixture::new();
-    for format in ["table", "json", "jsonl", "csv", "parquet"] {
+    for format in FORMATS {
         let format = format!("--format={format}");
         let one = audit(&fixture, corpus(), &[&format, "--threads=1", "--no-cache"]);
         let several = audit(&fixture, corpus(), &[&format, "--threads=5"]);

@@ -1,4 +1,4 @@
-//! `backcast check`: limits, where they come from, how they end a run, and what CI systems are told.
+//! `backcast check`: limits, where they come from, how they end a run, and the formats of CI systems.
 
 use crate::fixture::{Fixture, Run, case, corpus};
 use serde_json::Value;
@@ -70,13 +70,13 @@ fn a_limit_decides_how_the_run_ends() {
     check(&fixture, &["--max-net-negative", "3"]).success();
     let over = check(&fixture, &["--max-net-negative", "2"]).ended(1);
     assert!(over.text().contains("exceeded"), "{}", over.text());
-    // A cost that is not known of every call is not within a limit.
+    // A cost that lacks the price of a call is not within a limit.
     let unpriced = check(&fixture, &["--max-cost", "10000"]).ended(1);
     assert!(unpriced.text().contains("max-unpriced"), "{}", unpriced.text());
     check(&fixture, &["--max-cost", "10000", "--max-unpriced", "1"]).success();
     check(&fixture, &["--min-cache-share", "0.99"]).ended(1);
     check(&fixture, &["--min-cache-share", "0.1"]).success();
-    // Lost input under --strict is the graver end.
+    // Lost input under --strict wins over an exceeded limit.
     check(&fixture, &["--max-net-negative", "2", "--strict"]).ended(3);
 }
 
@@ -100,7 +100,7 @@ fn limits_come_from_a_file_and_the_command_line_goes_before() {
 }
 
 #[test]
-fn without_a_limit_nothing_passes() {
+fn a_run_without_a_limit_is_wrong_usage() {
     let fixture = Fixture::new();
     let nothing = check(&fixture, &[]).ended(2);
     assert!(nothing.stderr.contains("check --all"), "{}", nothing.stderr);
@@ -111,7 +111,7 @@ fn without_a_limit_nothing_passes() {
 }
 
 #[test]
-fn a_setting_that_does_not_show_is_found() {
+fn a_setting_without_effect_exceeds_its_limit() {
     let fixture = Fixture::new();
     let auto = case("boundary-auto").display().to_string();
     let of = |more: &[&str]| fixture.run(["check", &auto, "--no-cache"].iter().chain(more));
@@ -144,7 +144,7 @@ fn times_select_what_is_checked() {
 }
 
 #[test]
-fn ci_systems_are_told_in_their_own_words() {
+fn findings_are_written_in_the_formats_of_ci_systems() {
     let fixture = Fixture::new();
     let github = check(&fixture, &["--max-net-negative=2", "--max-lost=99", "-f=github"]).ended(1);
     let lines = github.text().lines().collect::<Vec<_>>();
@@ -163,7 +163,7 @@ fn ci_systems_are_told_in_their_own_words() {
 }
 
 #[test]
-fn problems_are_annotations_on_request() {
+fn problems_become_annotations_on_request() {
     let fixture = Fixture::new();
     let log = case("garbage-line").display().to_string();
     let run = fixture.run(["stats", &log, "--annotate"]).success();
@@ -173,7 +173,7 @@ fn problems_are_annotations_on_request() {
 }
 
 #[test]
-fn predictions_are_tests_and_annotations() {
+fn validate_writes_junit_and_github_formats() {
     let fixture = Fixture::new();
     let corpus = corpus().display().to_string();
     let of = |more: &[&str]| {
@@ -205,7 +205,7 @@ fn predictions_are_tests_and_annotations() {
 }
 
 #[test]
-fn memories_are_tests() {
+fn memory_check_writes_junit() {
     let fixture = Fixture::new();
     let words = case("lasting-words").display().to_string();
     fixture.run(["memory", "extract", &words, "--dir", "memory"]).success();

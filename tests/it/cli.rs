@@ -1,4 +1,4 @@
-//! The command line: how runs end, what they say when they cannot be done, and what they leave behind.
+//! The command line: exit status, errors, and the files a run leaves.
 
 use crate::fixture::{Fixture, case, corpus, only_log};
 use std::ffi::{OsStr, OsString};
@@ -13,7 +13,7 @@ fn args(name: &str, more: &[&str]) -> Vec<OsString> {
 }
 
 #[test]
-fn a_run_with_problems_is_done_unless_it_is_strict() {
+fn a_run_with_problems_succeeds_unless_it_is_strict() {
     let fixture = Fixture::new();
     for lossy in ["garbage-line", "truncated-record", "spliced-records"] {
         fixture.run(args(lossy, &[])).success();
@@ -110,7 +110,7 @@ fn an_output_is_not_overwritten_unless_forced() {
     fixture.run(args("plain", &[&nowhere])).ended(2);
 }
 
-/// What the shell does to `backcast stats | head -1`.
+/// As `backcast stats | head -1`.
 #[test]
 fn a_reader_that_goes_away_ends_the_run_quietly() {
     let fixture = Fixture::new();
@@ -275,7 +275,7 @@ fn the_same_seed_gives_the_same_logs() {
 }
 
 #[test]
-fn colours_and_bars_stay_out_of_pipes() {
+fn colors_and_progress_bars_stay_out_of_pipes() {
     let fixture = Fixture::new();
     let log = fixture.write("log.jsonl", only_log("plain"));
     let mut command = fixture.command([OsStr::new("stats"), log.as_os_str()]);
@@ -286,7 +286,7 @@ fn colours_and_bars_stay_out_of_pipes() {
 }
 
 #[test]
-fn tools_are_cut_like_other_rows_and_know_no_agents() {
+fn tool_rows_are_limited_and_have_no_agent_columns() {
     let fixture = Fixture::new();
     let stats = |more: &[&str]| {
         fixture.run(
@@ -305,7 +305,7 @@ fn tools_are_cut_like_other_rows_and_know_no_agents() {
 }
 
 #[test]
-fn numbers_that_make_no_sense_are_refused() {
+fn numbers_out_of_range_are_refused() {
     let fixture = Fixture::new();
     let logs = corpus();
     for (option, reason) in [("--max-line=1KiB", "at least 256KiB"), ("--threads=20000", "1..=1024")] {

@@ -1,6 +1,6 @@
-//! `backcast replay --compare`: two policies side by side.
+//! `backcast replay --compare`: two policies compared.
 
-use crate::fixture::{Fixture, Run, case, corpus};
+use crate::fixture::{FORMATS, Fixture, Run, case, corpus};
 use serde_json::Value;
 use std::path::Path;
 
@@ -74,9 +74,9 @@ fn each_side_is_that_policy_replayed_alone() {
 }
 
 #[test]
-fn the_same_bytes_whatever_the_threads() {
+fn output_is_the_same_for_any_number_of_threads() {
     let fixture = Fixture::new();
-    for format in ["table", "json", "jsonl", "csv", "parquet"] {
+    for format in FORMATS {
         let bytes = ["--threads=1", "--threads=4"].map(|threads| {
             let options = ["--compare=article", "--compare-set=window.tokens=60000", "--no-cache"];
             let more = [options.as_slice(), &["-f", format, threads]].concat();
@@ -113,7 +113,7 @@ fn the_table_fits_eighty_columns() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn options_that_cannot_be_compared_are_refused() {
     let fixture = Fixture::new();
     let path = case("plain");
     let path = path.to_str().unwrap();

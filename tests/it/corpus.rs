@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use transcript::log::LineProblemKind;
 use transcript::problem::ProblemKind;
 
-/// Problems that damage to a line must be reported as; `None` where nothing needs reporting.
+/// Returns the problem kinds that damage to a line must be reported as; `None` where nothing needs reporting.
 fn reported_as(damage: &str) -> Option<&'static str> {
     let kind = match damage {
         "bom" | "nul_run" => LineProblemKind::Stripped,
@@ -14,7 +14,7 @@ fn reported_as(damage: &str) -> Option<&'static str> {
         "glued" => LineProblemKind::Split,
         "spliced" => LineProblemKind::Resynced,
         "truncated" | "garbage" => LineProblemKind::Malformed,
-        // A carriage return is white space to JSON; of a key said twice one value is taken; a string spread into numeric
+        // A carriage return is white space in JSON; of a duplicate key one value is taken; a string spread into numeric
         // keys is an object without a type. All three are read without loss.
         "crlf" | "duplicate_keys" | "numeric_keys" => return None,
         other => panic!("unknown damage {other}"),
@@ -37,7 +37,7 @@ fn expected_line_problems(expected: &Value) -> BTreeMap<String, u64> {
     problems
 }
 
-/// Problems of threads that follow from what a case is about. A lost record is missed by the one that follows it.
+/// Returns the thread problems that a case must have. The record after a lost one misses its parent.
 fn expected_thread_problems(case: &str) -> &'static [&'static str] {
     match case {
         "missing-parent" | "spliced-records" | "truncated-record" => &["missing-parent"],
@@ -70,7 +70,7 @@ fn expected_of(name: &str) -> Value {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// Everything that both sides state.
+/// Checks every figure that both `stats` and `expected.json` have.
 fn compare(name: &str, expected: &Value, stats: &Value) {
     assert_eq!(
         figures(&stats["totals"]),
@@ -98,7 +98,7 @@ fn compare(name: &str, expected: &Value, stats: &Value) {
         let sum = rows.iter().filter_map(|row| row[ours].as_u64()).sum::<u64>();
         assert_eq!(json!(sum), expected[theirs], "{name}: {ours}");
     }
-    // The generator does not call a string spread into an object a record; to a reader it is one without a type.
+    // The generator does not call a string spread into an object a record; the parser reads it as one without a type.
     let mut records = counts(&expected["records"]);
     if let Some(spread) = expected["damaged_lines"]["numeric_keys"].as_u64() {
         *records.entry("(none)".to_owned()).or_insert(0) += spread;

@@ -98,7 +98,7 @@ fn zeroed_usage_counts_by_its_iterations_or_its_other_lines() {
 }
 
 #[test]
-fn what_only_the_client_made_up_is_never_billed() {
+fn records_made_by_the_client_are_never_billed() {
     check("synthetic-model", [2, 9, 14, 19_369, 40_537, 0]);
     check("no-usage", [1, 4, 4, 32_728, 8_200, 0]);
 }
@@ -144,7 +144,7 @@ fn one_message_id_under_two_requests_is_two_calls() {
 }
 
 /// A line of a call: its message, its request, its output, when and as which record.
-fn told(message: &str, request: &str, output: &str, time: &str, uuid: &str) -> String {
+fn response_line(message: &str, request: &str, output: &str, time: &str, uuid: &str) -> String {
     format!(
         "{{\"type\":\"assistant\",\"uuid\":\"{uuid}\",\"sessionId\":\"s\",\"timestamp\":\"{time}\",\"requestId\":\"{request}\",\
          \"message\":{{\"id\":\"{message}\",\"model\":\"claude-opus-5\",\"role\":\"assistant\",\"content\":[],\
@@ -165,26 +165,38 @@ fn of_lines(lines: &[String], options: &[&str]) -> (u64, u64, Vec<String>) {
 }
 
 #[test]
-fn an_id_that_says_nothing_is_none() {
-    let lines = [told("m", "q", "5", NOON, "a"), told("m", "", "50", NOON, "b")];
+fn an_empty_id_counts_as_missing() {
+    let lines = [
+        response_line("m", "q", "5", NOON, "a"),
+        response_line("m", "", "50", NOON, "b"),
+    ];
     assert_eq!(of_lines(&lines, &[]), (1, 50, vec![]), "a request");
-    let lines = [told("m", "q", "5", NOON, ""), told("n", "r", "7", NOON, "")];
+    let lines = [
+        response_line("m", "q", "5", NOON, ""),
+        response_line("n", "r", "7", NOON, ""),
+    ];
     assert_eq!(of_lines(&lines, &[]), (2, 12, vec![]), "records");
 }
 
 #[test]
 fn records_that_repeat_an_id_inside_a_log_are_billed_all_the_same() {
-    let lines = [told("m", "q", "1", NOON, "a"), told("m", "q", "50", NOON, "a")];
+    let lines = [
+        response_line("m", "q", "1", NOON, "a"),
+        response_line("m", "q", "50", NOON, "a"),
+    ];
     assert_eq!(of_lines(&lines, &[]), (1, 50, vec![]), "the complete telling counts");
-    let lines = [told("m", "q", "5", NOON, "a"), told("n", "r", "7", NOON, "a")];
+    let lines = [
+        response_line("m", "q", "5", NOON, "a"),
+        response_line("n", "r", "7", NOON, "a"),
+    ];
     assert_eq!(of_lines(&lines, &[]), (2, 12, vec![]), "two calls are two");
 }
 
 #[test]
-fn a_call_across_the_edge_of_a_range_is_in_one_of_two() {
+fn a_call_across_the_edge_of_two_ranges_is_in_one_of_them() {
     let lines = [
-        told("m", "q", "1", "2026-01-01T23:59:59.000Z", "a"),
-        told("m", "q", "50", "2026-01-02T00:00:01.000Z", "b"),
+        response_line("m", "q", "1", "2026-01-01T23:59:59.000Z", "a"),
+        response_line("m", "q", "50", "2026-01-02T00:00:01.000Z", "b"),
     ];
     let (before, after) = (["--until=2026-01-01"], ["--since=2026-01-02"]);
     assert_eq!(
@@ -196,14 +208,14 @@ fn a_call_across_the_edge_of_a_range_is_in_one_of_two() {
 }
 
 #[test]
-fn a_count_that_is_none_is_named_and_spares_the_others() {
-    let good = told("m", "q", "5", NOON, "a");
+fn an_invalid_count_is_reported_and_the_others_still_count() {
+    let good = response_line("m", "q", "5", NOON, "a");
     for nonsense in ["18446744073709551615", "1000000000001", "-3", "2e3", "7.5", "\"9\""] {
-        let lines = [good.clone(), told("n", "r", nonsense, NOON, "b")];
+        let lines = [good.clone(), response_line("n", "r", nonsense, NOON, "b")];
         assert_eq!(of_lines(&lines, &[]), (2, 5, vec!["bad-count".into()]), "{nonsense}");
     }
     for (fine, output) in [("1000000000000", 1_000_000_000_005), ("null", 5), ("-0", 5)] {
-        let lines = [good.clone(), told("n", "r", fine, NOON, "b")];
+        let lines = [good.clone(), response_line("n", "r", fine, NOON, "b")];
         assert_eq!(of_lines(&lines, &[]), (2, output, vec![]), "{fine}");
     }
 }
@@ -212,17 +224,17 @@ fn a_count_that_is_none_is_named_and_spares_the_others() {
 fn cache_writes_without_their_sum_are_added_up() {
     let fixture = Fixture::new();
     let split = "7,\"cache_creation\":{\"ephemeral_5m_input_tokens\":20,\"ephemeral_1h_input_tokens\":300}";
-    let log = fixture.write("a.jsonl", told("m", "q", split, NOON, "a"));
+    let log = fixture.write("a.jsonl", response_line("m", "q", split, NOON, "a"));
     let stats = fixture.stats(&log, &["--no-cache"]);
     assert_eq!(figures(&stats["totals"]), [1, 10, 7, 0, 20, 300]);
 }
 
 #[test]
 fn any_number_of_records_on_one_line_is_read() {
-    let record = |at: usize| told(&format!("m{at}"), "q", "1", NOON, &format!("u{at}"));
+    let record = |at: usize| response_line(&format!("m{at}"), "q", "1", NOON, &format!("u{at}"));
     let glued = (0..300).map(record).collect::<String>().replace('\n', "");
     assert_eq!(of_lines(&[glued], &[]), (300, 300, vec!["records-split".into()]));
-    // A torn record with more blocks than records were ever tried for, and a whole one behind it.
+    // A torn record with more blocks than the repair tries as starts of a record, then a whole one.
     let torn = "{\"type\":\"user\",\"sessionId\":\"s\",\"message\":{\"content\":[".to_owned()
         + &"{\"type\":\"text\"},".repeat(200);
     assert_eq!(of_lines(&[torn, record(1)], &[]), (1, 1, vec!["record-torn".into()]));

@@ -1,7 +1,7 @@
-//! Same logs, same bytes: whatever the number of threads, the order of the arguments, the way of reading, the state of
-//! the cache, and the packing of the logs.
+//! Same logs, same bytes: for any number of threads, order of arguments, way of reading, state of the cache and packing of
+//! the logs.
 
-use crate::fixture::{Fixture, corpus, files_below, logs_below};
+use crate::fixture::{FORMATS, Fixture, corpus, files_below, logs_below};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::Write;
@@ -13,7 +13,8 @@ fn outputs() -> Vec<[String; 2]> {
     let keys = ["session", "project", "model", "day", "branch", "tool"];
     let mut pairs = keys.map(|by| ("json", by)).to_vec();
     for by in ["session", "tool"] {
-        pairs.extend(["jsonl", "csv", "parquet", "table"].map(|format| (format, by)));
+        let others = FORMATS.iter().filter(|format| **format != "json");
+        pairs.extend(others.map(|format| (*format, by)));
     }
     let arguments = |(format, by)| [format!("--format={format}"), format!("--by={by}")];
     pairs.into_iter().map(arguments).collect()
@@ -27,7 +28,7 @@ fn stats(fixture: &Fixture, paths: &[PathBuf], output: &[String; 2], more: &[&st
     fixture.run(args).success().stdout
 }
 
-/// The bundled logs, parsed by one thread: what every other way of reading them is compared with.
+/// Returns the outputs for the bundled logs, read by one thread: the reference for every other way of reading.
 fn reference() -> &'static [([String; 2], Vec<u8>)] {
     static REFERENCE: OnceLock<Vec<([String; 2], Vec<u8>)>> = OnceLock::new();
     REFERENCE.get_or_init(|| {
@@ -59,11 +60,11 @@ fn same(fixture: &Fixture, paths: &[PathBuf], more: &[&str]) {
 }
 
 #[test]
-fn for_any_number_of_threads() {
+fn output_is_the_same_for_any_number_of_threads() {
     same(&Fixture::new(), &[corpus()], &["--no-cache", "--threads=4"]);
 }
 
-/// The order that a fixed generator gives: no order of the alphabet, of time or of size.
+/// Shuffles with a fixed seed, so that the order is not that of names, times or sizes.
 fn shuffled(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for at in (1..paths.len()).rev() {
@@ -76,7 +77,7 @@ fn shuffled(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 #[test]
-fn for_any_order_of_the_arguments() {
+fn output_is_the_same_for_any_order_of_arguments() {
     let fixture = Fixture::new();
     let shuffled = shuffled(logs_below(&corpus()));
     same(&fixture, &shuffled, &["--no-cache"]);
@@ -86,12 +87,12 @@ fn for_any_order_of_the_arguments() {
 }
 
 #[test]
-fn for_mapping_and_reading() {
+fn output_is_the_same_for_mapped_and_read_logs() {
     same(&Fixture::new(), &[corpus()], &["--no-cache", "--io=mmap"]);
 }
 
 #[test]
-fn for_a_big_log_read_in_parts() {
+fn output_is_the_same_for_a_big_log_read_in_parts() {
     let fixture = Fixture::new();
     let out = fixture.path("bulk");
     let args = [
@@ -169,7 +170,7 @@ fn long_session(rounds: usize) -> String {
 }
 
 #[test]
-fn for_a_long_session_sized_in_stretches() {
+fn output_is_the_same_for_a_long_session_sized_in_stretches() {
     let fixture = Fixture::new();
     let log = fixture.path("long.jsonl");
     std::fs::write(&log, long_session(5000)).unwrap();
@@ -190,7 +191,7 @@ fn for_a_long_session_sized_in_stretches() {
 }
 
 #[test]
-fn for_a_cold_and_a_warm_cache() {
+fn output_is_the_same_with_a_cold_and_a_warm_cache() {
     let fixture = Fixture::new();
     let output = ["--format=json", "--problems"].map(str::to_owned);
     let none = stats(&fixture, &[corpus()], &output, &["--no-cache"]);
@@ -228,7 +229,7 @@ fn same_packed(ending: &str, pack: impl Fn(&[u8]) -> Vec<u8>) {
 }
 
 #[test]
-fn for_logs_packed_with_gzip() {
+fn output_is_the_same_for_logs_packed_with_gzip() {
     same_packed("gz", |content| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(content).expect("packed");
@@ -237,7 +238,7 @@ fn for_logs_packed_with_gzip() {
 }
 
 #[test]
-fn for_logs_packed_with_zstandard() {
+fn output_is_the_same_for_logs_packed_with_zstandard() {
     same_packed("zst", |content| zstd::encode_all(content, 1).expect("packed"));
 }
 

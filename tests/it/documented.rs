@@ -1,9 +1,10 @@
-//! What the documents say, done: every command in them is run, in a place made of the bundled logs, and every command and
-//! option of the program is in them.
+//! The documents are run: every command in them, in a folder made of the bundled logs; and every command and option of the
+//! program is documented.
 //!
-//! Blocks marked `sh` are run line by line, those of one document in one place, so that a later line finds what an earlier
-//! one wrote. Lines of other blocks that start `backcast` (pipelines of CI systems) are run too, and a block that begins with
-//! the name of a file is written there. A line may say `status 1` in its comment. `cargo run -- ...` is the program itself; other uses of cargo are held against what the package has.
+//! Blocks marked `sh` are run line by line, those of one document in one folder, so that a later line finds the files of an
+//! earlier one. Lines of other blocks that start `backcast` (pipelines of CI systems) are run too, and a block that begins with
+//! the name of a file is written there. A line may say `status 1` in its comment. `cargo run -- ...` is the program
+//! itself; other uses of cargo are checked against the targets of the package.
 
 use crate::fixture::{Fixture, Run, corpus, files_below, only_log};
 use backcast::cli::Cli;
@@ -64,7 +65,7 @@ fn commands_in(language: &str, block: &str) -> Vec<String> {
     let lines = joined.lines().map(str::trim).filter(|line| !line.is_empty());
     let command = |line: &str| match language {
         "sh" => (!line.starts_with('#')).then(|| line.to_owned()),
-        // What a command printed.
+        // The output of a command.
         "text" => None,
         _ => embedded(line),
     };
@@ -92,7 +93,7 @@ fn announced(line: &str) -> i32 {
     status.and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
-/// A place to run documents in: logs, the program and a cargo that knows the package.
+/// A folder to run documents in: logs, the program and a stand-in for cargo.
 fn place() -> Fixture {
     let fixture = Fixture::new();
     let cases = [
@@ -132,14 +133,14 @@ fn place() -> Fixture {
     fixture
 }
 
-/// Stands in for cargo: runs the program, and knows which targets there are.
+/// Writes a stand-in for cargo: it runs the program, and fails for targets the package does not have.
 fn cargo() -> String {
     let root = root();
     format!(
         r#"#!/bin/sh
 set -eu
 verb=$1; shift
-target() {{ [ -e "{root}/$1/$2.rs" ] || {{ echo "no $1/$2.rs" >&2; exit 9; }}; }}
+target() {{ [ -e "{root}/$1/$2.rs" ] || [ -e "{root}/$1/$2/main.rs" ] || {{ echo "no $1/$2.rs" >&2; exit 9; }}; }}
 case "$verb" in
 run)
     while [ $# -gt 0 ]; do
@@ -321,7 +322,7 @@ fn check_span(name: &str, span: &str, leaves: &[(Vec<String>, BTreeSet<String>)]
 }
 
 #[test]
-fn documents_link_to_what_is_there() {
+fn links_in_documents_lead_to_files() {
     for (name, text) in documents() {
         let folder = root().join(&name).parent().expect("a folder").to_path_buf();
         let text = prose(&text);
@@ -332,6 +333,22 @@ fn documents_link_to_what_is_there() {
             }
             assert!(folder.join(target).exists(), "{name} links to {link}");
         }
+    }
+}
+
+/// The folders whose files CONTRIBUTING.md names.
+const FOLDERS: [&str; 7] = ["benches/", "corpus/", "crates/", "docs/", "examples/", "src/", "tests/"];
+
+#[test]
+fn paths_in_contributing_exist() {
+    let text = std::fs::read_to_string(root().join("CONTRIBUTING.md")).expect("a document");
+    let outside = text.split("\n```").step_by(2).collect::<Vec<_>>().join("\n");
+    let spans = outside.split('`').skip(1).step_by(2);
+    let paths = spans.filter(|span| FOLDERS.iter().any(|folder| span.starts_with(folder)));
+    let paths = paths.collect::<BTreeSet<_>>();
+    assert!(paths.len() > 10, "{paths:?}");
+    for path in paths {
+        assert!(root().join(path).exists(), "CONTRIBUTING.md names {path}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A place to run in that knows nothing of the machine: temporary home, temporary cache, empty environment.
+//! A hermetic place to run in: temporary home, temporary cache, empty environment.
 
 use backcast::run::{Corpus, ReadOptions};
 use backcast::usage::session::{ReportOptions, TimeRange, report};
@@ -15,7 +15,7 @@ use transcript::discover::discover;
 use transcript::problem::Problem;
 use transcript::thread::{Session, thread};
 
-/// The six figures that every output names alike, in this order.
+/// The six figures that have the same name in every output.
 pub const FIGURES: [&str; 6] = [
     "responses",
     "input_tokens",
@@ -25,8 +25,22 @@ pub const FIGURES: [&str; 6] = [
     "cache_write_1h_tokens",
 ];
 
-/// Those six.
+/// The values of [`FIGURES`].
 pub type Figures = [u64; 6];
+
+/// The formats of tables in this build.
+pub const FORMATS: &[&str] = if table::HAS_PARQUET {
+    &["table", "json", "jsonl", "csv", "parquet"]
+} else {
+    &["table", "json", "jsonl", "csv"]
+};
+
+/// The formats of `replay --rounds` in this build.
+pub const ROUNDS: &[&str] = if table::HAS_PARQUET {
+    &["csv", "parquet"]
+} else {
+    &["csv"]
+};
 
 /// A temporary folder, and the binary run inside it.
 pub struct Fixture {
@@ -66,12 +80,12 @@ impl Fixture {
         path
     }
 
-    /// The binary, ready to run: in the folder, with nothing of this machine's environment.
+    /// Returns a command for the binary, in the folder and with an empty environment.
     pub fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         self.hermetic(env!("CARGO_BIN_EXE_backcast"), args)
     }
 
-    /// Any program, run as hermetically.
+    /// Returns a command for any program, equally hermetic.
     pub fn hermetic<A: AsRef<OsStr>>(&self, program: impl AsRef<OsStr>, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(program);
         command
@@ -82,7 +96,7 @@ impl Fixture {
             .env("BACKCAST_CACHE", self.cache())
             .env("CI", "1")
             .stdin(Stdio::null());
-        // Only so that shells and tools are found.
+        // Shells and tools must be found.
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         command
     }
@@ -91,7 +105,7 @@ impl Fixture {
         Run::of(self.command(args))
     }
 
-    /// `stats -f json` of a path with some more arguments; must end well.
+    /// Runs `stats -f json` on a path, with more arguments; it must succeed.
     pub fn stats(&self, path: impl AsRef<OsStr>, more: &[&str]) -> Value {
         let mut args = vec![
             OsStr::new("stats"),
@@ -109,13 +123,13 @@ impl Run {
         command.output().expect("the program starts").into()
     }
 
-    /// Asserts that it ended well.
+    /// Asserts status 0.
     #[track_caller]
     pub fn success(self) -> Run {
         self.ended(0)
     }
 
-    /// Asserts how it ended.
+    /// Asserts the exit status.
     #[track_caller]
     pub fn ended(self, status: i32) -> Run {
         assert_eq!(self.status, Some(status), "standard error:\n{}", self.stderr);
@@ -152,12 +166,6 @@ pub fn case(name: &str) -> PathBuf {
     let folder = corpus().join(name);
     assert!(folder.is_dir(), "no bundled case {name}");
     folder
-}
-
-/// Real logs, where a checkout has them beside it. Tests that want them say so and pass without.
-pub fn real_logs() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/transcripts");
-    folder.is_dir().then_some(folder)
 }
 
 /// Names of all cases, sorted.
@@ -212,10 +220,10 @@ pub fn figures(object: &Value) -> Figures {
     FIGURES.map(|name| object[name].as_u64().unwrap_or_else(|| panic!("no {name} in {object}")))
 }
 
-/// What the library says of logs, in this process.
-pub struct Told {
+/// The result of reading logs through the library, in this process.
+pub struct LibraryStats {
     pub figures: Figures,
-    /// Tokens in the ledger: sizes of everything that was said.
+    /// Tokens in the ledger.
     pub ledger: u64,
     pub lines: u64,
     pub kinds: BTreeMap<String, u64>,
@@ -223,8 +231,8 @@ pub struct Told {
     pub problems: Vec<Problem>,
 }
 
-/// Reads logs through the library: the same road as `stats`, without a process for each run.
-pub fn tell(path: &Path) -> Told {
+/// Reads logs through the library, as `stats` does, without a process for each run.
+pub fn library_stats(path: &Path) -> LibraryStats {
     let found = discover(&[path.to_path_buf()], false).expect("the path exists");
     let options = ReadOptions {
         io: IoMode::Read,
@@ -251,7 +259,7 @@ pub fn tell(path: &Path) -> Told {
         ];
         add(&mut figures, &one);
     }
-    Told {
+    LibraryStats {
         figures,
         ledger: summary.ledger.total().tokens(),
         lines: corpus.lines,
@@ -294,8 +302,8 @@ fn add(sum: &mut Figures, part: &Figures) {
     }
 }
 
-/// A plain count of lines by another road: every line through serde_json, responses told apart by message id. Lines that
-/// are no JSON are passed over. Good for logs whose responses all have usage and no second request.
+/// Counts lines in a second, plain way: every line through serde_json, responses by message id. Lines that are not JSON are
+/// skipped. Good for logs whose responses all have usage and no second request.
 pub fn plain_count<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Figures {
     let mut responses = BTreeMap::<String, Figures>::new();
     for line in lines {
@@ -328,9 +336,9 @@ pub fn plain_count<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Figures {
     sum
 }
 
-/// Planted secrets of every kind, and of each what must be in no output.
+/// Returns planted secrets of every kind, and the part of each that must be in no output.
 pub fn canaries() -> ([String; 6], [&'static str; 6]) {
-    // In halves, so that no scanner takes this file for a leak.
+    // In halves, so that no secret scanner reports this file.
     let canaries = [
         format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"),
         format!("AKIA{}", "QZ3NPT5VWX2YLMKD"),

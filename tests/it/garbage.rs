@@ -1,6 +1,6 @@
-//! Damage stays where it is: whatever stands on one line, the numbers of the other lines are what they were.
+//! Damage to one line never changes the figures of other lines.
 
-use crate::fixture::{Fixture, only_log, plain_count, tell};
+use crate::fixture::{Fixture, library_stats, only_log, plain_count};
 use proptest::prelude::*;
 
 /// Bytes of all sorts without a newline: noise, the letters that JSON is made of, and pieces of real records.
@@ -34,11 +34,11 @@ proptest! {
     fn a_line_put_between_others_changes_none_of_them(garbage in garbage(), at in any::<prop::sample::Index>()) {
         let fixture = Fixture::new();
         let content = only_log("plain");
-        let before = tell(&fixture.write("before.jsonl", &content));
+        let before = library_stats(&fixture.write("before.jsonl", &content));
         let mut lines = content.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
         let at = at.index(lines.len());
         lines.insert(at, [&garbage[..], b"\n"].concat());
-        let after = tell(&fixture.write("after.jsonl", lines.concat()));
+        let after = library_stats(&fixture.write("after.jsonl", lines.concat()));
         prop_assert_eq!(before.figures, after.figures);
         prop_assert_eq!(before.ledger, after.ledger);
         prop_assert_eq!(before.lines + 1, after.lines);
@@ -57,8 +57,8 @@ proptest! {
         let mut lines = content.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect::<Vec<_>>();
         let at = at.index(lines.len());
         lines[at] = &garbage;
-        let told = tell(&fixture.write("log.jsonl", lines.join(&b'\n')));
-        prop_assert_eq!(told.figures, plain_count(lines.iter().copied()));
+        let stats = library_stats(&fixture.write("log.jsonl", lines.join(&b'\n')));
+        prop_assert_eq!(stats.figures, plain_count(lines.iter().copied()));
     }
 
     #[test]
@@ -74,11 +74,11 @@ proptest! {
         let line = line.index(lines.len());
         let at = at.index(lines[line].len());
         lines[line][at] = byte;
-        let told = tell(&fixture.write("log.jsonl", lines.join(&b'\n')));
+        let stats = library_stats(&fixture.write("log.jsonl", lines.join(&b'\n')));
         let others = lines.iter().enumerate().filter(|(number, _)| *number != line).map(|(_, line)| line.as_slice());
         let least = plain_count(others);
         // The changed line adds at most one response; the others are all still there.
-        prop_assert!((least[0]..=least[0] + 1).contains(&told.figures[0]), "{:?} {:?}", told.figures, least);
-        prop_assert!(std::iter::zip(told.figures, least).all(|(told, least)| told >= least), "{:?} {:?}", told.figures, least);
+        prop_assert!((least[0]..=least[0] + 1).contains(&stats.figures[0]), "{:?} {:?}", stats.figures, least);
+        prop_assert!(std::iter::zip(stats.figures, least).all(|(stats, least)| stats >= least), "{:?} {:?}", stats.figures, least);
     }
 }

@@ -1,4 +1,4 @@
-//! Lines that were made to break a reader: too many elements, too deep, too long. Each is read or named, within bounds.
+//! Lines made to break a parser: too many elements, too deep, too long. Each is read or reported, within bounds.
 
 use crate::fixture::{Fixture, Run, figures, only_log};
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Puts a line between the lines of a good log: the good ones count as ever. Returns the kinds of the problems.
+/// Puts a line between the lines of a good log: the good lines must count as before. Returns the problem kinds.
 fn between_good_lines(line: &[u8]) -> Vec<String> {
     let fixture = Fixture::new();
     let good = only_log("one-hour-writes");
@@ -28,7 +28,7 @@ fn between_good_lines(line: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn a_million_elements() {
+fn a_line_of_a_million_elements_does_not_harm_its_neighbors() {
     let array = [b"[".to_vec(), b"0,".repeat(999_999), b"0]".to_vec()].concat();
     assert_eq!(between_good_lines(&array), ["not-an-object"]);
     let field = [&b"{\"type\":\"user\",\"unheard\":"[..], &array, b"}"].concat();
@@ -43,7 +43,7 @@ fn a_million_elements() {
 }
 
 #[test]
-fn five_million_levels() {
+fn five_million_levels_of_nesting_are_reported_as_too_deep() {
     assert_eq!(between_good_lines(&b"[".repeat(5_000_000)), ["too-deep"]);
     assert_eq!(between_good_lines(&b"{\"a\":".repeat(5_000_000)), ["too-deep"]);
     let closed = [b"[".repeat(2_500_000), b"]".repeat(2_500_000)].concat();
@@ -52,27 +52,27 @@ fn five_million_levels() {
     assert_eq!(between_good_lines(&inside), ["too-deep"]);
 }
 
-/// Each could be a record that was torn; a reader that tries them all to the end takes the square of the length.
+/// Each could be the start of a torn record; a parser that tries each to the end takes quadratic time.
 #[test]
-fn torn_starts_without_end() {
+fn half_a_million_torn_starts_are_read_in_linear_time() {
     assert_eq!(between_good_lines(&b"{\"type\":1]".repeat(500_000)), ["malformed"]);
     let nested = [b"{\"type\":[".repeat(60), b"0,".repeat(500_000)].concat();
     assert_eq!(between_good_lines(&nested), ["malformed"]);
 }
 
 #[test]
-fn twenty_megabytes_on_one_line() {
+fn a_line_of_twenty_megabytes_is_read() {
     let text = "words and \\\"words\\\" ".repeat(1 << 20);
     let line = format!(r#"{{"type":"user","uuid":"long","message":{{"role":"user","content":"{text}"}}}}"#);
     assert!(line.len() > 20 << 20);
     assert_eq!(between_good_lines(line.as_bytes()), [""; 0]);
-    // The same with a byte that makes it take the slow road.
+    // The same with an escape that the fast path declines.
     let mended = line.replacen("words", "w\\ud800rds", 1);
     assert_eq!(between_good_lines(mended.as_bytes()), ["text-mended"]);
 }
 
 #[test]
-fn a_line_above_the_limit_is_named_and_passed_over() {
+fn a_line_above_the_limit_is_reported_and_skipped() {
     let fixture = Fixture::new();
     let long = format!(r#"{{"type":"user","uuid":"long","text":"{}"}}"#, "x".repeat(2 << 20));
     let good = only_log("one-hour-writes");
@@ -111,10 +111,10 @@ fn peak_memory(process: u32) -> Option<u64> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_gigabyte_on_one_line_within_the_memory_limit() {
+fn a_line_of_a_gigabyte_stays_within_the_memory_limit() {
     let fixture = Fixture::new();
     let log = sparse_log(&fixture, 1 << 30);
-    // A reader that holds or maps the line ends here.
+    // A reader that holds or maps the line runs out of address space.
     let script = format!("ulimit -v {} && exec \"$0\" \"$@\"", ADDRESSES >> 10);
     let binary = env!("CARGO_BIN_EXE_backcast");
     let args = [
@@ -151,7 +151,7 @@ fn a_gigabyte_on_one_line_within_the_memory_limit() {
     assert!(peak > 0 && peak < PEAK, "{} MiB", peak >> 20);
 }
 
-/// Addresses that it gets: a fraction of the line. The code of a debug build takes 40 MiB of them for itself.
+/// Limit of the address space: a fraction of the line. The code of a debug build takes 40 MiB of it.
 const ADDRESSES: u64 = if cfg!(debug_assertions) { 384 << 20 } else { 256 << 20 };
 
 /// The goal is 64 MiB; a debug build is itself larger than a release build.

@@ -1,6 +1,6 @@
-//! A log that is being written: cut at every byte, what stands complete counts, and nothing else does.
+//! A log that is being written: cut at any byte, its complete lines count and nothing else.
 
-use crate::fixture::{Fixture, Told, only_log, plain_count, tell};
+use crate::fixture::{Fixture, LibraryStats, library_stats, only_log, plain_count};
 use serde_json::Value;
 use std::fs::OpenOptions;
 use transcript::log::LineProblemKind;
@@ -14,7 +14,7 @@ fn cut_everywhere(content: &[u8]) {
     let mut torn_tails = 0;
     for cut in (0..=content.len()).rev() {
         file.set_len(cut as u64).expect("cut");
-        torn_tails += check_cut(&content[..cut], &tell(&path));
+        torn_tails += check_cut(&content[..cut], &library_stats(&path));
     }
     let lines = content
         .split(|&byte| byte == b'\n')
@@ -24,7 +24,7 @@ fn cut_everywhere(content: &[u8]) {
 }
 
 /// Checks one cut. Returns how many torn tails were reported.
-fn check_cut(rest: &[u8], told: &Told) -> usize {
+fn check_cut(rest: &[u8], stats: &LibraryStats) -> usize {
     let (complete, tail) = rest.split_at(
         rest.iter()
             .rposition(|&byte| byte == b'\n')
@@ -35,11 +35,11 @@ fn check_cut(rest: &[u8], told: &Told) -> usize {
     let counted = if is_whole { rest } else { complete };
     let cut = rest.len();
     assert_eq!(
-        told.figures,
+        stats.figures,
         plain_count(counted.split(|&byte| byte == b'\n')),
         "cut at {cut}"
     );
-    let (torn, others): (Vec<_>, Vec<_>) = told
+    let (torn, others): (Vec<_>, Vec<_>) = stats
         .problems
         .iter()
         .partition(|problem| problem.kind == ProblemKind::Line(LineProblemKind::TornTail));
@@ -57,17 +57,17 @@ fn check_cut(rest: &[u8], told: &Told) -> usize {
 }
 
 #[test]
-fn responses_of_several_lines_cut_at_every_byte() {
+fn a_log_cut_at_any_byte_counts_its_complete_lines() {
     cut_everywhere(&only_log("missing-request-id"));
 }
 
 #[test]
-fn one_hour_writes_cut_at_every_byte() {
+fn a_log_with_one_hour_writes_cut_at_any_byte_counts_its_complete_lines() {
     cut_everywhere(&only_log("one-hour-writes"));
 }
 
 #[test]
-fn an_unfinished_tail_is_no_loss() {
+fn an_unfinished_last_line_is_not_lost_input() {
     let fixture = Fixture::new();
     let content = only_log("plain");
     let path = fixture.write("live.jsonl", &content[..content.len() - 100]);

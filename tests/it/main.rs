@@ -1,36 +1,42 @@
-//! Integration tests: the binary as a person runs it, and the library where thousands of runs are needed.
+//! Integration tests: the binary as users run it, and the library where thousands of runs are needed.
 //!
-//! One test binary. [`fixture`] keeps every run away from the machine it runs on: a home of its own, a cache of its own,
-//! an empty environment. What the bundled logs must add up to stands in `corpus/*/expected.json`.
+//! One test binary. [`fixture`] makes every run hermetic: a home and a cache of its own, an empty environment. The sums that
+//! the bundled logs must give are in `corpus/*/expected.json`. A test that needs something not every machine has (a browser,
+//! Python, recorded logs, a user who is not root) is `#[ignore]`d with the reason; `.ci/run` runs it where it can.
 
 mod action;
+#[cfg(feature = "model")]
 mod anthropic;
 mod audit;
+#[cfg(feature = "parquet")]
 mod browser;
 mod build_script;
 mod cache;
 mod check;
-mod checker;
 mod cli;
 mod compare;
 mod corpus;
 mod counting;
 mod determinism;
 mod documented;
+mod features;
 mod files;
 mod fixture;
 mod garbage;
 mod hostile;
+mod independent_count;
 mod live;
 mod memdir;
 mod memory;
 mod memory_extract;
 mod memory_upkeep;
+#[cfg(feature = "model")]
 mod mock;
 mod notes;
 mod odd_sessions;
 mod overview;
 mod policy;
+mod recorded;
 mod replay;
 mod report;
 mod samples;

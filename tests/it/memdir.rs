@@ -1,4 +1,4 @@
-//! A memory directory on disk: whatever is killed, runs at once, or was put there by somebody hostile.
+//! A memory directory on disk: killed processes, concurrent runs, hostile content.
 
 use crate::fixture::{Fixture, files_below};
 use memory::change::ChangeAction;
@@ -30,7 +30,7 @@ fn candidate(kind: MemoryKind, title: &str, body: &str, number: usize) -> Candid
     }
 }
 
-/// Ten that have little in common.
+/// Ten candidates that have little in common.
 fn candidates() -> Vec<Candidate> {
     let said = [
         ("Small commits", "One change a commit, please."),
@@ -82,7 +82,7 @@ fn sleep_over(folder: &Path) -> bool {
     true
 }
 
-/// What a reader of the directory sees: no archive, no locks.
+/// Returns the files that a reader of the directory sees, without archive and locks.
 fn visible(folder: &Path) -> BTreeMap<PathBuf, String> {
     let is_hidden = |path: &Path| {
         path.components()
@@ -94,7 +94,7 @@ fn visible(folder: &Path) -> BTreeMap<PathBuf, String> {
         .collect()
 }
 
-/// Two files by hand that a night makes one.
+/// Writes two files that a dream merges.
 fn with_duplicate(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     for (file, rule) in [("a.md", "Rebase before merging"), ("b.md", "rebase before a merge")] {
@@ -103,7 +103,7 @@ fn with_duplicate(folder: &Path) {
     }
 }
 
-/// A few, and two of which the newer supersedes the older at night.
+/// Candidates of which one is superseded by a newer one in a dream.
 fn restless() -> Vec<Candidate> {
     let mut all = candidates();
     all.truncate(3);
@@ -123,7 +123,7 @@ fn restless() -> Vec<Candidate> {
 }
 
 #[test]
-fn a_run_writes_a_second_run_changes_nothing_and_check_is_content() {
+fn a_second_run_changes_nothing_and_check_passes() {
     let fixture = Fixture::new();
     let folder = fixture.path("memory");
     assert!(apply(&folder, &candidates()));
@@ -242,7 +242,7 @@ fn concurrent_child() -> bool {
 }
 
 #[test]
-fn of_eight_at_once_one_writes() {
+fn of_eight_concurrent_runs_one_writes() {
     if concurrent_child() {
         return;
     }
@@ -250,7 +250,7 @@ fn of_eight_at_once_one_writes() {
     let folder = fixture.path("memory");
     std::fs::create_dir(&folder).unwrap();
     let name = format!(
-        "{}::of_eight_at_once_one_writes",
+        "{}::of_eight_concurrent_runs_one_writes",
         module_path!().split_once("::").unwrap().1
     );
     let start = || {
@@ -282,7 +282,7 @@ fn a_killed_holder_frees_the_lock() {
 }
 
 #[test]
-fn a_night_is_shown_before_and_undone_after() {
+fn a_dream_can_be_previewed_and_undone() {
     let fixture = Fixture::new();
     let folder = fixture.path("memory");
     with_duplicate(&folder);
@@ -322,7 +322,7 @@ fn a_night_is_shown_before_and_undone_after() {
 }
 
 #[test]
-fn undo_leaves_what_a_person_changed_since() {
+fn undo_keeps_what_a_person_changed_since() {
     let fixture = Fixture::new();
     let folder = fixture.path("memory");
     apply(&folder, &candidates());
@@ -376,15 +376,15 @@ fn undo_of_an_older_run_keeps_the_index_of_what_stays() {
 fn undo_says_when_there_was_no_run() {
     let fixture = Fixture::new();
     fixture.write("memory/mine.md", "mine\n");
-    let told = fixture.run(["memory", "undo", "--dir", "memory"]).ended(2).stderr;
+    let message = fixture.run(["memory", "undo", "--dir", "memory"]).ended(2).stderr;
     assert!(
-        told.contains("there is nothing to undo") && !told.contains("--list"),
-        "{told}"
+        message.contains("there is nothing to undo") && !message.contains("--list"),
+        "{message}"
     );
 }
 
 #[test]
-fn what_left_is_not_made_again() {
+fn a_superseded_memory_is_not_created_again() {
     let fixture = Fixture::new();
     let folder = fixture.path("memory");
     let old = candidate(
@@ -409,7 +409,7 @@ fn what_left_is_not_made_again() {
 
 #[cfg(unix)]
 #[test]
-fn links_lead_nowhere() {
+fn symbolic_links_are_not_followed() {
     let fixture = Fixture::new();
     let folder = fixture.path("memory");
     let outside = fixture.path("outside");
@@ -438,14 +438,14 @@ fn links_lead_nowhere() {
         std::fs::read_to_string(outside.join("secret.md")).unwrap(),
         "---\nname: x\n---\nsecret\n"
     );
-    let told = fixture
+    let recalled = fixture
         .run(["memory", "recall", "--dir", "memory", "the secret in there"])
         .success();
-    assert_eq!(told.text(), "");
+    assert_eq!(recalled.text(), "");
 }
 
 #[test]
-fn logs_of_the_day_only_grow() {
+fn daily_logs_only_grow() {
     let fixture = Fixture::new();
     let memdir = Memdir::create(&fixture.path("memory")).unwrap();
     let lock = memdir.lock(NOW).unwrap().unwrap();
@@ -467,7 +467,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn hostile_words_stay_inside(title in any::<String>(), hook in any::<String>(), body in any::<String>(), session in any::<String>()) {
+    fn hostile_titles_stay_inside_the_directory(title in any::<String>(), hook in any::<String>(), body in any::<String>(), session in any::<String>()) {
         let fixture = Fixture::new();
         let folder = fixture.path("deep/memory");
         let hostile = ["../../escape", "/etc/passwd", "C:\\x", "..\\..\\x", "a\0b", "---\nname: y\n---"];
@@ -496,7 +496,7 @@ proptest! {
     }
 
     #[test]
-    fn hostile_changes_stay_inside(file in "(\\.\\./|/|a/|\\.archive/|team/|\\\\){1,3}[a-z.]{0,5}(\\.md)?") {
+    fn hostile_changes_stay_inside_the_directory(file in "(\\.\\./|/|a/|\\.archive/|team/|\\\\){1,3}[a-z.]{0,5}(\\.md)?") {
         let fixture = Fixture::new();
         let folder = fixture.path("deep/memory");
         let memdir = Memdir::create(&folder).unwrap();

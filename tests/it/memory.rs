@@ -1,4 +1,4 @@
-//! The commands over a memory directory, as a person runs them.
+//! The commands on a memory directory, as users run them.
 
 use crate::fixture::Fixture;
 use serde_json::json;
@@ -32,7 +32,7 @@ fn with_memories(fixture: &Fixture) {
 }
 
 #[test]
-fn recall_answers_or_says_nothing() {
+fn recall_finds_a_memory_or_prints_nothing() {
     let fixture = Fixture::new();
     with_memories(&fixture);
     let found = fixture
@@ -121,7 +121,7 @@ fn an_empty_answer_says_why() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_options_are_refused() {
     let fixture = Fixture::new();
     with_memories(&fixture);
     fixture.write("logs/a.jsonl", "");
@@ -184,7 +184,7 @@ fn many_queries_are_answered_in_their_order() {
 }
 
 #[test]
-fn surfaced_memories_do_not_come_again() {
+fn surfaced_memories_are_not_recalled_again() {
     let fixture = Fixture::new();
     with_memories(&fixture);
     let arguments = [
@@ -202,7 +202,7 @@ fn surfaced_memories_do_not_come_again() {
 }
 
 #[test]
-fn check_finds_and_annotates() {
+fn check_finds_faults_and_annotates_them() {
     let fixture = Fixture::new();
     with_memories(&fixture);
     fixture.run(["memory", "check", "--dir", "memory"]).success();
@@ -233,7 +233,7 @@ fn check_finds_and_annotates() {
 }
 
 #[test]
-fn list_shows_all() {
+fn list_shows_every_memory() {
     let fixture = Fixture::new();
     with_memories(&fixture);
     let listed = fixture.run(["memory", "list", "--dir", "memory"]).success();
@@ -281,7 +281,7 @@ fn the_prompt_has_the_instructions_and_the_index() {
 }
 
 #[test]
-fn worktrees_share_a_memory_and_switches_hold() {
+fn worktrees_share_a_directory_and_client_switches_apply() {
     let fixture = Fixture::new();
     fixture.write("main/.git/worktrees/side/commondir", "../..\n");
     fixture.write(

@@ -1,4 +1,4 @@
-//! `backcast memory extract`: what it prints, that it is the same bytes however it is run, and that no secret gets out.
+//! `backcast memory extract`: its output, the same bytes for any threads and order, and no secret in it.
 
 use crate::fixture::{Fixture, canaries};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn write_sessions(fixture: &Fixture) {
 }
 
 #[test]
-fn one_object_a_candidate_with_its_sources() {
+fn every_candidate_is_one_object_with_its_sources() {
     let fixture = Fixture::new();
     write_sessions(&fixture);
     let run = fixture
@@ -86,7 +86,7 @@ fn one_object_a_candidate_with_its_sources() {
 }
 
 #[test]
-fn what_was_turned_down_is_shown_with_its_reason() {
+fn rejected_candidates_are_shown_with_their_reason() {
     let fixture = Fixture::new();
     write_sessions(&fixture);
     fixture.write("logs/c.jsonl", user("c", 1, "<command-name>/clear</command-name>"));
@@ -110,7 +110,7 @@ fn what_was_turned_down_is_shown_with_its_reason() {
 }
 
 #[test]
-fn what_is_kept_is_printed_too_for_whoever_asks() {
+fn stored_memories_are_printed_when_a_format_is_given() {
     let fixture = Fixture::new();
     write_sessions(&fixture);
     for more in [
@@ -132,7 +132,7 @@ fn what_is_kept_is_printed_too_for_whoever_asks() {
 }
 
 #[test]
-fn the_same_bytes_for_any_threads_and_order() {
+fn output_is_the_same_for_any_threads_and_order() {
     let fixture = Fixture::new();
     write_sessions(&fixture);
     let run = |more: &[&str]| {
@@ -154,7 +154,7 @@ fn the_same_bytes_for_any_threads_and_order() {
 }
 
 #[test]
-fn rules_of_ones_own_are_added() {
+fn rules_of_the_user_are_added() {
     let fixture = Fixture::new();
     fixture.write("a.jsonl", user("a", 1, "the zeppelin flies at noon"));
     let rule = "[[rule]]\nname = 'airship'\ntype = 'project'\nwhen = 'When flying'\nweight = 0.9\nkeys = ['zeppelin']\npattern = 'zeppelin'\n";

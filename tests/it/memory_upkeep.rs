@@ -1,5 +1,5 @@
-//! A memory directory over weeks: what is taken back leaves, what a person deleted stays away, the logs of days are distilled,
-//! and `check` says when it is out of date.
+//! A memory directory over weeks: retracted memories leave, deleted ones stay away, daily logs are distilled, and `check`
+//! says when the directory is out of date.
 
 use crate::fixture::{Fixture, Run};
 use serde_json::json;
@@ -36,7 +36,7 @@ fn topics(fixture: &Fixture) -> Vec<String> {
 }
 
 #[test]
-fn what_is_taken_back_goes_to_the_archive_and_can_be_brought_back() {
+fn a_retracted_memory_is_archived_and_can_be_restored() {
     let fixture = Fixture::new();
     fixture.write("logs/a.jsonl", said("a", 1, TABS) + &said("a", 2, SIGN));
     extract(&fixture);
@@ -45,16 +45,16 @@ fn what_is_taken_back_goes_to_the_archive_and_can_be_brought_back() {
         "logs/b.jsonl",
         said("b", 5, "Forget about always using tabs in the Go files"),
     );
-    let told = extract(&fixture);
+    let stderr = extract(&fixture);
     assert!(
-        told.contains("retire") && told.contains("taken back: Forget about"),
-        "{told}"
+        stderr.contains("retire") && stderr.contains("taken back: Forget about"),
+        "{stderr}"
     );
-    assert_eq!(topics(&fixture).len(), 1, "{told}");
+    assert_eq!(topics(&fixture).len(), 1, "{stderr}");
     let index = std::fs::read_to_string(fixture.path("memory/MEMORY.md")).expect("an index");
     assert!(!index.contains("tabs"), "{index}");
     assert!(extract(&fixture).contains("nothing to do"));
-    // Who brings it back wants it: the same words do not take it away again.
+    // A restored memory is wanted: the same words do not retract it again.
     fixture.run(["memory", "undo", "--dir", "memory"]).success();
     assert_eq!(topics(&fixture).len(), 2);
     extract(&fixture);
@@ -62,7 +62,7 @@ fn what_is_taken_back_goes_to_the_archive_and_can_be_brought_back() {
 }
 
 #[test]
-fn what_a_person_deleted_comes_back_only_when_it_is_said_again() {
+fn a_deleted_memory_comes_back_only_when_it_is_said_again() {
     let fixture = Fixture::new();
     fixture.write("logs/a.jsonl", said("a", 1, TABS) + &said("a", 2, SIGN));
     extract(&fixture);
@@ -71,12 +71,12 @@ fn what_a_person_deleted_comes_back_only_when_it_is_said_again() {
         .find(|name| name.contains("tabs"))
         .expect("a file");
     std::fs::remove_file(fixture.path("memory").join(&tabs)).expect("removed");
-    let told = extract(&fixture);
-    assert!(told.contains("1 had been deleted"), "{told}");
+    let stderr = extract(&fixture);
+    assert!(stderr.contains("1 had been deleted"), "{stderr}");
     assert_eq!(topics(&fixture).len(), 1);
     let index = std::fs::read_to_string(fixture.path("memory/MEMORY.md")).expect("an index");
     assert!(!index.contains("tabs"), "{index}");
-    // The old log again beside a new one that says something else: still away.
+    // The old log again, with a new one that says something else: still away.
     fixture.write("logs/b.jsonl", said("b", 4, "I prefer small commits over big ones."));
     extract(&fixture);
     assert_eq!(topics(&fixture).len(), 2);
@@ -86,7 +86,7 @@ fn what_a_person_deleted_comes_back_only_when_it_is_said_again() {
 }
 
 #[test]
-fn a_run_that_was_undone_can_be_made_again() {
+fn an_undone_run_can_be_repeated() {
     let fixture = Fixture::new();
     fixture.write("logs/a.jsonl", said("a", 1, TABS));
     extract(&fixture);
@@ -97,14 +97,14 @@ fn a_run_that_was_undone_can_be_made_again() {
 }
 
 #[test]
-fn days_are_noted_once_and_distilled_by_a_dream() {
+fn daily_logs_are_written_once_and_distilled_by_a_dream() {
     let fixture = Fixture::new();
     fixture.write("logs/a.jsonl", said("a", 1, TABS) + &said("a", 2, SIGN));
     for added in ["2 lines", "0 lines"] {
-        let told = fixture
+        let run = fixture
             .run(["memory", "extract", "logs", "--dir", "memory", "--daily"])
             .success();
-        assert!(told.stderr.contains(added), "{}", told.stderr);
+        assert!(run.stderr.contains(added), "{}", run.stderr);
     }
     assert!(topics(&fixture).is_empty());
     let log = std::fs::read_to_string(fixture.path("memory/logs/2026/03/2026-03-01.md")).expect("a log");
@@ -182,7 +182,7 @@ fn an_agent_has_a_memory_of_its_own_in_each_scope() {
 }
 
 #[test]
-fn limits_are_values_of_the_policy() {
+fn limits_come_from_the_policy() {
     let fixture = Fixture::new();
     fixture.write(
         "logs/a.jsonl",
@@ -226,12 +226,15 @@ fn undo(fixture: &Fixture) -> String {
 }
 
 #[test]
-fn what_was_noted_of_a_day_can_be_taken_back() {
+fn an_entry_of_a_daily_log_can_be_undone() {
     let fixture = Fixture::new();
     let day = || std::fs::read_to_string(fixture.path(DAY)).expect("a log");
     fixture.write("logs/a.jsonl", said("a", 1, TABS));
-    let told = daily(&fixture);
-    assert!(told.contains("1 line noted") && told.contains("memory undo"), "{told}");
+    let stderr = daily(&fixture);
+    assert!(
+        stderr.contains("1 line noted") && stderr.contains("memory undo"),
+        "{stderr}"
+    );
     let first = day();
     fixture.write("logs/b.jsonl", said("b", 1, SIGN));
     daily(&fixture);
@@ -242,12 +245,12 @@ fn what_was_noted_of_a_day_can_be_taken_back() {
     assert!(listed.text().contains(" extract 1 file, "), "{}", listed.text());
     // The same again is a run again; nothing new is none.
     assert!(daily(&fixture).contains("run "));
-    let told = daily(&fixture);
-    assert!(told.contains("0 lines noted") && !told.contains("run "), "{told}");
+    let stderr = daily(&fixture);
+    assert!(stderr.contains("0 lines noted") && !stderr.contains("run "), "{stderr}");
 }
 
 #[test]
-fn taking_back_what_was_noted_keeps_what_a_person_wrote_since() {
+fn undoing_a_daily_log_keeps_what_a_person_wrote_since() {
     let fixture = Fixture::new();
     fixture.write("logs/a.jsonl", said("a", 1, TABS));
     fixture.write(DAY, "- my own note");
@@ -270,7 +273,7 @@ fn taking_back_what_was_noted_keeps_what_a_person_wrote_since() {
 
 #[cfg(unix)]
 #[test]
-fn the_command_that_takes_a_run_back_works_as_it_is_printed() {
+fn the_printed_undo_command_works() {
     let fixture = Fixture::new();
     fixture.write("logs/a.jsonl", said("a", 1, TABS));
     for place in [
@@ -279,10 +282,10 @@ fn the_command_that_takes_a_run_back_works_as_it_is_printed() {
         &[],
     ] {
         for more in [&[][..], &["--daily"]] {
-            let told = fixture.run([&["memory", "extract", "logs"], place, more].concat());
-            let told = told.success().stderr;
-            let start = told.find("`backcast memory undo").expect("a hint") + 1;
-            let hint = &told[start..start + told[start..].find('`').expect("its end")];
+            let run = fixture.run([&["memory", "extract", "logs"], place, more].concat());
+            let stderr = run.success().stderr;
+            let start = stderr.find("`backcast memory undo").expect("a hint") + 1;
+            let hint = &stderr[start..start + stderr[start..].find('`').expect("its end")];
             let binary = env!("CARGO_BIN_EXE_backcast");
             let command = hint.replacen("backcast", &format!("'{binary}'"), 1);
             let undone = Run::of(fixture.hermetic("sh", ["-c", &command])).success();
@@ -292,7 +295,7 @@ fn the_command_that_takes_a_run_back_works_as_it_is_printed() {
 }
 
 #[test]
-fn check_tells_the_problems_of_the_logs_it_reads() {
+fn check_reports_problems_of_the_logs_it_reads() {
     let fixture = Fixture::new();
     fixture.write(
         "logs/a.jsonl",
@@ -304,17 +307,17 @@ fn check_tells_the_problems_of_the_logs_it_reads() {
         fixture.run([&args, more].concat()).ended(status).stderr
     };
     assert!(check(&[], 0).contains("1 memory, 0 findings"));
-    let told = check(&["--problems"], 0);
+    let stderr = check(&["--problems"], 0);
     assert!(
-        told.contains("a.jsonl:1") && !told.contains("--problems lists"),
-        "{told}"
+        stderr.contains("a.jsonl:1") && !stderr.contains("--problems lists"),
+        "{stderr}"
     );
     check(&["--strict"], 3);
     assert_eq!(check(&["-q"], 0), "");
 }
 
 #[test]
-fn a_memory_is_as_old_in_an_answer_as_in_the_list() {
+fn recall_and_list_show_the_same_age() {
     let fixture = Fixture::new();
     fixture.write("logs/a.jsonl", said("a", 1, TABS));
     extract(&fixture);

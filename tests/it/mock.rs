@@ -38,7 +38,7 @@ impl Recorded {
     }
 }
 
-/// What the server does about a request.
+/// The server's reaction to a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// Sends bytes, with pauses between them, and closes.
@@ -68,7 +68,7 @@ impl Reply {
         Reply::raw(status, headers, &body.to_string())
     }
 
-    /// A stream that says a text and took so many tokens in and out.
+    /// A stream with a text, and usage of [`INPUT`] and [`OUTPUT`] tokens.
     pub fn says(text: &str) -> Reply {
         Reply::streams(&events(text, "end_turn"))
     }
@@ -77,7 +77,7 @@ impl Reply {
         Reply::raw(200, &[("content-type", "text/event-stream")], events)
     }
 
-    /// As another, after a while.
+    /// Delays a reply.
     pub fn after(wait: Duration, reply: Reply) -> Reply {
         match reply {
             Reply::Bytes(mut parts) => {
@@ -89,7 +89,7 @@ impl Reply {
     }
 }
 
-/// What a call takes by [`events`].
+/// Usage of a call in [`events`].
 pub const INPUT: u64 = 1_000;
 pub const OUTPUT: u64 = 100;
 
@@ -125,7 +125,7 @@ pub struct Mock {
 }
 
 impl Mock {
-    /// Answers the requests one by one as the list says; what comes after its end is an error that the tests notice.
+    /// Answers the requests one by one from a list; a request after its end gets an error that fails the test.
     pub fn script(replies: Vec<Reply>) -> Mock {
         Mock::new(move |at, _| {
             let off = Reply::error(400, "off_script", "one request too many", &[]);
@@ -133,7 +133,7 @@ impl Mock {
         })
     }
 
-    /// Answers every request by itself: `handler` gets its number, from 0.
+    /// Answers every request by `handler`, which gets its number from 0.
     pub fn new(handler: impl Fn(usize, &Recorded) -> Reply + Send + Sync + 'static) -> Mock {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let mock = Mock {
@@ -155,7 +155,7 @@ impl Mock {
                 let (open, most) = (Arc::clone(&open), Arc::clone(&most));
                 std::thread::spawn(move || {
                     most.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    // A client that goes away is part of the tests.
+                    // A client that closes the connection is part of the tests.
                     let _ = serve(connection, &handler, &requests, Open(open));
                 });
             }
@@ -243,7 +243,7 @@ fn serve(
             let mut open = Some(open);
             for (number, (wait, bytes)) in parts.into_iter().enumerate() {
                 std::thread::sleep(wait);
-                // Who has the end of an answer may call again, before this thread gets to say that it is done.
+                // A client that has the end of an answer may call again before this thread marks it as done.
                 if number == last {
                     open = None;
                 }

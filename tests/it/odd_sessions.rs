@@ -1,6 +1,6 @@
-//! Sessions that are not as they should be, replayed: never a panic, never a defect, and totals that can be meant.
+//! Replays of odd sessions: never a panic, never a defect, and totals that make sense.
 
-use crate::fixture::{case, case_names, chains, tell};
+use crate::fixture::{case, case_names, chains, library_stats};
 use crate::traced::events;
 use replay::policy::presets::PolicySet;
 use replay::sim::ReplayMode;
@@ -14,11 +14,11 @@ fn replay_all(name: &str, traces: &[Trace], check: impl Fn(&str, &[Value])) {
     for preset in PRESETS {
         let policies = PolicySet::preset(preset).expect("a preset");
         for mode in [ReplayMode::Follow, ReplayMode::Free] {
-            let told = events(traces, &policies, mode);
-            check(&format!("{name}, {preset}, {mode:?}"), &told);
+            let found = events(traces, &policies, mode);
+            check(&format!("{name}, {preset}, {mode:?}"), &found);
             assert_eq!(
                 events(traces, &policies, mode),
-                told,
+                found,
                 "{name}, {preset}, {mode:?}: again"
             );
         }
@@ -29,9 +29,9 @@ fn number(line: &Value, key: &str) -> i64 {
     line[key].as_i64().unwrap_or_else(|| panic!("no {key} in {line}"))
 }
 
-/// What holds for every event.
-fn check_sane(place: &str, told: &[Value]) {
-    for line in told {
+/// Checks what holds for every event.
+fn check_sane(place: &str, events: &[Value]) {
+    for line in events {
         assert_ne!(line["event"], "defect", "{place}: {line}");
         if line["event"] == "called" {
             let parts = line["parts"].as_object().expect("parts").values();
@@ -46,12 +46,12 @@ fn check_sane(place: &str, told: &[Value]) {
     }
 }
 
-/// All calls are made: none of these sessions comes near a limit.
+/// Checks that all calls are made: none of these sessions is near a limit.
 fn check_small(name: &str, traces: &[Trace]) {
     let calls = traces.iter().map(|trace| trace.calls.len()).sum::<usize>();
-    replay_all(name, traces, |place, told| {
-        check_sane(place, told);
-        let called = told.iter().filter(|line| line["event"] == "called").count();
+    replay_all(name, traces, |place, events| {
+        check_sane(place, events);
+        let called = events.iter().filter(|line| line["event"] == "called").count();
         assert_eq!(called, calls, "{place}");
     });
 }
@@ -70,7 +70,7 @@ fn odd_sessions_are_replayed_with_their_problems_noted() {
         let traces = chains(&case(name));
         let found = traces.iter().map(|trace| trace.calls.len()).sum::<usize>();
         assert_eq!(found, calls, "{name}");
-        let noted = tell(&case(name)).problems;
+        let noted = library_stats(&case(name)).problems;
         let noted = noted.iter().map(|problem| problem.kind.name()).collect::<Vec<_>>();
         assert_eq!(noted, problems, "{name}");
         check_small(name, &traces);
@@ -78,12 +78,12 @@ fn odd_sessions_are_replayed_with_their_problems_noted() {
 }
 
 #[test]
-fn a_call_without_usage_is_sent_what_its_items_come_to() {
+fn a_call_without_usage_gets_the_estimate_of_its_items() {
     let traces = chains(&case("no-usage"));
     let calls = traces.iter().flat_map(|trace| &trace.calls);
     assert!(calls.into_iter().any(|call| call.usage.is_none()));
-    replay_all("no-usage", &traces, |place, told| {
-        let called = told.iter().filter(|line| line["event"] == "called");
+    replay_all("no-usage", &traces, |place, events| {
+        let called = events.iter().filter(|line| line["event"] == "called");
         let windows = called.map(|line| number(line, "window")).collect::<Vec<_>>();
         assert!(windows.iter().all(|window| *window > 0), "{place}: {windows:?}");
     });
@@ -92,8 +92,8 @@ fn a_call_without_usage_is_sent_what_its_items_come_to() {
 #[test]
 fn a_clock_that_runs_backwards_expires_nothing() {
     let traces = chains(&case("clock-backwards"));
-    replay_all("clock-backwards", &traces, |place, told| {
-        let called = told.iter().filter(|line| line["event"] == "called");
+    replay_all("clock-backwards", &traces, |place, events| {
+        let called = events.iter().filter(|line| line["event"] == "called");
         let misses = called.map(|line| &line["miss"]).collect::<Vec<_>>();
         // Two hours back, then four hours on.
         assert_ne!(misses[1], "expired", "{place}");

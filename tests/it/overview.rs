@@ -1,4 +1,4 @@
-//! The first screen: `backcast` alone, with logs and without, and what a person meets who gets it wrong.
+//! The first screen: `backcast` without arguments, with logs and without, and the hints for mistakes.
 
 use crate::fixture::{Fixture, Run, case, corpus, files_below};
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ fn at_home(cases: &[&str]) -> Fixture {
 }
 
 #[test]
-fn alone_it_shows_the_sessions_of_the_user() {
+fn without_arguments_the_sessions_of_the_user_are_shown() {
     let fixture = at_home(&["boundary-auto", "long-session"]);
     let alone = fixture.run([""; 0]).success();
     for part in [
@@ -33,7 +33,7 @@ fn alone_it_shows_the_sessions_of_the_user() {
 }
 
 #[test]
-fn without_logs_it_says_what_to_do() {
+fn without_logs_the_overview_says_what_to_do() {
     let fixture = Fixture::new();
     let nothing = fixture.run([""; 0]).ended(2);
     assert!(nothing.stderr.contains("backcast overview PATH"), "{}", nothing.stderr);
@@ -49,7 +49,7 @@ fn without_logs_it_says_what_to_do() {
 }
 
 #[test]
-fn its_sums_are_those_of_stats() {
+fn the_sums_of_the_overview_are_those_of_stats() {
     let fixture = Fixture::new();
     let corpus = corpus().display().to_string();
     let overview = fixture.run(["overview", &corpus, "-f", "json", "-q"]).success().json();
@@ -68,7 +68,7 @@ fn its_sums_are_those_of_stats() {
 }
 
 #[test]
-fn its_next_commands_run() {
+fn the_suggested_commands_run() {
     let fixture = at_home(&["boundary-auto", "lasting-words"]);
     let overview = fixture.run(["overview", "-f", "json"]).success().json();
     let next = overview["next"].as_array().expect("commands");
@@ -123,7 +123,7 @@ fn mistakes_come_with_a_hint() {
 }
 
 #[test]
-fn colours_come_only_when_they_are_wanted() {
+fn colors_are_used_only_when_wanted() {
     let fixture = Fixture::new();
     let corpus = corpus().display().to_string();
     let coloured = |set: &[(&str, &str)]| {

@@ -1,4 +1,4 @@
-//! Policies as a person names them: presets, files, single values, the client's own switches.
+//! Policies as users name them: presets, files, single values, the client's own switches.
 
 use crate::fixture::{Fixture, Run};
 
@@ -25,7 +25,7 @@ fn every_value_says_where_it_comes_from() {
 }
 
 #[test]
-fn what_is_shown_can_be_read_again() {
+fn a_printed_policy_can_be_read_back() {
     let fixture = Fixture::new();
     for preset in ["article", "client-2.1.45", "never"] {
         let shown = show(&fixture, &["--policy", preset]).success().text().to_owned();
@@ -37,7 +37,7 @@ fn what_is_shown_can_be_read_again() {
 }
 
 #[test]
-fn wrong_names_and_values_are_errors_with_a_way_out() {
+fn wrong_names_and_values_are_errors_with_a_hint() {
     let fixture = Fixture::new();
     let message = |more: &[&str]| {
         let run = show(&fixture, more).ended(2);

@@ -1,6 +1,6 @@
-//! `backcast report` and `--html`: what is found, where the page goes, and that it is always the same.
+//! `backcast report` and `--html`: inputs, where the page is written, and that it is always the same.
 
-use crate::fixture::{Fixture, case, corpus};
+use crate::fixture::{Fixture, ROUNDS, case, corpus};
 use serde_json::Value;
 use std::path::Path;
 
@@ -63,16 +63,16 @@ fn a_folder_of_results_is_shown_as_the_run_itself_would_be() {
         ])
         .success();
     fixture.run(["report", "run", "-q"]).success();
-    let (told, read) = (
+    let (direct, read) = (
         data_of(&fixture.path("run.html")),
         data_of(&fixture.path("run/report.html")),
     );
-    let (told, read) = (&told["runs"][0], &read["runs"][0]);
+    let (direct, read) = (&direct["runs"][0], &read["runs"][0]);
     for part in ["sessions", "boundaries", "misses", "drawn"] {
-        assert_eq!(told[part], read[part], "{part}");
+        assert_eq!(direct[part], read[part], "{part}");
     }
     for part in ["days", "models", "projects", "fullness", "ledger"] {
-        assert_eq!(told["overview"][part], read["overview"][part], "{part}");
+        assert_eq!(direct["overview"][part], read["overview"][part], "{part}");
     }
     let blocks = |page: &str| {
         let text = std::fs::read_to_string(fixture.path(page)).expect("a page");
@@ -81,19 +81,23 @@ fn a_folder_of_results_is_shown_as_the_run_itself_would_be() {
     };
     assert_eq!(blocks("run.html"), blocks("run/report.html"));
     assert!(!blocks("run.html").is_empty());
-    // Parquet holds the same rounds.
-    let parquet = [
-        "replay",
-        &logs,
-        "-q",
-        "--working-set",
-        "--rounds=parquet",
-        "--out",
-        "packed",
-    ];
-    fixture.run(parquet).success();
-    fixture.run(["report", "packed", "-q"]).success();
-    assert_eq!(blocks("run.html"), blocks("packed/report.html"));
+    // Every format of the rounds gives the same page.
+    for rounds in ROUNDS {
+        let out = format!("run-{rounds}");
+        let args = [
+            "replay",
+            &logs,
+            "-q",
+            "--working-set",
+            "--rounds",
+            rounds,
+            "--out",
+            &out,
+        ];
+        fixture.run(args).success();
+        fixture.run(["report", &out, "-q"]).success();
+        assert_eq!(blocks("run.html"), blocks(&format!("{out}/report.html")), "{rounds}");
+    }
 }
 
 #[test]
@@ -163,7 +167,7 @@ fn a_list_on_standard_input_is_read_once() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_said() {
+fn inputs_that_cannot_be_shown_are_errors() {
     let fixture = Fixture::new();
     std::fs::create_dir(fixture.path("empty")).expect("a folder");
     let run = fixture.run(["report", "empty"]).ended(2);

@@ -1,5 +1,5 @@
-//! The samples that people see first: `reports/` holds what commands print on the bundled corpus, and the documents quote it.
-//! `BACKCAST_UPDATE_DOCS=1 cargo test --test it samples` writes them anew.
+//! `reports/` holds the output of commands on the bundled corpus, and the documents quote it.
+//! `BACKCAST_UPDATE_DOCS=1 cargo test --all-features --test it samples` updates both.
 
 use crate::fixture::{Fixture, Run, files_below};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ const SAMPLES: &[(&str, &str, i32)] = &[
     ("memory.txt", "memory extract corpus --dry-run", 0),
 ];
 
-/// What a command prints, run from the root of the project as the documents say.
+/// Runs a command from the root of the project, as the documents do, and returns its output.
 fn printed(arguments: &str, status: i32) -> String {
     let fixture = Fixture::new();
     let mut command = fixture.command(arguments.split(' ').chain(["--no-cache", "--quiet"]));
@@ -103,7 +103,7 @@ fn quoted(text: &str) -> String {
 }
 
 #[test]
-fn nothing_is_wider_than_eighty_columns() {
+fn samples_fit_eighty_columns() {
     let more = [
         "stats corpus --by project --quality",
         "stats corpus --by model --quality",

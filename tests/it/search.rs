@@ -1,4 +1,4 @@
-//! `backcast search`: memories first, transcripts second, the same bytes however it is run, no secret in it.
+//! `backcast search`: memories first, transcripts second, the same bytes for any threads and order, no secrets.
 
 use crate::fixture::Fixture;
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ fn a_secret_is_masked_and_stems_are_found() {
 }
 
 #[test]
-fn one_place_only_and_at_most_so_many() {
+fn results_can_be_limited_to_one_place_and_a_number() {
     let fixture = Fixture::new();
     with_logs(&fixture);
     let found = search(&fixture, "import pool", &["--only", "transcripts", "-n", "1"]);
@@ -138,7 +138,7 @@ fn one_place_only_and_at_most_so_many() {
 }
 
 #[test]
-fn the_same_bytes_for_any_threads_and_order() {
+fn output_is_the_same_for_any_threads_and_order() {
     let fixture = Fixture::new();
     with_logs(&fixture);
     let run = |paths: &[&str], threads: &str| {
@@ -170,7 +170,7 @@ fn the_same_bytes_for_any_threads_and_order() {
 }
 
 #[test]
-fn what_was_lost_is_found_out_also_where_nothing_is_looked_for() {
+fn lost_input_ends_a_strict_search_with_status_3() {
     let fixture = Fixture::new();
     let log =
         message("user", "a", 1, "the nightly import of invoices fails") + "{\"torn\n" + &message("user", "a", 2, "x");

@@ -1,4 +1,4 @@
-//! Replays held against events that were worked out by hand: `corpus/*/events.ndjson` under `corpus/*/policy.toml`.
+//! Replays against events that were worked out by hand: `corpus/*/events.ndjson` under `corpus/*/policy.toml`.
 
 use crate::fixture::{case, case_names, chains};
 use backcast::views::events::event_json;
@@ -42,7 +42,7 @@ fn is_call(line: &Value) -> bool {
     line["event"] == "called"
 }
 
-/// Whether every field of one is in the other.
+/// Returns whether every field of one object is in the other.
 fn covers(actual: &Value, expected: &Value) -> bool {
     let fields = expected.as_object().expect("an object");
     fields.iter().all(|(key, value)| actual.get(key) == Some(value))
@@ -52,7 +52,7 @@ fn show(lines: &[&Value]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// What is wrong with a case, if anything.
+/// Returns the differences of a case; `None` if there are none.
 fn check(name: &str) -> Result<(), String> {
     let folder = case(name);
     let text = std::fs::read_to_string(folder.join("policy.toml")).expect("a policy");

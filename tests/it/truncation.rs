@@ -1,5 +1,5 @@
 //! A log that changes while it is read: cut, grown, renamed away and put back. The run ends well every time; it is
-//! never killed by a signal, because a log that somebody writes to is read and not mapped.
+//! never killed by a signal, because a log that another process writes to is read, not mapped.
 
 use crate::fixture::Fixture;
 use std::fs::OpenOptions;
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Changes a log in every way until told to stop, then restores it.
+/// Changes a log in every way until `stop` is set, then restores it.
 fn torment(log: &Path, content: &[u8], stop: &AtomicBool) {
     let aside = log.with_extension("aside");
     let mut step = 1;
@@ -30,7 +30,7 @@ fn torment(log: &Path, content: &[u8], stop: &AtomicBool) {
 }
 
 #[test]
-fn a_log_that_changes_while_it_is_read() {
+fn a_log_that_changes_while_it_is_read_never_kills_the_run() {
     let fixture = Fixture::new();
     let out = fixture.path("bulk");
     let args = ["synth", "bulk", "--bytes=20MiB", "--files=1", "--seed=5", "--out"];
@@ -39,8 +39,8 @@ fn a_log_that_changes_while_it_is_read() {
         .success();
     let log = crate::fixture::logs_below(&out).remove(0);
     let content = std::fs::read(&log).expect("the log");
-    // A log beside it, so that there is something to read at any moment.
-    fixture.write("bulk/projects/beside/quiet.jsonl", crate::fixture::only_log("plain"));
+    // A second log, so that there is something to read at any moment.
+    fixture.write("bulk/projects/second/quiet.jsonl", crate::fixture::only_log("plain"));
     let stats = |more: &[&str]| {
         let args = ["stats", "--quiet", "--format=json"]
             .iter()
@@ -61,13 +61,13 @@ fn a_log_that_changes_while_it_is_read() {
             })
         });
         let runs = runs.collect::<Vec<_>>();
-        // Before anything is asserted, or the other thread would go on forever.
+        // Before any assertion: a panic would leave the other thread running.
         stop.store(true, Ordering::Relaxed);
         for run in runs {
             let stats = run.success().json();
             assert!(
                 stats["totals"]["responses"].as_u64() >= Some(4),
-                "the log beside it counts"
+                "the second log counts"
             );
         }
     });

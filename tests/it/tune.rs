@@ -59,7 +59,7 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_same_bytes_for_any_threads_and_after_a_break() {
+fn output_is_the_same_for_any_threads_and_after_an_interruption() {
     let fixture = Fixture::new();
     let mut expected = None;
     for (number, threads) in ["--threads=1", "--threads=4"].iter().enumerate() {
@@ -72,7 +72,7 @@ fn the_same_bytes_for_any_threads_and_after_a_break() {
         let found = files(&out);
         assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{threads}");
     }
-    // A run over fewer policies leaves behind what it found out, and a larger one takes it up.
+    // A run over fewer policies leaves its results, and a larger one reuses them.
     let out = fixture.path("resumed");
     let out_text = out.to_str().unwrap();
     tune(&fixture, &["--vary=window.percent=40,60", "--out", out_text]);
@@ -96,7 +96,7 @@ fn the_same_bytes_for_any_threads_and_after_a_break() {
 }
 
 #[test]
-fn every_search_keeps_the_best() {
+fn every_search_finds_the_best_policy_of_the_grid() {
     let fixture = Fixture::new();
     let best = |more: &[&str]| {
         let document = tune(&fixture, &[&["--vary=window.percent=40..95:5"], more].concat());
@@ -138,7 +138,7 @@ fn bad_ranges_are_refused_at_once() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_options_are_refused() {
     let fixture = Fixture::new();
     let logs = corpus().display().to_string();
     for (more, words) in [
@@ -166,14 +166,14 @@ fn a_file_that_no_sweep_wrote_is_not_overwritten() {
     assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "home 3, away 1\n");
     std::fs::remove_file(&theirs).unwrap();
     fixture.run(args).success();
-    // Its own it goes on from.
+    // A sweep continues from its own file.
     for name in ["points.csv", "front.csv", "recommendation.json"] {
         std::fs::remove_file(fixture.path("out").join(name)).unwrap();
     }
     fixture.run(args).success();
 }
 
-/// Every policy that was asked for can be seen, and what is not shown is said.
+/// Every requested policy can be shown, and the table says how many it leaves out.
 #[test]
 fn the_table_shows_all_or_says_what_it_leaves_out() {
     let fixture = Fixture::new();
@@ -213,7 +213,7 @@ fn the_table_shows_all_or_says_what_it_leaves_out() {
 }
 
 #[test]
-fn the_screen_has_eighty_columns() {
+fn the_table_fits_eighty_columns() {
     let fixture = Fixture::new();
     for miss_cost in ["0", "0.01", "5"] {
         let mut args = vec![
