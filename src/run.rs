@@ -43,7 +43,7 @@ const BOUNDARY_KIND: &str = "system/compact_boundary";
 const STREAM_BATCH: usize = 32;
 
 /// Part of the name of everything that is kept of a report. Changes with what a report holds *and* with how it comes about.
-const REPORT_MARK: &[u8] = b"report 4";
+const REPORT_MARK: &[u8] = b"report 5";
 
 /// How logs are read.
 pub struct ReadOptions<'a> {

@@ -9,7 +9,7 @@ use crate::log::*;
 use crate::record::Tokens;
 
 /// First bytes of a packed log. Changes with the format *and* with what parsing puts into it.
-pub const MAGIC: &[u8; 8] = b"bcast\x00\x03\n";
+pub const MAGIC: &[u8; 8] = b"bcast\x00\x04\n";
 
 /// Why bytes are not a packed log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
