@@ -8,7 +8,7 @@ use crate::commands::writing::fold_for_terminal;
 use crate::commands::{RunStatus, print};
 use crate::run::{MessageSearch, ReadOptions, search_messages};
 use anyhow::{Result, bail};
-use language::{secrets, when};
+use language::{client_text, secrets, when};
 use memory::memdir::Memdir;
 use memory::recall::{RecallIndex, RecallWeights, StoredMemory};
 use memory::search::{RankedMatch, SearchTerms};
@@ -158,6 +158,8 @@ fn find_memories(args: &SearchArgs, terms: &SearchTerms) -> Result<Vec<MemoryHit
 /// The texts of a message that are searched.
 fn searchable_texts(message: &Message) -> impl Iterator<Item = &str> {
     message.parts.iter().filter_map(|part| match part {
+        // Text of the client is not part of the conversation.
+        MessagePart::Text(text) if client_text::classify(text).is_some() => None,
         MessagePart::Text(text) | MessagePart::Result { text, .. } => Some(text.as_str()),
         MessagePart::Call { .. } => None,
     })
@@ -177,10 +179,8 @@ fn find_messages(
         ..PartSelection::default()
     };
     let weigh = |log: usize, message: Message| {
-        // What the client put in is no conversation; a summary says again what was said.
-        let is_command =
-            searchable_texts(&message).any(|text| text.starts_with("<local-command-") || text.starts_with("<command-"));
-        if message.is_meta || message.is_summary || is_command {
+        // A summary repeats the conversation.
+        if message.is_meta || message.is_summary {
             return None;
         }
         let mut weighed = terms.match_texts(searchable_texts(&message))?;

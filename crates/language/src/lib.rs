@@ -1,4 +1,5 @@
-//! Text tools that know nothing of logs: [`secrets`], [`words`], [`dates`], [`traditional`] Chinese, [`when`].
+//! Text tools that know nothing of logs: [`client_text`], [`dates`], [`markup`], [`secrets`], [`traditional`] Chinese,
+//! [`when`], [`words`].
 
 #![cfg_attr(
     not(test),
@@ -14,7 +15,9 @@
 )]
 #![deny(unsafe_code)]
 
+pub mod client_text;
 pub mod dates;
+pub mod markup;
 pub mod secrets;
 pub mod traditional;
 pub mod when;

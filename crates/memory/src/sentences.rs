@@ -1,6 +1,7 @@
 //! What a person wrote themself, sentence by sentence: without code, logs, quotes and what programs put in.
 
 use crate::rules::ExtractionRules;
+use language::client_text;
 
 /// A sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,10 +19,11 @@ const LONG_MESSAGE_CHARS: usize = 1_600;
 /// Sentences longer than this are no sentences.
 const MAX_SENTENCE: usize = 1_200;
 
-/// Whether a program wrote the message.
+/// Whether the client or another program wrote the message.
 pub fn is_machine_written(text: &str, rules: &ExtractionRules) -> bool {
-    let start = text.trim_start();
-    rules.machine.iter().any(|prefix| has_prefix(start, prefix))
+    let words = client_text::strip_context(text);
+    let start = words.trim_start();
+    client_text::classify(text).is_some() || rules.machine.iter().any(|prefix| has_prefix(start, prefix))
 }
 
 fn has_prefix(text: &str, prefix: &str) -> bool {

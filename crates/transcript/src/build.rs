@@ -19,6 +19,7 @@ use crate::record as wire;
 use crate::record::client_estimate;
 use crate::timestamp::MinuteCache;
 use commands::may_change_files;
+use language::client_text::{self, ClientTextKind};
 use scopes::RecentScope;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -378,23 +379,6 @@ fn iteration_tokens(usage: &wire::WireUsage) -> (wire::Tokens, Option<Box<wire::
     (billed, (context != billed).then(|| Box::new(context)))
 }
 
-/// How a text of the client's own begins, and what it is.
-const USER_TEXT_STARTS: [(&[u8], BlockKind); 13] = [
-    (b"<command-name>", BlockKind::Command),
-    (b"<command-message>", BlockKind::Command),
-    (b"<command-args>", BlockKind::Command),
-    (b"<bash-input>", BlockKind::Command),
-    (b"<local-command-stdout>", BlockKind::CommandOutput),
-    (b"<local-command-stderr>", BlockKind::CommandOutput),
-    (b"<bash-stdout>", BlockKind::CommandOutput),
-    (b"<bash-stderr>", BlockKind::CommandOutput),
-    (b"<local-command-caveat>", BlockKind::Injected),
-    (b"Caveat: The messages below", BlockKind::Injected),
-    (b"<system-reminder>", BlockKind::Injected),
-    (b"<task-notification>", BlockKind::Injected),
-    (b"[Request interrupted by user", BlockKind::Injected),
-];
-
 fn block_kind(block: &wire::WireBlock<'_>, record: &wire::WireRecord<'_>, kind: RecordKind) -> BlockKind {
     match block.kind.map(|kind| kind.raw()) {
         None | Some(b"text") => {
@@ -404,10 +388,11 @@ fn block_kind(block: &wire::WireBlock<'_>, record: &wire::WireRecord<'_>, kind: 
             if record.is_compact_summary {
                 return BlockKind::Summary;
             }
-            let head = block.head.map_or(&[][..], |head| head.raw()).trim_ascii_start();
-            let start = USER_TEXT_STARTS.iter().find(|(start, _)| head.starts_with(start));
-            match start {
-                Some((_, kind)) => *kind,
+            let text = block.head.map_or(&[][..], |head| head.raw());
+            match client_text::classify_bytes(text) {
+                Some(ClientTextKind::Command | ClientTextKind::ShellCommand) => BlockKind::Command,
+                Some(ClientTextKind::CommandOutput) => BlockKind::CommandOutput,
+                Some(ClientTextKind::Interruption | ClientTextKind::Injected) => BlockKind::Injected,
                 None if record.is_meta => BlockKind::Injected,
                 None => BlockKind::Human,
             }

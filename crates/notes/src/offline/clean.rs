@@ -1,6 +1,8 @@
 //! What was really said: without what the client wraps around it, terminal codes and data that nobody reads.
 
 use crate::template::CodeFence;
+use language::client_text::{self, ClientTextKind};
+use language::markup::find_element;
 use std::borrow::Cow;
 
 /// What a text in the user's name is.
@@ -17,24 +19,6 @@ pub enum UserText {
     /// Put in by the client.
     Nothing,
 }
-
-/// Elements that the client puts around or between a person's words. Others may be pasted, and stay.
-const CLIENT_ELEMENTS: [&str; 14] = [
-    "system-reminder",
-    "local-command-caveat",
-    "local-command-stdout",
-    "local-command-stderr",
-    "bash-stdout",
-    "bash-stderr",
-    "task-notification",
-    "ide_opened_file",
-    "ide_selection",
-    "ide_diagnostics",
-    "new-diagnostics",
-    "user-prompt-submit-hook",
-    "user-memory-input",
-    "post-tool-use-hook",
-];
 
 /// Commands that change the client and not the work.
 const HOUSEKEEPING: [&str; 30] = [
@@ -70,24 +54,19 @@ const HOUSEKEEPING: [&str; 30] = [
     "/plugin",
 ];
 
-/// What a person said in a text that is in their name.
+/// Classifies a text in the user's name and returns the words in it.
 pub fn classify_user_text(text: &str) -> UserText {
-    let start = text.trim_start();
-    if start.starts_with("[Request interrupted by user") {
-        return UserText::Interrupted;
+    match client_text::classify(text) {
+        None => {}
+        Some(ClientTextKind::Interruption) => return UserText::Interrupted,
+        Some(ClientTextKind::Command) => return parse_command(text),
+        Some(ClientTextKind::ShellCommand) => {
+            let line = find_element(text, "bash-input").unwrap_or_default();
+            return UserText::Shell(strip_control_codes(line).trim().to_owned());
+        }
+        Some(ClientTextKind::CommandOutput | ClientTextKind::Injected) => return UserText::Nothing,
     }
-    if start.starts_with("Caveat: The messages below") {
-        return UserText::Nothing;
-    }
-    if start.starts_with("<command-") {
-        return parse_command(start);
-    }
-    if let Some(line) = find_element(start, "bash-input").filter(|_| start.starts_with("<bash-input>")) {
-        return UserText::Shell(strip_control_codes(line).trim().to_owned());
-    }
-    let words = strip_control_codes(&strip_elements(text, &CLIENT_ELEMENTS))
-        .trim()
-        .to_owned();
+    let words = strip_control_codes(&client_text::strip_context(text)).trim().to_owned();
     match words.is_empty() {
         true => UserText::Nothing,
         false => UserText::Words(words),
@@ -108,50 +87,9 @@ fn parse_command(text: &str) -> UserText {
     UserText::Command(strip_control_codes(format!("{name} {given}").trim()).into_owned())
 }
 
-/// The inside of the first element of a name.
-pub fn find_element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    let (_, after) = text.split_once(&format!("<{name}>"))?;
-    Some(
-        after
-            .split_once(&format!("</{name}>"))
-            .map_or(after, |(inside, _)| inside),
-    )
-}
-
-/// The text without some elements and what is in them.
-pub fn strip_elements<'t>(text: &'t str, names: &[&str]) -> Cow<'t, str> {
-    if !text.contains('<') {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::new();
-    let mut rest = text;
-    'text: while let Some(at) = rest.find('<') {
-        for name in names {
-            let after = &rest[at + 1..];
-            let is_it = after
-                .strip_prefix(name)
-                .is_some_and(|after| after.starts_with(['>', ' ']));
-            if is_it {
-                let closing = format!("</{name}>");
-                out.push_str(&rest[..at]);
-                let Some(end) = after.find(&closing) else {
-                    rest = "";
-                    break 'text;
-                };
-                rest = &after[end + closing.len()..];
-                continue 'text;
-            }
-        }
-        out.push_str(&rest[..=at]);
-        rest = &rest[at + 1..];
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
-}
-
 /// What a tool printed, without wrappers.
 pub fn tool_output(text: &str) -> Cow<'_, str> {
-    let without = strip_elements(text, &["system-reminder", "post-tool-use-hook", "new-diagnostics"]);
+    let without = client_text::strip_result_context(text);
     let unwrapped = match without.contains("tool_use_error>") {
         true => Cow::Owned(without.replace("<tool_use_error>", "").replace("</tool_use_error>", "")),
         false => without,

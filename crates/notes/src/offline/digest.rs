@@ -10,6 +10,7 @@ use crate::offline::names;
 use crate::offline::telling::{
     classify_sentence, has_failure_marks, is_correction, key_error_lines, key_output_line, normalize_command,
 };
+use language::markup;
 use memory::extract::extract;
 use memory::kinds::MemoryKind;
 use memory::rules::ExtractionRules;
@@ -405,7 +406,7 @@ impl Digest {
     }
 
     fn add_model_text(&mut self, text: &str) {
-        let text = clean::strip_control_codes(&clean::strip_elements(text, &["system-reminder"]))
+        let text = clean::strip_control_codes(&markup::strip_elements(text, &["system-reminder"]))
             .trim()
             .to_owned();
         // What the client says in the model's name.

@@ -1,7 +1,7 @@
 //! A recorded summary as material: its numbered sections, as far as it has them.
 
-use crate::offline::clean;
 use crate::template::{NotesTemplate, SectionPurpose};
+use language::markup::find_element;
 
 /// What an earlier summary says, by the number of its section; number 0 is what stands before the first.
 #[derive(Debug, Default)]
@@ -102,9 +102,7 @@ fn map_notes_sections(text: &str, sections: &mut [String]) -> bool {
 /// The summary itself, without the scratch before it and what tells the model to go on.
 fn summary_body(text: &str) -> &str {
     let is_tagged = text.lines().any(|line| line.trim() == "<summary>");
-    let text = clean::find_element(text, "summary")
-        .filter(|_| is_tagged)
-        .unwrap_or(text);
+    let text = find_element(text, "summary").filter(|_| is_tagged).unwrap_or(text);
     let text = match text.split_once("\nSummary:\n") {
         Some((_, summary)) => summary,
         None => text,
