@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_soon_after_is_close() {
+    fn a_date_soon_after_the_period_is_close() {
         let at = |day: i8| DaySpan::from_date(2023, 5, Some(day)).expect("a day");
         assert_eq!(at(3).closeness(at(3)), 1.0);
         assert!(at(3).closeness(at(5)) > at(3).closeness(at(10)));
