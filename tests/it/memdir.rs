@@ -301,7 +301,7 @@ fn a_dream_can_be_previewed_and_undone() {
         gated.stderr
     );
     let gated = fixture.run(["memory", "dream", "--dir", "memory"]).success();
-    assert!(gated.stderr.contains("looked at a moment ago"), "{}", gated.stderr);
+    assert!(gated.stderr.contains("scanned a moment ago"), "{}", gated.stderr);
 
     let dreamt = fixture.run(["memory", "dream", "--dir", "memory", "--force"]).success();
     assert!(dreamt.stderr.contains("retire"), "{}", dreamt.stderr);

@@ -1,4 +1,4 @@
-//! One change of one file in a memory directory, and how it looks. Pure.
+//! A change of one file in a memory directory, and its diff. Pure.
 
 use crate::kinds::Candidate;
 use crate::topic::Topic;
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use transcript::log::Time;
 
-/// What happens to a file.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeAction {
-    /// A new memory.
+    /// A memory is created.
     New,
-    /// A memory that changes.
+    /// A memory is edited.
     Update,
-    /// A memory that leaves for the archive.
+    /// A memory is moved to the archive.
     Retire,
-    /// The index.
+    /// The index is rewritten.
     Index,
-    /// Brought back by undo.
+    /// Undo restores a file.
     Restore,
 }
 
 impl ChangeAction {
-    /// Name in journals and outputs.
+    /// Returns the name in journals and outputs.
     pub fn name(self) -> &'static str {
         match self {
             ChangeAction::New => "new",
@@ -34,40 +34,38 @@ impl ChangeAction {
     }
 }
 
-/// A change of one file: what it was, what it will be, and why.
+/// A planned change of one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryChange {
     /// Path inside the directory.
     pub file: String,
-    /// What happens.
     pub action: ChangeAction,
-    /// The text before; `None` if there was no file.
+    /// The old text; `None` if the file is created.
     pub before: Option<String>,
-    /// The text after; `None` if there is no file any more.
+    /// The new text; `None` if the file is removed.
     pub after: Option<String>,
-    /// Why.
     pub reason: String,
-    /// Marks of the candidates behind a memory that leaves, so that it is not made again.
+    /// Marks of the candidates of a retired memory, so that it is not created again.
     pub marks: Vec<String>,
-    /// What a memory was made of, so that it is not made again once a person deleted it.
+    /// What the memory was created from, so that it is not created again after the user deletes it.
     pub provenance: Option<Provenance>,
-    /// Id of the record that took a memory back.
+    /// Id of the record that retracted the memory.
     pub retracted_by: Option<String>,
 }
 
-/// What a memory was made of.
+/// What a memory was created from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Marks of the candidates.
     pub marks: Vec<String>,
-    /// Ids of the records that said it.
+    /// Ids of the records that state it.
     pub sources: Vec<String>,
-    /// When it was last said, in milliseconds since 1970.
+    /// Time of the latest record, in milliseconds since 1970.
     pub said: Option<Time>,
 }
 
 impl Provenance {
-    /// What a topic file was made of; nothing if a person wrote it.
+    /// Returns what a topic file was created from; `None` if a person wrote it.
     pub fn from_topic(topic: &Topic) -> Option<Provenance> {
         let (marks, sources) = (topic.marks(), topic.sources());
         (!marks.is_empty()).then(|| Provenance {
@@ -77,7 +75,7 @@ impl Provenance {
         })
     }
 
-    /// Whether a candidate is this one again, without being said again since.
+    /// Returns whether a candidate is the same memory and no later record states it again.
     pub fn is_repeated_by(&self, candidate: &Candidate, mark: &str) -> bool {
         let is_same = self.marks.iter().any(|known| known == mark)
             || candidate
@@ -89,7 +87,7 @@ impl Provenance {
     }
 }
 
-/// Changes as a diff with the reason above each.
+/// Returns changes as a unified diff, with the reason above each.
 pub fn diff(changes: &[MemoryChange]) -> String {
     let mut out = String::new();
     for change in changes {
@@ -111,7 +109,7 @@ pub fn diff(changes: &[MemoryChange]) -> String {
     out
 }
 
-/// The lines that differ, in one hunk with three lines around it. Files here are short; one hunk reads well.
+/// Writes the lines that differ as one hunk with three lines of context. Files are short, so one hunk is easy to read.
 fn write_hunk(out: &mut String, old: &[&str], new: &[&str]) {
     let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
     let rest = old.len().min(new.len()) - head;

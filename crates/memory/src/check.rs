@@ -1,4 +1,4 @@
-//! What is wrong with a memory directory: for CI, and for people. Pure.
+//! Checks a memory directory, for CI and for people. Pure.
 
 use crate::change::{ChangeAction, MemoryChange};
 use crate::frontmatter::{FRONTMATTER_LINES, skim_frontmatter};
@@ -12,36 +12,34 @@ use crate::topic::Topic;
 use std::collections::BTreeSet;
 use table::findings as output;
 
-/// The kind of secret in a text, if there is any.
+/// Returns the kind of the first secret in a text.
 pub type SecretFinder<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What is wrong.
+/// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemoryFault {
-    /// An index is over what is loaded.
+    /// An index is longer than what the client loads.
     OverLimit,
-    /// An entry points to a file that is not there.
+    /// An entry links to a missing file.
     BrokenLink,
-    /// A memory that no index lists.
+    /// No index lists the memory.
     NotListed,
-    /// Frontmatter that cannot be read, or lacks a field.
+    /// The frontmatter is not YAML or lacks a field.
     Frontmatter,
-    /// A type that is none of the four.
+    /// The type is unknown.
     ForeignType,
     /// Two memories say the same.
     Duplicate,
     /// Two memories contradict each other.
     Contradiction,
-    /// A secret.
     Secret,
-    /// A file that is not read.
+    /// A file was skipped.
     PassedOver,
-    /// The logs say more, or otherwise.
+    /// The logs state more, or something else.
     OutOfDate,
 }
 
 impl MemoryFault {
-    /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
             MemoryFault::OverLimit => "over-limit",
@@ -58,20 +56,16 @@ impl MemoryFault {
     }
 }
 
-/// One thing that is wrong.
+/// A fault in a file of the directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MemoryFinding {
-    /// In which file.
     pub file: String,
-    /// In which line.
     pub line: usize,
-    /// What.
     pub fault: MemoryFault,
-    /// In words.
     pub message: String,
 }
 
-/// Looks at everything. Findings come by file and line.
+/// Checks the whole directory. Returns findings sorted by file and line.
 pub fn check_snapshot(
     snapshot: &Snapshot,
     passed: &[SkippedFile],
@@ -113,7 +107,7 @@ pub fn check_snapshot(
     findings
 }
 
-/// What the directory lacks of what logs say: `planned` is what taking them in would change.
+/// Returns what the logs state and the directory lacks. `planned` are the changes that extraction from the logs would make.
 pub fn check_against_logs(snapshot: &Snapshot, planned: &[MemoryChange]) -> Vec<MemoryFinding> {
     let finding = |file: &str, message: String| MemoryFinding {
         file: file.to_owned(),
@@ -149,7 +143,7 @@ pub fn check_against_logs(snapshot: &Snapshot, planned: &[MemoryChange]) -> Vec<
             findings.push(finding(file, format!("with what was said since: {message}")));
         }
     });
-    // What is not there yet has no line to point to.
+    // A memory that does not exist yet has no line to point to.
     let is_new = |file: &str| {
         planned
             .iter()
@@ -194,7 +188,7 @@ fn check_index(
         if is_foreign_link(&entry.file) {
             continue;
         }
-        // A private index may point into the team's folder.
+        // A private index may link into the team's folder.
         let is_there =
             paths.contains(entry.file.as_str()) || snapshot.topics.iter().any(|topic| topic.file == entry.file);
         if !is_there {
@@ -264,7 +258,7 @@ fn check_topic(topic: &Topic, secrets: SecretFinder, found: FindingSink) {
             file,
             1,
             MemoryFault::ForeignType,
-            format!("`{kind}` is none of user, feedback, project, reference"),
+            format!("`{kind}` is not one of user, feedback, project, reference"),
         );
     }
     if let Some(kind) = secrets(&topic.text()) {
@@ -300,7 +294,7 @@ fn check_pairs(topics: &[Topic], found: FindingSink) {
     }
 }
 
-/// A test a file: every memory, and whatever else has a finding.
+/// Returns a test case per memory, and per other file that has findings.
 pub fn test_cases(snapshot: &Snapshot, findings: &[MemoryFinding]) -> Vec<output::TestCase> {
     let memories = snapshot.topics.iter().map(|topic| topic.file.as_str());
     let files = memories
@@ -324,7 +318,7 @@ pub fn test_cases(snapshot: &Snapshot, findings: &[MemoryFinding]) -> Vec<output
 }
 
 impl MemoryFinding {
-    /// In the form of all checks; `folder` stands before the file.
+    /// Converts the finding to the common form of all checks. `folder` is prepended to the file.
     pub fn to_check_finding(&self, folder: &str) -> output::CheckFinding {
         output::CheckFinding {
             level: output::Severity::Error,

@@ -1,20 +1,20 @@
-//! Daily logs: what was said on a day, a line each, for later. They only grow; consolidation distils them into memories.
-//! Lines of another form are a person's or an agent's and are left to them. Pure.
+//! Daily logs: candidates of a day, one per line, that consolidation turns into memories later. Logs only grow. Lines of
+//! another form were written by a person or an agent and are ignored. Pure.
 
 use crate::kinds::{Candidate, MemoryKind, MemorySource};
 use crate::topic::to_one_line;
 use language::when;
 
-/// Between the parts of a line. The parts themselves have none.
+/// Separates the parts of a line. The parts do not contain it.
 const FIELD_SEPARATOR: &str = " | ";
 
-/// Heads of the sections of a memory, which start paragraphs.
+/// Labels that start a paragraph of a memory.
 const PARAGRAPH_LABELS: [&str; 3] = ["**Context:**", "**Why:**", "**How to apply:**"];
 
-/// Confidence of what was thought worth a line.
+/// Confidence of a candidate from a daily log.
 const DAILY_CONFIDENCE: f64 = 0.5;
 
-/// The lines of a candidate, each with its date: one for each time it was said. What has no time belongs to no day.
+/// Returns a date and a line for each source of a candidate. A source without a time belongs to no day and is left out.
 pub fn candidate_lines(candidate: &Candidate) -> Vec<(String, String)> {
     let part = |text: &str| to_one_line(text).replace('|', "/");
     let line = |source: &MemorySource| {
@@ -34,7 +34,7 @@ pub fn candidate_lines(candidate: &Candidate) -> Vec<(String, String)> {
     candidate.sources.iter().filter_map(line).collect()
 }
 
-/// What the lines of a log say; those of another form say nothing here.
+/// Parses the candidates of a log and ignores all other lines.
 pub fn parse_log(text: &str) -> Vec<Candidate> {
     text.lines().filter_map(parse_line).collect()
 }

@@ -1,8 +1,8 @@
-//! Consolidation: what a directory would look like after some sleep. Pure; [`super::memdir`] writes it.
+//! Consolidation: plans how to clean up a directory. Pure; [`super::memdir`] writes the changes.
 //!
-//! Relative dates become absolute, memories that say the same become one, of two that contradict each other the newer
-//! stays and tells until when the older held, project facts that nobody confirmed for long leave. What leaves goes to the
-//! archive with the reason. What is not certain is proposed, not done.
+//! Relative dates become absolute. Duplicates are merged. Of two memories that contradict each other the newer stays and
+//! notes until when the older was true. Project facts that were not confirmed for long are retired. Retired memories go to
+//! the archive with the reason. Uncertain cases are only proposed.
 
 use crate::change::{ChangeAction, MemoryChange};
 use crate::index::IndexLimits;
@@ -13,21 +13,20 @@ use crate::topic::Topic;
 use language::when;
 use transcript::log::Time;
 
-/// Makes relative dates in a text absolute, as seen from a time.
+/// Makes relative dates in a text absolute, relative to a time.
 pub type DateResolver<'a> = &'a dyn Fn(&str, Time) -> String;
 
-/// When to dream, and what to do then.
+/// When to consolidate, and what to retire.
 #[derive(Debug, Clone, Copy)]
 pub struct DreamRules {
-    /// Least time since the last one.
+    /// Minimum time since the last consolidation.
     pub hours: Time,
-    /// Least number of sessions with newer transcripts.
+    /// Minimum number of sessions with newer transcripts.
     pub sessions: usize,
-    /// Least time between two looks at the transcripts, in minutes.
+    /// Minimum time between two scans of the transcripts, in minutes.
     pub scan_minutes: Time,
-    /// A project fact that was said once leaves after this many days.
+    /// A project fact that was stated once is retired after this many days.
     pub prune_days: Time,
-    /// Limits of the index.
     pub index: IndexLimits,
 }
 
@@ -43,14 +42,14 @@ impl Default for DreamRules {
     }
 }
 
-/// Why it is not time to dream.
+/// Why it is too early for a consolidation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DreamGate {
     /// The last one was this many hours ago.
     TooSoon(Time),
-    /// Transcripts were looked at a moment ago.
+    /// Transcripts were scanned recently.
     ScannedLately,
-    /// So many sessions have newer transcripts.
+    /// Only this many sessions have newer transcripts.
     TooFewSessions(usize),
 }
 
@@ -58,14 +57,14 @@ impl std::fmt::Display for DreamGate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             DreamGate::TooSoon(hours) => write!(f, "the last consolidation was {hours} hours ago"),
-            DreamGate::ScannedLately => write!(f, "transcripts were looked at a moment ago"),
+            DreamGate::ScannedLately => write!(f, "transcripts were scanned a moment ago"),
             DreamGate::TooFewSessions(count) => write!(f, "{count} sessions have newer transcripts"),
         }
     }
 }
 
 impl DreamRules {
-    /// The cheap gate: how long ago was the last one, and the last look at transcripts?
+    /// Returns the gate that closes by time alone, which is cheap to check: since the last consolidation or the last scan.
     pub fn time_gate(&self, last: Option<Time>, scanned: Option<Time>, now: Time) -> Option<DreamGate> {
         let since = |then: Time| now.saturating_sub(then);
         if let Some(last) = last.filter(|&last| since(last) < self.hours * when::HOUR) {
@@ -75,47 +74,45 @@ impl DreamRules {
         scanned.filter(is_fresh).map(|_| DreamGate::ScannedLately)
     }
 
-    /// The dearer gate: how many transcripts are newer than the last one?
+    /// Returns the gate that closes if too few transcripts are newer than the last consolidation. Counting them needs a scan.
     pub fn session_gate(&self, newer: usize) -> Option<DreamGate> {
         (newer < self.sessions).then_some(DreamGate::TooFewSessions(newer))
     }
 }
 
-/// Two memories that a person should look at.
+/// A pair of memories for the user to review.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DreamProposal {
-    /// One file.
     pub file: String,
-    /// The other.
     pub other: String,
     /// What may be wrong with them.
     pub about: String,
 }
 
-/// What a night comes to.
+/// The plan of a consolidation.
 #[derive(Debug, Clone, Default)]
 pub struct DreamPlan {
-    /// What is to be written: updates, then what leaves, indexes last.
+    /// Updates first, then retired memories, then indexes.
     pub changes: Vec<MemoryChange>,
-    /// What is for a person to decide.
+    /// For the user to decide.
     pub proposals: Vec<DreamProposal>,
 }
 
-/// Memories, by file, that somebody who read them says should not all stay.
+/// Pairs of files that a model found to be in conflict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryConflicts {
-    /// One that stays, and one that says the same.
+    /// The memory that stays, and its duplicate.
     pub duplicates: Vec<(String, String)>,
-    /// Two that cannot both be true.
+    /// Memories that cannot both be true.
     pub contradictions: Vec<(String, String)>,
 }
 
-/// Works out what changes.
+/// Plans a consolidation from the words of the memories.
 pub fn plan_dream(snapshot: &Snapshot, rules: &DreamRules, now: Time, dates: DateResolver) -> DreamPlan {
     plan_dream_with(snapshot, rules, now, dates, &MemoryConflicts::default())
 }
 
-/// Works out what changes, with what somebody found beside what the words show.
+/// Plans a consolidation from the words of the memories and from conflicts that a model found.
 pub fn plan_dream_with(
     snapshot: &Snapshot,
     rules: &DreamRules,
@@ -123,26 +120,26 @@ pub fn plan_dream_with(
     dates: DateResolver,
     found: &MemoryConflicts,
 ) -> DreamPlan {
-    let mut night = Consolidator {
+    let mut consolidator = Consolidator {
         topics: snapshot.topics.clone(),
         ..Consolidator::default()
     };
-    night.make_dates_absolute(dates);
-    night.compare_all_pairs();
-    night.apply_conflicts(found);
-    night.prune(rules, now);
-    let kept = |topic: &&Topic| !night.retired.iter().any(|(file, _)| *file == topic.file);
-    let after = night.topics.iter().filter(kept).cloned().collect::<Vec<_>>();
+    consolidator.make_dates_absolute(dates);
+    consolidator.compare_all_pairs();
+    consolidator.apply_conflicts(found);
+    consolidator.prune(rules, now);
+    let kept = |topic: &&Topic| !consolidator.retired.iter().any(|(file, _)| *file == topic.file);
+    let after = consolidator.topics.iter().filter(kept).cloned().collect::<Vec<_>>();
     let mut changes = topic_changes(snapshot, &after, "consolidated");
     for change in &mut changes {
-        let reasons = night
+        let reasons = consolidator
             .reasons
             .iter()
             .filter(|(file, _)| *file == change.file)
             .map(|(_, reason)| reason.as_str());
         change.reason = reasons.collect::<Vec<_>>().join("; ");
     }
-    for (file, reason) in &night.retired {
+    for (file, reason) in &consolidator.retired {
         let Some(old) = snapshot.topics.iter().find(|topic| topic.file == *file) else {
             continue;
         };
@@ -160,16 +157,16 @@ pub fn plan_dream_with(
     changes.extend(index_changes(snapshot, &after, &rules.index));
     DreamPlan {
         changes,
-        proposals: night.proposals,
+        proposals: consolidator.proposals,
     }
 }
 
 #[derive(Default)]
 struct Consolidator {
     topics: Vec<Topic>,
-    /// Files that leave, and why.
+    /// Retired files, and why.
     retired: Vec<(String, String)>,
-    /// Files that change, and why.
+    /// Changed files, and why.
     reasons: Vec<(String, String)>,
     proposals: Vec<DreamProposal>,
 }
@@ -193,7 +190,7 @@ impl Consolidator {
         }
     }
 
-    /// Every pair once. Directories hold hundreds of memories, so all pairs are cheap.
+    /// Compares every pair once. Directories hold hundreds of memories, so this is cheap.
     fn compare_all_pairs(&mut self) {
         let gists = self.topics.iter().map(Gist::from_topic).collect::<Vec<_>>();
         for one in 0..gists.len() {
@@ -215,8 +212,8 @@ impl Consolidator {
         }
     }
 
-    /// Whether two memories may be held against each other: both there and whole, of one kind, both private or both the
-    /// team's.
+    /// Returns whether two memories may be compared: neither is retired or broken, they have the same type, and both are
+    /// private or both are the team's.
     fn is_pair_comparable(&self, one: usize, other: usize) -> bool {
         let pair = [&self.topics[one], &self.topics[other]];
         let is_gone = |topic: &Topic| self.retired.iter().any(|(file, _)| *file == topic.file);
@@ -229,7 +226,8 @@ impl Consolidator {
                 .any(|topic| is_gone(topic) || topic.has_broken_frontmatter())
     }
 
-    /// What somebody found, where it is allowed. What only one of two says is taken over: nothing is merged away.
+    /// Applies conflicts that a model found, if the pair may be compared. Paragraphs that only the duplicate has are moved to
+    /// the memory that stays.
     fn apply_conflicts(&mut self, found: &MemoryConflicts) {
         let place = |topics: &[Topic], file: &str| topics.iter().position(|topic| topic.file == file);
         for (keeper, leaver) in &found.duplicates {
@@ -252,7 +250,7 @@ impl Consolidator {
         }
     }
 
-    /// The one that was confirmed more often takes the other's sources; its words stay.
+    /// Merges duplicates: the one that was confirmed more often keeps its text and gets the sources of the other.
     fn merge_pair(&mut self, one: usize, other: usize) {
         let rank = |at: usize| {
             (
@@ -267,13 +265,13 @@ impl Consolidator {
         };
         let extra = missing_paragraphs(self.topics[keeper].body(), self.topics[leaver].body());
         if !extra.is_empty() {
-            // Nothing is merged away that only one of them says.
+            // A merge must not lose what only one of them states.
             return self.propose(one, other, "they say the same, but one says more");
         }
         self.absorb(keeper, leaver);
     }
 
-    /// One takes the sources of another, which leaves.
+    /// Moves the sources of one memory to another and retires it.
     fn absorb(&mut self, keeper: usize, leaver: usize) {
         let lost = self.topics[leaver].clone();
         let topic = &mut self.topics[keeper];
@@ -286,11 +284,11 @@ impl Consolidator {
             .push((leaver, format!("merged into {keeper}, which says the same")));
     }
 
-    /// The newer stays and says until when the older held.
+    /// Retires the older of two memories, and notes in the newer until when it was true.
     fn supersede(&mut self, one: usize, other: usize) {
         let said = |at: usize| self.topics[at].last_said();
         if said(one) == said(other) {
-            return self.propose(one, other, "they contradict each other and are of one age");
+            return self.propose(one, other, "they contradict each other and are equally old");
         }
         let (newer, older) = if said(one) > said(other) {
             (one, other)
@@ -325,7 +323,7 @@ impl Consolidator {
         });
     }
 
-    /// Project facts grow old; how somebody wants to work does not.
+    /// Retires project facts that were stated once, long ago. Memories of other types do not expire.
     fn prune(&mut self, rules: &DreamRules, now: Time) {
         for topic in &self.topics {
             let days = now.saturating_sub(topic.last_said()) / when::DAY;
@@ -346,7 +344,7 @@ fn is_team_topic(topic: &Topic) -> bool {
     topic.file.starts_with(super::names::TEAM_FOLDER)
 }
 
-/// Paragraphs that only the second text has, by their words.
+/// Returns the paragraphs of `other` whose words `text` lacks.
 fn missing_paragraphs(text: &str, other: &str) -> Vec<String> {
     let known = language::words::text_stems(text);
     let is_known = |paragraph: &str| {
@@ -365,294 +363,4 @@ fn missing_paragraphs(text: &str, other: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kinds::MemorySource;
-    use crate::plan::apply_changes;
-
-    const MARCH: Time = 1_772_323_200_000;
-
-    fn topic(file: &str, kind: MemoryKind, name: &str, body: &str, time: Time) -> Topic {
-        let mut topic = Topic::new(file, name, name, kind, body);
-        let source = MemorySource {
-            session: "s".into(),
-            uuid: file.into(),
-            time: Some(time),
-        };
-        assert!(topic.add_sources(&[source]));
-        topic.add_marks(&[format!("mark-{file}")]);
-        topic
-    }
-
-    fn night(topics: Vec<Topic>) -> (Snapshot, DreamPlan) {
-        let snapshot = Snapshot {
-            topics,
-            ..Snapshot::default()
-        };
-        let dream = plan_dream(&snapshot, &DreamRules::default(), MARCH + 40 * when::DAY, &|text, _| {
-            text.to_owned()
-        });
-        (snapshot, dream)
-    }
-
-    fn actions(dream: &DreamPlan) -> Vec<(ChangeAction, &str)> {
-        dream
-            .changes
-            .iter()
-            .map(|change| (change.action, change.file.as_str()))
-            .collect()
-    }
-
-    #[test]
-    fn the_same_twice_becomes_one_with_both_sources() {
-        let (snapshot, dreamt) = night(vec![
-            topic(
-                "a.md",
-                MemoryKind::Feedback,
-                "Run the linter before commits",
-                "Run the linter before commits.",
-                MARCH,
-            ),
-            topic(
-                "b.md",
-                MemoryKind::Feedback,
-                "run linter before commit",
-                "run linter before commit",
-                MARCH + 1,
-            ),
-        ]);
-        assert_eq!(
-            actions(&dreamt),
-            [
-                (ChangeAction::Update, "a.md"),
-                (ChangeAction::Retire, "b.md"),
-                (ChangeAction::Index, "MEMORY.md")
-            ]
-        );
-        let after = apply_changes(&snapshot, &dreamt.changes);
-        assert_eq!(after.topics[0].confirmation_count(), 2);
-        assert_eq!(after.topics[0].marks(), ["mark-a.md", "mark-b.md"]);
-        let again = plan_dream(&after, &DreamRules::default(), MARCH + 40 * when::DAY, &|text, _| {
-            text.to_owned()
-        });
-        assert_eq!(again.changes, []);
-        // A run that was killed after the update and before the rest ends up the same.
-        let half = apply_changes(&snapshot, &dreamt.changes[..1]);
-        let rest = plan_dream(&half, &DreamRules::default(), MARCH + 40 * when::DAY, &|text, _| {
-            text.to_owned()
-        });
-        assert_eq!(apply_changes(&half, &rest.changes).topics, after.topics);
-    }
-
-    #[test]
-    fn of_a_contradiction_the_newer_stays_and_names_the_older() {
-        let (snapshot, dreamt) = night(vec![
-            topic(
-                "a.md",
-                MemoryKind::Feedback,
-                "Mock the database in tests",
-                "Mock the database in tests.",
-                MARCH,
-            ),
-            topic(
-                "b.md",
-                MemoryKind::Feedback,
-                "Never mock the database in tests",
-                "Never mock the database in tests.",
-                MARCH + when::DAY,
-            ),
-        ]);
-        assert_eq!(
-            actions(&dreamt),
-            [
-                (ChangeAction::Update, "b.md"),
-                (ChangeAction::Retire, "a.md"),
-                (ChangeAction::Index, "MEMORY.md")
-            ]
-        );
-        let after = apply_changes(&snapshot, &dreamt.changes);
-        assert!(
-            after.topics[0]
-                .body()
-                .contains("Until 2026-03-02: Mock the database in tests"),
-            "{}",
-            after.topics[0].body()
-        );
-        assert!(after.retired.contains("mark-a.md"));
-        assert!(dreamt.changes[1].reason.contains("superseded on 2026-03-02"));
-    }
-
-    #[test]
-    fn one_thing_has_one_value() {
-        let (_, dreamt) = night(vec![
-            topic(
-                "a.md",
-                MemoryKind::Project,
-                "The release branch is main",
-                "The release branch is main.",
-                MARCH,
-            ),
-            topic(
-                "b.md",
-                MemoryKind::Project,
-                "The release branch is stable",
-                "The release branch is stable.",
-                MARCH + 1,
-            ),
-        ]);
-        assert_eq!(actions(&dreamt)[1], (ChangeAction::Retire, "a.md"));
-    }
-
-    #[test]
-    fn what_is_not_sure_is_proposed() {
-        let (_, dreamt) = night(vec![
-            topic(
-                "a.md",
-                MemoryKind::Feedback,
-                "Retry failed uploads to the bucket 3 times",
-                "",
-                MARCH,
-            ),
-            topic(
-                "b.md",
-                MemoryKind::Feedback,
-                "Retry failed uploads to the bucket 5 times",
-                "",
-                MARCH + 1,
-            ),
-        ]);
-        assert!(dreamt.changes.iter().all(|change| change.action == ChangeAction::Index));
-        assert_eq!(dreamt.proposals.len(), 1);
-    }
-
-    #[test]
-    fn dates_are_made_absolute_from_when_it_was_said() {
-        let snapshot = Snapshot {
-            topics: vec![topic("a.md", MemoryKind::Project, "Freeze", "Freeze tomorrow.", MARCH)],
-            ..Snapshot::default()
-        };
-        let resolve = |text: &str, time: Time| text.replace("tomorrow", &when::format_date(time + when::DAY));
-        let dreamt = plan_dream(&snapshot, &DreamRules::default(), MARCH, &resolve);
-        assert!(dreamt.changes[0].after.as_ref().unwrap().contains("Freeze 2026-03-02."));
-    }
-
-    #[test]
-    fn old_project_facts_leave_and_habits_stay() {
-        let old = MARCH - 400 * when::DAY;
-        let (_, dreamt) = night(vec![
-            topic(
-                "a.md",
-                MemoryKind::Project,
-                "Migration under way",
-                "The billing migration is under way.",
-                old,
-            ),
-            topic(
-                "b.md",
-                MemoryKind::Feedback,
-                "Terse answers",
-                "Short answers, please.",
-                old,
-            ),
-        ]);
-        assert_eq!(actions(&dreamt)[0], (ChangeAction::Retire, "a.md"));
-        assert_eq!(
-            dreamt
-                .changes
-                .iter()
-                .filter(|change| change.action == ChangeAction::Retire)
-                .count(),
-            1
-        );
-    }
-
-    #[test]
-    fn what_somebody_found_is_done_only_where_it_is_allowed() {
-        let snapshot = Snapshot {
-            topics: vec![
-                topic("a.md", MemoryKind::Feedback, "Tabs", "Indent with tabs.", MARCH),
-                topic(
-                    "b.md",
-                    MemoryKind::Feedback,
-                    "Wide indentation",
-                    "No spaces at the start of lines.\n\nBecause of screen readers.",
-                    MARCH + 1,
-                ),
-                topic(
-                    "c.md",
-                    MemoryKind::Project,
-                    "Launch in May",
-                    "The launch is in May.",
-                    MARCH,
-                ),
-                topic(
-                    "d.md",
-                    MemoryKind::Project,
-                    "Release after summer",
-                    "We ship in September.",
-                    MARCH + when::DAY,
-                ),
-                topic(
-                    "team/e.md",
-                    MemoryKind::Project,
-                    "Ship date",
-                    "Shipping in September.",
-                    MARCH,
-                ),
-            ],
-            ..Snapshot::default()
-        };
-        let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
-        let found = MemoryConflicts {
-            duplicates: vec![
-                pair("a.md", "b.md"),
-                pair("a.md", "c.md"),
-                pair("d.md", "team/e.md"),
-                pair("a.md", "../../x"),
-                pair("a.md", "a.md"),
-            ],
-            contradictions: vec![pair("c.md", "d.md"), pair("d.md", "gone.md")],
-        };
-        let same_words = |text: &str, _: Time| text.to_owned();
-        let dreamt = plan_dream_with(
-            &snapshot,
-            &DreamRules::default(),
-            MARCH + when::DAY,
-            &same_words,
-            &found,
-        );
-        let left = dreamt
-            .changes
-            .iter()
-            .filter(|change| change.action == ChangeAction::Retire);
-        assert_eq!(
-            left.map(|change| change.file.as_str()).collect::<Vec<_>>(),
-            ["b.md", "c.md"]
-        );
-        let after = apply_changes(&snapshot, &dreamt.changes);
-        assert!(
-            after.topics[0].body().contains("screen readers"),
-            "what only one said is kept"
-        );
-        assert_eq!(after.topics[0].marks(), ["mark-a.md", "mark-b.md"]);
-        assert!(
-            after.topics[1].body().contains("Launch in May"),
-            "the newer tells of the older"
-        );
-    }
-
-    #[test]
-    fn gates_open_in_time() {
-        let rules = DreamRules::default();
-        let hour = when::HOUR;
-        assert_eq!(rules.time_gate(Some(0), None, 23 * hour), Some(DreamGate::TooSoon(23)));
-        assert_eq!(
-            rules.time_gate(Some(0), Some(25 * hour - 60_000), 25 * hour),
-            Some(DreamGate::ScannedLately)
-        );
-        assert_eq!(rules.time_gate(Some(0), Some(24 * hour), 25 * hour), None);
-        assert_eq!(rules.time_gate(None, None, 0), None);
-        assert_eq!(rules.session_gate(4), Some(DreamGate::TooFewSessions(4)));
-        assert_eq!(rules.session_gate(5), None);
-    }
-}
+mod tests;

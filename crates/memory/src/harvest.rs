@@ -1,7 +1,7 @@
-//! Memory files that the agent itself wrote: rebuilt from its tool calls in the logs.
+//! Memory files that the agent itself wrote, rebuilt from its tool calls in the logs.
 //!
-//! A write gives the whole file, an edit changes what is known of it; the last version counts. An edit of a file whose
-//! text is not known, or of words that it does not hold, leaves the file as it is known and is reported: nothing is guessed.
+//! A write gives the whole text, an edit changes the known text, and the last version counts. An edit of a file whose text is
+//! not known, or of words that the text lacks, is not applied and is counted.
 
 use crate::kinds::MemorySource;
 use language::secrets;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use transcript::messages::{Message, MessagePart, MessageRole, PartSelection};
 use transcript::paths::is_memory;
 
-/// The tools that change files, and their failures: what to read for this.
+/// Selects the calls of tools that change files, and their results.
 pub const HARVEST_FILTER: PartSelection = PartSelection {
     calls: &["Write", "Edit", "MultiEdit"],
     every_call: false,
@@ -20,31 +20,30 @@ pub const HARVEST_FILTER: PartSelection = PartSelection {
     every_line: false,
 };
 
-/// A memory file as it last was.
+/// The last version of a memory file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HarvestedFile {
-    /// Its path as the agent wrote it.
+    /// The path as the agent wrote it.
     pub path: String,
-    /// Its text.
     pub text: String,
-    /// The calls that made it what it is, oldest first.
+    /// The calls that wrote it, oldest first.
     pub sources: Vec<MemorySource>,
-    /// Edits that could not be followed.
+    /// Edits that could not be applied.
     pub missed_edits: u64,
 }
 
-/// What was found.
+/// All memory files in the logs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Harvest {
-    /// Files by path.
+    /// Sorted by path.
     pub files: Vec<HarvestedFile>,
-    /// Paths of files that were edited but whose text is in no log.
+    /// Paths of files that were edited and whose text is in no log.
     pub unknown: Vec<String>,
-    /// Files that held a secret: left out.
+    /// Number of files left out because they have a secret.
     pub secrets_dropped: u64,
 }
 
-/// Rebuilds all memory files.
+/// Rebuilds all memory files from tool calls.
 pub fn harvest(messages: &[Message]) -> Harvest {
     let failed = failed_calls(messages);
     let mut calls = Vec::new();
@@ -99,7 +98,7 @@ pub fn harvest(messages: &[Message]) -> Harvest {
     harvest
 }
 
-/// Calls that changed nothing because the tool reported an error.
+/// Returns the ids of calls that failed.
 fn failed_calls(messages: &[Message]) -> HashSet<&str> {
     let parts = messages.iter().flat_map(|message| &message.parts);
     let failed = parts.filter_map(|part| match part {
@@ -111,7 +110,7 @@ fn failed_calls(messages: &[Message]) -> HashSet<&str> {
     failed.collect()
 }
 
-/// The text after a call; `None` if it cannot be known.
+/// Returns the text after a call; `None` if the call cannot be applied to the known text.
 fn text_after_call(text: Option<&str>, tool: &str, input: &Value) -> Option<String> {
     match tool {
         "Write" => Some(input.get("content")?.as_str()?.to_owned()),
@@ -130,7 +129,7 @@ fn text_after_call(text: Option<&str>, tool: &str, input: &Value) -> Option<Stri
 fn text_after_edit(text: Option<&str>, edit: &Value) -> Option<String> {
     let (old, new) = (edit.get("old_string")?.as_str()?, edit.get("new_string")?.as_str()?);
     if old.is_empty() {
-        // That is how a file is made with an edit.
+        // An edit of nothing creates a file.
         return text.is_none_or(str::is_empty).then(|| new.to_owned());
     }
     let text = text.filter(|text| text.contains(old))?;

@@ -1,5 +1,5 @@
-//! `MEMORY.md`: a line for each memory, the most useful first, within the limits that are loaded. Lines a person wrote are
-//! kept as they are; a person's order is kept once there is any text between the entries. Pure.
+//! `MEMORY.md`, the index: a line per memory, the most useful first, within the limits of what the client loads. Lines that a
+//! person wrote are kept as they are. If there is text between the entries, so is their order. Pure.
 
 use crate::extract::truncate_words;
 use crate::names;
@@ -8,19 +8,17 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use transcript::log::Time;
 
-/// What is loaded of an index, and how it is written.
+/// How much of an index the client loads, and how long its lines are.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexLimits {
-    /// Most lines.
     pub lines: usize,
-    /// Most bytes.
     pub bytes: usize,
     /// Longest line that is written, in characters.
     pub line: usize,
 }
 
 impl Default for IndexLimits {
-    /// What the client loads.
+    /// Returns the limits of the client.
     fn default() -> IndexLimits {
         IndexLimits {
             lines: 200,
@@ -30,13 +28,13 @@ impl Default for IndexLimits {
     }
 }
 
-/// What a line that is too long leaves for the hook at least, at the cost of the title.
+/// Characters of the hook that a line keeps at least when it is shortened.
 const MIN_HOOK_CHARS: usize = 60;
 
-/// Shortest title that it leaves.
+/// Characters of the title that it keeps at least.
 const MIN_TITLE_CHARS: usize = 24;
 
-/// How the line starts that says what was left out.
+/// Start of the line that counts the lines left out.
 const TRUNCATION_MARK: &str = "> **Cut:**";
 
 /// An entry of an index.
@@ -44,13 +42,12 @@ const TRUNCATION_MARK: &str = "> **Cut:**";
 pub struct IndexEntry {
     /// Line number, from 1.
     pub line: usize,
-    /// Its title.
     pub title: String,
-    /// The file it points to, as written.
+    /// The file it links to, as written.
     pub file: String,
 }
 
-/// The entry a line is, if it is one: `- [Title](file.md) — hook`.
+/// Parses an entry, `- [Title](file.md) — hook`, into title and file.
 fn parse_entry(line: &str) -> Option<(&str, &str)> {
     let rest = line
         .trim_start()
@@ -62,7 +59,7 @@ fn parse_entry(line: &str) -> Option<(&str, &str)> {
     Some((title, file))
 }
 
-/// All entries.
+/// Parses all entries of an index.
 pub fn parse_entries(text: &str) -> Vec<IndexEntry> {
     let numbered = text.lines().enumerate();
     let read = |(at, line)| {
@@ -75,12 +72,13 @@ pub fn parse_entries(text: &str) -> Vec<IndexEntry> {
     numbered.filter_map(read).collect()
 }
 
-/// Whether an entry points to something else than a memory: outside, to another index, to a log.
+/// Returns whether an entry links to something other than a memory: a URL, another index, a daily log.
 pub fn is_foreign_link(file: &str) -> bool {
     file.contains("://") || file.starts_with('#') || names::is_inside(file) && !names::is_topic(file)
 }
 
-/// The line of a memory. One that is too long keeps its link; the title gives way to the hook, which says when it matters.
+/// Returns the entry of a memory. If it is too long, the title is shortened before the hook, which says when the memory
+/// applies.
 pub fn entry_line(topic: &Topic, file: &str, limits: &IndexLimits) -> String {
     let title = escape_markdown(&topic.name()).replace(['[', ']'], "");
     let title = title.trim();
@@ -95,7 +93,7 @@ pub fn entry_line(topic: &Topic, file: &str, limits: &IndexLimits) -> String {
         return whole;
     }
     let room = limits.line.saturating_sub(length(&line("", " ")) - 1);
-    // A name so long that the link alone fills the line leaves no room for a hook.
+    // If the link alone nearly fills the line, there is no room for a hook.
     if room < 2 * MIN_TITLE_CHARS {
         return line(&truncate_chars(title, 60), "");
     }
@@ -108,7 +106,7 @@ pub fn entry_line(topic: &Topic, file: &str, limits: &IndexLimits) -> String {
     line(&title, &hook)
 }
 
-/// A text within so many characters, the sign that it was cut among them.
+/// Shortens a text to at most `most` characters, including the ellipsis.
 fn truncate_chars(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -116,7 +114,7 @@ fn truncate_chars(text: &str, most: usize) -> String {
     truncate_words(text, most - 1)
 }
 
-/// Text without what Markdown would take for markup of its own: raw HTML and parentheses that end a link are escaped.
+/// Puts a text on one line and escapes raw HTML.
 fn escape_markdown(text: &str) -> String {
     to_one_line(text).replace('<', "\\<")
 }
@@ -124,15 +122,14 @@ fn escape_markdown(text: &str) -> String {
 /// A memory that an index lists.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedMemory<'a> {
-    /// Its path as the index links it.
+    /// The path as the index links it.
     pub path: &'a str,
-    /// What it is now.
     pub topic: &'a Topic,
-    /// What it was: a line that was made from that is made anew.
+    /// The old version: a line that was generated from it is generated again.
     pub before: Option<&'a Topic>,
 }
 
-/// The index as it should be. Entries that point to none of the memories are kept if `is_there` knows what they point to.
+/// Returns the new text of an index. An entry that links to none of the memories is kept if `is_there` returns true for it.
 pub fn rebuild_index(
     old: Option<&str>,
     memories: &[IndexedMemory],
@@ -188,7 +185,7 @@ pub fn rebuild_index(
     fit_lines(&head, &lines, limits)
 }
 
-/// What sorts the most useful first: often confirmed, then lately said, then by name.
+/// Returns the sort key of an entry: confirmed most often first, then stated last, then by path.
 fn sort_key<'a>(memories: &[IndexedMemory<'a>], file: &str) -> (Reverse<u64>, Reverse<Option<Time>>, &'a str) {
     let memory = memories.iter().find(|memory| memory.path == file);
     let confirmed = memory.map_or(0, |memory| memory.topic.confirmation_count());
@@ -200,7 +197,7 @@ fn sort_key<'a>(memories: &[IndexedMemory<'a>], file: &str) -> (Reverse<u64>, Re
     )
 }
 
-/// As many lines as are loaded, and a last line that says how many were left out.
+/// Joins as many lines as the client loads, and a last line that counts those left out.
 fn fit_lines(head: &[&str], body: &[String], limits: &IndexLimits) -> String {
     let lines = head
         .iter()
@@ -228,12 +225,12 @@ fn fit_lines(head: &[&str], body: &[String], limits: &IndexLimits) -> String {
     text + &note(lines.len() - count)
 }
 
-/// Whether an index says that it does not list everything.
+/// Returns whether an index has the line that counts the lines left out.
 pub fn is_truncated(text: &str) -> bool {
     text.lines().any(|line| line.starts_with(TRUNCATION_MARK))
 }
 
-/// What is loaded of an index: whole lines within the limits, with a warning if there is more.
+/// Returns the part of an index that the client loads: whole lines within the limits, and a warning if there is more.
 pub fn loaded_part(text: &str, limits: &IndexLimits) -> String {
     let mut out = String::new();
     for (count, line) in text.split_inclusive('\n').enumerate() {

@@ -1,11 +1,11 @@
-//! What a memory is: its type, its words, and where it comes from.
+//! The type of a memory, its source, and a candidate for one.
 
 use transcript::log::Time;
 
-/// The four types, and nothing else. An unknown type in a file is read as untyped.
+/// The type of a memory. A file with any other type is read as untyped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemoryKind {
-    /// Role, goals, skills and preferences of a person; always private.
+    /// Role, goals, skills and preferences of the user; always private.
     User,
     /// How to work: corrections and confirmations.
     Feedback,
@@ -15,7 +15,6 @@ pub enum MemoryKind {
     Reference,
 }
 
-/// All types.
 pub const MEMORY_KINDS: [MemoryKind; 4] = [
     MemoryKind::User,
     MemoryKind::Feedback,
@@ -24,7 +23,7 @@ pub const MEMORY_KINDS: [MemoryKind; 4] = [
 ];
 
 impl MemoryKind {
-    /// Name in files and outputs.
+    /// Returns the name in files and outputs.
     pub fn name(self) -> &'static str {
         match self {
             MemoryKind::User => "user",
@@ -34,36 +33,33 @@ impl MemoryKind {
         }
     }
 
-    /// The type of a name, if it is one.
+    /// Parses a type; `None` if the name is unknown.
     pub fn parse(name: &str) -> Option<MemoryKind> {
         MEMORY_KINDS.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// Where somebody said it.
+/// The record of a session that states a memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MemorySource {
-    /// Session id.
     pub session: String,
     /// Id of the record.
     pub uuid: String,
-    /// When it was written.
     pub time: Option<Time>,
 }
 
-/// Something worth remembering, before it is in a directory.
+/// A memory that was extracted from sessions and is not in a directory yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// Its type.
     pub kind: MemoryKind,
     /// A few words.
     pub title: String,
-    /// One line, written for the situation in which it applies: recall judges by it.
+    /// One line about the situation in which the memory applies. Recall ranks by it; it becomes the description.
     pub hook: String,
-    /// The memory itself, Markdown, with **Why:** and **How to apply:** where the words are there.
+    /// The memory in Markdown, with **Why:** and **How to apply:** if the session gives them.
     pub body: String,
     /// 0 to 1.
     pub confidence: f64,
-    /// Where it was said, oldest first.
+    /// Oldest first.
     pub sources: Vec<MemorySource>,
 }

@@ -1,8 +1,8 @@
-//! Long-term memories: what people said in past sessions that will hold in later ones.
+//! Long-term memories: statements of users in past sessions that will still be true in later ones.
 //!
-//! A directory of memories is read into a [`plan::Snapshot`] by [`memdir`], which alone touches files. What should change
-//! is worked out as values: by [`plan`] from new candidates, by [`dream`] from the directory itself; then [`memdir`]
-//! writes it, with a journal that can undo it. [`recall`], [`prompt`] and [`check`] only read.
+//! [`memdir`] reads a directory of memories into a [`plan::Snapshot`]; it alone touches files. Changes are planned as values:
+//! by [`plan`] from new candidates, by [`dream`] from the directory itself. Then [`memdir`] writes them, with a journal that
+//! can undo them. [`recall`], [`prompt`] and [`check`] only read.
 
 pub mod change;
 pub mod check;

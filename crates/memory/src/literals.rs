@@ -1,31 +1,30 @@
-//! The letters that a pattern cannot do without.
+//! Literals that every match of a pattern contains, as a prefilter.
 //!
-//! Most patterns match nowhere in most sentences. What a match must hold is worked out from the pattern itself, so that
-//! one pass over a sentence tells which patterns are worth trying. Sentences have single blanks: white space in a pattern
-//! stands for one.
+//! Most patterns match nowhere in most sentences. The required literals are computed from the pattern, so that one pass over
+//! a sentence finds the patterns worth trying. Words of a sentence are separated by single spaces, so white space in a
+//! pattern stands for one space.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
 
-/// Most texts that are kept for one part: beyond it, a shorter text serves as well.
+/// Most literals of one part of a pattern; beyond that, shorter ones are as good.
 const MAX_LITERALS: usize = 32;
-/// Most letters of a class that are spelled out.
+/// Most letters of a character class that become literals.
 const MAX_CLASS_LETTERS: usize = 8;
-/// A text of one letter is in nearly every sentence.
+/// Shortest useful literal: a single letter is in nearly every sentence.
 const MIN_LITERAL_LEN: usize = 2;
 
-/// What is known of the matches of a part of a pattern.
+/// What is known about the matches of a part of a pattern.
 enum RequiredLiterals {
-    /// Each is one of these texts.
+    /// Every match is one of these texts.
     Exactly(Vec<String>),
-    /// Each holds one of these texts.
+    /// Every match contains one of these texts.
     One(Vec<String>),
-    /// Nothing.
     Nothing,
 }
 
-/// Texts, small, of which at least one stands in whatever the pattern matches; `None` if there are none, or if the
-/// pattern cannot be read.
+/// Returns lowercase texts of which every match contains at least one; `None` if there are none, or if the pattern is not
+/// valid.
 pub fn required_literals(pattern: &str) -> Option<Vec<String>> {
     let mut parser = ParserBuilder::new().unicode(!pattern.is_ascii()).utf8(false).build();
     let hir = parser.parse(pattern).ok()?;
@@ -54,12 +53,12 @@ fn literals_of(hir: &Hir) -> RequiredLiterals {
     }
 }
 
-/// Whether a letter is looked for in all its forms: case is ignored for ASCII only.
+/// Returns whether a search that ignores the case of ASCII letters finds all forms of a letter.
 fn has_one_form(letter: char) -> bool {
     letter.is_ascii() || !letter.is_lowercase() && !letter.is_uppercase()
 }
 
-/// The letters of a small class, each a text; white space is a blank.
+/// Returns the letters of a small class; white space becomes a space. `None` if the class is large.
 fn class_letters(class: &Class) -> Option<Vec<String>> {
     let ranges = match class {
         Class::Unicode(class) => {
@@ -100,7 +99,7 @@ fn literals_of_repetition(repetition: &Repetition) -> RequiredLiterals {
     }
 }
 
-/// Parts after each other: neighbours that are known are put together, and the best of all that is needed is taken.
+/// Joins adjacent exact parts of a concatenation, and returns the rarest literals of all parts.
 fn literals_of_concat(parts: &[Hir]) -> RequiredLiterals {
     let (mut run, mut best, mut is_exact) = (vec![String::new()], None, true);
     for part in parts {
@@ -133,7 +132,7 @@ fn literals_of_concat(parts: &[Hir]) -> RequiredLiterals {
     best.map_or(RequiredLiterals::Nothing, RequiredLiterals::One)
 }
 
-/// One of several parts: what is needed is all that any of them needs.
+/// Returns the literals of all alternatives; nothing if one of them has none.
 fn literals_of_alternation(parts: &[Hir]) -> RequiredLiterals {
     let (mut all, mut is_exact) = (Vec::new(), true);
     for part in parts {
@@ -152,7 +151,7 @@ fn literals_of_alternation(parts: &[Hir]) -> RequiredLiterals {
     }
 }
 
-/// Takes texts in the place of the best ones known if they are rarer.
+/// Replaces the best literals so far by rarer ones.
 fn replace_if_rarer(best: &mut Option<Vec<String>>, texts: Vec<String>) {
     if is_selective(&texts)
         && best
@@ -167,13 +166,13 @@ fn is_selective(texts: &[String]) -> bool {
     texts.iter().all(|text| text.len() >= MIN_LITERAL_LEN)
 }
 
-/// How often one of the texts will come up, roughly: each letter more makes a text rarer, a blank does not.
+/// Estimates how often one of the texts occurs: every further letter makes a text rarer, a space does not.
 fn estimated_frequency(texts: &[String]) -> f64 {
     let letters = |text: &String| text.bytes().filter(|byte| *byte != b' ').count().min(12);
     texts.iter().map(|text| 0.3_f64.powi(letters(text) as i32)).sum()
 }
 
-/// Without those that hold another one.
+/// Drops texts that contain another one of them.
 fn drop_superstrings(mut texts: Vec<String>) -> Vec<String> {
     texts.sort_by_key(String::len);
     let mut kept = Vec::<String>::new();

@@ -1,6 +1,8 @@
-//! Who may write. The lock of the operating system on `.lock` is the authority: it is gone with the process that held it.
-//! Process id and time inside are for people. `.consolidate-lock` is the client's own: its body is a process id, its time
-//! the last consolidation; it is taken over from a dead holder or after an hour.
+//! Locks of a memory directory.
+//!
+//! `.lock` is locked by the operating system, so the lock ends with its process; the process id and time inside are for
+//! people. `.consolidate-lock` has the form of the client: it holds a process id, and its modification time is the last
+//! consolidation. It may be taken from a dead process, or after an hour.
 
 #![allow(clippy::disallowed_methods, reason = "locks are files")]
 
@@ -12,20 +14,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use transcript::log::Time;
 
-/// How long a lock is waited for: a holder that is about to end, or a process it is just starting, which shares its open
-/// files for a moment. A run that writes takes longer.
+/// How long to wait for a lock. That covers a process that is about to end, or a child that has inherited the file for a
+/// moment; a run that writes takes longer.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How often it is tried meanwhile.
+/// Time between two attempts.
 const LOCK_POLL: Duration = Duration::from_millis(20);
 
-/// The right to write, until it is dropped.
+/// The lock for writing, held until it is dropped.
 #[derive(Debug)]
 pub struct WriteLock {
     _file: File,
 }
 
-/// Takes the lock of a directory; `None` if somebody else has it.
+/// Takes the lock of a directory; `None` if another process has it.
 pub fn acquire(folder: &Path, now: Time) -> io::Result<Option<WriteLock>> {
     let path = folder.join(".lock");
     refuse_link(&path)?;
@@ -55,7 +57,7 @@ pub fn acquire(folder: &Path, now: Time) -> io::Result<Option<WriteLock>> {
     Ok(Some(WriteLock { _file: file }))
 }
 
-/// A link in the place of a lock would have a file elsewhere written.
+/// Fails for a link in the place of a lock: the lock would overwrite a file elsewhere.
 fn refuse_link(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if !found.is_file() => Err(io::Error::other(format!("{} is not a plain file", path.display()))),
@@ -63,7 +65,7 @@ fn refuse_link(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The consolidation lock while a consolidation runs. Dropped without [`Consolidation::done`], the old time is put back.
+/// The lock during a consolidation. If it is dropped without [`ConsolidationLock::finish`], the old time is restored.
 #[derive(Debug)]
 pub struct ConsolidationLock {
     path: PathBuf,
@@ -71,7 +73,7 @@ pub struct ConsolidationLock {
     is_done: bool,
 }
 
-/// When the last consolidation was.
+/// Returns the time of the last consolidation; `None` if there was none.
 pub fn last_consolidation(folder: &Path) -> Option<Time> {
     unix_millis(modified_time(&consolidation_lock_path(folder))?)
 }
@@ -85,13 +87,13 @@ fn modified_time(path: &Path) -> Option<SystemTime> {
     found.is_file().then(|| found.modified().ok()).flatten()
 }
 
-/// Milliseconds since 1970.
+/// Returns milliseconds since 1970; `None` for an earlier time.
 pub fn unix_millis(time: SystemTime) -> Option<Time> {
     let since = time.duration_since(UNIX_EPOCH).ok()?;
     since.as_millis().try_into().ok()
 }
 
-/// Takes the consolidation lock; `None` if a living process has held it for less than an hour.
+/// Takes the consolidation lock; `None` if a running process has held it for less than an hour.
 pub fn acquire_consolidation(folder: &Path, now: Time) -> io::Result<Option<ConsolidationLock>> {
     let path = consolidation_lock_path(folder);
     refuse_link(&path)?;
@@ -112,7 +114,7 @@ pub fn acquire_consolidation(folder: &Path, now: Time) -> io::Result<Option<Cons
         previous_time: before,
         is_done: false,
     };
-    // Two may have found it free: the one whose id is there has won.
+    // Two processes may have found it free: the one whose id is there has won.
     if fs::read_to_string(&lock.path)?.trim() != own {
         let mut lock = lock;
         lock.is_done = true;
@@ -122,7 +124,7 @@ pub fn acquire_consolidation(folder: &Path, now: Time) -> io::Result<Option<Cons
 }
 
 impl ConsolidationLock {
-    /// It worked: the time of the lock is the time of this consolidation, and nobody holds it.
+    /// Releases the lock and sets its time to that of this consolidation.
     pub fn finish(mut self, now: Time) -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(&self.path)?;
         file.set_len(0)?;
@@ -137,7 +139,7 @@ impl Drop for ConsolidationLock {
         if self.is_done {
             return;
         }
-        // A failure here leaves the lock with this process's id, which is dead soon: the next run takes it over.
+        // A failure here leaves the id of this process, which ends soon: the next run takes the lock over.
         match self.previous_time {
             Some(before) => {
                 if let Ok(file) = OpenOptions::new().write(true).open(&self.path) {
@@ -150,7 +152,7 @@ impl Drop for ConsolidationLock {
     }
 }
 
-/// Whether a process lives. Where that cannot be told it counts as alive, until its lock is an hour old.
+/// Returns whether a process is running. True if that cannot be found out; its lock still expires after an hour.
 fn is_alive(process: u32) -> bool {
     let processes = Path::new("/proc");
     !processes.join("self").exists() || processes.join(process.to_string()).exists()

@@ -1,20 +1,19 @@
-//! Names and paths inside a memory directory: what a file may be called, and which paths are refused. Pure: the text of a
-//! path only; links are resolved where files are touched, in [`super::memdir`].
+//! Names and paths in a memory directory: how files are named, and which paths are refused. Pure: only the text of a path;
+//! [`super::memdir`] checks links.
 
-/// Longest name of a file without its type and ending. The index has a line for title, name and hook together.
+/// Longest part of a file name that comes from the title. The index has one line for title, file name and hook.
 const MAX_NAME_CHARS: usize = 40;
 
-/// Name of the index.
 pub const INDEX_FILE: &str = "MEMORY.md";
 
-/// Folder of the memories a team shares.
+/// Folder of the memories that a team shares.
 pub const TEAM_FOLDER: &str = "team/";
 
 /// Folder of the daily logs.
 pub const LOG_FOLDER: &str = "logs/";
 
-/// A file name for a memory, from its type and title: lower-case letters, digits and `_`. A title with too little of
-/// these (another script, only signs) is named by its hash.
+/// Returns the file name of a memory, from its type and title: lowercase ASCII letters, digits and `_`. If hardly anything of
+/// the title is left, its hash is used.
 pub fn file_name(kind: &str, title: &str) -> String {
     let mut name = String::new();
     for character in title.chars() {
@@ -24,7 +23,7 @@ pub fn file_name(kind: &str, title: &str) -> String {
             name.push('_');
         }
         if name.len() > MAX_NAME_CHARS {
-            // Whole words, where the last one is no monster.
+            // Cut at a word, unless the last word is very long.
             let end = name.rfind('_').filter(|end| *end > MAX_NAME_CHARS / 2);
             name.truncate(end.unwrap_or(MAX_NAME_CHARS));
             break;
@@ -40,13 +39,13 @@ pub fn file_name(kind: &str, title: &str) -> String {
     format!("{kind}_{name}.md")
 }
 
-/// A slug for any text that becomes part of a path: itself if it is harmless, else its hash behind what is harmless of it.
+/// Returns a text as part of a path: the text itself if it is safe, otherwise its safe characters and its hash.
 pub fn safe_part(text: &str) -> String {
-    let harmless = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
-    if !text.is_empty() && text.len() <= 100 && text.chars().all(harmless) {
+    let is_safe = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
+    if !text.is_empty() && text.len() <= 100 && text.chars().all(is_safe) {
         return text.to_owned();
     }
-    let kept = text.chars().filter(|&character| harmless(character)).take(40);
+    let kept = text.chars().filter(|&character| is_safe(character)).take(40);
     format!("{}-{}", kept.collect::<String>(), hash(text))
         .trim_start_matches('-')
         .to_owned()
@@ -56,8 +55,8 @@ fn hash(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex()[..12].to_owned()
 }
 
-/// The folder of a project in the client's home: every character that is no ASCII letter or digit becomes `-`, as the
-/// client does it.
+/// Returns the name of a project's folder in the client's home: like the client, replaces everything but ASCII letters and
+/// digits by `-`.
 pub fn project_slug(path: &str) -> String {
     path.chars()
         .map(|character| {
@@ -70,13 +69,13 @@ pub fn project_slug(path: &str) -> String {
         .collect()
 }
 
-/// The folder of an agent's memory: `:` of plugin agents becomes `-`, everything odd a hash.
+/// Returns the name of the folder of an agent's memory. The `:` of plugin agents becomes `-`.
 pub fn agent_part(agent: &str) -> String {
     safe_part(&agent.replace(':', "-"))
 }
 
-/// Whether a path stays inside the directory it is relative to, as text: no root, no drive, no `..`, no empty or hidden
-/// part, no backslash, no control character.
+/// Returns whether the text of a relative path stays inside its directory: no root, drive or `..`, no empty or hidden part, no
+/// backslash or control character.
 pub fn is_inside(path: &str) -> bool {
     let bad = |character: char| character.is_control() || matches!(character, '\\' | ':');
     !path.is_empty()
@@ -87,7 +86,7 @@ pub fn is_inside(path: &str) -> bool {
             .all(|part| !part.is_empty() && !part.starts_with('.') && part.len() <= 255)
 }
 
-/// Whether a path names a topic file: inside, Markdown, not an index, not a daily log.
+/// Returns whether a path names a topic file: inside, Markdown, neither an index nor a daily log.
 pub fn is_topic(path: &str) -> bool {
     is_inside(path)
         && path.ends_with(".md")
@@ -98,7 +97,7 @@ pub fn is_topic(path: &str) -> bool {
             .is_some_and(|name| name.eq_ignore_ascii_case(INDEX_FILE))
 }
 
-/// Why a path may not be a memory directory.
+/// Returns why a path may not be a memory directory; `None` if it may.
 pub fn refusal_reason(path: &str) -> Option<&'static str> {
     if path.contains('\0') {
         return Some("has a NUL byte");
@@ -130,7 +129,7 @@ pub fn refusal_reason(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Path of the daily log of a date (`2026-11-16`).
+/// Returns the path of the daily log of a date (`2026-11-16`); `None` if it is not a date.
 pub fn daily_log_path(date: &str) -> Option<String> {
     let mut parts = date.split('-');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);

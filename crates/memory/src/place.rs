@@ -1,40 +1,39 @@
-//! Where the memories of a project lie, and whether there should be any. Pure: the environment, the settings and the root
-//! of the repository come in as values.
+//! The location of a project's memory directory, by the rules of the client. Pure: environment, settings and repository are
+//! parameters.
 
 use crate::names::{agent_part, project_slug, refusal_reason};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// What the place depends on.
+/// What the location depends on.
 pub struct MemdirLookup<'a> {
     /// Looks up an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// Settings of the user or of a policy, the strongest first. Their directory counts.
+    /// Settings of the user or of an organization, in order of precedence. They may name a directory.
     pub own_settings: &'a [Value],
-    /// Settings committed in a repository. They may switch memory off, never move it.
+    /// Settings committed in a repository. They may switch memory off but not name a directory.
     pub committed_settings: &'a [Value],
-    /// The client's home.
+    /// The client's home folder.
     pub home: Option<&'a Path>,
-    /// The canonical root of the repository (that of the main worktree), or the current folder.
+    /// The canonical root of the repository (of its main worktree), or the current folder.
     pub project: &'a Path,
 }
 
-/// Where memories lie, or why there are none.
+/// The location of the memory directory, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemdirLocation {
-    /// Here.
     At(PathBuf),
-    /// Switched off, by what.
+    /// Switched off by this variable or setting.
     Off(&'static str),
-    /// A place was named that is refused.
+    /// The configured path is not allowed, and why.
     Refused(String, &'static str),
-    /// There is no home folder to look in.
+    /// The client's home folder is not known.
     NoHome,
 }
 
-/// Finds the place: override variable, own settings, the project's folder in the client's home.
-pub fn locate_memdir(around: &MemdirLookup) -> MemdirLocation {
-    let set = |name: &str| (around.variable)(name).filter(|value| !value.is_empty());
+/// Locates the memory directory: by environment variable, by settings, or in the client's home folder.
+pub fn locate_memdir(lookup: &MemdirLookup) -> MemdirLocation {
+    let set = |name: &str| (lookup.variable)(name).filter(|value| !value.is_empty());
     let is_on = |name: &str| {
         set(name).is_some_and(|value| !matches!(value.to_lowercase().as_str(), "0" | "false" | "no" | "off"))
     };
@@ -53,10 +52,10 @@ pub fn locate_memdir(around: &MemdirLookup) -> MemdirLocation {
             .iter()
             .find_map(|value| value.get("autoMemoryEnabled")?.as_bool())
     };
-    if switched(around.own_settings) == Some(false) || switched(around.committed_settings) == Some(false) {
+    if switched(lookup.own_settings) == Some(false) || switched(lookup.committed_settings) == Some(false) {
         return MemdirLocation::Off("autoMemoryEnabled");
     }
-    let own = around
+    let own = lookup
         .own_settings
         .iter()
         .find_map(|value| value.get("autoMemoryDirectory")?.as_str());
@@ -70,12 +69,12 @@ pub fn locate_memdir(around: &MemdirLookup) -> MemdirLocation {
     let home = if is_on("CLAUDE_CODE_REMOTE") {
         remote.map(PathBuf::from)
     } else {
-        around.home.map(Path::to_path_buf)
+        lookup.home.map(Path::to_path_buf)
     };
     let Some(home) = home else {
         return MemdirLocation::NoHome;
     };
-    let slug = project_slug(&around.project.to_string_lossy());
+    let slug = project_slug(&lookup.project.to_string_lossy());
     MemdirLocation::At(home.join("projects").join(slug).join("memory"))
 }
 
@@ -86,18 +85,18 @@ fn expand_variables(path: &str, set: &dyn Fn(&str) -> Option<String>) -> String 
     }
 }
 
-/// Whose memory an agent's is.
+/// The scope of an agent's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentMemoryScope {
-    /// The user's, in every project.
+    /// All projects of the user.
     User,
-    /// The project's, committed.
+    /// One project, committed.
     Project,
-    /// The project's, on this machine only.
+    /// One project, on this machine only.
     Local,
 }
 
-/// Where an agent's own memory lies.
+/// Returns the memory directory of an agent.
 pub fn agent_memdir(scope: AgentMemoryScope, agent: &str, home: &Path, project: &Path) -> PathBuf {
     let part = agent_part(agent);
     match scope {

@@ -1,8 +1,8 @@
-//! From candidates to changes of a directory: new, updated, or unchanged. Pure.
+//! Plans how candidates change a directory. Pure.
 //!
-//! A candidate is known by its mark (a hash of its type and words), which the file it became carries; so a person may
-//! rename the file or put it in other words, and the next run still knows it. Otherwise it is known by its words: one that
-//! says the same as a memory adds its sources to it and changes nothing else.
+//! A candidate has a mark, the hash of its type and words, and its file stores the mark. So the user may rename or reword the
+//! file, and the next run still finds it. Without a mark, candidates are matched by their words: one that states the same
+//! as a memory adds its sources to it and changes nothing else.
 
 use crate::change::{ChangeAction, MemoryChange, Provenance};
 use crate::extract::{Retraction, is_retracted};
@@ -17,59 +17,56 @@ use crate::topic::{Topic, to_one_line};
 use language::words::text_stems;
 use std::collections::BTreeSet;
 
-/// A directory as it was read.
+/// The content of a directory.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Topic files, by path.
+    /// Topic files, sorted by path.
     pub topics: Vec<Topic>,
-    /// The index.
     pub index: Option<String>,
-    /// The index of the team's memories.
     pub team_index: Option<String>,
-    /// Marks of candidates whose memories left for the archive.
+    /// Marks of candidates whose memories were retired.
     pub retired: BTreeSet<String>,
-    /// What memories were made of that a person deleted.
+    /// What the memories were created from that the user deleted.
     pub deleted: Vec<Provenance>,
-    /// Records whose "forget ..." was followed already; who brought the memory back since wants it.
+    /// Ids of records whose "forget ..." was followed already. If the user restored the memory, it stays.
     pub followed_retractions: BTreeSet<String>,
 }
 
-/// How candidates are taken in.
+/// Options of [`plan_memories`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryPlanOptions {
-    /// Whether project facts and pointers go to the team's folder.
+    /// Whether project facts and references go to the team's folder.
     pub team: bool,
-    /// Limits of the index.
     pub index: IndexLimits,
 }
 
-/// What candidates come to.
+/// The changes that candidates make, and the candidates that make none.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryPlan {
-    /// What is to be written, indexes last.
+    /// Indexes last.
     pub changes: Vec<MemoryChange>,
-    /// Candidates that were there already.
+    /// Number of candidates that the directory has already.
     pub unchanged: usize,
-    /// Candidates whose memory was retired before.
+    /// Number of candidates whose memory was retired.
     pub retired: usize,
-    /// Candidates whose memory a person deleted, and that nobody said again since.
+    /// Number of candidates whose memory the user deleted, and that were not stated again since.
     pub deleted: usize,
-    /// Files that a candidate belongs to and that cannot be changed: their frontmatter is not YAML.
+    /// Files that cannot be updated because their frontmatter is not YAML.
     pub unwritable: Vec<String>,
 }
 
-/// What marks a candidate: its type and its words.
+/// Returns the mark of a candidate: a hash of its type and its words.
 pub fn candidate_mark(candidate: &Candidate) -> String {
     let words = text_stems(&format!("{}\n{}", candidate.title, candidate.body)).join(" ");
     blake3::hash(format!("{}\0{words}", candidate.kind.name()).as_bytes()).to_hex()[..12].to_owned()
 }
 
-/// Works out what changes. The order of the candidates does not matter.
+/// Plans the changes. The order of the candidates does not matter.
 pub fn plan_memories(snapshot: &Snapshot, candidates: &[Candidate], options: &MemoryPlanOptions) -> MemoryPlan {
     plan_with_retractions(snapshot, candidates, &[], options)
 }
 
-/// As [`plan`], and retires what somebody took back.
+/// Plans the changes like [`plan_memories`], and retires memories that the user retracted.
 pub fn plan_with_retractions(
     snapshot: &Snapshot,
     candidates: &[Candidate],
@@ -115,7 +112,7 @@ pub fn plan_with_retractions(
     plan
 }
 
-/// Takes out what somebody took back after it was last said. It goes to the archive with their words.
+/// Removes topics that were retracted after they were last stated. Returns the changes that retire those that exist on disk.
 fn retract_memories(snapshot: &Snapshot, topics: &mut Vec<Topic>, forgotten: &[Retraction]) -> Vec<MemoryChange> {
     let mut leaving = Vec::new();
     for forgotten in forgotten {
@@ -130,7 +127,7 @@ fn retract_memories(snapshot: &Snapshot, topics: &mut Vec<Topic>, forgotten: &[R
         };
         topics.retain(|topic| {
             let is_gone = is_meant(topic);
-            // What this very run would have made is just not made.
+            // A topic of this very plan is just not created.
             if is_gone && let Some(old) = snapshot.topics.iter().find(|old| old.file == topic.file) {
                 leaving.push(MemoryChange {
                     file: old.file.clone(),
@@ -153,7 +150,7 @@ fn first_said(candidate: &Candidate) -> Option<i64> {
     candidate.sources.iter().filter_map(|source| source.time).min()
 }
 
-/// The memory a candidate belongs to: by its mark, by its words, or by a shared source and like words.
+/// Finds the topic of a candidate: by its mark, by its words, or by a shared source and similar words.
 fn find_matching_topic(topics: &[(Topic, Gist)], candidate: &Candidate, mark: &str, gist: &Gist) -> Option<usize> {
     if let Some(at) = topics
         .iter()
@@ -198,7 +195,7 @@ fn new_topic(topics: &[(Topic, Gist)], candidate: &Candidate, mark: String, opti
     topic
 }
 
-/// Topic files that differ, those that leave last.
+/// Returns the changes of topic files that are new or differ.
 pub fn topic_changes(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<MemoryChange> {
     let mut changes = Vec::new();
     for topic in after {
@@ -230,8 +227,7 @@ pub fn topic_changes(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<
     changes
 }
 
-/// The indexes, where they differ from what they should be. They come last: a run that is killed before leaves an index
-/// that the next run makes anew.
+/// Returns the changes of the indexes. They are written last: if a run is killed before that, the next run rewrites them.
 pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &IndexLimits) -> Vec<MemoryChange> {
     let team_index = format!("{TEAM_FOLDER}{INDEX_FILE}");
     let mut changes = Vec::new();
@@ -269,8 +265,8 @@ pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &IndexLimits)
     changes
 }
 
-/// Makes the indexes fit what changes leave behind, where those would bring an index back that knows nothing of a memory that
-/// stays, or leave one alone that lists a memory that goes.
+/// Adds the changes that keep the indexes consistent with other changes. An undo, for example, restores an index that may lack
+/// a memory that stays.
 pub fn refresh_index_changes(snapshot: &Snapshot, changes: &mut Vec<MemoryChange>, limits: &IndexLimits) {
     let after = apply_changes(snapshot, changes);
     let indexes = Snapshot {

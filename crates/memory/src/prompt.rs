@@ -1,5 +1,5 @@
-//! What a model is told: how its memory works, with the index, and the instruction files in their order. Pure: files come
-//! in through a function.
+//! The part of a system prompt that explains the memory and shows the index, and the instruction files in their order. Pure:
+//! files are read through a function.
 
 use crate::frontmatter::frontmatter_end;
 use crate::index;
@@ -10,23 +10,23 @@ use std::path::{Component, Path, PathBuf};
 /// Most characters of one instruction file.
 pub const MAX_INSTRUCTION_CHARS: usize = 40_000;
 
-/// Includes inside includes.
+/// Deepest nesting of includes.
 const MAX_INCLUDE_DEPTH: usize = 5;
 
-/// Endings of files that are text; one without an ending counts as text.
+/// Extensions of text files. A file without an extension counts as text.
 const TEXT_EXTENSIONS: [&str; 24] = [
     "md", "markdown", "txt", "text", "rst", "adoc", "json", "yaml", "yml", "toml", "ini", "cfg", "conf", "xml", "csv",
     "rs", "py", "js", "ts", "go", "java", "sh", "sql", "mdc",
 ];
 
-/// The section about the memory.
+/// Returns the section of the prompt about the memory.
 pub fn memory_section(folder: &str, index: Option<&str>, extra: Option<&str>, limits: &IndexLimits) -> String {
     let mut text = format!(
         "# Memory\n\n\
          You have a memory that outlives this conversation: the folder `{folder}`. It holds one file for each memory, and \
          `MEMORY.md`, the list of them, which is shown below.\n\n\
          Four types are kept, and nothing else:\n\
-         - `user`: who somebody is, what they know, what they are after.\n\
+         - `user`: who the user is, what they know, what they want to achieve.\n\
          - `feedback`: how they want the work done, whether they corrected you or agreed with you. The rule first, then a line \
          **Why:** and a line **How to apply:**.\n\
          - `project`: what is going on and why, where the code cannot tell. Dates in full, never \"next week\".\n\
@@ -36,9 +36,9 @@ pub fn memory_section(folder: &str, index: Option<&str>, extra: Option<&str>, li
          To keep something: write a file with the fields `name`, `description` and `type` between two lines `---`, then the \
          memory. The description decides whether it is found again: make it about the situation in which it matters. Add a line \
          `- [Name](file.md) — description` to `MEMORY.md`. First look whether a memory of it exists, and change that one. If \
-         somebody asks you to remember or to forget something, do it at once.\n\n\
+         the user asks you to remember or to forget something, do it at once.\n\n\
          A memory was true when it was written. Before you act on one that names a file, a flag or a date, look whether it \
-         still holds; if it does not, trust what you see and correct the memory. If somebody asks you to leave the memory out, \
+         still holds; if it does not, trust what you see and correct the memory. If the user asks you to leave the memory out, \
          do as if it were empty.\n"
     );
     if let Some(extra) = extra.map(str::trim).filter(|extra| !extra.is_empty()) {
@@ -52,23 +52,22 @@ pub fn memory_section(folder: &str, index: Option<&str>, extra: Option<&str>, li
     text
 }
 
-/// Whose instructions a file holds; later ones win.
+/// The origin of an instruction file. Later ones take precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstructionOrigin {
-    /// Of the organisation.
+    /// The organization.
     Managed,
-    /// Of the user, in every project.
+    /// The user, in all projects.
     User,
-    /// Of the project, committed.
+    /// The project, committed.
     Project,
-    /// Of the user in this project.
+    /// The user, in this project.
     Local,
-    /// Below the project, because a file there is touched.
+    /// A folder below the project that has a touched file.
     Nested,
 }
 
 impl InstructionOrigin {
-    /// In words.
     pub fn name(self) -> &'static str {
         match self {
             InstructionOrigin::Managed => "managed",
@@ -80,73 +79,71 @@ impl InstructionOrigin {
     }
 }
 
-/// An instruction file that was read.
+/// An instruction file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstructionFile {
-    /// Where.
     pub path: PathBuf,
-    /// Whose.
     pub origin: InstructionOrigin,
     /// The file that includes it.
     pub included_by: Option<PathBuf>,
-    /// What it says, within its limit.
+    /// Its text, up to [`MAX_INSTRUCTION_CHARS`].
     pub text: String,
 }
 
-/// What is needed of the disk.
+/// Access to files.
 pub struct FileAccess<'a> {
-    /// The text of a file, if it is there and is text.
+    /// Returns the text of a file; `None` if it does not exist or is not text.
     pub read: &'a dyn Fn(&Path) -> Option<String>,
-    /// The Markdown files of a folder, sorted.
+    /// Returns the Markdown files of a folder, sorted.
     pub list: &'a dyn Fn(&Path) -> Vec<PathBuf>,
 }
 
-/// Where instruction files are looked for.
+/// Where to look for instruction files.
 pub struct InstructionRoots<'a> {
-    /// The organisation's file.
+    /// The file of the organization.
     pub managed: &'a Path,
-    /// The client's home.
+    /// The client's home folder.
     pub client: Option<&'a Path>,
-    /// The user's home, for `~`.
+    /// The user's home folder, for `~`.
     pub home: Option<&'a Path>,
     /// The root of the repository.
     pub project: &'a Path,
     /// The current folder.
     pub current: &'a Path,
-    /// Files that are being touched.
+    /// Files that the session works on.
     pub touched: &'a [PathBuf],
 }
 
-/// All instruction files in their order, each once, includes before the file that includes them: later wins.
+/// Returns all instruction files, each once, in ascending precedence. Includes come before the file that includes them.
 pub fn load_instructions(roots: &InstructionRoots, files: &FileAccess) -> Vec<InstructionFile> {
-    let mut gathered = InstructionCollector {
+    let mut collector = InstructionCollector {
         files,
         home: roots.home,
         seen: BTreeSet::new(),
         found: Vec::new(),
     };
-    gathered.add(InstructionOrigin::Managed, roots.managed, None, 0);
+    collector.add(InstructionOrigin::Managed, roots.managed, None, 0);
     if let Some(client) = roots.client {
-        gathered.add(InstructionOrigin::User, &client.join("CLAUDE.md"), None, 0);
-        gathered.add_all(InstructionOrigin::User, &client.join("rules"));
+        collector.add(InstructionOrigin::User, &client.join("CLAUDE.md"), None, 0);
+        collector.add_all(InstructionOrigin::User, &client.join("rules"));
     }
     let folders = folders_between(roots.project, roots.current);
     for folder in &folders {
-        gathered.add_folder(InstructionOrigin::Project, folder);
+        collector.add_folder(InstructionOrigin::Project, folder);
     }
     for folder in &folders {
-        gathered.add(InstructionOrigin::Local, &folder.join("CLAUDE.local.md"), None, 0);
+        collector.add(InstructionOrigin::Local, &folder.join("CLAUDE.local.md"), None, 0);
     }
     for touched in roots.touched {
         let folder = touched.parent().unwrap_or(touched);
         for folder in folders_between(roots.current, folder).into_iter().skip(1) {
-            gathered.add_folder(InstructionOrigin::Nested, &folder);
+            collector.add_folder(InstructionOrigin::Nested, &folder);
         }
     }
-    gathered.found
+    collector.found
 }
 
-/// The folders from one down to another, both included; only the second if it does not lie below the first.
+/// Returns the folders from `top` down to `bottom`, both included; only `bottom` if it is not below `top`.
 fn folders_between(top: &Path, bottom: &Path) -> Vec<PathBuf> {
     let Ok(rest) = bottom.strip_prefix(top) else {
         return vec![bottom.to_path_buf()];
@@ -181,7 +178,7 @@ impl InstructionCollector<'_> {
 
     fn add(&mut self, origin: InstructionOrigin, path: &Path, included_by: Option<&Path>, depth: usize) {
         let path = normalize_path(path);
-        // Seen files are not read again: that also ends circles.
+        // A file is read once, which also ends cycles.
         if depth > MAX_INCLUDE_DEPTH || !is_text(&path) || !self.seen.insert(path.clone()) {
             return;
         }
@@ -209,7 +206,7 @@ impl InstructionCollector<'_> {
     }
 }
 
-/// A path without `.` and `..`.
+/// Removes `.` and `..` from a path.
 fn normalize_path(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -223,11 +220,11 @@ fn normalize_path(path: &Path) -> PathBuf {
 }
 
 fn is_text(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_none_or(|ending| TEXT_EXTENSIONS.contains(&ending.to_ascii_lowercase().as_str()))
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_none_or(|extension| TEXT_EXTENSIONS.contains(&extension.to_ascii_lowercase().as_str()))
 }
 
-/// Paths after `@` at the start of a word, outside of code.
+/// Returns the paths after `@` at the start of a word, outside of code.
 fn parse_includes(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut is_fenced = false;
@@ -239,7 +236,7 @@ fn parse_includes(text: &str) -> Vec<String> {
         if is_fenced {
             continue;
         }
-        // Every second piece between backticks is code.
+        // Every second piece is between backticks: code.
         for piece in line.split('`').step_by(2) {
             for word in piece.split_whitespace() {
                 let Some(path) = word.strip_prefix('@') else { continue };

@@ -1,73 +1,68 @@
-//! Which messages of past sessions a query is about. A message is weighed when it is read and then let go; what stays of it
-//! is a few numbers, so that gigabytes of logs can be looked through. Once all are weighed it is known how rare every word
-//! of the query is, and they are ranked: BM25 over stems, words of the query next to each other, how much of it is there.
-//! Pure.
+//! Full-text search in the messages of past sessions. Only a few numbers are kept of each message, so gigabytes of logs can
+//! be searched. After all messages are read, the rarity of every query word is known and matches are ranked: BM25 over stems,
+//! adjacent query words, and how much of the query is covered. Pure.
 
 use crate::recall::idf;
 use language::words::{base_form, for_each_word, is_filler, stem};
 use regex::bytes::{Regex, RegexBuilder};
 use transcript::log::Time;
 
-/// Words of a query that are looked for.
+/// Most words of a query; further ones are ignored.
 const MAX_TERMS: usize = 16;
-/// How soon more of the same word stops counting.
+/// Saturation of the term frequency (k1 of BM25).
 const SATURATION: f64 = 1.2;
-/// How much length is held against a message.
+/// Normalization by length (b of BM25).
 const LENGTH: f64 = 0.5;
-/// A message of so many words is of middle length: the mean of a corpus would need another pass.
+/// Assumed mean length in words. The real mean of a corpus would need another pass.
 const TYPICAL_LENGTH: f64 = 80.0;
-/// What two words of the query next to each other add, by the sharper one.
+/// Weight of adjacent query words, relative to the rarest word.
 const NEIGHBOURS: f64 = 0.5;
-/// What a word of asking counts.
+/// Weight of question words and other filler.
 const FILLER: f64 = 0.3;
-/// Letters that a word must share with a term before its stem is made.
+/// Letters that a word must share with a term before it is stemmed.
 const PREFIX_LEN: usize = 3;
 /// Bytes of a snippet.
 const SNIPPET_BYTES: usize = 240;
 
-/// A query as stems.
+/// A query, as stems.
 #[derive(Debug)]
 pub struct SearchTerms {
     stems: Vec<String>,
     weights: Vec<f64>,
-    /// Finds lines that may hold a term, where that can be told from their bytes.
+    /// Finds lines that may have a term; `None` if that cannot be decided from the bytes.
     filter: Option<Regex>,
 }
 
-/// What a message holds of a query.
+/// The terms of a query in one message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageMatch {
-    /// Which log.
+    /// Number of the log.
     pub log: u32,
-    /// Line of it.
     pub line: u64,
-    /// When it was written.
     pub time: Option<Time>,
-    /// Hash of what makes it the same message in another log.
+    /// Hash that copies of the message in other logs share.
     pub identity: u64,
     counts: [u8; MAX_TERMS],
     neighbours: u8,
     words: u32,
 }
 
-/// A message that fits.
+/// A match and its score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedMatch {
-    /// Which.
     pub matched: MessageMatch,
-    /// How well; only comparable within one query.
+    /// Comparable only within one query.
     pub score: f64,
 }
 
 impl MessageMatch {
-    /// How many words of the query it holds.
+    /// Returns how many different terms the message has.
     pub fn distinct_terms(&self) -> usize {
         self.counts.iter().filter(|count| **count > 0).count()
     }
 }
 
 impl SearchTerms {
-    /// Reads a query.
     pub fn parse(query: &str) -> SearchTerms {
         let mut terms = SearchTerms {
             stems: Vec::new(),
@@ -85,21 +80,20 @@ impl SearchTerms {
         terms
     }
 
-    /// Whether there is nothing to look for.
     pub fn is_empty(&self) -> bool {
         self.stems.is_empty()
     }
 
-    /// Whether a line may hold one of the words: cheaper to know than to read it.
+    /// Returns whether a line may have one of the terms. This is cheaper than parsing the line.
     pub fn is_possible_match(&self, line: &[u8]) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.is_match(line))
     }
 
-    /// Which term a word is.
+    /// Returns the term of a word; `None` if it is not in the query.
     fn term_index(&self, word: &str) -> Option<usize> {
         let word = base_form(word);
         let is_near = |wanted: &String| {
-            // Of a short stem only the first letter is sure: `die`, `dying`.
+            // A short stem shares only the first letter with its words: `die`, `dying`.
             let head = if wanted.len() > PREFIX_LEN { PREFIX_LEN } else { 1 };
             wanted.as_bytes()[..head] == word.as_bytes()[..head.min(word.len())]
         };
@@ -110,9 +104,9 @@ impl SearchTerms {
         self.stems.iter().position(|wanted| *wanted == stem)
     }
 
-    /// What texts hold of the query; nothing if they hold none of it.
+    /// Counts the terms in the texts of a message; `None` if there are none.
     pub fn match_texts<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<MessageMatch> {
-        let mut weighed = MessageMatch {
+        let mut matched = MessageMatch {
             log: 0,
             line: 0,
             time: None,
@@ -125,42 +119,43 @@ impl SearchTerms {
         for line in texts.flat_map(str::lines) {
             let mut before = None;
             for_each_word(line, |word| {
-                weighed.words = weighed.words.saturating_add(1);
+                matched.words = matched.words.saturating_add(1);
                 let term = self.term_index(word);
                 if let Some(term) = term {
                     is_found = true;
-                    weighed.counts[term] = weighed.counts[term].saturating_add(1);
+                    matched.counts[term] = matched.counts[term].saturating_add(1);
                     if before.is_some_and(|before: usize| before + 1 == term) {
-                        weighed.neighbours = weighed.neighbours.saturating_add(1);
+                        matched.neighbours = matched.neighbours.saturating_add(1);
                     }
                 }
                 before = term;
             });
         }
-        is_found.then_some(weighed)
+        is_found.then_some(matched)
     }
 
-    /// The best, best first; of equal ones the newest. `read` is how many messages were looked at.
-    pub fn rank(&self, weighed: Vec<MessageMatch>, read: usize) -> Vec<RankedMatch> {
-        let sharpness = self.idf_weights(&weighed, read);
-        let total = sharpness.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-        let sharpest = sharpness.iter().copied().fold(0.0, f64::max);
-        let score = |weighed: &MessageMatch| {
-            let drag = SATURATION * (1.0 - LENGTH + LENGTH * f64::from(weighed.words) / TYPICAL_LENGTH);
-            let (mut score, mut there) = (0.0, 0.0);
-            for (count, worth) in weighed.counts.iter().zip(&sharpness).filter(|(count, _)| **count > 0) {
+    /// Returns matches with the best first, newer ones first if equal, each message once. `read` is the number of messages that
+    /// were searched.
+    pub fn rank(&self, matched: Vec<MessageMatch>, read: usize) -> Vec<RankedMatch> {
+        let rarity = self.idf_weights(&matched, read);
+        let total = rarity.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let rarest = rarity.iter().copied().fold(0.0, f64::max);
+        let score = |matched: &MessageMatch| {
+            let drag = SATURATION * (1.0 - LENGTH + LENGTH * f64::from(matched.words) / TYPICAL_LENGTH);
+            let (mut score, mut covered) = (0.0, 0.0);
+            for (count, worth) in matched.counts.iter().zip(&rarity).filter(|(count, _)| **count > 0) {
                 let times = f64::from(*count);
                 score += worth * times * (SATURATION + 1.0) / (times + drag);
-                there += worth;
+                covered += worth;
             }
-            score += NEIGHBOURS * sharpest * f64::from(weighed.neighbours.min(4)) / 2.0;
-            score * (0.25 + 0.75 * there / total)
+            score += NEIGHBOURS * rarest * f64::from(matched.neighbours.min(4)) / 2.0;
+            score * (0.25 + 0.75 * covered / total)
         };
-        let mut ranked = weighed
+        let mut ranked = matched
             .into_iter()
-            .map(|weighed| RankedMatch {
-                score: score(&weighed),
-                matched: weighed,
+            .map(|matched| RankedMatch {
+                score: score(&matched),
+                matched: matched,
             })
             .collect::<Vec<_>>();
         ranked.sort_by(|one, other| {
@@ -173,17 +168,17 @@ impl SearchTerms {
         ranked
     }
 
-    /// What each term is worth: the rarer, the more.
-    fn idf_weights(&self, weighed: &[MessageMatch], read: usize) -> Vec<f64> {
-        let all = read.max(weighed.len()) as f64;
+    /// Returns the weight of each term: the rarer, the higher.
+    fn idf_weights(&self, matched: &[MessageMatch], read: usize) -> Vec<f64> {
+        let all = read.max(matched.len()) as f64;
         let worth = |at: usize| {
-            let found = weighed.iter().filter(|weighed| weighed.counts[at] > 0).count() as f64;
+            let found = matched.iter().filter(|matched| matched.counts[at] > 0).count() as f64;
             self.weights[at] * idf(all, found)
         };
         (0..self.stems.len()).map(worth).collect()
     }
 
-    /// The stretch of a text that holds most of the query, on one line, and the words found in it.
+    /// Returns the part of a text that has most of the query, on one line, and the query words in it.
     pub fn snippet(&self, text: &str) -> (String, Vec<String>) {
         let mut found = Vec::new();
         for (start, word) in word_positions(text) {
@@ -202,7 +197,7 @@ impl SearchTerms {
                 .collect::<std::collections::BTreeSet<_>>();
             terms.iter().map(|term| self.weights[*term]).sum::<f64>()
         };
-        // Of stretches that hold as much, the first.
+        // The first of equally good parts.
         let best = (0..found.len()).fold(None::<(usize, f64)>, |best, at| {
             let worth = worth(at);
             best.filter(|(_, known)| *known >= worth).or(Some((at, worth)))
@@ -237,7 +232,8 @@ impl SearchTerms {
     }
 }
 
-/// Words of a text with where they start: runs of letters, digits and apostrophes; Chinese by pairs, as it is searched.
+/// Returns the words of a text and where they start: runs of letters, digits and apostrophes. Chinese is split into pairs of
+/// characters, as it is searched.
 fn word_positions(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_part = |sign: char| sign.is_alphanumeric() || matches!(sign, '\'' | '\u{2019}');
     let runs = text
@@ -254,8 +250,8 @@ fn word_positions(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Finds what may be one of the stems, whatever its ending. A log may write letters beyond ASCII in more than one way, and an
-/// irregular form may look like anything: then every line is read.
+/// Builds a pattern that matches all words with one of the stems. `None` if a stem has letters beyond ASCII, which a log may
+/// escape, or irregular forms: then every line is parsed.
 fn build_filter(stems: &[String]) -> Option<Regex> {
     let mut heads = Vec::new();
     for wanted in stems {
@@ -283,15 +279,15 @@ mod tests {
     use super::*;
 
     fn weigh(terms: &SearchTerms, texts: &[&str]) -> Vec<MessageMatch> {
-        let weighed = texts.iter().enumerate().filter_map(|(at, text)| {
-            let weighed = terms.match_texts(std::iter::once(*text))?;
+        let matched = texts.iter().enumerate().filter_map(|(at, text)| {
+            let matched = terms.match_texts(std::iter::once(*text))?;
             Some(MessageMatch {
                 line: at as u64,
                 identity: at as u64,
-                ..weighed
+                ..matched
             })
         });
-        weighed.collect()
+        matched.collect()
     }
 
     fn order(query: &str, texts: &[&str]) -> Vec<u64> {

@@ -1,11 +1,11 @@
-//! Whether two memories say the same, or the opposite, or give one thing two values. Pure.
+//! Compares memories: whether two state the same, the opposite, or different values of one thing. Pure.
 
 use crate::kinds::MemoryKind;
 use crate::topic::Topic;
 use language::words::{for_each_word, stem, text_stems};
 use std::collections::BTreeSet;
 
-/// Words that turn a rule around.
+/// Words that negate a rule.
 const NEGATIONS: [&str; 12] = [
     "not",
     "never",
@@ -21,16 +21,16 @@ const NEGATIONS: [&str; 12] = [
     "shouldn't",
 ];
 
-/// The same in Chinese, which has no spaces to find words by.
+/// Words that negate a rule in Chinese, which has no spaces between words.
 const HAN_NEGATIONS: [&str; 5] = ["不要", "别", "禁止", "不用", "避免"];
 
-/// Words that make a sentence a rule, whichever way round.
+/// Stems that make a sentence a rule, negated or not.
 const RULE_WORDS: [&str; 14] = [
     "never", "alway", "avoid", "stop", "prefer", "use", "without", "pleas", "must", "remember", "make", "keep", "want",
     "ensur",
 ];
 
-/// Nouns that have one value at a time.
+/// Nouns of things that have one value at a time.
 const SLOTS: [&str; 23] = [
     "deadline",
     "date",
@@ -57,36 +57,33 @@ const SLOTS: [&str; 23] = [
     "budget",
 ];
 
-/// What a memory says, in a form that can be compared.
+/// The content of a memory in a form that can be compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gist {
-    /// What it is about.
     stems: BTreeSet<String>,
-    /// Its numbers: two memories that differ in one do not say the same.
+    /// Words with digits: memories that differ in one do not state the same.
     numbers: BTreeSet<String>,
-    /// Whether it forbids.
+    /// Whether it is a prohibition.
     is_negative: bool,
-    /// What it gives a value: the thing, and the value.
+    /// Things and their values.
     slots: Vec<(BTreeSet<String>, BTreeSet<String>)>,
 }
 
-/// How two memories stand to each other.
+/// The relation of two memories.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MemoryRelation {
-    /// They say the same.
+    /// They state the same.
     Same,
-    /// They may say the same: for a person to decide.
+    /// They may state the same; with the share of common words.
     Similar(f64),
-    /// One says the opposite of the other.
+    /// They state the opposite.
     Opposite,
-    /// One thing, two values.
+    /// They state different values of one thing.
     ValueConflict,
-    /// Nothing to do with each other.
     Unrelated,
 }
 
 impl Gist {
-    /// Reads one from the words of a memory.
     pub fn from_text(title: &str, hook: &str, body: &str) -> Gist {
         let rule = first_paragraph(body);
         let all = format!("{title}\n{hook}\n{rule}");
@@ -113,19 +110,18 @@ impl Gist {
         }
     }
 
-    /// Reads one from a topic file.
     pub fn from_topic(topic: &Topic) -> Gist {
         Gist::from_text(&topic.name(), &topic.description(), topic.body())
     }
 
-    /// Share of words that both have.
+    /// Returns the share of words that both have (Jaccard index).
     pub fn overlap(&self, other: &Gist) -> f64 {
         let both = self.stems.intersection(&other.stems).count() as f64;
         let any = self.stems.union(&other.stems).count() as f64;
         if any == 0.0 { 0.0 } else { both / any }
     }
 
-    /// How it stands to another of the same type.
+    /// Returns the relation to another memory of the same type.
     pub fn relation(&self, other: &Gist) -> MemoryRelation {
         let overlap = self.overlap(other);
         let is_opposite = self.is_negative != other.is_negative;
@@ -149,7 +145,7 @@ impl Gist {
     }
 }
 
-/// Whether two types may be compared at all; an untyped memory with any.
+/// Returns whether memories of two types may be compared: the types are the same, or one memory is untyped.
 pub fn is_comparable(one: Option<MemoryKind>, other: Option<MemoryKind>) -> bool {
     one.is_none() || other.is_none() || one == other
 }

@@ -1,5 +1,5 @@
-//! One topic file: YAML frontmatter, then Markdown. What a person wrote is kept byte for byte; a key that changes is
-//! replaced in its own lines, every other line stays as it is. Pure.
+//! A topic file: YAML frontmatter, then Markdown. What a person wrote is kept byte for byte; only the value of a key that
+//! changes is replaced. Pure.
 
 use crate::frontmatter::{format_field, frontmatter_end, parse_fields, set_field};
 use crate::kinds::{MemoryKind, MemorySource};
@@ -12,18 +12,18 @@ use transcript::log::Time;
 pub struct Topic {
     /// Path inside the directory, with `/`.
     pub file: String,
-    /// When the file was last written.
+    /// When the file was last modified.
     pub modified: Time,
-    /// Everything up to and with the closing fence; empty without frontmatter.
+    /// Everything up to the closing fence, included; empty without frontmatter.
     head: String,
-    /// What follows.
+    /// The Markdown.
     body: String,
-    /// What the frontmatter says; `None` if there is none or it is not YAML.
+    /// Values of the frontmatter; `None` if there is none or it is not YAML.
     fields: Option<Map<String, Value>>,
 }
 
 impl Topic {
-    /// Reads a file. Frontmatter that is no YAML mapping is kept as it is and says nothing.
+    /// Parses a file. Frontmatter that is not a YAML mapping is kept as it is and has no fields.
     pub fn from_text(file: &str, modified: Time, text: &str) -> Topic {
         let split = frontmatter_end(text).unwrap_or(0);
         let (head, body) = text.split_at(split);
@@ -36,7 +36,7 @@ impl Topic {
         }
     }
 
-    /// A new file.
+    /// Creates a topic with new frontmatter.
     pub fn new(file: &str, name: &str, description: &str, kind: MemoryKind, body: &str) -> Topic {
         let mut head = String::from("---\n");
         for (key, value) in [("name", name), ("description", description), ("type", kind.name())] {
@@ -47,27 +47,26 @@ impl Topic {
         Topic::from_text(file, 0, &text)
     }
 
-    /// The bytes of the file.
+    /// Returns the whole text of the file.
     pub fn text(&self) -> String {
         format!("{}{}", self.head, self.body)
     }
 
-    /// The Markdown.
+    /// Returns the Markdown.
     pub fn body(&self) -> &str {
         &self.body
     }
 
-    /// Whether there is frontmatter that cannot be read.
+    /// Returns whether there is frontmatter that is not YAML.
     pub fn has_broken_frontmatter(&self) -> bool {
         !self.head.is_empty() && self.fields.is_none()
     }
 
-    /// Whether there is frontmatter at all.
     pub fn has_frontmatter(&self) -> bool {
         !self.head.is_empty()
     }
 
-    /// A value of the frontmatter as text.
+    /// Returns a value of the frontmatter as text; `None` if it is missing or null.
     pub fn field(&self, key: &str) -> Option<String> {
         match self.fields.as_ref()?.get(key)? {
             Value::String(text) => Some(text.clone()),
@@ -76,7 +75,7 @@ impl Topic {
         }
     }
 
-    /// Its name; without one, the file's.
+    /// Returns the name; without one, the words of the file name.
     pub fn name(&self) -> String {
         let stem = || {
             let name = self.file.rsplit('/').next().unwrap_or(&self.file);
@@ -86,7 +85,7 @@ impl Topic {
         named.filter(|name| !name.is_empty()).unwrap_or_else(stem)
     }
 
-    /// Its description; without one, the first line of the Markdown that is not a heading.
+    /// Returns the description; without one, the first line of the Markdown that is not a heading.
     pub fn description(&self) -> String {
         let described = self.field("description").map(|text| to_one_line(&text));
         described.filter(|text| !text.is_empty()).unwrap_or_else(|| {
@@ -99,12 +98,12 @@ impl Topic {
         })
     }
 
-    /// Its type; an unknown one is none.
+    /// Returns the type; `None` if it is missing or unknown.
     pub fn kind(&self) -> Option<MemoryKind> {
         self.field("type").and_then(|name| MemoryKind::parse(name.trim()))
     }
 
-    /// How often it was said: as counted, at least once for each source.
+    /// Returns how often the memory was stated: the stored count, but at least once per source.
     pub fn confirmation_count(&self) -> u64 {
         let counted = self
             .fields
@@ -113,7 +112,7 @@ impl Topic {
         counted.unwrap_or(0).max(self.sources().len() as u64)
     }
 
-    /// Where it was said.
+    /// Returns the records that state the memory.
     pub fn sources(&self) -> Vec<MemorySource> {
         self.list_field("sources")
             .iter()
@@ -121,7 +120,7 @@ impl Topic {
             .collect()
     }
 
-    /// Marks of the candidates it was made from.
+    /// Returns the marks of the candidates that the memory was created from.
     pub fn marks(&self) -> Vec<String> {
         self.list_field("marks")
     }
@@ -135,12 +134,12 @@ impl Topic {
             .collect()
     }
 
-    /// The latest time anybody said it, as far as sources tell.
+    /// Returns the time of the latest source; `None` without sources.
     pub fn last_said_in_sources(&self) -> Option<Time> {
         self.sources().iter().filter_map(|source| source.time).max()
     }
 
-    /// The latest time anybody said it; without sources, when the file was written.
+    /// Returns the time of the latest source; without sources, when the file was modified.
     pub fn last_said(&self) -> Time {
         self.last_said_in_sources().unwrap_or(self.modified)
     }
@@ -163,7 +162,7 @@ impl Topic {
         self.body = body;
     }
 
-    /// Adds sources that are not there yet, and counts them. Says whether anything changed.
+    /// Adds new sources and counts them. Returns whether anything changed.
     pub fn add_sources(&mut self, more: &[MemorySource]) -> bool {
         let old = self.sources();
         let mut all = self.list_field("sources");
@@ -185,7 +184,7 @@ impl Topic {
         added > 0 && self.set("confirmed", &count.into()) && self.set("sources", &all.into())
     }
 
-    /// Adds marks that are not there yet. Says whether anything changed.
+    /// Adds new marks. Returns whether anything changed.
     pub fn add_marks(&mut self, more: &[String]) -> bool {
         let mut all = self.marks();
         let before = all.len();
@@ -198,13 +197,13 @@ impl Topic {
     }
 }
 
-/// All on one line and without control characters: what goes into frontmatter and index.
+/// Joins the words of a text by single spaces, without line breaks and control characters, for frontmatter and index.
 pub fn to_one_line(text: &str) -> String {
     let words = text.split(|character: char| character.is_whitespace() || character.is_control());
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// `session uuid time`: one line each keeps the frontmatter short.
+/// Formats a source as `session uuid time`.
 fn format_source(source: &MemorySource) -> String {
     let part = |text: &str| {
         if text.trim().is_empty() {

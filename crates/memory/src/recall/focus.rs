@@ -1,38 +1,39 @@
-//! What a question of somebody about themselves hangs on: a name, a thing with its modifier, a measure. Every word of such a
-//! question may be somewhere in a big directory; where nobody ever said them together, there is no answer. Pure.
+//! What a user's question about themselves depends on: a name, a noun with its modifier, a measure. In a large directory every
+//! single word of such a question may occur; if no memory has them together, there is no answer. Pure.
 
-use crate::recall::LINE_END;
+use super::index::LINE_END;
 use language::words::{is_advice_word, is_filler, is_stop_word};
 
-/// How many of the best memories may say it: twice as many as are shown, since a question can ask for several things at once.
+/// How many of the best memories are searched for a statement: twice as many as are shown, since a question can ask for several
+/// things at once.
 pub const MAX_STATEMENT_MEMORIES: usize = 10;
 
-/// How many of the best memories may hold a measure: those that are shown.
+/// How many of the best memories are searched for a measure: as many as are shown.
 const MAX_MEASURE_MEMORIES: usize = 5;
 
-/// Words of a line this far apart still belong together.
+/// Largest distance of words in a line that belong together.
 const LINK_DISTANCE: usize = 8;
 
-/// Words of a title are said as they are, but for one that stands between.
+/// Largest distance of words of a title, which are quoted as they are.
 const QUOTED_DISTANCE: usize = 2;
 
 const FIRST_PERSON: [&str; 10] = ["i", "my", "me", "we", "our", "mine", "im", "ive", "id", "ill"];
 
-/// Words after which a verb comes.
+/// Words that a verb follows.
 const SUBJECTS: [&str; 13] = [
     "i", "we", "you", "they", "he", "she", "it", "who", "im", "ive", "id", "ill", "been",
 ];
 
-/// Words that open a question for a fact.
+/// Words that start a question for a fact.
 const OPENINGS: [&str; 19] = [
     "how", "what", "when", "where", "which", "who", "whose", "whom", "did", "do", "does", "have", "has", "had", "is",
     "was", "were", "are", "am",
 ];
 
-/// With one of these it asks for help, or for what somebody else said.
+/// Words of a query that asks for help, or about someone else's statements.
 const NON_FACT_WORDS: [&str; 8] = ["you", "your", "yours", "should", "could", "would", "can", "shall"];
 
-/// Between a verb and its subject.
+/// Verbs before a subject in a question.
 const AUXILIARIES: [&str; 13] = [
     "did", "does", "do", "has", "have", "had", "is", "was", "were", "are", "am", "will", "would",
 ];
@@ -45,10 +46,10 @@ const DETERMINERS: [&str; 11] = [
     "the", "my", "our", "a", "an", "his", "her", "their", "its", "this", "that",
 ];
 
-/// After these a full stop ends no sentence.
+/// Abbreviations: a period after one does not end the sentence.
 const TITLES: [&str; 6] = ["dr", "mr", "mrs", "ms", "prof", "st"];
 
-/// Words that join, measure, compare or name a time: whoever asks picks them, whatever was said.
+/// Words that join, measure, compare or name a time. They depend on how a question is put, not on what a memory states.
 const NON_THING_WORDS: &str = "every each across throughout near nearby along among within without per via toward towards upon despite \
     except including excluding versus vs worth compared since until besides else regarding concerning according behind \
     beside beyond around average percentage percent count increase decrease difference approximate total sum ratio rate \
@@ -60,40 +61,38 @@ const NON_THING_WORDS: &str = "every each across throughout near nearby along am
     november december monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays \
     fridays saturdays sundays";
 
-/// Words that end as adverbs do and are none.
+/// Words in `-ly` that are not adverbs.
 const NON_ADVERBS: &str = "family july italy fly belly jelly supply reply assembly lily";
 
-/// What says how often.
+/// Words that state a frequency.
 const FREQUENCY_WORDS: &str = "every daily weekly monthly yearly annually twice time times day days week weeks month months year years weekend \
     weekends weekday weekdays monday mondays tuesday tuesdays wednesday wednesdays thursday thursdays friday fridays \
     saturday saturdays sunday sundays regular regularly usual usually often always rarely sometimes occasionally never";
 
-/// What says how much of a day.
+/// Words that state a duration.
 const DURATION_WORDS: &str = "minute minutes min mins hour hours hr hrs";
 
-/// What says how old; a number does, too.
+/// Words that state an age; so does a number.
 const AGE_WORDS: &str = "old age aged turn turns turned turning birthday birthdays bear born";
 
-/// A word of a query, stop words too.
+/// A word of a query, which may be a stop word.
 #[derive(Debug)]
 pub struct QueryWord {
-    /// Lower case, without apostrophes and the `'s` of an owner.
+    /// Lowercase, without apostrophes and a possessive `'s`.
     pub text: String,
-    /// Has a capital letter and does not start a sentence.
+    /// Whether it has a capital letter and does not start a sentence.
     pub is_name: bool,
-    /// Starts a sentence.
     starts_sentence: bool,
-    /// Nothing but a space or a hyphen is between it and the one before.
+    /// Whether only a space or a hyphen separates it from the previous word.
     is_adjacent: bool,
-    /// A hyphen is.
+    /// Whether a hyphen does.
     is_joined: bool,
-    /// In parentheses.
+    /// Whether it is in parentheses.
     is_aside: bool,
-    /// In quotation marks.
     is_quoted: bool,
 }
 
-/// The words of a query with how they stand.
+/// Splits a query into words.
 pub fn parse_words(query: &str) -> Vec<QueryWord> {
     let mut words = Vec::<QueryWord>::new();
     let (mut opens, mut follows) = (true, false);
@@ -116,7 +115,7 @@ pub fn parse_words(query: &str) -> Vec<QueryWord> {
             let owner = word.strip_suffix("'s").or_else(|| word.strip_suffix("\u{2019}s"));
             let text = owner.unwrap_or(word).to_lowercase().replace(is_apostrophe, "");
             if !text.is_empty() {
-                // `eBay` is a name, `4K` is none.
+                // `eBay` is a name, `4K` is not.
                 let is_name = word.starts_with(char::is_alphabetic) && word.contains(char::is_uppercase);
                 words.push(QueryWord {
                     is_name: is_name && !opens,
@@ -133,7 +132,7 @@ pub fn parse_words(query: &str) -> Vec<QueryWord> {
             follows = is_joined;
         }
         let is_title = tail == "." && words.last().is_some_and(|word| TITLES.contains(&word.text.as_str()));
-        // An apostrophe at the end closes a quote, or follows an owner: `the twins' boots`.
+        // An apostrophe at the end closes a quote or is a possessive: `the twins' boots`.
         let is_owner = tail.chars().all(is_apostrophe) && !is_quoted;
         is_quoted &= !tail.contains(['\'', '\u{2019}', '"', '\u{201d}']);
         is_aside &= !tail.contains(')');
@@ -147,25 +146,25 @@ fn is_apostrophe(sign: char) -> bool {
     matches!(sign, '\'' | '\u{2019}')
 }
 
-/// Whether somebody asks for themselves: a word of advice then asks for it, rather than for advice that others gave.
+/// Returns whether users ask for themselves. Otherwise a word like `advice` may be about advice that others gave.
 pub fn is_asking_for_self(words: &[QueryWord]) -> bool {
     let is_theirs =
         |word: &QueryWord| FIRST_PERSON.contains(&word.text.as_str()) || matches!(&*word.text, "you" | "any");
-    // Chinese is not split into words: there the word of advice alone decides.
+    // Chinese is not split into words, so the word for advice alone decides.
     words.iter().any(is_theirs) || words.iter().any(|word| !word.text.is_ascii())
 }
 
-/// What must have been said for a question to have an answer, by the numbers of its terms.
+/// What memories must state to answer a question, by the numbers of its terms.
 #[derive(Debug, Default, PartialEq)]
 pub struct QuestionFocus {
     links: Vec<TermLink>,
     names: Vec<usize>,
-    /// Terms that count as the company of a name.
+    /// Content words: a name must occur in a line with one of them.
     context_terms: u64,
     measure: Option<MeasureRequirement>,
 }
 
-/// Two terms that stand together.
+/// Two terms that must be close together in a line.
 #[derive(Debug, PartialEq)]
 struct TermLink {
     one: usize,
@@ -173,18 +172,18 @@ struct TermLink {
     within: usize,
 }
 
-/// Something that is said in certain words, close to what it is the measure of.
+/// A measure, which is stated in certain words close to what it measures.
 #[derive(Debug, PartialEq)]
 struct MeasureRequirement {
-    /// The sharpest of these.
+    /// The rarest of these is measured.
     of: Vec<usize>,
     words: &'static str,
     or_number: bool,
 }
 
 impl QuestionFocus {
-    /// Reads a query. Empty if it is no question about the one who asks. `term` is the number of a word's term, `company` are
-    /// the terms that are no words of asking.
+    /// Parses a query. Empty if it is not a user's question about themselves. `term` returns the term of a word, `company` has
+    /// the content words as bits.
     pub fn parse(words: &[QueryWord], company: u64, term: impl Fn(&str) -> Option<usize>) -> QuestionFocus {
         if !is_about_asker(words) {
             return QuestionFocus::default();
@@ -208,12 +207,12 @@ impl QuestionFocus {
         }
     }
 
-    /// Whether it was said in one of these memories, best first. `has` tells whether a word stands for a term, `spelled` gives
-    /// the word, `sharpness` what each term is worth.
+    /// Returns whether one of these memories, best first, states all that is required. `has` returns whether a word matches a
+    /// term, `spelled` the spelling of a word; `rarity` has the weight of each term.
     pub fn is_stated<'a>(
         &self,
         memories: &[&[u32]],
-        sharpness: &[f64],
+        rarity: &[f64],
         has: impl Fn(u32, usize) -> bool,
         spelled: impl Fn(u32) -> &'a str,
     ) -> bool {
@@ -228,9 +227,9 @@ impl QuestionFocus {
         };
         let is_in_company = |&name: &usize| {
             let others = self.context_terms & !(1 << name);
-            // Who asks for little but the name gives it no company.
+            // With hardly any content words but the name, the name alone is enough.
             let is_alone = others.count_ones() < 2;
-            let is_other = |word| (0..sharpness.len()).any(|at| others >> at & 1 == 1 && has(word, at));
+            let is_other = |word| (0..rarity.len()).any(|at| others >> at & 1 == 1 && has(word, at));
             lines(MAX_STATEMENT_MEMORIES).any(|line| {
                 line.iter().any(|&word| has(word, name)) && (is_alone || line.iter().any(|&word| is_other(word)))
             })
@@ -239,7 +238,7 @@ impl QuestionFocus {
             let of = measure
                 .of
                 .iter()
-                .max_by(|one, other| sharpness[**one].total_cmp(&sharpness[**other]));
+                .max_by(|one, other| rarity[**one].total_cmp(&rarity[**other]));
             let is_answer = |word| {
                 let word = spelled(word);
                 measure.or_number && is_number(word) || measure.words.split_whitespace().any(|known| known == word)
@@ -254,7 +253,7 @@ impl QuestionFocus {
     }
 }
 
-/// Whether two words of a line stand no further apart than this.
+/// Returns whether a line has two such words at most `within` words apart.
 fn is_close(line: &[u32], within: usize, is_one: impl Fn(u32) -> bool, is_other: impl Fn(u32) -> bool) -> bool {
     (0..line.len()).filter(|&at| is_one(line[at])).any(|at| {
         let mut around = at.saturating_sub(within)..line.len().min(at + within + 1);
@@ -262,7 +261,7 @@ fn is_close(line: &[u32], within: usize, is_one: impl Fn(u32) -> bool, is_other:
     })
 }
 
-/// Whether the one who asks wants to know something about themselves.
+/// Returns whether users ask for a fact about themselves.
 fn is_about_asker(words: &[QueryWord]) -> bool {
     let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.text.as_str()));
     let opens = |word: &QueryWord| word.starts_sentence && OPENINGS.contains(&word.text.as_str());
@@ -270,7 +269,8 @@ fn is_about_asker(words: &[QueryWord]) -> bool {
     has(&FIRST_PERSON) && !has(&NON_FACT_WORDS) && !is_of_advice && words.iter().any(opens)
 }
 
-/// Where the words are that name what is asked for (`what was the top speed of ...`): the memory may call it otherwise.
+/// Returns the positions of the words that name what is asked for (`what was the top speed of ...`). A memory may use other
+/// words for it.
 fn asked_for_positions(words: &[QueryWord]) -> Vec<usize> {
     let is = |at: usize, known: &[&str]| words.get(at).is_some_and(|word| known.contains(&word.text.as_str()));
     let mut asked = Vec::new();
@@ -282,7 +282,8 @@ fn asked_for_positions(words: &[QueryWord]) -> Vec<usize> {
     asked
 }
 
-/// Whether a word names a thing: none of asking, joining, measuring, no adverb and no verb, as far as its place tells.
+/// Returns whether a word names a thing: not a stop word, filler, measure or adverb, and not a verb as far as the previous words
+/// show.
 fn is_thing(words: &[QueryWord], at: usize) -> bool {
     let word = &words[at];
     let text = word.text.as_str();
@@ -304,7 +305,7 @@ fn is_thing(words: &[QueryWord], at: usize) -> bool {
     !(is_after(&SUBJECTS) || is_subject || is_after(&FORMS_OF_BE) && text.ends_with("ing"))
 }
 
-/// What a word must stand together with, and how close.
+/// Returns the pairs that a word must form with previous words, and their largest distance.
 fn find_links(words: &[QueryWord], is_thing: &[bool], at: usize) -> Vec<(usize, usize, usize)> {
     let mut links = Vec::new();
     let (word, Some(before)) = (&words[at], at.checked_sub(1)) else {
@@ -334,7 +335,7 @@ fn find_links(words: &[QueryWord], is_thing: &[bool], at: usize) -> Vec<(usize, 
     links
 }
 
-/// The thing that a name belongs to: `the cottage in Dover`.
+/// Returns the thing that a name belongs to, as in `the cottage in Dover`.
 fn head_of_name(words: &[QueryWord], is_thing: &[bool], at: usize) -> Option<usize> {
     let is = |at: usize, known: &[&str]| known.contains(&words[at].text.as_str());
     let joint = (0..at).rev().find(|&joint| !is(joint, &DETERMINERS))?;
@@ -343,7 +344,7 @@ fn head_of_name(words: &[QueryWord], is_thing: &[bool], at: usize) -> Option<usi
     (is_one_phrase && is_thing[head]).then_some(head)
 }
 
-/// What a question for a measure wants, if it is one whose answers have words of their own.
+/// Returns the measure that a question asks for; `None` if it asks for none, or for one without typical words.
 fn find_measure(
     words: &[QueryWord],
     things: Vec<usize>,
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_told_by_how_they_stand() {
+    fn words_are_classified_by_position_and_punctuation() {
         let words = parse_words("Did Dr. Moss like my 12-string lute (the Aria) and the twins' boots? See eBay at 4K");
         let names = words.iter().filter(|word| word.is_name).map(|word| word.text.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["dr", "moss", "aria", "ebay"]);
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_hangs_on_what_it_puts_together() {
+    fn a_question_depends_on_its_word_pairs() {
         assert_eq!(linked("How many copper kettles did I polish?"), ["copper kettl 8"]);
         assert_eq!(linked("When did I rent the cottage in Dover?"), ["cottag dover 8"]);
         assert_eq!(
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_one_who_asks_chose_is_left_out() {
+    fn words_of_the_question_itself_are_left_out() {
         for query in [
             // The words for what is asked.
             "What was the top speed of my kite?",
@@ -481,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_asked_for_by_somebody() {
+    fn users_ask_for_advice_for_themselves() {
         let is_asked = |query: &str| is_asking_for_self(&parse_words(query));
         assert!(is_asked("A name for a boat, any ideas?") && is_asked("请推荐编辑器"));
         assert!(!is_asked("What advice does Ines give about boats?"));

@@ -1,5 +1,5 @@
-//! From ranked memories to what is shown: at most five, none twice in a session, no usage docs of tools in use, within a
-//! budget of bytes, each cut to its limits and with its age. Pure.
+//! Selects the memories to show: at most five, none twice in a session, no usage docs of tools in use, within a budget of
+//! bytes, each cut to its limits and with its age. Pure.
 
 use crate::kinds::MemoryKind;
 use crate::recall::{RecallHit, RecallIndex, RecallWeights};
@@ -7,49 +7,45 @@ use language::when;
 use std::collections::BTreeSet;
 use transcript::log::Time;
 
-/// A memory as recall sees it.
+/// A memory as recall reads it.
 #[derive(Debug, Clone, Default)]
 pub struct StoredMemory {
     /// Path inside the directory.
     pub file: String,
-    /// Its name.
     pub name: String,
-    /// Its description.
     pub description: String,
-    /// Its type.
     pub kind: Option<MemoryKind>,
-    /// Its Markdown.
+    /// The Markdown.
     pub body: String,
-    /// When it was last said; without sources, when the file was written.
+    /// When it was last stated; without sources, when the file was written.
     pub last_said: Time,
 }
 
 impl StoredMemory {
-    /// Adds it to an index.
     pub fn index_into(&self, index: &mut RecallIndex) {
         index.add(&format!("{}\n{}", self.name, self.description), &self.body);
     }
 }
 
-/// What bounds an answer.
+/// Limits of a result.
 #[derive(Debug, Clone)]
 pub struct RecallLimits {
     /// Most memories.
     pub most: usize,
-    /// Most lines of one.
+    /// Most lines of a memory.
     pub lines: usize,
-    /// Most bytes of one.
+    /// Most bytes of a memory.
     pub bytes: usize,
     /// Bytes left in the session.
     pub budget: usize,
-    /// Files that this session was shown or read already.
+    /// Files that were shown or read in this session.
     pub surfaced: BTreeSet<String>,
-    /// Tools in use, lower case.
+    /// Tools in use, in lowercase.
     pub tools: Vec<String>,
 }
 
 impl Default for RecallLimits {
-    /// What the client injects.
+    /// Returns the limits of the client.
     fn default() -> RecallLimits {
         RecallLimits {
             most: 5,
@@ -62,18 +58,17 @@ impl Default for RecallLimits {
     }
 }
 
-/// A memory that is shown.
+/// A memory to show.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecalledMemory {
-    /// Which.
+    /// Its number.
     pub memory: usize,
-    /// How well it fits.
     pub score: f64,
-    /// What is shown of it.
+    /// The excerpt to show.
     pub text: String,
 }
 
-/// Whether a query has more than one word; Chinese needs no spaces between them.
+/// Returns whether a query has more than one word. Chinese has no spaces between words.
 pub fn is_worth_asking(query: &str) -> bool {
     let words = query.split_whitespace().count();
     words > 1
@@ -84,7 +79,7 @@ pub fn is_worth_asking(query: &str) -> bool {
             > 2
 }
 
-/// The memories that are shown for a query.
+/// Finds the memories to show for a query.
 pub fn select_memories(
     memories: &[StoredMemory],
     index: &RecallIndex,
@@ -99,7 +94,7 @@ pub fn select_memories(
     select_hits(memories, index.find_matches(query, weights), limits, now)
 }
 
-/// What is shown of memories that fit, best first, whoever found them.
+/// Selects the memories to show from hits, best first.
 pub fn select_hits(
     memories: &[StoredMemory],
     hits: impl IntoIterator<Item = RecallHit>,
@@ -130,22 +125,22 @@ pub fn select_hits(
     taken
 }
 
-/// Why nothing is shown.
+/// Why no memory is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRecallReason {
-    /// One word says too little.
+    /// The query has only one word.
     OneWord,
-    /// There is nothing to choose from.
+    /// The directory is empty.
     NoMemories,
-    /// None fits.
+    /// No memory fits.
     NoFit,
-    /// What fits was seen, or is about a tool in use.
+    /// All that fit were shown before, or are about a tool in use.
     NoNews,
-    /// What fits is longer than the bytes that are left.
+    /// All that fit are longer than the rest of the budget.
     NoRoom,
 }
 
-/// Why [`take`] shows none of the memories that were found for a query.
+/// Returns why [`select_hits`] shows none of the memories that were found for a query.
 pub fn explain_nothing(
     memories: &[StoredMemory],
     hits: &[RecallHit],
@@ -168,12 +163,12 @@ pub fn explain_nothing(
     }
 }
 
-/// Whether a memory may be shown in this session: not seen yet, and no usage docs of a tool in use.
+/// Returns whether a memory may be shown in this session: it was not shown yet, and is not about the usage of a tool in use.
 pub fn is_showable(memory: &StoredMemory, limits: &RecallLimits) -> bool {
     !limits.surfaced.contains(&memory.file) && !limits.tools.iter().any(|tool| is_usage_of(memory, tool))
 }
 
-/// Whether a memory only tells how a tool is used: no news while the tool is in use. Warnings about it are.
+/// Returns whether a memory only describes the usage of a tool, which is no news while the tool is in use. Warnings are.
 pub fn is_usage_of(memory: &StoredMemory, tool: &str) -> bool {
     const USAGE: [&str; 10] = [
         "usage",
@@ -213,7 +208,7 @@ pub fn is_usage_of(memory: &StoredMemory, tool: &str) -> bool {
     names_tool && USAGE.iter().any(|word| head.contains(word)) && !WARNING.iter().any(|word| all.contains(word))
 }
 
-/// What is shown of a memory: its age, a caution when it is older than a day, and its text up to the limits.
+/// Returns the excerpt of a memory: its age, a caution if it is older than a day, and its text up to the limits.
 pub fn excerpt(memory: &StoredMemory, limits: &RecallLimits, now: Time) -> String {
     let mut text = format!(
         "## {} ({}, {})\n",
@@ -233,7 +228,7 @@ pub fn excerpt(memory: &StoredMemory, limits: &RecallLimits, now: Time) -> Strin
         }
         end += line.len();
     }
-    // One line that is too long by itself is cut inside.
+    // A first line that is too long is cut inside.
     if end == 0 {
         end = body.floor_char_boundary(limits.bytes);
     }

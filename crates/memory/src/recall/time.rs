@@ -1,24 +1,23 @@
-//! Days that texts name: `8 May 2023`, `May 8th, 2023`, `May 2023`, `2023-05-08`. A question for a time finds what is dated
-//! in it or soon after: things are told once they have happened. Pure.
+//! Dates in texts: `8 May 2023`, `May 8th, 2023`, `May 2023`, `2023-05-08`. A question for a period finds what is dated within
+//! it or soon after, because people report things after they happened. Pure.
 
 use jiff::civil::Date;
 use language::dates::MONTHS;
 
-/// Days after a time in which it is still told of.
+/// Days after a period in which it is still reported on.
 const LATE_MENTION_DAYS: i32 = 14;
 
-/// A word as a part of a date.
+/// A part of a date.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DatePart {
-    /// A month by its name, from 1.
+    /// A month by name, from 1.
     Month(i8),
-    /// A number below 32: a day, or a month in figures.
+    /// A number below 32: a day, or a month.
     Small(i8),
-    /// A year.
     Year(i16),
 }
 
-/// What a word can be in a date, if anything.
+/// Parses a word as a part of a date; `None` if it cannot be one.
 pub fn parse_date_part(word: &str) -> Option<DatePart> {
     if let Some(month) = MONTHS.iter().position(|month| *month == word) {
         return Some(DatePart::Month(month as i8 + 1));
@@ -35,7 +34,7 @@ pub fn parse_date_part(word: &str) -> Option<DatePart> {
     }
 }
 
-/// First and last day of a time, counted from 1970.
+/// A period: its first and last day, counted from 1970.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DaySpan {
     first: i32,
@@ -53,7 +52,7 @@ impl DaySpan {
         })
     }
 
-    /// How well something dated so answers a question for this time, 0 to 1.
+    /// Returns how well a text with a date answers a question for this period, 0 to 1.
     pub fn closeness(self, dated: DaySpan) -> f64 {
         let late = dated.first - self.last;
         if dated.last < self.first || late > LATE_MENTION_DAYS {
@@ -63,7 +62,7 @@ impl DaySpan {
     }
 }
 
-/// The times that words name. Words that are no part of a date stand between.
+/// Returns the periods that adjacent parts form. Words that are not part of a date are `None`.
 pub fn parse_spans(parts: &[Option<DatePart>]) -> Vec<DaySpan> {
     let at = |index: usize| parts.get(index).copied().flatten();
     let mut spans = Vec::new();
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_soon_after_is_close() {
+    fn a_date_soon_after_the_period_is_close() {
         let at = |day: i8| DaySpan::from_date(2023, 5, Some(day)).expect("a day");
         assert_eq!(at(3).closeness(at(3)), 1.0);
         assert!(at(3).closeness(at(5)) > at(3).closeness(at(10)));
