@@ -17,8 +17,6 @@
         // Results leave through `output`, everything else is a problem that the commands print.
         clippy::print_stdout,
         clippy::print_stderr,
-        // Public items are what fuzz targets, benchmarks and examples stand on.
-        missing_docs,
     )
 )]
 // Bytes are mapped in `input::bytes` and skimmed in `input::skim`; nothing else needs it.

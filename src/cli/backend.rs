@@ -1,6 +1,6 @@
 //! The command line of text backends, as typed.
 
-use crate::cli::memory::DocumentFormat;
+use crate::cli::DocumentFormat;
 use clap::{Args, ValueEnum};
 use notes::model::{BASE_URL, DEFAULT_MODEL};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! The model as commands use it: opened from the command line, asked in as many passes as it takes, and its bill at the end.
 
+use crate::cli::DocumentFormat;
 use crate::cli::backend::{BackendArgs, BackendName};
-use crate::cli::memory::DocumentFormat;
 use crate::commands::print;
 use crate::commands::reading::{progress_with_template, resolve_cache_folder};
 use crate::commands::writing::load_prices;
@@ -19,7 +19,10 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use table::words::{format_count, format_count_with_plural, format_dollars, format_size, given_options, group_digits};
+use table::human::{
+    format_count, format_count_with_plural, format_dollars, format_size, group_digits, round_up_dollars,
+};
+use table::words::given_options;
 use transcript::parallel::{parallel_map, with_threads};
 
 /// What may be spent if nothing is said: five dollars.
@@ -318,6 +321,7 @@ fn estimate_json(model: &str, estimate: &CostEstimate) -> String {
     let dollars = |rate| estimate.pico.map(|pico| to_micro_usd(apply_rate(rate, pico)));
     let value = json!({
         "schema_version": SCHEMA_VERSION,
+        "kind": "estimate",
         "model": model,
         "calls": estimate.calls,
         "known_answers": estimate.known,
@@ -330,16 +334,18 @@ fn estimate_json(model: &str, estimate: &CostEstimate) -> String {
     format!("{value:#}\n")
 }
 
-/// Prices are counted in millionths of a millionth of a dollar.
-const PICO_PER_CENT: PicoUsd = 10_000_000_000;
+/// Picodollars in a millionth of a dollar.
+const PICO_PER_MICRO: PicoUsd = 1_000_000;
 
 fn estimate_text(model: &str, estimate: &CostEstimate) -> String {
-    // What it costs at most is rounded up to the cent: less would not be the most.
+    // An upper bound is rounded up, never down, to the last digit that is shown.
     let most = |rate| {
-        let cents = estimate.pico.map(|pico| apply_rate(rate, pico).div_ceil(PICO_PER_CENT));
-        let micro = cents.and_then(|cents| i64::try_from(cents.saturating_mul(10_000)).ok());
+        let micro = estimate
+            .pico
+            .map(|pico| apply_rate(rate, pico).div_ceil(PICO_PER_MICRO));
+        let micro = micro.and_then(|micro| i64::try_from(micro).ok());
         micro.map_or("no price is known".to_owned(), |micro| {
-            format!("{} at most", format_dollars(Some(micro)))
+            format!("{} at most", format_dollars(round_up_dollars(micro)))
         })
     };
     let counted = if estimate.is_counted {
@@ -363,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_that_it_costs_is_rounded_up_to_the_cent() {
+    fn the_most_that_it_costs_is_rounded_up() {
         let text = |pico| {
             let estimate = CostEstimate {
                 pico,
@@ -379,7 +385,7 @@ mod tests {
         };
         assert_eq!(text(Some(15_703_785_000_000)), "$15.71 at most");
         assert_eq!(text(Some(15_710_000_000_000)), "$15.71 at most");
-        assert_eq!(text(Some(1)), "$0.01 at most");
+        assert_eq!(text(Some(1)), "$0.0001 at most");
         assert_eq!(text(Some(0)), "$0.00 at most");
         assert_eq!(text(None), "no price is known");
     }

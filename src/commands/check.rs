@@ -1,24 +1,26 @@
 //! `backcast check`: sessions held against limits, for CI.
 
-use crate::cli::check::{CheckArgs, CheckFormat, parse_limits};
+mod limits;
+
+use crate::cli::{CheckFormat, CheckOutputArgs, InputArgs, PolicyArgs, TimeArgs};
 use crate::commands::RunStatus;
 use crate::commands::audit::{ThresholdOverride, split_override};
 use crate::commands::policy::resolve_policy;
-use crate::commands::reading::{LogSource, problem_counts, report_problems, with_logs};
+use crate::commands::reading::{LogSource, report_problems, with_logs};
 use crate::commands::times::TimeSelection;
 use crate::commands::writing::{load_prices, write_output};
 use crate::run::{Corpus, summarise};
 use crate::usage::budget;
-use crate::usage::budget::{
-    BoundaryFacts, BudgetFacts, COLUMNS, LIMITS, LimitLocation, LimitRow, LimitVerdict, ON_SCREEN, RequiredData,
-    SessionFacts,
-};
+use crate::usage::budget::{BoundaryFacts, BudgetFacts, LIMITS, LimitLocation, LimitRow, RequiredData, SessionFacts};
 use crate::usage::session::{ReportOptions, TimeRange};
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally;
 use crate::usage::tally::{GroupBy, group_calls};
+use crate::views::check::CheckView;
 use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
 use jiff::tz::TimeZone;
+use limits::{LimitArgs, parse_limits};
 use replay::audit::boundaries::{AuditInput, BoundaryKind, BoundaryRemark, boundaries};
 use replay::audit::thresholds::{SettingEffect, check_setting};
 use replay::policy::presets::PolicySet;
@@ -28,16 +30,47 @@ use replay::sim::inference::infer_windows;
 use replay::sim::trace::build_trace;
 use replay::sim::{ReplayInput, ReplayMode, policies_and_prices, replay};
 use replay::tokens::ratios::RatioTable;
-use serde_json::json;
-use std::io::{self, Write};
-use table::findings::{CheckFinding, Severity, TestCase, TestOutcome, format_annotations, format_junit};
-use table::{Column, OutputFormat, Sheet, TableStyle, Tone};
+use std::path::PathBuf;
 use transcript::log::Time;
 use transcript::problem::Problem;
 use transcript::thread::{Session, SessionLog, thread};
 
-/// Version of every output of this command; see docs/outputs.md.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Ends with status 1 if a limit is exceeded. Limits come from the command line or from a TOML file (--limits) with the same
+names: `max-cost = 5.0`. Where a cost is limited, a call without a price exceeds `max-unpriced`: what is not known is not
+within a limit.
+
+Examples:
+  backcast check --all                                    what there is to limit, measured on your sessions
+  backcast check logs/ --max-cost 500 --max-recompactions 100
+  backcast check logs/ --last 7 --max-day-cost 80 -f github
+  backcast check logs/ --limits limits.toml -f junit -o check.xml
+  backcast check logs/ --set window.percent=70 --max-without-effect 100")]
+pub struct CheckArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Limits.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// File of limits: TOML, a line each. Those of the command line come first.
+    #[arg(long = "limits", value_name = "FILE", help_heading = "Limits")]
+    pub file: Option<PathBuf>,
+    /// Show every measure, also those without a limit. Without any limit nothing is judged.
+    #[arg(long, help_heading = "Limits")]
+    pub all: bool,
+    /// Which times.
+    #[command(flatten)]
+    pub times: TimeArgs,
+    /// Which policy, and the setting whose effect is looked for.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// How results are written.
+    #[command(flatten)]
+    pub out: CheckOutputArgs,
+}
 
 /// Runs it.
 pub fn run(args: &CheckArgs) -> Result<RunStatus> {
@@ -66,11 +99,17 @@ pub fn run(args: &CheckArgs) -> Result<RunStatus> {
         .map(|(limit, allowed)| LimitRow::new(limit, allowed, &facts))
         .collect::<Vec<_>>();
     let view = CheckView {
-        args,
+        all: args.all,
         rows: &rows,
         problems: &problems,
     };
-    write_output(&args.out.output_args(), |out, look| view.write(out, look))?;
+    write_output(&args.out.output_args(), |out, style| {
+        match args.out.format.row_format() {
+            Some(format) => view.write(format, style, out),
+            None if args.out.format == CheckFormat::Github => out.write_all(view.annotations().as_bytes()),
+            None => out.write_all(view.junit().as_bytes()),
+        }
+    })?;
     match report_problems(&args.input, &problems) {
         RunStatus::Done if view.exceeded_count() > 0 => Ok(RunStatus::Found),
         ending => Ok(ending),
@@ -268,109 +307,5 @@ fn problem_place(problem: &Problem) -> LimitLocation {
     LimitLocation {
         name: problem.path.clone(),
         line: problem.line.map(|line| (problem.path.clone(), line)),
-    }
-}
-
-/// What is shown.
-struct CheckView<'a> {
-    args: &'a CheckArgs,
-    rows: &'a [LimitRow],
-    problems: &'a [Problem],
-}
-
-impl CheckView<'_> {
-    fn write(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        match self.args.out.format {
-            CheckFormat::Table => self.write_text(out, look),
-            CheckFormat::Json => self.write_json(out),
-            CheckFormat::Jsonl => self.sheet(COLUMNS).write(OutputFormat::Jsonl, look, out),
-            CheckFormat::Csv => self.sheet(COLUMNS).write(OutputFormat::Csv, look, out),
-            CheckFormat::Parquet => self.sheet(COLUMNS).write(OutputFormat::Parquet, look, out),
-            CheckFormat::Github => out.write_all(self.annotations().as_bytes()),
-            CheckFormat::Junit => out.write_all(self.to_junit().as_bytes()),
-        }
-    }
-
-    fn sheet<'a>(&'a self, columns: &'a [Column<LimitRow>]) -> Sheet<'a, LimitRow> {
-        Sheet {
-            schema_version: SCHEMA_VERSION,
-            columns,
-            rows: self.rows,
-            total: None,
-        }
-    }
-
-    fn count_verdicts(&self, verdict: LimitVerdict) -> usize {
-        self.rows.iter().filter(|row| row.verdict() == verdict).count()
-    }
-
-    fn exceeded_count(&self) -> usize {
-        self.count_verdicts(LimitVerdict::Exceeded)
-    }
-
-    /// How many limits are set.
-    fn set_limit_count(&self) -> usize {
-        self.rows.len() - self.count_verdicts(LimitVerdict::Unset)
-    }
-
-    fn write_text(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        self.sheet(ON_SCREEN).write(OutputFormat::Table, look, out)?;
-        let verdict = match (self.exceeded_count(), self.set_limit_count()) {
-            (_, 0) => "No limit is set: nothing was judged.".to_owned(),
-            (0, 1) => look.paint(Tone::Good, "The limit holds."),
-            (0, set) => look.paint(Tone::Good, &format!("All {set} limits hold.")),
-            (exceeded, set) => look.paint(Tone::Bad, &format!("Exceeded: {exceeded} of {set}.")),
-        };
-        writeln!(out, "{verdict}")
-    }
-
-    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let document = json!({
-            "schema_version": SCHEMA_VERSION,
-            "passed": self.exceeded_count() == 0,
-            "exceeded": self.exceeded_count(),
-            "limits_set": self.set_limit_count(),
-            "limits": self.sheet(COLUMNS).to_json(),
-            "problems": {"total": self.problems.len(), "by_kind": problem_counts(self.problems)},
-        });
-        serde_json::to_writer_pretty(&mut *out, &document)?;
-        writeln!(out)
-    }
-
-    fn annotations(&self) -> String {
-        let told = |row: &LimitRow| CheckFinding {
-            level: if row.verdict() == LimitVerdict::Exceeded {
-                Severity::Error
-            } else {
-                Severity::Notice
-            },
-            title: format!("{} {}", row.limit.name, row.verdict().name()),
-            message: row.sentence(),
-            location: row
-                .place
-                .as_ref()
-                .and_then(|place| place.line.clone())
-                .map(|(path, line)| (path, Some(line))),
-        };
-        // What is within its limit needs nobody's attention, unless somebody asked for everything.
-        let rows = self
-            .rows
-            .iter()
-            .filter(|row| self.args.all || row.verdict() == LimitVerdict::Exceeded);
-        format_annotations(&rows.map(told).collect::<Vec<_>>())
-    }
-
-    fn to_junit(&self) -> String {
-        let case = |row: &LimitRow| TestCase {
-            name: row.limit.name.to_owned(),
-            outcome: match row.verdict() {
-                LimitVerdict::Within => TestOutcome::Passed,
-                LimitVerdict::Exceeded => TestOutcome::Failed(row.sentence()),
-                LimitVerdict::NoData | LimitVerdict::Unset => {
-                    TestOutcome::Skipped(format!("{}: {}", row.verdict().name(), row.sentence()))
-                }
-            },
-        };
-        format_junit("backcast check", &self.rows.iter().map(case).collect::<Vec<_>>())
     }
 }

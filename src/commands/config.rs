@@ -1,15 +1,43 @@
 //! `backcast config`: the policy in force and where each value comes from; the price table.
 
-use crate::cli::{ConfigArgs, ConfigCommand};
+use crate::cli::PolicyArgs;
 use crate::commands::policy::resolve_policy;
 use crate::commands::writing::fold_for_terminal;
 use crate::commands::{RunStatus, print};
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use replay::policy::presets;
 use replay::policy::presets::{ClientVersion, PolicySet, RECORDED};
 use replay::policy::{KEYS, PolicyKey};
 use replay::prices::PriceTable;
 use std::fmt::Write;
+
+/// Arguments of `config`.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+/// What `config` does.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Prints the built-in price table, to be completed and given to --prices.
+    Prices,
+    /// Prints the policy that the options come to, as TOML that --policy reads.
+    Show {
+        /// Which policy.
+        #[command(flatten)]
+        policy: PolicyArgs,
+        /// Say beside each value where it comes from.
+        #[arg(long)]
+        origin: bool,
+        /// List the presets instead.
+        #[arg(long)]
+        presets: bool,
+    },
+}
 
 /// Runs it.
 pub fn run(args: &ConfigArgs) -> Result<RunStatus> {

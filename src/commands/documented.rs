@@ -1,12 +1,12 @@
 //! The tables of docs/outputs.md and docs/policy.md come from the code. `BACKCAST_UPDATE_DOCS=1 cargo test` writes them.
 
 use crate::cli::Cli;
-use crate::commands::{audit, notes, stats, tune, validate};
-use crate::usage::tally::{GroupBy, columns};
-use crate::usage::{budget, quality};
-use crate::views::{compare_rows, replay_rows};
+use crate::usage::budget;
+use crate::usage::tally::GroupBy;
+use crate::views::stats::usage_columns;
+use crate::views::{audit, check, compare, notes, replay, stats, tune, validate};
+use ::replay::policy::{KEYS, Policy, presets};
 use clap::{Arg, Command, CommandFactory};
-use replay::policy::{KEYS, Policy, presets};
 use table::columns_markdown;
 use transcript::problem::ProblemKind;
 
@@ -17,35 +17,38 @@ fn the_documented_columns_are_the_real_ones() {
         &[
             (
                 "<!-- columns: session -->",
-                columns_markdown(&columns(GroupBy::Session, false)),
+                columns_markdown(&usage_columns(GroupBy::Session, false)),
             ),
-            ("<!-- columns: day -->", columns_markdown(&columns(GroupBy::Day, false))),
+            (
+                "<!-- columns: day -->",
+                columns_markdown(&usage_columns(GroupBy::Day, false)),
+            ),
             ("<!-- columns: tool -->", columns_markdown(stats::TOOL_COLUMNS)),
-            ("<!-- columns: quality -->", columns_markdown(quality::COLUMNS)),
+            ("<!-- columns: quality -->", columns_markdown(stats::QUALITY_COLUMNS)),
             (
                 "<!-- columns: replay-session -->",
-                columns_markdown(replay_rows::SESSION_COLUMNS),
+                columns_markdown(replay::SESSION_COLUMNS),
             ),
             (
                 "<!-- columns: replay-round -->",
-                columns_markdown(replay_rows::ROUND_COLUMNS),
+                columns_markdown(replay::ROUND_COLUMNS),
             ),
-            ("<!-- columns: compare -->", columns_markdown(compare_rows::COLUMNS)),
+            ("<!-- columns: compare -->", columns_markdown(compare::COLUMNS)),
             (
                 "<!-- columns: validate-case -->",
                 columns_markdown(validate::CASE_COLUMNS),
             ),
-            ("<!-- columns: audit -->", columns_markdown(audit::COLUMNS)),
+            ("<!-- columns: audit -->", columns_markdown(audit::BOUNDARY_COLUMNS)),
             (
                 "<!-- columns: audit-threshold -->",
                 columns_markdown(audit::THRESHOLD_COLUMNS),
             ),
             (
                 "<!-- columns: audit-setting -->",
-                columns_markdown(audit::CHECKED_COLUMNS),
+                columns_markdown(audit::SETTING_COLUMNS),
             ),
             ("<!-- columns: tune-point -->", columns_markdown(tune::POINT_COLUMNS)),
-            ("<!-- columns: check -->", columns_markdown(budget::COLUMNS)),
+            ("<!-- columns: check -->", columns_markdown(check::LIMIT_COLUMNS)),
             ("<!-- columns: notes -->", columns_markdown(notes::COLUMNS)),
             ("<!-- problems -->", problem_docs()),
         ],

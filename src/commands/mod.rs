@@ -3,27 +3,27 @@
 #![allow(clippy::disallowed_methods, reason = "commands join the pure middle to the world")]
 #![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
-mod audit;
+pub(crate) mod audit;
 mod backend;
-mod check;
+pub(crate) mod check;
 mod compare;
-mod config;
+pub(crate) mod config;
 #[cfg(test)]
 mod documented;
-mod memory;
-mod notes;
-mod overview;
+pub(crate) mod memory;
+pub(crate) mod notes;
+pub(crate) mod overview;
 mod policy;
 mod reading;
-mod replay;
+pub(crate) mod replay;
 mod replay_texts;
-mod report;
-mod search;
-mod stats;
-mod synth;
+pub(crate) mod report;
+pub(crate) mod search;
+pub(crate) mod stats;
+pub(crate) mod synth;
 mod times;
-mod tune;
-mod validate;
+pub(crate) mod tune;
+pub(crate) mod validate;
 mod writing;
 
 use crate::cli::backend::BackendName;

@@ -1,6 +1,7 @@
 //! `backcast notes`: the notes of every session as they would stand at its end, and the summary of a compaction.
 
-use crate::cli::notes::NotesArgs;
+use crate::cli::backend::BackendArgs;
+use crate::cli::{InputArgs, PolicyArgs, PrintArgs};
 use crate::commands::RunStatus;
 use crate::commands::backend;
 use crate::commands::backend::ModelRunner;
@@ -10,7 +11,9 @@ use crate::commands::report::read_notes_folder;
 use crate::commands::writing::{ensure_absent_or_page, load_prices, write_output, write_page};
 use crate::page::PageContent;
 use crate::run::Corpus;
+use crate::views::notes::{NotesRow, limit_warnings, write_list};
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use memory::names::{project_slug, safe_part};
 use notes::continued::{NotesContinuation, NotesLineHashes, WholeFileHashes};
 use notes::conversation;
@@ -33,13 +36,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use table::words::{format_count, group_digits};
-use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, atomic, column};
+use table::atomic;
 use transcript::problem::{Problem, ProblemKind};
 use transcript::thread::{Chain, Session, SessionLog, thread};
-
-/// Version of the fields below, named in JSON documents.
-const SCHEMA_VERSION: u32 = 1;
 
 /// Names of the files below a session's folder.
 const NOTES: &str = "session-memory/summary.md";
@@ -50,122 +49,90 @@ const WHOLE_LIST_FILE: &str = ".written.json";
 /// Name of the page.
 const PAGE: &str = "notes";
 
-/// What was written for a session.
-#[derive(Debug, Clone, Default)]
-pub(super) struct NotesRow {
-    session: String,
-    project: String,
-    file: String,
-    updates: u64,
-    messages: u64,
-    prompts: u64,
-    tokens: Option<u64>,
-    condensed: Vec<String>,
-    too_long: Vec<String>,
-    summary_tokens: Option<u64>,
-    is_continued: bool,
-    is_unchanged: bool,
+/// Arguments of `notes`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Every session gets PROJECT/SESSION/session-memory/summary.md below the folder: ten sections, from the title to the worklog,
+as they would stand when the session ended. Notes are brought up to date when the window has grown enough (policy values
+notes.first, notes.growth and notes.calls); what came after the last update is in them only with --to-end. They are taken
+from the session itself, without a model: what was asked, changed, run, failed, fixed, decided and answered, in the words of
+the log, secrets masked. Sub-agents and rewound branches stay out.
+
+A file that is there already is continued: what somebody wrote into it stays, what they deleted stays away. Summaries and
+histories are written whole; one that somebody changed since is left to them, and named (--problems). --force writes all of
+them anew.
+
+With --backend anthropic a model writes them, update after update, from what the one before left; headings, limits and the
+messages of the user are kept by the program all the same. Without --history one update stands for several where they fit.
+
+With --summary there is compact.md beside it: the nine sections that would stand in for the history after a compaction, with
+every message of the user in full.
+
+Examples:
+  backcast notes --out notes/                             your own sessions
+  backcast notes logs/ --out notes/ --history             also how the notes stood after every update
+  backcast notes log.jsonl --out notes/ --summary         also what a compaction now would leave
+  backcast notes logs/ --out notes/ --summary --backend anthropic --estimate    what a model would cost
+  backcast notes log.jsonl --out notes/ --up-to 0c97beba-bfcb-4f84-9950-e0354bfc808b")]
+pub struct NotesArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Folder for the notes; made if it is missing.
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: PathBuf,
+    /// Write the notes after every update, too: session-memory/history/0001.md and so on; with --summary also a summary at
+    /// every recorded compaction.
+    #[arg(long, help_heading = "Output")]
+    pub history: bool,
+    /// Bring the notes up to the end of the session, not only to the last update.
+    #[arg(long, help_heading = "Output")]
+    pub to_end: bool,
+    /// Write the summary of a compaction, too: of what came since the last recorded one.
+    #[arg(long, help_heading = "Output")]
+    pub summary: bool,
+    /// Summarise from this message on; earlier ones would stay. Only sessions that have it are looked at. Any record of the
+    /// main conversation will do: one without words of its own (thinking, say) stands for the message beside it.
+    #[arg(long, value_name = "UUID", conflicts_with = "up_to", help_heading = "Output")]
+    pub from: Option<String>,
+    /// Summarise up to this message; later ones would stay. As --from.
+    #[arg(long, value_name = "UUID", help_heading = "Output")]
+    pub up_to: Option<String>,
+    /// What the summary should mind, as it is given with a compaction. Needs --summary, --from or --up-to.
+    #[arg(long, value_name = "TEXT", default_value = "", help_heading = "Output")]
+    pub instructions: String,
+    /// Sections to use instead of the ten: a Markdown file with headings and a description in italics below each.
+    /// `{{session}}` and `{{project}}` are filled in.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub template: Option<PathBuf>,
+    /// Instructions for the update, for backends that ask a model. `{{session}}`, `{{project}}`, `{{notes_path}}` and
+    /// `{{current_notes}}` are filled in.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub prompt: Option<PathBuf>,
+    /// Write all notes and summaries of the folder as one HTML page, too. An earlier page of notes is replaced; any other
+    /// file that is there is not, whatever the switches.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Replace notes that are there instead of continuing them, and summaries that somebody changed.
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
+    /// Which policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Which backend.
+    #[command(flatten)]
+    pub model: BackendArgs,
+    /// What is printed.
+    #[command(flatten)]
+    pub print: PrintArgs,
 }
 
-/// The columns of the list.
-pub(super) const COLUMNS: &[Column<NotesRow>] = &[
-    column(
-        "session",
-        "Session",
-        ColumnUnit::Id,
-        TableVisibility::Always,
-        "Session id.",
-        |row| row.session.as_str().into(),
-    ),
-    column(
-        "project",
-        "Project",
-        ColumnUnit::Text,
-        TableVisibility::IfRoom,
-        "Working directory.",
-        |row| row.project.as_str().into(),
-    ),
-    column(
-        "messages",
-        "Messages",
-        ColumnUnit::Count,
-        TableVisibility::Always,
-        "Messages of the main conversation.",
-        |row| row.messages.into(),
-    ),
-    column(
-        "prompts",
-        "Prompts",
-        ColumnUnit::Count,
-        TableVisibility::Always,
-        "Of these, messages of a person.",
-        |row| row.prompts.into(),
-    ),
-    column(
-        "updates",
-        "Updates",
-        ColumnUnit::Count,
-        TableVisibility::Always,
-        "How often the notes were brought up to date.",
-        |row| row.updates.into(),
-    ),
-    column(
-        "tokens",
-        "Notes",
-        ColumnUnit::Tokens,
-        TableVisibility::Always,
-        "Size of the notes; empty if the session never came to the first update.",
-        |row| row.tokens.into(),
-    ),
-    column(
-        "summary_tokens",
-        "Summary",
-        ColumnUnit::Tokens,
-        TableVisibility::Always,
-        "Size of the summary, if one was wanted.",
-        |row| row.summary_tokens.into(),
-    ),
-    column(
-        "condensed",
-        "Condensed",
-        ColumnUnit::Text,
-        TableVisibility::IfRoom,
-        "Sections of the notes that something was left out of, to stay within the limits.",
-        |row| row.condensed.join(", ").into(),
-    ),
-    column(
-        "too_long",
-        "Too long",
-        ColumnUnit::Text,
-        TableVisibility::Never,
-        "Sections that somebody's own words alone make longer than the limit.",
-        |row| row.too_long.join(", ").into(),
-    ),
-    column(
-        "is_continued",
-        "Continued",
-        ColumnUnit::Flag,
-        TableVisibility::Never,
-        "Whether a file was there already and was continued.",
-        |row| row.is_continued.into(),
-    ),
-    column(
-        "is_unchanged",
-        "Unchanged",
-        ColumnUnit::Flag,
-        TableVisibility::Never,
-        "Whether it was up to date already.",
-        |row| row.is_unchanged.into(),
-    ),
-    column(
-        "file",
-        "File",
-        ColumnUnit::Text,
-        TableVisibility::Never,
-        "The session's folder, below the folder that was named.",
-        |row| row.file.as_str().into(),
-    ),
-];
+impl NotesArgs {
+    /// Whether a summary is wanted.
+    pub fn wants_summary(&self) -> bool {
+        self.summary || self.from.is_some() || self.up_to.is_some()
+    }
+}
 
 /// Runs it.
 pub fn run(args: &NotesArgs) -> Result<RunStatus> {
@@ -235,9 +202,13 @@ pub fn run(args: &NotesArgs) -> Result<RunStatus> {
             None => bail!("no session has the message {uuid}"),
         }
     }
-    write_output(&args.stdout_args(), |out, look| outcome.print(args, out, look))?;
+    write_output(&args.print.stdout_args(), |out, style| {
+        write_list(&outcome.rows, args.print.format, args.print.top, style, out)
+    })?;
     if !args.input.quiet {
-        outcome.warn_about_limits();
+        for warning in limit_warnings(&outcome.rows) {
+            eprintln!("{warning}");
+        }
     }
     if let Some(path) = &args.html {
         let content = PageContent {
@@ -287,53 +258,6 @@ impl NotesOutcome {
         bail!(
             "some texts were not written\n  {reasons}\n  hint: what was answered is kept; the same command asks only for the rest"
         )
-    }
-
-    /// Names the sections that the limits bear on.
-    fn warn_about_limits(&self) {
-        let tell = |what: &str, of: fn(&NotesRow) -> &[String]| {
-            let mut counts = BTreeMap::<&str, u64>::new();
-            for section in self.rows.iter().flat_map(of) {
-                *counts.entry(section).or_insert(0) += 1;
-            }
-            let counted = counts.iter().map(|(section, count)| format!("{section} ({count})"));
-            let counted = counted.collect::<Vec<_>>();
-            if !counted.is_empty() {
-                eprintln!("{what}: {}", counted.join(", "));
-            }
-        };
-        tell("condensed to stay within the limits, by sessions", |row| &row.condensed);
-        tell("longer than the limit by somebody's own words", |row| &row.too_long);
-    }
-
-    fn print(&self, args: &NotesArgs, out: &mut dyn io::Write, look: TableStyle) -> io::Result<()> {
-        let shown = match (args.format, args.top) {
-            (OutputFormat::Table, top) if top > 0 => &self.rows[..self.rows.len().min(top)],
-            _ => &self.rows[..],
-        };
-        let sheet = Sheet {
-            schema_version: SCHEMA_VERSION,
-            columns: COLUMNS,
-            rows: shown,
-            total: None,
-        };
-        sheet.write(args.format, look, out)?;
-        if args.format == OutputFormat::Table {
-            let written = self.rows.iter().filter(|row| row.tokens.is_some()).count();
-            let unchanged = self.rows.iter().filter(|row| row.is_unchanged).count();
-            writeln!(
-                out,
-                "{}, notes for {}, {} of them as they were{}.",
-                format_count(self.rows.len() as u64, "session"),
-                group_digits(written as u64),
-                group_digits(unchanged as u64),
-                match self.rows.len() - shown.len() {
-                    0 => String::new(),
-                    more => format!("; {more} not shown (--top 0 shows all)"),
-                }
-            )?;
-        }
-        Ok(())
     }
 }
 

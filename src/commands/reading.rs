@@ -5,9 +5,9 @@ use crate::cli::InputArgs;
 use crate::commands::RunStatus;
 use crate::run::cache::Cache;
 use crate::run::{Corpus, ReadOptions, read_messages};
+use crate::views::problem_counts;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use table::findings::{CheckFinding, Severity, format_annotations};
@@ -250,15 +250,6 @@ pub fn progress_with_template(total: u64, quiet: bool, words: &str) -> ProgressB
     ProgressBar::new(total)
         .with_style(style)
         .with_finish(ProgressFinish::AndClear)
-}
-
-/// Counts problems by kind.
-pub fn problem_counts(problems: &[Problem]) -> BTreeMap<&'static str, u64> {
-    let mut counts = BTreeMap::new();
-    for problem in problems {
-        *counts.entry(problem.kind.name()).or_insert(0) += 1;
-    }
-    counts
 }
 
 /// Says on standard error what was wrong, and decides how the run ends.

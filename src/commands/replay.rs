@@ -1,43 +1,114 @@
 //! `backcast replay`: sessions run through a policy.
 
-use crate::cli::ReplayArgs;
+use crate::cli::{InputArgs, PageArgs, PolicyArgs, PrintArgs};
 use crate::commands::RunStatus;
-use crate::commands::compare::{ComparedChain, Comparison, ComparisonReport};
+use crate::commands::compare::{ComparedChain, Comparison};
 use crate::commands::notes::read_conversation;
 use crate::commands::policy::resolve_policy;
-use crate::commands::reading::{LogSource, problem_counts, report_problems, with_logs};
-use crate::commands::replay_texts::{ChainTexts, TextLosses};
+use crate::commands::reading::{LogSource, report_problems, with_logs};
+use crate::commands::replay_texts::ChainTexts;
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page;
 use crate::page::PageContent;
-use crate::page::rounds::{PageRound, SessionRounds};
+use crate::page::rounds::SessionRounds;
 use crate::run::Corpus;
-use crate::views::compare_rows::CompareRow;
-use crate::views::replay_rows::{
-    MICRO_KINDS, ROUND_COLUMNS, ReplayCollector, ReplayDetail, ReplayResult, RoundRow, SCHEMA_VERSION, SESSION_COLUMNS,
-    SessionRow, part_names,
+use crate::views::compare::{CompareRow, ComparisonReport};
+use crate::views::replay::{
+    ROUND_COLUMNS, ReplayCollector, ReplayDetail, ReplayOutcome, ReplayResult, RoundRow, SCHEMA, TextLosses,
+    session_sheet,
 };
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use replay::policy::presets::PolicySet;
-use replay::prices::{PriceTable, micro_usd};
-use replay::sim::event::{CompactionCause, Event, EventSink, SideCallPurpose};
+use replay::prices::PriceTable;
+use replay::sim::event::{Event, EventSink};
 use replay::sim::trace::build_trace;
-use replay::sim::use_counts::UseCounts;
 use replay::sim::uses::find_file_uses;
-use replay::sim::working_set::{FetchKind, UseOutcome};
 use replay::sim::{BoundaryTextWriter, ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
-use replay::tokens::ledger::{CATEGORIES, Category};
 use replay::tokens::ratios::RatioTable;
 use replay::tune::score::chain_key;
-use serde_json::{Value as Json, json};
-use std::collections::BTreeMap;
-use std::io::{self, Write};
+use serde_json::Value as Json;
+use std::io;
 use std::path::{Path, PathBuf};
-use table::stream::{RowBatch, RowStream};
-use table::words::{format_count, format_dollars, format_percent, group_digits};
-use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, atomic, column, sparkline};
-use transcript::problem::{Problem, ProblemKind, ProblemRow};
+use table::stream::{RowBatch, RowStream, StreamFormat};
+use table::{OutputFormat, TableStyle, atomic, write_json};
+use transcript::problem::{Problem, ProblemKind};
 use transcript::thread::{Session, SessionLog, thread};
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+The policy acts: it clears, compacts and restores, and recorded messages are taken as they came. As long as it does what the
+recorded client did, recorded sizes are used; after that, the window is made of the sizes of its blocks. The replay is
+open-loop: what an agent would have done after losing something is not simulated.
+
+--format json prints the summary, and row formats a row a session. With --compare, --top is about its lists together.
+
+With --out, the folder gets sessions.csv, rounds.csv (or .parquet), boundaries.jsonl, summary.json and manifest.json; with
+--working-set, --compare or --html also misses.jsonl, with --events events.jsonl, and with --compare compare.csv and
+compare.json, while the other files are about the first policy. --force takes the files of an earlier run away, as far as
+its manifest lists them.
+
+Examples:
+  backcast replay corpus                                    what the recorded policy does
+  backcast replay logs/ --policy article --out reports/run  all rows, for other programs
+  backcast replay logs/ --set window.percent=60             a lower threshold
+  backcast replay logs/ --compare never                     what compaction saves and loses
+  backcast replay logs/ --html run.html                     every session drawn, on one page
+  backcast replay logs/ --policy article --with-text        what real notes and summaries would carry over")]
+#[command(mut_arg("top", |arg| arg.default_value("10")))]
+pub struct ReplayArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Hold a second policy against the first, on the same sessions: a preset or a file, as for --policy. Implies
+    /// --working-set.
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Policy")]
+    pub compare: Option<String>,
+    /// Sets one value of the second policy; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", requires = "compare", help_heading = "Policy")]
+    pub compare_set: Vec<String>,
+    /// Look whether what was used again was still in the window: hits, misses, reads of what had been dropped. --compare and
+    /// --html imply it.
+    #[arg(long, help_heading = "Output")]
+    pub working_set: bool,
+    /// Put real texts into the boundaries: the notes as they stand there, or an offline summary. Sizes are theirs, and what
+    /// the rest of the session needed and they do not carry is counted. Sub-agents keep assumed sizes.
+    #[arg(long, conflicts_with = "compare", help_heading = "Output")]
+    pub with_text: bool,
+    /// Write every event to events.jsonl, too.
+    #[arg(long, requires = "out", help_heading = "Output")]
+    pub events: bool,
+    /// Folder for the files of the run; made if it is missing.
+    #[arg(long, value_name = "DIR", group = "files", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// The HTML page.
+    #[command(flatten)]
+    pub page: PageArgs,
+    /// Format of the rounds.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        requires = "out",
+        help_heading = "Output"
+    )]
+    pub rounds: StreamFormat,
+    /// What is printed.
+    #[command(flatten)]
+    pub print: PrintArgs,
+}
+
+impl ReplayArgs {
+    /// Whether hits and misses are wanted.
+    pub fn wants_working_set(&self) -> bool {
+        self.working_set || self.compare.is_some() || self.page.html.is_some()
+    }
+}
 
 /// Runs it.
 pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
@@ -49,27 +120,27 @@ pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
         .as_deref()
         .map(|folder| ReplayFiles::new(folder, args))
         .transpose()?;
-    ensure_absent(args.html.as_deref(), args.force)?;
+    ensure_absent(args.page.html.as_deref(), args.page.force)?;
     let run = ReplayRun {
         args,
         policies: &policies,
         prices: &prices,
         compare: compare.as_ref(),
         files: files.as_ref(),
-        wants_page: args.html.is_some(),
+        wants_page: args.page.html.is_some(),
     };
     let mut outcome = with_logs(&args.input, args.wants_working_set(), |reading| run.replay(reading))??;
     if let Some(files) = &files {
         files.write_files(&outcome, &policies, compare.as_ref(), args)?;
     }
-    if let Some(path) = &args.html {
+    if let Some(path) = &args.page.html {
         let compared = compare
             .as_ref()
             .map(|compare| outcome.comparison_report(compare, args).document());
-        let drawn = outcome.to_page_replay(args, &policies, compared);
+        let drawn = outcome.to_page_replay(policy_name(args, &policies), &policies, compared);
         write_page(
             path,
-            args.force,
+            args.page.force,
             args.input.quiet,
             PageContent {
                 name: drawn.name.clone(),
@@ -78,9 +149,11 @@ pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
             },
         )?;
     }
-    write_output(&args.stdout_args(), |out, look| match &compare {
-        Some(compare) => outcome.comparison_report(compare, args).write(args.format, look, out),
-        None => outcome.write(args, &policies, out, look),
+    write_output(&args.print.stdout_args(), |out, style| match &compare {
+        Some(compare) => outcome
+            .comparison_report(compare, args)
+            .write(args.print.format, style, out),
+        None => outcome.write(args.print.format, args.print.top, &policies, style, out),
     })?;
     Ok(report_problems(&args.input, &outcome.problems))
 }
@@ -98,7 +171,16 @@ pub(super) fn replay_for_page(args: &ReplayArgs) -> Result<(page::PageReplay, Ve
         wants_page: true,
     };
     let mut outcome = with_logs(&args.input, args.wants_working_set(), |reading| run.replay(reading))??;
-    Ok((outcome.to_page_replay(args, &policies, None), outcome.problems))
+    Ok((
+        outcome.to_page_replay(policy_name(args, &policies), &policies, None),
+        outcome.problems,
+    ))
+}
+
+/// Returns the name of the policy with what `--set` changed.
+fn policy_name(args: &ReplayArgs, policies: &PolicySet) -> String {
+    let words = [std::slice::from_ref(&policies.name), &args.policy.set];
+    words.concat().join(" ")
 }
 
 /// The last file of a run: it says that the rest is whole, and lists it.
@@ -143,14 +225,14 @@ impl ReplayFiles {
     fn new(folder: &Path, args: &ReplayArgs) -> Result<ReplayFiles> {
         let names = output_files(args);
         let targets = names.iter().chain([&MANIFEST]).map(|name| folder.join(name));
-        if let Some(target) = targets.into_iter().find(|target| !args.force && target.exists()) {
+        if let Some(target) = targets.into_iter().find(|target| !args.page.force && target.exists()) {
             bail!("{} exists; use --force to replace it", target.display());
         }
         Ok(ReplayFiles {
             folder: folder.to_path_buf(),
             names,
             rounds: folder.join(format!("rounds.{}", args.rounds.extension())),
-            force: args.force,
+            force: args.page.force,
         })
     }
 
@@ -186,14 +268,8 @@ impl ReplayFiles {
         compare: Option<&Comparison>,
         args: &ReplayArgs,
     ) -> Result<()> {
-        let sheet = Sheet {
-            schema_version: SCHEMA_VERSION,
-            columns: SESSION_COLUMNS,
-            rows: &outcome.sessions,
-            total: None,
-        };
         atomic::write_with(&self.folder.join("sessions.csv"), self.force, |out| {
-            sheet.write(OutputFormat::Csv, TableStyle::default(), out)
+            session_sheet(&outcome.sessions).write(OutputFormat::Csv, TableStyle::default(), out)
         })?;
         self.write_json_lines("boundaries.jsonl", &outcome.boundaries)?;
         if args.wants_working_set() {
@@ -214,13 +290,14 @@ impl ReplayFiles {
                     .write(OutputFormat::Json, TableStyle::default(), out)
             })?;
         }
+        let second = compare.map(|compare| &compare.second);
+        let prices = args.policy.prices.as_deref();
         let documents = [
             ("summary.json", outcome.summary_json(policies)),
-            (MANIFEST, outcome.manifest_json(policies, compare, args, &self.names)),
+            (MANIFEST, outcome.manifest_json(policies, second, prices, &self.names)),
         ];
         for (name, document) in documents {
-            let text = serde_json::to_string_pretty(&document)? + "\n";
-            atomic::write(&self.folder.join(name), self.force, text.as_bytes())?;
+            atomic::write_with(&self.folder.join(name), self.force, |out| write_json(&document, out))?;
         }
         Ok(())
     }
@@ -281,7 +358,7 @@ impl ReplayRun<'_> {
                 std::fs::create_dir_all(&files.folder).with_context(|| format!("making {}", files.folder.display()))?;
                 let mut defects = Vec::new();
                 atomic::write_with(&files.rounds, files.force, |out| {
-                    let mut stream = RowStream::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, out)?;
+                    let mut stream = RowStream::new(self.args.rounds, SCHEMA, ROUND_COLUMNS, out)?;
                     defects = corpus.stream_sessions(
                         |id, parts| self.replay_session(&corpus, id, parts, summary),
                         |done| {
@@ -388,16 +465,13 @@ impl ReplayRun<'_> {
             ));
         }
         let mut rounds = std::mem::take(&mut replayed.rounds);
-        let drawn = self.wants_page.then(|| {
-            let calls = rounds.iter().map(|row| (row.agent.clone(), PageRound::from(row)));
-            SessionRounds::new(id, &calls.collect::<Vec<_>>())
-        });
+        let drawn = self.wants_page.then(|| SessionRounds::from_rows(id, &rounds));
         if self.files.is_none() {
             rounds.clear();
         }
         SessionReplayOutput {
             page_rounds: drawn,
-            batch: RowBatch::new(self.args.rounds, SCHEMA_VERSION, ROUND_COLUMNS, rounds),
+            batch: RowBatch::new(self.args.rounds, SCHEMA, ROUND_COLUMNS, rounds),
             replayed,
             comparison: compared,
             losses,
@@ -431,24 +505,6 @@ pub(super) fn learned_summary(corpus: &Corpus) -> Option<u64> {
     sizes.get(sizes.len() / 2).copied()
 }
 
-/// Everything that was found out.
-#[derive(Default)]
-struct ReplayOutcome {
-    sessions: Vec<SessionRow>,
-    total: SessionRow,
-    comparisons: Vec<CompareRow>,
-    losses: Option<TextLosses>,
-    boundaries: Vec<Json>,
-    misses: Vec<Json>,
-    ledger: BTreeMap<(Category, String), (u64, u64)>,
-    page_rounds: Vec<SessionRounds>,
-    events: Vec<u8>,
-    problems: Vec<Problem>,
-    inputs: Vec<(String, u64, Option<[u8; 32]>)>,
-    learned_summary: Option<u64>,
-    logs: usize,
-}
-
 impl ReplayOutcome {
     fn add_session(&mut self, done: SessionReplayOutput) -> io::Result<RowBatch<RoundRow>> {
         self.total.merge(&done.replayed.row);
@@ -472,463 +528,10 @@ impl ReplayOutcome {
 
     fn comparison_report<'a>(&'a self, compare: &'a Comparison, args: &ReplayArgs) -> ComparisonReport<'a> {
         ComparisonReport {
-            comparison: compare,
+            names: &compare.names,
             rows: &self.comparisons,
             logs: self.logs,
-            top: args.top,
+            top: args.print.top,
         }
-    }
-
-    /// What a page shows of it.
-    fn to_page_replay(&mut self, args: &ReplayArgs, policies: &PolicySet, compare: Option<Json>) -> page::PageReplay {
-        let mut summary = self.summary_json(policies);
-        let listed = self.problems.iter().map(ProblemRow::from).collect::<Vec<_>>();
-        summary["problems"]["list"] = json!(listed);
-        let sessions = session_sheet(&self.sessions, None).to_json();
-        page::PageReplay {
-            name: [std::slice::from_ref(&policies.name), &args.policy.set]
-                .concat()
-                .join(" "),
-            summary,
-            sessions: page::sheet_rows(sessions),
-            rounds: std::mem::take(&mut self.page_rounds),
-            boundaries: std::mem::take(&mut self.boundaries),
-            misses: std::mem::take(&mut self.misses),
-            compare,
-        }
-    }
-
-    /// What the blocks of all sessions are, in the form of the ledger of `stats`.
-    fn ledger_json(&self) -> Json {
-        let whole = self.ledger.values().map(|(_, tokens)| tokens).sum::<u64>();
-        let amount = |blocks: u64, tokens: u64| json!({"blocks": blocks, "tokens": tokens, "share": (whole > 0).then(|| tokens as f64 / whole as f64)});
-        let mut categories = serde_json::Map::new();
-        for category in CATEGORIES {
-            let of_category = self.ledger.iter().filter(|((of, _), _)| *of == category);
-            let (mut blocks, mut tokens) = (0, 0);
-            let mut named = serde_json::Map::new();
-            for ((_, name), (more_blocks, more_tokens)) in of_category {
-                blocks += more_blocks;
-                tokens += more_tokens;
-                if !name.is_empty() {
-                    named.insert(name.clone(), amount(*more_blocks, *more_tokens));
-                }
-            }
-            let mut entry = amount(blocks, tokens);
-            if !named.is_empty() {
-                entry["by_name"] = named.into();
-            }
-            categories.insert(category.name().to_owned(), entry);
-        }
-        let blocks = self.ledger.values().map(|(blocks, _)| blocks).sum();
-        json!({"total": amount(blocks, whole), "categories": categories})
-    }
-
-    fn summary_json(&self, policies: &PolicySet) -> Json {
-        let total = &self.total;
-        let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-        let window_total = total.parts_sum.iter().sum::<u128>().max(1);
-        let parts = std::iter::zip(part_names(), total.parts_sum)
-            .map(|(name, sum)| (name.replace(' ', "_"), json!(sum as f64 / window_total as f64)))
-            .collect::<serde_json::Map<_, _>>();
-        let micro = MICRO_KINDS
-            .iter()
-            .map(|kind| (kind.name().to_owned(), json!(total.micro[*kind as usize])));
-        let purposes = [
-            ("compact", SideCallPurpose::Compact),
-            ("notes", SideCallPurpose::Notes),
-            ("extract", SideCallPurpose::Extract),
-        ];
-        let side = purposes.map(|(name, purpose)| {
-            let at = purpose as usize;
-            let value = json!({"calls": total.side_calls[at], "cost_micro_usd": micro_usd(total.side_costs[at])});
-            (name.to_owned(), value)
-        });
-        json!({
-            "schema_version": SCHEMA_VERSION,
-            "policy": policies.name,
-            "sessions": self.sessions.len(),
-            "sessions_with_compactions": self.sessions.iter().filter(|session| session.compactions() > 0).count(),
-            "calls": total.calls,
-            "boundaries": {
-                "auto": total.boundaries[CompactionCause::Auto as usize],
-                "manual": total.boundaries[CompactionCause::Manual as usize],
-                "reactive": total.boundaries[CompactionCause::Reactive as usize],
-                "by_notes": total.by_notes,
-                "again": total.again,
-                "at_recorded_places": total.as_recorded,
-                "recorded": total.recorded,
-                "freed_tokens": total.freed,
-            },
-            "micro": serde_json::Map::from_iter(micro),
-            "micro_cleared": total.cleared,
-            "micro_saved_tokens": total.saved,
-            "failures": total.failures,
-            "prompt_too_long": total.too_long,
-            "blocked_calls": total.blocked_calls,
-            "notes_updates": total.notes,
-            "extractions": total.extractions,
-            "consolidations": self.count_consolidations(policies),
-            "window": {"peak": total.peak, "mean": total.mean(), "shares": parts},
-            "cost_micro_usd": total.total_cost().map(micro_usd),
-            "conversation_micro_usd": micro_usd(total.cost),
-            "recorded_micro_usd": micro_usd(total.recorded_cost),
-            "side_calls": serde_json::Map::from_iter(side),
-            "side_cached_share": share(total.side_shared.0, total.side_shared.1),
-            "unpriced_calls": total.unpriced,
-            "unexplained_cache_misses": total.unexplained_misses,
-            "limits": {
-                "open_loop": true,
-                "in_step_share": share(total.in_step, total.calls),
-                "estimated_share": share(total.measured.1, total.measured.0 + total.measured.1),
-                "assumed_window_calls": total.assumed_windows,
-                "learned_summary_tokens": self.learned_summary,
-            },
-            "ledger": (!self.ledger.is_empty()).then(|| self.ledger_json()),
-            "working_set": total.has_working_set.then(|| working_set_json(&total.working_set, total.calls)),
-            "texts": self.losses.as_ref().map(TextLosses::to_json),
-            "results_without_calls": total.orphans,
-            "defects": total.defects,
-            "problems": {"total": self.problems.len(), "by_kind": problem_counts(&self.problems)},
-        })
-    }
-
-    /// How often the memories of the projects would have been consolidated: enough hours and enough sessions since.
-    fn count_consolidations(&self, policies: &PolicySet) -> u64 {
-        let policy = policies.for_version(None);
-        if !policy.extract_on {
-            return 0;
-        }
-        let mut projects = BTreeMap::<&str, Vec<i64>>::new();
-        for session in &self.sessions {
-            if let Some((_, last)) = session.times {
-                projects.entry(&session.project).or_default().push(last);
-            }
-        }
-        let mut count = 0;
-        for ends in projects.values_mut() {
-            ends.sort_unstable();
-            let (mut since, mut sessions) = (ends[0], 0);
-            for &end in ends.iter() {
-                sessions += 1;
-                let is_due = end - since >= policy.dream_hours as i64 * 3_600_000;
-                if is_due && sessions >= policy.dream_sessions {
-                    count += 1;
-                    (since, sessions) = (end, 0);
-                }
-            }
-        }
-        count
-    }
-
-    fn manifest_json(
-        &self,
-        policies: &PolicySet,
-        compare: Option<&Comparison>,
-        args: &ReplayArgs,
-        files: &[&str],
-    ) -> Json {
-        let inputs = self.inputs.iter().map(|(path, bytes, hash)| {
-            let hash = hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string());
-            json!({"path": path, "bytes": bytes, "blake3": hash})
-        });
-        let policy = |policies: &PolicySet| {
-            let ranges = policies
-                .ranges()
-                .iter()
-                .map(|(from, policy)| json!({"from_version": from.to_string(), "values": policy.to_toml()}));
-            json!({"name": policies.name, "ranges": ranges.collect::<Vec<_>>(), "origins": policies.origins})
-        };
-        json!({
-            "schema_version": SCHEMA_VERSION,
-            "backcast": env!("CARGO_PKG_VERSION"),
-            "policy": policy(policies),
-            "compared_with": compare.map(|compare| policy(&compare.second)),
-            "prices": args.policy.prices.as_ref().map_or_else(|| "built-in".into(), |path| path.display().to_string()),
-            "files": files,
-            "inputs": inputs.collect::<Vec<_>>(),
-        })
-    }
-
-    fn write(&self, args: &ReplayArgs, policies: &PolicySet, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        match args.format {
-            OutputFormat::Table => self.write_text(args, policies, out, look),
-            OutputFormat::Json => {
-                serde_json::to_writer_pretty(&mut *out, &self.summary_json(policies))?;
-                writeln!(out)
-            }
-            format => session_sheet(&self.sessions, None).write(format, look, out),
-        }
-    }
-
-    fn write_text(
-        &self,
-        args: &ReplayArgs,
-        policies: &PolicySet,
-        out: &mut dyn Write,
-        look: TableStyle,
-    ) -> io::Result<()> {
-        let total = &self.total;
-        writeln!(
-            out,
-            "Policy {}: {} of {}, {}\n",
-            policies.name,
-            format_count(self.sessions.len() as u64, "session"),
-            format_count(self.logs as u64, "log"),
-            format_count(total.calls, "call")
-        )?;
-        let mut order = (0..self.sessions.len())
-            .filter(|at| self.sessions[*at].calls > 0)
-            .collect::<Vec<_>>();
-        let weight = |at: usize| {
-            (
-                self.sessions[at].compactions(),
-                self.sessions[at].total_cost().unwrap_or(0),
-            )
-        };
-        order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
-        let with_calls = order.len();
-        order.truncate(if args.top == 0 { with_calls } else { args.top });
-        let shown = order
-            .iter()
-            .map(|&at| self.sessions[at].with_short_id())
-            .collect::<Vec<_>>();
-        let all = SessionRow {
-            session: "all".to_owned(),
-            ..total.clone()
-        };
-        let on_screen = screen_columns();
-        let sheet = Sheet {
-            columns: &on_screen,
-            ..session_sheet(&shown, Some(&all))
-        };
-        sheet.write(OutputFormat::Table, look, out)?;
-        if shown.len() < with_calls {
-            writeln!(
-                out,
-                "The {} with most compactions of {} sessions; --top 0 shows all.",
-                shown.len(),
-                group_digits(with_calls as u64)
-            )?;
-        }
-        writeln!(out)?;
-        self.write_window(out, look)?;
-        self.write_facts(policies, out)
-    }
-
-    fn write_window(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        let calls = u128::from(self.total.window_calls.max(1));
-        let whole = self.total.parts_sum.iter().sum::<u128>().max(1);
-        let rows = std::iter::zip(part_names(), self.total.parts_sum)
-            .filter(|(_, sum)| *sum > 0)
-            .map(|(name, sum)| WindowPartRow {
-                name: name.replace('_', " "),
-                mean: (sum / calls) as u64,
-                share: sum as f64 / whole as f64,
-            })
-            .collect::<Vec<_>>();
-        let sheet = Sheet {
-            schema_version: SCHEMA_VERSION,
-            columns: PART_COLUMNS,
-            rows: &rows,
-            total: None,
-        };
-        sheet.write(OutputFormat::Table, look, out)
-    }
-
-    fn write_working_set(&self, out: &mut dyn Write) -> io::Result<()> {
-        let counts = &self.total.working_set;
-        let (Some((low, high)), true) = (counts.hit_ratio(), self.total.has_working_set) else {
-            return Ok(());
-        };
-        let calls = self.total.calls.max(1) as f64;
-        let (most, least) = (counts.misses(), counts.misses_credited());
-        writeln!(
-            out,
-            "Uses of known files: {}; hits {:.1} to {:.1} % (restored files not credited,\n  credited), misses {:.2} to {:.2} in 100 calls.",
-            group_digits(counts.uses()),
-            100.0 * low,
-            100.0 * high,
-            100.0 * least as f64 / calls,
-            100.0 * most as f64 / calls
-        )?;
-        if let Some((low, high)) = counts.at_risk_ratio() {
-            writeln!(
-                out,
-                "  Of {} 20,000 tokens or more away, {:.1} to {:.1} % hit.",
-                format_count(counts.at_risk_uses(), "use"),
-                100.0 * low,
-                100.0 * high
-            )?;
-        }
-        let by_tool = counts
-            .by_tool()
-            .map(|(tool, uses, (most, least))| format!("{tool} {least} to {most} of {}", group_digits(uses)))
-            .collect::<Vec<_>>();
-        writeln!(out, "  Misses by tool: {}.", by_tool.join(", "))?;
-        let (most, least) = counts.reference_misses();
-        writeln!(
-            out,
-            "Files named: {}; nothing of the file in the window: {least} to {most}.",
-            group_digits(counts.references.iter().sum())
-        )?;
-        writeln!(
-            out,
-            "Reads of what had been dropped: {} ({}); prompts summarised: {}.",
-            group_digits(counts.fetches[FetchKind::Refetch as usize]),
-            format_count(counts.fetch_tokens[FetchKind::Refetch as usize], "token"),
-            group_digits(counts.prompts)
-        )
-    }
-
-    fn write_facts(&self, policies: &PolicySet, out: &mut dyn Write) -> io::Result<()> {
-        let total = &self.total;
-        writeln!(
-            out,
-            "\nCompactions: {} automatic, {} asked for, {} after a refused prompt; {} by notes;\n  {} at the place of a recorded one ({} recorded).",
-            total.boundaries[CompactionCause::Auto as usize],
-            total.boundaries[CompactionCause::Manual as usize],
-            total.boundaries[CompactionCause::Reactive as usize],
-            total.by_notes,
-            total.as_recorded,
-            total.recorded
-        )?;
-        let micro = MICRO_KINDS
-            .iter()
-            .map(|kind| (kind.name(), total.micro[*kind as usize]))
-            .filter(|(_, count)| *count > 0);
-        let micro = micro.map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>();
-        if !micro.is_empty() {
-            writeln!(
-                out,
-                "Micro-compactions: {}; {} cleared, {}.",
-                micro.join(", "),
-                format_count(total.cleared, "result"),
-                format_count(total.saved, "token")
-            )?;
-        }
-        if total.failures + total.too_long + total.blocked_calls > 0 {
-            writeln!(
-                out,
-                "Failed compactions: {}; refused prompts: {}; calls of blocked sessions: {}.",
-                total.failures, total.too_long, total.blocked_calls
-            )?;
-        }
-        if total.notes + total.extractions > 0 {
-            writeln!(
-                out,
-                "Notes updated {}, memories extracted {}, consolidated {}.",
-                format_count(total.notes, "time"),
-                format_count(total.extractions, "time"),
-                format_count(self.count_consolidations(policies), "time")
-            )?;
-        }
-        writeln!(
-            out,
-            "Cost: {} for the conversation ({} by recorded usage),\n  {} beside it, where {} of the input comes from the prompt cache.",
-            format_dollars(Some(micro_usd(total.cost))),
-            format_dollars(Some(micro_usd(total.recorded_cost))),
-            format_dollars(Some(micro_usd(total.side_costs.iter().sum()))),
-            format_percent(total.side_shared.0, total.side_shared.1)
-        )?;
-        self.write_working_set(out)?;
-        writeln!(
-            out,
-            "Open loop: messages are taken as recorded, whatever the policy dropped.\n  {} of the calls are in step with the record; {} of the tokens are\n  estimated.",
-            format_percent(total.in_step, total.calls),
-            format_percent(total.measured.1, total.measured.0 + total.measured.1)
-        )
     }
 }
-
-fn working_set_json(counts: &UseCounts, calls: u64) -> Json {
-    let pair = |range: Option<(f64, f64)>| range.map(|(low, high)| json!({"not_credited": low, "credited": high}));
-    let fetches = FetchKind::ALL.map(|kind| {
-        let at = kind as usize;
-        let value = json!({"count": counts.fetches[at], "tokens": counts.fetch_tokens[at]});
-        (kind.name().to_owned(), value)
-    });
-    let by_tool = counts.by_tool().map(|(tool, uses, (misses, misses_credited))| {
-        let value = json!({"uses": uses, "misses": misses, "misses_credited": misses_credited});
-        (tool.to_owned(), value)
-    });
-    let per_hundred = |misses: u64| (calls > 0).then(|| 100.0 * misses as f64 / calls as f64);
-    json!({
-        "uses": counts.uses(),
-        "misses": counts.misses(),
-        "misses_credited": counts.misses_credited(),
-        "misses_in_flight": counts.outcomes[UseOutcome::InFlight as usize],
-        "misses_per_100_calls": {
-            "not_credited": per_hundred(counts.misses()),
-            "credited": per_hundred(counts.misses_credited()),
-        },
-        "hit_share": pair(counts.hit_ratio()),
-        "at_risk_uses": counts.at_risk_uses(),
-        "at_risk_hit_share": pair(counts.at_risk_ratio()),
-        "by_tool": serde_json::Map::from_iter(by_tool),
-        "references": {
-            "named": counts.references.iter().sum::<u64>(),
-            "misses": counts.reference_misses().0,
-            "misses_credited": counts.reference_misses().1,
-        },
-        "reads": serde_json::Map::from_iter(fetches),
-        "prompts_summarized": counts.prompts,
-    })
-}
-
-fn session_sheet<'a>(rows: &'a [SessionRow], total: Option<&'a SessionRow>) -> Sheet<'a, SessionRow> {
-    Sheet {
-        schema_version: SCHEMA_VERSION,
-        columns: SESSION_COLUMNS,
-        rows,
-        total,
-    }
-}
-
-/// Columns for a screen: the course of the window says more than its mean.
-fn screen_columns() -> Vec<Column<SessionRow>> {
-    let course = column(
-        "window",
-        "Window",
-        ColumnUnit::Drawing,
-        TableVisibility::Always,
-        "Its course.",
-        |row: &SessionRow| sparkline(&row.course, 8).into(),
-    );
-    let kept = SESSION_COLUMNS.iter().filter(|column| column.name != "mean").copied();
-    kept.chain([course]).collect()
-}
-
-/// A part of the window.
-struct WindowPartRow {
-    name: String,
-    mean: u64,
-    share: f64,
-}
-
-const PART_COLUMNS: &[Column<WindowPartRow>] = &[
-    column(
-        "part",
-        "What is in the window",
-        ColumnUnit::Text,
-        TableVisibility::Always,
-        "Category.",
-        |row| row.name.as_str().into(),
-    ),
-    column(
-        "mean",
-        "Mean",
-        ColumnUnit::Tokens,
-        TableVisibility::Always,
-        "Tokens, mean over calls.",
-        |row| row.mean.into(),
-    ),
-    column(
-        "share",
-        "Share",
-        ColumnUnit::Share,
-        TableVisibility::Always,
-        "Share of the window.",
-        |row| row.share.into(),
-    ),
-];

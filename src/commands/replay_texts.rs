@@ -1,5 +1,6 @@
 //! `replay --with-text`: real texts in simulated boundaries, and what the rest of the session needed that they lack.
 
+use crate::views::replay::TextLosses;
 use language::secrets;
 use notes::carried::{NEED_KINDS, NeedCoverage, NeededItems};
 use notes::conversation::Conversation;
@@ -53,52 +54,6 @@ struct BoundaryText {
     preserved: Range<usize>,
     /// The first message after it.
     end: usize,
-}
-
-/// What texts lack, over boundaries.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct TextLosses {
-    boundaries: u64,
-    by_notes: u64,
-    tokens: u64,
-    prompts: u64,
-    prompts_in_full: u64,
-    prompts_in_part: u64,
-    needs: [NeedCoverage; 4],
-}
-
-impl TextLosses {
-    /// Takes others in.
-    pub(super) fn add(&mut self, other: TextLosses) {
-        self.boundaries += other.boundaries;
-        self.by_notes += other.by_notes;
-        self.tokens += other.tokens;
-        self.prompts += other.prompts;
-        self.prompts_in_full += other.prompts_in_full;
-        self.prompts_in_part += other.prompts_in_part;
-        for (sum, one) in std::iter::zip(&mut self.needs, other.needs) {
-            sum.add(one);
-        }
-    }
-
-    /// As `summary.json` and `boundaries.jsonl` have it.
-    pub(super) fn to_json(&self) -> Json {
-        let needs = NEED_KINDS.iter().map(|need| {
-            let carried = self.needs[*need as usize];
-            let value = json!({"needed": carried.needed, "carried": carried.carried, "share": carried.share()});
-            (need.name().to_owned(), value)
-        });
-        json!({
-            "boundaries": self.boundaries,
-            "by_notes": self.by_notes,
-            "tokens": self.tokens,
-            "prompts": self.prompts,
-            "prompts_in_full": self.prompts_in_full,
-            "prompts_in_part": self.prompts_in_part,
-            "prompts_lost": self.prompts - self.prompts_in_full - self.prompts_in_part,
-            "needs": serde_json::Map::from_iter(needs),
-        })
-    }
 }
 
 impl<'a> ChainTexts<'a> {

@@ -3,14 +3,18 @@
 mod found;
 mod read;
 
-use crate::cli::{AuditArgs, InputArgs, OutputArgs, ReplayArgs, ReportArgs, StatsArgs, TimeArgs};
+use crate::cli::{InputArgs, OutputArgs, PageArgs, PolicyArgs, PrintArgs, TimeArgs};
+use crate::commands::audit::AuditArgs;
 use crate::commands::memory::drawn;
 use crate::commands::reading::{client_home, input_roots, report_problems};
+use crate::commands::replay::ReplayArgs;
+use crate::commands::stats::StatsArgs;
 use crate::commands::writing::{ensure_absent, write_page};
 use crate::commands::{RunStatus, audit, replay, stats};
 use crate::page::{PageContent, PageNotes, short_name};
 use crate::usage::tally::GroupBy;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use found::{ReportInputs, find_inputs};
 use memory::memdir::Memdir;
 use serde_json::json;
@@ -19,6 +23,33 @@ use table::OutputFormat;
 use table::words::given_options;
 use transcript::discover::discover;
 use transcript::problem::Problem;
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+A folder may hold what `replay --out`, `tune --out`, `notes --out` and `memory` wrote, and JSON documents of `stats`, `audit`,
+`replay --compare`, `tune` and `memory extract`, in any depth: the page shows whatever is there. Logs are replayed and audited
+for it, by the policy; where there are only results, a policy is refused. The page is one file that loads nothing: it can be
+mailed, archived and opened without a network.
+
+Examples:
+  backcast report                        your own sessions, to report.html
+  backcast report reports/run            what is in a folder, to reports/run/report.html
+  backcast report logs/ -o week.html     logs, to a file")]
+pub struct ReportArgs {
+    /// Folders that other commands wrote to, or logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which policy logs are replayed with; results are shown as they are.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Where the page goes [default: report.html in the folder that other commands wrote to; for logs, in the current one].
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
+}
 
 /// Runs it.
 pub fn run(args: &ReportArgs) -> Result<RunStatus> {
@@ -206,11 +237,12 @@ fn replay_logs(
         with_text: false,
         events: false,
         out: None,
-        html: None,
-        force: false,
+        page: PageArgs::default(),
         rounds: table::stream::StreamFormat::default(),
-        format: OutputFormat::Json,
-        top: 0,
+        print: PrintArgs {
+            format: OutputFormat::Json,
+            top: 0,
+        },
     };
     let (run, _) = replay::replay_for_page(&replay)?;
     content.runs.push(run);

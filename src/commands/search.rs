@@ -1,54 +1,81 @@
 //! `backcast search`: memories first, transcripts second.
 
-use crate::cli::memory::MemoryFormat;
-use crate::cli::search::{SearchArgs, SearchTarget};
-use crate::commands::memory::folder;
+use crate::cli::{InputArgs, MemoryFormat};
+use crate::commands::memory::{DirArgs, folder};
 use crate::commands::reading::{report_problems, with_discovered_logs};
 use crate::commands::writing::fold_for_terminal;
 use crate::commands::{RunStatus, print};
 use crate::run::{MessageSearch, ReadOptions, search_messages};
+use crate::views::search::{MemoryHit, MessageHit, document, to_json_lines, to_table};
 use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
 use language::{client_text, secrets, when};
 use memory::memdir::Memdir;
 use memory::recall::{RecallIndex, RecallWeights, StoredMemory};
 use memory::search::{RankedMatch, SearchTerms};
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use transcript::discover::DiscoveredLog;
 use transcript::messages::{Message, MessagePart, MessageRole, PartSelection};
 use transcript::problem::Problem;
 
-/// Version of the fields below, named in JSON documents.
-const SCHEMA_VERSION: u32 = 1;
+/// Arguments of `search`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Memories that fit come first, then messages of past sessions: what people wrote and what the model answered. Words are found
+by their stems, rarer ones count more, and so do words of the query that stand next to each other. Copies of a message in
+resumed sessions are shown once. Secrets are masked.
 
-/// A memory that fits.
-#[derive(Debug, Serialize)]
-struct MemoryHit {
-    found: &'static str,
-    file: String,
-    name: String,
-    description: String,
-    #[serde(rename = "type")]
-    kind: Option<&'static str>,
-    score: f64,
-    snippet: String,
-    words: Vec<String>,
+Examples:
+  backcast search \"connection pool size\"               in the memory of this project and all sessions
+  backcast search \"flaky import\" logs/ --only transcripts
+  backcast search \"staging password\" -f jsonl          an object a line")]
+pub struct SearchArgs {
+    /// What to look for.
+    #[arg(value_name = "QUERY")]
+    pub query: String,
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// Look only there.
+    #[arg(long, value_enum, value_name = "WHERE", help_heading = "Selection")]
+    pub only: Option<SearchTarget>,
+    /// Most memories in the answer.
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Selection")]
+    pub memories: usize,
+    /// Most messages in the answer.
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        default_value_t = 10,
+        help_heading = "Selection"
+    )]
+    pub most: usize,
+    /// Look in what tools answered, too.
+    #[arg(long, help_heading = "Selection")]
+    pub results: bool,
+    /// How it is printed.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub format: MemoryFormat,
 }
 
-/// A message that fits.
-#[derive(Debug, Serialize)]
-struct MessageHit {
-    found: &'static str,
-    session: String,
-    uuid: String,
-    time: Option<String>,
-    role: &'static str,
-    log: String,
-    line: u64,
-    score: f64,
-    snippet: String,
-    words: Vec<String>,
+/// Where `search` looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SearchTarget {
+    /// The memory directory
+    Memories,
+    /// Past sessions
+    Transcripts,
 }
 
 /// Runs it.
@@ -73,42 +100,14 @@ pub fn run(args: &SearchArgs) -> Result<RunStatus> {
     };
     let text = match args.format {
         MemoryFormat::Table => fold_for_terminal(&to_table(&memories, &messages)),
-        MemoryFormat::Json => {
-            let document = serde_json::json!({
-                "schema_version": SCHEMA_VERSION,
-                "query": args.query,
-                "memories": memories,
-                "transcripts": messages,
-            });
-            format!("{document:#}\n")
-        }
-        MemoryFormat::Jsonl => {
-            let memories = memories.iter().map(json_line);
-            memories
-                .chain(messages.iter().map(json_line))
-                .collect::<Result<String, _>>()?
-        }
+        MemoryFormat::Json => format!("{:#}\n", document(&args.query, &memories, &messages)),
+        MemoryFormat::Jsonl => to_json_lines(&memories, &messages)?,
     };
     print(text.as_bytes())?;
     if memories.is_empty() && messages.is_empty() && !args.input.quiet {
         eprintln!("nothing found");
     }
     Ok(report_problems(&args.input, &problems))
-}
-
-/// A row with the version of its fields.
-fn json_line(row: &impl Serialize) -> serde_json::Result<String> {
-    #[derive(Serialize)]
-    struct VersionedRow<'a, R> {
-        schema_version: u32,
-        #[serde(flatten)]
-        row: &'a R,
-    }
-    let line = VersionedRow {
-        schema_version: SCHEMA_VERSION,
-        row,
-    };
-    Ok(serde_json::to_string(&line)? + "\n")
 }
 
 /// Two digits: more would say more than is known.
@@ -269,20 +268,4 @@ fn reread_messages(
     let (mut hits, _, _) = search_messages(&again, &looking, &silent);
     hits.sort_by_key(|(place, _)| *place);
     hits.into_iter().map(|(_, hit)| hit).collect()
-}
-
-/// For people: where, then the words.
-fn to_table(memories: &[MemoryHit], messages: &[MessageHit]) -> String {
-    let mut text = String::new();
-    for hit in memories {
-        let kind = hit.kind.unwrap_or("untyped");
-        let _ = writeln!(text, "memory {} [{kind}] {}", hit.file, hit.name);
-        let _ = writeln!(text, "    {}", hit.snippet);
-    }
-    for hit in messages {
-        let time = hit.time.as_deref().unwrap_or("no time");
-        let _ = writeln!(text, "{time} {} {} {}", hit.role, hit.session, hit.uuid);
-        let _ = writeln!(text, "    {}", hit.snippet);
-    }
-    text
 }

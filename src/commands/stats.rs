@@ -1,34 +1,65 @@
 //! `backcast stats`: what the logs add up to.
 
-use crate::cli::StatsArgs;
+use crate::cli::{InputArgs, OutputArgs, TimeArgs};
 use crate::commands::RunStatus;
-use crate::commands::reading::{LogSource, problem_counts, report_problems, with_logs};
+use crate::commands::reading::{LogSource, report_problems, with_logs};
 use crate::commands::times::TimeSelection;
 use crate::commands::writing::{load_prices, write_output};
-use crate::page;
-use crate::page::overview::overview_from_stats;
 use crate::run::summarise;
-use crate::usage::quality;
-use crate::usage::quality::{Quality, quality};
+use crate::usage::quality::quality;
 use crate::usage::session::ReportOptions;
-use crate::usage::summary::UsageSummary;
-use crate::usage::tally::{GroupBy, UsageRow, UsageTally, columns, group_calls, screen_columns, window_series};
+use crate::usage::tally::{GroupBy, UsageRow, group_calls};
+use crate::views::stats::{StatsOptions, StatsResult, StatsView};
 use anyhow::{Result, bail};
-use jiff::tz::TimeZone;
-use replay::prices::PriceTable;
-use replay::tokens::calibrate::TokenOrigin;
-use replay::tokens::ledger::{Amount, CATEGORIES, Category, TokenLedger};
+use clap::Args;
 use replay::tokens::ratios::RatioTable;
-use replay::tokens::reads::ReadTotals;
-use serde_json::{Map, Value as Json, json};
-use std::collections::BTreeSet;
-use std::io::{self, Write};
-use table::words::{format_count, format_dollars, format_percent, format_size, group_digits};
-use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility};
-use transcript::problem::{Problem, ProblemRow};
+use serde_json::Value as Json;
+use std::path::PathBuf;
+use transcript::problem::Problem;
 
-/// Version of every output of this command; see docs/outputs.md.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Arguments of `stats`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Every API call counts once: lines of one response, copies in resumed and forked sessions and sub-agents' replays are told
+apart by message and request id, and the most complete telling counts. Sub-agents are included. Calls that only a progress
+record shows (their own logs are gone) are reported beside the totals, not in them.
+
+Token counts of calls are as recorded. Sizes in the ledger (what filled the window) are recorded, calibrated from the
+difference between two recorded windows, or estimated; the shares are shown.
+
+Examples:
+  backcast stats                              your own sessions
+  backcast stats --by day --since 2026-11-01  cost by day
+  backcast stats --by project --last 30       the last 30 days by project
+  backcast stats corpus --by tool             which tools fill the window
+  backcast stats logs/ -f json -o usage.json  everything, for other programs")]
+pub struct StatsArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// What rows are grouped by.
+    #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = "Selection")]
+    pub by: GroupBy,
+    /// Which times.
+    #[command(flatten)]
+    pub times: TimeArgs,
+    /// Show sub-agents in rows of their own.
+    #[arg(long, help_heading = "Selection")]
+    pub subagents: bool,
+    /// Most rows of the table, of which the costliest are kept (the largest by tool); 0 for all. Other formats have all rows.
+    #[arg(long, default_value_t = 20, value_name = "N", help_heading = "Output")]
+    pub top: usize,
+    /// Price table to use instead of the built-in one (JSON; `backcast stats -f json` names the one in use).
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub prices: Option<PathBuf>,
+    /// Show how well sizes are estimated: every round predicted from the one before. Formats of rows alone (jsonl, csv,
+    /// parquet) have these rows instead.
+    #[arg(long, help_heading = "Output")]
+    pub quality: bool,
+    /// How results are written.
+    #[command(flatten)]
+    pub out: OutputArgs,
+}
 
 /// Runs it.
 pub fn run(args: &StatsArgs) -> Result<RunStatus> {
@@ -36,24 +67,14 @@ pub fn run(args: &StatsArgs) -> Result<RunStatus> {
         bail!("--subagents does not go with --by tool: tools are counted over all agents together");
     }
     with_view(args, |view, problems| {
-        write_output(&args.out, |out, look| view.write(out, look))?;
+        write_output(&args.out, |out, style| view.write(args.out.format, style, out))?;
         Ok(report_problems(&args.input, problems))
     })
 }
 
 /// What a page shows of recorded usage, and what was wrong with the logs.
 pub(super) fn usage_overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
-    with_view(args, |view, problems| {
-        let summary = &view.stats.summary;
-        let by = [GroupBy::Day, GroupBy::Model, GroupBy::Project].map(|by| {
-            let grouped = group_calls(summary, by, false, &TimeZone::UTC, view.prices);
-            (
-                by.name(),
-                page::sheet_rows(usage_sheet(&columns(by, false), &grouped.rows, None).to_json()),
-            )
-        });
-        Ok((overview_from_stats(&view.document(), &by), problems.to_vec()))
-    })
+    with_view(args, |view, problems| Ok((view.page_overview(), problems.to_vec())))
 }
 
 /// Reads the logs, and hands on what is shown of them.
@@ -76,19 +97,14 @@ fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&StatsView<'_>, &[Problem]) 
         tally,
         prices: &prices,
         quality: args.quality.then(|| quality(&summary.sessions, table)),
-        args,
+        options: StatsOptions {
+            by: args.by,
+            subagents: args.subagents,
+            top: args.top,
+            list_problems: args.input.problems,
+        },
     };
     work(&view, &stats.problems)
-}
-
-/// Everything that was found out.
-struct StatsResult {
-    summary: UsageSummary,
-    problems: Vec<Problem>,
-    logs: usize,
-    base: Vec<u64>,
-    /// Bytes of the trace and of its line hashes, where they are shown.
-    trace_bytes: (u64, Option<u64>),
 }
 
 impl StatsResult {
@@ -112,507 +128,4 @@ impl StatsResult {
             trace_bytes,
         }
     }
-
-    fn active_sessions(&self) -> usize {
-        let sessions = &self.summary.sessions;
-        sessions.iter().filter(|session| session.times.is_some()).count()
-    }
 }
-
-/// What is shown of it.
-struct StatsView<'a> {
-    stats: &'a StatsResult,
-    tally: UsageTally,
-    /// All rows in one.
-    total: UsageRow,
-    prices: &'a PriceTable,
-    quality: Option<Quality>,
-    args: &'a StatsArgs,
-}
-
-impl StatsView<'_> {
-    fn write(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        let format = self.args.out.format;
-        match format {
-            OutputFormat::Table => self.write_text(out, look),
-            OutputFormat::Json => self.write_json(out),
-            _ if self.args.quality => self.quality_sheet().write(format, look, out),
-            _ if self.args.by == GroupBy::Tool => {
-                let rows = tool_rows(&self.stats.summary.ledger);
-                tool_sheet(&rows, None).write(format, look, out)
-            }
-            _ => {
-                let columns = columns(self.args.by, self.args.subagents);
-                usage_sheet(&columns, &self.tally.rows, None).write(format, look, out)
-            }
-        }
-    }
-
-    fn write_text(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        let stats = self.stats;
-        writeln!(
-            out,
-            "{} logs, {} sessions, {} lines, {}\n",
-            group_digits(stats.logs as u64),
-            group_digits(stats.active_sessions() as u64),
-            group_digits(stats.summary.facts.lines),
-            format_size(stats.summary.facts.bytes)
-        )?;
-        if self.args.by == GroupBy::Tool {
-            let rows = tool_rows(&stats.summary.ledger);
-            let shown = &rows[..self.shown_rows(rows.len())];
-            tool_sheet(shown, None).write(OutputFormat::Table, look, out)?;
-            if shown.len() < rows.len() {
-                let (shown, all) = (shown.len(), rows.len());
-                writeln!(out, "The {shown} largest of {all} tools; --top 0 shows all.")?;
-            }
-        } else {
-            self.write_usage(out, look)?;
-        }
-        writeln!(out)?;
-        let ledger = ledger_rows(&stats.summary.ledger, self.args.by != GroupBy::Tool);
-        let ledger_total = LedgerRow::new(
-            "total",
-            &stats.summary.ledger.total(),
-            stats.summary.ledger.total().tokens(),
-        );
-        ledger_sheet(&ledger, Some(&ledger_total)).write(OutputFormat::Table, look, out)?;
-        self.write_facts(out)?;
-        if self.args.quality {
-            writeln!(out, "\nEvery round predicted from the one before:\n")?;
-            self.quality_sheet().write(OutputFormat::Table, look, out)?;
-            let share = |bytes: u64| {
-                format!(
-                    "{:.2} %",
-                    100.0 * bytes as f64 / stats.summary.facts.bytes.max(1) as f64
-                )
-            };
-            let (trace, lines) = stats.trace_bytes;
-            let lines = lines.unwrap_or_default();
-            writeln!(
-                out,
-                "\nTrace: {} of the logs' bytes; line hashes: {}.",
-                share(trace),
-                share(lines)
-            )?;
-        }
-        Ok(())
-    }
-
-    /// How many of so many rows the table has.
-    fn shown_rows(&self, rows: usize) -> usize {
-        match self.args.top {
-            0 => rows,
-            top => top.min(rows),
-        }
-    }
-
-    /// The table of rows, cut to the costliest.
-    fn write_usage(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        let columns = screen_columns(self.args.by, self.args.subagents);
-        let mut order = (0..self.tally.rows.len()).collect::<Vec<_>>();
-        let weight = |at: usize| (self.tally.rows[at].sums.cost, self.tally.rows[at].sums.responses);
-        order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
-        order.truncate(self.shown_rows(self.tally.rows.len()));
-        order.sort_unstable();
-        let mut shown = order.iter().map(|&at| self.tally.rows[at].clone()).collect::<Vec<_>>();
-        if self.args.by == GroupBy::Session {
-            // Sub-agents that are shown apart have windows of their own.
-            for row in shown
-                .iter_mut()
-                .filter(|row| row.agent.as_ref().is_none_or(String::is_empty))
-            {
-                row.course = window_series(&self.stats.summary, row);
-            }
-        }
-        usage_sheet(&columns, &shown, Some(&self.total)).write(OutputFormat::Table, look, out)?;
-        if shown.len() < self.tally.rows.len() {
-            writeln!(
-                out,
-                "The {} costliest of {} rows; --top 0 shows all.",
-                shown.len(),
-                group_digits(self.tally.rows.len() as u64)
-            )?;
-        }
-        Ok(())
-    }
-
-    fn write_facts(&self, out: &mut dyn Write) -> io::Result<()> {
-        let stats = self.stats;
-        let total = stats.summary.ledger.total();
-        let share = |origin: TokenOrigin| format_percent(total.of_origin(origin), total.tokens());
-        writeln!(
-            out,
-            "Sizes: {} recorded, {} calibrated, {} estimated.",
-            share(TokenOrigin::Recorded),
-            share(TokenOrigin::Calibrated),
-            share(TokenOrigin::Estimated)
-        )?;
-        if let Some(base) = stats.base.get(stats.base.len() / 2) {
-            writeln!(
-                out,
-                "System prompt and tools at a session's first call: {} tokens in the median.",
-                group_digits(*base)
-            )?;
-        }
-        let reads = &stats.summary.reads;
-        if reads.repeated_files > 0 {
-            writeln!(
-                out,
-                "Files read more than once: {}. Of {} tokens read, {} by the simple\n  formula \
-                 and {} truly (same version, range covered) were there already.",
-                group_digits(reads.repeated_files),
-                group_digits(reads.tokens),
-                format_percent(reads.duplicate_tokens, reads.tokens),
-                format_percent(reads.redundant_tokens, reads.tokens)
-            )?;
-        }
-        let rewound = stats.summary.rewound.total().tokens();
-        if rewound > 0 {
-            writeln!(
-                out,
-                "On rewound branches, not in the ledger: {} tokens (estimated).",
-                group_digits(rewound)
-            )?;
-        }
-        if self.tally.progress_only.responses > 0 {
-            writeln!(
-                out,
-                "Sub-agents' calls that only progress records show, not in the totals:\n  {} calls, {}.",
-                group_digits(self.tally.progress_only.responses),
-                format_dollars(self.tally.progress_only.cost_micro_usd())
-            )?;
-        }
-        if !self.tally.unknown.is_empty() {
-            let models = self
-                .tally
-                .unknown
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(", ");
-            writeln!(
-                out,
-                "No price is known for {models} ({}).\n  `backcast config prices` prints the table; --prices takes one that has more.",
-                format_count(self.total.sums.unpriced, "call")
-            )?;
-        }
-        Ok(())
-    }
-
-    fn quality_sheet(&self) -> Sheet<'_, quality::QualityRow> {
-        Sheet {
-            schema_version: SCHEMA_VERSION,
-            columns: quality::COLUMNS,
-            rows: self.quality.as_ref().map_or(&[][..], |quality| &quality.rows),
-            total: None,
-        }
-    }
-
-    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, &self.document())?;
-        writeln!(out)
-    }
-
-    fn document(&self) -> Json {
-        let stats = self.stats;
-        let row_columns = columns(self.args.by, self.args.subagents);
-        let rows = match self.args.by {
-            GroupBy::Tool => tool_sheet(&tool_rows(&stats.summary.ledger), None).to_json(),
-            _ => usage_sheet(&row_columns, &self.tally.rows, None).to_json(),
-        };
-        let mut problems = json!({
-            "total": stats.problems.len(),
-            "by_kind": problem_counts(&stats.problems),
-        });
-        if self.args.input.problems {
-            problems["list"] = json!(stats.problems.iter().map(ProblemRow::from).collect::<Vec<_>>());
-        }
-        let mut document = json!({
-            "schema_version": SCHEMA_VERSION,
-            "totals": self.total.sums.to_json(),
-            "by": self.args.by.name(),
-            "rows": rows,
-            "ledger": ledger_json(&stats.summary.ledger),
-            "rewound_tokens": stats.summary.rewound.total().tokens(),
-            "reads": reads_json(&stats.summary.reads),
-            "progress_only": self.tally.progress_only.to_json(),
-            "unknown_models": self.tally.unknown,
-            "prices": {"as_of": self.prices.as_of, "source": self.prices.source},
-            "input": {
-                "logs": stats.logs,
-                "sessions": stats.active_sessions(),
-                "copied_records": stats.summary.sessions.iter().map(|session| session.copied_records).sum::<u64>(),
-                "lines": stats.summary.facts.lines,
-                "bytes": stats.summary.facts.bytes,
-                "records": stats.summary.facts.kinds,
-            },
-            "problems": problems,
-        });
-        if let Some(quality) = &self.quality {
-            let (trace, lines) = stats.trace_bytes;
-            document["quality"] = json!({
-                "families": self.quality_sheet().to_json(),
-                "not_predicted": quality.unfit,
-                "trace_bytes": trace,
-                "line_hash_bytes": lines,
-            });
-        }
-        document
-    }
-}
-
-fn usage_sheet<'a>(
-    columns: &'a [Column<UsageRow>],
-    rows: &'a [UsageRow],
-    total: Option<&'a UsageRow>,
-) -> Sheet<'a, UsageRow> {
-    Sheet {
-        schema_version: SCHEMA_VERSION,
-        columns,
-        rows,
-        total,
-    }
-}
-
-/// One line of the ledger.
-struct LedgerRow {
-    name: String,
-    amount: Amount,
-    whole: u64,
-}
-
-impl LedgerRow {
-    fn new(name: &str, amount: &Amount, whole: u64) -> LedgerRow {
-        LedgerRow {
-            name: name.to_owned(),
-            amount: *amount,
-            whole,
-        }
-    }
-}
-
-/// Categories, and below the big ones their tools or kinds.
-fn ledger_rows(ledger: &TokenLedger, with_details: bool) -> Vec<LedgerRow> {
-    const DETAILS: usize = 6;
-    let whole = ledger.total().tokens();
-    let mut rows = Vec::new();
-    for category in CATEGORIES {
-        let amount = ledger.category(category);
-        if amount.count == 0 {
-            continue;
-        }
-        rows.push(LedgerRow::new(&category.name().replace('_', " "), &amount, whole));
-        let mut details = (ledger.entries.iter())
-            .filter(|((of, name), _)| *of == category && !name.is_empty())
-            .map(|((_, name), amount)| (name, amount))
-            .collect::<Vec<_>>();
-        if !with_details || details.is_empty() {
-            continue;
-        }
-        details.sort_by_key(|(name, amount)| (std::cmp::Reverse(amount.tokens()), *name));
-        let shown = details.iter().take(DETAILS);
-        rows.extend(shown.map(|(name, amount)| LedgerRow::new(&format!("  {name}"), amount, whole)));
-        if details.len() > DETAILS {
-            let mut rest = TokenLedger::default();
-            for (name, amount) in &details[DETAILS..] {
-                rest.entries.insert((category, (*name).clone()), **amount);
-            }
-            rows.push(LedgerRow::new(
-                &format!("  {} more", details.len() - DETAILS),
-                &rest.total(),
-                whole,
-            ));
-        }
-    }
-    rows
-}
-
-fn ledger_sheet<'a>(rows: &'a [LedgerRow], total: Option<&'a LedgerRow>) -> Sheet<'a, LedgerRow> {
-    const COLUMNS: &[Column<LedgerRow>] = &[
-        Column {
-            name: "category",
-            title: "What filled the window",
-            unit: ColumnUnit::Text,
-            about: "Category, tool or kind of attachment.",
-            in_table: TableVisibility::Always,
-            get: |row| row.name.as_str().into(),
-        },
-        Column {
-            name: "blocks",
-            title: "Blocks",
-            unit: ColumnUnit::Count,
-            about: "How many.",
-            in_table: TableVisibility::Always,
-            get: |row| row.amount.count.into(),
-        },
-        Column {
-            name: "tokens",
-            title: "Tokens",
-            unit: ColumnUnit::Tokens,
-            about: "Their size.",
-            in_table: TableVisibility::Always,
-            get: |row| row.amount.tokens().into(),
-        },
-        Column {
-            name: "share",
-            title: "Share",
-            unit: ColumnUnit::Share,
-            about: "Share of all tokens.",
-            in_table: TableVisibility::Always,
-            get: |row| {
-                (row.whole > 0)
-                    .then(|| row.amount.tokens() as f64 / row.whole as f64)
-                    .into()
-            },
-        },
-    ];
-    Sheet {
-        schema_version: SCHEMA_VERSION,
-        columns: COLUMNS,
-        rows,
-        total,
-    }
-}
-
-fn amount_json(amount: &Amount, whole: u64) -> Json {
-    json!({
-        "blocks": amount.count,
-        "tokens": amount.tokens(),
-        "share": (whole > 0).then(|| amount.tokens() as f64 / whole as f64),
-        "recorded": amount.of_origin(TokenOrigin::Recorded),
-        "calibrated": amount.of_origin(TokenOrigin::Calibrated),
-        "estimated": amount.of_origin(TokenOrigin::Estimated),
-    })
-}
-
-fn ledger_json(ledger: &TokenLedger) -> Json {
-    let whole = ledger.total().tokens();
-    let mut categories = Map::new();
-    for category in CATEGORIES {
-        let mut entry = amount_json(&ledger.category(category), whole);
-        let named = (ledger.entries.iter())
-            .filter(|((of, name), _)| *of == category && !name.is_empty())
-            .map(|((_, name), amount)| (name.clone(), amount_json(amount, whole)))
-            .collect::<Map<_, _>>();
-        if !named.is_empty() {
-            entry["by_name"] = named.into();
-        }
-        categories.insert(category.name().into(), entry);
-    }
-    json!({"total": amount_json(&ledger.total(), whole), "categories": categories})
-}
-
-fn reads_json(reads: &ReadTotals) -> Json {
-    json!({
-        "count": reads.count,
-        "tokens": reads.tokens,
-        "repeated_files": reads.repeated_files,
-        "duplicate_tokens": reads.duplicate_tokens,
-        "redundant": reads.redundant,
-        "redundant_tokens": reads.redundant_tokens,
-    })
-}
-
-/// One tool.
-pub(super) struct ToolRow {
-    tool: String,
-    calls: Amount,
-    results: Amount,
-    whole: u64,
-}
-
-fn tool_rows(ledger: &TokenLedger) -> Vec<ToolRow> {
-    let whole = ledger.total().tokens();
-    let tools = (ledger.entries.keys())
-        .filter(|(category, _)| matches!(category, Category::ToolCall | Category::ToolResult))
-        .map(|(_, name)| name)
-        .collect::<BTreeSet<_>>();
-    let amount = |category: Category, tool: &str| {
-        ledger
-            .entries
-            .get(&(category, tool.to_owned()))
-            .copied()
-            .unwrap_or_default()
-    };
-    let mut rows = tools
-        .into_iter()
-        .map(|tool| ToolRow {
-            tool: tool.clone(),
-            calls: amount(Category::ToolCall, tool),
-            results: amount(Category::ToolResult, tool),
-            whole,
-        })
-        .collect::<Vec<_>>();
-    rows.sort_by_key(|row| {
-        (
-            std::cmp::Reverse(row.calls.tokens() + row.results.tokens()),
-            row.tool.clone(),
-        )
-    });
-    rows
-}
-
-fn tool_sheet<'a>(rows: &'a [ToolRow], total: Option<&'a ToolRow>) -> Sheet<'a, ToolRow> {
-    Sheet {
-        schema_version: SCHEMA_VERSION,
-        columns: TOOL_COLUMNS,
-        rows,
-        total,
-    }
-}
-
-pub(super) const TOOL_COLUMNS: &[Column<ToolRow>] = &[
-    Column {
-        name: "tool",
-        title: "Tool",
-        unit: ColumnUnit::Text,
-        about: "Name of the tool.",
-        in_table: TableVisibility::Always,
-        get: |row| row.tool.as_str().into(),
-    },
-    Column {
-        name: "calls",
-        title: "Calls",
-        unit: ColumnUnit::Count,
-        about: "Calls.",
-        in_table: TableVisibility::Always,
-        get: |row| row.calls.count.into(),
-    },
-    Column {
-        name: "call_tokens",
-        title: "In calls",
-        unit: ColumnUnit::Tokens,
-        about: "Tokens of the calls.",
-        in_table: TableVisibility::Always,
-        get: |row| row.calls.tokens().into(),
-    },
-    Column {
-        name: "results",
-        title: "Results",
-        unit: ColumnUnit::Count,
-        about: "Results.",
-        in_table: TableVisibility::Always,
-        get: |row| row.results.count.into(),
-    },
-    Column {
-        name: "result_tokens",
-        title: "In results",
-        unit: ColumnUnit::Tokens,
-        about: "Tokens of the results.",
-        in_table: TableVisibility::Always,
-        get: |row| row.results.tokens().into(),
-    },
-    Column {
-        name: "share",
-        title: "Share",
-        unit: ColumnUnit::Share,
-        about: "Share of all tokens in the ledger.",
-        in_table: TableVisibility::Always,
-        get: |row| {
-            (row.whole > 0)
-                .then(|| (row.calls.tokens() + row.results.tokens()) as f64 / row.whole as f64)
-                .into()
-        },
-    },
-];

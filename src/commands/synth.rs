@@ -1,12 +1,53 @@
 //! `backcast synth`: made-up logs.
 
-use crate::cli::{SynthArgs, SynthCommand};
+use crate::cli::{parse_share, parse_size};
 use crate::commands::RunStatus;
 use crate::commands::reading::progress_bar;
 use anyhow::{Context, Result, bail};
-use std::path::Path;
+use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
 use synth;
 use synth::BulkOptions;
+
+/// Arguments of `synth`.
+#[derive(Debug, Args)]
+pub struct SynthArgs {
+    /// What to write.
+    #[command(subcommand)]
+    pub command: SynthCommand,
+}
+
+/// What `synth` writes.
+#[derive(Debug, Subcommand)]
+pub enum SynthCommand {
+    /// A corpus of a given size, as the client would have left it, with the truth about it in `expected.json`.
+    Bulk {
+        /// Folder to write to; must be empty or missing.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Size of all logs together.
+        #[arg(long, default_value = "64MiB", value_parser = parse_size, value_name = "SIZE")]
+        bytes: u64,
+        /// How many logs.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        files: u32,
+        /// Same seed, same bytes.
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        seed: u64,
+        /// Share of lines that are damaged, 0 to 1.
+        #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE")]
+        corruption: f64,
+    },
+    /// The bundled cases, one folder each, with the truth about each in its `expected.json`.
+    Corpus {
+        /// Folder to write to; must be empty or missing.
+        #[arg(long, value_name = "DIR", required_unless_present = "list")]
+        out: Option<PathBuf>,
+        /// Only list the cases.
+        #[arg(long)]
+        list: bool,
+    },
+}
 
 /// Runs it.
 pub fn run(args: &SynthArgs) -> Result<RunStatus> {

@@ -4,6 +4,7 @@ use crate::cli::TimeArgs;
 use crate::commands::reading::LogSource;
 use crate::run::summarise;
 use crate::usage::session::{ReportOptions, TimeRange};
+use crate::usage::tally::start_of_last_days;
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -76,13 +77,6 @@ pub fn parse_zone(name: &str) -> Result<TimeZone> {
             anyhow!("--timezone {name}: {cause}\n  hint: names are like `Europe/Zurich` or `America/New_York`")
         }),
     }
-}
-
-/// The start of the first of so many days, of which the last is that of a time.
-pub fn start_of_last_days(newest: Time, days: u32, zone: &TimeZone) -> Option<Time> {
-    let day = Timestamp::from_millisecond(newest).ok()?.to_zoned(zone.clone()).date();
-    let first = day.checked_sub(i64::from(days.saturating_sub(1)).days()).ok()?;
-    Some(first.to_zoned(zone.clone()).ok()?.timestamp().as_millisecond())
 }
 
 /// A date or a time; as an end, a date means the end of its day. A time that names no zone is one of `zone`.

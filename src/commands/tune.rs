@@ -2,7 +2,7 @@
 
 mod kept;
 
-use crate::cli::{SearchArg, TuneArgs};
+use crate::cli::{InputArgs, PageArgs, PolicyArgs, PrintArgs};
 use crate::commands::RunStatus;
 use crate::commands::policy::resolve_policy;
 use crate::commands::reading::{LogSource, progress_with_template, report_problems, with_logs};
@@ -11,33 +11,122 @@ use crate::commands::writing::{ensure_absent, load_prices, write_output, write_p
 use crate::page::PageContent;
 use crate::run::Corpus;
 use crate::run::cache::BUILD_ID;
+use crate::views::tune::{PointRow, ScoreBounds, TuneResult};
 use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
 use kept::{PolicyScores, SweepFile};
 use replay::policy::presets::PolicySet;
-use replay::prices::{PriceTable, micro_usd};
+use replay::prices::PriceTable;
 use replay::sim::oracle::oracle_bound;
 use replay::sim::trace::build_trace;
 use replay::sim::uses::find_file_uses;
 use replay::tokens::ratios::RatioTable;
-use replay::tune::evidence::{ChoiceOptions, Interval, PolicyChoice, choose};
-use replay::tune::front::{FrontStep, find_flips, pareto, saved_per_miss};
+use replay::tune::evidence::{ChoiceOptions, choose};
+use replay::tune::front::{find_flips, pareto, saved_per_miss};
 use replay::tune::score::{PolicyScore, PreparedChain, PreparedSession};
-use replay::tune::search::{round_sizes, shuffled, survivors};
+use replay::tune::search::{SearchMethod, round_sizes, shuffled, survivors};
 use replay::tune::settings::advice;
 use replay::tune::space;
 use replay::tune::space::SweepPoint;
-use serde_json::{Value as Json, json};
-use std::io::{self, Write};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use table::store::EntryName;
-use table::words::{format_count, format_count_with_plural, format_dollars, group_digits};
-use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, atomic, column};
+use table::{atomic, write_json};
 use transcript::parallel::parallel_map;
 use transcript::problem::Problem;
 use transcript::thread::{Session, thread};
 
-/// Version of every output of this command; see docs/outputs.md.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Arguments of `tune`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Every policy is replayed on every session; traces are made once. The one that is best on all sessions is recommended only if
+choosing on some sessions pays on the others: sessions are split into folds, and the interval comes from resampling them.
+
+The table has the present policy, the best, and others that no policy beats in everything; --top 0 shows all policies.
+
+A miss is an edit of lines that are no longer in the window. What one is worth only you can say: --miss-cost, and the list
+of prices at which the choice flips.
+
+Examples:
+  backcast tune                                  thresholds from 40 to 100 % on your own sessions
+  backcast tune logs/ --policy client-2.1.30 --vary window.percent=50..100:5 --vary micro.budget.on=true,false
+  backcast tune logs/ --vary window.percent=30..100:1 --search halving --out reports/tune")]
+#[command(mut_arg("top", |arg| arg.default_value("15")))]
+pub struct TuneArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// The present policy: what others are compared with, and differ from.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Values of a key to try: `key=a,b,c` or `key=lo..hi:step`; several are combined.
+    #[arg(
+        long,
+        default_value = "window.percent=40..100:10",
+        value_name = "KEY=VALUES",
+        help_heading = "Search"
+    )]
+    pub vary: Vec<String>,
+    /// How the combinations are searched.
+    #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
+    pub search: SearchArg,
+    /// Policies of a random search [default: 100].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
+    pub points: Option<u64>,
+    /// Most policies of other searches.
+    #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
+    pub max_points: u64,
+    /// What a miss is worth in dollars.
+    #[arg(long, default_value_t = 1.0, value_name = "USD", value_parser = parse_miss_cost, help_heading = "Search")]
+    pub miss_cost: f64,
+    /// Same seed, same result.
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Search")]
+    pub seed: u64,
+    /// Parts that sessions are split into, to choose on some and test on others; at most one a session [default: 5].
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
+    pub folds: Option<usize>,
+    /// Resamples for intervals, at least 100: with fewer there is no telling where 95 % lie.
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(100..), help_heading = "Search")]
+    pub resamples: usize,
+    /// Folder for points.csv, front.csv, recommendation.json and scores, from which a run that was broken off goes on.
+    #[arg(long, value_name = "DIR", group = "files", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// The HTML page.
+    #[command(flatten)]
+    pub page: PageArgs,
+    /// What is printed.
+    #[command(flatten)]
+    pub print: PrintArgs,
+}
+
+/// `--search`: how the space is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SearchArg {
+    /// Every combination on all sessions
+    #[default]
+    Grid,
+    /// Combinations picked by the seed
+    Random,
+    /// Every combination on a few sessions, the better half on twice as many, and so on
+    Halving,
+}
+
+impl From<SearchArg> for SearchMethod {
+    fn from(mode: SearchArg) -> SearchMethod {
+        match mode {
+            SearchArg::Grid => SearchMethod::Grid,
+            SearchArg::Random => SearchMethod::Random,
+            SearchArg::Halving => SearchMethod::Halving,
+        }
+    }
+}
+
+/// What something is worth, in dollars.
+fn parse_miss_cost(text: &str) -> Result<f64, String> {
+    let dollars = text.parse::<f64>().ok();
+    let worth = dollars.filter(|dollars| dollars.is_finite() && *dollars >= 0.0);
+    worth.ok_or_else(|| "an amount is a number of dollars, 0 or more".to_owned())
+}
 
 /// Policies of a random search, where nothing else is said.
 const DEFAULT_POINTS: u64 = 100;
@@ -73,20 +162,22 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
         prices: &prices,
         folder: folder.as_deref(),
     };
-    ensure_absent(args.html.as_deref(), args.force)?;
+    ensure_absent(args.page.html.as_deref(), args.page.force)?;
     let result = with_logs(&args.input, true, |reading| tuner.tune(reading))??;
     if let Some(folder) = &folder {
         result.write_files(folder, args)?;
     }
-    if let Some(path) = &args.html {
+    if let Some(path) = &args.page.html {
         let content = PageContent {
             name: format!("tune {}", args.vary.join(", ")),
-            tunes: vec![result.document(args)],
+            tunes: vec![result.document()],
             ..PageContent::default()
         };
-        write_page(path, args.force, args.input.quiet, content)?;
+        write_page(path, args.page.force, args.input.quiet, content)?;
     }
-    write_output(&args.stdout_args(), |out, look| result.write(args, out, look))?;
+    write_output(&args.print.stdout_args(), |out, style| {
+        result.write(args.print.format, args.print.top, style, out)
+    })?;
     Ok(report_problems(&args.input, &result.problems))
 }
 
@@ -109,11 +200,11 @@ fn policy_points(args: &TuneArgs) -> Result<Vec<SweepPoint>> {
 }
 
 fn check_folder(folder: &Path, args: &TuneArgs) -> Result<PathBuf> {
-    kept::check_overwritable(&folder.join(SCORES_FILE), args.force)?;
+    kept::check_overwritable(&folder.join(SCORES_FILE), args.page.force)?;
     let taken = ["points.csv", "front.csv", "recommendation.json"]
         .iter()
         .map(|name| folder.join(name));
-    if let Some(file) = taken.into_iter().find(|file| !args.force && file.exists()) {
+    if let Some(file) = taken.into_iter().find(|file| !args.page.force && file.exists()) {
         bail!("{} exists; use --force to replace it", file.display());
     }
     Ok(folder.to_path_buf())
@@ -293,14 +384,6 @@ impl Tuner<'_> {
     }
 }
 
-/// What frames every policy.
-struct ScoreBounds {
-    /// Nothing is ever dropped.
-    never: PolicyScore,
-    /// Only what a later use needs is kept: sum of windows, and calls.
-    oracle: (u128, u64),
-}
-
 /// Windows and calls of a session if only what is used again were kept.
 fn oracle_occupancy(session: &PreparedSession<'_>) -> (u128, u64) {
     let main = session.chains.iter().filter(|chain| !chain.trace.is_sidechain);
@@ -310,170 +393,6 @@ fn oracle_occupancy(session: &PreparedSession<'_>) -> (u128, u64) {
 
 fn sum_scores(scores: &[Option<PolicyScore>], sessions: &[usize]) -> PolicyScore {
     PolicyScore::sum(sessions.iter().filter_map(|session| scores[*session].as_ref()))
-}
-
-/// One policy of the sweep, as it came out.
-#[derive(Clone)]
-pub(super) struct PointRow {
-    number: usize,
-    name: String,
-    score: PolicyScore,
-    present: PolicyScore,
-    sessions: usize,
-    objective: f64,
-    on_front: bool,
-    /// In micro-dollars.
-    saved_per_miss: Option<u64>,
-}
-
-pub(super) const POINT_COLUMNS: &[Column<PointRow>] = &[
-    column(
-        "point",
-        "No.",
-        ColumnUnit::Count,
-        TableVisibility::Never,
-        "Number of the policy; 0 is the present one.",
-        |row| row.number.into(),
-    ),
-    column(
-        "policy",
-        "Policy",
-        ColumnUnit::Text,
-        TableVisibility::Always,
-        "What is set; `as it is` for the present policy.",
-        |row| row.name.as_str().into(),
-    ),
-    column(
-        "sessions",
-        "Sessions",
-        ColumnUnit::Count,
-        TableVisibility::Never,
-        "Sessions that it was replayed on.",
-        |row| row.sessions.into(),
-    ),
-    column(
-        "cost_micro_usd",
-        "Cost",
-        ColumnUnit::MicroUsd,
-        TableVisibility::Always,
-        "Simulated cost, calls beside the conversation included.",
-        |row| micro_usd(row.score.cost).into(),
-    ),
-    column(
-        "saved_share",
-        "Saved",
-        ColumnUnit::Share,
-        TableVisibility::Always,
-        "Share of the present policy's cost that it saves; negative if it costs more.",
-        |row| {
-            (row.present.cost > 0)
-                .then(|| 1.0 - row.score.dollars() / row.present.dollars())
-                .into()
-        },
-    ),
-    column(
-        "misses",
-        "Misses",
-        ColumnUnit::Count,
-        TableVisibility::Always,
-        "Uses of what was no longer in the window, files that came back not credited.",
-        |row| row.score.misses.into(),
-    ),
-    column(
-        "misses_credited",
-        "credited",
-        ColumnUnit::Count,
-        TableVisibility::Always,
-        "The same, files that came back credited.",
-        |row| row.score.misses_credited.into(),
-    ),
-    column(
-        "misses_per_100_calls",
-        "per 100",
-        ColumnUnit::Ratio,
-        TableVisibility::Never,
-        "Misses in 100 calls, not credited.",
-        |row| row.score.misses_per_100().into(),
-    ),
-    column(
-        "at_risk_hit_share",
-        "At-risk hits",
-        ColumnUnit::Share,
-        TableVisibility::IfRoom,
-        "Share of uses 20,000 tokens or more away that hit, not credited.",
-        |row| row.score.at_risk_hits().into(),
-    ),
-    column(
-        "compactions",
-        "Compact",
-        ColumnUnit::Count,
-        TableVisibility::Always,
-        "Compactions.",
-        |row| row.score.compactions.into(),
-    ),
-    column(
-        "model_calls",
-        "Calls",
-        ColumnUnit::Count,
-        TableVisibility::Never,
-        "Model calls beside the conversation.",
-        |row| row.score.model_calls.into(),
-    ),
-    column(
-        "mean_window",
-        "Window",
-        ColumnUnit::Tokens,
-        TableVisibility::Always,
-        "Mean window.",
-        |row| row.score.whole_mean_window().into(),
-    ),
-    column(
-        "blocked_calls",
-        "Blocked",
-        ColumnUnit::Count,
-        TableVisibility::Never,
-        "Calls that could not have been made.",
-        |row| row.score.blocked.into(),
-    ),
-    column(
-        "objective_usd",
-        "Weighed",
-        ColumnUnit::Ratio,
-        TableVisibility::Never,
-        "Cost in dollars plus misses (in the middle of their interval) and blocked calls at --miss-cost.",
-        |row| row.objective.into(),
-    ),
-    column(
-        "on_front",
-        "Front",
-        ColumnUnit::Flag,
-        TableVisibility::Never,
-        "Whether no other policy beats it in everything.",
-        |row| row.on_front.into(),
-    ),
-    column(
-        "saved_per_extra_miss_micro_usd",
-        "Per extra miss",
-        ColumnUnit::MicroUsd,
-        TableVisibility::Never,
-        "On the front: what it saves, for each miss more, against the next dearer policy there that misses less.",
-        |row| row.saved_per_miss.into(),
-    ),
-];
-
-/// Everything that was found out.
-struct TuneResult {
-    points: Vec<SweepPoint>,
-    rows: Vec<PointRow>,
-    /// Rows of the front, cheapest first.
-    front: Vec<usize>,
-    flips: Vec<FrontStep>,
-    choice: Option<PolicyChoice>,
-    advice: Json,
-    bounds: ScoreBounds,
-    sessions: usize,
-    reached: usize,
-    problems: Vec<Problem>,
 }
 
 impl TuneResult {
@@ -515,8 +434,8 @@ impl TuneResult {
         let choice = choose(&scores, &names, &rigour);
         let best = choice.as_ref().map_or(0, |choice| whole[choice.best]);
         let policy = tuner.policies[best].for_version(None);
-        let told = advice(&tuner.points[best], policy, 200_000);
-        let advice = told.iter().map(|advice| {
+        let advice = advice(&tuner.points[best], policy, 200_000);
+        let advice = advice.iter().map(|advice| {
             let setting = advice
                 .setting
                 .as_ref()
@@ -524,6 +443,8 @@ impl TuneResult {
             json!({"key": advice.key, "setting": setting, "note": advice.note})
         });
         TuneResult {
+            miss_cost,
+            seed: tuner.args.seed,
             reached: (0..sessions.len())
                 .filter(|at| scores.iter().any(|scores| scores[*at].compactions > 0))
                 .count(),
@@ -539,257 +460,14 @@ impl TuneResult {
         }
     }
 
-    /// Mean window if only what is used again were kept.
-    fn oracle_window(&self) -> Option<u64> {
-        let (sum, calls) = self.bounds.oracle;
-        sum.checked_div(u128::from(calls)).map(|mean| mean as u64)
-    }
-
     fn write_files(&self, folder: &Path, args: &TuneArgs) -> Result<()> {
-        let front = self.front.iter().map(|at| self.rows[*at].clone()).collect::<Vec<_>>();
-        for (name, rows) in [("points.csv", &self.rows), ("front.csv", &front)] {
-            atomic::write_with(&folder.join(name), args.force, |out| {
-                sheet(rows).write(OutputFormat::Csv, TableStyle::default(), out)
-            })?;
-        }
-        let text = serde_json::to_string_pretty(&self.recommendation(args))? + "\n";
-        atomic::write(&folder.join("recommendation.json"), args.force, text.as_bytes())?;
+        atomic::write_with(&folder.join("points.csv"), args.page.force, |out| {
+            self.write_points(out)
+        })?;
+        atomic::write_with(&folder.join("front.csv"), args.page.force, |out| self.write_front(out))?;
+        atomic::write_with(&folder.join("recommendation.json"), args.page.force, |out| {
+            write_json(&self.recommendation(), out)
+        })?;
         Ok(())
-    }
-
-    fn recommendation(&self, args: &TuneArgs) -> Json {
-        let interval =
-            |interval: &Interval| json!({"share": interval.middle, "low": interval.low, "high": interval.high});
-        let name = |at: usize| self.rows[at].name.clone();
-        let flips = self
-            .flips
-            .iter()
-            .map(|step| json!({"from": name(step.from), "to": name(step.to), "usd_per_miss": step.dollars_per_miss}));
-        let choice = self.choice.as_ref().map(|choice| {
-            json!({
-                "best": name(choice.best),
-                "settings": self.points[choice.best].settings.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
-                "holds": choice.is_significant(),
-                "saved_on_all_sessions": interval(&choice.in_sample),
-                "saved_on_held_out_sessions": interval(&choice.held_out),
-                "folds": choice.folds,
-                "folds_that_agree": choice.agreeing_folds,
-            })
-        });
-        json!({
-            "schema_version": SCHEMA_VERSION,
-            "miss_cost_usd": args.miss_cost,
-            "seed": args.seed,
-            "sessions": self.sessions,
-            "sessions_that_compact": self.reached,
-            "policies": self.rows.len(),
-            "choice": choice,
-            "client_settings": if self.choice.as_ref().is_some_and(PolicyChoice::is_significant) { self.advice.clone() } else { Json::Null },
-            "flips": flips.collect::<Vec<_>>(),
-            "front": self.front.iter().map(|at| name(*at)).collect::<Vec<_>>(),
-            "bounds": {
-                "never": {
-                    "cost_micro_usd": micro_usd(self.bounds.never.cost),
-                    "misses": self.bounds.never.misses,
-                    "mean_window": self.bounds.never.mean_window().round(),
-                },
-                "oracle": {"misses": 0, "mean_window": self.oracle_window()},
-            },
-            "limits": {"open_loop": true},
-        })
-    }
-
-    /// The recommendation and every policy it was chosen from.
-    fn document(&self, args: &TuneArgs) -> Json {
-        let mut document = self.recommendation(args);
-        document["points"] = sheet(&self.rows).to_json();
-        document
-    }
-
-    fn write(&self, args: &TuneArgs, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        match args.format {
-            OutputFormat::Table => self.write_text(args, out, look),
-            OutputFormat::Json => {
-                serde_json::to_writer_pretty(&mut *out, &self.document(args))?;
-                writeln!(out)
-            }
-            format => sheet(&self.rows).write(format, look, out),
-        }
-    }
-
-    fn write_text(&self, args: &TuneArgs, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        writeln!(
-            out,
-            "{} on {}, of which {} compact under any of them.\n",
-            format_count_with_plural(self.rows.len() as u64, "policy", "policies"),
-            format_count(self.sessions as u64, "session"),
-            group_digits(self.reached as u64)
-        )?;
-        let (shown, is_thinned) = self.table_rows(args.top);
-        let rows = shown.iter().map(|at| self.rows[*at].clone()).collect::<Vec<_>>();
-        sheet(&rows).write(OutputFormat::Table, look, out)?;
-        if shown.len() < self.rows.len() {
-            let front = self.front.len();
-            let what = match (is_thinned, shown.len()) {
-                (false, _) => "the present one, and those that no other beats in\n  everything".to_owned(),
-                (true, ..=2) => {
-                    format!("the present one and the best of the {front} that no\n  other beats in everything")
-                }
-                (true, _) => {
-                    format!("the present one, the best, and some of the {front} that no\n  other beats in everything")
-                }
-            };
-            writeln!(
-                out,
-                "{} of {} shown: {what}; --top 0 shows all.",
-                shown.len(),
-                format_count_with_plural(self.rows.len() as u64, "policy", "policies")
-            )?;
-        }
-        writeln!(
-            out,
-            "Bounds: without any compaction {}, no miss, a mean window of {};\n  with only what is used again kept, no miss, {}.\n",
-            format_dollars(Some(micro_usd(self.bounds.never.cost))),
-            group_digits(self.bounds.never.mean_window().round() as u64),
-            self.oracle_window().map_or("none".to_owned(), group_digits)
-        )?;
-        self.write_choice(args, out)?;
-        self.write_flips(out)?;
-        writeln!(
-            out,
-            "Open loop: recorded messages are taken as they came. Wrong edits and lost\n  reasoning after a compaction are not in these dollars, which favours low\n  thresholds."
-        )
-    }
-
-    /// The rows of the table, cheapest first: all policies if `top` is 0, else those of the front and the present one, evenly
-    /// thinned out to as many; and whether they were. The present policy and the best are always among them.
-    fn table_rows(&self, top: usize) -> (Vec<usize>, bool) {
-        let by_cost = |rows: &mut Vec<usize>| rows.sort_by_key(|at| (self.rows[*at].score.cost, *at));
-        if top == 0 {
-            let mut all = (0..self.rows.len()).collect::<Vec<_>>();
-            by_cost(&mut all);
-            return (all, false);
-        }
-        let needed = [0, self.choice.as_ref().map_or(0, |choice| choice.best)];
-        let mut shown = self.front.clone();
-        shown.extend(needed);
-        by_cost(&mut shown);
-        shown.dedup();
-        let is_needed = |at: &usize| needed.contains(at);
-        let others = shown.iter().filter(|at| !is_needed(at)).count();
-        let room = top.saturating_sub(shown.len() - others).min(others);
-        let mut passed = 0;
-        shown.retain(|at| {
-            if is_needed(at) {
-                return true;
-            }
-            passed += 1;
-            passed * room / others > (passed - 1) * room / others
-        });
-        (shown, room < others)
-    }
-
-    fn write_choice(&self, args: &TuneArgs, out: &mut dyn Write) -> io::Result<()> {
-        let Some(choice) = &self.choice else { return Ok(()) };
-        let told = |interval: &Interval| {
-            format!(
-                "{:.1} % [{:.1}, {:.1}]",
-                100.0 * interval.middle,
-                100.0 * interval.low,
-                100.0 * interval.high
-            )
-        };
-        let best = &self.rows[choice.best];
-        if choice.best == 0 {
-            return writeln!(
-                out,
-                "Keep what you have: at ${} a miss nothing that was tried is better on these\n  sessions together.\n",
-                args.miss_cost
-            );
-        }
-        if !choice.is_significant() {
-            return writeln!(
-                out,
-                "No difference shown at ${} a miss. The best on all sessions, {},\n  saves {} of cost and misses there, but choosing on some sessions\n  saves {} on the others.\n{SAVED_COLUMN_NOTE}\n",
-                args.miss_cost,
-                best.name,
-                told(&choice.in_sample),
-                told(&choice.held_out)
-            );
-        }
-        writeln!(
-            out,
-            "Recommended at ${} a miss: {}\n  saves {} of cost and misses on these sessions,\n  {} on sessions that had no say ({} of {} folds agree).",
-            args.miss_cost,
-            best.name,
-            told(&choice.in_sample),
-            told(&choice.held_out),
-            choice.agreeing_folds,
-            choice.folds
-        )?;
-        writeln!(out, "{SAVED_COLUMN_NOTE}")?;
-        for advice in self.advice.as_array().into_iter().flatten() {
-            let note = advice["note"].as_str().unwrap_or_default();
-            match (advice["setting"]["name"].as_str(), advice["setting"]["value"].as_str()) {
-                (Some(name), Some(value)) => writeln!(out, "  settings.json: {name} = {value}\n    ({note})")?,
-                _ => writeln!(out, "  {}: {note}", advice["key"].as_str().unwrap_or_default())?,
-            }
-        }
-        writeln!(out)
-    }
-
-    fn write_flips(&self, out: &mut dyn Write) -> io::Result<()> {
-        if self.flips.is_empty() {
-            return Ok(());
-        }
-        writeln!(out, "Where the choice flips, as a miss gets dearer:")?;
-        let first = ("cheapest".to_owned(), self.flips[0].from);
-        let steps = self.flips.iter().map(|step| {
-            let price = format!("above ${:.2}", step.dollars_per_miss.max(0.0));
-            (price, step.to)
-        });
-        let lines = std::iter::once(first).chain(steps);
-        let lines = lines.map(|(price, policy)| (price, self.rows[policy].name.as_str()));
-        out.write_all(align_columns(&lines.collect::<Vec<_>>()).as_bytes())?;
-        writeln!(out)
-    }
-}
-
-/// Prices and policies in two columns.
-fn align_columns(lines: &[(String, &str)]) -> String {
-    let width = lines.iter().map(|(price, _)| price.len()).max().unwrap_or(0);
-    let lines = lines
-        .iter()
-        .map(|(price, policy)| format!("  {price:>width$}  {policy}\n"));
-    lines.collect()
-}
-
-/// Why the text has other shares than the table.
-const SAVED_COLUMN_NOTE: &str = "  (Saved in the table is of cost alone; here misses and blocked calls count.)";
-
-fn sheet(rows: &[PointRow]) -> Sheet<'_, PointRow> {
-    Sheet {
-        schema_version: SCHEMA_VERSION,
-        columns: POINT_COLUMNS,
-        rows,
-        total: None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flips_are_in_line() {
-        let lines = [
-            ("cheapest".to_owned(), "window.percent=50"),
-            ("above $0.83".to_owned(), "window.percent=80"),
-            ("above $13.40".to_owned(), "as it is"),
-        ];
-        assert_eq!(
-            align_columns(&lines),
-            "      cheapest  window.percent=50\n   above $0.83  window.percent=80\n  above $13.40  as it is\n"
-        );
     }
 }

@@ -7,7 +7,7 @@ use replay::prices::PriceTable;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
-use table::words::format_size;
+use table::human::format_size;
 use table::{OutputFormat, TableStyle, atomic, fold_lines};
 use transcript::bytes::Compression;
 
@@ -117,7 +117,7 @@ fn table_style(is_terminal: bool) -> TableStyle {
     };
     TableStyle {
         width: width.clamp(40, 200),
-        colour: wants_color(is_terminal, |name| std::env::var(name).ok()),
+        color: wants_color(is_terminal, |name| std::env::var(name).ok()),
     }
 }
 

@@ -300,6 +300,7 @@ mod tests {
     const HOSTILE: &str = "</script><script>alert(1)</script><!-- \u{2028} <img src=x onerror=alert(1)> {{script}}";
 
     fn hostile_content() -> PageContent {
+        let hostile = table::CellValue::Text(HOSTILE.to_owned());
         PageContent {
             name: HOSTILE.to_owned(),
             runs: vec![PageReplay {
@@ -307,12 +308,8 @@ mod tests {
                 sessions: vec![json!({"session": HOSTILE, "project": HOSTILE})],
                 rounds: vec![SessionRounds::new(
                     HOSTILE,
-                    &[(
-                        HOSTILE,
-                        rounds::PageRound {
-                            events: HOSTILE.to_owned(),
-                            ..rounds::PageRound::default()
-                        },
+                    &[rounds::test_round(
+                        &["session", "agent", "events"].map(|name| (name, hostile.clone())),
                     )],
                 )],
                 ..PageReplay::default()

@@ -1,4 +1,4 @@
-//! Numbers made small for the page: columns of differences as bytes, bytes as text. `assets/data.js` reads them back.
+//! Compact encodings for the page: columns of differences as bytes, rows as columns. `assets/data.js` decodes them.
 
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
@@ -43,20 +43,6 @@ fn write_varint(mut value: u64, out: &mut Vec<u8>) {
         value >>= 7;
     }
     out.push(value as u8);
-}
-
-/// Bytes as text.
-pub fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let all = chunk.iter().fold(0_u32, |all, byte| all << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..=chunk.len() {
-            text.push(char::from(LETTERS[(all >> (18 - 6 * place)) as usize & 63]));
-        }
-        text.extend(std::iter::repeat_n('=', 3 - chunk.len()));
-    }
-    text
 }
 
 /// Rows as columns: `{"rows": 3, "columns": {"name": [...]}}`. A column that is the same in all rows is `{"all": value}`; one
@@ -148,19 +134,6 @@ mod tests {
         let mut bytes = Vec::new();
         pack_column(vec![Some(200_000); 5_000], &mut bytes);
         assert!(bytes.len() < 8, "{}", bytes.len());
-    }
-
-    #[test]
-    fn base64_is_the_usual_one() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::usage::tally::UsageSums;
 use replay::prices::{PicoUsd, micro_usd};
 use replay::tokens::reads::ReadTotals;
 use std::cmp::Reverse;
-use table::{CellValue, Column, ColumnUnit, TableVisibility, column, for_people};
+use table::human::{format_dollars, format_share, format_tokens, group_digits};
 
 /// What has to be looked at for a limit, the cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,10 +66,10 @@ impl LimitUnit {
     /// A value as people read it.
     pub fn format_value(self, value: f64) -> String {
         match self {
-            LimitUnit::Usd => for_people(ColumnUnit::MicroUsd, &CellValue::Int((value * 1e6).round() as i64)),
-            LimitUnit::Tokens => for_people(ColumnUnit::Tokens, &CellValue::Int(value.round() as i64)),
-            LimitUnit::Count => for_people(ColumnUnit::Count, &CellValue::Int(value.round() as i64)),
-            LimitUnit::Share => for_people(ColumnUnit::Share, &CellValue::Float(value)),
+            LimitUnit::Usd => format_dollars((value * 1e6).round() as i64),
+            LimitUnit::Tokens => format_tokens(value.round() as u64),
+            LimitUnit::Count => group_digits(value.round() as u64),
+            LimitUnit::Share => format_share(value),
         }
     }
 
@@ -496,133 +496,6 @@ impl LimitRow {
         });
         format!("{about}: {}{place}{allowed}", text(self.measured))
     }
-}
-
-/// Columns for other programs.
-pub const COLUMNS: &[Column<LimitRow>] = &[
-    column(
-        "limit",
-        "Limit",
-        ColumnUnit::Text,
-        TableVisibility::Always,
-        "Name of the limit.",
-        |row| row.limit.name.into(),
-    ),
-    column(
-        "unit",
-        "Unit",
-        ColumnUnit::Text,
-        TableVisibility::Never,
-        "`usd`, `tokens`, `count` or `share` (0 to 1).",
-        |row| row.limit.measure.name().into(),
-    ),
-    column(
-        "allowed",
-        "Allowed",
-        ColumnUnit::Ratio,
-        TableVisibility::Never,
-        "What is allowed; empty if the limit is not set.",
-        |row| row.allowed.into(),
-    ),
-    column(
-        "measured",
-        "Measured",
-        ColumnUnit::Ratio,
-        TableVisibility::Never,
-        "What was measured; empty if there is nothing to measure.",
-        |row| row.measured.into(),
-    ),
-    column(
-        "verdict",
-        "Verdict",
-        ColumnUnit::Verdict,
-        TableVisibility::Never,
-        "`within`, `exceeded`, `nothing to measure` or `not set`.",
-        |row| row.verdict().name().into(),
-    ),
-    column(
-        "worst",
-        "Most in",
-        ColumnUnit::Text,
-        TableVisibility::Never,
-        "Session, day or file where it is worst, or the first one that counts.",
-        |row| place(row).map(|place| place.name.clone()).into(),
-    ),
-    column(
-        "path",
-        "Path",
-        ColumnUnit::Text,
-        TableVisibility::Never,
-        "Log that it is in.",
-        |row| place(row).and_then(|place| Some(place.line.as_ref()?.0.clone())).into(),
-    ),
-    column(
-        "line",
-        "Line",
-        ColumnUnit::Count,
-        TableVisibility::Never,
-        "Line of the log.",
-        |row| place(row).and_then(|place| Some(place.line.as_ref()?.1)).into(),
-    ),
-    column(
-        "about",
-        "Meaning",
-        ColumnUnit::Text,
-        TableVisibility::Never,
-        "What is measured.",
-        |row| row.limit.about.into(),
-    ),
-];
-
-/// Columns for a screen.
-pub const ON_SCREEN: &[Column<LimitRow>] = &[
-    column(
-        "limit",
-        "Limit",
-        ColumnUnit::Text,
-        TableVisibility::Always,
-        "Name of the limit.",
-        |row| row.limit.name.into(),
-    ),
-    column(
-        "allowed",
-        "Allowed",
-        ColumnUnit::Text,
-        TableVisibility::Always,
-        "What is allowed.",
-        |row| row.allowed.map(|value| row.limit.measure.format_value(value)).into(),
-    ),
-    column(
-        "measured",
-        "Measured",
-        ColumnUnit::Text,
-        TableVisibility::Always,
-        "What was measured.",
-        |row| row.measured.map(|value| row.limit.measure.format_value(value)).into(),
-    ),
-    column(
-        "verdict",
-        "Verdict",
-        ColumnUnit::Verdict,
-        TableVisibility::Always,
-        "How it came out.",
-        |row| row.verdict().name().into(),
-    ),
-    column(
-        "worst",
-        "Worst, or first",
-        ColumnUnit::Text,
-        TableVisibility::IfRoom,
-        "Where.",
-        |row| place(row).map(|place| place.name.clone()).into(),
-    ),
-];
-
-/// Where something is; nothing is nowhere.
-fn place(row: &LimitRow) -> Option<&LimitLocation> {
-    row.place
-        .as_ref()
-        .filter(|_| row.measured.is_some_and(|value| value > 0.0))
 }
 
 #[cfg(test)]

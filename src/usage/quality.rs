@@ -5,7 +5,6 @@ use replay::quantile::quantile;
 use replay::tokens::calibrate::UnfitReason;
 use replay::tokens::ratios::RatioTable;
 use std::collections::BTreeMap;
-use table::{Column, ColumnUnit, TableVisibility};
 
 /// Errors of one family of models.
 #[derive(Debug, Clone, Default)]
@@ -102,63 +101,3 @@ fn unfit_name(unfit: UnfitReason) -> &'static str {
         UnfitReason::Kept => "kept-over-boundary",
     }
 }
-
-/// Columns of quality rows.
-pub const COLUMNS: &[Column<QualityRow>] = &[
-    Column {
-        name: "family",
-        title: "Family",
-        unit: ColumnUnit::Text,
-        about: "Family of models that share ratios.",
-        in_table: TableVisibility::Always,
-        get: |row| row.family.as_str().into(),
-    },
-    Column {
-        name: "rounds",
-        title: "Rounds",
-        unit: ColumnUnit::Count,
-        about: "Rounds predicted from the one before.",
-        in_table: TableVisibility::Always,
-        get: |row| row.rounds().into(),
-    },
-    Column {
-        name: "median_error",
-        title: "Median",
-        unit: ColumnUnit::Tokens,
-        about: "Median absolute error in tokens.",
-        in_table: TableVisibility::Always,
-        get: |row| row.median().map(|value| value.round() as i64).into(),
-    },
-    Column {
-        name: "p95_relative_error",
-        title: "p95",
-        unit: ColumnUnit::Share,
-        about: "95th percentile of the absolute error as a share of the window.",
-        in_table: TableVisibility::Always,
-        get: |row| row.p95().into(),
-    },
-    Column {
-        name: "bias",
-        title: "Bias",
-        unit: ColumnUnit::Tokens,
-        about: "Mean signed error in tokens; negative means predicted too small.",
-        in_table: TableVisibility::Always,
-        get: |row| row.bias().map(|value| value.round() as i64).into(),
-    },
-    Column {
-        name: "chars4_median_error",
-        title: "Ch/4 median",
-        unit: ColumnUnit::Tokens,
-        about: "Median absolute error with characters / 4.",
-        in_table: TableVisibility::Always,
-        get: |row| row.naive_median().map(|value| value.round() as i64).into(),
-    },
-    Column {
-        name: "chars4_p95_relative_error",
-        title: "Ch/4 p95",
-        unit: ColumnUnit::Share,
-        about: "95th percentile of the relative error with characters / 4.",
-        in_table: TableVisibility::Always,
-        get: |row| row.naive_p95().into(),
-    },
-];

@@ -1,8 +1,8 @@
-//! Events as JSON: one object per event, so that a person can follow a replay beside the log.
+//! Events as JSON, one object per event, so that a person can follow a replay with the log open.
 //!
-//! Calls are numbered from 0, as in every output. Items are named by their record: records of the chain that have content,
-//! from 0, in the order of the conversation. Keys are always the same for a kind of event, in alphabetical order; what is
-//! not known is null. The lines of a sub-agent say whose they are.
+//! Calls are numbered from 0, as in every output. Items are identified by their record: the records of the chain that have
+//! content, numbered from 0 in the order of the conversation. Each kind of event always has the same keys; an unknown value
+//! is null. Events of sub-agents have `agent`.
 
 use replay::prices::{PicoUsd, micro_usd};
 use replay::sim::event::{Event, SimBoundary, SimCall};
@@ -11,7 +11,7 @@ use replay::tokens::ledger::CATEGORIES;
 use serde_json::{Map, Value, json};
 use transcript::record::Tokens;
 
-/// One event. `call` is the API call before or at which it happens.
+/// Returns one event. `call` is the API call before or at which it happens.
 pub fn event_json(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
     let (kind, mut fields) = match event {
         Event::Micro {
@@ -85,7 +85,7 @@ fn put_key(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// The record that an item belongs to.
+/// Returns the number of the record that an item belongs to.
 fn record_number(trace: &Trace, item: u32) -> usize {
     let starts = trace.items.iter().take(item as usize + 1);
     let started = starts.filter(|item| item.has_flag(flag::STARTS_RECORD)).count();
@@ -93,7 +93,7 @@ fn record_number(trace: &Trace, item: u32) -> usize {
 }
 
 fn items_json(trace: &Trace, items: &[u32]) -> Vec<Value> {
-    let told = items.iter().map(|&at| {
+    let objects = items.iter().map(|&at| {
         let item = &trace.items[at as usize];
         json!({
             "record": record_number(trace, at),
@@ -102,10 +102,10 @@ fn items_json(trace: &Trace, items: &[u32]) -> Vec<Value> {
             "tokens": item.tokens,
         })
     });
-    told.collect()
+    objects.collect()
 }
 
-/// The path of an item; that of a result is often only in its call.
+/// Returns the path of an item. A result without one has that of its call.
 fn path_of(trace: &Trace, at: u32) -> u32 {
     let item = &trace.items[at as usize];
     match trace.items.get(item.pair as usize) {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_told_by_record_tool_and_path() {
+    fn items_have_record_tool_and_path() {
         let event = Event::Micro {
             kind: MicroKind::Gap,
             eligible: 0,
@@ -255,9 +255,9 @@ mod tests {
         };
         assert_eq!(event_json(&trace(), 1, &Event::Boundary(&found))["kept"], Value::Null);
         found.kept = 1..4;
-        let told = event_json(&trace(), 1, &Event::Boundary(&found));
-        assert_eq!(told["kept"], json!({"from": 1, "to": 2}));
-        assert_eq!(told["last_record"], 2);
+        let object = event_json(&trace(), 1, &Event::Boundary(&found));
+        assert_eq!(object["kept"], json!({"from": 1, "to": 2}));
+        assert_eq!(object["last_record"], 2);
     }
 
     #[test]
@@ -316,9 +316,9 @@ mod tests {
             ),
         ];
         for (event, name) in events {
-            let told = event_json(&trace(), 3, &event);
-            assert_eq!((&told["event"], &told["call"]), (&json!(name), &json!(3)));
-            assert!(told.get("agent").is_none(), "{told}");
+            let object = event_json(&trace(), 3, &event);
+            assert_eq!((&object["event"], &object["call"]), (&json!(name), &json!(3)));
+            assert!(object.get("agent").is_none(), "{object}");
         }
     }
 

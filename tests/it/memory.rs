@@ -60,7 +60,7 @@ fn recall_finds_a_memory_or_prints_nothing() {
             .success();
         assert_eq!(
             nothing.json(),
-            json!({"schema_version": 1, "query": query, "selected": []})
+            json!({"schema_version": 1, "kind": "recall", "query": query, "selected": []})
         );
     }
     let nowhere = fixture

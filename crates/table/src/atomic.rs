@@ -1,6 +1,13 @@
-//! Files appear on disk whole or not at all: a temporary file beside the target, synced, renamed, and the directory
-//! synced. A full disk or a failing writer leaves the old file as it was and nothing beside it; a killed process
-//! leaves the old file or the new one, whole, and at worst a `.backcast-*.tmp` that is safe to delete.
+//! Atomic file writes: a temporary file next to the target, renamed when it is complete. A reader never sees half a file.
+//!
+//! | function | replaces | permissions | synced | for |
+//! | --- | --- | --- | --- | --- |
+//! | [`write`], [`write_with`] | with `force` | those of the old file, else the user's default | yes | results |
+//! | [`write_fresh`] | never | the user's default | no | many result files that the next run can make again |
+//! | [`write_private`] | always | the user's alone | no | caches |
+//!
+//! A full disk or a failing writer leaves the old file unchanged. A killed process leaves the old file or the new one, and at
+//! worst a `.backcast-*.tmp` that is safe to delete.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -12,42 +19,45 @@ use tempfile::NamedTempFile;
 pub enum AtomicWriteError {
     #[error("{} exists; use --force to replace it", .path.display())]
     Exists { path: PathBuf },
-    /// A rename over a device or a link would replace it instead of writing into it.
+    /// A rename over a device or a link would replace it instead of writing to it.
     #[error("{} is not a regular file and cannot be replaced by one", .path.display())]
     NotAFile { path: PathBuf },
-    /// The reason is part of the sentence, not a second one.
+    // `reason` is part of the message, so it must not be a `source` that is printed again.
     #[error("cannot write {}: {reason}", .path.display())]
     Failed { path: PathBuf, reason: io::Error },
 }
 
-/// Puts `bytes` at `path`. Without `force`, a file that is already there is an error.
+/// Writes `bytes` to `path`. Fails if the file exists, unless `force` is set.
 pub fn write(path: &Path, force: bool, bytes: &[u8]) -> Result<(), AtomicWriteError> {
     write_with(path, force, |out| out.write_all(bytes))
 }
 
-/// Puts `bytes` at `path`, where nothing was before, without waiting for the disk: for many files that the next run makes
-/// again if the machine goes down. A killed process still leaves no half of one.
+/// Writes `bytes` to a new file without waiting for the disk. Fails if the file exists.
 pub fn write_fresh(path: &Path, bytes: &[u8]) -> Result<(), AtomicWriteError> {
-    let failed = |reason| AtomicWriteError::Failed {
-        path: path.to_owned(),
-        reason,
-    };
-    let folder = path
-        .parent()
-        .filter(|folder| *folder != Path::new(""))
-        .unwrap_or(Path::new("."));
-    let mut temporary = temporary_in(folder, NEW_FILE_MODE).map_err(failed)?;
+    let failed = failure(path);
+    let mut temporary = temporary_in(folder_of(path)).map_err(failed)?;
     temporary.write_all(bytes).map_err(failed)?;
-    temporary
-        .persist_noclobber(path)
-        .map(|_| ())
-        .map_err(|refused| match refused.error.kind() {
-            io::ErrorKind::AlreadyExists => AtomicWriteError::Exists { path: path.to_owned() },
-            _ => failed(refused.error),
-        })
+    rename(temporary, path, false)
 }
 
-/// Puts what `fill` writes at `path`; an error of `fill` leaves no trace.
+/// Writes `parts`, one after the other, to a file that only the user can read, and replaces an old one. Creates missing
+/// folders, for the user alone. Does not wait for the disk: a reader has to detect a file that a power failure truncated.
+pub fn write_private(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let folder = folder_of(path);
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)?;
+    let mut temporary = tempfile_builder(0o600).tempfile_in(folder)?;
+    for part in parts {
+        temporary.write_all(part)?;
+    }
+    temporary.persist(path).map_err(|refused| refused.error)?;
+    Ok(())
+}
+
+/// Writes to `path` what `fill` writes. Fails if the file exists, unless `force` is set; an error of `fill` leaves no trace.
 pub fn write_with(
     path: &Path,
     force: bool,
@@ -55,51 +65,62 @@ pub fn write_with(
 ) -> Result<(), AtomicWriteError> {
     let old = match fs::symlink_metadata(path) {
         Ok(old) if !old.is_file() => return Err(AtomicWriteError::NotAFile { path: path.to_owned() }),
-        // Asked before the work, so that a long run is not thrown away; the rename asks once more.
+        // Checked before `fill` runs, so that long work is not wasted; the rename checks once more.
         Ok(_) if !force => return Err(AtomicWriteError::Exists { path: path.to_owned() }),
         Ok(old) => Some(old),
         Err(_) => None,
     };
-    let failed = |reason| AtomicWriteError::Failed {
-        path: path.to_owned(),
-        reason,
-    };
-
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let temporary = temporary_in(folder, NEW_FILE_MODE).map_err(failed)?;
+    let failed = failure(path);
+    let temporary = temporary_in(folder_of(path)).map_err(failed)?;
     if let Some(old) = old {
         temporary.as_file().set_permissions(old.permissions()).map_err(failed)?;
     }
     let temporary = fill_and_sync(temporary, fill).map_err(failed)?;
-    // Dropping the error of a refused rename removes the temporary file that it carries.
+    rename(temporary, path, force)?;
+    sync_folder(folder_of(path)).map_err(failed)
+}
+
+fn failure(path: &Path) -> impl Fn(io::Error) -> AtomicWriteError + Copy {
+    move |reason| AtomicWriteError::Failed {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn rename(temporary: NamedTempFile, path: &Path, force: bool) -> Result<(), AtomicWriteError> {
     let renamed = if force {
         temporary.persist(path)
     } else {
         temporary.persist_noclobber(path)
     };
-    renamed.map_err(|refused| match refused.error.kind() {
+    // Dropping the error of a refused rename removes the temporary file that it carries.
+    renamed.map(|_| ()).map_err(|refused| match refused.error.kind() {
         io::ErrorKind::AlreadyExists => AtomicWriteError::Exists { path: path.to_owned() },
-        _ => failed(refused.error),
-    })?;
-    sync_folder(folder).map_err(failed)
+        _ => failure(path)(refused.error),
+    })
 }
 
-/// Permissions of a report before the user's mask: those of any new file.
-const NEW_FILE_MODE: u32 = 0o666;
-
-/// Creates a temporary file in the folder of its target. On systems other than Unix `mode` has no effect.
-pub(crate) fn temporary_in(folder: &Path, mode: u32) -> io::Result<NamedTempFile> {
+fn tempfile_builder(mode: u32) -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".backcast-").suffix(".tmp");
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
     #[cfg(not(unix))]
     let _ = mode;
-    // The name of the temporary file, which stands in the error, says nothing to anybody.
-    builder.tempfile_in(folder).map_err(|error| {
+    builder
+}
+
+/// Creates a temporary file with the permissions of any new file of this user (`tempfile` would make it private).
+fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
+    // Keep only the cause: the message of `tempfile` has the name of the temporary file.
+    tempfile_builder(0o666).tempfile_in(folder).map_err(|error| {
         let cause = error
             .get_ref()
             .and_then(|named| named.source())
@@ -108,7 +129,7 @@ pub(crate) fn temporary_in(folder: &Path, mode: u32) -> io::Result<NamedTempFile
     })
 }
 
-/// Everything on disk before the rename: else a crash could leave the new name with missing content.
+/// Fills and syncs the file before the rename: else a crash could leave the new name with missing content.
 fn fill_and_sync(
     mut temporary: NamedTempFile,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -121,7 +142,7 @@ fn fill_and_sync(
     Ok(temporary)
 }
 
-/// A rename is durable once the directory is. Other systems than Unix cannot open a directory as a file.
+/// Syncs the folder, which makes a rename durable. Systems other than Unix cannot open a folder as a file.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) {
         File::open(folder)?.sync_all()
@@ -206,6 +227,22 @@ mod tests {
         assert!(failure.to_string().contains("no/report.csv: "), "{failure}");
     }
 
+    #[test]
+    fn a_private_file_replaces_and_makes_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/er/entry");
+        write_private(&path, &[b"a", b"b"]).unwrap();
+        write_private(&path, &[b"c"]).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"c");
+        assert_eq!(names(path.parent().unwrap()), ["entry"]);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&path), mode(&folder.path().join("deep"))), (0o600, 0o700));
+        }
+    }
+
     #[cfg(unix)]
     #[test]
     fn devices_folders_and_links_are_not_replaced() {
@@ -234,7 +271,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     }
 
-    /// The test below runs itself once more, in a process that may write no more than a few KiB to any file.
+    /// Runs itself once more in a process that may write at most a few KiB to any file.
     #[cfg(unix)]
     #[test]
     fn a_full_disk_leaves_the_old_file() {

@@ -1,20 +1,24 @@
-//! A sheet as CSV (RFC 4180 quoting, line feeds): one header, one line a row, `schema_version` as the first column.
+//! A sheet as CSV (RFC 4180 quoting, line feeds): one header, one line per row, `schema_version` as the first column.
 //!
-//! Spreadsheets run text that begins like a formula, and the text of a session log is not ours to trust. Such text
-//! gets a leading single quote; numbers, which may well begin with a minus, are left alone.
+//! Spreadsheets run text that begins like a formula, and the text of a session log is untrusted. Such text gets a leading
+//! single quote; numbers, which may begin with a minus, do not.
 
 use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 
-use crate::columns::{CellValue, ColumnUnit};
+use crate::columns::{CellValue, Column, ColumnUnit};
 use crate::{Sheet, json};
+
+/// What makes a spreadsheet treat text as a formula.
+const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 pub(super) fn write<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
     write_header(sheet, out)?;
     write_rows(sheet, out)
 }
 
-/// The header alone.
+/// Writes the header alone.
 pub(super) fn write_header<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = ::csv::Writer::from_writer(out);
     let names = sheet.columns.iter().map(|column| column.name);
@@ -24,16 +28,16 @@ pub(super) fn write_header<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Resu
     writer.flush()
 }
 
-/// The rows alone.
+/// Writes the rows alone.
 pub(super) fn write_rows<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = ::csv::Writer::from_writer(out);
-    let version = sheet.schema_version.to_string();
+    let version = sheet.schema.version.to_string();
     let mut digits = String::new();
     for row in sheet.rows {
         writer.write_field(&version).map_err(to_io_error)?;
         for column in sheet.columns {
             match column.cell(row) {
-                // Most cells are numbers, and a number needs no text of its own.
+                // Most cells are numbers: format them into one reused buffer instead of a `String` each.
                 CellValue::Int(number) if column.unit != ColumnUnit::Time => {
                     digits.clear();
                     let _ = fmt::Write::write_fmt(&mut digits, format_args!("{number}"));
@@ -49,7 +53,7 @@ pub(super) fn write_rows<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result
     writer.flush()
 }
 
-/// The JSON form of a cell without its quotes, so that both formats write one and the same number.
+/// Returns the JSON form of a cell without quotes, so that both formats write the same digits.
 fn cell_text(cell: serde_json::Value) -> String {
     match cell {
         serde_json::Value::Null => String::new(),
@@ -58,20 +62,45 @@ fn cell_text(cell: serde_json::Value) -> String {
     }
 }
 
-/// Text with a quote before it if a spreadsheet would run it. Text that already is a quoted formula gets one more, so
-/// that taking one quote off gives back exactly what was there.
+/// Returns text with a quote before it if a spreadsheet would run it. A quoted formula gets one more quote, so that removing
+/// one always gives back the original.
 fn escape_formula(text: String) -> String {
-    if text
-        .trim_start_matches('\'')
-        .starts_with(['=', '+', '-', '@', '\t', '\r'])
-    {
+    if text.trim_start_matches('\'').starts_with(FORMULA_STARTS) {
         format!("'{text}")
     } else {
         text
     }
 }
 
-/// The `csv` crate's own conversion forgets the kind of an I/O error, which a closed pipe is recognised by.
+/// Returns text without the quote that [`escape_formula`] added.
+fn unescape_formula(cell: &str) -> &str {
+    match cell.strip_prefix('\'') {
+        Some(rest) if rest.trim_start_matches('\'').starts_with(FORMULA_STARTS) => rest,
+        _ => cell,
+    }
+}
+
+/// Reads a file back; see [`crate::read_cells`].
+pub(super) fn read<R>(path: &Path, columns: &[Column<R>], mut take: impl FnMut(Vec<CellValue>)) -> io::Result<()> {
+    let mut reader = ::csv::Reader::from_path(path).map_err(to_io_error)?;
+    let header = reader.headers().map_err(to_io_error)?;
+    let places = columns
+        .iter()
+        .map(|column| header.iter().position(|name| name == column.name));
+    let places = places.collect::<Vec<_>>();
+    let mut record = ::csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(to_io_error)? {
+        let cells = std::iter::zip(columns, &places).map(|(column, place)| {
+            let text = place.and_then(|place| record.get(place)).unwrap_or_default();
+            column.unit.parse(unescape_formula(text))
+        });
+        take(cells.collect());
+    }
+    Ok(())
+}
+
+/// Converts without losing the kind of an I/O error, as the `csv` crate's own conversion does: callers recognize a closed
+/// pipe by it.
 fn to_io_error(error: ::csv::Error) -> io::Error {
     match error.into_kind() {
         ::csv::ErrorKind::Io(error) => error,
@@ -101,19 +130,6 @@ mod tests {
             .records()
             .map(|record| record.unwrap().iter().map(str::to_owned).collect())
             .collect()
-    }
-
-    /// What a reader of our files does to get the original text back.
-    fn unescape_formula(text: &str) -> &str {
-        if text.starts_with('\'')
-            && text
-                .trim_start_matches('\'')
-                .starts_with(['=', '+', '-', '@', '\t', '\r'])
-        {
-            &text[1..]
-        } else {
-            text
-        }
     }
 
     #[test]
@@ -147,9 +163,11 @@ schema_version,project,session,rounds,tokens,cost_micro_usd,cached_share,took_ms
     fn formulas_are_guarded() {
         for text in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''=1"] {
             assert_eq!(escape_formula(text.to_owned()), format!("'{text}"));
+            assert_eq!(unescape_formula(&format!("'{text}")), text);
         }
         for text in ["", "a=1", " =1", "'quoted'", "1-1"] {
             assert_eq!(escape_formula(text.to_owned()), text);
+            assert_eq!(unescape_formula(text), text);
         }
     }
 

@@ -1,12 +1,11 @@
-//! What a check found, in the forms that CI systems read: annotations of GitHub, and JUnit XML.
+//! Findings of a check in the formats of CI systems: GitHub annotations and JUnit XML.
 //!
-//! Texts come from logs and file names, so both forms escape whatever would end a value early. Neither has a time: the same
-//! input gives the same bytes.
+//! Texts come from logs and file names, so both formats escape everything that would end a value early. Neither has a
+//! timestamp: the same input gives the same bytes.
 
-use crate::human::sanitize;
+use crate::words::sanitize;
 use std::fmt::Write;
 
-/// How much it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     Error,
@@ -24,7 +23,6 @@ impl Severity {
     }
 }
 
-/// One thing that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckFinding {
     pub level: Severity,
@@ -32,11 +30,11 @@ pub struct CheckFinding {
     pub title: String,
     /// One sentence.
     pub message: String,
-    /// The file and line that it is about, if it is about one.
+    /// File and line, if the finding is about one.
     pub location: Option<(String, Option<u64>)>,
 }
 
-/// A line that GitHub shows as an annotation.
+/// Returns the line that GitHub shows as an annotation.
 pub fn format_annotation(finding: &CheckFinding) -> String {
     let mut line = format!("::{} ", finding.level.name());
     if let Some((file, at)) = &finding.location {
@@ -54,7 +52,7 @@ pub fn format_annotation(finding: &CheckFinding) -> String {
     sanitize(&line) + "\n"
 }
 
-/// All findings, a line each.
+/// Returns all findings, one line each.
 pub fn format_annotations<'a>(findings: impl IntoIterator<Item = &'a CheckFinding>) -> String {
     findings.into_iter().map(format_annotation).collect()
 }
@@ -67,24 +65,22 @@ fn escape_property(text: &str) -> String {
     escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// How a test case of a report ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TestOutcome {
     Passed,
-    /// Why.
+    /// With the reason.
     Failed(String),
-    /// Why.
+    /// With the reason.
     Skipped(String),
 }
 
-/// A test case of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestCase {
     pub name: String,
     pub outcome: TestOutcome,
 }
 
-/// One suite as JUnit XML.
+/// Returns one suite as JUnit XML.
 pub fn format_junit(suite: &str, cases: &[TestCase]) -> String {
     let count = |wanted: fn(&TestOutcome) -> bool| cases.iter().filter(|case| wanted(&case.outcome)).count();
     let failures = count(|outcome| matches!(outcome, TestOutcome::Failed(_)));
@@ -120,7 +116,7 @@ pub fn format_junit(suite: &str, cases: &[TestCase]) -> String {
     text
 }
 
-/// Text inside quotes. What XML 1.0 cannot hold at all becomes a question mark.
+/// Escapes text inside quotes. Characters that XML 1.0 does not allow become a question mark.
 fn escape_attribute(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

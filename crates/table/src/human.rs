@@ -1,9 +1,10 @@
-//! Cells as people read them in the terminal table: humanised tokens, money, shares, durations and times.
-//! Exact numbers are the business of the other formats.
+//! Numbers as people read them, in table cells and in sentences alike: grouped digits, counts, tokens, dollars, percents,
+//! sizes and durations. The other formats have the exact numbers.
 
 use crate::columns::{CellValue, ColumnUnit, timestamp};
+use crate::words::sanitize;
 
-/// The text of one cell. Free text passes [`harmless`]; a missing cell is empty, never a zero.
+/// Returns the text of one cell. Free text is sanitized; a missing cell is empty, never a zero.
 pub fn format_cell(unit: ColumnUnit, value: &CellValue) -> String {
     match (unit, value) {
         (_, CellValue::None) => String::new(),
@@ -11,44 +12,50 @@ pub fn format_cell(unit: ColumnUnit, value: &CellValue) -> String {
         (_, CellValue::Text(text)) => sanitize(text),
         (_, CellValue::Flag(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
         (ColumnUnit::Ratio, CellValue::Float(number)) => format!("{number:.2}"),
-        (_, CellValue::Float(share)) => format!("{:.1} %", share * 100.0),
+        (_, CellValue::Float(share)) => format_share(*share),
         (ColumnUnit::Time, CellValue::Int(millis)) => {
             timestamp(*millis).map_or_else(String::new, |time| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
         }
+        (ColumnUnit::MicroUsd, CellValue::Int(micro)) => format_dollars(*micro),
+        (ColumnUnit::Tokens, CellValue::Int(number)) => format_signed_tokens(*number),
         (_, CellValue::Int(number)) => {
             let sign = if *number < 0 { "-" } else { "" };
             let size = number.unsigned_abs();
-            let text = match unit {
-                ColumnUnit::Tokens => format_tokens(size),
-                ColumnUnit::MicroUsd => format_dollars(size),
-                ColumnUnit::Millis => format_duration(size),
-                _ => group_digits(size),
+            let text = if unit == ColumnUnit::Millis {
+                format_duration(size)
+            } else {
+                group_digits(size)
             };
             format!("{sign}{text}")
         }
     }
 }
 
-/// Text that cannot act on the terminal: control characters (escape sequences, line breaks) become spaces; marks that
-/// reorder the line or take no room, and would hide what is there, go.
-pub fn sanitize(text: &str) -> String {
-    let visible = |c: &char| {
-        let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        let hides = matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{feff}');
-        !reorders && !hides
-    };
-    let plain = |c: char| {
-        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
-            ' '
-        } else {
-            c
+/// Returns a number with its digits in groups of three.
+pub fn group_digits(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
         }
-    };
-    text.chars().filter(visible).map(plain).collect()
+        text.push(digit);
+    }
+    text
 }
 
-/// Three significant digits: 999, 1.23k, 45.6k, 789k, 1.23M.
-fn format_tokens(count: u64) -> String {
+/// Returns a number and its noun: `1 session`, `2 sessions`.
+pub fn format_count(number: u64, noun: &str) -> String {
+    format_count_with_plural(number, noun, &format!("{noun}s"))
+}
+
+/// Returns a number and its noun, whose plural is not formed with an s.
+pub fn format_count_with_plural(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", group_digits(number), if number == 1 { one } else { several })
+}
+
+/// Returns a number of tokens with three significant digits: 999, 1.23k, 45.6k, 789k, 1.23M.
+pub fn format_tokens(count: u64) -> String {
     if count < 1_000 {
         return count.to_string();
     }
@@ -69,20 +76,69 @@ fn format_tokens(count: u64) -> String {
     format!("{scaled:.decimals$}{}", suffix.unwrap_or(&""))
 }
 
-/// Cents, or four decimals below ten cents, where a single round of a small model lies.
-fn format_dollars(micro: u64) -> String {
-    match micro {
-        1..50 => "<$0.0001".to_owned(),
-        50..100_000 => format!("$0.{:04}", (micro + 50) / 100),
-        _ => {
-            let cents = (micro + 5_000) / 10_000;
-            format!("${}.{:02}", group_digits(cents / 100), cents % 100)
+/// Returns a number of tokens as [`format_tokens`] does, with a minus sign if it is negative.
+pub fn format_signed_tokens(count: i64) -> String {
+    let sign = if count < 0 { "-" } else { "" };
+    format!("{sign}{}", format_tokens(count.unsigned_abs()))
+}
+
+/// Amounts below ten cents, in millionths of a dollar, get four decimals: a single call of a small model costs that little.
+const FOUR_DECIMALS_BELOW: u64 = 100_000;
+
+/// Returns millionths of a dollar as dollars and cents, or with four decimals below ten cents.
+pub fn format_dollars(micro: i64) -> String {
+    let sign = if micro < 0 { "-" } else { "" };
+    match micro.unsigned_abs() {
+        1..50 => format!("{sign}<$0.0001"),
+        small @ 50..FOUR_DECIMALS_BELOW => format!("{sign}$0.{:04}", (small + 50) / 100),
+        size => {
+            let cents = (size + 5_000) / 10_000;
+            format!("{sign}${}.{:02}", group_digits(cents / 100), cents % 100)
         }
     }
 }
 
-/// The two largest units that matter, rounded down.
-fn format_duration(millis: u64) -> String {
+/// Rounds millionths of a dollar up to the last digit that [`format_dollars`] shows.
+pub fn round_up_dollars(micro: i64) -> i64 {
+    let step = if micro < FOUR_DECIMALS_BELOW.cast_signed() {
+        100
+    } else {
+        10_000
+    };
+    micro.saturating_add(step - 1) / step * step
+}
+
+/// Returns dollars as [`format_dollars`] does, or `no price`.
+pub fn format_price(micro: Option<i64>) -> String {
+    micro.map_or_else(|| "no price".to_owned(), format_dollars)
+}
+
+/// Returns a part of a whole in percent, or `none` if the whole is empty.
+pub fn format_percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        "none".into()
+    } else {
+        format!("{:.1} %", 100.0 * part as f64 / whole as f64)
+    }
+}
+
+/// Returns a share (0 to 1) in percent.
+pub fn format_share(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// Returns a number of bytes with a unit.
+pub fn format_size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// Returns a duration in its two largest units, rounded down.
+pub fn format_duration(millis: u64) -> String {
     let seconds = millis / 1_000;
     match seconds {
         0 => format!("{millis} ms"),
@@ -91,19 +147,6 @@ fn format_duration(millis: u64) -> String {
         3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
         _ => format!("{}d {:02}h", seconds / 86_400, seconds / 3_600 % 24),
     }
-}
-
-/// Digits in groups of three.
-fn group_digits(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -201,11 +244,20 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_act_on_the_terminal() {
-        let hostile = "a\u{1b}[31mb\nc\td\u{7}\u{9b}e\u{202e}f\u{2028}g\u{200b}h";
+    fn numbers_in_sentences() {
+        assert_eq!(group_digits(1_234_567), "1,234,567");
+        assert_eq!(group_digits(12), "12");
+        assert_eq!(format_count(1, "call"), "1 call");
+        assert_eq!(format_count(2_000, "call"), "2,000 calls");
+        assert_eq!(format_size(1_500_000), "1.5 MB");
+        assert_eq!(format_percent(1, 3), "33.3 %");
+        assert_eq!(format_percent(0, 0), "none");
+        assert_eq!(format_price(Some(1_134_184_999)), "$1,134.18");
+        assert_eq!(format_price(Some(-55_000)), "-$0.0550");
+        assert_eq!(format_price(None), "no price");
         assert_eq!(
-            format_cell(ColumnUnit::Text, &CellValue::from(hostile)),
-            "a [31mb c d  ef gh"
+            [0, 1, 99_901, 100_001].map(round_up_dollars),
+            [0, 100, 100_000, 110_000]
         );
     }
 }

@@ -1,6 +1,6 @@
 //! A sheet as one JSON document, as JSON lines, or as rows inside a larger document.
 //!
-//! Keys follow the declared columns and a row takes one line, so that two outputs can be compared with `diff`.
+//! Keys follow the declared columns and a row is one line, so that `diff` compares two outputs.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value as Json};
 use crate::Sheet;
 use crate::columns::{CellValue, Column, ColumnUnit, format_time};
 
-/// One cell; missing is `null`. Times have milliseconds always, so that they sort as text.
+/// Returns one cell; a missing one is `null`.
 pub(super) fn cell_to_json(unit: ColumnUnit, value: CellValue) -> Json {
     match value {
         CellValue::None => Json::Null,
@@ -21,18 +21,34 @@ pub(super) fn cell_to_json(unit: ColumnUnit, value: CellValue) -> Json {
     }
 }
 
-/// The rows as objects. Their keys are in the order that `serde_json::Map` keeps.
+/// Returns the rows as objects.
 pub(super) fn rows_to_json<R>(sheet: &Sheet<R>) -> Json {
-    let object = |row| {
-        let pair = |column: &Column<R>| (column.name.to_owned(), cell_to_json(column.unit, column.cell(row)));
-        Json::Object(sheet.columns.iter().map(pair).collect::<Map<_, _>>())
-    };
-    Json::Array(sheet.rows.iter().map(object).collect())
+    let cells = |row| sheet.columns.iter().map(|column| column.cell(row)).collect();
+    let objects = sheet.rows.iter().map(|row| cells_to_json(sheet.columns, cells(row)));
+    objects.collect()
 }
 
-/// `{"schema_version": …, "rows": […], "total": …}`; without a total there is no such key.
+/// Returns the cells of one row, in the order of `columns`, as an object.
+pub fn cells_to_json<R>(columns: &[Column<R>], cells: Vec<CellValue>) -> Json {
+    let pairs = std::iter::zip(columns, cells);
+    let pairs = pairs.map(|(column, cell)| (column.name.to_owned(), cell_to_json(column.unit, cell)));
+    Json::Object(pairs.collect::<Map<_, _>>())
+}
+
+/// Writes a document with indentation and a final line feed.
+pub fn write_json(document: &Json, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    writeln!(out)
+}
+
+/// Writes `{"schema_version": …, "kind": …, "rows": […], "total": …}`; without a total there is no such key.
 pub(super) fn write_document<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "{{\"schema_version\":{},\"rows\":[", sheet.schema_version)?;
+    let schema = sheet.schema;
+    write!(
+        out,
+        "{{\"schema_version\":{},\"kind\":\"{}\",\"rows\":[",
+        schema.version, schema.kind
+    )?;
     for (place, row) in sheet.rows.iter().enumerate() {
         out.write_all(if place == 0 { b"\n{" } else { b",\n{" })?;
         write_cells(sheet.columns, row, out)?;
@@ -47,17 +63,17 @@ pub(super) fn write_document<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Re
     out.write_all(b"}\n")
 }
 
-/// One object a row. Lines get separated and concatenated, so each names its version.
+/// Writes one object per row. Lines get split and concatenated, so each has the version.
 pub(super) fn write_lines<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
     for row in sheet.rows {
-        write!(out, "{{\"schema_version\":{},", sheet.schema_version)?;
+        write!(out, "{{\"schema_version\":{},", sheet.schema.version)?;
         write_cells(sheet.columns, row, out)?;
         out.write_all(b"}\n")?;
     }
     Ok(())
 }
 
-/// Written key by key because a `Map` may sort its keys, and the declared order is the one worth reading.
+/// Writes key by key, because a `Map` sorts its keys and the declared order reads better.
 fn write_cells<R>(columns: &[Column<R>], row: &R, out: &mut dyn Write) -> io::Result<()> {
     for (place, column) in columns.iter().enumerate() {
         if place > 0 {
@@ -128,7 +144,7 @@ mod tests {
     #[test]
     fn an_empty_document_is_valid() {
         let document: Json = serde_json::from_str(&text(|out| write_document(&sample::sheet(&[]), out))).unwrap();
-        assert_eq!(document, json!({"schema_version": 3, "rows": []}));
+        assert_eq!(document, json!({"schema_version": 3, "kind": "sample", "rows": []}));
     }
 
     #[test]

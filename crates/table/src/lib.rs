@@ -1,23 +1,20 @@
 //! The last stage of every command: rows become a terminal table, JSON, JSON lines, CSV or Parquet.
 //!
-//! A command declares its columns once ([`columns`]) and hands over a [`Sheet`]; every format derives from that
-//! declaration, so a header and its cells cannot drift apart. [`atomic`] puts finished bytes on disk; [`store`] is
-//! for files that only backcast itself reads back.
+//! A command declares its columns once ([`columns!`]) and builds a [`Sheet`]; every format derives from that declaration, so
+//! a header and its cells cannot drift apart. [`human`] formats numbers for people, [`atomic`] writes files,
+//! [`store`] those that only backcast reads back.
 
-#![allow(clippy::disallowed_methods, reason = "results are written here")]
-#![allow(
-    missing_docs,
-    reason = "fields and variants here are named like what they become in the output"
-)]
+#![allow(clippy::disallowed_methods, reason = "this crate reads and writes result files")]
 
 pub mod atomic;
 pub mod columns;
 mod csv;
 pub mod findings;
-mod human;
+pub mod human;
 mod json;
 #[cfg_attr(not(feature = "parquet"), path = "parquet_absent.rs")]
 mod parquet;
+mod read;
 mod spark;
 pub mod store;
 pub mod stream;
@@ -27,14 +24,15 @@ pub mod words;
 
 use std::io::{self, BufWriter, Write};
 
-pub use columns::{CellValue, Column, ColumnUnit, TableVisibility, column, columns_markdown, format_time};
-pub use human::{format_cell as for_people, sanitize};
-pub use parquet::read_rows as read_parquet;
+pub use columns::{CellValue, Column, ColumnUnit, TableVisibility, columns_markdown, format_time};
+pub use json::{cells_to_json, write_json};
+pub use read::read_cells;
 pub use spark::{bar, sparkline};
 pub use table::{TableStyle, fold_lines};
 pub use tone::Tone;
+pub use words::sanitize;
 
-/// How rows are written.
+/// Format of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum OutputFormat {
     /// Aligned columns for people, fitted to the terminal
@@ -50,7 +48,7 @@ pub enum OutputFormat {
     Parquet,
 }
 
-/// What a build without the `parquet` feature says when Parquet is asked for.
+/// The error of a build without the `parquet` feature.
 pub const NO_PARQUET: &str =
     "this build cannot read or write Parquet; build it with `cargo install --path . --features parquet`";
 
@@ -58,29 +56,55 @@ pub const NO_PARQUET: &str =
 pub const HAS_PARQUET: bool = cfg!(feature = "parquet");
 
 impl OutputFormat {
-    /// Whether the bytes are no text, so that a command can refuse to print them to a terminal.
+    /// Whether the format is binary, so that a command can refuse to print it to a terminal.
     pub fn is_binary(self) -> bool {
         self == OutputFormat::Parquet
     }
 }
 
-/// Rows with their columns: all that a format needs.
+/// Kind and version of an output. Every machine-readable output has the version, every JSON document also the kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputSchema {
+    pub kind: &'static str,
+    /// Increases when names or meanings of fields change, not when fields are added.
+    pub version: u32,
+}
+
+impl OutputSchema {
+    /// Returns a sheet without a total.
+    pub fn sheet<'a, R>(self, columns: &'a [Column<R>], rows: &'a [R]) -> Sheet<'a, R> {
+        Sheet {
+            schema: self,
+            columns,
+            rows,
+            total: None,
+        }
+    }
+
+    /// Adds `kind` and `schema_version` to the fields of a JSON document.
+    pub fn document(self, mut fields: serde_json::Value) -> serde_json::Value {
+        fields["kind"] = self.kind.into();
+        fields["schema_version"] = self.version.into();
+        fields
+    }
+}
+
+/// Rows with their columns: the input of every format.
 pub struct Sheet<'a, R> {
-    /// Version of the set of columns, named in every machine-readable output.
-    pub schema_version: u32,
+    pub schema: OutputSchema,
     pub columns: &'a [Column<R>],
     pub rows: &'a [R],
-    /// The rows merged into one. Shown below the table and beside the rows of a JSON document; the formats that are
-    /// nothing but rows leave it out, since whoever sums them would count everything twice.
+    /// The sum of the rows. Tables show it below a rule and JSON documents next to the rows; CSV, JSON lines and Parquet
+    /// omit it, because a reader that sums the rows would count everything twice.
     pub total: Option<&'a R>,
 }
 
 impl<R> Sheet<'_, R> {
     /// Writes the sheet and flushes, so that a full disk or a closed pipe is an error here and not a silent loss.
-    pub fn write(&self, format: OutputFormat, look: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, format: OutputFormat, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
         let mut out = BufWriter::new(out);
         match format {
-            OutputFormat::Table => table::write(self, look, &mut out)?,
+            OutputFormat::Table => table::write(self, style, &mut out)?,
             OutputFormat::Json => json::write_document(self, &mut out)?,
             OutputFormat::Jsonl => json::write_lines(self, &mut out)?,
             OutputFormat::Csv => csv::write(self, &mut out)?,
@@ -89,16 +113,16 @@ impl<R> Sheet<'_, R> {
         out.flush()
     }
 
-    /// The rows as an array of objects, to embed in a larger JSON document.
+    /// Returns the rows as an array of objects, to embed in a larger JSON document.
     pub fn to_json(&self) -> serde_json::Value {
         json::rows_to_json(self)
     }
 }
 
-/// Rows that use every unit, have gaps, and carry hostile text: shared by the tests of all formats.
+/// Rows with every unit, with gaps and with hostile text, shared by the tests of all formats.
 #[cfg(test)]
 pub(crate) mod sample {
-    use super::{CellValue, Column, ColumnUnit, Sheet, TableVisibility};
+    use super::{OutputSchema, Sheet};
 
     #[derive(Debug, Clone, Default)]
     pub struct SampleRow {
@@ -113,80 +137,18 @@ pub(crate) mod sample {
         pub live: Option<bool>,
     }
 
-    pub const COLUMNS: &[Column<SampleRow>] = &[
-        Column {
-            name: "project",
-            title: "Project",
-            unit: ColumnUnit::Text,
-            about: "Folder the session worked in.",
-            in_table: TableVisibility::Always,
-            get: |row| row.project.clone().into(),
-        },
-        Column {
-            name: "session",
-            title: "Session",
-            unit: ColumnUnit::Text,
-            about: "Identifier of the session.",
-            in_table: TableVisibility::IfRoom,
-            get: |row| row.session.clone().into(),
-        },
-        Column {
-            name: "rounds",
-            title: "Rounds",
-            unit: ColumnUnit::Count,
-            about: "Requests sent to the model.",
-            in_table: TableVisibility::Always,
-            get: |row| row.rounds.into(),
-        },
-        Column {
-            name: "tokens",
-            title: "Tokens",
-            unit: ColumnUnit::Tokens,
-            about: "Tokens of all rounds, input | output.",
-            in_table: TableVisibility::Always,
-            get: |row| row.tokens.into(),
-        },
-        Column {
-            name: "cost_micro_usd",
-            title: "Cost",
-            unit: ColumnUnit::MicroUsd,
-            about: "Price of all rounds.",
-            in_table: TableVisibility::Always,
-            get: |row| row.cost.into(),
-        },
-        Column {
-            name: "cached_share",
-            title: "Cached",
-            unit: ColumnUnit::Share,
-            about: "Share of the input read from the prompt cache.",
-            in_table: TableVisibility::Always,
-            get: |row| row.cached.into(),
-        },
-        Column {
-            name: "took_ms",
-            title: "Took",
-            unit: ColumnUnit::Millis,
-            about: "From the first record to the last.",
-            in_table: TableVisibility::IfRoom,
-            get: |row| row.took.into(),
-        },
-        Column {
-            name: "started",
-            title: "Started",
-            unit: ColumnUnit::Time,
-            about: "Time of the first record.",
-            in_table: TableVisibility::IfRoom,
-            get: |row| row.started.into(),
-        },
-        Column {
-            name: "live",
-            title: "Live",
-            unit: ColumnUnit::Flag,
-            about: "Whether the session was still being written.",
-            in_table: TableVisibility::Never,
-            get: |row| row.live.map_or(CellValue::None, CellValue::Flag),
-        },
-    ];
+    crate::columns! {
+        pub COLUMNS: SampleRow;
+        "project" "Project" Text Always "Folder the session worked in." |row| &row.project;
+        "session" "Session" Text IfRoom "Identifier of the session." |row| &row.session;
+        "rounds" "Rounds" Count Always "Requests sent to the model." |row| row.rounds;
+        "tokens" "Tokens" Tokens Always "Tokens of all rounds, input | output." |row| row.tokens;
+        "cost_micro_usd" "Cost" MicroUsd Always "Price of all rounds." |row| row.cost;
+        "cached_share" "Cached" Share Always "Share of the input read from the prompt cache." |row| row.cached;
+        "took_ms" "Took" Millis IfRoom "From the first record to the last." |row| row.took;
+        "started" "Started" Time IfRoom "Time of the first record." |row| row.started;
+        "live" "Live" Flag Never "Whether the session was still being written." |row| row.live;
+    }
 
     pub fn rows() -> Vec<SampleRow> {
         vec![
@@ -222,12 +184,11 @@ pub(crate) mod sample {
     }
 
     pub fn sheet(rows: &[SampleRow]) -> Sheet<'_, SampleRow> {
-        Sheet {
-            schema_version: 3,
-            columns: COLUMNS,
-            rows,
-            total: None,
-        }
+        let schema = OutputSchema {
+            kind: "sample",
+            version: 3,
+        };
+        schema.sheet(COLUMNS, rows)
     }
 }
 

@@ -1,5 +1,5 @@
-//! A sheet as Parquet: the schema follows the declared columns, every column is optional, bytes are the same for the
-//! same rows. Uses the low-level column writers, which spare us the whole of Arrow.
+//! A sheet as Parquet: the schema follows the declared columns, every column is optional, and the same rows give the same
+//! bytes. Uses the low-level column writers, which do not need Arrow.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,21 +18,21 @@ use ::parquet::record::Field;
 use ::parquet::schema::types::{Type, TypePtr};
 
 use crate::Sheet;
-use crate::columns::{CellValue, Column, ColumnUnit, StorageKind, format_time};
+use crate::columns::{CellValue, Column, ColumnUnit, StorageKind};
 
-/// Fixed, so that a new build of this program or of its libraries does not change files on its own.
+/// Fixed, so that a new build of the program or of its libraries gives the same bytes.
 const CREATED_BY: &str = "backcast";
 
-/// Bounds the memory of a reader; small enough for a reader to skip, large enough to compress well.
+/// Small enough to bound the memory of a reader, large enough to compress well.
 pub(super) const ROWS_PER_GROUP: usize = 64 * 1024;
 
-/// Encodes in memory first: the encoder wants a `Send` sink, which standard output behind `dyn Write` is not.
+/// Encodes in memory first: the encoder needs a `Send` sink, and standard output behind `dyn Write` is not `Send`.
 pub(super) fn write<R>(sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&encode(sheet).map_err(io::Error::other)?)
 }
 
 fn encode<R>(sheet: &Sheet<R>) -> Result<Vec<u8>> {
-    let mut groups = ParquetWriter::new(sheet.schema_version, sheet.columns)?;
+    let mut groups = ParquetWriter::new(sheet.schema.version, sheet.columns)?;
     for rows in sheet.rows.chunks(ROWS_PER_GROUP) {
         groups.write(rows)?;
     }
@@ -57,7 +57,7 @@ impl<'a, R> ParquetWriter<'a, R> {
         Ok(ParquetWriter { columns, writer })
     }
 
-    /// Writes rows as a group of their own.
+    /// Writes rows as one row group.
     pub(super) fn write(&mut self, rows: &[R]) -> Result<()> {
         let mut group = self.writer.next_row_group()?;
         let mut columns = self.columns.iter();
@@ -71,7 +71,7 @@ impl<'a, R> ParquetWriter<'a, R> {
         Ok(())
     }
 
-    /// The whole file.
+    /// Returns the bytes of the file.
     pub(super) fn finish(self) -> Result<Vec<u8>> {
         self.writer.into_inner()
     }
@@ -134,7 +134,7 @@ fn write_column<R>(column: &Column<R>, rows: &[R], out: &mut SerializedColumnWri
     }
 }
 
-/// Values go in without the gaps; the definition level of each row says whether it has one.
+/// Writes the values without the gaps; the definition level of each row says whether it has a value.
 fn write_values<T: DataType>(
     out: &mut SerializedColumnWriter,
     cells: impl Iterator<Item = Option<T::T>>,
@@ -149,30 +149,34 @@ fn write_values<T: DataType>(
     Ok(())
 }
 
-/// Reads a file back row by row: `take` gets a function from column name to the text that CSV has for the cell.
-pub fn read_rows(path: &Path, mut take: impl FnMut(&dyn Fn(&str) -> Option<String>)) -> io::Result<()> {
+/// Reads a file back; see [`crate::read_cells`].
+pub(super) fn read<R>(path: &Path, columns: &[Column<R>], mut take: impl FnMut(Vec<CellValue>)) -> io::Result<()> {
     let reader = SerializedFileReader::new(File::open(path)?).map_err(io::Error::other)?;
     for row in reader.get_row_iter(None).map_err(io::Error::other)? {
         let row = row.map_err(io::Error::other)?;
-        let cells = row
-            .get_column_iter()
-            .filter_map(|(name, field)| Some((name.as_str(), field_text(field)?)));
-        let cells = cells.collect::<BTreeMap<_, _>>();
-        take(&|name| cells.get(name).cloned());
+        let fields = row.get_column_iter().map(|(name, field)| (name.as_str(), field));
+        let fields = fields.collect::<BTreeMap<_, _>>();
+        let cell = |column: &Column<R>| {
+            fields
+                .get(column.name)
+                .map_or(CellValue::None, |field| field_cell(field))
+        };
+        take(columns.iter().map(cell).collect());
     }
     Ok(())
 }
 
-fn field_text(field: &Field) -> Option<String> {
+/// Returns the cell of a field; `CellValue::None` for types that no sheet writes.
+fn field_cell(field: &Field) -> CellValue {
     match field {
-        Field::Null => None,
-        Field::Str(text) => Some(text.clone()),
-        Field::TimestampMillis(millis) => format_time(*millis),
-        Field::Long(number) => Some(number.to_string()),
-        Field::Int(number) => Some(number.to_string()),
-        Field::Bool(flag) => Some(flag.to_string()),
-        Field::Double(number) => Some(number.to_string()),
-        other => Some(other.to_string()),
+        Field::Str(text) => CellValue::Text(text.clone()),
+        Field::Bytes(bytes) => bytes
+            .as_utf8()
+            .map_or(CellValue::None, |text| CellValue::Text(text.to_owned())),
+        Field::TimestampMillis(number) | Field::Long(number) => CellValue::Int(*number),
+        Field::Bool(flag) => CellValue::Flag(*flag),
+        Field::Double(number) => CellValue::Float(*number),
+        _ => CellValue::None,
     }
 }
 

@@ -1,7 +1,7 @@
-//! Stands in for the `parquet` module in a build without that feature: same functions, each an error.
+//! The `parquet` module of a build without that feature: the same functions, each an error.
 
 use crate::Sheet;
-use crate::columns::Column;
+use crate::columns::{CellValue, Column};
 use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::path::Path;
@@ -36,7 +36,6 @@ impl<'a, R> ParquetWriter<'a, R> {
     }
 }
 
-/// Reads a Parquet file back row by row; an error in this build.
-pub fn read_rows(_path: &Path, _take: impl FnMut(&dyn Fn(&str) -> Option<String>)) -> io::Result<()> {
+pub(super) fn read<R>(_path: &Path, _columns: &[Column<R>], _take: impl FnMut(Vec<CellValue>)) -> io::Result<()> {
     Err(missing())
 }

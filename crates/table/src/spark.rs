@@ -1,9 +1,9 @@
-//! Small drawings of one line: a row of bars for a course, one bar for a share.
+//! One-line drawings: a sparkline for a series of values, a bar for a share.
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A course of values in `width` marks, from nothing to the largest of them. Of the values that fall on one mark the largest
-/// is shown, so that a peak is never lost. Fewer values than marks take one mark each.
+/// Draws a series of values in at most `width` marks, scaled from zero to the largest. A mark that stands for several values
+/// shows their maximum, so that no peak is lost. Fewer values than marks get one mark each.
 pub fn sparkline(values: &[u64], width: usize) -> String {
     let largest = values.iter().copied().max().unwrap_or(0);
     let marks = values.len().min(width);
@@ -19,7 +19,7 @@ pub fn sparkline(values: &[u64], width: usize) -> String {
     (0..marks).map(mark).collect()
 }
 
-/// A share of a whole as a bar of at most `width` marks, to an eighth of a mark. What is there at all is at least a sliver.
+/// Draws a share as a bar of at most `width` marks, with a precision of an eighth. Every share above zero is visible.
 pub fn bar(share: f64, width: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_course_keeps_its_peaks() {
+    fn a_sparkline_keeps_its_peaks() {
         assert_eq!(sparkline(&[], 8), "");
         assert_eq!(sparkline(&[0, 0], 8), "▁▁");
         assert_eq!(sparkline(&[1, 2, 3, 4, 5, 6, 7, 8], 8), "▁▂▃▄▅▆▇█");
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_shows_what_is_there() {
+    fn a_bar_shows_every_share_above_zero() {
         assert_eq!(bar(0.0, 4), "");
         assert_eq!(bar(0.5, 4), "██");
         assert_eq!(bar(1.0, 4), "████");

@@ -10,10 +10,10 @@
 
 pub mod frames;
 
-use crate::atomic::temporary_in;
+use crate::atomic::write_private;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::Xxh3Default;
@@ -234,16 +234,9 @@ fn write_entry(path: &Path, kind: EntryKind, name: &EntryName, body: &[u8]) -> i
     if (HEADER_BYTES + body.len() + CHECKSUM_BYTES) as u64 > kind.max_bytes() {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    create_private_folder(folder)?;
     let header = header_of(kind, name);
-    let mut file = temporary_in(folder, 0o600)?;
-    file.write_all(&header)?;
-    file.write_all(body)?;
-    file.write_all(&checksum_of(&[&header, body]))?;
     // Not synced: an entry that a crash tears has the wrong checksum and is computed again.
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    write_private(path, &[&header, body, &checksum_of(&[&header, body])])
 }
 
 fn header_of(kind: EntryKind, name: &EntryName) -> [u8; HEADER_BYTES] {
@@ -254,15 +247,6 @@ fn header_of(kind: EntryKind, name: &EntryName) -> [u8; HEADER_BYTES] {
         *pair = [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]);
     }
     header
-}
-
-/// Creates a folder and its parents, for the user alone.
-fn create_private_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 fn checksum_of(parts: &[&[u8]]) -> [u8; CHECKSUM_BYTES] {

@@ -1,8 +1,8 @@
-//! Rows that are too many to be held at once: written as they come, encoded where they are made.
+//! Files of more rows than fit in memory: worker threads encode batches, one writer appends them.
 
 use crate::columns::Column;
 use crate::parquet::{ParquetWriter, ROWS_PER_GROUP};
-use crate::{Sheet, csv};
+use crate::{OutputSchema, csv};
 use std::io::{self, Write};
 
 /// Format of a stream of rows.
@@ -16,7 +16,6 @@ pub enum StreamFormat {
 }
 
 impl StreamFormat {
-    /// Ending of a file.
     pub fn extension(self) -> &'static str {
         match self {
             StreamFormat::Csv => "csv",
@@ -25,19 +24,19 @@ impl StreamFormat {
     }
 }
 
-/// Rows on their way: text already, or still rows.
+/// Rows on their way to a file.
 pub enum RowBatch<R> {
-    /// Lines of CSV.
+    /// Encoded lines.
     Csv(Vec<u8>),
-    /// Rows of a Parquet file, which are encoded in big groups.
+    /// Rows of a Parquet file, which is encoded in large groups.
     Rows(Vec<R>),
 }
 
 impl<R> RowBatch<R> {
-    /// Encodes rows as far as that can be done side by side.
+    /// Encodes rows as far as worker threads can do that in parallel.
     pub fn new(
         format: StreamFormat,
-        schema_version: u32,
+        schema: OutputSchema,
         columns: &[Column<R>],
         rows: Vec<R>,
     ) -> io::Result<RowBatch<R>> {
@@ -45,43 +44,31 @@ impl<R> RowBatch<R> {
             StreamFormat::Parquet => Ok(RowBatch::Rows(rows)),
             StreamFormat::Csv => {
                 let mut bytes = Vec::new();
-                let sheet = Sheet {
-                    schema_version,
-                    columns,
-                    rows: &rows,
-                    total: None,
-                };
-                csv::write_rows(&sheet, &mut bytes)?;
+                csv::write_rows(&schema.sheet(columns, &rows), &mut bytes)?;
                 Ok(RowBatch::Csv(bytes))
             }
         }
     }
 }
 
-/// A file of rows in the making.
+/// A file of rows that is being written.
 pub struct RowStream<'a, R> {
     groups: Option<ParquetWriter<'a, R>>,
     buffered: Vec<R>,
 }
 
 impl<'a, R> RowStream<'a, R> {
-    /// Begins a file.
+    /// Starts a file: writes the header of a CSV file.
     pub fn new(
         format: StreamFormat,
-        schema_version: u32,
+        schema: OutputSchema,
         columns: &'a [Column<R>],
         out: &mut dyn Write,
     ) -> io::Result<RowStream<'a, R>> {
         let groups = match format {
-            StreamFormat::Parquet => Some(ParquetWriter::new(schema_version, columns).map_err(io::Error::other)?),
+            StreamFormat::Parquet => Some(ParquetWriter::new(schema.version, columns).map_err(io::Error::other)?),
             StreamFormat::Csv => {
-                let sheet = Sheet {
-                    schema_version,
-                    columns,
-                    rows: &[],
-                    total: None,
-                };
-                csv::write_header(&sheet, out)?;
+                csv::write_header(&schema.sheet(columns, &[]), out)?;
                 None
             }
         };
@@ -91,7 +78,7 @@ impl<'a, R> RowStream<'a, R> {
         })
     }
 
-    /// Adds rows.
+    /// Appends a batch.
     pub fn push(&mut self, batch: RowBatch<R>, out: &mut dyn Write) -> io::Result<()> {
         match batch {
             RowBatch::Csv(bytes) => out.write_all(&bytes),
@@ -114,7 +101,7 @@ impl<'a, R> RowStream<'a, R> {
         }
     }
 
-    /// Ends the file.
+    /// Writes what is left, and the footer of a Parquet file.
     pub fn finish(mut self, out: &mut dyn Write) -> io::Result<()> {
         let rest = std::mem::take(&mut self.buffered);
         self.write_group(&rest)?;

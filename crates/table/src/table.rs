@@ -1,30 +1,29 @@
-//! A sheet as a table for people: columns, a rule under the header, the total below another rule, and never a line
-//! wider than the terminal.
+//! A sheet as a table for people: a header, a rule, the rows, and the total below another rule. No line is wider than the
+//! terminal.
 //!
-//! Room is found in this order: long text is shortened in the middle, columns that are declared [`InTable::IfRoom`]
-//! go from the right, then all others but the first. What went is named below the table, never dropped in silence.
+//! A table that is too wide first shortens long text in the middle, then drops [`TableVisibility::IfRoom`] columns from the
+//! right, then all others but the first. A line below the table names the dropped columns.
 
 use std::io::{self, Write};
 
 use comfy_table::{Attribute, Cell, CellAlignment, Table};
 
 use crate::columns::{Column, ColumnUnit, TableVisibility};
-use crate::{Sheet, Tone, human};
+use crate::{Sheet, Tone};
 
 /// How the table is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableStyle {
     /// Terminal columns that no line exceeds.
     pub width: usize,
-    /// Bold header, dim rules, verdicts in the colour of what they say. Whether the terminal and `NO_COLOR` want that is
-    /// for the caller to find out; nothing is coloured unless asked for here.
-    pub colour: bool,
+    /// Bold header, dim rules, verdicts in the color of their tone. The caller checks the terminal and `NO_COLOR`.
+    pub color: bool,
 }
 
 impl TableStyle {
-    /// Text in the colour of what it means, or as it is.
+    /// Returns text in the color of a tone, or unchanged without colors.
     pub fn paint(self, tone: Tone, text: &str) -> String {
-        if self.colour {
+        if self.color {
             format!("{}{text}\u{1b}[0m", tone.ansi_code())
         } else {
             text.to_owned()
@@ -36,7 +35,7 @@ impl Default for TableStyle {
     fn default() -> Self {
         TableStyle {
             width: 80,
-            colour: false,
+            color: false,
         }
     }
 }
@@ -44,39 +43,39 @@ impl Default for TableStyle {
 /// Spaces between two columns.
 const GAP: u16 = 2;
 
-/// Text is not shortened below this as long as some other column can go instead; the room is for all columns of text
-/// together, because a name that stands alone has to say everything.
+/// Width that all text columns share at least, as long as another column can be dropped instead. A table with a single text
+/// column keeps more of each name.
 const MIN_TEXT_WIDTH: usize = 24;
 
-/// The library counts terminal columns in 16 bits; a wider table than this is cut like one for a narrow terminal.
+/// `comfy_table` counts terminal columns in 16 bits; a wider table is cut like one for a narrow terminal.
 const MAX_TABLE_WIDTH: usize = 30_000;
 
 const ELLIPSIS: &str = "…";
 
-pub(super) fn write<R>(sheet: &Sheet<R>, look: TableStyle, out: &mut dyn Write) -> io::Result<()> {
-    let room = look.width.clamp(1, MAX_TABLE_WIDTH);
-    let lanes: Vec<TableColumn> = sheet
+pub(super) fn write<R>(sheet: &Sheet<R>, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+    let room = style.width.clamp(1, MAX_TABLE_WIDTH);
+    let columns: Vec<TableColumn> = sheet
         .columns
         .iter()
         .filter_map(|column| TableColumn::new(column, sheet))
         .collect();
-    if lanes.is_empty() {
+    if columns.is_empty() {
         return Ok(());
     }
-    let widths = fit_columns(&lanes, room);
-    let shown: Vec<(&TableColumn, usize)> = lanes
+    let widths = fit_columns(&columns, room);
+    let shown: Vec<(&TableColumn, usize)> = columns
         .iter()
         .zip(&widths)
-        .filter_map(|(lane, width)| Some((lane, (*width)?)))
+        .filter_map(|(column, width)| Some((column, (*width)?)))
         .collect();
-    for line in render_table(&shown, sheet.rows.len(), look.colour).lines() {
+    for line in render_table(&shown, sheet.rows.len(), style.color).lines() {
         writeln!(out, "{}", line.trim_end())?;
     }
-    let hidden: Vec<&str> = lanes
+    let hidden: Vec<&str> = columns
         .iter()
         .zip(&widths)
         .filter(|(_, width)| width.is_none())
-        .map(|(lane, _)| lane.title())
+        .map(|(column, _)| column.title())
         .collect();
     if !hidden.is_empty() {
         let note = format!("Not shown at this width: {}", hidden.join(", "));
@@ -85,7 +84,7 @@ pub(super) fn write<R>(sheet: &Sheet<R>, look: TableStyle, out: &mut dyn Write) 
     Ok(())
 }
 
-/// One column on its way to the terminal: the texts of its title, its rows and, last, the total.
+/// The texts of one column: its title, its rows and, if there is one, the total.
 struct TableColumn {
     cells: Vec<String>,
     /// Width of the widest cell.
@@ -100,13 +99,7 @@ impl TableColumn {
             return None;
         }
         let mut cells = vec![column.title.to_owned()];
-        cells.extend(
-            sheet
-                .rows
-                .iter()
-                .chain(sheet.total)
-                .map(|row| human::format_cell(column.unit, &column.cell(row))),
-        );
+        cells.extend(sheet.rows.iter().chain(sheet.total).map(|row| column.display(row)));
         let natural = cells.iter().map(|cell| width(cell)).max().unwrap_or(0).max(1);
         Some(TableColumn {
             cells,
@@ -120,7 +113,7 @@ impl TableColumn {
         &self.cells[0]
     }
 
-    /// The width if text may take no more than `cap`. A shortened name is still of use; a shortened number is wrong.
+    /// Returns the width of the column if text may have at most `cap`. Only text is shortened: a shortened number is wrong.
     fn capped_width(&self, cap: usize) -> usize {
         if self.unit == ColumnUnit::Text {
             self.natural.min(cap)
@@ -129,7 +122,7 @@ impl TableColumn {
         }
     }
 
-    /// Numbers end where their digits compare; everything else begins where the eye does.
+    /// Aligns numbers to the right, so that their digits compare, and everything else to the left.
     fn alignment(&self) -> CellAlignment {
         match self.unit {
             ColumnUnit::Text
@@ -148,55 +141,55 @@ impl TableColumn {
     }
 }
 
-/// The width of each lane, or `None` for one that has to go.
-fn fit_columns(lanes: &[TableColumn], room: usize) -> Vec<Option<usize>> {
-    let mut widths = vec![None; lanes.len()];
-    let mut kept: Vec<usize> = (0..lanes.len()).collect();
+/// Returns the width of each column, or `None` for one that is dropped.
+fn fit_columns(columns: &[TableColumn], room: usize) -> Vec<Option<usize>> {
+    let mut widths = vec![None; columns.len()];
+    let mut kept: Vec<usize> = (0..columns.len()).collect();
     while kept.len() > 1 {
-        if let Some(cap) = max_text_width(kept.iter().map(|&lane| &lanes[lane]), room) {
-            for lane in kept {
-                widths[lane] = Some(lanes[lane].capped_width(cap));
+        if let Some(cap) = max_text_width(kept.iter().map(|&column| &columns[column]), room) {
+            for column in kept {
+                widths[column] = Some(columns[column].capped_width(cap));
             }
             return widths;
         }
         let optional = kept
             .iter()
-            .rposition(|&lane| lanes[lane].in_table == TableVisibility::IfRoom);
+            .rposition(|&column| columns[column].in_table == TableVisibility::IfRoom);
         kept.remove(optional.unwrap_or(kept.len() - 1));
     }
-    // A lane alone is cut to the room whatever it holds: there is nothing left to give up for it.
-    for lane in kept {
-        widths[lane] = Some(lanes[lane].natural.min(room));
+    // The last column is cut to the width of the terminal whatever its unit: nothing is left to drop.
+    for column in kept {
+        widths[column] = Some(columns[column].natural.min(room));
     }
     widths
 }
 
-/// The widest that text may be for all of these lanes to fit side by side, or `None` if that is too little.
-fn max_text_width<'a>(lanes: impl ExactSizeIterator<Item = &'a TableColumn> + Clone, room: usize) -> Option<usize> {
-    let gaps = usize::from(GAP) * (lanes.len() - 1);
-    let total = |cap| gaps + lanes.clone().map(|lane| lane.capped_width(cap)).sum::<usize>();
-    let texts = lanes.clone().filter(|lane| lane.unit == ColumnUnit::Text).count();
+/// Returns the largest width of text with which all columns fit, or `None` if it is too small to be of use.
+fn max_text_width<'a>(columns: impl ExactSizeIterator<Item = &'a TableColumn> + Clone, room: usize) -> Option<usize> {
+    let gaps = usize::from(GAP) * (columns.len() - 1);
+    let total = |cap| gaps + columns.clone().map(|column| column.capped_width(cap)).sum::<usize>();
+    let texts = columns.clone().filter(|column| column.unit == ColumnUnit::Text).count();
     let floor = MIN_TEXT_WIDTH / texts.max(1);
     (floor..=room.max(floor)).rev().find(|&cap| total(cap) <= room)
 }
 
-/// Header, rule, rows and, if the lanes hold one cell more than that, another rule and the total.
-fn render_table(shown: &[(&TableColumn, usize)], rows: usize, colour: bool) -> String {
+/// Returns header, rule, rows and, if the columns have one more cell, another rule and the total.
+fn render_table(shown: &[(&TableColumn, usize)], rows: usize, color: bool) -> String {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::NOTHING).style_text_only();
-    if colour {
+    if color {
         table.enforce_styling()
     } else {
         table.force_no_tty()
     };
 
-    let styled = |cell: Cell, attribute| if colour { cell.add_attribute(attribute) } else { cell };
+    let styled = |cell: Cell, attribute| if color { cell.add_attribute(attribute) } else { cell };
     let line = |place: usize| {
-        shown.iter().map(move |(lane, width)| {
-            let text = &lane.cells[place];
+        shown.iter().map(move |(column, width)| {
+            let text = &column.cells[place];
             let cell = Cell::new(shorten_middle(text, *width));
-            match Tone::from_verdict(text).filter(|_| colour && place > 0 && lane.unit == ColumnUnit::Verdict) {
-                Some(tone) => cell.fg(tone.colour()),
+            match Tone::from_verdict(text).filter(|_| color && place > 0 && column.unit == ColumnUnit::Verdict) {
+                Some(tone) => cell.fg(tone.color()),
                 None => cell,
             }
         })
@@ -213,22 +206,22 @@ fn render_table(shown: &[(&TableColumn, usize)], rows: usize, colour: bool) -> S
         table.add_row(line(row));
     }
     let total = rows + 1;
-    if shown.first().is_some_and(|(lane, _)| lane.cells.len() > total) {
+    if shown.first().is_some_and(|(column, _)| column.cells.len() > total) {
         table.add_row(rule());
         table.add_row(line(total));
     }
 
     let last = shown.len() - 1;
-    for (place, (column, (lane, _))) in table.column_iter_mut().zip(shown).enumerate() {
-        column
+    for (place, (drawn, (column, _))) in table.column_iter_mut().zip(shown).enumerate() {
+        drawn
             .set_padding((0, if place == last { 0 } else { GAP }))
-            .set_cell_alignment(lane.alignment());
+            .set_cell_alignment(column.alignment());
     }
     table.to_string()
 }
 
-/// Text of at most `room` terminal columns; what is too long loses its middle, since both ends of an identifier tell more
-/// than what is between them. Of an absolute path only the end tells.
+/// Returns text of at most `room` terminal columns. Longer text loses its middle, because both ends identify an id better;
+/// an absolute path loses its beginning.
 fn shorten_middle(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
@@ -240,17 +233,17 @@ fn shorten_middle(text: &str, room: usize) -> String {
         take_fitting(text.chars(), left / 2)
     };
     let tail: Vec<char> = take_fitting(text.chars().rev(), left - chars_width(&head));
-    // A mark that has lost its letter would sit on the ellipsis.
+    // A combining mark that lost its letter would attach to the ellipsis.
     let tail: Vec<char> = tail.into_iter().rev().skip_while(|&c| char_width(c) == 0).collect();
     let mut short = String::from_iter(&head) + ELLIPSIS + &String::from_iter(&tail);
-    // Some sequences are wider than their parts (an emoji selector widens the sign before it).
+    // Some sequences are wider than their parts: an emoji selector widens the character before it.
     while width(&short) > room {
         short.pop();
     }
     short
 }
 
-/// As many characters as fit into `room`.
+/// Returns the characters that fit into `room`.
 fn take_fitting(chars: impl Iterator<Item = char>, room: usize) -> Vec<char> {
     let mut used = 0;
     let fits = |c: &char| {
@@ -268,13 +261,13 @@ fn char_width(c: char) -> usize {
     width(c.encode_utf8(&mut [0; 4]))
 }
 
-/// Terminal columns that a text takes (two for a CJK character, none for a combining mark), by the measure of the
-/// library that aligns the cells, so that the two cannot disagree.
+/// Returns the terminal columns of a text: two for a CJK character, none for a combining mark. Measured by `comfy_table`,
+/// which aligns the cells, so that the two cannot disagree.
 fn width(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
     }
-    // The library counts a cell as one column at least; a letter in front makes that floor harmless.
+    // `comfy_table` counts at least one column per cell; a letter in front cancels that minimum.
     let mut probe = Table::new();
     probe.add_row([format!("x{text}")]);
     probe
@@ -283,8 +276,8 @@ fn width(text: &str) -> usize {
         .map_or(0, |width| usize::from(*width) - 1)
 }
 
-/// Text whose lines are no wider than `room`: longer ones are broken between words, and go on a little further in. A word
-/// that is wider than that (a path) stays whole. Colours take no room.
+/// Wraps lines that are wider than `room` between words, with a deeper indent for the continuation. A wider word (a path)
+/// stays whole. Color codes have no width.
 pub fn fold_lines(text: &str, room: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -318,7 +311,7 @@ fn fold_line(line: &str, room: usize, out: &mut String) {
     }
 }
 
-/// Terminal columns of a text that may be coloured.
+/// Returns the terminal columns of a text without its color codes.
 fn visible_width(text: &str) -> usize {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -340,7 +333,7 @@ mod tests {
 
     fn table(sheet: &Sheet<SampleRow>, width: usize) -> String {
         let mut out = Vec::new();
-        write(sheet, TableStyle { width, colour: false }, &mut out).unwrap();
+        write(sheet, TableStyle { width, color: false }, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -428,18 +421,10 @@ Not shown at this width: Started
     }
 
     #[test]
-    fn colour_only_when_told() {
+    fn color_only_on_request() {
         let rows = sample::rows();
         let mut out = Vec::new();
-        write(
-            &sample::sheet(&rows),
-            TableStyle {
-                width: 80,
-                colour: true,
-            },
-            &mut out,
-        )
-        .unwrap();
+        write(&sample::sheet(&rows), TableStyle { width: 80, color: true }, &mut out).unwrap();
         assert!(String::from_utf8(out).unwrap().contains("\u{1b}["));
         assert!(!table(&sample::sheet(&rows), 80).contains('\u{1b}'));
     }

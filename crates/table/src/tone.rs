@@ -1,6 +1,6 @@
-//! What a colour means: one for trouble, one for what deserves a look, one for what is well. Nothing else is coloured.
+//! The meaning of colors: one for failures, one for warnings, one for success. Nothing else is colored.
 
-/// What a word says.
+/// What a colored word says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Bad,
@@ -8,12 +8,12 @@ pub enum Tone {
     Good,
     /// A heading.
     Strong,
-    /// What can be skipped.
+    /// Text that a reader can skip.
     Faint,
 }
 
 impl Tone {
-    /// What a verdict says, by its first word. Words that judge nothing have no tone.
+    /// Returns the tone of a verdict by its first word; `None` for words that do not judge.
     pub(super) fn from_verdict(verdict: &str) -> Option<Tone> {
         let first = verdict.split([' ', ',']).next().unwrap_or_default();
         match first {
@@ -21,15 +21,15 @@ impl Tone {
             "early" | "late" | "lower" | "high" | "higher" | "little" | "again" | "slow" | "unknown" => {
                 Some(Tone::Doubtful)
             }
-            // As expected.
+            // "as expected"
             "within" | "exact" | "as" => Some(Tone::Good),
             _ => None,
         }
     }
 
-    pub(super) fn colour(self) -> comfy_table::Color {
+    pub(super) fn color(self) -> comfy_table::Color {
         match self {
-            // The dark ones can be read on light and on dark ground.
+            // The dark variants are readable on light and on dark backgrounds.
             Tone::Bad => comfy_table::Color::DarkRed,
             Tone::Doubtful => comfy_table::Color::DarkYellow,
             Tone::Good => comfy_table::Color::DarkGreen,
@@ -37,7 +37,7 @@ impl Tone {
         }
     }
 
-    /// What switches a terminal to it.
+    /// Returns the escape sequence that switches a terminal to it.
     pub(super) fn ansi_code(self) -> &'static str {
         match self {
             Tone::Bad => "\u{1b}[31m",

@@ -1,13 +1,14 @@
 //! `backcast memory dream` and `backcast memory undo`.
 
-use crate::cli::memory::{DirArgs, DreamArgs, UndoArgs};
+use crate::cli::backend::BackendArgs;
 use crate::commands::backend;
 use crate::commands::backend::ModelRunner;
-use crate::commands::memory::{folder, now};
+use crate::commands::memory::{DirArgs, folder, now};
 use crate::commands::policy::{index_limits, memory_policy};
 use crate::commands::writing::fold_for_terminal;
 use crate::commands::{RunStatus, print};
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use language::{dates, secrets};
 use memory::change::{ChangeAction, MemoryChange, diff};
 use memory::dream;
@@ -18,9 +19,60 @@ use memory::names;
 use memory::plan::{MemoryPlanOptions, Snapshot, apply_changes, plan_memories, refresh_index_changes};
 use memory::{daily, lock};
 use notes::model::dream as anthropic;
-use std::path::Path;
-use table::words::format_count;
+use std::path::{Path, PathBuf};
+use table::human::format_count;
 use transcript::log::Time;
+
+/// Arguments of `memory dream`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Runs when a day has gone by since the last one and five sessions have newer transcripts; otherwise it says why not and ends
+with status 0. What leaves the directory goes to `.archive` with the reason; `memory undo` brings it back.
+
+With --backend anthropic a model names further pairs that say the same or contradict each other; what is done about them is
+decided by the same rules.")]
+pub struct DreamArgs {
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// Show what would change as a diff, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Whether or not it is time.
+    #[arg(long)]
+    pub force: bool,
+    /// Folder of the transcripts that count as sessions [default: the folder above the directory].
+    #[arg(long, value_name = "DIR")]
+    pub transcripts: Option<PathBuf>,
+    /// Least hours since the last one [default: 24, `dream.hours`].
+    #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(i64).range(0..=100_000))]
+    pub hours: Option<i64>,
+    /// Least number of sessions with newer transcripts [default: 5, `dream.sessions`].
+    #[arg(long, value_name = "N")]
+    pub sessions: Option<usize>,
+    /// Days after which a project fact that was said once leaves.
+    #[arg(long, value_name = "DAYS", default_value_t = 180, value_parser = clap::value_parser!(i64).range(1..=100_000))]
+    pub prune_days: i64,
+    /// Which backend.
+    #[command(flatten)]
+    pub model: BackendArgs,
+}
+
+/// Arguments of `memory undo`.
+#[derive(Debug, Args)]
+pub struct UndoArgs {
+    /// Which run [default: the last one].
+    pub run: Option<String>,
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// List the runs instead.
+    #[arg(long)]
+    pub list: bool,
+    /// Show what would change as a diff, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
 
 /// Runs `dream`.
 pub fn dream(args: &DreamArgs) -> Result<RunStatus> {

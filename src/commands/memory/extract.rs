@@ -1,17 +1,18 @@
 //! `backcast memory extract`: what past sessions leave for later ones.
 
-use crate::cli::InputArgs;
-use crate::cli::memory::{ExtractArgs, MemoryCheckArgs, MemoryFormat};
+use crate::cli::backend::BackendArgs;
+use crate::cli::{InputArgs, MemoryFormat, PageArgs, parse_share};
 use crate::commands::memory::consolidate::{print_changes, print_undo_hint};
 use crate::commands::memory::drawn;
 use crate::commands::memory::drawn::{candidate_json, rejection_json, source_json};
-use crate::commands::memory::{folder, now};
+use crate::commands::memory::{DirArgs, MemoryCheckArgs, folder, now};
 use crate::commands::policy::{index_limits, memory_policy};
 use crate::commands::reading::{report_problems, with_messages};
 use crate::commands::writing::{ensure_absent, fold_for_terminal, write_page};
 use crate::commands::{RunStatus, backend, print};
 use crate::page::PageContent;
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use language::secrets;
 use memory::check;
 use memory::check::MemoryFinding;
@@ -30,12 +31,73 @@ use notes::model::extract as anthropic;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use table::words::{format_count, format_count_with_plural};
+use std::path::PathBuf;
+use table::human::{format_count, format_count_with_plural};
 use transcript::log::Time;
 use transcript::messages::{Message, PartSelection};
 
 /// Version of the fields below, named in JSON documents.
 const SCHEMA_VERSION: u32 = 1;
+
+/// Arguments of `memory extract`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Lasting instructions, preferences, corrections and confirmations, who somebody is, decisions with their reasons, where
+things are: said by a person, in English or Chinese. Pasted text, questions, tasks and what programs write in the user's
+name are no memories. Secrets are never kept or printed.
+
+Without --dry-run they are put into the memory directory: new ones as files, known ones get the new sources, a person's
+wording stays. A second run over the same logs changes nothing. `memory undo` takes a run back.
+
+Examples:
+  backcast memory extract logs/ --dir memory/                   into a directory
+  backcast memory extract logs/ --dry-run                       what would be kept
+  backcast memory extract logs/ --dry-run -f jsonl --rejected   everything, and why the rest was turned down
+  backcast memory extract logs/ --dry-run --harvest             memory files that the agent itself wrote
+  backcast memory extract logs/ --backend anthropic --estimate  what asking a model would cost")]
+pub struct ExtractArgs {
+    /// Which logs.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// Only print what would be kept.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Put project facts and pointers into the team's folder.
+    #[arg(long)]
+    pub team: bool,
+    /// Only note it in the logs of the days it was said on (`logs/YYYY/MM/YYYY-MM-DD.md`), which `memory dream` distils. Taken back
+    /// by `memory undo`, too.
+    #[arg(long, conflicts_with_all = ["team", "dry_run"])]
+    pub daily: bool,
+    /// Print what was found, in this form [default: a table with --dry-run, --rejected or --harvest, else nothing].
+    #[arg(long, short, value_enum, value_name = "FORMAT", help_heading = "Output")]
+    pub format: Option<MemoryFormat>,
+    /// Print what was found and what was turned down, and why.
+    #[arg(long, help_heading = "Output")]
+    pub rejected: bool,
+    /// The HTML page.
+    #[command(flatten)]
+    pub page: PageArgs,
+    /// Print the memory files that the agent itself wrote, as they last were, instead; no directory is touched.
+    #[arg(
+        long,
+        conflicts_with_all = ["html", "rejected", "team", "daily", "dir", "agent", "rules", "min_confidence", "backend"],
+        help_heading = "Output"
+    )]
+    pub harvest: bool,
+    /// More rules (TOML, in the form of the built-in ones).
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub rules: Option<PathBuf>,
+    /// Confidence from which something counts, 0 to 1.
+    #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = parse_share, help_heading = "Selection")]
+    pub min_confidence: f64,
+    /// Which backend.
+    #[command(flatten)]
+    pub model: BackendArgs,
+}
 
 /// Runs it.
 pub fn run(args: &ExtractArgs) -> Result<RunStatus> {
@@ -178,7 +240,7 @@ pub(super) fn find_out_of_date(args: &MemoryCheckArgs, snapshot: &Snapshot) -> R
 }
 
 fn run_extract(args: &ExtractArgs) -> Result<RunStatus> {
-    ensure_absent(args.html.as_deref(), args.force)?;
+    ensure_absent(args.page.html.as_deref(), args.page.force)?;
     let own = args.rules.as_deref().map(|path| {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         ExtractionRules::parse_with_built_in(&text).with_context(|| path.display().to_string())
@@ -191,13 +253,13 @@ fn run_extract(args: &ExtractArgs) -> Result<RunStatus> {
     let Some((extraction, complete)) = found? else {
         return Ok(report_problems(&args.input, &problems));
     };
-    if let Some(path) = &args.html {
+    if let Some(path) = &args.page.html {
         let content = PageContent {
             name: "memories".to_owned(),
             memories: vec![drawn::extraction_json(&extraction)],
             ..PageContent::default()
         };
-        write_page(path, args.force, args.input.quiet, content)?;
+        write_page(path, args.page.force, args.input.quiet, content)?;
     }
     if !args.dry_run {
         store_candidates(args, &extraction)?;
@@ -242,7 +304,7 @@ fn run_harvest(args: &ExtractArgs) -> Result<RunStatus> {
             let files = files.collect::<Vec<_>>();
             format!(
                 "{:#}\n",
-                json!({"schema_version": SCHEMA_VERSION, "files": files, "unknown": found.unknown, "secrets_dropped": found.secrets_dropped})
+                json!({"schema_version": SCHEMA_VERSION, "kind": "memory-files", "files": files, "unknown": found.unknown, "secrets_dropped": found.secrets_dropped})
             )
         }
         MemoryFormat::Jsonl => files.map(to_json_line).collect(),
@@ -278,6 +340,7 @@ fn to_json_line(mut object: Value) -> String {
 fn to_json_document(extraction: &Extraction, with_rejected: bool) -> String {
     let mut document = json!({
         "schema_version": SCHEMA_VERSION,
+        "kind": "memories",
         "memories": extraction.candidates.iter().map(candidate_json).collect::<Vec<_>>(),
         "secrets_dropped": extraction.secrets_dropped,
     });

@@ -1,6 +1,6 @@
 //! Which directory a command works on: what was named, or what the client would use here.
 
-use crate::cli::memory::{AgentScope, DirArgs};
+use crate::commands::memory::{AgentScope, DirArgs};
 use crate::commands::reading::client_home;
 use anyhow::{Context, Result, bail};
 use memory::memdir::Memdir;

@@ -7,19 +7,169 @@ pub(super) mod folder;
 mod prompt;
 mod recall;
 
-use crate::cli::memory::{DocumentFormat, ListArgs, MemoryArgs, MemoryCheckArgs, MemoryCheckFormat, MemoryCommand};
+use crate::cli::backend::BackendName;
+use crate::cli::{DocumentFormat, PageArgs};
 use crate::commands::policy::{index_limits, memory_policy};
 use crate::commands::writing::{ensure_absent, fold_for_terminal, write_page};
 use crate::commands::{RunStatus, print};
 use crate::page::PageContent;
 use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum};
+use consolidate::{DreamArgs, UndoArgs};
+use extract::ExtractArgs;
 use language::{secrets, when};
 use memory::check;
 use memory::check::MemoryFinding;
+use prompt::PromptArgs;
+use recall::RecallArgs;
 use serde_json::json;
+use std::path::PathBuf;
 use table::findings::{format_annotations, format_junit};
-use table::words::{format_count, format_count_with_plural};
+use table::human::{format_count, format_count_with_plural};
 use transcript::log::Time;
+
+/// Arguments of `memory`.
+#[derive(Debug, Args)]
+pub struct MemoryArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: MemoryCommand,
+}
+
+impl MemoryArgs {
+    /// Which directory.
+    pub fn dir(&self) -> &DirArgs {
+        match &self.command {
+            MemoryCommand::Extract(args) => &args.dir,
+            MemoryCommand::Recall(args) => &args.dir,
+            MemoryCommand::Dream(args) => &args.dir,
+            MemoryCommand::Undo(args) => &args.dir,
+            MemoryCommand::Prompt(args) => &args.dir,
+            MemoryCommand::Check(args) => &args.dir,
+            MemoryCommand::List(args) => &args.dir,
+        }
+    }
+
+    /// The text backend of what has one.
+    pub fn backend(&self) -> Option<BackendName> {
+        match &self.command {
+            MemoryCommand::Extract(args) => Some(args.model.backend),
+            MemoryCommand::Recall(args) => Some(args.model.backend),
+            MemoryCommand::Dream(args) => Some(args.model.backend),
+            _ => None,
+        }
+    }
+}
+
+/// What `memory` does.
+#[derive(Debug, Subcommand)]
+pub enum MemoryCommand {
+    /// Finds what people said that will hold in later sessions, and keeps it.
+    Extract(ExtractArgs),
+    /// Finds the memories that help with a query; none is a good answer.
+    Recall(RecallArgs),
+    /// Consolidates: merges what says the same, settles contradictions, retires what is old. Nothing is lost.
+    Dream(DreamArgs),
+    /// Brings files back to how they were before a run.
+    Undo(UndoArgs),
+    /// Prints the memory section of a system prompt, with the index, and the instruction files.
+    Prompt(PromptArgs),
+    /// Says what is wrong with a memory directory; status 1 if anything is.
+    Check(MemoryCheckArgs),
+    /// Lists the memories.
+    List(ListArgs),
+}
+
+/// Which directory.
+#[derive(Debug, Args)]
+pub struct DirArgs {
+    /// Memory directory. Without it: CLAUDE_COWORK_MEMORY_PATH_OVERRIDE, the user's settings (never those committed in a
+    /// repository), then `projects/SLUG/memory` in the client's home, by the root of the repository.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// The memory of an agent of this type instead; a `:` in it becomes `-`.
+    #[arg(long, value_name = "TYPE", conflicts_with = "dir")]
+    pub agent: Option<String>,
+    /// Which memory of the agent.
+    #[arg(long, value_enum, default_value_t, value_name = "SCOPE", requires = "agent")]
+    pub scope: AgentScope,
+    /// Sets a limit of the policy, e.g. `recall.most=3`; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// Whose memory an agent's is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum AgentScope {
+    /// The user's, in every project
+    #[default]
+    User,
+    /// The project's, committed
+    Project,
+    /// The project's, on this machine only
+    Local,
+}
+
+/// How findings are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum MemoryCheckFormat {
+    /// A line for each
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+    /// Annotations for GitHub
+    Github,
+    /// JUnit XML, a test a file
+    Junit,
+}
+
+/// Arguments of `memory check`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+With --logs the directory is also held against what extraction makes of them: what they say that is not here, what was said
+again, taken back or contradicted since is out of date.
+
+Examples:
+  backcast memory check --dir memory/ -f github            annotations for a pull request
+  backcast memory check --dir memory/ --logs logs/         does it need `memory extract`?")]
+pub struct MemoryCheckArgs {
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// Logs, folders or patterns that the directory should be up to date with.
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    pub logs: Vec<PathBuf>,
+    /// The directory is kept with `extract --team`: project facts and pointers belong in the team's folder.
+    #[arg(long, requires = "logs")]
+    pub team: bool,
+    /// How findings are written.
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: MemoryCheckFormat,
+    /// List every problem of the logs with file, line and byte offset, not only how many there were.
+    #[arg(long, requires = "logs", help_heading = "Problems")]
+    pub problems: bool,
+    /// End with status 3 if any of the logs was lost or skipped.
+    #[arg(long, requires = "logs", help_heading = "Problems")]
+    pub strict: bool,
+    /// No progress bar and no summary on standard error.
+    #[arg(long, short, help_heading = "Problems")]
+    pub quiet: bool,
+}
+
+/// Arguments of `memory list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// How the list is written.
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: DocumentFormat,
+    /// The HTML page.
+    #[command(flatten)]
+    pub page: PageArgs,
+}
 
 /// Runs it.
 pub fn run(args: &MemoryArgs) -> Result<RunStatus> {
@@ -78,7 +228,10 @@ fn run_check(args: &MemoryCheckArgs) -> Result<RunStatus> {
                 })
             };
             let findings = findings.iter().map(object).collect::<Vec<_>>();
-            format!("{}\n", json!({"schema_version": 1, "findings": findings}))
+            format!(
+                "{}\n",
+                json!({"schema_version": 1, "kind": "memory-check", "findings": findings})
+            )
         }
     };
     print(text.as_bytes())?;
@@ -112,15 +265,15 @@ fn finding_line(finding: &MemoryFinding, prefix: &str) -> String {
 }
 
 fn run_list(args: &ListArgs) -> Result<RunStatus> {
-    ensure_absent(args.html.as_deref(), args.force)?;
+    ensure_absent(args.page.html.as_deref(), args.page.force)?;
     let memdir = folder::open_existing(&args.dir)?;
-    if let Some(path) = &args.html {
+    if let Some(path) = &args.page.html {
         let content = PageContent {
             name: "memories".to_owned(),
             memories: vec![drawn::directory_json(&memdir)?],
             ..PageContent::default()
         };
-        write_page(path, args.force, false, content)?;
+        write_page(path, args.page.force, false, content)?;
     }
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
@@ -162,7 +315,10 @@ fn run_list(args: &ListArgs) -> Result<RunStatus> {
                 })
             };
             let memories = snapshot.topics.iter().map(object).collect::<Vec<_>>();
-            format!("{}\n", json!({"schema_version": 1, "memories": memories}))
+            format!(
+                "{}\n",
+                json!({"schema_version": 1, "kind": "memories", "memories": memories})
+            )
         }
     };
     print(text.as_bytes())

@@ -1,17 +1,31 @@
 //! `backcast memory prompt`.
 
-use crate::cli::memory::PromptArgs;
-use crate::commands::memory::folder;
+use crate::commands::memory::{DirArgs, folder};
 use crate::commands::policy::{index_limits, memory_policy};
 use crate::commands::reading::client_home;
 use crate::commands::{RunStatus, print};
 use anyhow::{Context, Result};
+use clap::Args;
 use memory::memdir::Memdir;
 use memory::prompt::{FileAccess, InstructionRoots, load_instructions, memory_section};
 use std::path::{Path, PathBuf};
 
 /// Bigger files are no instructions.
 const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// Arguments of `memory prompt`.
+#[derive(Debug, Args)]
+pub struct PromptArgs {
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// A file that is being worked on: instruction files in the folders above it are added. May be given several times.
+    #[arg(long, value_name = "PATH")]
+    pub touched: Vec<PathBuf>,
+    /// Only the section about the memory.
+    #[arg(long)]
+    pub memory_only: bool,
+}
 
 /// Runs it.
 pub fn run(args: &PromptArgs) -> Result<RunStatus> {

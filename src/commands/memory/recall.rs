@@ -1,12 +1,14 @@
 //! `backcast memory recall`.
 
-use crate::cli::memory::{DocumentFormat, RecallArgs};
+use crate::cli::backend::BackendArgs;
+use crate::cli::{DocumentFormat, parse_share};
 use crate::commands::backend;
 use crate::commands::backend::ModelRunner;
-use crate::commands::memory::{folder, now};
+use crate::commands::memory::{DirArgs, folder, now};
 use crate::commands::policy::{memory_policy, recall_limits};
 use crate::commands::{RunStatus, print};
 use anyhow::{Context, Result};
+use clap::Args;
 use memory::memdir::Memdir;
 use memory::recall::{
     NoRecallReason, RecallHit, RecallIndex, RecallLimits, RecallWeights, RecalledMemory, StoredMemory, explain_nothing,
@@ -16,6 +18,7 @@ use notes::model::recall::RecallChoices;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Read;
+use std::path::PathBuf;
 
 /// Version of the fields of an answer.
 const SCHEMA_VERSION: u32 = 1;
@@ -26,6 +29,55 @@ struct RecallQuery {
     #[serde(default)]
     id: Value,
     text: String,
+}
+
+/// Arguments of `memory recall`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Memories are ranked by the words of the query: in name, description and text, by how rare they are, how close together they
+stand, and by stems and other words for the same. If the best memories hold hardly any of what the query asks for, and not
+its sharpest word, the answer is empty (--fit). In a big directory it is empty, too, if much of the query is nowhere, or if
+nobody said together what a question about oneself puts together. Queries of one word are not answered.
+
+Examples:
+  backcast memory recall \"how do we run the integration tests\"
+  backcast memory recall --queries prompts.jsonl    an answer a line, {\"id\", \"query\", \"selected\"}
+  backcast memory recall \"how to run the tests\" --backend anthropic --estimate    what a model would cost")]
+pub struct RecallArgs {
+    /// What it is about.
+    #[arg(required_unless_present = "queries", value_name = "QUERY")]
+    pub query: Option<String>,
+    /// Which directory.
+    #[command(flatten)]
+    pub dir: DirArgs,
+    /// Answers many: a JSON object a line, `{"id", "text"}`; `-` is standard input. Writes a JSON object a line.
+    #[arg(long, value_name = "FILE", conflicts_with = "query")]
+    pub queries: Option<PathBuf>,
+    /// Most memories in an answer, at least 1 [default: 5, `recall.most`].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub most: Option<u32>,
+    /// How many files are looked at, the newest first; 0 for all [default: 200, `recall.files`].
+    #[arg(long, value_name = "N")]
+    pub max_files: Option<usize>,
+    /// Share of a query's weight, 0 to 1, that must be there when its sharpest word is not; with 0 whatever has a word of the
+    /// query will do.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.15, value_parser = parse_share)]
+    pub fit: f64,
+    /// A file that this session was shown or has read; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub surfaced: Vec<String>,
+    /// A tool in use: its usage docs are left out, warnings about it are not. May be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub tool: Vec<String>,
+    /// Bytes that the session has left for memories [default: 60000, `recall.session_bytes`].
+    #[arg(long, value_name = "BYTES")]
+    pub budget: Option<usize>,
+    /// How the answer is written.
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: DocumentFormat,
+    /// Which backend.
+    #[command(flatten)]
+    pub model: BackendArgs,
 }
 
 /// Runs it.
@@ -101,7 +153,11 @@ pub fn run(args: &RecallArgs) -> Result<RunStatus> {
     let query = args.query.as_deref().unwrap_or_default();
     let taken = taken.into_iter().next().unwrap_or_default();
     match args.format {
-        DocumentFormat::Json => print(format!("{}\n", answer_json(query, &taken, &memories)).as_bytes()),
+        DocumentFormat::Json => {
+            let mut answer = answer_json(query, &taken, &memories);
+            answer["kind"] = "recall".into();
+            print(format!("{answer}\n").as_bytes())
+        }
         DocumentFormat::Text => {
             if taken.is_empty() && is_there {
                 let why = explain_no_answer(&memories, &index, query, &weights, &limits, chosen.as_deref());

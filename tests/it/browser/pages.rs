@@ -95,17 +95,17 @@ pub fn hostile_page(fixture: &Fixture) -> PathBuf {
     text += &line(last);
     let name = "all/<b onmouseover=alert(1)>.jsonl";
     fixture.write(name, text);
-    let memory = json!({"schema_version": 1, "memories": [{"type": "feedback", "title": EVIL, "hook": EVIL,
+    let memory = json!({"schema_version": 1, "kind": "memories", "memories": [{"type": "feedback", "title": EVIL, "hook": EVIL,
         "body": format!("{EVIL}\n\n- [{EVIL}](javascript:window.ran=1)\n```\n{EVIL}\n```"), "confidence": 0.9,
         "sources": [{"session": session, "uuid": EVIL, "time": EVIL}]}],
         "rejected": [{"rejected": EVIL, "text": EVIL, "sources": []}], "secrets_dropped": 0});
     fixture.write("all/memories.json", memory.to_string());
     fixture.write("all/notes/evil/summary.md", format!("# {EVIL}\n{EVIL}\n"));
-    let compare = json!({"schema_version": 1, "policies": [EVIL, EVIL], "totals": {"sessions": 1, "a": {}, "b": {}, "difference": {}},
+    let compare = json!({"schema_version": 1, "kind": "compare", "policies": [EVIL, EVIL], "totals": {"sessions": 1, "a": {}, "b": {}, "difference": {}},
         "bounds": {}, "limits": {}, "sessions": [{"session": session, "project": EVIL, "cost_difference_micro_usd": 5, "why_cost": EVIL}]});
     fixture.write("all/compare.json", compare.to_string());
     let interval = json!({"share": 0.1, "low": 0.0, "high": 0.2});
-    let tune = json!({"schema_version": 1, "name": EVIL, "front": [EVIL], "policies": 1, "sessions": 1, "choice": {"best": EVIL, "settings": {"x": EVIL},
+    let tune = json!({"schema_version": 1, "kind": "tune", "name": EVIL, "front": [EVIL], "policies": 1, "sessions": 1, "choice": {"best": EVIL, "settings": {"x": EVIL},
         "holds": true, "saved_on_all_sessions": interval, "saved_on_held_out_sessions": interval, "folds": 5, "folds_that_agree": 5},
         "client_settings": [{"key": EVIL, "setting": {"name": EVIL, "value": EVIL}, "note": EVIL}],
         "flips": [{"from": EVIL, "to": EVIL, "usd_per_miss": 1.0}], "points": [{"policy": EVIL, "cost_micro_usd": 5, "misses": 1, "mean_window": 5}]});

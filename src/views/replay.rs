@@ -1,0 +1,494 @@
+//! `backcast replay`: the JSON documents, and the sentences and tables for people.
+
+mod collector;
+mod losses;
+mod rows;
+
+use crate::page;
+use crate::page::rounds::SessionRounds;
+use crate::views::compare::CompareRow;
+use crate::views::problems_json;
+pub use collector::{BlockLedger, ReplayCollector, ReplayDetail, ReplayResult};
+pub use losses::TextLosses;
+use replay::policy::presets::PolicySet;
+use replay::prices::micro_usd;
+use replay::sim::event::{CompactionCause, MicroKind, SideCallPurpose};
+use replay::sim::use_counts::UseCounts;
+use replay::sim::working_set::{FetchKind, UseOutcome};
+use replay::tokens::ledger::CATEGORIES;
+use rows::share;
+pub use rows::{ROUND_COLUMNS, RoundRow, SESSION_COLUMNS, SessionRow};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+use table::human::{format_count, format_dollars, format_percent, group_digits};
+use table::{Column, OutputFormat, OutputSchema, Sheet, TableStyle, columns, sparkline, write_json};
+use transcript::problem::Problem;
+
+/// See docs/outputs.md.
+pub const SCHEMA: OutputSchema = OutputSchema {
+    kind: "replay",
+    version: 1,
+};
+
+/// `manifest.json`, which lists the other files of a run.
+const MANIFEST: OutputSchema = OutputSchema {
+    kind: "manifest",
+    ..SCHEMA
+};
+
+/// Kinds of micro-compaction, in the order of [`rows::MicroTotals::by_kind`].
+const MICRO_KINDS: [MicroKind; 5] = [
+    MicroKind::Gap,
+    MicroKind::Cached,
+    MicroKind::Budget,
+    MicroKind::Api,
+    MicroKind::Thinking,
+];
+
+/// Returns the names of [`rows::WindowTotals::parts`].
+fn part_names() -> impl Iterator<Item = &'static str> {
+    CATEGORIES
+        .iter()
+        .map(|category| category.name())
+        .chain(["system prompt and tools", "unexplained"])
+}
+
+/// The replay of all sessions.
+#[derive(Default)]
+pub struct ReplayOutcome {
+    pub sessions: Vec<SessionRow>,
+    pub total: SessionRow,
+    pub comparisons: Vec<CompareRow>,
+    pub losses: Option<TextLosses>,
+    pub boundaries: Vec<Json>,
+    pub misses: Vec<Json>,
+    pub ledger: BlockLedger,
+    pub page_rounds: Vec<SessionRounds>,
+    pub events: Vec<u8>,
+    pub problems: Vec<Problem>,
+    /// Path, size and BLAKE3 hash of each log, for the manifest.
+    pub inputs: Vec<(String, u64, Option<[u8; 32]>)>,
+    /// Median size of the recorded summaries.
+    pub learned_summary: Option<u64>,
+    pub logs: usize,
+}
+
+impl ReplayOutcome {
+    /// Moves the rows into what the page shows. `name` is the policy with its settings.
+    pub fn to_page_replay(&mut self, name: String, policies: &PolicySet, compare: Option<Json>) -> page::PageReplay {
+        let mut summary = self.summary_json(policies);
+        summary["problems"] = problems_json(&self.problems, true);
+        let sessions = session_sheet(&self.sessions).to_json();
+        page::PageReplay {
+            name,
+            summary,
+            sessions: page::sheet_rows(sessions),
+            rounds: std::mem::take(&mut self.page_rounds),
+            boundaries: std::mem::take(&mut self.boundaries),
+            misses: std::mem::take(&mut self.misses),
+            compare,
+        }
+    }
+
+    /// Returns the blocks of all sessions in the form of the ledger of `stats`.
+    fn ledger_json(&self) -> Json {
+        let whole = self.ledger.values().map(|(_, tokens)| tokens).sum::<u64>();
+        let amount =
+            |blocks: u64, tokens: u64| json!({"blocks": blocks, "tokens": tokens, "share": share(tokens, whole)});
+        let mut categories = serde_json::Map::new();
+        for category in CATEGORIES {
+            let of_category = self.ledger.iter().filter(|((of, _), _)| *of == category);
+            let (mut blocks, mut tokens) = (0, 0);
+            let mut named = serde_json::Map::new();
+            for ((_, name), (more_blocks, more_tokens)) in of_category {
+                blocks += more_blocks;
+                tokens += more_tokens;
+                if !name.is_empty() {
+                    named.insert(name.clone(), amount(*more_blocks, *more_tokens));
+                }
+            }
+            let mut entry = amount(blocks, tokens);
+            if !named.is_empty() {
+                entry["by_name"] = named.into();
+            }
+            categories.insert(category.name().to_owned(), entry);
+        }
+        let blocks = self.ledger.values().map(|(blocks, _)| blocks).sum();
+        json!({"total": amount(blocks, whole), "categories": categories})
+    }
+
+    /// Returns `summary.json`.
+    pub fn summary_json(&self, policies: &PolicySet) -> Json {
+        let total = &self.total;
+        let (compactions, costs) = (&total.compactions, &total.costs);
+        let window_total = total.window.parts.iter().sum::<u128>().max(1);
+        let parts = std::iter::zip(part_names(), total.window.parts)
+            .map(|(name, sum)| (name.replace(' ', "_"), json!(sum as f64 / window_total as f64)))
+            .collect::<serde_json::Map<_, _>>();
+        let micro = MICRO_KINDS
+            .iter()
+            .map(|kind| (kind.name().to_owned(), json!(total.micro.by_kind[*kind as usize])));
+        let purposes = [
+            ("compact", SideCallPurpose::Compact),
+            ("notes", SideCallPurpose::Notes),
+            ("extract", SideCallPurpose::Extract),
+        ];
+        let side = purposes.map(|(name, purpose)| {
+            let at = purpose as usize;
+            let value = json!({"calls": costs.side_calls[at], "cost_micro_usd": micro_usd(costs.side[at])});
+            (name.to_owned(), value)
+        });
+        SCHEMA.document(json!({
+            "policy": policies.name,
+            "sessions": self.sessions.len(),
+            "sessions_with_compactions": self.sessions.iter().filter(|session| session.compactions.count() > 0).count(),
+            "calls": total.calls.made,
+            "boundaries": {
+                "auto": compactions.of_cause(CompactionCause::Auto),
+                "manual": compactions.of_cause(CompactionCause::Manual),
+                "reactive": compactions.of_cause(CompactionCause::Reactive),
+                "by_notes": compactions.by_notes,
+                "again": compactions.again,
+                "at_recorded_places": compactions.as_recorded,
+                "recorded": compactions.recorded,
+                "freed_tokens": compactions.freed,
+            },
+            "micro": serde_json::Map::from_iter(micro),
+            "micro_cleared": total.micro.cleared,
+            "micro_saved_tokens": total.micro.saved,
+            "failures": compactions.failures,
+            "prompt_too_long": compactions.refused_prompts,
+            "blocked_calls": total.calls.blocked,
+            "notes_updates": total.notes,
+            "extractions": total.extractions,
+            "consolidations": self.count_consolidations(policies),
+            "window": {"peak": total.window.peak, "mean": total.window.mean(), "shares": parts},
+            "cost_micro_usd": total.total_cost().map(micro_usd),
+            "conversation_micro_usd": micro_usd(costs.conversation),
+            "recorded_micro_usd": micro_usd(costs.recorded),
+            "side_calls": serde_json::Map::from_iter(side),
+            "side_cached_share": share(costs.side_cached, costs.side_input),
+            "unpriced_calls": costs.unpriced_calls,
+            "unexplained_cache_misses": total.calls.unexplained_misses,
+            "limits": {
+                "open_loop": true,
+                "in_step_share": share(total.calls.in_step, total.calls.made),
+                "estimated_share": total.window.estimated_share(),
+                "assumed_window_calls": total.calls.assumed_windows,
+                "learned_summary_tokens": self.learned_summary,
+            },
+            "ledger": (!self.ledger.is_empty()).then(|| self.ledger_json()),
+            "working_set": total.has_working_set.then(|| working_set_json(&total.working_set, total.calls.made)),
+            "texts": self.losses.as_ref().map(TextLosses::to_json),
+            "results_without_calls": total.orphans,
+            "defects": total.defects,
+            "problems": problems_json(&self.problems, false),
+        }))
+    }
+
+    /// Returns how often the memories of the projects would have been consolidated: each time enough hours and sessions had
+    /// passed.
+    fn count_consolidations(&self, policies: &PolicySet) -> u64 {
+        let policy = policies.for_version(None);
+        if !policy.extract_on {
+            return 0;
+        }
+        let mut projects = BTreeMap::<&str, Vec<i64>>::new();
+        for session in &self.sessions {
+            if let Some((_, last)) = session.times {
+                projects.entry(&session.project).or_default().push(last);
+            }
+        }
+        let mut count = 0;
+        for ends in projects.values_mut() {
+            ends.sort_unstable();
+            let (mut since, mut sessions) = (ends[0], 0);
+            for &end in ends.iter() {
+                sessions += 1;
+                let is_due = end - since >= policy.dream_hours as i64 * 3_600_000;
+                if is_due && sessions >= policy.dream_sessions {
+                    count += 1;
+                    (since, sessions) = (end, 0);
+                }
+            }
+        }
+        count
+    }
+
+    /// Returns `manifest.json`. `second` is the policy of `--compare`, `prices` the file of the price table.
+    pub fn manifest_json(
+        &self,
+        policies: &PolicySet,
+        second: Option<&PolicySet>,
+        prices: Option<&Path>,
+        files: &[&str],
+    ) -> Json {
+        let inputs = self.inputs.iter().map(|(path, bytes, hash)| {
+            let hash = hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string());
+            json!({"path": path, "bytes": bytes, "blake3": hash})
+        });
+        let policy = |policies: &PolicySet| {
+            let ranges = policies
+                .ranges()
+                .iter()
+                .map(|(from, policy)| json!({"from_version": from.to_string(), "values": policy.to_toml()}));
+            json!({"name": policies.name, "ranges": ranges.collect::<Vec<_>>(), "origins": policies.origins})
+        };
+        MANIFEST.document(json!({
+            "backcast": env!("CARGO_PKG_VERSION"),
+            "policy": policy(policies),
+            "compared_with": second.map(policy),
+            "prices": prices.map_or_else(|| "built-in".into(), |path| path.display().to_string()),
+            "files": files,
+            "inputs": inputs.collect::<Vec<_>>(),
+        }))
+    }
+
+    /// Writes rows of sessions, the summary, or text with a table of `top` rows (0 for all).
+    pub fn write(
+        &self,
+        format: OutputFormat,
+        top: usize,
+        policies: &PolicySet,
+        style: TableStyle,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        match format {
+            OutputFormat::Table => self.write_text(top, policies, style, out),
+            OutputFormat::Json => write_json(&self.summary_json(policies), out),
+            format => session_sheet(&self.sessions).write(format, style, out),
+        }
+    }
+
+    fn write_text(&self, top: usize, policies: &PolicySet, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+        let total = &self.total;
+        writeln!(
+            out,
+            "Policy {}: {} of {}, {}\n",
+            policies.name,
+            format_count(self.sessions.len() as u64, "session"),
+            format_count(self.logs as u64, "log"),
+            format_count(total.calls.made, "call")
+        )?;
+        let mut order = (0..self.sessions.len())
+            .filter(|at| self.sessions[*at].calls.made > 0)
+            .collect::<Vec<_>>();
+        let weight = |at: usize| {
+            (
+                self.sessions[at].compactions.count(),
+                self.sessions[at].total_cost().unwrap_or(0),
+            )
+        };
+        order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
+        let with_calls = order.len();
+        order.truncate(if top == 0 { with_calls } else { top });
+        let shown = order
+            .iter()
+            .map(|&at| self.sessions[at].with_short_id())
+            .collect::<Vec<_>>();
+        let all = SessionRow {
+            session: "all".to_owned(),
+            ..total.clone()
+        };
+        let columns = session_table_columns();
+        let sheet = Sheet {
+            total: Some(&all),
+            ..SCHEMA.sheet(&columns, &shown)
+        };
+        sheet.write(OutputFormat::Table, style, out)?;
+        if shown.len() < with_calls {
+            writeln!(
+                out,
+                "The {} with most compactions of {} sessions; --top 0 shows all.",
+                shown.len(),
+                group_digits(with_calls as u64)
+            )?;
+        }
+        writeln!(out)?;
+        self.write_window(out, style)?;
+        self.write_facts(policies, out)
+    }
+
+    fn write_window(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
+        let calls = u128::from(self.total.window.calls.max(1));
+        let whole = self.total.window.parts.iter().sum::<u128>().max(1);
+        let rows = std::iter::zip(part_names(), self.total.window.parts)
+            .filter(|(_, sum)| *sum > 0)
+            .map(|(name, sum)| WindowPartRow {
+                name: name.replace('_', " "),
+                mean: (sum / calls) as u64,
+                share: sum as f64 / whole as f64,
+            })
+            .collect::<Vec<_>>();
+        SCHEMA.sheet(PART_TABLE, &rows).write(OutputFormat::Table, style, out)
+    }
+
+    fn write_working_set(&self, out: &mut dyn Write) -> io::Result<()> {
+        let counts = &self.total.working_set;
+        let (Some((low, high)), true) = (counts.hit_ratio(), self.total.has_working_set) else {
+            return Ok(());
+        };
+        let calls = self.total.calls.made.max(1) as f64;
+        let (most, least) = (counts.misses(), counts.misses_credited());
+        writeln!(
+            out,
+            "Uses of known files: {}; hits {:.1} to {:.1} % (restored files not credited,\n  credited), misses {:.2} to {:.2} in 100 calls.",
+            group_digits(counts.uses()),
+            100.0 * low,
+            100.0 * high,
+            100.0 * least as f64 / calls,
+            100.0 * most as f64 / calls
+        )?;
+        if let Some((low, high)) = counts.at_risk_ratio() {
+            writeln!(
+                out,
+                "  Of {} 20,000 tokens or more away, {:.1} to {:.1} % hit.",
+                format_count(counts.at_risk_uses(), "use"),
+                100.0 * low,
+                100.0 * high
+            )?;
+        }
+        let by_tool = counts
+            .by_tool()
+            .map(|(tool, uses, (most, least))| format!("{tool} {least} to {most} of {}", group_digits(uses)))
+            .collect::<Vec<_>>();
+        writeln!(out, "  Misses by tool: {}.", by_tool.join(", "))?;
+        let (most, least) = counts.reference_misses();
+        writeln!(
+            out,
+            "Files named: {}; nothing of the file in the window: {least} to {most}.",
+            group_digits(counts.references.iter().sum())
+        )?;
+        writeln!(
+            out,
+            "Reads of what had been dropped: {} ({}); prompts summarised: {}.",
+            group_digits(counts.fetches[FetchKind::Refetch as usize]),
+            format_count(counts.fetch_tokens[FetchKind::Refetch as usize], "token"),
+            group_digits(counts.prompts)
+        )
+    }
+
+    fn write_facts(&self, policies: &PolicySet, out: &mut dyn Write) -> io::Result<()> {
+        let total = &self.total;
+        let (compactions, costs) = (&total.compactions, &total.costs);
+        writeln!(
+            out,
+            "\nCompactions: {} automatic, {} asked for, {} after a refused prompt; {} by notes;\n  {} at the place of a recorded one ({} recorded).",
+            compactions.of_cause(CompactionCause::Auto),
+            compactions.of_cause(CompactionCause::Manual),
+            compactions.of_cause(CompactionCause::Reactive),
+            compactions.by_notes,
+            compactions.as_recorded,
+            compactions.recorded
+        )?;
+        let micro = MICRO_KINDS
+            .iter()
+            .map(|kind| (kind.name(), total.micro.by_kind[*kind as usize]))
+            .filter(|(_, count)| *count > 0);
+        let micro = micro.map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>();
+        if !micro.is_empty() {
+            writeln!(
+                out,
+                "Micro-compactions: {}; {} cleared, {}.",
+                micro.join(", "),
+                format_count(total.micro.cleared, "result"),
+                format_count(total.micro.saved, "token")
+            )?;
+        }
+        if compactions.failures + compactions.refused_prompts + total.calls.blocked > 0 {
+            writeln!(
+                out,
+                "Failed compactions: {}; refused prompts: {}; calls of blocked sessions: {}.",
+                compactions.failures, compactions.refused_prompts, total.calls.blocked
+            )?;
+        }
+        if total.notes + total.extractions > 0 {
+            writeln!(
+                out,
+                "Notes updated {}, memories extracted {}, consolidated {}.",
+                format_count(total.notes, "time"),
+                format_count(total.extractions, "time"),
+                format_count(self.count_consolidations(policies), "time")
+            )?;
+        }
+        writeln!(
+            out,
+            "Cost: {} for the conversation ({} by recorded usage),\n  {} beside it, where {} of the input comes from the prompt cache.",
+            format_dollars(micro_usd(costs.conversation)),
+            format_dollars(micro_usd(costs.recorded)),
+            format_dollars(micro_usd(costs.side_total())),
+            format_percent(costs.side_cached, costs.side_input)
+        )?;
+        self.write_working_set(out)?;
+        writeln!(
+            out,
+            "Open loop: messages are taken as recorded, whatever the policy dropped.\n  {} of the calls are in step with the record; {} of the tokens are\n  estimated.",
+            format_percent(total.calls.in_step, total.calls.made),
+            format_percent(total.window.estimated_tokens, total.window.block_tokens())
+        )
+    }
+}
+
+fn working_set_json(counts: &UseCounts, calls: u64) -> Json {
+    let pair = |range: Option<(f64, f64)>| range.map(|(low, high)| json!({"not_credited": low, "credited": high}));
+    let fetches = FetchKind::ALL.map(|kind| {
+        let at = kind as usize;
+        let value = json!({"count": counts.fetches[at], "tokens": counts.fetch_tokens[at]});
+        (kind.name().to_owned(), value)
+    });
+    let by_tool = counts.by_tool().map(|(tool, uses, (misses, misses_credited))| {
+        let value = json!({"uses": uses, "misses": misses, "misses_credited": misses_credited});
+        (tool.to_owned(), value)
+    });
+    let per_hundred = |misses: u64| (calls > 0).then(|| 100.0 * misses as f64 / calls as f64);
+    json!({
+        "uses": counts.uses(),
+        "misses": counts.misses(),
+        "misses_credited": counts.misses_credited(),
+        "misses_in_flight": counts.outcomes[UseOutcome::InFlight as usize],
+        "misses_per_100_calls": {
+            "not_credited": per_hundred(counts.misses()),
+            "credited": per_hundred(counts.misses_credited()),
+        },
+        "hit_share": pair(counts.hit_ratio()),
+        "at_risk_uses": counts.at_risk_uses(),
+        "at_risk_hit_share": pair(counts.at_risk_ratio()),
+        "by_tool": serde_json::Map::from_iter(by_tool),
+        "references": {
+            "named": counts.references.iter().sum::<u64>(),
+            "misses": counts.reference_misses().0,
+            "misses_credited": counts.reference_misses().1,
+        },
+        "reads": serde_json::Map::from_iter(fetches),
+        "prompts_summarized": counts.prompts,
+    })
+}
+
+/// Returns the sheet of `sessions.csv`.
+pub fn session_sheet(rows: &[SessionRow]) -> Sheet<'_, SessionRow> {
+    SCHEMA.sheet(SESSION_COLUMNS, rows)
+}
+
+/// Returns the columns of sessions in the table, with a sparkline of the window instead of its mean.
+fn session_table_columns() -> Vec<Column<SessionRow>> {
+    let columns = SESSION_COLUMNS.iter().filter(|column| column.name != "mean");
+    columns.chain(WINDOW_SPARKLINE).copied().collect()
+}
+
+/// A part of the window.
+struct WindowPartRow {
+    name: String,
+    mean: u64,
+    share: f64,
+}
+
+columns! {
+    WINDOW_SPARKLINE: SessionRow;
+    "window" "Window" Drawing Always "Its course." |r| sparkline(&r.window.course, 8);
+    PART_TABLE: WindowPartRow;
+    "part" "What is in the window" Text Always "Category." |r| &r.name;
+    "mean" "Mean" Tokens Always "Tokens, mean over calls." |r| r.mean;
+    "share" "Share" Share Always "Share of the window." |r| r.share;
+}

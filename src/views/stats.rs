@@ -1,0 +1,343 @@
+//! `backcast stats`: the JSON document, and the sentences and tables for people.
+
+mod columns;
+
+use crate::page;
+use crate::page::overview::overview_from_stats;
+use crate::usage::quality::{Quality, QualityRow};
+use crate::usage::summary::UsageSummary;
+use crate::usage::tally::{GroupBy, UsageRow, UsageTally, group_calls, window_series};
+use crate::views::problems_json;
+use columns::{LEDGER_TABLE, LedgerRow, ledger_rows, tool_rows, usage_table_columns};
+pub use columns::{QUALITY_COLUMNS, TOOL_COLUMNS, usage_columns};
+use jiff::tz::TimeZone;
+use replay::prices::PriceTable;
+use replay::tokens::calibrate::TokenOrigin;
+use replay::tokens::ledger::{Amount, CATEGORIES, TokenLedger};
+use replay::tokens::reads::ReadTotals;
+use serde_json::{Map, Value as Json, json};
+use std::cmp::Reverse;
+use std::io::{self, Write};
+use table::human::{format_count, format_percent, format_price, format_size, group_digits};
+use table::{OutputFormat, OutputSchema, Sheet, TableStyle, write_json};
+use transcript::problem::Problem;
+
+/// See docs/outputs.md.
+const SCHEMA: OutputSchema = OutputSchema {
+    kind: "stats",
+    version: 1,
+};
+
+/// The usage of all logs.
+pub struct StatsResult {
+    pub summary: UsageSummary,
+    pub problems: Vec<Problem>,
+    pub logs: usize,
+    /// Tokens of system prompt and tools at the first call of each session, ascending.
+    pub base: Vec<u64>,
+    /// Bytes of the trace and of its line hashes, with `--quality`.
+    pub trace_bytes: (u64, Option<u64>),
+}
+
+impl StatsResult {
+    fn active_sessions(&self) -> usize {
+        let sessions = &self.summary.sessions;
+        sessions.iter().filter(|session| session.times.is_some()).count()
+    }
+}
+
+/// What the command line asks of the output.
+pub struct StatsOptions {
+    pub by: GroupBy,
+    /// Whether sub-agents have rows of their own.
+    pub subagents: bool,
+    /// Rows of the table; 0 for all.
+    pub top: usize,
+    /// Whether the document lists every problem.
+    pub list_problems: bool,
+}
+
+/// The usage of all logs, grouped and priced.
+pub struct StatsView<'a> {
+    pub stats: &'a StatsResult,
+    pub tally: UsageTally,
+    /// The sum of all rows.
+    pub total: UsageRow,
+    pub prices: &'a PriceTable,
+    /// With `--quality`.
+    pub quality: Option<Quality>,
+    pub options: StatsOptions,
+}
+
+impl StatsView<'_> {
+    pub fn write(&self, format: OutputFormat, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+        match format {
+            OutputFormat::Table => self.write_text(out, style),
+            OutputFormat::Json => write_json(&self.document(), out),
+            _ if self.quality.is_some() => self.quality_sheet().write(format, style, out),
+            _ if self.options.by == GroupBy::Tool => {
+                let rows = tool_rows(&self.stats.summary.ledger);
+                SCHEMA.sheet(TOOL_COLUMNS, &rows).write(format, style, out)
+            }
+            _ => {
+                let columns = usage_columns(self.options.by, self.options.subagents);
+                SCHEMA.sheet(&columns, &self.tally.rows).write(format, style, out)
+            }
+        }
+    }
+
+    fn write_text(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
+        let stats = self.stats;
+        writeln!(
+            out,
+            "{} logs, {} sessions, {} lines, {}\n",
+            group_digits(stats.logs as u64),
+            group_digits(stats.active_sessions() as u64),
+            group_digits(stats.summary.facts.lines),
+            format_size(stats.summary.facts.bytes)
+        )?;
+        if self.options.by == GroupBy::Tool {
+            let rows = tool_rows(&stats.summary.ledger);
+            let shown = &rows[..self.shown_rows(rows.len())];
+            SCHEMA
+                .sheet(TOOL_COLUMNS, shown)
+                .write(OutputFormat::Table, style, out)?;
+            if shown.len() < rows.len() {
+                let (shown, all) = (shown.len(), rows.len());
+                writeln!(out, "The {shown} largest of {all} tools; --top 0 shows all.")?;
+            }
+        } else {
+            self.write_usage(out, style)?;
+        }
+        writeln!(out)?;
+        let ledger = ledger_rows(&stats.summary.ledger, self.options.by != GroupBy::Tool);
+        let ledger_total = LedgerRow::new(
+            "total",
+            &stats.summary.ledger.total(),
+            stats.summary.ledger.total().tokens(),
+        );
+        let sheet = Sheet {
+            total: Some(&ledger_total),
+            ..SCHEMA.sheet(LEDGER_TABLE, &ledger)
+        };
+        sheet.write(OutputFormat::Table, style, out)?;
+        self.write_facts(out)?;
+        if self.quality.is_some() {
+            writeln!(out, "\nEvery round predicted from the one before:\n")?;
+            self.quality_sheet().write(OutputFormat::Table, style, out)?;
+            let share = |bytes: u64| {
+                format!(
+                    "{:.2} %",
+                    100.0 * bytes as f64 / stats.summary.facts.bytes.max(1) as f64
+                )
+            };
+            let (trace, lines) = stats.trace_bytes;
+            let lines = lines.unwrap_or_default();
+            writeln!(
+                out,
+                "\nTrace: {} of the logs' bytes; line hashes: {}.",
+                share(trace),
+                share(lines)
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many of so many rows the table shows.
+    fn shown_rows(&self, rows: usize) -> usize {
+        match self.options.top {
+            0 => rows,
+            top => top.min(rows),
+        }
+    }
+
+    /// Writes the table of the costliest rows.
+    fn write_usage(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
+        let columns = usage_table_columns(self.options.by, self.options.subagents);
+        let mut order = (0..self.tally.rows.len()).collect::<Vec<_>>();
+        let weight = |at: usize| (self.tally.rows[at].sums.cost, self.tally.rows[at].sums.responses);
+        order.sort_by_key(|&at| (Reverse(weight(at)), at));
+        order.truncate(self.shown_rows(self.tally.rows.len()));
+        order.sort_unstable();
+        let mut shown = order.iter().map(|&at| self.tally.rows[at].clone()).collect::<Vec<_>>();
+        if self.options.by == GroupBy::Session {
+            // The drawing is of the main agent, not of sub-agents with rows of their own.
+            for row in shown
+                .iter_mut()
+                .filter(|row| row.agent.as_ref().is_none_or(String::is_empty))
+            {
+                row.course = window_series(&self.stats.summary, row);
+            }
+        }
+        let sheet = Sheet {
+            total: Some(&self.total),
+            ..SCHEMA.sheet(&columns, &shown)
+        };
+        sheet.write(OutputFormat::Table, style, out)?;
+        if shown.len() < self.tally.rows.len() {
+            writeln!(
+                out,
+                "The {} costliest of {} rows; --top 0 shows all.",
+                shown.len(),
+                group_digits(self.tally.rows.len() as u64)
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_facts(&self, out: &mut dyn Write) -> io::Result<()> {
+        let stats = self.stats;
+        let total = stats.summary.ledger.total();
+        let share = |origin: TokenOrigin| format_percent(total.of_origin(origin), total.tokens());
+        writeln!(
+            out,
+            "Sizes: {} recorded, {} calibrated, {} estimated.",
+            share(TokenOrigin::Recorded),
+            share(TokenOrigin::Calibrated),
+            share(TokenOrigin::Estimated)
+        )?;
+        if let Some(base) = stats.base.get(stats.base.len() / 2) {
+            writeln!(
+                out,
+                "System prompt and tools at a session's first call: {} tokens in the median.",
+                group_digits(*base)
+            )?;
+        }
+        let reads = &stats.summary.reads;
+        if reads.repeated_files > 0 {
+            writeln!(
+                out,
+                "Files read more than once: {}. Of {} tokens read, {} by the simple\n  formula \
+                 and {} truly (same version, range covered) were there already.",
+                group_digits(reads.repeated_files),
+                group_digits(reads.tokens),
+                format_percent(reads.duplicate_tokens, reads.tokens),
+                format_percent(reads.redundant_tokens, reads.tokens)
+            )?;
+        }
+        let rewound = stats.summary.rewound.total().tokens();
+        if rewound > 0 {
+            writeln!(
+                out,
+                "On rewound branches, not in the ledger: {} tokens (estimated).",
+                group_digits(rewound)
+            )?;
+        }
+        if self.tally.progress_only.responses > 0 {
+            writeln!(
+                out,
+                "Sub-agents' calls that only progress records show, not in the totals:\n  {} calls, {}.",
+                group_digits(self.tally.progress_only.responses),
+                format_price(self.tally.progress_only.cost_micro_usd())
+            )?;
+        }
+        if !self.tally.unknown.is_empty() {
+            let models = self
+                .tally
+                .unknown
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", ");
+            writeln!(
+                out,
+                "No price is known for {models} ({}).\n  `backcast config prices` prints the table; --prices takes one that has more.",
+                format_count(self.total.sums.unpriced, "call")
+            )?;
+        }
+        Ok(())
+    }
+
+    fn quality_sheet(&self) -> Sheet<'_, QualityRow> {
+        let rows = self.quality.as_ref().map_or(&[][..], |quality| &quality.rows);
+        SCHEMA.sheet(QUALITY_COLUMNS, rows)
+    }
+
+    /// Returns what the page shows of recorded usage.
+    pub fn page_overview(&self) -> Json {
+        let by = [GroupBy::Day, GroupBy::Model, GroupBy::Project].map(|by| {
+            let grouped = group_calls(&self.stats.summary, by, false, &TimeZone::UTC, self.prices);
+            let rows = SCHEMA.sheet(&usage_columns(by, false), &grouped.rows).to_json();
+            (by.name(), page::sheet_rows(rows))
+        });
+        overview_from_stats(&self.document(), &by)
+    }
+
+    fn document(&self) -> Json {
+        let stats = self.stats;
+        let columns = usage_columns(self.options.by, self.options.subagents);
+        let rows = match self.options.by {
+            GroupBy::Tool => SCHEMA.sheet(TOOL_COLUMNS, &tool_rows(&stats.summary.ledger)).to_json(),
+            _ => SCHEMA.sheet(&columns, &self.tally.rows).to_json(),
+        };
+        let mut document = SCHEMA.document(json!({
+            "totals": self.total.sums.to_json(),
+            "by": self.options.by.name(),
+            "rows": rows,
+            "ledger": ledger_json(&stats.summary.ledger),
+            "rewound_tokens": stats.summary.rewound.total().tokens(),
+            "reads": reads_json(&stats.summary.reads),
+            "progress_only": self.tally.progress_only.to_json(),
+            "unknown_models": self.tally.unknown,
+            "prices": {"as_of": self.prices.as_of, "source": self.prices.source},
+            "input": {
+                "logs": stats.logs,
+                "sessions": stats.active_sessions(),
+                "copied_records": stats.summary.sessions.iter().map(|session| session.copied_records).sum::<u64>(),
+                "lines": stats.summary.facts.lines,
+                "bytes": stats.summary.facts.bytes,
+                "records": stats.summary.facts.kinds,
+            },
+            "problems": problems_json(&stats.problems, self.options.list_problems),
+        }));
+        if let Some(quality) = &self.quality {
+            let (trace, lines) = stats.trace_bytes;
+            document["quality"] = json!({
+                "families": self.quality_sheet().to_json(),
+                "not_predicted": quality.unfit,
+                "trace_bytes": trace,
+                "line_hash_bytes": lines,
+            });
+        }
+        document
+    }
+}
+
+fn amount_json(amount: &Amount, whole: u64) -> Json {
+    json!({
+        "blocks": amount.count,
+        "tokens": amount.tokens(),
+        "share": (whole > 0).then(|| amount.tokens() as f64 / whole as f64),
+        "recorded": amount.of_origin(TokenOrigin::Recorded),
+        "calibrated": amount.of_origin(TokenOrigin::Calibrated),
+        "estimated": amount.of_origin(TokenOrigin::Estimated),
+    })
+}
+
+fn ledger_json(ledger: &TokenLedger) -> Json {
+    let whole = ledger.total().tokens();
+    let mut categories = Map::new();
+    for category in CATEGORIES {
+        let mut entry = amount_json(&ledger.category(category), whole);
+        let named = (ledger.entries.iter())
+            .filter(|((of, name), _)| *of == category && !name.is_empty())
+            .map(|((_, name), amount)| (name.clone(), amount_json(amount, whole)))
+            .collect::<Map<_, _>>();
+        if !named.is_empty() {
+            entry["by_name"] = named.into();
+        }
+        categories.insert(category.name().into(), entry);
+    }
+    json!({"total": amount_json(&ledger.total(), whole), "categories": categories})
+}
+
+fn reads_json(reads: &ReadTotals) -> Json {
+    json!({
+        "count": reads.count,
+        "tokens": reads.tokens,
+        "repeated_files": reads.repeated_files,
+        "duplicate_tokens": reads.duplicate_tokens,
+        "redundant": reads.redundant,
+        "redundant_tokens": reads.redundant_tokens,
+    })
+}

@@ -1,0 +1,371 @@
+//! `backcast validate`: predicted and recorded boundaries. Rows, the JSON document, findings for CI, and text for people.
+
+mod rows;
+
+use crate::views::problems_json;
+use replay::audit::first_edits::FirstEdits;
+use replay::audit::validate::{CaseVerdict, CostComparison, Mechanism};
+use replay::policy::presets::{ClientVersion, PolicySet};
+use replay::prices::micro_usd;
+use replay::quantile::quantile;
+use replay::sim::inference::WindowGrounds;
+pub use rows::{CASE_COLUMNS, CaseRow};
+use rows::{VERSION_TABLE, VersionRow};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use table::findings::{CheckFinding, Severity, TestCase, TestOutcome, format_annotations, format_junit};
+use table::human::{format_count, format_count_with_plural, format_dollars, format_percent, group_digits};
+use table::{OutputFormat, OutputSchema, Sheet, TableStyle, write_json};
+use transcript::problem::Problem;
+
+/// See docs/outputs.md.
+const SCHEMA: OutputSchema = OutputSchema {
+    kind: "validate",
+    version: 1,
+};
+
+/// The findings of one session.
+pub struct SessionValidation {
+    pub id: String,
+    pub calls: Vec<(ClientVersion, u64)>,
+    pub grounds: BTreeMap<WindowGrounds, u64>,
+    pub rows: Vec<CaseRow>,
+    pub costs: CostComparison,
+    pub segments: Vec<f64>,
+    pub first_edits: Option<FirstEdits>,
+    pub explanation: String,
+    pub problems: Vec<Problem>,
+}
+
+/// The validation of all sessions.
+pub struct ValidationReport<'a> {
+    sessions: &'a [SessionValidation],
+    policies: &'a PolicySet,
+    problems: &'a [Problem],
+    within: u64,
+    versions: Vec<VersionRow>,
+    total: VersionRow,
+    /// Absolute errors of tokens before, with the recorded size, ascending.
+    errors: Vec<(u64, u64)>,
+    segments: Vec<f64>,
+    costs: CostComparison,
+    cost_errors: Vec<f64>,
+    first_edits: Option<FirstEdits>,
+}
+
+impl<'a> ValidationReport<'a> {
+    pub fn new(
+        sessions: &'a [SessionValidation],
+        policies: &'a PolicySet,
+        problems: &'a [Problem],
+        within: u64,
+    ) -> ValidationReport<'a> {
+        let mut versions = BTreeMap::<ClientVersion, VersionRow>::new();
+        let mut report = ValidationReport {
+            sessions,
+            policies,
+            problems,
+            within,
+            versions: Vec::new(),
+            total: VersionRow {
+                version: "all".to_owned(),
+                ..VersionRow::default()
+            },
+            errors: Vec::new(),
+            segments: sessions
+                .iter()
+                .flat_map(|session| session.segments.iter().map(|error| error.abs()))
+                .collect(),
+            costs: CostComparison::default(),
+            cost_errors: Vec::new(),
+            first_edits: None,
+        };
+        for session in sessions {
+            for (version, calls) in &session.calls {
+                versions.entry(*version).or_default().calls += calls;
+                report.total.calls += calls;
+            }
+            for row in &session.rows {
+                let case = &row.case;
+                let version = versions.entry(case.version).or_default();
+                let scores = match case.mechanism {
+                    Mechanism::Auto => [&mut version.auto, &mut report.total.auto],
+                    Mechanism::Micro => [&mut version.micro, &mut report.total.micro],
+                    Mechanism::Manual => continue,
+                };
+                for score in scores {
+                    score.add(case, within);
+                }
+                let is_judged = case.mechanism == Mechanism::Auto && case.verdict != CaseVerdict::Undecidable;
+                if let (true, Some(error), Some(recorded)) = (is_judged, case.error(), case.recorded) {
+                    report.errors.push((error.unsigned_abs(), recorded));
+                }
+            }
+            if let Some(edits) = &session.first_edits {
+                report.first_edits.get_or_insert_default().merge(edits);
+            }
+            report.costs.merge(&session.costs);
+            report
+                .cost_errors
+                .extend(relative_cost_error(&session.costs).map(f64::abs));
+        }
+        report.errors.sort_unstable();
+        report.segments.sort_by(f64::total_cmp);
+        report.cost_errors.sort_by(f64::total_cmp);
+        report.versions = versions
+            .into_iter()
+            .map(|(version, row)| VersionRow {
+                version: version.to_string(),
+                ..row
+            })
+            .collect();
+        report
+    }
+
+    /// Writes rows, the document or text; CI systems get [`ValidationReport::annotations`] or [`ValidationReport::junit`].
+    pub fn write(&self, format: OutputFormat, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+        match format {
+            OutputFormat::Table => self.write_text(style, out),
+            OutputFormat::Json => write_json(&self.document(), out),
+            format => SCHEMA.sheet(CASE_COLUMNS, &self.all_rows()).write(format, style, out),
+        }
+    }
+
+    /// Returns automatic and micro-compactions: a manual compaction needs no prediction.
+    fn judged_cases(&self) -> impl Iterator<Item = (&CaseRow, TestOutcome)> {
+        let rows = self.sessions.iter().flat_map(|session| &session.rows);
+        let judged = rows.filter(|row| row.case.mechanism != Mechanism::Manual);
+        judged.map(|row| (row, row.test_outcome(self.within)))
+    }
+
+    pub fn annotations(&self) -> String {
+        let finding = |(row, outcome): (&CaseRow, TestOutcome)| match outcome {
+            TestOutcome::Failed(message) => Some(CheckFinding {
+                level: Severity::Warning,
+                title: format!("{} compaction {}", row.case.mechanism.name(), row.case.verdict.name()),
+                message,
+                location: Some((row.path.clone(), Some(u64::from(row.line)))),
+            }),
+            _ => None,
+        };
+        format_annotations(&self.judged_cases().filter_map(finding).collect::<Vec<_>>())
+    }
+
+    pub fn junit(&self) -> String {
+        let case = |(row, outcome): (&CaseRow, TestOutcome)| TestCase {
+            name: format!("{} {} line {}", row.session, row.case.mechanism.name(), row.line),
+            outcome,
+        };
+        format_junit("backcast validate", &self.judged_cases().map(case).collect::<Vec<_>>())
+    }
+
+    fn document(&self) -> Json {
+        let by_version = self.versions.iter().map(|row| {
+            json!({"version": row.version, "calls": row.calls, "auto": row.auto.auto_json(), "micro": row.micro.micro_json()})
+        });
+        let cases = SCHEMA.sheet(CASE_COLUMNS, &self.all_rows()).to_json();
+        let relative_errors = self.relative_errors();
+        let count = self.errors.len();
+        let exact = self.errors.iter().filter(|(error, _)| *error == 0).count();
+        SCHEMA.document(json!({
+            "policy": self.policies.name,
+            "calls": self.total.calls,
+            "calls_by_window_grounds": self.count_grounds(),
+            "within": self.within,
+            "auto": self.total.auto.auto_json(),
+            "micro": self.total.micro.micro_json(),
+            "pre_tokens_error": {
+                "p50": quantile(&self.errors, 0.5).map(|(error, _)| error),
+                "p95": quantile(&self.errors, 0.95).map(|(error, _)| error),
+                "relative_p50": quantile(&relative_errors, 0.5),
+                "relative_p95": quantile(&relative_errors, 0.95),
+                "count": count,
+                "exact": exact,
+            },
+            "cost_error": {
+                "total": relative_cost_error(&self.costs),
+                "p50": quantile(&self.cost_errors, 0.5),
+                "p90": quantile(&self.cost_errors, 0.9),
+                "sessions": self.cost_errors.len(),
+                "recorded_micro_usd": micro_usd(self.costs.recorded),
+                "simulated_micro_usd": micro_usd(self.costs.simulated),
+                "unexplained_misses": self.costs.unexplained,
+                "unexplained_micro_usd": micro_usd(self.costs.unexplained_cost),
+            },
+            "segments": {
+                "count": self.segments.len(),
+                "p50": quantile(&self.segments, 0.5),
+                "p90": quantile(&self.segments, 0.9),
+            },
+            "working_set": self.first_edits.map(|edits| first_edits_json(&edits)),
+            "by_version": by_version.collect::<Vec<_>>(),
+            "cases": cases,
+            "problems": problems_json(self.problems, false),
+        }))
+    }
+
+    fn all_rows(&self) -> Vec<CaseRow> {
+        self.sessions
+            .iter()
+            .flat_map(|session| session.rows.iter().cloned())
+            .collect()
+    }
+
+    fn relative_errors(&self) -> Vec<f64> {
+        let relative = |(error, recorded): &(u64, u64)| *error as f64 / (*recorded).max(1) as f64;
+        let mut errors = self.errors.iter().map(relative).collect::<Vec<_>>();
+        errors.sort_by(f64::total_cmp);
+        errors
+    }
+
+    fn count_grounds(&self) -> BTreeMap<&'static str, u64> {
+        let mut grounds = BTreeMap::new();
+        for (ground, calls) in self.sessions.iter().flat_map(|session| &session.grounds) {
+            *grounds.entry(ground.name()).or_insert(0) += calls;
+        }
+        grounds
+    }
+
+    fn write_text(&self, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+        let auto = &self.total.auto;
+        writeln!(
+            out,
+            "Policy {}: {} of {} decidable automatic compactions at the very call,\n{} spurious in {}.\n",
+            self.policies.name,
+            group_digits(auto.exact),
+            group_digits(auto.decidable),
+            group_digits(auto.spurious),
+            format_count(self.total.calls, "call")
+        )?;
+        let shown = self
+            .versions
+            .iter()
+            .filter(|row| row.auto.recorded + row.auto.spurious + row.micro.recorded > 0);
+        let shown = shown.cloned().collect::<Vec<_>>();
+        if !shown.is_empty() {
+            let sheet = Sheet {
+                total: Some(&self.total),
+                ..SCHEMA.sheet(VERSION_TABLE, &shown)
+            };
+            sheet.write(OutputFormat::Table, style, out)?;
+            writeln!(out, "Versions without compactions are left out.\n")?;
+        }
+        self.write_errors(out)?;
+        let odd = self.sessions.iter().flat_map(|session| &session.rows).filter(|row| {
+            row.case.mechanism != Mechanism::Manual
+                && !matches!(row.case.verdict, CaseVerdict::Exact | CaseVerdict::Unrecorded)
+        });
+        let odd = odd.map(CaseRow::with_short_session).collect::<Vec<_>>();
+        if !odd.is_empty() {
+            writeln!(
+                out,
+                "\nNot exact, or not to be judged (--explain SESSION walks through one):\n"
+            )?;
+            SCHEMA
+                .sheet(CASE_COLUMNS, &odd)
+                .write(OutputFormat::Table, style, out)?;
+            let mut reasons = odd.iter().filter_map(|row| row.case.reason).collect::<Vec<_>>();
+            reasons.sort_unstable();
+            reasons.dedup();
+            for reason in reasons {
+                writeln!(out, "{}: {}.", reason.name(), reason.about())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_errors(&self, out: &mut dyn Write) -> io::Result<()> {
+        let share = |value: Option<f64>| value.map_or("none".to_owned(), |value| format!("{:.2} %", 100.0 * value));
+        let exact = self.errors.iter().filter(|(error, _)| *error == 0).count();
+        if let (Some((p50, _)), Some((p95, _))) = (quantile(&self.errors, 0.5), quantile(&self.errors, 0.95)) {
+            writeln!(
+                out,
+                "Tokens before: {} of {} to the token; off by {p50} in the median, {p95} at p95\n  ({} of the size).",
+                exact,
+                self.errors.len(),
+                share(quantile(&self.relative_errors(), 0.95))
+            )?;
+        }
+        let micro = &self.total.micro;
+        if micro.recorded + micro.unrecorded > 0 {
+            writeln!(
+                out,
+                "Micro-compactions: {} of {} decidable with the very list of results, {} spurious;\n  {} more happened without being written down.",
+                micro.exact, micro.decidable, micro.spurious, micro.unrecorded
+            )?;
+        }
+        if self.costs.recorded > 0 {
+            writeln!(
+                out,
+                "Cost: {} recorded, {} simulated ({}); a session is off by\n  {} in the median, {} at p90. {} that nothing in the\n  logs explains cost {} ({} of the record).",
+                format_dollars(micro_usd(self.costs.recorded)),
+                format_dollars(micro_usd(self.costs.simulated)),
+                share(relative_cost_error(&self.costs)),
+                share(quantile(&self.cost_errors, 0.5)),
+                share(quantile(&self.cost_errors, 0.9)),
+                format_count_with_plural(self.costs.unexplained, "cache miss", "cache misses"),
+                format_dollars(micro_usd(self.costs.unexplained_cost)),
+                format_percent(
+                    micro_usd(self.costs.unexplained_cost) as u64,
+                    micro_usd(self.costs.recorded) as u64
+                )
+            )?;
+        }
+        if !self.segments.is_empty() {
+            writeln!(
+                out,
+                "Windows simulated from the first call of a segment to its end: off by {} in\n  the median, {} at p90, over {}.",
+                share(quantile(&self.segments, 0.5)),
+                share(quantile(&self.segments, 0.9)),
+                format_count(self.segments.len() as u64, "segment")
+            )?;
+        }
+        if let Some(edits) = &self.first_edits {
+            let interval = |share: Option<(f64, (f64, f64))>| {
+                share.map_or("none".to_owned(), |(share, (low, high))| {
+                    format!("{share:.2} [{low:.2}, {high:.2}]")
+                })
+            };
+            writeln!(
+                out,
+                "First edits of known files after a boundary: {}; that a read comes first is\n  predicted with precision {} and recall {}.",
+                edits.hits + edits.false_alarms + edits.surprises + edits.quiet,
+                interval(edits.precision()),
+                interval(edits.recall())
+            )?;
+        }
+        let grounds = self.count_grounds();
+        let unsure = grounds.get(WindowGrounds::Assumed.name()).copied().unwrap_or(0);
+        let by_usage = grounds.get(WindowGrounds::Usage.name()).copied().unwrap_or(0);
+        if unsure + by_usage > 0 {
+            writeln!(
+                out,
+                "Windows of {} were inferred from what the same session sent, so that no\n  prediction there can be spurious; those of {} are not known (--window says).",
+                format_count(by_usage, "call"),
+                group_digits(unsure)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn first_edits_json(edits: &FirstEdits) -> Json {
+    let share = |share: Option<(f64, (f64, f64))>| {
+        share.map(|(share, (low, high))| json!({"share": share, "low": low, "high": high}))
+    };
+    json!({
+        "first_edits": edits.hits + edits.false_alarms + edits.surprises + edits.quiet,
+        "read_predicted_and_seen": edits.hits,
+        "read_predicted_only": edits.false_alarms,
+        "read_seen_only": edits.surprises,
+        "neither": edits.quiet,
+        "precision": share(edits.precision()),
+        "recall": share(edits.recall()),
+    })
+}
+
+/// Returns the simulated cost relative to the recorded one, less 1; `None` without a recorded cost.
+fn relative_cost_error(costs: &CostComparison) -> Option<f64> {
+    (costs.recorded > 0).then(|| costs.simulated as f64 / costs.recorded as f64 - 1.0)
+}
