@@ -1,5 +1,5 @@
-//! Text tools that know nothing of logs: [`client_text`], [`dates`], [`markup`], [`secrets`], [`traditional`] Chinese,
-//! [`when`], [`words`].
+//! Text tools that know nothing of logs: [`client_text`], [`dates`], [`markdown`], [`markup`], [`secrets`], [`sentences`],
+//! [`traditional`] Chinese, [`when`], [`words`].
 
 #![cfg_attr(
     not(test),
@@ -17,8 +17,10 @@
 
 pub mod client_text;
 pub mod dates;
+pub mod markdown;
 pub mod markup;
 pub mod secrets;
+pub mod sentences;
 pub mod traditional;
 pub mod when;
 pub mod words;

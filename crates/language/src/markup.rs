@@ -43,6 +43,31 @@ pub fn strip_elements<'t>(text: &'t str, names: &[&str]) -> Cow<'t, str> {
     Cow::Owned(out)
 }
 
+/// Replaces every closed element of a lower-case name with a line break: what clients, tools and pages put around words.
+pub fn strip_all_elements(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let after = &rest[at + 1..];
+        let is_name = |sign: char| sign.is_ascii_lowercase() || "-_".contains(sign);
+        let name = after.len() - after.trim_start_matches(is_name).len();
+        let closing = format!("</{}>", &after[..name]);
+        match (name > 2).then(|| after.find(&closing)).flatten() {
+            Some(end) => {
+                out.push_str(&rest[..at]);
+                out.push('\n');
+                rest = &after[end + closing.len()..];
+            }
+            None => {
+                out.push_str(&rest[..=at]);
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +80,9 @@ mod tests {
         assert_eq!(strip_elements("a <bb>c <d></bb>e <x>f</x>", &["bb"]), "a e <x>f</x>");
         assert_eq!(strip_elements("a <bb id=1>c", &["bb"]), "a ");
         assert!(matches!(strip_elements("a", &["bb"]), Cow::Borrowed(_)));
+        assert_eq!(
+            strip_all_elements("a <bbb x=1>c</bbb>d <b>e</b> <fff>"),
+            "a \nd <b>e</b> <fff>"
+        );
     }
 }

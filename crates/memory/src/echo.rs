@@ -11,7 +11,8 @@
 
 use crate::kinds::MemoryKind;
 use crate::rules::{ExtractionRules, LanguagePhrases, LazyPattern};
-use crate::sentences::{Sentence, content_words};
+use language::sentences::Sentence;
+use language::words::content_words;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
@@ -166,7 +167,6 @@ fn shared_fraction(words: &[String], among: &[String]) -> f64 {
 mod tests {
     use super::*;
     use crate::rules::ExtractionRules;
-    use crate::sentences::split_sentences;
 
     const RULE: &str = "Always show the query plan when I ask about slow pages";
 
@@ -183,7 +183,7 @@ mod tests {
         let rules = ExtractionRules::built_in();
         let mut speaking = Vec::new();
         for (at, text) in later.iter().enumerate() {
-            let meant = recent.find_echoes("s", rules, || split_sentences(text, rules));
+            let meant = recent.find_echoes("s", rules, || rules.split_sentences(text));
             assert!(meant.iter().all(|meant| *meant == 7));
             speaking.extend(meant.iter().map(|_| at));
         }

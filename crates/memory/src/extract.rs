@@ -11,8 +11,9 @@ use crate::kinds::{Candidate, MemorySource};
 use crate::rules::{
     CandidatePatterns, ExtractionRule, ExtractionRules, LanguagePhrases, LazyPattern, QuestionHandling,
 };
-use crate::sentences::{Sentence, content_words, is_machine_written, split_sentences};
 use jiff::civil::Date;
+use language::sentences::Sentence;
+use language::words::content_words;
 use language::{dates, secrets};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use transcript::log::Time;
@@ -117,7 +118,7 @@ pub fn extract_with_threshold(min_confidence: f64, messages: &[Message], rules: 
         let answered = || answers.last_reply_before(message);
         let found = read_message(message, rules, &answered, &mut extraction);
         if is_user_written(message, rules) {
-            let sentences = || message.texts().flat_map(|text| split_sentences(text, rules)).collect();
+            let sentences = || message.texts().flat_map(|text| rules.split_sentences(text)).collect();
             for at in recent.find_echoes(&message.session, rules, sentences) {
                 findings[at].echoes.push(message_source(message));
             }
@@ -138,7 +139,7 @@ pub fn extract_with_threshold(min_confidence: f64, messages: &[Message], rules: 
 /// Whether a person wrote something in a message.
 fn is_user_written(message: &Message, rules: &ExtractionRules) -> bool {
     let is_put_in = message.is_meta || message.is_summary || message.is_sidechain;
-    !is_put_in && message.texts().any(|text| !is_machine_written(text, rules))
+    !is_put_in && message.texts().any(|text| !rules.is_machine_written(text))
 }
 
 /// The user's messages by time, each once: resumed sessions hold copies. Without a time they stand as in their log.
@@ -212,7 +213,7 @@ fn read_message<'r, 'm>(
             (message.is_meta, "put in by the client"),
             (message.is_summary, "summary of a compaction"),
             (message.is_sidechain, "prompt of a sub-agent"),
-            (is_machine_written(text, rules), "written by a program"),
+            (rules.is_machine_written(text), "written by a program"),
         ];
         if let Some((_, reason)) = whole.into_iter().find(|(is_so, _)| *is_so) {
             extraction.rejections.push(Rejection {
@@ -224,7 +225,7 @@ fn read_message<'r, 'm>(
             });
             continue;
         }
-        let sentences = split_sentences(text, rules);
+        let sentences = rules.split_sentences(text);
         for (at, sentence) in sentences.iter().enumerate() {
             let Some(hit) = best_rule_hit(&sentences, at, message, rules, extraction) else {
                 continue;
@@ -439,7 +440,7 @@ fn strip_reason(statement: &str, why: Option<&str>) -> String {
 /// The last thing a text says, shortened.
 fn last_sentence(text: &str, rules: &ExtractionRules) -> Option<String> {
     let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(2_000))..];
-    let sentence = split_sentences(tail, rules).into_iter().next_back()?;
+    let sentence = rules.split_sentences(tail).into_iter().next_back()?;
     // Without its end it is the rest of a table or of code.
     let is_whole = sentence.text.ends_with(['.', '!', '?', ':', '。', '！', '？']);
     is_whole.then(|| truncate_words(&sentence.text, 200))
@@ -758,7 +759,7 @@ pub fn accept_candidate(
     rules: &ExtractionRules,
     extraction: &mut Extraction,
 ) {
-    let sentences = split_sentences(&format!("{}.\n{}", candidate.title, candidate.body), rules);
+    let sentences = rules.split_sentences(&format!("{}.\n{}", candidate.title, candidate.body));
     let excluded = sentences.iter().find_map(|sentence| {
         let due = rules.candidate_patterns(&sentence.text);
         let mut refuse = due.refuse.iter().map(|at| &rules.refuse[*at]);

@@ -24,6 +24,5 @@ pub mod prompt;
 pub mod recall;
 pub mod rules;
 pub mod search;
-pub mod sentences;
 pub mod similar;
 pub mod topic;

@@ -11,10 +11,9 @@ use crate::index::IndexLimits;
 use crate::kinds::{Candidate, MemoryKind, MemorySource};
 use crate::names;
 use crate::names::{INDEX_FILE, TEAM_FOLDER};
-use crate::sentences::content_words;
 use crate::similar::{Gist, MemoryRelation, is_comparable};
 use crate::topic::{Topic, to_one_line};
-use language::words::text_stems;
+use language::words::{content_words, text_stems};
 use std::collections::BTreeSet;
 
 /// The content of a directory.

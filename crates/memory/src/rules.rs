@@ -7,6 +7,8 @@
 use crate::kinds::MemoryKind;
 use crate::literals;
 use aho_corasick::AhoCorasick;
+use language::client_text;
+use language::sentences::{Sentence, TextMarkers, has_prefix, split_user_text};
 use language::traditional::simplify;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -233,6 +235,22 @@ impl ExtractionRules {
         static RULES: LazyLock<ExtractionRules> =
             LazyLock::new(|| ExtractionRules::assemble(&BUILT_IN).unwrap_or_default());
         &RULES
+    }
+
+    /// Returns whether the client or another program wrote a message.
+    pub fn is_machine_written(&self, text: &str) -> bool {
+        let words = client_text::strip_context(text);
+        let start = words.trim_start();
+        client_text::classify(text).is_some() || self.machine.iter().any(|prefix| has_prefix(start, prefix))
+    }
+
+    /// Splits a message of the user into sentences.
+    pub fn split_sentences(&self, text: &str) -> Vec<Sentence> {
+        let markers = TextMarkers {
+            pasted: &self.pasted,
+            speakers: &self.others,
+        };
+        split_user_text(text, &markers)
     }
 
     /// The built-in rules and those of a user's file.

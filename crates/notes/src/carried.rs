@@ -7,7 +7,7 @@ use crate::conversation::Conversation;
 use crate::offline::digest::{Digest, TaskState};
 use crate::offline::names;
 use crate::{SummaryRequest, SummaryVariant, TextBackend, size};
-use memory::sentences::content_words;
+use language::words::content_words;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 use transcript::messages::{Message, MessagePart};

@@ -1,6 +1,8 @@
 //! The shape of texts: the ten sections of the notes, the nine of a summary, and variables in what people write in place
 //! of our own.
 
+use language::markdown::CodeFence;
+
 /// Names of the sections of a summary, in order.
 pub const SUMMARY_SECTIONS: [&str; 9] = [
     "Primary Request and Intent",
@@ -211,38 +213,6 @@ fn is_italic(line: &str) -> bool {
     is_between('_') || (is_between('*') && !line.starts_with("**"))
 }
 
-/// Which lines stand in a code fence.
-#[derive(Debug, Default)]
-pub struct CodeFence {
-    open: Option<(char, usize)>,
-}
-
-impl CodeFence {
-    /// Takes the next line; whether it is part of a fence.
-    pub fn is_inside(&mut self, line: &str) -> bool {
-        let line = line.trim_start();
-        let sign = line.chars().next().filter(|sign| matches!(sign, '`' | '~'));
-        let run = sign.map_or(0, |sign| line.chars().take_while(|other| *other == sign).count());
-        match (self.open, sign) {
-            (None, Some(sign)) if run >= 3 => {
-                self.open = Some((sign, run));
-                true
-            }
-            (Some((open, least)), Some(sign)) if open == sign && run >= least && line[run..].trim().is_empty() => {
-                self.open = None;
-                true
-            }
-            (open, _) => open.is_some(),
-        }
-    }
-}
-
-/// A fence that nothing inside a text can close.
-pub fn fence_for(text: &str) -> String {
-    let longest = text.split(|sign| sign != '`').map(str::len).max().unwrap_or(0);
-    "`".repeat(longest.max(2) + 1)
-}
-
 /// Fills in `{{name}}`: once, so that what is filled in is never looked at again. Unknown names stay as they are.
 pub fn substitute(text: &str, variables: &[(&str, &str)]) -> String {
     let mut out = String::with_capacity(text.len());
@@ -314,11 +284,5 @@ mod tests {
     fn variables_are_filled_in_once() {
         let filled = substitute("{{a}} {{ b }} {{c}} {{", &[("a", "{{b}}"), ("b", "2")]);
         assert_eq!(filled, "{{b}} 2 {{c}} {{");
-    }
-
-    #[test]
-    fn a_fence_is_longer_than_any_inside() {
-        assert_eq!(fence_for("plain"), "```");
-        assert_eq!(fence_for("a ```` b"), "`````");
     }
 }

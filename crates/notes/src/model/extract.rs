@@ -17,7 +17,6 @@ use memory::extract::{
 use memory::kinds::{Candidate, MemoryKind};
 use memory::plan::Snapshot;
 use memory::rules::ExtractionRules;
-use memory::sentences::is_machine_written;
 use memory::topic::to_one_line;
 use serde::Deserialize;
 use serde_json::Value;
@@ -161,7 +160,7 @@ fn sort_by_session<'m>(said: &[UserMessage<'m>]) -> Vec<UserMessage<'m>> {
 
 /// What a message says, as it is shown.
 fn message_words(said: &UserMessage<'_>, rules: &ExtractionRules) -> String {
-    let own = said.message.texts().filter(|text| !is_machine_written(text, rules));
+    let own = said.message.texts().filter(|text| !rules.is_machine_written(text));
     let own = own.collect::<Vec<_>>().join("\n");
     let mut text = String::new();
     if let Some(answering) = said.in_reply_to {

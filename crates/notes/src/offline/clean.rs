@@ -1,8 +1,9 @@
 //! What was really said: without what the client wraps around it, terminal codes and data that nobody reads.
 
-use crate::template::CodeFence;
 use language::client_text::{self, ClientTextKind};
+use language::markdown::fence_for;
 use language::markup::find_element;
+use language::sentences::split_prose;
 use std::borrow::Cow;
 
 /// What a text in the user's name is.
@@ -219,51 +220,6 @@ pub fn to_one_line(text: &str, most: usize) -> String {
     out
 }
 
-/// Prose of an answer, sentence by sentence: no code, no tables; headings and list items are sentences of their own.
-pub fn split_sentences(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let mut fence = CodeFence::default();
-    for line in text.lines() {
-        if fence.is_inside(line) {
-            continue;
-        }
-        let line = line.trim().trim_start_matches(['#', '>', '-', '*', '•', ' ']);
-        if line.starts_with('|') || line.is_empty() {
-            continue;
-        }
-        let mut start = 0;
-        let mut signs = line.char_indices().peekable();
-        while let Some((at, sign)) = signs.next() {
-            let end = at + sign.len_utf8();
-            let is_end = match sign {
-                '。' | '！' | '？' => true,
-                '.' | '!' | '?' => {
-                    signs.peek().is_none_or(|(_, next)| next.is_whitespace()) && !is_abbreviation(&line[start..at])
-                }
-                _ => false,
-            };
-            if is_end {
-                push_sentence(&mut found, &line[start..end]);
-                start = end;
-            }
-        }
-        push_sentence(&mut found, &line[start..]);
-    }
-    found
-}
-
-fn is_abbreviation(before: &str) -> bool {
-    let word = before.rsplit([' ', '(']).next().unwrap_or_default();
-    matches!(word, "e.g" | "i.e" | "etc" | "vs" | "approx" | "cf" | "Dr" | "Mr")
-}
-
-fn push_sentence<'t>(found: &mut Vec<&'t str>, sentence: &'t str) {
-    let sentence = sentence.trim();
-    if sentence.chars().filter(|sign| sign.is_alphabetic()).count() >= 3 {
-        found.push(sentence);
-    }
-}
-
 /// A sentence about what somebody is about to do, as what was done: without "now let me".
 pub fn strip_intent(sentence: &str) -> String {
     const STARTS: [&str; 22] = [
@@ -320,7 +276,7 @@ pub fn strip_intent(sentence: &str) -> String {
 
 /// The first sentence of an answer that says something.
 pub fn first_statement(text: &str) -> Option<&str> {
-    let all = split_sentences(text);
+    let all = split_prose(text);
     all.iter()
         .find(|sentence| sentence.chars().count() >= 25 && !sentence.ends_with([':', '：']))
         .or(all.first())
@@ -360,7 +316,7 @@ pub fn inline_code(text: &str) -> String {
     if !text.contains('`') {
         return format!("`{text}`");
     }
-    let fence = super::super::template::fence_for(text);
+    let fence = fence_for(text);
     format!("{fence} {text} {fence}")
 }
 
@@ -410,15 +366,6 @@ mod tests {
         let data = format!("image {} end", "QUJD".repeat(200));
         assert_eq!(strip_control_codes(&data), "image [data] end");
         assert!(matches!(strip_control_codes("as it was\n\tis"), Cow::Borrowed(_)));
-    }
-
-    #[test]
-    fn sentences_of_prose_only() {
-        let text = "## Done\nI changed `a.rs` e.g. the parser. It works!\n```\ncode. more\n```\n- item one\n| a | b |\n好的。再见";
-        assert_eq!(
-            split_sentences(text),
-            ["Done", "I changed `a.rs` e.g. the parser.", "It works!", "item one"]
-        );
     }
 
     #[test]

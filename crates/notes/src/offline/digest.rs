@@ -11,6 +11,7 @@ use crate::offline::telling::{
     classify_sentence, has_failure_marks, is_correction, key_error_lines, key_output_line, normalize_command,
 };
 use language::markup;
+use language::sentences::split_prose;
 use memory::extract::extract;
 use memory::kinds::MemoryKind;
 use memory::rules::ExtractionRules;
@@ -331,10 +332,7 @@ impl Digest {
 
     fn add_prompt(&mut self, text: String, way: PromptChannel, time: Option<Time>) {
         let has_answer = !self.last_answer.is_empty();
-        let question = clean::split_sentences(&self.last_answer)
-            .last()
-            .copied()
-            .unwrap_or_default();
+        let question = split_prose(&self.last_answer).last().copied().unwrap_or_default();
         let answers = question
             .ends_with(['?', '？'])
             .then(|| clean::to_one_line(question, 240));
@@ -417,7 +415,7 @@ impl Digest {
         {
             return;
         }
-        let sentences = clean::split_sentences(&text);
+        let sentences = split_prose(&text);
         for sentence in &sentences {
             if let Some(sense) = classify_sentence(sentence) {
                 self.sentences.push(ModelSentence {
@@ -751,7 +749,7 @@ impl Digest {
                 });
             }
             PendingKind::Agent { about } => {
-                let answer = clean::split_sentences(&text)
+                let answer = split_prose(&text)
                     .into_iter()
                     .find(|sentence| sentence.len() > 30)
                     .unwrap_or_default();

@@ -8,6 +8,7 @@ use crate::offline::digest::{
 };
 use crate::offline::names;
 use crate::template::SectionPurpose;
+use language::sentences::split_prose;
 use transcript::log::Time;
 
 /// Weight of a section beside another: the best of each come before the second best of any.
@@ -544,9 +545,7 @@ pub fn next_step(digest: &Digest) -> Option<String> {
         let low = sentence.to_lowercase();
         cues.iter().any(|cue| low.contains(cue))
     };
-    let last = turn
-        .map(|turn| clean::split_sentences(&turn.answer))
-        .unwrap_or_default();
+    let last = turn.map(|turn| split_prose(&turn.answer)).unwrap_or_default();
     if let Some(sentence) = last.iter().rev().take(6).find(is_cue) {
         return Some(format!("the assistant said {}", inline_quote(sentence, 300)));
     }

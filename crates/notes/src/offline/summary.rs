@@ -6,8 +6,10 @@ use crate::offline::compose::{WeightedItem, block_quote, compose, inline_quote, 
 use crate::offline::digest::{Digest, PromptChannel, SentenceKind, TaskState, UserPrompt};
 use crate::offline::names;
 use crate::offline::notes;
-use crate::template::{SUMMARY_SECTIONS, UP_TO_SECTIONS, fence_for};
+use crate::template::{SUMMARY_SECTIONS, UP_TO_SECTIONS};
 use crate::{SummaryRequest, SummaryVariant, size};
+use language::markdown::fence_for;
+use language::sentences::split_prose;
 
 /// Most of the budget that the messages of the user take before long ones are cut.
 const MESSAGES_SHARE: f64 = 0.5;
@@ -274,7 +276,7 @@ fn add_request(gather: &mut SummaryCollector<'_>) {
 
 /// What a message comes to: its first sentence, and the last if that asks.
 fn message_gist(text: &str) -> String {
-    let mut sentences = clean::split_sentences(text);
+    let mut sentences = split_prose(text);
     // People write above or below what they paste.
     let is_prose = |sentence: &&str| {
         let letters = sentence
@@ -574,7 +576,7 @@ fn add_completed_work(gather: &mut SummaryCollector<'_>) {
         let Some(prompt) = turn.prompt.filter(|_| turn.is_answered) else {
             continue;
         };
-        let answer = clean::split_sentences(&turn.answer)
+        let answer = split_prose(&turn.answer)
             .first()
             .map(|first| inline_quote(first, 200))
             .unwrap_or_default();
