@@ -1,24 +1,24 @@
-//! What each version of the client writes and when it compacts: the one table of differences between eras.
-//! `session` asks these questions; nothing else looks at version numbers.
+//! What each client version writes and when it compacts. All differences between versions are in this file; the rest of
+//! the generator never compares version numbers.
 
-/// How `output_tokens` is recorded over the lines of one response.
+/// How the lines of one response record `output_tokens`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OutputStyle {
-    /// A streaming partial, repeated on all lines; the last line sometimes has the final count.
+    /// A count from the middle of the stream on all lines; the last line sometimes has the final count.
     Partial,
-    /// A partial on all lines but the last, which has the final count and the stop reason.
+    /// A count from the middle of the stream on all lines but the last, which has the final count and the stop reason.
     FinalOnLast,
-    /// The final count on each line.
+    /// The final count on every line.
     FinalOnAll,
 }
 
-/// One released client, reduced to what shows in its logs.
+/// A client release, reduced to what shows in its logs.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientRelease {
     pub version: &'static str,
-    /// First moment of its use, milliseconds since 1970.
+    /// Start of its use, in milliseconds since 1970.
     pub since: u64,
-    /// Models its sessions use; sub-agents may use a smaller one.
+    /// Models that its sessions use; sub-agents may use a smaller one.
     pub models: &'static [&'static str],
     number: (u32, u32, u32),
 }
@@ -41,9 +41,10 @@ const SONNET_4: &[&str] = &["claude-sonnet-4-20250514", "claude-opus-4-20250514"
 const FOUR_FIVE: &[&str] = &["claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929"];
 const FOUR_SIX: &[&str] = &["claude-opus-4-6", "claude-sonnet-4-6", "claude-opus-4-5-20251101"];
 const FIVE: &[&str] = &["claude-opus-5", "claude-sonnet-5", "claude-opus-4-8"];
+/// The model of small sub-agents.
 pub const SMALL_MODEL: &str = "claude-haiku-4-5-20251001";
 
-/// The versions a bulk corpus is drawn from, oldest first.
+/// The releases that a bulk corpus is drawn from, oldest first.
 pub const CLIENTS: &[ClientRelease] = &[
     client("1.0.43", (1, 0, 43), 1_751_700_000, SONNET_4),
     client("1.0.98", (1, 0, 98), 1_756_400_000, SONNET_4),
@@ -80,7 +81,7 @@ pub const CLIENTS: &[ClientRelease] = &[
     client("2.1.226", (2, 1, 226), 1_786_200_000, FIVE),
 ];
 
-/// The client of that version; cases name their client.
+/// Returns the release of a version. Panics on a version that is not in [`CLIENTS`].
 pub fn by_version(version: &str) -> ClientRelease {
     *CLIENTS
         .iter()
@@ -107,7 +108,7 @@ impl ClientRelease {
         }
     }
 
-    /// The envelope follows the message instead of leading it.
+    /// Whether most envelope fields follow the message instead of preceding it.
     pub fn has_late_envelope(&self) -> bool {
         self.is_at_least((2, 1, 91))
     }
@@ -136,12 +137,12 @@ impl ClientRelease {
         !self.is_at_least((2, 1, 23))
     }
 
-    /// Says after every turn how it is used, not only at the start.
+    /// Whether mode records are written after every turn, not only at the start.
     pub fn repeats_modes(&self) -> bool {
         self.is_at_least((2, 1, 150))
     }
 
-    /// System records carry a subtype; 1.x has none.
+    /// Whether system records have a subtype.
     pub fn has_subtypes(&self) -> bool {
         self.is_at_least((2, 0, 0))
     }
@@ -154,7 +155,7 @@ impl ClientRelease {
         self.is_at_least((1, 0, 98))
     }
 
-    /// `cache_creation` with its 5-minute and 1-hour parts.
+    /// Whether usage has `cache_creation` with five-minute and one-hour writes.
     pub fn splits_cache_writes(&self) -> bool {
         self.is_at_least((1, 0, 98))
     }
@@ -163,27 +164,27 @@ impl ClientRelease {
         self.is_at_least((2, 1, 100))
     }
 
-    /// Whether the second copy of an edit holds the whole file of so many characters as it was before.
+    /// Whether `toolUseResult` of an edit contains the whole original file of `units` characters.
     pub fn keeps_original(&self, units: u64) -> bool {
         units < 10_000 || !self.is_at_least((2, 1, 150))
     }
 
-    /// Edits are tracked one by one beside the snapshots.
+    /// Whether edits are tracked one by one in addition to snapshots.
     pub fn has_file_deltas(&self) -> bool {
         self.is_at_least((2, 1, 209))
     }
 
-    /// Cache writes may live for an hour.
+    /// Whether cache writes may live for an hour.
     pub fn may_write_for_an_hour(&self) -> bool {
         self.is_at_least((2, 1, 25))
     }
 
-    /// Sub-agent logs live in `<session>/subagents/` instead of beside the session.
+    /// Whether sub-agent logs are in `<session>/subagents/` instead of in the session's folder.
     pub fn nests_subagents(&self) -> bool {
         self.is_at_least((2, 1, 2))
     }
 
-    /// Results of parallel calls hang on their own call; before, they were chained after the last one.
+    /// Whether results of parallel calls hang on their own call; before, they were chained after the last one.
     pub fn results_hang_on_calls(&self) -> bool {
         self.is_at_least((2, 1, 0))
     }
@@ -196,27 +197,27 @@ impl ClientRelease {
         if self.is_at_least((2, 1, 63)) { "Agent" } else { "Task" }
     }
 
-    /// The larger window exists as a choice.
+    /// Whether the user can choose a larger window.
     pub fn may_have_large_window(&self) -> bool {
         self.is_at_least((2, 1, 45))
     }
 
-    /// Automatic compaction fires at or above this context in a window of 200,000.
+    /// Returns the context at which automatic compaction starts in a window of 200,000 tokens.
     pub fn threshold(&self) -> u64 {
         if self.is_at_least((2, 1, 21)) { 167_000 } else { 155_000 }
     }
 
-    /// The automatic check counts the output as recorded, partial or not.
+    /// Whether the automatic check counts the output as recorded, final or not.
     pub fn checks_recorded_output(&self) -> bool {
         self.is_between((2, 1, 12), (2, 1, 29))
     }
 
-    /// The automatic check adds an estimate of the user blocks since the last response.
+    /// Whether the automatic check adds an estimate of the user blocks since the last response.
     pub fn checks_trailing_blocks(&self) -> bool {
         self.is_at_least((2, 1, 5))
     }
 
-    /// System prompt and tools at the first call.
+    /// Returns the tokens of system prompt and tools at the first call.
     pub fn base_tokens(&self) -> u64 {
         if self.is_at_least((2, 1, 150)) {
             35_000
@@ -230,7 +231,7 @@ impl ClientRelease {
     }
 }
 
-/// Characters per ten tokens of tool results, by model family.
+/// Returns the characters per ten tokens of tool results of a model.
 pub fn chars_per_ten_tokens(model: &str) -> u64 {
     if model.starts_with("claude-opus-4-7") || model.starts_with("claude-opus-4-8") {
         22
@@ -241,7 +242,7 @@ pub fn chars_per_ten_tokens(model: &str) -> u64 {
     }
 }
 
-/// Thinking of earlier turns is not sent again.
+/// Returns whether the thinking of earlier turns is not sent again.
 pub fn drops_thinking(model: &str) -> bool {
     model.starts_with("claude-sonnet-4-5")
 }

@@ -1,33 +1,35 @@
-//! Where records become lines of a file, and where lines get damaged the way crashed and raced writers damage them.
-//! `session` hands over whole records; this file decides about newlines, counts lines and tells the truth what survived.
+//! Writes records as lines of a file, and damages some of them like crashed and racing writers do.
+//!
+//! `session` passes whole records; this file writes the newlines, counts the lines, and counts in the truth what survived.
 
 use crate::rng::Rng;
 use crate::truth::Truth;
 use std::io::{self, Write};
 
-/// The kinds of damage that strike at random; the bundled cases place theirs by hand.
+/// A kind of damage. In bulk logs it strikes at random; the bundled cases place it by hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Damage {
-    /// The newline is missing: `}{`.
+    /// The newline after the record is missing: `}{`.
     Glued,
-    /// The record stops and the next one follows in the same line.
+    /// The record is cut off and the next one follows on the same line.
     Spliced,
-    /// The record stops; the newline is there.
+    /// The record is cut off before its newline.
     Truncated,
-    /// NUL bytes before the record, as a file system leaves them after a crash.
+    /// NUL bytes before the record, as file systems leave them after a crash.
     NulRun,
     ByteOrderMark,
     CarriageReturn,
-    /// Half of a surrogate pair as an escape inside a text.
+    /// Half of an escaped surrogate pair inside a text.
     LoneSurrogate,
-    /// A byte that is no UTF-8 inside a text.
+    /// Bytes inside a text that are not UTF-8.
     InvalidUtf8,
-    /// A line of something else before the record.
+    /// A line that is not JSON before the record.
     Garbage,
-    /// A string that was spread into an object: `{"0":"a","1":"b"}`.
+    /// A line before the record with a string spread into an object: `{"0":"a","1":"b"}`.
     NumericKeys,
 }
 
+/// The kinds that strike at random. Appending to or reordering this list changes generated logs.
 const RANDOM: [Damage; 10] = [
     Damage::Glued,
     Damage::Spliced,
@@ -58,16 +60,16 @@ impl Damage {
     }
 }
 
-/// Writes records as lines into one file.
+/// Writes records as lines of one file.
 pub struct LineSink<W: Write> {
     out: W,
     written: u64,
     rng: Rng,
     /// Damaged records per million.
     rate: u64,
-    /// The next record is damaged in this way, whatever the rate says.
+    /// Damage for the next record, independent of the rate.
     forced: Option<Damage>,
-    /// The file does not end in a newline: the next record lands in a line that was left open by this damage.
+    /// The damage that left the last line without a newline, so the next record continues that line.
     open: Option<Damage>,
 }
 
@@ -101,12 +103,12 @@ impl<W: Write> LineSink<W> {
         self.put(b"\n")
     }
 
-    /// Bytes as they are, for the cases that write their own damage.
+    /// Writes bytes as they are, for cases that damage a log themselves.
     pub fn write_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.put(bytes)
     }
 
-    /// Writes a record without damage. Copies go this way, so that a copy never outlives a damaged original.
+    /// Writes a record without damage. Copies are written this way, so that they are always readable.
     pub fn write_intact(&mut self, record: &[u8], kind: &str, truth: &mut Truth) -> io::Result<()> {
         if let Some(open) = self.open.take() {
             truth.damage(open.name());
@@ -116,7 +118,7 @@ impl<W: Write> LineSink<W> {
         self.end_line(truth)
     }
 
-    /// Writes a record, perhaps damaged, and says whether it can be read back.
+    /// Writes a record, perhaps damaged. Returns whether it can be read back.
     pub fn write_record(&mut self, record: &[u8], kind: &str, truth: &mut Truth) -> io::Result<bool> {
         let struck = self.rate > 0 && self.rng.below(1_000_000) < self.rate;
         let chance = if struck { Some(*self.rng.pick(&RANDOM)) } else { None };
@@ -132,6 +134,7 @@ impl<W: Write> LineSink<W> {
             truth.lost_records += 1;
         }
         match damage {
+            // These leave the line open; it counts as damaged once the next record lands in it.
             Damage::Glued => {
                 self.put(record)?;
                 self.open = Some(damage);
@@ -143,6 +146,23 @@ impl<W: Write> LineSink<W> {
                 self.open = Some(damage);
                 return Ok(survives);
             }
+            // A record without a text stays as it is.
+            Damage::LoneSurrogate | Damage::InvalidUtf8 if text_start(record).is_none() => {
+                self.put(record)?;
+                self.end_line(truth)?;
+                return Ok(survives);
+            }
+            _ => self.put_damaged(record, damage, truth)?,
+        }
+        truth.damage(damage.name());
+        self.end_line(truth)?;
+        Ok(survives)
+    }
+
+    /// Writes a record whose damage stays within its own lines, without the final newline.
+    fn put_damaged(&mut self, record: &[u8], damage: Damage, truth: &mut Truth) -> io::Result<()> {
+        match damage {
+            Damage::Glued | Damage::Spliced => {}
             Damage::Truncated => {
                 let cut = self.cut_point(record);
                 self.put(&record[..cut])?;
@@ -161,11 +181,7 @@ impl<W: Write> LineSink<W> {
                 self.put(b"\r")?;
             }
             Damage::LoneSurrogate | Damage::InvalidUtf8 => {
-                let Some(at) = text_start(record) else {
-                    self.put(record)?;
-                    self.end_line(truth)?;
-                    return Ok(survives);
-                };
+                let at = text_start(record).unwrap_or(record.len());
                 self.put(&record[..at])?;
                 self.put(if damage == Damage::InvalidUtf8 {
                     b"\xff\xfe"
@@ -184,13 +200,11 @@ impl<W: Write> LineSink<W> {
                 self.put(record)?;
             }
         }
-        truth.damage(damage.name());
-        self.end_line(truth)?;
-        Ok(survives)
+        Ok(())
     }
 
-    /// A place inside the record to stop at: before its usage, so that what is lost is lost beyond doubt, and never
-    /// inside a character, so that one damage does not hide another.
+    /// Returns a place to cut a record off: before its usage, so that the response is certainly lost, and between characters,
+    /// so that the cut does not add invalid UTF-8.
     fn cut_point(&mut self, record: &[u8]) -> usize {
         let usage = find(record, b"\"usage\":{").unwrap_or(record.len());
         let end = usage.min(record.len() * 7 / 8) as u64;
@@ -201,7 +215,7 @@ impl<W: Write> LineSink<W> {
         cut
     }
 
-    /// Closes the file. A line left open has no record to land in it: it is complete, or merely cut short.
+    /// Closes the file. A line that was left open gets its newline; if its record was cut off, it counts as truncated.
     pub fn finish(mut self, truth: &mut Truth) -> io::Result<W> {
         if let Some(open) = self.open.take() {
             if open == Damage::Spliced {
@@ -220,7 +234,7 @@ fn find(record: &[u8], key: &[u8]) -> Option<usize> {
     record.windows(key.len()).position(|part| part == key)
 }
 
-/// Where the first text of a record begins, just after its opening quote.
+/// Returns the position after the opening quote of the first text of a record; `None` if it has none.
 fn text_start(record: &[u8]) -> Option<usize> {
     [b"\"text\":\"".as_slice(), b"\"content\":\"", b"\"thinking\":\""]
         .iter()

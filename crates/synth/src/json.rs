@@ -1,5 +1,6 @@
-//! Ordered JSON text, identifiers and timestamps as the client writes them.
-//! A record is appended key by key into one buffer, so that keys keep the client's order and no value tree is built.
+//! JSON text, ids and timestamps as the client writes them.
+//!
+//! A record is appended key by key to one buffer, so that keys keep the client's order and no value tree is built.
 
 use crate::rng::Rng;
 
@@ -30,7 +31,7 @@ pub fn escape_into(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&bytes[start..]);
 }
 
-/// `text` as a JSON string with its quotes.
+/// Returns `text` as a JSON string with its quotes.
 pub fn quoted(text: &str) -> String {
     let mut out = vec![b'"'];
     escape_into(&mut out, text);
@@ -53,7 +54,7 @@ pub fn number_into(out: &mut Vec<u8>, mut value: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// The identity of a record. Copy, because every record is named by its own line and by its children.
+/// The id of a record. `Copy`, because a record and all of its children refer to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Uuid([u8; 36]);
 
@@ -86,7 +87,7 @@ impl Uuid {
     }
 }
 
-/// An API identifier such as `msg_01…`: a prefix and 22 letters and digits.
+/// Returns an API id such as `msg_01…`: a prefix and 22 letters and digits.
 pub fn api_id(rng: &mut Rng, prefix: &str) -> String {
     const LETTERS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
     let mut id = String::with_capacity(prefix.len() + 22);
@@ -97,17 +98,17 @@ pub fn api_id(rng: &mut Rng, prefix: &str) -> String {
     id
 }
 
-/// Lower-case hex digits, as in agent ids and backup names.
+/// Returns lower-case hex digits, as in agent ids and backup names.
 pub fn hex_id(rng: &mut Rng, digits: usize) -> String {
     (0..digits)
         .map(|_| char::from(*rng.pick(b"0123456789abcdef")))
         .collect()
 }
 
-/// Milliseconds since 1970 as `2026-01-05T17:35:47.300Z`.
+/// Formats milliseconds since 1970 as `2026-01-05T17:35:47.300Z`.
 pub fn timestamp(millis: u64) -> String {
     let (days, in_day) = (millis / 86_400_000, millis % 86_400_000);
-    // Civil date from day number: eras of 400 years that start on 1 March, so that the leap day comes last.
+    // Days to civil date, by eras of 400 years that start on March 1st, so that the leap day comes last.
     let shifted = days + 719_468;
     let era = shifted / 146_097;
     let of_era = shifted % 146_097;

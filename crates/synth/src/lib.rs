@@ -1,17 +1,16 @@
-//! Seeded synthetic session logs: a bulk corpus for measuring, and small bundled cases for proving.
-//! Everything is invented here; the shapes are those of the recorded client, version by version, and each tree of
-//! logs comes with the truth an honest counter must find in it. Stands beside the pipeline and is used by no other
-//! part of it.
+//! Generates session logs: a bulk corpus for benchmarks, and the small bundled cases of the tests.
 //!
-//! `rng`, `json`, `words` and `client` are the raw material; `session` writes records and keeps the truth; `damage`
-//! turns records into lines; `tools` and `drive` make a bulk session happen; `cases` holds the bundled corpus, `traced` the
-//! part of it that is replayed.
+//! The contents are invented; the record formats are those of the recorded client, version by version. Each tree of logs
+//! comes with the [`Truth`] that a correct reader must find in it. No other crate of the pipeline depends on this one.
+//!
+//! `rng`, `json`, `words` and `client` are the raw material; `session` writes records and counts the truth; `damage` turns
+//! records into lines; `tools` and `drive` run a bulk session; `cases` contains the bundled corpus, and `traced` the part of
+//! it that is replayed.
 
-#![allow(clippy::disallowed_methods, reason = "generated logs are written here")]
-#![allow(missing_docs, reason = "the fields of the truth are named like what they count")]
+#![allow(clippy::disallowed_methods, reason = "this crate writes generated logs")]
 #![allow(
     clippy::expect_used,
-    reason = "takes no input: what it serialises it has made itself"
+    reason = "the generator takes no input; it only serializes its own data"
 )]
 
 mod cases;
@@ -36,66 +35,50 @@ use crate::client::{CLIENTS, SMALL_MODEL};
 use crate::damage::LineSink;
 use crate::drive::{AgentRun, SessionDriver};
 use crate::json::{Uuid, hex_id, quoted, timestamp};
-use crate::rng::{Rng, SizeBand};
-use crate::session::{AgentTranscript, LogIdentity, SessionPrefix, SynthSession};
+use crate::rng::{Rng, SizeBand, band};
+use crate::session::{AgentTranscript, LogIdentity, SessionPrefix, SessionStart, SynthSession};
 use crate::words::{LinePools, SynthText, TextFlavor, fill, slug};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// What a bulk corpus should be.
+/// Parameters of a bulk corpus.
 #[derive(Clone, Debug)]
 pub struct BulkOptions {
     pub seed: u64,
-    /// Size of all logs together, met within 2%.
+    /// Size of all logs together, met within 2 %.
     pub bytes: u64,
-    /// Number of `.jsonl` files, sub-agents included.
+    /// Number of `.jsonl` files, including sub-agents.
     pub files: u32,
-    /// Share of records to damage, 0.0 for none.
+    /// Share of records to damage, from 0.0 to 1.0.
     pub corruption: f64,
 }
 
-/// One main log and the sub-agents it starts.
+/// The plan of one session.
 struct BulkPlan {
+    /// Share of the whole size.
     weight: u64,
+    /// Number of sub-agents.
     agents: u32,
 }
 
-/// Weight of a session in the whole: most are small, a few are hundreds of times larger.
+/// Weights of sessions: most are small, a few are hundreds of times larger.
 const SESSION_WEIGHTS: &[SizeBand] = &[
-    SizeBand {
-        parts: 300,
-        low: 4,
-        high: 30,
-    },
-    SizeBand {
-        parts: 400,
-        low: 30,
-        high: 250,
-    },
-    SizeBand {
-        parts: 220,
-        low: 250,
-        high: 1_200,
-    },
-    SizeBand {
-        parts: 70,
-        low: 1_200,
-        high: 5_000,
-    },
-    SizeBand {
-        parts: 10,
-        low: 5_000,
-        high: 30_000,
-    },
+    band(300, 4, 30),
+    band(400, 30, 250),
+    band(220, 250, 1_200),
+    band(70, 1_200, 5_000),
+    band(10, 5_000, 30_000),
 ];
-/// Below this a log has no sub-agents and no copies.
+/// Logs up to this size contain no copies and are not copied.
 const SMALL_LOG: u64 = 60_000;
+/// Size of the write buffer of a log.
 const BUFFER: usize = 1 << 18;
 
-/// Writes `files` logs of heavy-tailed sizes summing to about `bytes` below `dir`, in the client's folder layout.
-/// The same options give the same bytes everywhere. `progress` is told how many bytes there are, session by session.
+/// Writes logs with a heavy-tailed size distribution below `dir`, in the client's folder layout, and returns their truth.
+/// The same options give the same bytes on every platform. `progress` receives the bytes written so far after each
+/// session.
 pub fn write_bulk(dir: &Path, options: &BulkOptions, progress: &dyn Fn(u64)) -> io::Result<Truth> {
     let pools = LinePools::new();
     let plans = plan(options);
@@ -103,7 +86,7 @@ pub fn write_bulk(dir: &Path, options: &BulkOptions, progress: &dyn Fn(u64)) -> 
     let mut truth = Truth::default();
     let mut copied: Option<SessionPrefix> = None;
     for (index, plan) in plans.iter().enumerate() {
-        // What is left is shared anew each time, so that one file's overshoot is taken from the next.
+        // Redistribute the remaining bytes after every session, so that one file's overshoot is taken from the next ones.
         let left = options.bytes.saturating_sub(truth.bytes);
         let target = (u128::from(left) * u128::from(plan.weight) / u128::from(weight_left.max(1))) as u64;
         weight_left -= plan.weight;
@@ -121,8 +104,8 @@ pub fn write_bulk(dir: &Path, options: &BulkOptions, progress: &dyn Fn(u64)) -> 
     Ok(truth)
 }
 
-/// Shares the files between sessions and sub-agents and gives each session its weight, smallest last so that the
-/// sharing of what is left has something small to end on.
+/// Distributes the files over sessions and sub-agents and gives each session a weight. Light sessions come last, so that
+/// the last ones can hit the total size exactly.
 fn plan(options: &BulkOptions) -> Vec<BulkPlan> {
     let mut rng = Rng::fork(options.seed, 0);
     let mut files = options.files;
@@ -134,7 +117,7 @@ fn plan(options: &BulkOptions) -> Vec<BulkPlan> {
         let weight = rng.size(SESSION_WEIGHTS) + if agents > 0 { 300 } else { 0 };
         plans.push(BulkPlan { weight, agents });
     }
-    // The heaviest go first in pairs with light ones between: sizes look unordered, and the tail stays light.
+    // Alternate heavy and light sessions, heaviest first: sizes look unordered, and the end stays light.
     plans.sort_by_key(|plan| std::cmp::Reverse(plan.weight));
     let light = plans.split_off(plans.len() / 2);
     let mut mixed = Vec::with_capacity(plans.len() + light.len());
@@ -147,7 +130,7 @@ fn plan(options: &BulkOptions) -> Vec<BulkPlan> {
     mixed
 }
 
-/// The writing of one session with its sub-agents.
+/// Writes one session with its sub-agents.
 struct BulkWriter<'a> {
     dir: &'a Path,
     options: &'a BulkOptions,
@@ -171,6 +154,8 @@ impl<'a> BulkWriter<'a> {
         ))
     }
 
+    /// Writes the session. `copied` are the first lines of the previous session, which this one may resume. Returns its
+    /// truth, and its own first lines if they were kept.
     fn session(
         mut self,
         plan: &BulkPlan,
@@ -186,7 +171,7 @@ impl<'a> BulkWriter<'a> {
             .map_or_else(|| (*self.rng.pick(client.models)).to_owned(), |p| p.model.clone());
         let cwd = fill(&mut self.rng, "/home/dev/projects/$n");
         let folder = self.dir.join("projects").join(cwd.replace('/', "-"));
-        let who = LogIdentity {
+        let identity = LogIdentity {
             session_id: Uuid::new(&mut self.rng).as_str().to_owned(),
             branch: if self.rng.permille(500) {
                 "main".to_owned()
@@ -198,9 +183,17 @@ impl<'a> BulkWriter<'a> {
             agent_id: None,
         };
         let now = client.since + self.rng.below(500_000_000);
-        let sink = self.sink(&folder.join(format!("{}.jsonl", who.session_id)))?;
+        let sink = self.sink(&folder.join(format!("{}.jsonl", identity.session_id)))?;
         let rng = Rng::new(self.rng.next());
-        let mut log: BulkLog = SynthSession::new(rng, self.pools, client, &model, who, now, sink);
+        let mut log: BulkLog = SynthSession::new(SessionStart {
+            rng,
+            pools: self.pools,
+            client,
+            model,
+            identity,
+            now,
+            sink,
+        });
         log.hour_cache = client.may_write_for_an_hour() && self.rng.permille(600);
         log.request_ids = client.has_subtypes() || self.rng.permille(700);
         if client.may_have_large_window() && self.rng.permille(300) {
@@ -211,7 +204,7 @@ impl<'a> BulkWriter<'a> {
             None if target > SMALL_LOG => log.keep_prefix(),
             None => {}
         }
-        // A third of the size goes to the sub-agents, evenly.
+        // A third of the size goes to the sub-agents, in equal parts.
         let agent_bytes = target / 3 / u64::from(plan.agents.max(1));
         let main_bytes = target - agent_bytes * u64::from(plan.agents);
         let mut agents_truth = Truth::default();
@@ -225,16 +218,56 @@ impl<'a> BulkWriter<'a> {
         Ok((truth, prefix))
     }
 
-    /// Runs a sub-agent into a log of its own, before the main log reports its result.
+    /// Writes the log of a sub-agent, before the main log reports its result.
     fn agent(
         &mut self,
         drive: &mut SessionDriver<'_, 'a, BufWriter<File>>,
         folder: &Path,
         target: u64,
     ) -> io::Result<(AgentRun, Truth)> {
-        let room = drive.bytes_left() / 2;
+        let transcript_limit = drive.bytes_left() / 2;
         let main = &mut *drive.session;
         let agent_id = hex_id(&mut self.rng, if main.client.has_late_envelope() { 17 } else { 8 });
+        let mut log = self.agent_log(main, folder, &agent_id)?;
+        if self.rng.permille(150) && !main.copies.last_assistant.is_empty() {
+            log.replay(&main.copies.last_assistant)?;
+        }
+        let lines = self.rng.range(4, 40);
+        let prompt = (0..lines)
+            .map(|_| {
+                fill(
+                    &mut self.rng,
+                    "Find every $a $n that can $v a $n. Report \"paths\" only.",
+                )
+            })
+            .collect::<Vec<_>>()
+            .join("\n");
+        if main.client.has_progress() {
+            log.copies.transcript = Some(AgentTranscript::with_limit(transcript_limit));
+        }
+        SessionDriver::new(&mut log, target).run(0, |_| unreachable!("a sub-agent starts none of its own"))?;
+        let messages = nested_messages(&mut log, &prompt);
+        main.now = log.now.max(main.now);
+        let (truth, _) = close(log)?;
+        let mut report = SynthText::default();
+        let units = self.rng.range(800, 12_000).min(target / 8);
+        self.pools.write(&mut self.rng, TextFlavor::English, units, &mut report);
+        let run = AgentRun {
+            agent_id,
+            prompt,
+            report,
+            messages,
+        };
+        Ok((run, truth))
+    }
+
+    /// Creates the log of a sub-agent where the client would.
+    fn agent_log(
+        &mut self,
+        main: &SynthSession<'a, BufWriter<File>>,
+        folder: &Path,
+        agent_id: &str,
+    ) -> io::Result<BulkLog<'a>> {
         let name = format!("agent-{agent_id}");
         let folder = if main.client.nests_subagents() {
             let nested = folder.join(&main.identity.session_id).join("subagents");
@@ -255,54 +288,29 @@ impl<'a> BulkWriter<'a> {
                 "{\"agentType\":\"Explore\"}\n",
             )?;
         }
-        let who = LogIdentity {
-            agent_id: Some(agent_id.clone()),
-            ..main.identity.clone()
-        };
         let model = if self.rng.permille(600) {
             SMALL_MODEL.to_owned()
         } else {
             main.model.clone()
         };
-        let rng = Rng::new(self.rng.next());
-        let mut log: BulkLog = SynthSession::new(rng, self.pools, main.client, &model, who, main.now, sink);
-        log.hour_cache = main.hour_cache;
-        if self.rng.permille(150) && !main.last_assistant.is_empty() {
-            log.replay(&main.last_assistant)?;
-        }
-        let steps = self.rng.range(4, 40);
-        let prompt = (0..steps)
-            .map(|_| {
-                fill(
-                    &mut self.rng,
-                    "Find every $a $n that can $v a $n. Report \"paths\" only.",
-                )
-            })
-            .collect::<Vec<_>>()
-            .join("\n");
-        if main.client.has_progress() {
-            log.transcript = Some(AgentTranscript::with_limit(room));
-        }
-        SessionDriver::new(&mut log, target).run(0, |_| unreachable!("a sub-agent starts none of its own"))?;
-        let messages = nested_messages(&mut log, &prompt);
-        main.now = log.now.max(main.now);
-        let (truth, _) = close(log)?;
-        let mut report = SynthText::default();
-        let units = self.rng.range(800, 12_000).min(target / 8);
-        self.pools.write(&mut self.rng, TextFlavor::English, units, &mut report);
-        Ok((
-            AgentRun {
-                agent_id,
-                prompt,
-                report,
-                messages,
+        let mut log = SynthSession::new(SessionStart {
+            rng: Rng::new(self.rng.next()),
+            pools: self.pools,
+            client: main.client,
+            model,
+            identity: LogIdentity {
+                agent_id: Some(agent_id.to_owned()),
+                ..main.identity.clone()
             },
-            truth,
-        ))
+            now: main.now,
+            sink,
+        });
+        log.hour_cache = main.hour_cache;
+        Ok(log)
     }
 }
 
-/// Closes a log. Its file was last written when its last record was, as it is with real ones: readers go by that.
+/// Closes a log and sets the modification time of its file to the time of its last record. Readers use that time.
 fn close(log: BulkLog<'_>) -> io::Result<(Truth, Option<SessionPrefix>)> {
     let ended = SystemTime::UNIX_EPOCH + Duration::from_millis(log.now);
     let (out, truth, prefix) = log.finish()?;
@@ -310,10 +318,10 @@ fn close(log: BulkLog<'_>) -> io::Result<(Truth, Option<SessionPrefix>)> {
     Ok((truth, prefix))
 }
 
-/// What `agent_progress` repeats of a sub-agent: the prompt, then its calls and what they gave. A repeated call has the id and the
-/// usage of the agent's own line, so a counter that looks inside must not add it.
+/// Returns the messages of a sub-agent that `agent_progress` records repeat: the prompt, then its calls and results. A
+/// repeated call has the id and the usage of the agent's own line, so a reader must not count it again.
 fn nested_messages(log: &mut BulkLog<'_>, prompt: &str) -> Vec<Vec<u8>> {
-    let Some(told) = log.transcript.take() else {
+    let Some(transcript) = log.copies.transcript.take() else {
         return Vec::new();
     };
     let asked = format!(
@@ -323,5 +331,5 @@ fn nested_messages(log: &mut BulkLog<'_>, prompt: &str) -> Vec<Vec<u8>> {
         Uuid::new(&mut log.rng).as_str(),
         timestamp(log.now)
     );
-    std::iter::once(asked.into_bytes()).chain(told.messages).collect()
+    std::iter::once(asked.into_bytes()).chain(transcript.messages).collect()
 }

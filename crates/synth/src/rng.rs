@@ -1,18 +1,24 @@
-//! The generator's own random numbers: xoshiro256** seeded through splitmix64.
-//! Everything here is integer arithmetic, because `ln` and `exp` differ in the last bit between platforms and
-//! the logs must be the same bytes everywhere. Used by every other file of `synth`.
+//! The generator's random numbers: xoshiro256** seeded by splitmix64.
+//!
+//! Written here instead of taken from a crate, because the bundled corpus must keep its bytes whatever a crate changes.
+//! Integers only: `ln` and `exp` differ in the last bit between platforms.
 
-/// A small, fast, seedable source of random numbers.
+/// A seeded random number generator.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
 }
 
-/// One step of a heavy-tailed size table: this many parts of the whole fall between `low` and `high`.
+/// One band of a table of sizes: `parts` of all sizes lie between `low` and `high`.
 pub struct SizeBand {
     pub parts: u32,
     pub low: u64,
     pub high: u64,
+}
+
+/// Returns a band of a table of sizes.
+pub const fn band(parts: u32, low: u64, high: u64) -> SizeBand {
+    SizeBand { parts, low, high }
 }
 
 fn splitmix(state: &mut u64) -> u64 {
@@ -31,12 +37,13 @@ impl Rng {
         }
     }
 
-    /// A source of its own for the part `index` of a larger whole, so that one part can change without moving the others.
+    /// Returns an independent generator for part `index` of a whole, so that one part can change without affecting the
+    /// others.
     pub fn fork(seed: u64, index: u64) -> Self {
         Self::new(Self::at(seed, index))
     }
 
-    /// The number at a place of an endless fixed sequence: any place can be asked for again, in any order.
+    /// Returns the number at a place of a fixed infinite sequence, for random access.
     pub fn at(seed: u64, place: u64) -> u64 {
         let mut state = seed ^ place.wrapping_mul(0xd134_2543_de82_ef95);
         splitmix(&mut state)
@@ -54,17 +61,17 @@ impl Rng {
         result
     }
 
-    /// A number in `0..bound`; 0 for an empty range.
+    /// Returns a number in `0..bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in `low..=high`.
+    /// Returns a number in `low..=high`.
     pub fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// True `parts` times in a thousand.
+    /// Returns true `parts` times in a thousand.
     pub fn permille(&mut self, parts: u64) -> bool {
         self.below(1000) < parts
     }
@@ -73,7 +80,7 @@ impl Rng {
         &items[self.below(items.len() as u64) as usize]
     }
 
-    /// A size from a table of bands: the piecewise-uniform stand-in for a log-normal with a Pareto tail.
+    /// Returns a size from a table of bands: a piecewise uniform approximation of a log-normal with a Pareto tail.
     pub fn size(&mut self, bands: &[SizeBand]) -> u64 {
         let whole: u32 = bands.iter().map(|band| band.parts).sum();
         let mut at = self.below(u64::from(whole)) as u32;
@@ -86,7 +93,7 @@ impl Rng {
         0
     }
 
-    /// `value` moved by at most `percent` percent either way.
+    /// Returns `value` changed by at most `percent` percent in either direction.
     pub fn around(&mut self, value: u64, percent: u64) -> u64 {
         let spread = value * percent / 100;
         value - spread + self.below(2 * spread + 1)

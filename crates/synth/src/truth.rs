@@ -1,10 +1,12 @@
-//! What an honest counter must find in the generated logs. Every number is added while the logs are written,
-//! never read back from them, so that a test that compares the two compares two independent roads.
+//! The truth about generated logs: what a correct reader must find in them.
+//!
+//! Every number is counted while the logs are written and never read back from them, so a test that compares the two
+//! compares independent results.
 
 use crate::json::quoted;
 use std::collections::BTreeMap;
 
-/// Token counts of one response or of many.
+/// Token counts of one or more responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TruthTally {
     pub responses: u64,
@@ -25,7 +27,7 @@ impl TruthTally {
         self.cache_write_1h_tokens += other.cache_write_1h_tokens;
     }
 
-    /// The counts under the names of the JSON form: declared once for totals and models.
+    /// Returns the counts with their JSON keys, in order.
     fn fields(&self) -> [(&'static str, u64); 6] {
         [
             ("responses", self.responses),
@@ -38,37 +40,38 @@ impl TruthTally {
     }
 }
 
-/// The truth about a tree of logs.
+/// What a correct reader must find in a tree of logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// `.jsonl` files.
+    /// Number of `.jsonl` files.
     pub files: u64,
     pub bytes: u64,
-    /// Physical lines, an unterminated last one included.
+    /// Physical lines, including an unterminated last one.
     pub lines: u64,
-    /// Physical lines that are damaged, by kind. CR LF is listed although it parses.
+    /// Damaged physical lines by kind. CR LF is listed although it parses.
     pub damaged_lines: BTreeMap<&'static str, u64>,
-    /// Records that were written and cannot be read back.
+    /// Records that were written but cannot be read back.
     pub lost_records: u64,
-    /// Unfinished last lines: a record still being written, neither damaged nor lost.
+    /// Unfinished last lines: records still being written, neither damaged nor lost.
     pub pending_tails: u64,
-    /// Readable records by their `type`, repaired ones and copies included.
+    /// Readable records by `type`, including repaired ones and copies.
     pub records: BTreeMap<String, u64>,
     /// Main session logs with at least one record.
     pub sessions: u64,
     /// Sub-agent logs.
     pub subagents: u64,
-    /// Prompts abandoned because the user went back and asked again.
+    /// Branches that the user abandoned by going back and asking again.
     pub rewound_branches: u64,
     pub boundaries_auto: u64,
     pub boundaries_manual: u64,
     pub boundaries_micro: u64,
-    /// Records that repeat an earlier one: resumed and forked sessions, replays in a sub-agent's log.
+    /// Records that repeat an earlier one: in resumed and forked sessions, and in sub-agent logs.
     pub copied_records: u64,
-    /// Each response once, with the largest output recorded for it.
+    /// Every response once, with the largest output recorded for it.
     pub totals: TruthTally,
     pub models: BTreeMap<String, TruthTally>,
-    /// What the same responses really produced; above `totals.output_tokens` where only a streaming partial was recorded.
+    /// True output of the same responses: more than `totals.output_tokens` where only a count from the middle of the stream
+    /// was recorded.
     pub produced_output_tokens: u64,
 }
 
@@ -118,12 +121,12 @@ impl Truth {
         self.produced_output_tokens += other.produced_output_tokens;
     }
 
-    /// Pretty JSON, keys in a fixed order, ending with a newline.
+    /// Returns indented JSON with keys in a fixed order, ending with a newline.
     pub fn to_json(&self) -> String {
         self.to_json_with(&[])
     }
 
-    /// The same, led by some strings of the caller's such as the name of a case.
+    /// Returns the same JSON with some strings of the caller's at the start, such as the name of a case.
     pub fn to_json_with(&self, lead: &[(&str, &str)]) -> String {
         let mut out = String::from("{\n  \"schema_version\": 1");
         for (key, value) in lead {

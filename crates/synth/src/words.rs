@@ -1,26 +1,31 @@
-//! The vocabulary: invented code, console output and prose, expanded once into pools of lines that are already
-//! JSON-escaped and measured. Bulk writing then only copies bytes, and every text knows its size in tokens.
+//! The vocabulary: invented code, console output and prose.
+//!
+//! Templates are expanded once into pools of lines that are already JSON-escaped and measured, so writing a bulk log only
+//! copies bytes, and the size of every text in tokens is known.
 
 use crate::json::{escape_into, number_into};
 use crate::rng::Rng;
 
-/// One line of text, escaped, with its size in UTF-16 units and in thousandths of a token.
+/// An escaped line of text with its size.
 pub struct PoolLine {
     escaped: Box<[u8]>,
+    /// UTF-16 units.
     units: u64,
+    /// Thousandths of a token; see [`SynthText::weight`].
     weight: u64,
 }
 
-/// A growing text: escaped bytes with their running size.
+/// A growing text: escaped bytes with their size so far.
 #[derive(Clone, Default)]
 pub struct SynthText {
     pub escaped: Vec<u8>,
+    /// UTF-16 units.
     pub units: u64,
-    /// Thousandths of a token, for a model that packs 2.9 ASCII characters into one.
+    /// Thousandths of a token, for a model with 2.9 ASCII characters per token.
     pub weight: u64,
 }
 
-/// Thousandths of a token of one character: non-Latin scripts cost more per character.
+/// Returns the thousandths of a token that a character takes. Scripts other than Latin take more.
 fn char_weight(letter: char) -> u64 {
     match letter as u32 {
         0..=0x7f => 345,
@@ -58,7 +63,7 @@ impl SynthText {
         self.weight += 345;
     }
 
-    /// A line number as the `Read` tool prefixes it: padded with an arrow before the tab came.
+    /// Appends a line number as the `Read` tool writes it: with a tab, or in older clients padded and with an arrow.
     pub fn line_number(&mut self, number: u64, with_tab: bool) {
         let start = self.escaped.len();
         if !with_tab {
@@ -74,13 +79,13 @@ impl SynthText {
         self.weight += 345 * characters;
     }
 
-    /// Tokens of this text in a tool result or a prompt of a model with that density.
+    /// Returns the tokens of this text for a model with so many characters per ten tokens.
     pub fn tokens(&self, chars_per_ten: u64) -> u64 {
         self.weight * 29 / chars_per_ten / 1000
     }
 }
 
-/// What a text is made of.
+/// The language of a text, or the kind of output that it imitates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextFlavor {
     Go,
@@ -95,11 +100,11 @@ pub enum TextFlavor {
     Russian,
     Hindi,
     Emoji,
-    /// English without a sign outside ASCII: most of what models write.
+    /// English in ASCII only, like most text by models.
     Plain,
-    /// What terminals show with signs outside ASCII.
+    /// Terminal output with characters outside ASCII.
     Signs,
-    /// Comments with signs outside ASCII, which make up few lines of many files.
+    /// Code comments with characters outside ASCII, which are a few lines of many files.
     Remarks,
 }
 
@@ -110,7 +115,7 @@ pub const CODE: [TextFlavor; 4] = [
     TextFlavor::TypeScript,
 ];
 
-/// All lines, by tongue; the same in every run, so that the seed alone decides what is said.
+/// All lines by flavor. The same in every run, so the seed of a log decides its text.
 pub struct LinePools {
     lines: Vec<Vec<PoolLine>>,
     base64: Vec<u8>,
@@ -296,8 +301,8 @@ const REMARKS: &[&str] = &[
     "// ── $N ─────────────────────────────",
 ];
 
-fn templates(tongue: TextFlavor) -> &'static [&'static str] {
-    match tongue {
+fn templates(flavor: TextFlavor) -> &'static [&'static str] {
+    match flavor {
         TextFlavor::Go => GO,
         TextFlavor::Python => PYTHON,
         TextFlavor::Rust => RUST,
@@ -334,8 +339,8 @@ const ALL: [TextFlavor; 15] = [
     TextFlavor::Remarks,
 ];
 
-/// The last so many tongues are those of bulk sessions alone. They are drawn last, so that the bundled cases stay what they are
-/// whatever these say.
+/// Number of flavors at the end of [`ALL`] that only bulk sessions use. Their lines are drawn last, so that changing them
+/// does not change the bundled cases.
 const BULK_ONLY: usize = 3;
 
 fn capital(word: &str) -> String {
@@ -346,7 +351,7 @@ fn capital(word: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Fills a template: `$n` noun, `$v` verb, `$a` adjective (upper case: capitalised), `$i` number, `$h` hash.
+/// Fills in a template: `$n` noun, `$v` verb, `$a` adjective (`$N` and `$V` capitalized), `$i` number, `$h` hash.
 pub fn fill(rng: &mut Rng, template: &str) -> String {
     let mut out = String::new();
     let mut letters = template.chars().peekable();
@@ -374,8 +379,8 @@ pub fn fill(rng: &mut Rng, template: &str) -> String {
 impl LinePools {
     pub fn new() -> Self {
         let mut rng = Rng::new(0x6f72_6368_6172_6421);
-        let pool = |rng: &mut Rng, tongue: &TextFlavor| -> Vec<PoolLine> {
-            let templates = templates(*tongue);
+        let pool = |rng: &mut Rng, flavor: &TextFlavor| -> Vec<PoolLine> {
+            let templates = templates(*flavor);
             let line = |rng: &mut Rng| {
                 let template = *rng.pick(templates);
                 let text = SynthText::of(&fill(rng, template));
@@ -389,26 +394,26 @@ impl LinePools {
         };
         const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let (of_cases, of_bulk) = ALL.split_at(ALL.len() - BULK_ONLY);
-        let mut lines = of_cases.iter().map(|tongue| pool(&mut rng, tongue)).collect::<Vec<_>>();
+        let mut lines = of_cases.iter().map(|flavor| pool(&mut rng, flavor)).collect::<Vec<_>>();
         let base64 = (0..BASE64_SLAB).map(|_| *rng.pick(LETTERS)).collect();
-        lines.extend(of_bulk.iter().map(|tongue| pool(&mut rng, tongue)));
+        lines.extend(of_bulk.iter().map(|flavor| pool(&mut rng, flavor)));
         Self { lines, base64 }
     }
 
-    pub fn line(&self, rng: &mut Rng, tongue: TextFlavor) -> &PoolLine {
-        rng.pick(&self.lines[tongue as usize])
+    pub fn line(&self, rng: &mut Rng, flavor: TextFlavor) -> &PoolLine {
+        rng.pick(&self.lines[flavor as usize])
     }
 
-    /// The line at a place of a text that follows from its seed.
-    pub fn line_at(&self, tongue: TextFlavor, seed: u64, place: u64) -> &PoolLine {
-        &self.lines[tongue as usize][(Rng::at(seed, place) % POOL_LINES as u64) as usize]
+    /// Returns line number `place` of the text that a seed defines.
+    pub fn line_at(&self, flavor: TextFlavor, seed: u64, place: u64) -> &PoolLine {
+        &self.lines[flavor as usize][(Rng::at(seed, place) % POOL_LINES as u64) as usize]
     }
 
-    /// Appends about `units` of text in that tongue, at least one line.
-    pub fn write(&self, rng: &mut Rng, tongue: TextFlavor, units: u64, out: &mut SynthText) {
+    /// Appends about `units` of text, at least one line.
+    pub fn write(&self, rng: &mut Rng, flavor: TextFlavor, units: u64, out: &mut SynthText) {
         let goal = out.units + units;
         loop {
-            out.push_line(self.line(rng, tongue));
+            out.push_line(self.line(rng, flavor));
             if out.units >= goal {
                 break;
             }
@@ -416,7 +421,7 @@ impl LinePools {
         }
     }
 
-    /// Appends base64-looking bytes, as in images and thinking signatures.
+    /// Appends bytes that look like base64, as in images and thinking signatures.
     pub fn base64(&self, rng: &mut Rng, mut length: usize, out: &mut Vec<u8>) {
         while length > 0 {
             let start = rng.below(BASE64_SLAB as u64) as usize;
@@ -427,7 +432,7 @@ impl LinePools {
     }
 }
 
-/// The tongue of prose: mostly English, the rest spread over scripts.
+/// Returns a flavor of prose: mostly English, the rest in other scripts.
 pub fn prose_flavor(rng: &mut Rng) -> TextFlavor {
     match rng.below(100) {
         0..=79 => TextFlavor::English,
@@ -439,7 +444,7 @@ pub fn prose_flavor(rng: &mut Rng) -> TextFlavor {
     }
 }
 
-/// The tongue of what people and models write in a session: a fifth of it has signs outside ASCII.
+/// Returns a flavor for text by users and models: a fifth of it has characters outside ASCII.
 pub fn speech_flavor(rng: &mut Rng) -> TextFlavor {
     match rng.permille(780) {
         true => TextFlavor::Plain,
@@ -447,7 +452,7 @@ pub fn speech_flavor(rng: &mut Rng) -> TextFlavor {
     }
 }
 
-/// Names for sessions, such as `quiet-sorting-lantern`.
+/// Returns a session name such as `quiet-sort-lantern`.
 pub fn slug(rng: &mut Rng) -> String {
     fill(rng, "$a-$v-$n")
 }

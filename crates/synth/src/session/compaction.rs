@@ -1,13 +1,16 @@
-//! Compaction as the client does it: the checks before a call, micro-compaction, boundaries, summaries, and the
-//! segments that newer clients preserve. The part of `session` that makes the window smaller.
+//! Compaction as the client does it: the checks before a call, micro-compaction, boundaries, summaries, and the segments
+//! that newer clients preserve.
 
 use crate::json::{Uuid, quoted, timestamp};
-use crate::session::{SynthBlock, SynthCall, SynthContext, SynthSession, client_estimate, string_value};
+use crate::session::{AssistantLine, SynthBlock, SynthCall, SynthContext, SynthSession, client_estimate, string_value};
 use crate::words::{SynthText, TextFlavor};
 use std::io::{self, Write};
 
+/// Tokens below the threshold at which micro-compaction starts.
 const MICRO_MARGIN: u64 = 20_000;
+/// Estimated tokens of results that stay.
 const MICRO_KEEP: u64 = 40_000;
+/// Estimated tokens that micro-compaction has to save.
 const MICRO_LEAST: u64 = 20_000;
 
 /// A tool result that may still be cleared by micro-compaction.
@@ -19,7 +22,7 @@ pub(super) struct UnclearedResult {
 }
 
 impl<W: Write> SynthSession<'_, W> {
-    /// The context as the client's automatic check sees it.
+    /// Returns the context as the client's automatic check counts it.
     pub fn checked_size(&self) -> u64 {
         let trail = if self.client.checks_trailing_blocks() {
             self.context.trail
@@ -29,7 +32,8 @@ impl<W: Write> SynthSession<'_, W> {
         self.context.last_input + self.context.last_output + trail
     }
 
-    /// Runs the client's checks before a call: micro-compaction first, then the automatic boundary.
+    /// Runs the client's checks before a call: micro-compaction, then the automatic boundary. Returns whether a boundary was
+    /// written.
     pub fn compact_if_due(&mut self) -> io::Result<bool> {
         if self.context.last_input == 0 {
             return Ok(false);
@@ -48,6 +52,7 @@ impl<W: Write> SynthSession<'_, W> {
         Ok(true)
     }
 
+    /// Clears the oldest results down to the budget, if that saves enough.
     fn micro_compact(&mut self) -> io::Result<()> {
         let before: u64 = self.context.clearable.iter().map(|result| result.estimate).sum();
         let mut remaining = before;
@@ -82,8 +87,8 @@ impl<W: Write> SynthSession<'_, W> {
             self.truth.boundaries_micro += 1;
         }
         self.leaf = Some(uuid);
-        let fell: u64 = cleared.iter().map(|result| result.tokens.saturating_sub(12)).sum();
-        self.context.size = self.context.size.saturating_sub(fell).max(self.context.base);
+        let freed: u64 = cleared.iter().map(|result| result.tokens.saturating_sub(12)).sum();
+        self.context.size = self.context.size.saturating_sub(freed).max(self.context.base);
         // The prefix changed after the system prompt, so only that much is still cached.
         self.context.cached = self.context.base;
         Ok(())
@@ -94,7 +99,7 @@ impl<W: Write> SynthSession<'_, W> {
         let logical = self.leaf;
         let summary = Uuid::new(&mut self.rng);
         if !self.client.has_subtypes() {
-            // The first clients left no boundary: only the summary shows that the session began anew.
+            // The first clients wrote no boundary: only the summary shows that the session started over.
             self.leaf = None;
             self.close_prefix();
             return self.summary(summary);
@@ -103,16 +108,8 @@ impl<W: Write> SynthSession<'_, W> {
         self.summary(summary)
     }
 
-    /// The boundary record alone. `logical` is the leaf it was taken from, `kept` the records written after it.
-    pub fn boundary(
-        &mut self,
-        trigger: &str,
-        before: u64,
-        logical: Option<Uuid>,
-        summary: Uuid,
-        kept: &[Uuid],
-    ) -> io::Result<Uuid> {
-        let uuid = Uuid::new(&mut self.rng);
+    /// Lets the time of a compaction pass and returns its `compactMetadata`.
+    fn boundary_metadata(&mut self, trigger: &str, before: u64, summary: Uuid, kept: &[Uuid]) -> String {
         let started = self.now;
         self.wait(20_000, 150_000);
         let mut metadata = format!("{{\"trigger\":\"{trigger}\",\"preTokens\":{before}");
@@ -138,14 +135,30 @@ impl<W: Write> SynthSession<'_, W> {
             ));
         }
         metadata.push('}');
+        metadata
+    }
+
+    /// Writes a boundary record. `logical` is the record that it follows, `kept` are the preserved records that are written
+    /// after it.
+    pub fn boundary(
+        &mut self,
+        trigger: &str,
+        before: u64,
+        logical: Option<Uuid>,
+        summary: Uuid,
+        kept: &[Uuid],
+    ) -> io::Result<Uuid> {
+        let uuid = Uuid::new(&mut self.rng);
+        let metadata = self.boundary_metadata(trigger, before, summary, kept);
         let now = timestamp(self.now);
         self.open(None);
-        // The logical parent stands right after the parent, which a boundary does not have.
+        // The logical parent follows the parent, which is null for a boundary.
         let logical = logical
             .map(|leaf| quoted(leaf.as_str()))
             .unwrap_or_else(|| "null".to_owned());
         let head = b"{\"parentUuid\":null".len();
-        self.line
+        self.record
+            .line
             .splice(head..head, format!(",\"logicalParentUuid\":{logical}").into_bytes());
         self.put(",\"type\":\"system\",\"subtype\":\"compact_boundary\",\"content\":\"Conversation compacted\"");
         if self.client.has_late_envelope() {
@@ -168,7 +181,7 @@ impl<W: Write> SynthSession<'_, W> {
         Ok(uuid)
     }
 
-    /// The summary after a boundary; the context starts anew from it.
+    /// Writes the summary after a boundary. The context starts over from it.
     pub fn summary(&mut self, uuid: Uuid) -> io::Result<Uuid> {
         let mut text = SynthText::of("The conversation before this point was condensed. What matters of it:\n\n");
         let units = self.rng.range(6_000, 16_000);
@@ -176,7 +189,7 @@ impl<W: Write> SynthSession<'_, W> {
         let content = string_value(&text);
         self.open_user(self.leaf);
         self.put(",\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":");
-        self.line.extend_from_slice(&content);
+        self.put_bytes(&content);
         self.put("},\"isVisibleInTranscriptOnly\":true,\"isCompactSummary\":true");
         self.stamp(uuid);
         self.close("user")?;
@@ -186,7 +199,7 @@ impl<W: Write> SynthSession<'_, W> {
         self.context = SynthContext {
             base,
             size: base + rest + text.tokens(self.density()),
-            // Only the system prompt survives in the cache.
+            // Only the system prompt stays in the cache.
             cached: base * 4 / 5,
             cached_at: self.now,
             dropped: self.context.dropped,
@@ -195,22 +208,22 @@ impl<W: Write> SynthSession<'_, W> {
         Ok(uuid)
     }
 
-    /// The context the automatic check would see after a response of these blocks and its results.
+    /// Returns the context that the automatic check would count after a response of these blocks and its results.
     pub fn size_after(&self, blocks: &[SynthBlock]) -> u64 {
         let output: u64 = blocks.iter().map(|block| block.tokens).sum();
         let calls = blocks.iter().filter_map(|block| block.call.as_ref());
         self.context.size + output + calls.map(|call| client_estimate(call.outcome.units)).sum::<u64>()
     }
 
-    /// A boundary that keeps its newest response: the response and its results are written after the boundary, with
-    /// their earlier timestamps and with zeroed usage, and only the iterations tell what was billed.
+    /// Writes a boundary that preserves the newest response. The response and its results are written after the boundary,
+    /// with their earlier timestamps and zeroed usage; only the iterations show what was billed.
     pub fn compact_preserving(&mut self, blocks: &[SynthBlock]) -> io::Result<()> {
         let output = blocks.iter().map(|block| block.tokens).sum::<u64>().max(4);
         let mut response = self.begin_response(output);
         response.zeroed = true;
         response.iterations = vec![response.usage.clone()];
         self.wait(2_000, 9_000);
-        let spoken = self.now;
+        let answered = self.now;
         let calls: Vec<&SynthCall> = blocks.iter().filter_map(|block| block.call.as_ref()).collect();
         let line_ids: Vec<Uuid> = blocks.iter().map(|_| Uuid::new(&mut self.rng)).collect();
         let summary = Uuid::new(&mut self.rng);
@@ -222,10 +235,16 @@ impl<W: Write> SynthSession<'_, W> {
         self.boundary("auto", before, kept.last().copied(), summary, &kept)?;
         self.summary(summary)?;
         let resumed = self.now;
-        self.now = spoken;
+        self.now = answered;
         let stop = if calls.is_empty() { "end_turn" } else { "tool_use" };
         for (block, uuid) in blocks.iter().zip(&line_ids) {
-            self.assistant_as(*uuid, &mut response, self.leaf, &block.json, 0, Some(stop))?;
+            let line = AssistantLine {
+                parent: self.leaf,
+                block: &block.json,
+                output: 0,
+                stop: Some(stop),
+            };
+            self.assistant_as(*uuid, &mut response, line)?;
             self.now += 700;
         }
         let sources = blocks.iter().zip(&line_ids).filter(|(block, _)| block.call.is_some());
@@ -235,17 +254,17 @@ impl<W: Write> SynthSession<'_, W> {
             self.now += 900;
             self.open_user(Some(*source));
             self.put(",\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":");
-            self.line.extend_from_slice(&content);
+            self.put_bytes(&content);
             self.put("}");
             self.stamp(*uuid);
-            self.line.extend_from_slice(&after);
+            self.put_bytes(&after);
             self.close("user")?;
             self.leaf = Some(*uuid);
         }
         self.now = resumed;
         let fresh = self.context.size;
         self.end_response(&response, 0);
-        // The kept response is part of the new window; what it was sent with is not.
+        // The preserved response is part of the new window; the prompt that it answered is not.
         self.context.size = fresh + output + tokens;
         self.context.cached = self.context.base * 4 / 5;
         self.context.last_input = 0;

@@ -1,5 +1,4 @@
-//! Branches and copies: going back to an earlier prompt, and the lines that other logs repeat.
-//! The part of `session` that makes one record appear twice.
+//! Branches and copies: going back to an earlier prompt, and lines that other logs repeat.
 
 use crate::client::ClientRelease;
 use crate::json::Uuid;
@@ -7,24 +6,61 @@ use crate::session::SynthSession;
 use memchr::memmem;
 use std::io::{self, Write};
 
+/// Maximum bytes of a prefix.
 const PREFIX_BYTES: usize = 48 * 1024;
+
+/// Longest assistant line that a sub-agent repeats.
+const MAX_REPEATED_LINE: usize = 8192;
+
+/// Lines of a session that other logs repeat.
+#[derive(Default)]
+pub struct CopySources {
+    /// The leading lines, for a session that resumes or forks this one.
+    pub prefix: Option<SessionPrefix>,
+    /// The last readable assistant line, for a sub-agent that repeats it.
+    pub last_assistant: Vec<u8>,
+    /// Tool calls and results of a sub-agent, for the progress records of its parent.
+    pub transcript: Option<AgentTranscript>,
+}
+
+impl CopySources {
+    /// Keeps a line for the prefix and the transcript, where they are wanted.
+    pub(super) fn keep_line(&mut self, kind: &str, line: &[u8], readable: bool) {
+        if let Some(prefix) = &mut self.prefix {
+            prefix.keep(kind, line, readable);
+        }
+        if let Some(transcript) = &mut self.transcript {
+            transcript.keep(kind, line);
+        }
+    }
+
+    /// Keeps a readable assistant line, unless it is too long to be repeated.
+    pub(super) fn keep_assistant_line(&mut self, line: &[u8]) {
+        if line.len() < MAX_REPEATED_LINE {
+            self.last_assistant.clear();
+            self.last_assistant.extend_from_slice(line);
+        }
+    }
+}
 
 /// The leading lines of a session, kept so that another session can repeat them.
 pub struct SessionPrefix {
     pub session_id: String,
     pub client: ClientRelease,
     pub model: String,
+    /// Record type and text of each line.
     pub lines: Vec<(String, Vec<u8>)>,
     pub leaf: Option<Uuid>,
     pub size: u64,
     pub now: u64,
     bytes: usize,
-    /// How many lines are complete turns.
+    /// Number of lines that are complete turns.
     whole: usize,
+    /// Whether no further lines are kept.
     closed: bool,
 }
 
-/// The state to go back to when a prompt is asked again.
+/// The state to go back to when the user rewinds.
 #[derive(Clone, Copy)]
 pub struct Bookmark {
     leaf: Option<Uuid>,
@@ -34,7 +70,7 @@ pub struct Bookmark {
 }
 
 impl SessionPrefix {
-    /// Keeps a line, unless a line before it was lost or the prefix is long enough.
+    /// Keeps a line, unless an earlier line was lost or the prefix is long enough.
     pub(super) fn keep(&mut self, kind: &str, line: &[u8], readable: bool) {
         self.closed |= !readable || self.bytes + line.len() > PREFIX_BYTES;
         if !self.closed {
@@ -43,36 +79,37 @@ impl SessionPrefix {
         }
     }
 
+    /// Returns whether it has a complete turn.
     pub fn is_useful(&self) -> bool {
         self.whole > 0
     }
 }
 
-/// Calls of a sub-agent and what they gave, as the progress records of its parent repeat them.
+/// Tool calls and results of a sub-agent, as the progress records of its parent repeat them.
 pub struct AgentTranscript {
     pub messages: Vec<Vec<u8>>,
     /// Bytes that may still be repeated.
     bytes_left: u64,
 }
 
-/// A parent stops to repeat what its sub-agent does after so many messages.
+/// Number of messages after which a parent stops repeating its sub-agent.
 const MAX_TRANSCRIPT_MESSAGES: usize = 80;
 
 impl AgentTranscript {
-    pub fn with_limit(room: u64) -> AgentTranscript {
+    pub fn with_limit(bytes: u64) -> AgentTranscript {
         AgentTranscript {
             messages: Vec::new(),
-            bytes_left: room,
+            bytes_left: bytes,
         }
     }
 
-    /// Keeps what a line says if it is a call or a result, without the second copy of a result.
+    /// Keeps the message of a line if it is a call or a result, without `toolUseResult`.
     pub(super) fn keep(&mut self, kind: &str, line: &[u8]) {
         let after = |mark: &[u8]| memmem::find(line, mark).map(|at| at + mark.len());
         let Some(start) = after(b",\"message\":").map(|at| at - b"\"message\":".len()) else {
             return;
         };
-        let said = match kind {
+        let message_end = match kind {
             "assistant" if after(b"\"content\":[{\"type\":\"tool_use\"").is_some() => {
                 after(b",\"type\":\"assistant\"").map(|end| (end - b",\"type\":\"assistant\"".len(), end))
             }
@@ -82,10 +119,10 @@ impl AgentTranscript {
             }),
             _ => None,
         };
-        // Behind it stand the id and the time.
+        // Id and timestamp follow the message.
         const STAMP: usize =
             r#","uuid":"00000000-0000-0000-0000-000000000000","timestamp":"2000-01-01T00:00:00.000Z""#.len();
-        let Some((end, stamp)) = said.filter(|(_, stamp)| stamp + STAMP <= line.len()) else {
+        let Some((end, stamp)) = message_end.filter(|(_, stamp)| stamp + STAMP <= line.len()) else {
             return;
         };
         let message = [
@@ -103,7 +140,7 @@ impl AgentTranscript {
 }
 
 impl<W: Write> SynthSession<'_, W> {
-    /// Remembers this moment, to come back to it when the next prompt is asked again.
+    /// Returns the current state, to rewind to it later.
     pub fn bookmark(&self) -> Bookmark {
         let context = &self.context;
         Bookmark {
@@ -119,7 +156,7 @@ impl<W: Write> SynthSession<'_, W> {
         }
     }
 
-    /// Goes back: what was said since stays in the file as an abandoned branch.
+    /// Goes back to an earlier state. Records since then stay in the file as an abandoned branch.
     pub fn rewind(&mut self, to: Bookmark) {
         self.leaf = to.leaf;
         self.context.size = to.size;
@@ -134,9 +171,9 @@ impl<W: Write> SynthSession<'_, W> {
         self.truth.rewound_branches += 1;
     }
 
-    /// Starts to keep the leading lines for another session.
+    /// Starts keeping the leading lines for another session.
     pub fn keep_prefix(&mut self) {
-        self.prefix = Some(SessionPrefix {
+        self.copies.prefix = Some(SessionPrefix {
             session_id: self.identity.session_id.clone(),
             client: self.client,
             model: self.model.clone(),
@@ -150,16 +187,16 @@ impl<W: Write> SynthSession<'_, W> {
         });
     }
 
-    /// What follows is not for repeating: a copy must not bring a boundary with it.
+    /// Stops keeping lines: a copy must not contain a boundary.
     pub(super) fn close_prefix(&mut self) {
-        if let Some(prefix) = &mut self.prefix {
+        if let Some(prefix) = &mut self.copies.prefix {
             prefix.closed = true;
         }
     }
 
-    /// A turn is complete: what was kept so far may be repeated.
+    /// Ends a turn: the lines kept so far may be repeated.
     pub fn finish_turn(&mut self) {
-        if let Some(prefix) = self.prefix.as_mut().filter(|prefix| !prefix.closed) {
+        if let Some(prefix) = self.copies.prefix.as_mut().filter(|prefix| !prefix.closed) {
             prefix.whole = prefix.lines.len();
             prefix.leaf = self.leaf;
             prefix.size = self.context.size;
@@ -167,7 +204,7 @@ impl<W: Write> SynthSession<'_, W> {
         }
     }
 
-    /// Repeats the complete turns of another session under this session's id: same uuids, same message ids.
+    /// Repeats the complete turns of another session under this session's id, with the same record and message ids.
     pub fn resume(&mut self, prefix: &SessionPrefix) -> io::Result<()> {
         for (kind, line) in &prefix.lines[..prefix.whole] {
             let copy = replace_bytes(line, prefix.session_id.as_bytes(), self.identity.session_id.as_bytes());
@@ -195,7 +232,7 @@ impl<W: Write> SynthSession<'_, W> {
     }
 }
 
-/// `line` with every `from` replaced by `to`.
+/// Returns `line` with every `from` replaced by `to`.
 pub fn replace_bytes(line: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(line.len() + 64);
     let mut at = 0;

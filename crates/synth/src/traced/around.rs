@@ -1,12 +1,12 @@
-//! Sub-agents, prompt cache, levels, turns.
+//! Cases about sub-agents, the prompt cache, window levels, and the extraction of memories.
 
 use crate::cases::{CaseFolder, PROJECT, agent_name};
 use crate::json::quoted;
 use crate::traced::{PlantedSession, write_expected};
 use std::io;
 
-/// The sub-agent runs a command, 100 and 5,900: its second call is due at 8,000 (44,009, as in `recompaction`). The main agent
-/// gets its report of 300 and goes on in step: 2,000 + 100 + 300 = 2,400, of which 1,998 are read.
+/// The sub-agent runs a command, 100 and 5,900: its second call is due at 8,000 (cost 44,009, as in `recompaction`). The
+/// main agent gets a report of 300 and stays in step: 2,000 + 100 + 300 = 2,400, 1,998 read.
 pub(super) fn subagent_apart(folder: &mut CaseFolder) -> io::Result<()> {
     let mut main = PlantedSession::new(folder, 2_000)?;
     let log = folder.agent_log(&main.log, "claude-opus-5");
@@ -16,7 +16,7 @@ pub(super) fn subagent_apart(folder: &mut CaseFolder) -> io::Result<()> {
     main.log.now = agent.log.now;
     let input = "{\"description\":\"Count the apples\",\"prompt\":\"Count the apples.\",\"subagent_type\":\"Explore\"}";
     main.call("Agent", input, 100, 300)?;
-    // The call was made before the agent began, but what it reported came only now: the cache is still warm.
+    // The call was made before the agent started, but its result came only now; the cache is still warm.
     main.say(100)?;
     let id = agent.log.identity.agent_id.clone().unwrap_or_default();
     let place = format!(
@@ -39,8 +39,9 @@ pub(super) fn subagent_apart(folder: &mut CaseFolder) -> io::Result<()> {
     write_expected(folder, &[], &events.replace("AGENT", &id))
 }
 
-/// Texts of 100 and prompts of 100: W 2,000; 2,200; 2,400; 2,600; 2,800; 3,000. Others had left 1,500 in the cache before c0.
-/// Pauses: c2 comes after 200 seconds, c3 after 400, c4 is another model's (claude-sonnet-5: 2, 10, 2.5 and 0.2).
+/// Texts of 100 and prompts of 100: W 2,000; 2,200; 2,400; 2,600; 2,800; 3,000. Other sessions had left 1,500 in the cache
+/// before c0. c2 comes after a pause of 200 seconds, c3 after 400 seconds; c4 and c5 use another model (claude-sonnet-5:
+/// input 2, output 10, writes 2.5, reads 0.2).
 /// c0 2 x 5 + 1,500 / 2 + 498 x 6.25 + 2,500 = 6,372.5; c1 10 + 999 + 1,250 + 2,500 = 4,759; c2 10 + 1,099 + 1,250 + 2,500 =
 /// 4,859; c3 10 + 2,598 x 6.25 + 2,500 = 18,747.5; c4 4 + 2,798 x 2.5 + 1,000 = 7,999; c5 4 + 2,798 / 5 + 500 + 1,000 = 2,063.6.
 pub(super) fn cache_five_minutes(folder: &mut CaseFolder) -> io::Result<()> {
@@ -77,8 +78,9 @@ pub(super) fn cache_five_minutes(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// The same texts, written for an hour: c1 after 40 minutes, c2 after 61 more, when only the 1,900 of system prompt and tools
-/// are left. c0 10 + 750 + 4,980 + 2,500 = 8,240; c1 10 + 999 + 2,000 + 2,500 = 5,509; c2 10 + 950 + 4,980 + 2,500 = 8,440.
+/// The same texts with one-hour cache writes: c1 after 40 minutes, c2 after 61 more, when only the 1,900 of system prompt
+/// and tools are left. c0 10 + 750 + 4,980 + 2,500 = 8,240; c1 10 + 999 + 2,000 + 2,500 = 5,509; c2 10 + 950 + 4,980 + 2,500
+/// = 8,440.
 pub(super) fn cache_hour(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.log.hour_cache = true;
@@ -103,8 +105,8 @@ pub(super) fn cache_hour(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// Window 20,000, reserve 2,000: effective 18,000, of which 50 % are 9,000, below the usual 17,000. Warning at 7,000, error at
-/// 8,000. Automatic compaction is off, so the window just grows: 6,900; 7,000; 8,000; 9,000.
+/// Window 20,000, reserve 2,000: effective 18,000; 50 % of that is 9,000, below the usual threshold of 17,000. Warning at
+/// 7,000, error at 8,000. Automatic compaction is off, so the window just grows: 6,900; 7,000; 8,000; 9,000.
 pub(super) fn levels(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 6_900)?;
     plant.say(50)?;
@@ -130,11 +132,11 @@ pub(super) fn levels(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// Turns end at c1 (c0 has a call), c2, c3 and c4: memories are extracted at c2 and c4.
+/// Turns end at c1 (c0 has a tool call), c2, c3 and c4, so memories are extracted at c2 and c4.
 ///
-/// An extraction reads the conversation from the prompt cache: all of the last prompt but the two tokens at its end, 2,350 -
-/// 2 and 2,650 - 2. New to it are these two, the answer of 100, and 2,000 of instructions: 2,102; it answers 500. At 5, 0.5
-/// and 25 dollars a million that is 10,510 + 1,174 + 12,500 = 24,184, and 10,510 + 1,324 + 12,500 = 24,334.
+/// An extraction reads the last prompt from the prompt cache, all but the two tokens at its end: 2,350 - 2 and 2,650 - 2.
+/// New input are these two tokens, the response of 100, and 2,000 of instructions: 2,102. The output is 500. The costs are
+/// 10,510 + 1,174 + 12,500 = 24,184, and 10,510 + 1,324 + 12,500 = 24,334.
 pub(super) fn extract_turns(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 100)?;
@@ -156,11 +158,11 @@ pub(super) fn extract_turns(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// c0 writes a memory, and the turn ends at c1: what was said is seen. The turn that c2 is ends with an extraction. c3 only
-/// reads the memory, so the turn ends with another at c4.
+/// c0 writes a memory, so the turn that ends at c1 needs no extraction. The turn of c2 ends with one. c3 only reads the
+/// memory, so its turn ends with another extraction at c4.
 ///
 /// Sizes: 2,000 at c0; 2,200 at c1; 2,350 at c2; 2,500 at c3; 2,700 at c4. As above, all but two tokens are read from the
-/// cache, 2,348 and 2,698; 10,510 + 1,174 + 12,500 = 24,184, and 10,510 + 1,349 + 12,500 = 24,359.
+/// cache, 2,348 and 2,698: 10,510 + 1,174 + 12,500 = 24,184, and 10,510 + 1,349 + 12,500 = 24,359.
 pub(super) fn extract_own_memory(folder: &mut CaseFolder) -> io::Result<()> {
     let memory = quoted("/home/dev/.claude/projects/-home-dev-projects-orchard/memory/style.md");
     let mut plant = PlantedSession::new(folder, 2_000)?;

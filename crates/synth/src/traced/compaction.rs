@@ -1,11 +1,11 @@
-//! Full compaction and what follows it: restoration, requests of the user, prompts too long, failures.
+//! Cases about full compaction: restored files and skills, manual compaction, prompts that are too long, failures.
 
 use crate::cases::CaseFolder;
 use crate::traced::{PlantedSession, write_expected};
 use std::io;
 
-/// Reads after outputs of 20: old 100, one 300, two 500, CLAUDE.md 200, three 350, four 400, one again 300, five 250: W at c8
-/// is 2,000 + 8 x 20 + 2,400 = 4,560. c8 runs a command, 40 and 3,400: c9 is due at 8,000.
+/// Writes a log of reads after outputs of 20: old 100, one 300, two 500, CLAUDE.md 200, three 350, four 400, one again 300,
+/// five 250: W at c8 is 2,000 + 8 x 20 + 2,400 = 4,560. c8 runs a command, 40 and 3,400: c9 is due at 8,000.
 fn restore_log(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     for (name, tokens) in [
@@ -26,7 +26,7 @@ fn restore_log(folder: &mut CaseFolder) -> io::Result<()> {
     Ok(())
 }
 
-/// Newest first: five 250, one 300, four 400, three 350, two 500 cut to 400; old would be the sixth. 1,700 in all.
+/// Restored, newest first: five 250, one 300, four 400, three 350, two 500 cut to 400; old would be the sixth. Total 1,700.
 /// Sent 8,100, 4,558 read: 3,542 x 5 + 500 x 25 + 2,279 = 32,489. After: 1,900 + 550 + 1,700 = 4,150.
 pub(super) fn restore_cut(folder: &mut CaseFolder) -> io::Result<()> {
     restore_log(folder)?;
@@ -45,8 +45,8 @@ pub(super) fn restore_cut(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// With 1,000 in all: five 250 leaves 750, one 300 leaves 450, four 400 leaves 50, three 350 does not fit, two is too large.
-/// All five places are taken, so old does not come back though it is small: 950. After: 1,900 + 550 + 950 = 3,400.
+/// With a budget of 1,000: five 250 leaves 750, one 300 leaves 450, four 400 leaves 50, three 350 does not fit, two is too
+/// large. All five places are taken, so old is not restored although it is small: 950. After: 1,900 + 550 + 950 = 3,400.
 pub(super) fn restore_skip(folder: &mut CaseFolder) -> io::Result<()> {
     restore_log(folder)?;
     write_expected(
@@ -65,9 +65,9 @@ pub(super) fn restore_skip(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// Skills with outputs of 50: results of 400 (c0), 200 (c1: 6,450), 250 (c2: 6,700); c3 (7,000) a command, 1,000.
-/// c4 due at 8,050. Newest first: 250, 200 (450 in all); the third, cut to 300, would make 750 of the 500. Sent 8,150,
-/// 6,998 read: 1,152 x 5 + 500 x 25 + 3,499 = 21,759. After: 5,900 + 550 + 450 = 6,900.
+/// Skills with outputs of 50: results of 400 (c0), 200 (c1: 6,450), 250 (c2: 6,700); c3 (7,000) runs a command, 1,000.
+/// c4 is due at 8,050. Restored, newest first: 250, 200 (total 450); the third, cut to 300, would make 750, above the
+/// budget of 500. Sent 8,150, 6,998 read: 1,152 x 5 + 500 x 25 + 3,499 = 21,759. After: 5,900 + 550 + 450 = 6,900.
 pub(super) fn restore_skills(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 6_000)?;
     for (skill, tokens) in [("prune", 400), ("graft", 200), ("press", 250)] {
@@ -88,7 +88,7 @@ pub(super) fn restore_skills(folder: &mut CaseFolder) -> io::Result<()> {
 }
 
 /// c0 (r1) 2,000, r2 5,900: c1 due at 8,000, sent 8,100, 1,998 read: 44,009 (as in `notes-floor`). After: 2,450.
-/// c1 (r3) is sent 2,450: 1,900 read, 548 written: 10 + 950 + 3,425 + 100 x 25 = 6,885. r4 5,500: c2 due at
+/// c1 (r3) sends 2,450: 1,900 read, 548 written: 10 + 950 + 3,425 + 100 x 25 = 6,885. r4 5,500: c2 due at
 /// 2,450 + 100 + 5,500 = 8,050, sent 8,150, 2,448 read: 5,702 x 5 + 500 x 25 + 1,224 = 42,234. After: 2,450 again.
 pub(super) fn recompaction(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
@@ -115,9 +115,9 @@ pub(super) fn recompaction(folder: &mut CaseFolder) -> io::Result<()> {
 
 // ---- recorded boundaries -----------------------------------------------------------------------------------------
 
-/// c0 (r1) asks for something that takes long; the user goes on (r2 100): c1 2,200. r4 5,800: c2 due at
-/// 2,200 + 100 + 5,800 = 8,100, sent 8,200, 2,198 read: 6,002 x 5 + 500 x 25 + 1,099 = 43,609. After: 2,450. Then the answer to r1
-/// comes (r6 300), which is gone: c3 is sent 2,450 + 100.
+/// c0 (r1) starts a command that takes long; the user continues (r2 100): c1 2,200. r4 5,800: c2 due at
+/// 2,200 + 100 + 5,800 = 8,100, sent 8,200, 2,198 read: 6,002 x 5 + 500 x 25 + 1,099 = 43,609. After: 2,450. Then the result
+/// of r1 arrives (r6 300), but r1 was dropped: c3 sends 2,450 + 100.
 pub(super) fn orphan_result(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     let call = plant.call_unanswered(100)?;
@@ -143,8 +143,8 @@ pub(super) fn orphan_result(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// c0 (r1, r2 400), c1 says (r3): W 2,600. The user compacts: sent 2,700, 2,498 read: 202 x 5 + 500 x 25 + 1,249 = 14,759.
-/// After: 1,900 + 550 = 2,450, where the recorded summary (r4) does not count. With the next prompt c2 is sent 2,550.
+/// c0 (r1, r2 400), c1 says 100 (r3): W 2,600. The user compacts: sent 2,700, 2,498 read: 202 x 5 + 500 x 25 + 1,249 =
+/// 14,759. After: 1,900 + 550 = 2,450; the recorded summary (r4) does not count. With the next prompt c2 sends 2,550.
 pub(super) fn manual_whole(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 400)?;
@@ -167,8 +167,8 @@ pub(super) fn manual_whole(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// Three commands of 100 and 400 (r1 to r6), c3 says 100 (r7): W 3,600. The pivot lies two rounds back, at the input of c2: r4,
-/// the result of r3, so r3 stays with it.
+/// Writes a log of three commands, 100 and 400 each (r1 to r6); c3 says 100 (r7): W 3,600. The pivot lies two rounds back,
+/// at the input of c2: r4, the result of r3, so r3 stays with it.
 fn pivot_log(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     for _ in 0..3 {
@@ -182,8 +182,8 @@ fn pivot_log(folder: &mut CaseFolder) -> io::Result<()> {
     Ok(())
 }
 
-/// r0 to r2 (600) are summarised, r3 to r7 (1,100) stay: 1,900 + 550 + 1,100 = 3,550. What stays is not sent to be
-/// summarised: 1,900 + 600 + 100, all read but the 100: 100 x 5 + 500 x 25 + 2,500 / 2 = 14,250.
+/// r0 to r2 (600) are summarized, r3 to r7 (1,100) stay. After: 1,900 + 550 + 1,100 = 3,550. The kept records are not sent:
+/// 1,900 + 600 + 100, all read but the 100 of instructions: 100 x 5 + 500 x 25 + 2,500 / 2 = 14,250.
 pub(super) fn manual_up_to(folder: &mut CaseFolder) -> io::Result<()> {
     pivot_log(folder)?;
     write_expected(
@@ -202,8 +202,9 @@ pub(super) fn manual_up_to(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// r3 to r7 are summarised, r0 to r2 (600) stay: 1,900 + 550 + 600 = 3,050. All is sent: 3,700, 3,498 read: 202 x 5 +
-/// 500 x 25 + 1,749 = 15,259. What stays is the start of what was sent: c4 is sent 3,150 and reads 1,900 + 600.
+/// r3 to r7 are summarized, r0 to r2 (600) stay. After: 1,900 + 550 + 600 = 3,050. Everything is sent: 3,700, 3,498 read:
+/// 202 x 5 + 500 x 25 + 1,749 = 15,259. The kept records are the start of the old prompt: c4 sends 3,150 and reads
+/// 1,900 + 600.
 pub(super) fn manual_from(folder: &mut CaseFolder) -> io::Result<()> {
     pivot_log(folder)?;
     write_expected(
@@ -223,9 +224,9 @@ pub(super) fn manual_from(folder: &mut CaseFolder) -> io::Result<()> {
 }
 
 /// c0 (r1, r2 5,700), c1 says 200 (r3): the client compacted at 7,800 + 200 = 8,000, and so does the policy. The recorded
-/// summary of 1,000 is taken, and the window that c2 shows: 4,000, of which 4,000 - 1,900 - 1,000 = 1,100 came with it. The
-/// summary was sent 8,100, 7,798 read: 302 x 5 + 1,000 x 25 + 3,899 = 30,409. c2 reads system prompt and tools: 1,900, and
-/// writes 2,098. c3 goes on in step: 4,000 + 100 + 100.
+/// sizes are used: a summary of 1,000, and the window of c2, 4,000, of which 4,000 - 1,900 - 1,000 = 1,100 were restored.
+/// The compaction sent 8,100, 7,798 read: 302 x 5 + 1,000 x 25 + 3,899 = 30,409. c2 reads system prompt and tools (1,900)
+/// and writes 2,098. c3 stays in step: 4,000 + 100 + 100.
 pub(super) fn boundary_in_step(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 5_700)?;
@@ -251,9 +252,7 @@ pub(super) fn boundary_in_step(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-// ---- prompts that are too long, failures -------------------------------------------------------------------------
-
-/// Two commands of 100 and 1,000, a third whose result is `last`.
+/// Writes a log of two commands, 100 and 1,000 each, and a third whose result is `last`.
 fn long_log(folder: &mut CaseFolder, last: u64) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 1_000)?;
@@ -267,8 +266,8 @@ fn long_log(folder: &mut CaseFolder, last: u64) -> io::Result<()> {
 }
 
 /// c3 is due at 4,200 + 100 + 7,000 = 11,300. Rounds: r0 100; r1, r2 1,100; r3, r4 1,100; r5, r6 7,100. With 1,900 and the
-/// instructions it is 11,400, 1,400 above 10,000: 100 + 1,100 + 1,100 cover that, 9,100 are left after one try. Nothing of
-/// them can be read: 9,100 x 5 + 500 x 25 = 58,000. After: 2,450.
+/// instructions the prompt is 11,400, 1,400 above 10,000: 100 + 1,100 + 1,100 cover that, 9,100 are left after one retry.
+/// None of it can be read from the cache: 9,100 x 5 + 500 x 25 = 58,000. After: 2,450.
 pub(super) fn too_long_known(folder: &mut CaseFolder) -> io::Result<()> {
     long_log(folder, 7_000)?;
     write_expected(
@@ -282,8 +281,8 @@ pub(super) fn too_long_known(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// The same, but the refusal does not say by how much. A fifth of four rounds is none, so one goes: r0, 11,300 are left; of
-/// three one: 10,200; of two one: 9,100, after three tries.
+/// The same, but the refusal does not state the excess. A fifth of four rounds is less than one, so one is dropped: r0,
+/// 11,300 are left; then one of three: 10,200; then one of two: 9,100, after three retries.
 pub(super) fn too_long_unknown(folder: &mut CaseFolder) -> io::Result<()> {
     long_log(folder, 7_000)?;
     write_expected(
@@ -297,8 +296,9 @@ pub(super) fn too_long_unknown(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// With a last result of 9,000 c3 is due at 13,300; the last round alone is 9,100 + 2,000 = 11,100: when it is dropped too,
-/// nothing is left. The call is refused, the compaction in answer fails alike, and nothing is called after c2.
+/// With a last result of 9,000 c3 is due at 13,300; the last round alone is 9,100 + 2,000 = 11,100, and without it nothing
+/// would be left. So the compaction fails, the API refuses the prompt, the reactive compaction fails too, and no call is
+/// made after c2.
 pub(super) fn too_long_blocked(folder: &mut CaseFolder) -> io::Result<()> {
     long_log(folder, 9_000)?;
     write_expected(
@@ -317,8 +317,8 @@ pub(super) fn too_long_blocked(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// System prompt and tools are 7,600: c0 7,700, 100 and a result of 200, so c1 is due at 8,000, but 7,600 + 550 = 8,150 would
-/// be more. The summary was written for nothing: 8,100 sent, 7,698 read: 402 x 5 + 500 x 25 + 3,849 = 18,359.
+/// System prompt and tools are 7,600: c0 7,700, 100 and 200, so c1 is due at 8,000. The new window would be larger:
+/// 7,600 + 550 = 8,150. The summary is billed all the same: sent 8,100, 7,698 read: 402 x 5 + 500 x 25 + 3,849 = 18,359.
 pub(super) fn no_gain(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 7_700)?;
     plant.bash(100, 200)?;
@@ -337,10 +337,11 @@ pub(super) fn no_gain(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// The model takes 20,000, the override of 10,000 sets the threshold at 8,000. Every compaction fails. c0 (r1, r2 5,900), then
-/// results of 100: due at c1 8,000, c2 8,200, c3 8,400 (the third failure), c4 8,600 (not tried any more). c4 says 100: 8,700.
-/// The user's own compaction succeeded: 8,800 sent, 8,598 read: 202 x 5 + 1,000 x 25 + 4,299 = 30,309; c5 shows 4,000:
-/// 4,000 - 1,900 - 1,000 = 1,100 restored. c5 runs a command, 100 and 4,000: c6 is due at 8,100, the first failure again.
+/// The window is 20,000; the override of 10,000 sets the threshold to 8,000. Every simulated compaction fails. c0 (r1, r2
+/// 5,900), then results of 100: due at c1 8,000, c2 8,200, c3 8,400 (the third failure), c4 8,600 (not tried any more). c4
+/// says 100: 8,700. The recorded manual compaction succeeds: sent 8,800, 8,598 read: 202 x 5 + 1,000 x 25 + 4,299 = 30,309;
+/// c5 shows 4,000: 4,000 - 1,900 - 1,000 = 1,100 restored. c5 runs a command, 100 and 4,000: c6 is due at 8,100, and the
+/// failure count starts at 1 again.
 pub(super) fn breaker(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     for result in [5_900, 100, 100, 100] {
@@ -378,7 +379,7 @@ pub(super) fn breaker(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// Automatic compaction is off. c0 (r1, r2 1,000), c1 (r3, r4 7,500): c2 would be sent 10,700. Rounds: 100; 1,100; 7,600; with
+/// Automatic compaction is off. c0 (r1, r2 1,000), c1 (r3, r4 7,500): c2 would send 10,700. Rounds: 100; 1,100; 7,600; with
 /// 2,000 around them 10,800: 100 + 1,100 cover the excess of 800, 9,600 are left: 9,600 x 5 + 12,500 = 60,500. After: 2,450.
 pub(super) fn reactive(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;

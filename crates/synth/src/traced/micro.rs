@@ -1,13 +1,13 @@
-//! Micro-compaction.
+//! Cases about micro-compaction.
 
 use crate::cases::CaseFolder;
 use crate::json::quoted;
 use crate::traced::{PlantedSession, path, write_expected};
 use std::io;
 
-/// Results of 100 after outputs of 20: c0 a to-do list (r2), c1 to c7 reads (r4, r6, .. r16); c8 says 30.
+/// Results of 100 after outputs of 20: c0 writes a to-do list (r2), c1 to c7 read files (r4, r6, .. r16); c8 says 30.
 /// W at c8 2,000 + 8 x 120 = 2,960. Prompts of 50 after 59 minutes (c9: 3,040) and after 61 more (c10: 3,120).
-/// Seven results may go, five stay: r4 and r6 become placeholders of 10, 180 come free, c10 is sent 2,940.
+/// Seven results are clearable, five stay: r4 and r6 become placeholders of 10, 180 are freed, c10 sends 2,940.
 pub(super) fn micro_gap(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     let todos = "{\"todos\":[{\"content\":\"Count the apples\",\"status\":\"pending\",\"activeForm\":\"Counting the apples\"}]}";
@@ -43,10 +43,10 @@ pub(super) fn micro_gap(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// Commands with outputs of 20 and results of 100; four begin it, two stay, placeholders of 10.
-/// c4: four results (r2, r4, r6, r8), r2 and r4 go: 2,480 - 180 = 2,300; the cache holds 2,358 of c3, all 2,298 are read.
-/// c5: three results, 2,300 + 120 = 2,420: 2,298 read, 120 written.
-/// c6: r6, r8, r10, r12 are left, r6 and r8 go: 2,540 - 180 = 2,360: the cache holds 2,418, all 2,358 are read.
+/// Commands with outputs of 20 and results of 100. Deletion starts at four results and keeps two; placeholders of 10.
+/// c4: four results (r2, r4, r6, r8), r2 and r4 are deleted: 2,480 - 180 = 2,300; the cache holds 2,358 of c3, all 2,298
+/// are read. c5: three results, 2,300 + 120 = 2,420: 2,298 read, 120 written. c6: r6, r8, r10, r12 are left, r6 and r8 are
+/// deleted: 2,540 - 180 = 2,360; the cache holds 2,418, all 2,358 are read.
 pub(super) fn micro_cached(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     for _ in 0..6 {
@@ -77,10 +77,10 @@ const CACHED: &[(&str, &str)] = &[
     ("micro.cached.keep", "2"),
 ];
 
-/// As `micro-cached` up to c4, which says 20: 2,300. After ten minutes a prompt of 50: the cache of five minutes is dead, so
-/// r2 and r4 come back: 2,300 + 20 + 50 + 180 = 2,550, nothing read. There are four results again, but a cold cache deletes
-/// nothing, and later r2 and r4 are not deleted twice. c5 calls again (r11, r12: 120), so c6 finds r6, r8, r12: three.
-/// c6 calls again (r13, r14: 120), so c7 finds four that were never deleted: r6 and r8 go.
+/// As `micro-cached` up to c4, which says 20: 2,300. After ten minutes a prompt of 50: the five-minute cache has expired, so
+/// r2 and r4 come back: 2,300 + 20 + 50 + 180 = 2,550, nothing read. There are four results again, but nothing is deleted
+/// while the cache is cold, and later r2 and r4 are not deleted twice. c5 runs a command (r11, r12: 120), so c6 finds r6,
+/// r8, r12: three. c6 runs another (r13, r14: 120), so c7 finds four that were never deleted: r6 and r8 are deleted.
 /// c6: 2,550 + 120 = 2,670. c7: 2,670 + 120 - 180 = 2,610.
 pub(super) fn micro_cached_cold(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
@@ -113,10 +113,10 @@ pub(super) fn micro_cached_cold(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// Warning level 8,000 - 2,400 = 5,600. First call 5,000; commands with outputs of 50 and results of 200, +250 a round.
-/// Before c3 the last usage is 5,500 + 50 = 5,550: below. Before c4 it is 5,800: four results are 800, all but the newest
-/// 600, less than the 700 that must come free. Before c5: five are 1,000; the target of 100 would take all, the newest
-/// stays: 800 saved by the client's count, 4 x 190 = 760 by placeholders of 10: c5 is sent 6,250 - 760 = 5,490.
+/// Warning level 8,000 - 2,400 = 5,600. First call 5,000; commands with outputs of 50 and results of 200, +250 per round.
+/// Before c3 the last usage is 5,500 + 50 = 5,550: below. Before c4 it is 5,800: four results are 800; all but the newest
+/// are 600, less than the 700 that must be freed. Before c5: five are 1,000; the target of 100 would clear all, but the
+/// newest stays: 800 saved by the client's count, 4 x 190 = 760 with placeholders of 10: c5 sends 6,250 - 760 = 5,490.
 pub(super) fn micro_budget(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 5_000)?;
     for _ in 0..5 {
@@ -146,9 +146,9 @@ pub(super) fn micro_budget(folder: &mut CaseFolder) -> io::Result<()> {
 }
 
 /// c0 edits (100, result 50), c1 writes (200, 50), c2 and c3 read (20, 200), c4 runs a command (20, 200).
-/// W: 2,000; 2,150; 2,400; 2,620; 2,840; before c5 3,060, at least the 3,000 that begin it. Results are
-/// 50 + 50 + 200 + 200 + 200 = 700; the oldest go until 250 or less stay: 650, 600, 400, 200. Four go, 500 saved.
-/// Of Edit and Write the calls go too: 150 + 250; two placeholders: 380. c5 is sent 3,060 - 780 = 2,280.
+/// W: 2,000; 2,150; 2,400; 2,620; 2,840; before c5 3,060, which is above the trigger of 3,000. Results are
+/// 50 + 50 + 200 + 200 + 200 = 700; the oldest are cleared until at most 250 stay: 650, 600, 400, 200. Four are cleared, 500
+/// saved. For Edit and Write the calls are removed too: 150 + 250; two placeholders: 380. c5 sends 3,060 - 780 = 2,280.
 pub(super) fn micro_api(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     let edit = format!(
@@ -182,8 +182,8 @@ pub(super) fn micro_api(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// Turns of thinking 200 and text 200: r1, r2 (c0), r4, r5 (c1). Prompts of 50. After 61 minutes the third prompt comes:
-/// the thinking of c1 is the last turn's and stays, that of c0 goes. W: 2,000; 2,450; 2,900 - 200 = 2,700.
+/// Turns of thinking 200 and text 200: r1, r2 (c0), r4, r5 (c1). Prompts of 50. The third prompt comes after 61 minutes:
+/// the thinking of c1 belongs to the last turn and stays, that of c0 is dropped. W: 2,000; 2,450; 2,900 - 200 = 2,700.
 pub(super) fn micro_api_thinking(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.think_and_say(400)?;

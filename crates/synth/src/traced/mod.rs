@@ -1,15 +1,21 @@
-//! Cases for the replay: small sessions of planted sizes, each with a policy and the events that must happen under it.
-//! The events are worked out by hand from the sizes, never taken from a run; the sums stand beside each case. They are not
-//! called `.jsonl`, because every file of that name is a log.
+//! Cases for the replay: small sessions with chosen sizes, each with a policy and the events that must happen under it.
 //!
-//! Sizes are made to come out exactly. A round adds one block of input whose text has two characters for each of its
-//! tokens, and policies count so, so what the client estimates is what was sent, and every response has its final output. Where sizes have to
-//! be estimated (the first prompt, and what follows a boundary or another model), texts have 264 characters for 100 tokens:
-//! 264 x 0.3787 = 99.98. Prices are those of claude-opus-5: a micro-dollar buys 1/5 of a token of input, 1/25 of output,
-//! 1/6.25 written for five minutes, 1/10 written for an hour, 2 read.
+//! The events are computed by hand from the sizes and never taken from a run; the doc of each case shows the computation.
+//! The events file is not called `.jsonl`, because every file with that ending is read as a log.
 //!
-//! Words in the sums: `c3` is call 3, `r7` is record 7, both from 0; `W` is the window; 2 tokens of every prompt are neither
-//! read nor written, so the cache holds W - 2 after a call.
+//! Sizes are exact. A round adds one block of input whose text has two characters per token, and the policies estimate two
+//! characters per token, so the client's estimate equals what was sent. Every response records its final output. Where the
+//! replay has to estimate sizes (the first prompt, and after a boundary or a model switch), texts have 264 characters for
+//! 100 tokens: 264 x 0.3787 = 99.98. Prices are those of claude-opus-5 in micro-dollars per token: input 5, output 25,
+//! five-minute cache writes 6.25, one-hour cache writes 10, cache reads 0.5.
+//!
+//! Notation of the computations:
+//! - `c3` is call 3 and `r7` is record 7, both from 0; `W` is the window; all sizes are in tokens.
+//! - "c0 runs a command, 100 and 400" is a response of 100 output tokens that calls a tool whose result is 400.
+//! - "sent 8,100, 4,558 read" is a model call with 8,100 input tokens, 4,558 of them from the prompt cache. The sum behind it
+//!   is its cost in micro-dollars.
+//! - "After: 1,900 + 550" is the window after a boundary: system prompt and tools, then summary (500) and wrap (50).
+//! - The last 2 tokens of a prompt are neither read nor written, so the cache holds W - 2 after a call.
 
 mod around;
 mod compaction;
@@ -187,7 +193,7 @@ pub(super) const CASES: &[CorpusCase] = &[
     ),
 ];
 
-/// Cases that came later; see the list of those in `cases`.
+/// Cases that were added later; see `LATER_CASES` in `cases`.
 pub(super) const LATER_CASES: &[CorpusCase] = &[
     case(
         "notes-running",
@@ -221,8 +227,8 @@ pub(super) const LATER_CASES: &[CorpusCase] = &[
     ),
 ];
 
-/// What the policies of all cases have in common: a window of 10,000 with its threshold at 8,000, a summary of 500 with 50
-/// around it, instructions of 100, no padding; everything that a case is not about is switched off.
+/// The common part of all policies: a window of 10,000 with a threshold of 8,000, a summary of 500 with a wrap of 50,
+/// instructions of 100, no padding. Everything that a case does not test is switched off.
 const COMMON_SETTINGS: &[(&str, &str)] = &[
     ("window.tokens", "10000"),
     ("window.reserve", "1000"),
@@ -246,7 +252,7 @@ const COMMON_SETTINGS: &[(&str, &str)] = &[
     ("extract.on", "false"),
 ];
 
-/// Writes the policy of a case and its events.
+/// Writes the policy of a case and its expected events.
 fn write_expected(folder: &mut CaseFolder, settings: &[(&'static str, &'static str)], events: &str) -> io::Result<()> {
     let values = COMMON_SETTINGS
         .iter()
@@ -263,16 +269,16 @@ fn write_expected(folder: &mut CaseFolder, settings: &[(&'static str, &'static s
     folder.write("events.ndjson", lines.as_bytes())
 }
 
-/// A session of planted sizes.
+/// A session with chosen sizes.
 struct PlantedSession<'p> {
     log: CaseLog<'p>,
-    /// What the next call is sent.
+    /// Input tokens of the next call.
     size: u64,
-    /// What the log shows as read from the cache.
+    /// Tokens that the next call reads from the prompt cache, as the log shows them.
     held: u64,
 }
 
-/// Characters of plain words.
+/// Returns a text of `units` characters.
 fn words(units: u64) -> SynthText {
     let words = "the basket under the ladder holds one more apple than the list says ";
     let text = words.chars().cycle().take(usize::try_from(units).unwrap_or(0));
@@ -280,12 +286,13 @@ fn words(units: u64) -> SynthText {
 }
 
 impl<'p> PlantedSession<'p> {
-    /// A session whose first call is sent `size` tokens: system prompt and tools, and a prompt of 100.
+    /// Creates a session whose first call sends `size` tokens: system prompt and tools, and a prompt of 100.
     fn new(folder: &mut CaseFolder<'p>, size: u64) -> io::Result<PlantedSession<'p>> {
         let log = folder.log("2.1.220");
         PlantedSession::on(log, size)
     }
 
+    /// Does the same with a given log.
     fn on(mut log: CaseLog<'p>, size: u64) -> io::Result<PlantedSession<'p>> {
         log.context.base = size - 100;
         log.prompt(&words(264))?;
@@ -296,7 +303,7 @@ impl<'p> PlantedSession<'p> {
         self.log.now += seconds * 1000;
     }
 
-    /// A prompt whose size the next call shows.
+    /// Writes a prompt whose size follows from the usage of the next call.
     fn ask(&mut self, tokens: u64) -> io::Result<()> {
         self.pause(10);
         self.log.prompt(&words(2 * tokens))?;
@@ -304,7 +311,7 @@ impl<'p> PlantedSession<'p> {
         Ok(())
     }
 
-    /// A prompt of 100 tokens where sizes are estimated.
+    /// Writes a prompt of 100 tokens where the replay has to estimate its size.
     fn ask_estimated(&mut self) -> io::Result<()> {
         self.pause(10);
         self.log.prompt(&words(264))?;
@@ -312,6 +319,7 @@ impl<'p> PlantedSession<'p> {
         Ok(())
     }
 
+    /// Writes a response of these blocks with an output of `output` tokens.
     fn respond(&mut self, blocks: &[SynthBlock], output: u64) -> io::Result<()> {
         self.log.context.size = self.size;
         let mut response = self.log.begin_response(output);
@@ -332,14 +340,14 @@ impl<'p> PlantedSession<'p> {
         Ok(())
     }
 
-    /// A response of text.
+    /// Writes a response of text.
     fn say(&mut self, output: u64) -> io::Result<()> {
         let block = text_block(&mut self.log, &words(60));
         self.respond(&[block], output)
     }
 
-    /// A response of thinking and text, half of the output each: a signature of 1,000 characters is estimated at
-    /// 1,000 x 0.2623 - 89.8 = 172.5, a text of 486 at 486 x 0.3549 = 172.5.
+    /// Writes a response of thinking and text, which get half of the output each: a signature of 1,000 characters is estimated
+    /// at 1,000 x 0.2623 - 89.8 = 172.5, a text of 486 at 486 x 0.3549 = 172.5.
     fn think_and_say(&mut self, output: u64) -> io::Result<()> {
         let mut json = b"{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"".to_vec();
         self.log.pools.base64(&mut self.log.rng, 1000, &mut json);
@@ -353,7 +361,7 @@ impl<'p> PlantedSession<'p> {
         self.respond(&[thinking, text], output)
     }
 
-    /// A response of one call, and its result.
+    /// Writes a response of one tool call, and its result.
     fn call(&mut self, name: &'static str, input: &str, output: u64, result: u64) -> io::Result<()> {
         let shown = words(2 * result);
         let outcome = ToolOutput {
@@ -371,7 +379,7 @@ impl<'p> PlantedSession<'p> {
         self.call("Bash", input, output, result)
     }
 
-    /// A response of one call that is answered later; the id of the call.
+    /// Writes a response of one tool call without its result. Returns the id of the call.
     fn call_unanswered(&mut self, output: u64) -> io::Result<String> {
         let input = b"{\"command\":\"make release\",\"description\":\"Build everything\"}";
         let mut block = call_block(&mut self.log, "Bash", input, ToolOutput::default());
@@ -380,7 +388,7 @@ impl<'p> PlantedSession<'p> {
         Ok(call)
     }
 
-    /// The result of such a call.
+    /// Writes the result of such a call.
     fn answer_late(&mut self, call: &str, result: u64) -> io::Result<()> {
         self.pause(30);
         let head = format!(
@@ -398,7 +406,7 @@ impl<'p> PlantedSession<'p> {
         self.call("Read", &input, output, result)
     }
 
-    /// A recorded boundary, its summary of 1,000 tokens (2,640 characters), and what the next call is sent.
+    /// Writes a recorded boundary and its summary of 1,000 tokens (2,640 characters); the next call sends `after` tokens.
     fn boundary(&mut self, trigger: &str, before: u64, after: u64) -> io::Result<()> {
         let summary = Uuid::new(&mut self.log.rng);
         self.log.boundary(trigger, before, self.log.leaf, summary, &[])?;

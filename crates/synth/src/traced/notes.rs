@@ -1,13 +1,14 @@
-//! Session memory: when notes are due, and what a compaction by notes keeps.
+//! Cases about session notes: when they are updated, and what a compaction by notes keeps.
 
 use crate::cases::CaseFolder;
 use crate::traced::{PlantedSession, write_expected};
 use std::io;
 
-/// First size 3,000, growth 1,000, three calls; notes are a tenth of the conversation, which is W - 1,900. Outputs of 100.
-/// W after: c0 2,100; c1 2,500; c2 2,900; c3 3,300 (four calls: notes of 140); c4 3,700 (grew 400); c5 4,400 (grew 1,100,
-/// two calls); c6 4,800 (grew 1,500, three calls: 290); c7 5,200 (grew 400); c8 6,200 (grew 1,400, one call, but quiet: 430);
-/// c9 6,350 (quiet, grew 150). The update is sent W + 100 and reads what the call before left: all but 100 + 100 + 2.
+/// First notes at 3,000, growth 1,000, three tool calls; notes are a tenth of the conversation, which is W - 1,900. Outputs
+/// of 100. W after: c0 2,100; c1 2,500; c2 2,900; c3 3,300 (four tool calls: notes of 140); c4 3,700 (grew 400); c5 4,400
+/// (grew 1,100, two tool calls); c6 4,800 (grew 1,500, three tool calls: 290); c7 5,200 (grew 400); c8 6,200 (grew 1,400;
+/// one tool call since, but none in this response: 430); c9 6,350 (grew 150). An update sends W + 100 and reads what the
+/// last call left in the cache: all but 100 + 100 + 2.
 /// Costs: 202 x 5 = 1,010; 140 x 25 + 3,198 / 2 = 5,099; 290 x 25 + 4,698 / 2 = 9,599; 430 x 25 + 6,098 / 2 = 13,799.
 pub(super) fn notes_gate(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
@@ -37,7 +38,7 @@ pub(super) fn notes_gate(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// The session of the keep rules. Outputs and prompts of 100.
+/// Writes the session of the keep rules. Outputs and prompts of 100.
 ///
 /// | call | W | records | |
 /// | --- | --- | --- | --- |
@@ -51,13 +52,13 @@ pub(super) fn notes_gate(folder: &mut CaseFolder) -> io::Result<()> {
 /// | c7 | 6,200 | r14 prompt, r15 call, r16 result 1,700 | |
 /// | c8 | 8,000 | | due: 6,200 + 100 + 1,700 = 8,000 |
 ///
-/// With `thinking`, c4 is r9 thinking 100 and r10 text 100: later records are one further, later sizes 100 more.
-/// What the notes do not cover is 100 + 100 + 700 + 100 + 100 + 100 + 1,700 = 2,900 with three messages of text.
+/// With `thinking`, c4 is r9 thinking 100 and r10 text 100: later record numbers are one higher, later sizes 100 larger.
+/// The notes do not cover 100 + 100 + 700 + 100 + 100 + 100 + 1,700 = 2,900 with three messages of text.
 fn keep_log(folder: &mut CaseFolder, thinking: bool) -> io::Result<()> {
     keep_log_with(folder, thinking, 0)
 }
 
-/// The same with so many hours after c4, in which the cache expires.
+/// Writes the same session with a pause of `hours` after c4, in which the cache expires.
 fn keep_log_with(folder: &mut CaseFolder, thinking: bool, hours: u64) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     plant.bash(100, 1_000)?;
@@ -83,8 +84,8 @@ fn keep_log_with(folder: &mut CaseFolder, thinking: bool, hours: u64) -> io::Res
     Ok(())
 }
 
-/// The policy of the keep rules: notes from 5,000 on, once; 1,000 tokens and three messages are kept, 6,000 at most; of a
-/// restored file 400.
+/// Returns the policy of the keep rules: one update of the notes, at 5,000; at least 1,000 tokens and three messages are
+/// kept, no more than 6,000; restored files are cut to 400.
 fn keep_policy(settings: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
     let common = [
         ("notes.on", "true"),
@@ -101,7 +102,7 @@ fn keep_policy(settings: &[(&'static str, &'static str)]) -> Vec<(&'static str, 
     common.iter().chain(settings).copied().collect()
 }
 
-/// The notes of c4, and at c8 a compaction by them.
+/// An update of the notes at c4, and a compaction by notes at c8.
 const NOTES_USED: &str = r#"
         {"call":4,"event":"notes","tokens":320}
         {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
@@ -109,7 +110,7 @@ const NOTES_USED: &str = r#"
         {"call":8,"event":"boundary","cause":"auto","kind":"session-memory","context":8000,"threshold":8000,"before":8000,"after":5570,"summary":320,"restored":400,"records":10,"last_record":16,"kept":{"from":10,"to":16},"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
         "#;
 
-/// The notes of c4, and at c8 a full compaction all the same.
+/// An update of the notes at c4, but a full compaction at c8.
 const NOTES_UNUSED: &str = r#"
         {"call":4,"event":"notes","tokens":320}
         {"call":4,"event":"side-call","purpose":"notes","input":202,"cache_read":4998,"cache_write_5m":0,"cache_write_1h":0,"output":320,"cost_micro_usd":11509}
@@ -118,7 +119,7 @@ const NOTES_UNUSED: &str = r#"
         {"call":8,"event":"boundary","cause":"auto","kind":"full","context":8000,"threshold":8000,"before":8000,"after":2850,"summary":500,"restored":400,"records":17,"last_record":16,"kept":null,"retries":0,"calls_since":8,"turns_since":3,"again":false,"recorded":false}
         "#;
 
-/// r10 to r16 are enough: 2,900, three messages. The file of r8 is not among them: 400 of its 500 come back.
+/// Keeping r10 to r16 is enough: 2,900, three messages. The file of r8 is not kept: 400 of its 500 are restored.
 /// After: 1,900 + 320 + 50 + 400 + 2,900 = 5,570.
 /// The notes at c4 cost 202 x 5 + 320 x 25 + 4,998 / 2 = 11,509.
 pub(super) fn notes_keep_covered(folder: &mut CaseFolder) -> io::Result<()> {
@@ -126,8 +127,8 @@ pub(super) fn notes_keep_covered(folder: &mut CaseFolder) -> io::Result<()> {
     write_expected(folder, &keep_policy(&[]), NOTES_USED)
 }
 
-/// Five messages: r9 is the fourth (3,000), then r8 3,500, r7 3,600, r6 4,600, r5 4,700, and r4 is the fifth: 4,800.
-/// The file of r8 is still visible. After: 1,900 + 320 + 50 + 4,800 = 7,070.
+/// Five messages are required: r9 is the fourth (3,000), then r8 3,500, r7 3,600, r6 4,600, r5 4,700, and r4 is the fifth:
+/// 4,800. The file of r8 is kept, so it is not restored. After: 1,900 + 320 + 50 + 4,800 = 7,070.
 pub(super) fn notes_keep_messages(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
     write_expected(
@@ -142,7 +143,8 @@ pub(super) fn notes_keep_messages(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// Five messages, but no more from 3,200 on: r9 3,000, r8 3,500. r8 is a result, so its call r7 stays too: 3,600.
+/// Five messages are required, but nothing more is kept from 3,200 on: r9 3,000, r8 3,500. r8 is a result, so its call r7
+/// stays too: 3,600.
 /// After: 1,900 + 320 + 50 + 3,600 = 5,870.
 pub(super) fn notes_keep_cap(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
@@ -158,9 +160,9 @@ pub(super) fn notes_keep_cap(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// With thinking: notes of (5,200 - 1,900) / 10 = 330, sent 5,300 of which 4,998 are read: 302 x 5 + 330 x 25 + 2,499 = 12,259.
-/// Four messages: r11 to r17 have three (2,900), r10 is the fourth (3,000); its thinking r9 stays with it: 3,100. The file of
-/// r8 comes back. After: 1,900 + 330 + 50 + 400 + 3,100 = 5,780. Due at 6,300 + 100 + 1,700 = 8,100.
+/// With thinking: notes of (5,200 - 1,900) / 10 = 330, sent 5,300, 4,998 read: 302 x 5 + 330 x 25 + 2,499 = 12,259.
+/// Four messages are required: r11 to r17 have three (2,900), r10 is the fourth (3,000); its thinking r9 stays with it:
+/// 3,100. The file of r8 is restored. After: 1,900 + 330 + 50 + 400 + 3,100 = 5,780. Due at 6,300 + 100 + 1,700 = 8,100.
 pub(super) fn notes_keep_thinking(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, true)?;
     write_expected(
@@ -176,7 +178,7 @@ pub(super) fn notes_keep_thinking(folder: &mut CaseFolder) -> io::Result<()> {
 }
 
 /// A hundred messages would keep everything: 6,100 of conversation, and 1,900 + 320 + 50 + 6,100 = 8,370 is not below 8,000.
-/// So a full compaction: sent 8,000 + 100, of which 6,198 are read: 1,902 x 5 + 500 x 25 + 3,099 = 25,109.
+/// So a full compaction happens: sent 8,000 + 100, 6,198 read: 1,902 x 5 + 500 x 25 + 3,099 = 25,109.
 /// After: 1,900 + 500 + 50 + 400 restored = 2,850.
 pub(super) fn notes_not_usable(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
@@ -187,7 +189,7 @@ pub(super) fn notes_not_usable(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// W never reaches the 9,000 at which notes begin: a full compaction, as in `notes-not-usable`.
+/// W never reaches the 9,000 at which notes start: a full compaction, as in `notes-not-usable`.
 pub(super) fn notes_empty(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
     write_expected(
@@ -201,8 +203,8 @@ pub(super) fn notes_empty(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// An update takes two hours, and c8 comes minutes after c4, more than the 15 seconds that it is waited for: there are no
-/// notes yet. A full compaction, as in `notes-not-usable`.
+/// An update takes two hours, and c8 comes minutes after c4. A compaction waits only 15 seconds, so there are no notes yet:
+/// a full compaction, as in `notes-not-usable`.
 pub(super) fn notes_running(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log(folder, false)?;
     write_expected(
@@ -212,7 +214,7 @@ pub(super) fn notes_running(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// The same with three hours after c4: the update is done. As `notes-keep-covered`.
+/// The same with a pause of three hours after c4: the update has finished. As `notes-keep-covered`.
 pub(super) fn notes_late(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log_with(folder, false, 3)?;
     write_expected(
@@ -222,15 +224,15 @@ pub(super) fn notes_late(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// As `notes-late`, but an update that takes longer than a minute is given up then: no notes.
+/// As `notes-late`, but an update that takes longer than a minute is given up: no notes.
 pub(super) fn notes_stale(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log_with(folder, false, 3)?;
     write_expected(folder, &keep_policy(&[("notes.seconds", "7200")]), NOTES_UNUSED)
 }
 
-/// Notes from 2,000 on, growth 1,000, one call; a hundred messages would be kept.
-/// c0 (r1) W 2,100: notes of 20, sent 2,200, 1,998 read: 202 x 5 + 20 x 25 + 999 = 2,509. Result r2 of 5,900: c1 due at 8,000.
-/// Keeping r0 to r2 (6,100) would give 1,900 + 20 + 50 + 6,100 = 8,070: not usable. Full: sent 8,100, 1,998 read:
+/// First notes at 2,000, growth 1,000, one tool call; a hundred messages are required.
+/// c0 (r1) W 2,100: notes of 20, sent 2,200, 1,998 read: 202 x 5 + 20 x 25 + 999 = 2,509. Result r2 of 5,900: c1 due at
+/// 8,000. Keeping r0 to r2 (6,100) would give 1,900 + 20 + 50 + 6,100 = 8,070: not usable. Full: sent 8,100, 1,998 read:
 /// 6,102 x 5 + 500 x 25 + 999 = 44,009. After: 1,900 + 550 = 2,450.
 /// c1 (r3) at 2,450 reads the 1,900 of system prompt and tools; r4 2,000. c2 (r5) at 4,550; W 4,650 grew 2,200: notes of
 /// 2,750 / 10 = 275, sent 4,750, 4,548 read: 1,010 + 6,875 + 2,274 = 10,159. r6 3,400: c3 due at 4,550 + 100 + 3,400 = 8,050.
