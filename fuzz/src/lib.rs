@@ -299,7 +299,7 @@ pub fn decoded(text: Option<JsonStr<'_>>) -> Option<String> {
 /// Returns everything that was read of a record as text. Strings are printed decoded, so records from different parsers
 /// compare equal.
 pub fn described(record: &WireRecord<'_>) -> String {
-    format!("{record:#?}")
+    format!("{record:?}")
 }
 
 /// Puts the magic of a format before `body` and a checksum behind it.
