@@ -298,7 +298,7 @@ pub fn decoded(text: Option<JsonStr<'_>>) -> Option<String> {
 /// Returns everything that was read of a record as text. Strings are printed decoded, so records from different parsers
 /// compare equal.
 pub fn described(record: &WireRecord<'_>) -> String {
-    format!("{record:#?}")
+    format!("{record:?}")
 }
 
 /// Prints the input that a target made of its bytes if `SHOW` is set, to inspect a finding.

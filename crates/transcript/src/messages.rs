@@ -163,7 +163,7 @@ impl<'p> MessageReader<'p> {
     /// Starts a log. `progress` is called with the number of bytes read.
     pub fn new(selection: PartSelection, max_line: usize, progress: &'p (dyn Fn(u64) + Sync)) -> MessageReader<'p> {
         MessageReader {
-            selection: selection,
+            selection,
             max_line,
             repairer: Repairer::default(),
             needles: [
