@@ -171,17 +171,7 @@ impl<'a> BulkWriter<'a> {
             .map_or_else(|| (*self.rng.pick(client.models)).to_owned(), |p| p.model.clone());
         let cwd = fill(&mut self.rng, "/home/dev/projects/$n");
         let folder = self.dir.join("projects").join(cwd.replace('/', "-"));
-        let identity = LogIdentity {
-            session_id: Uuid::new(&mut self.rng).as_str().to_owned(),
-            branch: if self.rng.permille(500) {
-                "main".to_owned()
-            } else {
-                fill(&mut self.rng, "$v/$a-$n")
-            },
-            slug: slug(&mut self.rng),
-            cwd,
-            agent_id: None,
-        };
+        let identity = self.identity(cwd);
         let now = client.since + self.rng.below(500_000_000);
         let sink = self.sink(&folder.join(format!("{}.jsonl", identity.session_id)))?;
         let rng = Rng::new(self.rng.next());
@@ -216,6 +206,21 @@ impl<'a> BulkWriter<'a> {
         let (mut truth, prefix) = close(log)?;
         truth.merge(&agents_truth);
         Ok((truth, prefix))
+    }
+
+    /// Draws the identity of a main log.
+    fn identity(&mut self, cwd: String) -> LogIdentity {
+        LogIdentity {
+            session_id: Uuid::new(&mut self.rng).as_str().to_owned(),
+            branch: if self.rng.permille(500) {
+                "main".to_owned()
+            } else {
+                fill(&mut self.rng, "$v/$a-$n")
+            },
+            slug: slug(&mut self.rng),
+            cwd,
+            agent_id: None,
+        }
     }
 
     /// Writes the log of a sub-agent, before the main log reports its result.

@@ -32,6 +32,32 @@ fn item(category: Category, tokens: u32) -> TraceItem {
     }
 }
 
+/// Returns a call that sends `sent` tokens, `read` of them new, and answers with 300.
+fn call(at: u32, first: u32, read: u32, sent: u64) -> Call {
+    let usage = Tokens {
+        input: 2,
+        output: 300,
+        cache_write: u64::from(read),
+        cache_write_1h: 0,
+        cache_read: sent - u64::from(read) - 2,
+    };
+    Call {
+        inputs: first..first + 1,
+        response: first + 1..first + 2,
+        time: i64::from(at) * 30_000,
+        input_time: i64::from(at) * 30_000,
+        starts_turn: at == 0,
+        tool_calls: 1,
+        usage: Some(usage),
+        output: CallOutput {
+            tokens: 300,
+            first_line: 300,
+            later_lines: 0,
+        },
+        ..Call::default()
+    }
+}
+
 /// Generates a session.
 fn session(seed: u64) -> PreparedSession<'static> {
     let mut random = SplitMix64::new(seed);
@@ -68,28 +94,7 @@ fn session(seed: u64) -> PreparedSession<'static> {
                 tool: 0,
             });
         }
-        let usage = Tokens {
-            input: 2,
-            output: 300,
-            cache_write: u64::from(read),
-            cache_write_1h: 0,
-            cache_read: sent - u64::from(read) - 2,
-        };
-        trace.calls.push(Call {
-            inputs: first..first + 1,
-            response: first + 1..first + 2,
-            time: i64::from(at) * 30_000,
-            input_time: i64::from(at) * 30_000,
-            starts_turn: at == 0,
-            tool_calls: 1,
-            usage: Some(usage),
-            output: CallOutput {
-                tokens: 300,
-                first_line: 300,
-                later_lines: 0,
-            },
-            ..Call::default()
-        });
+        trace.calls.push(call(at, first, read, sent));
         sent += 300;
     }
     let end = trace.items.len() as u32;

@@ -262,6 +262,12 @@ impl<W: Write> SynthSession<'_, W> {
             };
             self.result(call, parent, uuid)?;
         }
+        self.count_results(blocks);
+        Ok(())
+    }
+
+    /// Adds the results of a response to the context, and to the results that micro-compaction may clear.
+    fn count_results(&mut self, blocks: &[SynthBlock]) {
         for call in blocks.iter().filter_map(|block| block.call.as_ref()) {
             self.add_to_context(call.outcome.units, call.outcome.tokens);
             if matches!(
@@ -275,7 +281,6 @@ impl<W: Write> SynthSession<'_, W> {
                 });
             }
         }
-        Ok(())
     }
 
     /// Writes the result of a call under `parent`; `source` is the line that made the call.
