@@ -80,7 +80,13 @@ fn check(line: &[u8]) {
     match (&value, &fast, outcome) {
         (Err(error), Some(_), _) => panic!("serde_json rejects what the fast path accepts: {error}"),
         // simd-json accepts numbers beyond f64 that serde_json rejects.
-        (Err(error), None, RepairOutcome::Read { rung: RepairRung::AsIs, .. }) => {
+        (
+            Err(error),
+            None,
+            RepairOutcome::Read {
+                rung: RepairRung::AsIs, ..
+            },
+        ) => {
             assert!(
                 error.to_string().contains("number out of range"),
                 "serde_json rejects: {error}"
@@ -132,7 +138,11 @@ fn check_after(line: &[u8], data: &[u8]) {
         source.restart(earlier.len());
         let accepted = read(&mut source, &mut record).and_then(|()| source.end_of_line());
         if accepted.is_ok() {
-            assert_eq!(Some(described(&record)), fresh, "the same line before it changed the result");
+            assert_eq!(
+                Some(described(&record)),
+                fresh,
+                "the same line before it changed the result"
+            );
         }
     }
 }
