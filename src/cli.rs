@@ -298,7 +298,7 @@ pub struct CheckOutputArgs {
     /// Write to a file instead of standard output.
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// Replace that file if it exists.
+    /// Replace files that exist.
     #[arg(long, requires = "output", help_heading = "Output")]
     pub force: bool,
 }

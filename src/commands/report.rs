@@ -46,7 +46,7 @@ pub struct ReportArgs {
     /// Where the page goes [default: report.html in the folder that other commands wrote to; for logs, in the current one].
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// Replace that file if it exists.
+    /// Replace files that exist.
     #[arg(long, help_heading = "Output")]
     pub force: bool,
 }

@@ -183,6 +183,8 @@ fn inputs_that_cannot_be_shown_are_errors() {
     assert!(run.stderr.contains("missing"), "{}", run.stderr);
     fixture.write("other/package.json", "{\"name\": \"x\"}");
     fixture.write("other/result.json", "{\"schema_version\": 1, \"other\": true}");
+    // A document is recognized by its kind, not by its keys.
+    fixture.write("other/memories.json", "{\"schema_version\": 1, \"memories\": []}");
     let run = fixture.run(["report", "other"]).ended(2);
     assert!(run.stderr.contains("nothing to show in other"), "{}", run.stderr);
     let logs = text(case("boundary-auto"));

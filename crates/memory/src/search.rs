@@ -155,7 +155,7 @@ impl SearchTerms {
             .into_iter()
             .map(|matched| RankedMatch {
                 score: score(&matched),
-                matched: matched,
+                matched,
             })
             .collect::<Vec<_>>();
         ranked.sort_by(|one, other| {

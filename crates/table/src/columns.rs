@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(int_cell(u64::MAX), CellValue::Int(i64::MAX));
         assert_eq!(int_cell(7_usize), CellValue::Int(7));
         assert_eq!(int_cell(7_u32), CellValue::Int(7));
-        assert_eq!(text_cell(&Some("a".to_owned())), CellValue::Text("a".to_owned()));
+        assert_eq!(text_cell(Some("a".to_owned())), CellValue::Text("a".to_owned()));
     }
 
     #[test]
