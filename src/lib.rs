@@ -1,9 +1,8 @@
-//! backcast reads the session logs of coding agents and says what really happened in them.
+//! The `backcast` program: reads the session logs of coding agents and reports what happened in them.
 //!
-//! The folders are the pipeline: [`input`] finds and parses logs, [`session`] turns records into conversations, [`tokens`]
-//! sizes them, [`metrics`] adds them up, [`output`] writes the result. [`pipeline`] runs it side by side on all cores, with
-//! the [`cache`]; [`commands`] has one file per verb. `input`, `cache`, `output`, `synth` and `commands` touch the world;
-//! what lies between them takes values and gives values.
+//! [`run`] finds, reads and caches logs and rebuilds sessions; [`usage`] adds them up; [`views`] holds the rows, columns and
+//! documents of each verb; [`commands`] has one file per verb; [`page`] is the HTML page. The crates under `crates/` do the
+//! rest: `transcript` reads, `replay` simulates, `memory` and `notes` write, `table` prints, `language` knows text.
 
 // What holds for the library and not for tests, benchmarks, examples and the binary; the rest is in Cargo.toml.
 #![cfg_attr(

@@ -1,7 +1,7 @@
 //! What one session adds up to: its API calls, its ledger, its window over time.
 //!
 //! Pure: takes threaded records, gives numbers. Calls are merged inside the session here; merging across sessions is the
-//! work of [`super::usage`].
+//! work of `super::usage`.
 
 use replay::tokens::calibrate::{ChainSizes, RoundSize, TokenOrigin, UnfitReason, size_rounds};
 use replay::tokens::ledger::{LedgerBuilder, TokenLedger};

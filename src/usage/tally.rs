@@ -1,4 +1,4 @@
-//! Usage over a corpus: the calls of a [`Summary`], each of which is there once, in groups.
+//! Usage over a corpus: the calls of a `Summary`, each of which is there once, in groups.
 
 use crate::usage::session::{BilledCall, SessionReport};
 use crate::usage::summary::UsageSummary;

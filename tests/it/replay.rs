@@ -1,12 +1,9 @@
 //! `backcast replay`: the files of a run, and that they agree with each other.
 
 use crate::fixture::{Fixture, ROUNDS, case, corpus, files_below};
-use backcast::views::replay::ROUND_COLUMNS;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use table::stream::StreamFormat;
-use table::{CellValue, read_cells};
 
 fn replay(fixture: &Fixture, out: &Path, more: &[&str]) {
     let mut args = vec![
@@ -241,6 +238,9 @@ fn a_count_of_one_is_written_in_the_singular() {
 #[cfg(feature = "parquet")]
 #[test]
 fn parquet_holds_the_same_rounds() {
+    use backcast::views::replay::ROUND_COLUMNS;
+    use table::stream::StreamFormat;
+    use table::{CellValue, read_cells};
     let fixture = Fixture::new();
     let (csv, parquet) = (fixture.path("csv"), fixture.path("parquet"));
     replay(&fixture, &csv, &[]);

@@ -1,6 +1,6 @@
 //! Dates that people write, made absolute: "next Friday" means nothing in a month.
 //!
-//! [`find`] reads dates in English and Chinese text and resolves them against the time it was written. A date without a
+//! `find` reads dates in English and Chinese text and resolves them against the time it was written. A date without a
 //! year is the next one, a weekday the coming one: what is worth remembering mostly lies ahead. Everything is read from
 //! tokens (words, numbers, signs) by small functions that each know one way to write a date; of those that match at a
 //! place, the longest counts. Times of day are not read.

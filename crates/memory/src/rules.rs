@@ -61,7 +61,7 @@ impl LazyPattern {
             .build()
     }
 
-    /// The expression; `None` for one that cannot be compiled, which [`Rules::read`] does not let in.
+    /// The expression; `None` for one that cannot be compiled, which `Rules::read` does not let in.
     pub fn regex(&self) -> Option<&Regex> {
         self.compiled.get_or_init(|| self.build().ok()).as_ref()
     }

@@ -3,7 +3,7 @@
 //! Beside the file lies a list of the lines that were written here last time, by their hashes. What the file holds beyond
 //! them was put in by somebody else; what it lacks of them was taken out. Without a list, all of it is somebody else's.
 //!
-//! Summaries and histories are written whole ([`Whole`]): one that somebody changed since is theirs.
+//! Summaries and histories are written whole (`Whole`): one that somebody changed since is theirs.
 
 use crate::template::{NotesTemplate, TemplateSection};
 use serde::{Deserialize, Serialize};

@@ -87,7 +87,7 @@ pub fn chain_lines(session: &Session<'_>, chain: &Chain) -> Vec<LogLines> {
 }
 
 impl Conversation {
-    /// Puts messages, by number of their log as [`lines`] asked for them, into the order of a chain.
+    /// Puts messages, by number of their log as `lines` asked for them, into the order of a chain.
     pub fn new(session: &Session<'_>, chain: &Chain, read: Vec<(u32, Vec<Message>)>) -> Conversation {
         let mut found = HashMap::<(u32, u64), SmallVec<[Message; 1]>>::new();
         for (part, messages) in read {

@@ -1,9 +1,9 @@
 //! Texts about sessions: notes that are kept while a session runs, and the summary that stands in for its history after a
 //! compaction.
 //!
-//! What writes them is a [`Backend`]: [`offline`] takes from the session what its structure shows to matter, a model over
-//! HTTP is asked for it. What is the same for both lives here: what a text is written from ([`Material`]), what is asked for
-//! ([`SummaryAsk`], [`NotesAsk`]), how a prompt that was too long is tried again ([`retry`]), and how large a text is
+//! What writes them is a `Backend`: [`offline`] takes from the session what its structure shows to matter, a model over
+//! HTTP is asked for it. What is the same for both lives here: what a text is written from (`Material`), what is asked for
+//! (`SummaryAsk`, `NotesAsk`), how a prompt that was too long is tried again ([`retry`]), and how large a text is
 //! ([`size`]). Pure: no files, no clock, no threads. `commands/notes.rs` joins it to the world.
 
 pub mod carried;

@@ -2,7 +2,7 @@
 //!
 //! | function | replaces | permissions | synced | for |
 //! | --- | --- | --- | --- | --- |
-//! | [`write`], [`write_with`] | with `force` | those of the old file, else the user's default | yes | results |
+//! | `write`, [`write_with`] | with `force` | those of the old file, else the user's default | yes | results |
 //! | [`write_fresh`] | never | the user's default | no | many result files that the next run can make again |
 //! | [`write_private`] | always | the user's alone | no | caches |
 //!

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::path::Path;
 
-pub(super) const ROWS_PER_GROUP: usize = usize::MAX;
+pub(super) const ROWS_PER_GROUP: usize = 64 * 1024;
 
 fn missing() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, crate::NO_PARQUET)

@@ -6,8 +6,8 @@
 //! on a combination of words that no memory states. Each of these rules improved the results on public evaluation sets; see
 //! docs/memory.md for the figures.
 //!
-//! [`index`] holds the words of all memories, [`question`] parses a query, [`scoring`] weighs and scores, [`focus`] finds what
-//! a question depends on, [`time`] finds dates, and [`select`] cuts the result to what is shown.
+//! `index` holds the words of all memories, `question` parses a query, `scoring` weighs and scores, `focus` finds what
+//! a question depends on, `time` finds dates, and `select` cuts the result to what is shown.
 
 mod focus;
 mod index;

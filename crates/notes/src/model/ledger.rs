@@ -172,7 +172,7 @@ impl SpendingLedger {
         self.reserve_or_wait(worst, rate, true)
     }
 
-    /// As [`Ledger::hold`], for calls that are sent together: waiting for one another would be waiting for ever.
+    /// As `Ledger::hold`, for calls that are sent together: waiting for one another would be waiting for ever.
     pub fn try_reserve(&self, worst: WorstCase, rate: BillingRate) -> Result<Reservation<'_>, BudgetRefusal> {
         self.reserve_or_wait(worst, rate, false)
     }

@@ -1,6 +1,6 @@
 //! A model over HTTP: the Messages API, or any server that speaks it.
 //!
-//! A question is a [`Request`]; [`Anthropic::ask`] answers it from what is known already, or asks the model, within the
+//! A question is a `Request`; `Anthropic::ask` answers it from what is known already, or asks the model, within the
 //! budget. What a transcript says is material to the model, never instruction ([`fence`]), and an answer is used only after
 //! it was read into the form that was asked for. The files here, from the wire up: [`client`], [`stream`], [`ledger`],
 //! [`answers`], [`batches`]; then what is asked: [`writing`] (summaries and notes), [`extract`], [`dream`], [`recall`].
@@ -152,7 +152,7 @@ impl RetryPolicy {
 pub enum AskMode {
     /// It is asked now.
     Now,
-    /// It is put down, and asked with the others in a batch ([`Anthropic::fill`]).
+    /// It is put down, and asked with the others in a batch (`Anthropic::fill`).
     Batch,
     /// It is only counted.
     Estimate,

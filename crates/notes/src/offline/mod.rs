@@ -1,7 +1,7 @@
 //! The offline backend: texts taken from the conversation itself, without a model. Deterministic, and the default.
 //!
 //! [`digest`] finds what happened, by structure and by words that are [`telling`]; [`notes`] and [`summary`] say which of it
-//! is worth saying, and how much it would be missed; [`compose`] keeps what fits. Words are quoted, never invented.
+//! is worth saying, and how much it would be missed; `compose` keeps what fits. Words are quoted, never invented.
 
 pub mod clean;
 pub mod compose;
