@@ -179,30 +179,10 @@ pub struct TimeArgs {
     pub timezone: String,
 }
 
-/// Longest line that is read where nothing else is said.
-const MAX_LINE: u64 = 32 << 20;
-
 impl InputArgs {
-    /// Whether somebody wants to know what is wrong with the logs, line by line.
+    /// Whether problems of single lines matter.
     pub fn wants_problem_list(&self) -> bool {
         self.strict || self.problems || self.annotate
-    }
-
-    /// These paths, read as usual.
-    pub fn with_paths(paths: &[PathBuf]) -> InputArgs {
-        InputArgs {
-            paths: paths.to_vec(),
-            threads: None,
-            io: IoArg::default(),
-            max_line: MAX_LINE,
-            follow_links: false,
-            no_cache: true,
-            cache_dir: None,
-            annotate: false,
-            problems: false,
-            strict: false,
-            quiet: false,
-        }
     }
 }
 
@@ -226,17 +206,6 @@ pub struct OutputArgs {
     /// Replace that file if it exists; a session log never.
     #[arg(long, requires = "written", help_heading = "Output")]
     pub force: bool,
-}
-
-impl OutputArgs {
-    /// To standard output.
-    pub fn to_stdout(format: OutputFormat) -> OutputArgs {
-        OutputArgs {
-            format,
-            output: None,
-            force: false,
-        }
-    }
 }
 
 /// Arguments of `overview`.
@@ -416,13 +385,6 @@ pub struct TuneArgs {
     pub top: usize,
 }
 
-impl TuneArgs {
-    /// Results are printed; files go to the folder.
-    pub fn stdout_args(&self) -> OutputArgs {
-        OutputArgs::to_stdout(self.format)
-    }
-}
-
 /// Arguments of `config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
@@ -532,11 +494,6 @@ impl ReplayArgs {
     /// Whether hits and misses are wanted.
     pub fn wants_working_set(&self) -> bool {
         self.working_set || self.compare.is_some() || self.html.is_some()
-    }
-
-    /// Results are printed; files go to the folder.
-    pub fn stdout_args(&self) -> OutputArgs {
-        OutputArgs::to_stdout(self.format)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The command line of `check`, as typed. Its limits are options that come from their declaration in [`budget`].
 
-use crate::cli::{InputArgs, OutputArgs, PolicyArgs, TimeArgs};
+use crate::cli::{InputArgs, PolicyArgs, TimeArgs};
 use crate::usage::budget;
 use crate::usage::budget::{LIMITS, Limit};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
@@ -63,18 +63,6 @@ pub struct CheckOutputArgs {
     /// Replace that file if it exists.
     #[arg(long, requires = "output", help_heading = "Output")]
     pub force: bool,
-}
-
-impl CheckOutputArgs {
-    /// Where it goes.
-    pub fn output_args(&self) -> OutputArgs {
-        OutputArgs {
-            // What CI systems read is text as it is, like JSON.
-            format: self.format.row_format().unwrap_or(OutputFormat::Json),
-            output: self.output.clone(),
-            force: self.force,
-        }
-    }
 }
 
 /// How checks are written.

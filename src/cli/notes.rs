@@ -1,7 +1,7 @@
 //! Arguments of `notes`.
 
 use crate::cli::backend::BackendArgs;
-use crate::cli::{InputArgs, OutputArgs, PolicyArgs};
+use crate::cli::{InputArgs, PolicyArgs};
 use clap::Args;
 use std::path::PathBuf;
 use table::OutputFormat;
@@ -95,11 +95,6 @@ pub struct NotesArgs {
 }
 
 impl NotesArgs {
-    /// The list is printed; texts go to the folder.
-    pub fn stdout_args(&self) -> OutputArgs {
-        OutputArgs::to_stdout(self.format)
-    }
-
     /// Whether a summary is wanted.
     pub fn wants_summary(&self) -> bool {
         self.summary || self.from.is_some() || self.up_to.is_some()

@@ -3,10 +3,10 @@
 use crate::cli::AuditArgs;
 use crate::commands::RunStatus;
 use crate::commands::policy::resolve_policy;
-use crate::commands::reading::{problem_counts, report_problems, with_logs};
+use crate::commands::reading::{problem_counts, report_problems};
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page::PageContent;
-use crate::run::Corpus;
+use crate::run::{LogNeeds, SessionView, with_logs};
 pub use crate::views::audit_rows::{AuditRow, CHECKED_COLUMNS, COLUMNS, THRESHOLD_COLUMNS, ThresholdRow};
 use crate::views::audit_rows::{REMARKS_ON_SCREEN, SCREEN_COLUMNS, THRESHOLD_SCREEN_COLUMNS};
 use anyhow::Result;
@@ -18,93 +18,134 @@ use replay::audit::thresholds::{
 use replay::policy;
 use replay::policy::Policy;
 use replay::policy::presets::PolicySet;
+use replay::prices::PriceTable;
 use replay::sim::inference::infer_windows;
 use replay::sim::policies_and_prices;
-use replay::sim::trace::build_trace;
-use replay::tokens::ratios::RatioTable;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use table::words::{format_count, format_count_with_plural, group_digits};
 use table::{CellValue, Column, ColumnUnit, OutputFormat, Sheet, TableStyle, for_people};
 use transcript::problem::{Problem, ProblemRow};
-use transcript::thread::{Session, thread};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// What is shown of an audit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AuditOptions {
+    /// Most boundaries of the table; 0 for all.
+    top: usize,
+    format: OutputFormat,
+    /// Whether the client's own switches were asked for.
+    client_env: bool,
+    /// Whether the document lists every problem.
+    lists_problems: bool,
+}
+
 /// Runs it.
 pub fn run(args: &AuditArgs) -> Result<RunStatus> {
     ensure_absent(args.html.as_deref(), args.out.force)?;
-    with_view(args, |view, problems| {
-        write_output(&args.out, |out, look| view.write(out, look))?;
-        if let Some(path) = &args.html {
-            let content = PageContent {
-                name: "audit".to_owned(),
-                audits: vec![view.document()],
-                ..PageContent::default()
-            };
-            write_page(path, args.out.force, args.input.quiet, content)?;
-        }
-        Ok(report_problems(&args.input, problems))
-    })
-}
-
-/// The document of an audit, for a page that shows more than that.
-pub(super) fn audit_document(args: &AuditArgs) -> Result<Json> {
-    with_view(args, |view, _| Ok(view.document()))
-}
-
-/// Reads the logs, and hands on what is shown of them.
-fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&AuditView<'_>, &[Problem]) -> Result<R>) -> Result<R> {
-    let (usual, setting) = split_override(resolve_policy(&args.policy)?)?;
+    let auditor = Auditor::new(resolve_policy(&args.policy)?)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let table = RatioTable::built_in();
-    let (sessions, problems) = with_logs(&args.input, false, |reading| {
-        let corpus = Corpus::read(reading.logs, &reading.options);
-        let bar = reading.work_bar(&corpus);
-        let (sessions, defects) = corpus.map_sessions(|id, parts| {
+    let (sessions, problems) = with_logs(&args.input, LogNeeds::default(), |source| {
+        let run = source.read();
+        let bar = source.session_bar(&run);
+        let (sessions, defects) = run.map_sessions(|view| {
             bar.inc(1);
-            let session = Session::new(id, parts);
-            let mut audited = SessionAudit::default();
-            for chain in &thread(&session).chains {
-                let trace = build_trace(&session, chain, table);
-                let (policies, prices_of) = policies_and_prices(&usual, &prices, &trace);
-                let windows = infer_windows(&trace, &policies, &prices_of);
-                let in_force = AuditInput {
-                    trace: &trace,
-                    policies: &policies,
-                    prices: &prices_of,
-                    windows: &windows,
-                };
-                let found = boundaries(&in_force);
-                let contexts = in_force.contexts();
-                for (group, seen) in gather_evidence(&in_force, &usual, &found, &contexts) {
-                    audited.add_evidence(group, seen);
-                }
-                if let Some(setting) = setting.as_ref().filter(|_| !trace.is_sidechain) {
-                    let (with_setting, _) = policies_and_prices(&setting.policies, &prices, &trace);
-                    let checked = check_setting(&in_force, &with_setting, &found, &contexts);
-                    audited
-                        .checked_settings
-                        .extend(checked.map(|checked| (id.to_owned(), checked)));
-                }
-                audited.rows.extend(
-                    found
-                        .into_iter()
-                        .map(|found| AuditRow::new(&session, &trace.agent, found)),
-                );
-            }
-            audited
+            auditor.audit(view, &prices)
         });
-        let mut problems = corpus.problems;
+        let mut problems = run.problems;
         problems.extend(defects);
-        problems.extend(reading.into_problems());
+        problems.extend(source.problems());
         problems.sort();
         (sessions, problems)
     })?;
-    let view = AuditView::new(args, sessions, setting.map(|setting| setting.settings), &problems);
-    work(&view, &problems)
+    let options = AuditOptions {
+        top: args.top,
+        format: args.out.format,
+        client_env: args.policy.client_env,
+        lists_problems: args.input.problems,
+    };
+    let view = AuditView::new(options, sessions, auditor.settings(), &problems);
+    write_output(&args.out, |out, look| view.write(out, look))?;
+    if let Some(path) = &args.html {
+        let content = PageContent {
+            name: "audit".to_owned(),
+            audits: vec![view.document()],
+            ..PageContent::default()
+        };
+        write_page(path, args.out.force, args.input.quiet, content)?;
+    }
+    Ok(report_problems(&args.input, &problems))
+}
+
+/// Returns the document of an audit, for a page that shows more than that.
+pub(super) fn audit_document(auditor: &Auditor, sessions: Vec<SessionAudit>, problems: &[Problem]) -> Json {
+    let options = AuditOptions {
+        top: 0,
+        format: OutputFormat::Json,
+        client_env: false,
+        lists_problems: true,
+    };
+    AuditView::new(options, sessions, auditor.settings(), problems).document()
+}
+
+/// Audits one session after another.
+pub(super) struct Auditor {
+    /// What the client does by itself.
+    usual: PolicySet,
+    /// What the user set, if it bears on the threshold.
+    threshold_override: Option<ThresholdOverride>,
+}
+
+impl Auditor {
+    /// For a policy as it was resolved.
+    pub fn new(policies: PolicySet) -> Result<Auditor> {
+        let (usual, threshold_override) = split_override(policies)?;
+        Ok(Auditor {
+            usual,
+            threshold_override,
+        })
+    }
+
+    /// Returns the settings that are looked for: key, value and origin.
+    fn settings(&self) -> Option<Vec<(&'static str, String, String)>> {
+        let chosen = self.threshold_override.as_ref()?;
+        Some(chosen.settings.clone())
+    }
+
+    /// Audits a session.
+    pub fn audit(&self, view: &SessionView<'_>, prices: &PriceTable) -> SessionAudit {
+        let mut audited = SessionAudit::default();
+        for trace in view.traces() {
+            let (policies, prices_of) = policies_and_prices(&self.usual, prices, trace);
+            let windows = infer_windows(trace, &policies, &prices_of);
+            let in_force = AuditInput {
+                trace,
+                policies: &policies,
+                prices: &prices_of,
+                windows: &windows,
+            };
+            let found = boundaries(&in_force);
+            let contexts = in_force.contexts();
+            for (group, seen) in gather_evidence(&in_force, &self.usual, &found, &contexts) {
+                audited.add_evidence(group, seen);
+            }
+            if let Some(chosen) = self.threshold_override.as_ref().filter(|_| !trace.is_sidechain) {
+                let (with_setting, _) = policies_and_prices(&chosen.policies, prices, trace);
+                let checked = check_setting(&in_force, &with_setting, &found, &contexts);
+                audited
+                    .checked_settings
+                    .extend(checked.map(|checked| (view.id().to_owned(), checked)));
+            }
+            let rows = found.into_iter();
+            audited
+                .rows
+                .extend(rows.map(|found| AuditRow::new(view.session(), &trace.agent, found)));
+        }
+        audited
+    }
 }
 
 /// What a user set that bears on the threshold.
@@ -146,7 +187,7 @@ pub(super) fn split_override(policies: PolicySet) -> Result<(PolicySet, Option<T
 
 /// What was found in one session.
 #[derive(Default)]
-struct SessionAudit {
+pub(super) struct SessionAudit {
     rows: Vec<AuditRow>,
     groups: BTreeMap<ThresholdGroup, ThresholdEvidence>,
     checked_settings: Vec<(String, SettingCheck)>,
@@ -184,7 +225,7 @@ fn columns_for_width<R>(columns: &[Column<R>], look: TableStyle, last: usize) ->
 
 /// What is shown.
 struct AuditView<'a> {
-    args: &'a AuditArgs,
+    options: AuditOptions,
     sessions: usize,
     rows: Vec<AuditRow>,
     thresholds: Vec<ThresholdRow>,
@@ -196,7 +237,7 @@ struct AuditView<'a> {
 
 impl<'a> AuditView<'a> {
     fn new(
-        args: &'a AuditArgs,
+        options: AuditOptions,
         sessions: Vec<SessionAudit>,
         given: Option<Vec<(&'static str, String, String)>>,
         problems: &'a [Problem],
@@ -217,7 +258,7 @@ impl<'a> AuditView<'a> {
         }
         let thresholds = all.groups.into_iter();
         AuditView {
-            args,
+            options,
             sessions: count,
             rows: all.rows,
             thresholds: thresholds
@@ -231,7 +272,7 @@ impl<'a> AuditView<'a> {
     }
 
     fn write(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        match self.args.out.format {
+        match self.options.format {
             OutputFormat::Table => self.write_text(out, look),
             OutputFormat::Json => {
                 serde_json::to_writer_pretty(&mut *out, &self.document())?;
@@ -363,7 +404,7 @@ impl<'a> AuditView<'a> {
 
     fn write_setting(&self, out: &mut dyn Write) -> io::Result<()> {
         let Some(given) = &self.settings else {
-            if self.args.policy.client_env {
+            if self.options.client_env {
                 writeln!(out, "\nThe client's environment and settings change no threshold.")?;
             }
             return Ok(());
@@ -414,8 +455,8 @@ impl<'a> AuditView<'a> {
             )
         };
         order.sort_by_key(|&at| rank(at));
-        if self.args.top > 0 {
-            order.truncate(self.args.top);
+        if self.options.top > 0 {
+            order.truncate(self.options.top);
         }
         let shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
         sheet(columns_for_width(SCREEN_COLUMNS, look, 1), &shown).write(OutputFormat::Table, look, out)?;
@@ -501,7 +542,7 @@ impl<'a> AuditView<'a> {
             "total": self.problems.len(),
             "by_kind": problem_counts(self.problems),
         });
-        if self.args.input.problems {
+        if self.options.lists_problems {
             problems["list"] = json!(self.problems.iter().map(ProblemRow::from).collect::<Vec<_>>());
         }
         json!({

@@ -2,12 +2,12 @@
 //! there at once when the logs are as they were.
 
 use crate::cli::memory::DocumentFormat;
-use crate::cli::{Cli, CliCommand, OutputArgs, OverviewArgs};
+use crate::cli::{Cli, CliCommand, OverviewArgs};
 use crate::commands::RunStatus;
-use crate::commands::reading::{problem_counts, report_problems_if_asked, with_logs};
+use crate::commands::reading::{problem_counts, report_problems_if_asked};
 use crate::commands::times::{parse_zone, start_of_last_days};
-use crate::commands::writing::{load_prices, write_output};
-use crate::run::summarise;
+use crate::commands::writing::{OutputTarget, load_prices, write_output};
+use crate::run::{LogNeeds, summarize, with_logs};
 use crate::usage::session::{BoundaryCounts, ReportOptions, SessionReport};
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally;
@@ -52,12 +52,12 @@ pub fn run_default() -> Result<RunStatus> {
 pub fn run(args: &OverviewArgs) -> Result<RunStatus> {
     let zone = parse_zone(&args.timezone)?;
     let prices = load_prices(args.prices.as_deref())?;
-    let (summary, logs, problems) = with_logs(&args.input, false, |reading| {
-        let logs = reading.logs.len();
+    let (summary, logs, problems) = with_logs(&args.input, LogNeeds::default(), |source| {
+        let logs = source.logs.len();
         let table = RatioTable::built_in();
-        let (mut summary, _) = summarise(reading.logs, &reading.options, table, &ReportOptions::default());
+        let (mut summary, _) = summarize(source.logs, &source.options, table, &ReportOptions::default());
         let mut problems = std::mem::take(&mut summary.problems);
-        problems.extend(reading.into_problems());
+        problems.extend(source.problems());
         problems.sort();
         (summary, logs, problems)
     })?;
@@ -66,7 +66,7 @@ pub fn run(args: &OverviewArgs) -> Result<RunStatus> {
         DocumentFormat::Text => OutputFormat::Table,
         DocumentFormat::Json => OutputFormat::Json,
     };
-    write_output(&OutputArgs::to_stdout(format), |out, look| match args.format {
+    write_output(OutputTarget::stdout(format), |out, look| match args.format {
         DocumentFormat::Text => overview.write_text(out, look),
         DocumentFormat::Json => overview.write_json(out),
     })?;

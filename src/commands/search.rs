@@ -3,10 +3,10 @@
 use crate::cli::memory::MemoryFormat;
 use crate::cli::search::{SearchArgs, SearchTarget};
 use crate::commands::memory::folder;
-use crate::commands::reading::{report_problems, with_discovered_logs};
+use crate::commands::reading::report_problems;
 use crate::commands::writing::fold_for_terminal;
 use crate::commands::{RunStatus, print};
-use crate::run::{MessageSearch, ReadOptions, search_messages};
+use crate::run::{MessageSearch, ReadOptions, search_messages, with_log_files};
 use anyhow::{Result, bail};
 use language::{secrets, when};
 use memory::memdir::Memdir;
@@ -66,7 +66,7 @@ pub fn run(args: &SearchArgs) -> Result<RunStatus> {
     };
     let (messages, problems) = match args.only {
         Some(SearchTarget::Memories) => Default::default(),
-        _ => with_discovered_logs(&args.input, |logs, options, finish| {
+        _ => with_log_files(&args.input, |logs, options, finish| {
             let (messages, problems) = find_messages(args, &terms, logs, options);
             (messages, finish(problems))
         })?,

@@ -2,12 +2,12 @@
 
 use crate::cli::StatsArgs;
 use crate::commands::RunStatus;
-use crate::commands::reading::{LogSource, problem_counts, report_problems, with_logs};
+use crate::commands::reading::{problem_counts, report_problems};
 use crate::commands::times::TimeSelection;
 use crate::commands::writing::{load_prices, write_output};
 use crate::page;
 use crate::page::overview::overview_from_stats;
-use crate::run::summarise;
+use crate::run::{LogNeeds, LogSource, TraceBytes, summarize, with_logs};
 use crate::usage::quality;
 use crate::usage::quality::{Quality, quality};
 use crate::usage::session::ReportOptions;
@@ -30,73 +30,109 @@ use transcript::problem::{Problem, ProblemRow};
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// What is shown of the usage of logs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StatsOptions {
+    /// What rows are grouped by.
+    by: GroupBy,
+    /// Whether sub-agents have rows of their own.
+    subagents: bool,
+    /// Most rows of the table; 0 for all.
+    top: usize,
+    format: OutputFormat,
+    /// Whether it says how well sizes are estimated.
+    quality: bool,
+    /// Whether the document lists every problem.
+    lists_problems: bool,
+}
+
 /// Runs it.
 pub fn run(args: &StatsArgs) -> Result<RunStatus> {
     if args.subagents && args.by == GroupBy::Tool {
         bail!("--subagents does not go with --by tool: tools are counted over all agents together");
     }
-    with_view(args, |view, problems| {
-        write_output(&args.out, |out, look| view.write(out, look))?;
-        Ok(report_problems(&args.input, problems))
-    })
-}
-
-/// What a page shows of recorded usage, and what was wrong with the logs.
-pub(super) fn usage_overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
-    with_view(args, |view, problems| {
-        let summary = &view.stats.summary;
-        let by = [GroupBy::Day, GroupBy::Model, GroupBy::Project].map(|by| {
-            let grouped = group_calls(summary, by, false, &TimeZone::UTC, view.prices);
-            (
-                by.name(),
-                page::sheet_rows(usage_sheet(&columns(by, false), &grouped.rows, None).to_json()),
-            )
-        });
-        Ok((overview_from_stats(&view.document(), &by), problems.to_vec()))
-    })
-}
-
-/// Reads the logs, and hands on what is shown of them.
-fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&StatsView<'_>, &[Problem]) -> Result<R>) -> Result<R> {
     let times = TimeSelection::new(&args.times)?;
     let prices = load_prices(args.prices.as_deref())?;
-    let table = RatioTable::built_in();
-    let stats = with_logs(&args.input, args.quality, |reading| {
-        let wanted = ReportOptions {
-            filter: times.filter(&reading),
-            predictions: args.quality,
-        };
-        StatsResult::new(reading, &wanted, table)
-    })?;
-    let summary = &stats.summary;
-    let tally = group_calls(summary, args.by, args.subagents, &times.zone, &prices);
-    let view = StatsView {
-        stats: &stats,
-        total: UsageRow::total(&tally.rows),
-        tally,
-        prices: &prices,
-        quality: args.quality.then(|| quality(&summary.sessions, table)),
-        args,
+    let needs = LogNeeds {
+        line_hashes: args.quality,
+        ..LogNeeds::default()
     };
-    work(&view, &stats.problems)
+    let stats = with_logs(&args.input, needs, |source| {
+        StatsResult::read(&source, &times, args.quality)
+    })?;
+    let options = StatsOptions {
+        by: args.by,
+        subagents: args.subagents,
+        top: args.top,
+        format: args.out.format,
+        quality: args.quality,
+        lists_problems: args.input.problems,
+    };
+    let view = StatsView::new(&stats, options, &times.zone, &prices);
+    write_output(&args.out, |out, look| view.write(out, look))?;
+    Ok(report_problems(&args.input, &stats.problems))
+}
+
+/// Returns what a page shows of recorded usage.
+pub(super) fn usage_overview(stats: &StatsResult, prices: &PriceTable) -> Json {
+    let options = StatsOptions {
+        by: GroupBy::Model,
+        subagents: false,
+        top: 0,
+        format: OutputFormat::Json,
+        quality: false,
+        lists_problems: true,
+    };
+    let view = StatsView::new(stats, options, &TimeZone::UTC, prices);
+    let by = [GroupBy::Day, GroupBy::Model, GroupBy::Project].map(|by| {
+        let grouped = group_calls(&stats.summary, by, false, &TimeZone::UTC, prices);
+        (
+            by.name(),
+            page::sheet_rows(usage_sheet(&columns(by, false), &grouped.rows, None).to_json()),
+        )
+    });
+    overview_from_stats(&view.document(), &by)
 }
 
 /// Everything that was found out.
-struct StatsResult {
+pub(super) struct StatsResult {
     summary: UsageSummary,
-    problems: Vec<Problem>,
+    /// Problems with logs and sessions, sorted.
+    pub problems: Vec<Problem>,
     logs: usize,
     base: Vec<u64>,
     /// Bytes of the trace and of its line hashes, where they are shown.
-    trace_bytes: (u64, Option<u64>),
+    trace_bytes: TraceBytes,
 }
 
 impl StatsResult {
-    fn new(reading: LogSource<'_>, wanted: &ReportOptions, table: &RatioTable) -> StatsResult {
-        let logs = reading.logs.len();
-        let (mut summary, trace_bytes) = summarise(reading.logs, &reading.options, table, wanted);
+    /// Reads logs and sums them up.
+    fn read(source: &LogSource<'_>, times: &TimeSelection, predictions: bool) -> StatsResult {
+        let table = RatioTable::built_in();
+        let report_on = |filter| ReportOptions { filter, predictions };
+        let (summary, trace_bytes) = if times.needs_newest() {
+            // The range is known once the logs are read: there is no early report.
+            let run = source.read();
+            let wanted = report_on(times.range(|| run.newest_time(&source.options)));
+            let trace_bytes = match source.options.with_line_hashes {
+                true => run.trace_bytes(),
+                false => (0, None),
+            };
+            (run.summarize(table, &wanted, source.options.cache), trace_bytes)
+        } else {
+            let wanted = report_on(times.range(|| None));
+            summarize(source.logs, &source.options, table, &wanted)
+        };
+        StatsResult {
+            trace_bytes,
+            ..StatsResult::new(summary, source)
+        }
+    }
+
+    /// Takes a summary of the logs of a source.
+    pub(super) fn new(mut summary: UsageSummary, source: &LogSource<'_>) -> StatsResult {
         let mut problems = std::mem::take(&mut summary.problems);
-        problems.extend(reading.into_problems());
+        problems.extend(source.problems());
         problems.sort();
         let mut base = summary
             .sessions
@@ -107,9 +143,9 @@ impl StatsResult {
         StatsResult {
             summary,
             problems,
-            logs,
+            logs: source.logs.len(),
             base,
-            trace_bytes,
+            trace_bytes: (0, None),
         }
     }
 
@@ -127,22 +163,36 @@ struct StatsView<'a> {
     total: UsageRow,
     prices: &'a PriceTable,
     quality: Option<Quality>,
-    args: &'a StatsArgs,
+    options: StatsOptions,
 }
 
-impl StatsView<'_> {
+impl<'a> StatsView<'a> {
+    fn new(stats: &'a StatsResult, options: StatsOptions, zone: &TimeZone, prices: &'a PriceTable) -> StatsView<'a> {
+        let summary = &stats.summary;
+        let tally = group_calls(summary, options.by, options.subagents, zone, prices);
+        let table = RatioTable::built_in();
+        StatsView {
+            stats,
+            total: UsageRow::total(&tally.rows),
+            tally,
+            prices,
+            quality: options.quality.then(|| quality(&summary.sessions, table)),
+            options,
+        }
+    }
+
     fn write(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        let format = self.args.out.format;
+        let format = self.options.format;
         match format {
             OutputFormat::Table => self.write_text(out, look),
             OutputFormat::Json => self.write_json(out),
-            _ if self.args.quality => self.quality_sheet().write(format, look, out),
-            _ if self.args.by == GroupBy::Tool => {
+            _ if self.options.quality => self.quality_sheet().write(format, look, out),
+            _ if self.options.by == GroupBy::Tool => {
                 let rows = tool_rows(&self.stats.summary.ledger);
                 tool_sheet(&rows, None).write(format, look, out)
             }
             _ => {
-                let columns = columns(self.args.by, self.args.subagents);
+                let columns = columns(self.options.by, self.options.subagents);
                 usage_sheet(&columns, &self.tally.rows, None).write(format, look, out)
             }
         }
@@ -158,7 +208,7 @@ impl StatsView<'_> {
             group_digits(stats.summary.facts.lines),
             format_size(stats.summary.facts.bytes)
         )?;
-        if self.args.by == GroupBy::Tool {
+        if self.options.by == GroupBy::Tool {
             let rows = tool_rows(&stats.summary.ledger);
             let shown = &rows[..self.shown_rows(rows.len())];
             tool_sheet(shown, None).write(OutputFormat::Table, look, out)?;
@@ -170,7 +220,7 @@ impl StatsView<'_> {
             self.write_usage(out, look)?;
         }
         writeln!(out)?;
-        let ledger = ledger_rows(&stats.summary.ledger, self.args.by != GroupBy::Tool);
+        let ledger = ledger_rows(&stats.summary.ledger, self.options.by != GroupBy::Tool);
         let ledger_total = LedgerRow::new(
             "total",
             &stats.summary.ledger.total(),
@@ -178,7 +228,7 @@ impl StatsView<'_> {
         );
         ledger_sheet(&ledger, Some(&ledger_total)).write(OutputFormat::Table, look, out)?;
         self.write_facts(out)?;
-        if self.args.quality {
+        if self.options.quality {
             writeln!(out, "\nEvery round predicted from the one before:\n")?;
             self.quality_sheet().write(OutputFormat::Table, look, out)?;
             let share = |bytes: u64| {
@@ -201,7 +251,7 @@ impl StatsView<'_> {
 
     /// How many of so many rows the table has.
     fn shown_rows(&self, rows: usize) -> usize {
-        match self.args.top {
+        match self.options.top {
             0 => rows,
             top => top.min(rows),
         }
@@ -209,14 +259,14 @@ impl StatsView<'_> {
 
     /// The table of rows, cut to the costliest.
     fn write_usage(&self, out: &mut dyn Write, look: TableStyle) -> io::Result<()> {
-        let columns = screen_columns(self.args.by, self.args.subagents);
+        let columns = screen_columns(self.options.by, self.options.subagents);
         let mut order = (0..self.tally.rows.len()).collect::<Vec<_>>();
         let weight = |at: usize| (self.tally.rows[at].sums.cost, self.tally.rows[at].sums.responses);
         order.sort_by_key(|&at| (std::cmp::Reverse(weight(at)), at));
         order.truncate(self.shown_rows(self.tally.rows.len()));
         order.sort_unstable();
         let mut shown = order.iter().map(|&at| self.tally.rows[at].clone()).collect::<Vec<_>>();
-        if self.args.by == GroupBy::Session {
+        if self.options.by == GroupBy::Session {
             // Sub-agents that are shown apart have windows of their own.
             for row in shown
                 .iter_mut()
@@ -316,8 +366,8 @@ impl StatsView<'_> {
 
     fn document(&self) -> Json {
         let stats = self.stats;
-        let row_columns = columns(self.args.by, self.args.subagents);
-        let rows = match self.args.by {
+        let row_columns = columns(self.options.by, self.options.subagents);
+        let rows = match self.options.by {
             GroupBy::Tool => tool_sheet(&tool_rows(&stats.summary.ledger), None).to_json(),
             _ => usage_sheet(&row_columns, &self.tally.rows, None).to_json(),
         };
@@ -325,13 +375,13 @@ impl StatsView<'_> {
             "total": stats.problems.len(),
             "by_kind": problem_counts(&stats.problems),
         });
-        if self.args.input.problems {
+        if self.options.lists_problems {
             problems["list"] = json!(stats.problems.iter().map(ProblemRow::from).collect::<Vec<_>>());
         }
         let mut document = json!({
             "schema_version": SCHEMA_VERSION,
             "totals": self.total.sums.to_json(),
-            "by": self.args.by.name(),
+            "by": self.options.by.name(),
             "rows": rows,
             "ledger": ledger_json(&stats.summary.ledger),
             "rewound_tokens": stats.summary.rewound.total().tokens(),

@@ -2,7 +2,7 @@
 
 use crate::cli::{SynthArgs, SynthCommand};
 use crate::commands::RunStatus;
-use crate::commands::reading::progress_bar;
+use crate::run::progress_bar;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use synth;

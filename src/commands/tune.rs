@@ -5,11 +5,12 @@ mod kept;
 use crate::cli::{SearchArg, TuneArgs};
 use crate::commands::RunStatus;
 use crate::commands::policy::resolve_policy;
-use crate::commands::reading::{LogSource, progress_with_template, report_problems, with_logs};
-use crate::commands::replay::learned_summary;
-use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
+use crate::commands::reading::report_problems;
+use crate::commands::writing::{OutputTarget, ensure_absent, load_prices, write_output, write_page};
 use crate::page::PageContent;
-use crate::run::Corpus;
+use crate::run::{
+    LogHash, LogNeeds, LogSource, Run, SessionView, median_size, progress_with_template, summary_sizes, with_logs,
+};
 use anyhow::{Context, Result, bail};
 use kept::{PolicyScores, SweepFile};
 use replay::policy::presets::PolicySet;
@@ -32,7 +33,6 @@ use table::words::{format_count, format_count_with_plural, format_dollars, group
 use table::{Column, ColumnUnit, OutputFormat, Sheet, TableStyle, TableVisibility, atomic, column};
 use transcript::parallel::parallel_map;
 use transcript::problem::Problem;
-use transcript::thread::{Session, thread};
 
 /// Version of every output of this command; see docs/outputs.md.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -72,7 +72,12 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
         folder: folder.as_deref(),
     };
     ensure_absent(args.html.as_deref(), args.force)?;
-    let result = with_logs(&args.input, true, |reading| tuner.tune(reading))??;
+    // A run that leaves files behind has to name what it depends on.
+    let needs = LogNeeds {
+        line_hashes: true,
+        content_hashes: folder.is_some(),
+    };
+    let result = with_logs(&args.input, needs, |source| tuner.tune(&source))??;
     if let Some(folder) = &folder {
         result.write_files(folder, args)?;
     }
@@ -84,7 +89,9 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
         };
         write_page(path, args.force, args.input.quiet, content)?;
     }
-    write_output(&args.stdout_args(), |out, look| result.write(args, out, look))?;
+    write_output(OutputTarget::stdout(args.format), |out, look| {
+        result.write(args, out, look)
+    })?;
     Ok(report_problems(&args.input, &result.problems))
 }
 
@@ -130,37 +137,19 @@ struct Tuner<'a> {
 type KnownScores = Vec<PolicyScores>;
 
 impl Tuner<'_> {
-    fn tune(&self, reading: LogSource<'_>) -> Result<TuneResult> {
-        let corpus = Corpus::read(reading.logs, &reading.options);
-        let summary = learned_summary(&corpus);
-        let bar = reading.work_bar(&corpus);
-        let (prepared, defects) = corpus.map_sessions(|id, parts| {
-            bar.inc(1);
-            let session = Session::new(id, parts);
-            let chains = thread(&session).chains;
-            let traces = chains
-                .iter()
-                .map(|chain| build_trace(&session, chain, RatioTable::built_in()));
-            let ready = traces
-                .filter(|trace| trace.calls.iter().any(|call| !call.is_copied))
-                .map(|trace| {
-                    let uses = find_file_uses(&session, &trace);
-                    PreparedChain::new(trace, uses, self.prices)
-                });
-            PreparedSession {
-                id: id.to_owned(),
-                chains: ready.collect(),
-            }
-        });
-        let sessions = prepared
-            .into_iter()
-            .filter(|session| !session.chains.is_empty())
-            .collect::<Vec<_>>();
-        // Only a run that leaves something behind has to name what it depends on, which means reading all logs.
-        let key = self.folder.map(|_| self.results_key(&corpus, &sessions));
-        let mut problems = corpus.problems;
+    fn tune(&self, source: &LogSource<'_>) -> Result<TuneResult> {
+        let run = source.read();
+        let (prepared, defects) = self.prepare_sessions(&run, source);
+        let (mut sessions, mut summaries) = (Vec::new(), Vec::new());
+        for (session, sizes) in prepared {
+            summaries.extend(sizes);
+            sessions.extend(Some(session).filter(|session| !session.chains.is_empty()));
+        }
+        let summary = median_size(summaries);
+        let key = self.folder.map(|_| self.results_key(&run.log_hashes(), &sessions));
+        let mut problems = run.problems;
         problems.extend(defects);
-        problems.extend(reading.into_problems());
+        problems.extend(source.problems());
         problems.sort();
         if sessions.is_empty() {
             bail!(
@@ -185,13 +174,47 @@ impl Tuner<'_> {
         Ok(TuneResult::new(self, &sessions, known, bounds, problems))
     }
 
-    /// What results depend on, beside the points themselves.
-    fn results_key(&self, corpus: &Corpus, sessions: &[PreparedSession<'_>]) -> [u8; 32] {
+    /// Traces every session. Also returns the sizes of its recorded summaries.
+    fn prepare_sessions(
+        &self,
+        run: &Run,
+        source: &LogSource<'_>,
+    ) -> (Vec<(PreparedSession<'_>, Vec<u64>)>, Vec<Problem>) {
+        let bar = source.session_bar(run);
+        run.map_sessions(|view| {
+            bar.inc(1);
+            self.prepare_session(view)
+        })
+    }
+
+    fn prepare_session(&self, view: &SessionView<'_>) -> (PreparedSession<'_>, Vec<u64>) {
+        let mut sizes = Vec::new();
+        let mut ready = Vec::new();
+        for chain in view.chains() {
+            // The trace outlives the view, which therefore does not build it.
+            let trace = build_trace(view.session(), chain, RatioTable::built_in());
+            if view.is_compacted() {
+                sizes.extend(summary_sizes(&trace));
+            }
+            if trace.calls.iter().any(|call| !call.is_copied) {
+                let uses = find_file_uses(view.session(), &trace);
+                ready.push(PreparedChain::new(trace, uses, self.prices));
+            }
+        }
+        let session = PreparedSession {
+            id: view.id().to_owned(),
+            chains: ready,
+        };
+        (session, sizes)
+    }
+
+    /// Returns the hash of everything that results depend on, beside the points themselves.
+    fn results_key(&self, logs: &[LogHash], sessions: &[PreparedSession<'_>]) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         hasher.update(format!("{:?}", self.base.ranges()).as_bytes());
         hasher.update(format!("{:?}", self.prices).as_bytes());
         hasher.update(RatioTable::built_in_text().as_bytes());
-        for (path, size, hash) in corpus.hash_logs() {
+        for (path, size, hash) in logs {
             hasher
                 .update(path.as_bytes())
                 .update(&size.to_le_bytes())

@@ -2,19 +2,15 @@
 //! words in it survive, and that nothing leaves the folder.
 
 use crate::fixture::{Fixture, case, files_below, real_logs};
-use backcast::run::{Corpus, ReadOptions};
+use backcast::run::{ReadOptions, Run};
 use language::secrets;
 use notes::carried::{compare_summaries, mean_coverage};
-use notes::conversation;
-use notes::conversation::Conversation;
 use notes::offline::OfflineBackend;
 use notes::size;
 use notes::template::NotesTemplate;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::discover;
-use transcript::thread;
 
 /// A session, record by record; each follows the one before.
 struct TestSession {
@@ -722,28 +718,10 @@ fn offline_summaries_carry_most_of_what_a_models_do() {
         return;
     };
     let found = discover(&files, false).expect("logs");
-    let options = ReadOptions {
-        io: IoMode::Auto,
-        limits: ReadLimits::new(32 << 20),
-        cache: None,
-        with_line_hashes: false,
-        progress: &|_| (),
-    };
-    let corpus = Corpus::read(&found.logs, &options);
-    let (compared, _) = corpus.map_sessions(|id, parts| {
-        let session = thread::Session::new(id, parts);
-        let threaded = thread::thread(&session);
-        let chain = threaded.chains.first()?;
-        let read = conversation::chain_lines(&session, chain).into_iter();
-        let read = read.map(|wanted| {
-            (
-                wanted.part,
-                corpus
-                    .messages(&wanted.path, wanted.lines, conversation::CONVERSATION_FILTER)
-                    .0,
-            )
-        });
-        let conversation = Conversation::new(&session, chain, read.collect());
+    let run = Run::read(&found.logs, &ReadOptions::default());
+    let (compared, _) = run.map_sessions(|view| {
+        view.chains().first()?;
+        let (conversation, _) = view.read_conversation(0);
         Some(compare_summaries(&conversation, &OfflineBackend))
     });
     let compared = compared.into_iter().flatten().flatten().collect::<Vec<_>>();

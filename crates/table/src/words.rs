@@ -51,13 +51,6 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
-/// The names of those options that were given; `None` if none was.
-pub fn given_options(options: &[(&str, bool)]) -> Option<String> {
-    let given = options.iter().filter(|(_, is_given)| *is_given);
-    let names = given.map(|(name, _)| *name).collect::<Vec<_>>();
-    (!names.is_empty()).then(|| names.join(", "))
-}
-
 /// A word as a shell takes it.
 pub fn shell_quote(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:@%+=~".contains(c);

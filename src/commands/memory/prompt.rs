@@ -3,8 +3,8 @@
 use crate::cli::memory::PromptArgs;
 use crate::commands::memory::folder;
 use crate::commands::policy::{index_limits, memory_policy};
-use crate::commands::reading::client_home;
 use crate::commands::{RunStatus, print};
+use crate::run::client_home;
 use anyhow::{Context, Result};
 use memory::memdir::Memdir;
 use memory::prompt::{FileAccess, InstructionRoots, load_instructions, memory_section};
