@@ -26,7 +26,7 @@
 //! lasts for several models.
 
 use anyhow::{Result, bail};
-use backcast::run::{Corpus, ReadOptions};
+use backcast::run::{ReadOptions, Run};
 use clap::Parser;
 use replay::quantile::quantile;
 use replay::tokens::calibrate::size_chain;
@@ -36,9 +36,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::PathBuf;
 use table::atomic;
-use transcript::bytes::{IoMode, ReadLimits};
+use transcript::bytes::ReadLimits;
 use transcript::discover::discover;
-use transcript::thread::{Session, thread};
 
 /// Fits the token ratios to logs.
 #[derive(Parser)]
@@ -85,14 +84,14 @@ const WIDTH: usize = Coefficient::ALL.len();
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let corpus = read(&args)?;
+    let run = read(&args)?;
     let old = RatioTable::built_in();
-    let sessions = survey(&corpus, old);
+    let sessions = survey(&run, old);
     let new = fit(old, &sessions, |_| true);
-    let held_out = held_out(&corpus, old, &sessions, &args);
+    let held_out = held_out(&run, old, &sessions, &args);
     print!(
         "{}",
-        report(&args, old, &new, &sessions, &survey(&corpus, &new), &held_out)?
+        report(&args, old, &new, &sessions, &survey(&run, &new), &held_out)?
     );
     let json = write_table(&new)?;
     match &args.write {
@@ -102,24 +101,21 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn read(args: &Args) -> Result<Corpus> {
+fn read(args: &Args) -> Result<Run> {
     let found = discover(&args.paths, false)?;
     if found.logs.is_empty() {
         bail!("no logs there");
     }
     let options = ReadOptions {
-        io: IoMode::Auto,
         limits: ReadLimits { max_line: 64 << 20 },
-        cache: None,
-        with_line_hashes: false,
-        progress: &|_| {},
+        ..ReadOptions::default()
     };
-    let corpus = Corpus::read(&found.logs, &options);
-    let problems = found.problems.len() + corpus.problems.len();
+    let run = Run::read(&found.logs, &options);
+    let problems = found.problems.len() + run.problems.len();
     if problems > 0 {
         eprintln!("{problems} problems with these logs; `backcast stats --problems` lists them");
     }
-    Ok(corpus)
+    Ok(run)
 }
 
 /// What one session says about the coefficients, and how well a table does on it.
@@ -142,16 +138,16 @@ struct Scored {
 }
 
 /// Goes over all sessions with a table.
-fn survey(corpus: &Corpus, table: &RatioTable) -> Vec<Surveyed> {
-    let (surveyed, problems) = corpus.map_sessions(|id, parts| {
-        let session = Session::new(id, parts);
+fn survey(run: &Run, table: &RatioTable) -> Vec<Surveyed> {
+    let (surveyed, problems) = run.map_sessions(|view| {
+        let session = view.session();
         let mut surveyed = Surveyed {
-            id: id.to_owned(),
+            id: view.id().to_owned(),
             rounds: Vec::new(),
             outputs: Vec::new(),
         };
-        for chain in &thread(&session).chains {
-            let sizes = size_chain(&session, chain, table, &mut |_, _, _, _| {});
+        for chain in view.chains() {
+            let sizes = size_chain(session, chain, table, &mut |_, _, _, _| {});
             let model_of = |round: usize| {
                 let node = chain.rounds[round].lines[0];
                 session
@@ -166,7 +162,7 @@ fn survey(corpus: &Corpus, table: &RatioTable) -> Vec<Surveyed> {
                 window,
             };
             for pair in &sizes.pairs {
-                let equation = Equation::growth(&session, chain, &sizes, pair, table);
+                let equation = Equation::growth(session, chain, &sizes, pair, table);
                 surveyed
                     .rounds
                     .push(scored(pair.round, equation, pair.predicted - pair.actual, pair.actual));
@@ -175,7 +171,7 @@ fn survey(corpus: &Corpus, table: &RatioTable) -> Vec<Surveyed> {
                 if session.is_copied(round.lines[0]) {
                     continue;
                 }
-                if let Some(equation) = Equation::output(&session, chain, &sizes, at, table) {
+                if let Some(equation) = Equation::output(session, chain, &sizes, at, table) {
                     let error = worth(&equation, table.for_model(model_of(at))) - equation.tokens;
                     surveyed
                         .outputs
@@ -212,12 +208,12 @@ fn fold(session: &str, args: &Args) -> u64 {
 }
 
 /// Every session scored by a table that was fitted on the other folds.
-fn held_out(corpus: &Corpus, old: &RatioTable, sessions: &[Surveyed], args: &Args) -> Vec<Surveyed> {
+fn held_out(run: &Run, old: &RatioTable, sessions: &[Surveyed], args: &Args) -> Vec<Surveyed> {
     let mut scored = Vec::new();
     for test in 0..args.folds {
         let table = fit(old, sessions, |session| fold(&session.id, args) != test);
         scored.extend(
-            survey(corpus, &table)
+            survey(run, &table)
                 .into_iter()
                 .filter(|session| fold(&session.id, args) == test),
         );

@@ -17,7 +17,6 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::discover;
 use transcript::messages::{Message, MessagePart, MessageRole, PartSelection};
 
@@ -171,14 +170,7 @@ fn real(path: &Path, transcripts: &Path, is_shown: bool) -> Result<()> {
         .map(|row| transcripts.join(&row.file))
         .collect::<BTreeSet<_>>();
     let logs = discover(&roots.into_iter().collect::<Vec<_>>(), false)?.logs;
-    let options = ReadOptions {
-        io: IoMode::Auto,
-        limits: ReadLimits::new(32 << 20),
-        cache: None,
-        with_line_hashes: false,
-        progress: &|_| (),
-    };
-    let (messages, _) = read_messages(&logs, PartSelection::default(), &options);
+    let (messages, _) = read_messages(&logs, PartSelection::default(), &ReadOptions::default());
     let extraction = extract(&messages, ExtractionRules::built_in());
     let labels = rows
         .iter()

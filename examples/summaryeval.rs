@@ -10,18 +10,16 @@
 //! the full-size texts keep their budgets over all sessions. `--show` prints a line a compaction and what was missed.
 
 use anyhow::{Result, bail};
-use backcast::run::{Corpus, ReadOptions};
+use backcast::run::{ReadOptions, Run};
 use notes::carried::{NEED_KINDS, NeedCoverage, NeedKind, SummaryComparison, compare_summaries, mean_coverage};
-use notes::conversation::{CONVERSATION_FILTER, Conversation, chain_lines};
+use notes::conversation::Conversation;
 use notes::offline::digest::Digest;
 use notes::offline::{OfflineBackend, write_notes};
 use notes::template::NotesTemplate;
 use notes::{NotesLimits as NoteLimits, SummaryRequest, SummaryVariant, TextBackend, size};
 use replay::policy::Policy;
 use std::path::PathBuf;
-use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::discover;
-use transcript::thread::{Session, thread};
 
 fn main() -> Result<()> {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -35,28 +33,13 @@ fn main() -> Result<()> {
         bail!("usage: summaryeval PATH... [--show]");
     }
     let found = discover(&paths, false)?;
-    let options = ReadOptions {
-        io: IoMode::Auto,
-        limits: ReadLimits::new(32 << 20),
-        cache: None,
-        with_line_hashes: false,
-        progress: &|_| (),
-    };
-    let corpus = Corpus::read(&found.logs, &options);
-    let (sessions, _) = corpus.map_sessions(|id, parts| {
-        let session = Session::new(id, parts);
-        let threaded = thread(&session);
-        let Some(chain) = threaded.chains.first() else {
+    let run = Run::read(&found.logs, &ReadOptions::default());
+    let (sessions, _) = run.map_sessions(|view| {
+        if view.chains().is_empty() {
             return Scored::default();
-        };
-        let read = chain_lines(&session, chain).into_iter().map(|wanted| {
-            (
-                wanted.part,
-                corpus.messages(&wanted.path, wanted.lines, CONVERSATION_FILTER).0,
-            )
-        });
-        let conversation = Conversation::new(&session, chain, read.collect());
-        score(id, &conversation)
+        }
+        let (conversation, _) = view.read_conversation(0);
+        score(view.id(), &conversation)
     });
     report(&sessions, is_shown);
     Ok(())

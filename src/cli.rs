@@ -186,30 +186,10 @@ pub struct TimeArgs {
     pub timezone: String,
 }
 
-/// Longest line that is read where nothing else is said.
-const MAX_LINE: u64 = 32 << 20;
-
 impl InputArgs {
     /// Whether the user wants every line checked for problems.
     pub fn wants_problem_list(&self) -> bool {
         self.strict || self.problems || self.annotate
-    }
-
-    /// Returns the defaults for these paths, without the cache.
-    pub fn with_paths(paths: &[PathBuf]) -> InputArgs {
-        InputArgs {
-            paths: paths.to_vec(),
-            threads: None,
-            io: IoArg::default(),
-            max_line: MAX_LINE,
-            follow_links: false,
-            no_cache: true,
-            cache_dir: None,
-            annotate: false,
-            problems: false,
-            strict: false,
-            quiet: false,
-        }
     }
 }
 
@@ -235,17 +215,6 @@ pub struct OutputArgs {
     pub force: bool,
 }
 
-impl OutputArgs {
-    /// To standard output.
-    pub fn to_stdout(format: OutputFormat) -> OutputArgs {
-        OutputArgs {
-            format,
-            output: None,
-            force: false,
-        }
-    }
-}
-
 /// What is printed, where files and pages are written elsewhere.
 #[derive(Debug, Clone, Args)]
 pub struct PrintArgs {
@@ -262,12 +231,6 @@ pub struct PrintArgs {
     /// Most rows of the table; 0 for all.
     #[arg(long, default_value_t = 20, value_name = "N", help_heading = "Output")]
     pub top: usize,
-}
-
-impl PrintArgs {
-    pub fn stdout_args(&self) -> OutputArgs {
-        OutputArgs::to_stdout(self.format)
-    }
 }
 
 /// The HTML page. A command that writes other files, too, puts their options into the group `files`.
@@ -301,18 +264,6 @@ pub struct CheckOutputArgs {
     /// Replace files that exist.
     #[arg(long, requires = "output", help_heading = "Output")]
     pub force: bool,
-}
-
-impl CheckOutputArgs {
-    /// Returns the format of the rows, or JSON for the formats of CI systems, and where they go.
-    pub fn output_args(&self) -> OutputArgs {
-        OutputArgs {
-            // Formats of CI systems are not wrapped to the terminal, like JSON.
-            format: self.format.row_format().unwrap_or(OutputFormat::Json),
-            output: self.output.clone(),
-            force: self.force,
-        }
-    }
 }
 
 /// Formats of `check` and `validate`.

@@ -32,6 +32,6 @@ pub fn parse(path: &Path) -> Log {
 pub fn each_log(path: &Path, lines: &mut dyn LineConsumer) {
     let log = OpenLog::open(path, Compression::Plain, IoMode::Read).expect("a log");
     for part in log.split_ranges(u64::MAX) {
-        log.read(path, part, LIMITS, lines).expect("a readable log");
+        log.read(part, LIMITS, lines).expect("a readable log");
     }
 }

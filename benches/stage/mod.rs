@@ -2,7 +2,8 @@
 //! instructions.
 
 use crate::logs::{each_log, parse, parse_logs};
-use backcast::usage::session::{ReportOptions, report};
+use backcast::run::{SessionView, report_session};
+use backcast::usage::session::ReportOptions;
 use replay::tokens::ratios::RatioTable;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -188,12 +189,8 @@ pub const STAGES: &[Stage] = &[
                     lines: Default::default(),
                 });
                 let parts = parts.collect::<Vec<_>>();
-                black_box(report(
-                    &session.id,
-                    &parts,
-                    RatioTable::built_in(),
-                    &ReportOptions::default(),
-                ));
+                let view = SessionView::new(&session.id, &parts);
+                black_box(report_session(&view, RatioTable::built_in(), &ReportOptions::default()));
             }
         },
     },

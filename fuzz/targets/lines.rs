@@ -124,7 +124,7 @@ fn read(content: &[u8], path: &Path, compression: Compression, io: IoMode, part:
         seen: LineLog::default(),
     };
     for range in log.split_ranges(part) {
-        log.read(path, range, limits, &mut check).expect("the log can be read");
+        log.read(range, limits, &mut check).expect("the log can be read");
     }
     check.seen
 }

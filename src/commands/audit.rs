@@ -3,10 +3,10 @@
 use crate::cli::{InputArgs, OutputArgs, PolicyArgs};
 use crate::commands::RunStatus;
 use crate::commands::policy::resolve_policy;
-use crate::commands::reading::{report_problems, with_logs};
+use crate::commands::reading::report_problems;
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page::PageContent;
-use crate::run::Corpus;
+use crate::run::{LogNeeds, SessionView, with_logs};
 use crate::views::audit::{AuditOptions, AuditRow, AuditView, SessionAudit, UserSetting};
 use anyhow::Result;
 use clap::Args;
@@ -15,14 +15,12 @@ use replay::audit::thresholds::{check_setting, gather_evidence};
 use replay::policy;
 use replay::policy::Policy;
 use replay::policy::presets::PolicySet;
+use replay::prices::PriceTable;
 use replay::sim::inference::infer_windows;
 use replay::sim::policies_and_prices;
-use replay::sim::trace::build_trace;
-use replay::tokens::ratios::RatioTable;
 use serde_json::Value as Json;
 use std::path::PathBuf;
 use transcript::problem::Problem;
-use transcript::thread::{Session, thread};
 
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
@@ -60,70 +58,18 @@ pub struct AuditArgs {
 /// Runs it.
 pub fn run(args: &AuditArgs) -> Result<RunStatus> {
     ensure_absent(args.html.as_deref(), args.out.force)?;
-    with_view(args, |view, problems| {
-        write_output(&args.out, |out, style| view.write(args.out.format, style, out))?;
-        if let Some(path) = &args.html {
-            let content = PageContent {
-                name: "audit".to_owned(),
-                audits: vec![view.document()],
-                ..PageContent::default()
-            };
-            write_page(path, args.out.force, args.input.quiet, content)?;
-        }
-        Ok(report_problems(&args.input, problems))
-    })
-}
-
-/// The document of an audit, for a page that shows more than that.
-pub(super) fn audit_document(args: &AuditArgs) -> Result<Json> {
-    with_view(args, |view, _| Ok(view.document()))
-}
-
-/// Reads the logs, and hands on what is shown of them.
-fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&AuditView<'_>, &[Problem]) -> Result<R>) -> Result<R> {
-    let (usual, setting) = split_override(resolve_policy(&args.policy)?)?;
+    let auditor = Auditor::new(resolve_policy(&args.policy)?)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let table = RatioTable::built_in();
-    let (sessions, problems) = with_logs(&args.input, false, |reading| {
-        let corpus = Corpus::read(reading.logs, &reading.options);
-        let bar = reading.work_bar(&corpus);
-        let (sessions, defects) = corpus.map_sessions(|id, parts| {
+    let (sessions, problems) = with_logs(&args.input, LogNeeds::default(), |source| {
+        let run = source.read();
+        let bar = source.session_bar(&run);
+        let (sessions, defects) = run.map_sessions(|view| {
             bar.inc(1);
-            let session = Session::new(id, parts);
-            let mut audited = SessionAudit::default();
-            for chain in &thread(&session).chains {
-                let trace = build_trace(&session, chain, table);
-                let (policies, prices_of) = policies_and_prices(&usual, &prices, &trace);
-                let windows = infer_windows(&trace, &policies, &prices_of);
-                let in_force = AuditInput {
-                    trace: &trace,
-                    policies: &policies,
-                    prices: &prices_of,
-                    windows: &windows,
-                };
-                let found = boundaries(&in_force);
-                let contexts = in_force.contexts();
-                for (group, seen) in gather_evidence(&in_force, &usual, &found, &contexts) {
-                    audited.add_evidence(group, seen);
-                }
-                if let Some(setting) = setting.as_ref().filter(|_| !trace.is_sidechain) {
-                    let (with_setting, _) = policies_and_prices(&setting.policies, &prices, &trace);
-                    let checked = check_setting(&in_force, &with_setting, &found, &contexts);
-                    audited
-                        .checked_settings
-                        .extend(checked.map(|checked| (id.to_owned(), checked)));
-                }
-                audited.rows.extend(
-                    found
-                        .into_iter()
-                        .map(|found| AuditRow::new(&session, &trace.agent, found)),
-                );
-            }
-            audited
+            auditor.audit(view, &prices)
         });
-        let mut problems = corpus.problems;
+        let mut problems = run.problems;
         problems.extend(defects);
-        problems.extend(reading.into_problems());
+        problems.extend(source.problems());
         problems.sort();
         (sessions, problems)
     })?;
@@ -132,8 +78,84 @@ fn with_view<R>(args: &AuditArgs, work: impl FnOnce(&AuditView<'_>, &[Problem]) 
         client_env: args.policy.client_env,
         list_problems: args.input.problems,
     };
-    let view = AuditView::new(options, sessions, setting.map(|setting| setting.settings), &problems);
-    work(&view, &problems)
+    let view = AuditView::new(options, sessions, auditor.settings(), &problems);
+    write_output(&args.out, |out, style| view.write(args.out.format, style, out))?;
+    if let Some(path) = &args.html {
+        let content = PageContent {
+            name: "audit".to_owned(),
+            audits: vec![view.document()],
+            ..PageContent::default()
+        };
+        write_page(path, args.out.force, args.input.quiet, content)?;
+    }
+    Ok(report_problems(&args.input, &problems))
+}
+
+/// Returns the document of an audit, for a page that shows more than that.
+pub(super) fn audit_document(auditor: &Auditor, sessions: Vec<SessionAudit>, problems: &[Problem]) -> Json {
+    let options = AuditOptions {
+        top: 0,
+        client_env: false,
+        list_problems: true,
+    };
+    AuditView::new(options, sessions, auditor.settings(), problems).document()
+}
+
+/// Audits one session after another.
+pub(super) struct Auditor {
+    /// What the client does by itself.
+    usual: PolicySet,
+    /// What the user set, if it bears on the threshold.
+    threshold_override: Option<ThresholdOverride>,
+}
+
+impl Auditor {
+    /// For a policy as it was resolved.
+    pub fn new(policies: PolicySet) -> Result<Auditor> {
+        let (usual, threshold_override) = split_override(policies)?;
+        Ok(Auditor {
+            usual,
+            threshold_override,
+        })
+    }
+
+    /// Returns the settings that are looked for: key, value and origin.
+    fn settings(&self) -> Option<Vec<UserSetting>> {
+        let chosen = self.threshold_override.as_ref()?;
+        Some(chosen.settings.clone())
+    }
+
+    /// Audits a session.
+    pub fn audit(&self, view: &SessionView<'_>, prices: &PriceTable) -> SessionAudit {
+        let mut audited = SessionAudit::default();
+        for trace in view.traces() {
+            let (policies, prices_of) = policies_and_prices(&self.usual, prices, trace);
+            let windows = infer_windows(trace, &policies, &prices_of);
+            let in_force = AuditInput {
+                trace,
+                policies: &policies,
+                prices: &prices_of,
+                windows: &windows,
+            };
+            let found = boundaries(&in_force);
+            let contexts = in_force.contexts();
+            for (group, seen) in gather_evidence(&in_force, &self.usual, &found, &contexts) {
+                audited.add_evidence(group, seen);
+            }
+            if let Some(chosen) = self.threshold_override.as_ref().filter(|_| !trace.is_sidechain) {
+                let (with_setting, _) = policies_and_prices(&chosen.policies, prices, trace);
+                let checked = check_setting(&in_force, &with_setting, &found, &contexts);
+                audited
+                    .checked_settings
+                    .extend(checked.map(|checked| (view.id().to_owned(), checked)));
+            }
+            let rows = found.into_iter();
+            audited
+                .rows
+                .extend(rows.map(|found| AuditRow::new(view.session(), &trace.agent, found)));
+        }
+        audited
+    }
 }
 
 /// What a user set that bears on the threshold.

@@ -2,18 +2,17 @@
 
 use crate::cli::DocumentFormat;
 use crate::cli::backend::{BackendArgs, BackendName};
+use crate::commands::given::GivenOptions;
 use crate::commands::print;
-use crate::commands::reading::{progress_with_template, resolve_cache_folder};
 use crate::commands::writing::load_prices;
+use crate::run::{progress_with_template, resolve_cache_folder};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use notes::TextError;
 use notes::model::batches::BatchPolling;
 use notes::model::client::{ApiKey, Client, Timeouts, parse_base_url};
 use notes::model::ledger::{BillingRate, SpendingCaps, apply_rate, format_usd, to_micro_usd};
-use notes::model::{
-    AnthropicBackend, AskMode, CostEstimate, DEFAULT_MODEL, ModelEvent, ModelObserver, ModelSetup, RetryPolicy,
-};
+use notes::model::{AnthropicBackend, AskMode, CostEstimate, ModelEvent, ModelObserver, ModelSetup, RetryPolicy};
 use replay::prices::PicoUsd;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -22,7 +21,6 @@ use std::time::Duration;
 use table::human::{
     format_count, format_count_with_plural, format_dollars, format_size, group_digits, round_up_dollars,
 };
-use table::words::given_options;
 use transcript::parallel::{parallel_map, with_threads};
 
 /// What may be spent if nothing is said: five dollars.
@@ -33,6 +31,18 @@ const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// Time for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Options that only a model has a use for.
+const MODEL_OPTIONS: &[&str] = &[
+    "estimate",
+    "batch",
+    "count-tokens",
+    "model",
+    "max-cost",
+    "max-calls",
+    "max-tokens",
+    "model-prices",
+];
 
 /// A model, ready to be asked.
 pub struct ModelRunner {
@@ -76,22 +86,13 @@ impl<T> AskResults<T> {
 /// its cache, `remembers` whether it may keep anything there.
 pub fn open_model(
     args: &BackendArgs,
+    given: GivenOptions<'_>,
     cache: Option<&Path>,
     remembers: bool,
     quiet: bool,
 ) -> Result<Option<ModelRunner>> {
     if args.backend == BackendName::Offline {
-        let given = given_options(&[
-            ("--estimate", args.estimate.is_some()),
-            ("--batch", args.batch),
-            ("--count-tokens", args.count_tokens),
-            ("--model", args.model != DEFAULT_MODEL),
-            ("--max-cost", args.max_cost.is_some()),
-            ("--max-calls", args.max_calls.is_some()),
-            ("--max-tokens", args.max_tokens.is_some()),
-            ("--model-prices", args.model_prices.is_some()),
-        ]);
-        if let Some(given) = given {
+        if let Some(given) = given.list(MODEL_OPTIONS) {
             bail!("{given}: about a model, and the offline backend asks none\n  hint: add --backend anthropic");
         }
         return Ok(None);
@@ -235,6 +236,11 @@ impl ModelRunner {
             }
         }
         Ok(asked)
+    }
+
+    /// Whether a pass finds out what to ask, and a later one finds the answers.
+    pub fn asks_in_batches(&self) -> bool {
+        self.mode == AskMode::Batch
     }
 
     /// Runs a command that asks questions, as often as it takes: with batches, a pass finds out what to ask, and the next

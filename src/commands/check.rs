@@ -6,10 +6,10 @@ use crate::cli::{CheckFormat, CheckOutputArgs, InputArgs, PolicyArgs, TimeArgs};
 use crate::commands::RunStatus;
 use crate::commands::audit::{ThresholdOverride, split_override};
 use crate::commands::policy::resolve_policy;
-use crate::commands::reading::{LogSource, report_problems, with_logs};
+use crate::commands::reading::report_problems;
 use crate::commands::times::TimeSelection;
 use crate::commands::writing::{load_prices, write_output};
-use crate::run::{Corpus, summarise};
+use crate::run::{LogNeeds, LogSource, Run, SessionView, UsageConsumer, summarize, with_logs};
 use crate::usage::budget;
 use crate::usage::budget::{BoundaryFacts, BudgetFacts, LIMITS, LimitLocation, LimitRow, RequiredData, SessionFacts};
 use crate::usage::session::{ReportOptions, TimeRange};
@@ -19,7 +19,6 @@ use crate::usage::tally::{GroupBy, group_calls};
 use crate::views::check::CheckView;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use jiff::tz::TimeZone;
 use limits::{LimitArgs, parse_limits};
 use replay::audit::boundaries::{AuditInput, BoundaryKind, BoundaryRemark, boundaries};
 use replay::audit::thresholds::{SettingEffect, check_setting};
@@ -27,13 +26,11 @@ use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::event::{CacheMiss, Event};
 use replay::sim::inference::infer_windows;
-use replay::sim::trace::build_trace;
 use replay::sim::{ReplayInput, ReplayMode, policies_and_prices, replay};
 use replay::tokens::ratios::RatioTable;
 use std::path::PathBuf;
 use transcript::log::Time;
 use transcript::problem::Problem;
-use transcript::thread::{Session, SessionLog, thread};
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
@@ -79,7 +76,7 @@ pub fn run(args: &CheckArgs) -> Result<RunStatus> {
     let (usual, setting) = split_override(resolve_policy(&args.policy)?)?;
     let wanted = limits_to_show(args, &limits, setting.is_some())?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let look_for = FactCollector {
+    let collector = FactCollector {
         needs: wanted
             .iter()
             .map(|(limit, _)| limit.needs)
@@ -88,11 +85,10 @@ pub fn run(args: &CheckArgs) -> Result<RunStatus> {
         default_policies: &usual,
         threshold_override: setting.as_ref(),
         prices: &prices,
-        zone: &times.zone,
+        times: &times,
     };
-    let (facts, problems) = with_logs(&args.input, false, |reading| {
-        let filter = times.filter(&reading);
-        look_for.collect_facts(reading, filter)
+    let (facts, problems) = with_logs(&args.input, LogNeeds::default(), |source| {
+        collector.collect_facts(&source)
     })?;
     let rows = wanted
         .into_iter()
@@ -103,12 +99,10 @@ pub fn run(args: &CheckArgs) -> Result<RunStatus> {
         rows: &rows,
         problems: &problems,
     };
-    write_output(&args.out.output_args(), |out, style| {
-        match args.out.format.row_format() {
-            Some(format) => view.write(format, style, out),
-            None if args.out.format == CheckFormat::Github => out.write_all(view.annotations().as_bytes()),
-            None => out.write_all(view.junit().as_bytes()),
-        }
+    write_output(&args.out, |out, style| match args.out.format.row_format() {
+        Some(format) => view.write(format, style, out),
+        None if args.out.format == CheckFormat::Github => out.write_all(view.annotations().as_bytes()),
+        None => out.write_all(view.junit().as_bytes()),
     })?;
     match report_problems(&args.input, &problems) {
         RunStatus::Done if view.exceeded_count() > 0 => Ok(RunStatus::Found),
@@ -167,31 +161,24 @@ struct FactCollector<'a> {
     default_policies: &'a PolicySet,
     threshold_override: Option<&'a ThresholdOverride>,
     prices: &'a PriceTable,
-    zone: &'a TimeZone,
+    times: &'a TimeSelection,
 }
 
 impl FactCollector<'_> {
-    fn collect_facts(&self, reading: LogSource<'_>, filter: TimeRange) -> (BudgetFacts, Vec<Problem>) {
-        let table = RatioTable::built_in();
-        let wanted = ReportOptions {
-            filter,
-            predictions: false,
-        };
-        let mut deep = Vec::new();
-        let mut summary = if self.needs == RequiredData::Usage {
-            summarise(reading.logs, &reading.options, table, &wanted).0
+    fn collect_facts(&self, source: &LogSource<'_>) -> (BudgetFacts, Vec<Problem>) {
+        let needs_traces = self.needs != RequiredData::Usage;
+        let (mut summary, deep) = if needs_traces || self.times.needs_newest() {
+            self.read_sessions(&source.read(), source, needs_traces)
         } else {
-            let corpus = Corpus::read(reading.logs, &reading.options);
-            // A session that cannot be worked on is named by the summary already.
-            let bar = reading.work_bar(&corpus);
-            (deep, _) = corpus.map_sessions(|id, parts| {
-                bar.inc(1);
-                self.trace_session(id, parts, filter)
-            });
-            corpus.summary(table, &wanted)
+            let wanted = ReportOptions {
+                filter: self.times.range(|| None),
+                predictions: false,
+            };
+            let (summary, _) = summarize(source.logs, &source.options, RatioTable::built_in(), &wanted);
+            (summary, Vec::new())
         };
         let mut problems = std::mem::take(&mut summary.problems);
-        problems.extend(reading.into_problems());
+        problems.extend(source.problems());
         problems.sort();
         let mut facts = self.usage_facts(&summary);
         for found in deep {
@@ -210,9 +197,42 @@ impl FactCollector<'_> {
         (facts, problems)
     }
 
+    /// Works on every session once: its usage, and what only its traces show if that is needed.
+    fn read_sessions(&self, run: &Run, source: &LogSource<'_>, needs_traces: bool) -> (UsageSummary, Vec<TraceFacts>) {
+        let filter = self.times.range(|| run.newest_time(&source.options));
+        let wanted = ReportOptions {
+            filter,
+            predictions: false,
+        };
+        let usage = UsageConsumer::new(run, RatioTable::built_in(), wanted, source.options.cache);
+        let bar = source.session_bar(run);
+        let (sessions, mut defects) = run.map_sessions(|view| {
+            bar.inc(1);
+            let report = view.attempt(|view| usage.report(view));
+            let traced = needs_traces.then(|| view.attempt(|view| self.trace_session(view, filter)));
+            (report, traced.transpose())
+        });
+        let (mut reports, mut deep) = (Vec::new(), Vec::new());
+        for (report, traced) in sessions {
+            // A session on which both panic is named once.
+            match (report, traced) {
+                (Ok(report), Ok(traced)) => {
+                    reports.push(report);
+                    deep.extend(traced);
+                }
+                (Ok(report), Err(problem)) => {
+                    reports.push(report);
+                    defects.push(problem);
+                }
+                (Err(problem), _) => defects.push(problem),
+            }
+        }
+        (usage.finish(reports, defects), deep)
+    }
+
     /// What all calls add up to.
     fn usage_facts(&self, summary: &UsageSummary) -> BudgetFacts {
-        let rows = |by| group_calls(summary, by, false, self.zone, self.prices).rows;
+        let rows = |by| group_calls(summary, by, false, &self.times.zone, self.prices).rows;
         let sessions = rows(GroupBy::Session);
         let total = tally::UsageRow::total(&sessions).sums;
         let days = rows(GroupBy::Day).into_iter().map(|row| (row.key, row.sums.cost));
@@ -233,18 +253,17 @@ impl FactCollector<'_> {
     }
 
     /// Boundaries, cache misses, and whether the setting shows.
-    fn trace_session(&self, id: &str, parts: &[SessionLog], filter: TimeRange) -> TraceFacts {
-        let session = Session::new(id, parts);
+    fn trace_session(&self, view: &SessionView<'_>, filter: TimeRange) -> TraceFacts {
+        let (id, session) = (view.id(), view.session());
         let mut deep = TraceFacts {
             id: id.to_owned(),
             ..TraceFacts::default()
         };
-        for chain in &thread(&session).chains {
-            let trace = build_trace(&session, chain, RatioTable::built_in());
-            let (policies, prices) = policies_and_prices(self.default_policies, self.prices, &trace);
-            let windows = infer_windows(&trace, &policies, &prices);
+        for trace in view.traces() {
+            let (policies, prices) = policies_and_prices(self.default_policies, self.prices, trace);
+            let windows = infer_windows(trace, &policies, &prices);
             let in_force = AuditInput {
-                trace: &trace,
+                trace,
                 policies: &policies,
                 prices: &prices,
                 windows: &windows,
@@ -274,7 +293,7 @@ impl FactCollector<'_> {
                 texts: None,
                 key: 0,
             };
-            replay(&trace, &setting, &mut |call: u32, event: &Event<'_>| {
+            replay(trace, &setting, &mut |call: u32, event: &Event<'_>| {
                 if let Event::Called(called) = event {
                     let call = &trace.calls[call as usize];
                     let is_missed = called.miss == Some(CacheMiss::Unexplained) && !call.is_copied;
@@ -283,7 +302,7 @@ impl FactCollector<'_> {
             });
             let has_calls = trace.calls.iter().any(|call| !call.is_copied && takes(call.time));
             if let Some(chosen) = self.threshold_override.filter(|_| !trace.is_sidechain && has_calls) {
-                let (with_setting, _) = policies_and_prices(&chosen.policies, self.prices, &trace);
+                let (with_setting, _) = policies_and_prices(&chosen.policies, self.prices, trace);
                 let checked = check_setting(&in_force, &with_setting, &found, &in_force.contexts());
                 let shows_not =
                     checked.is_some_and(|it| matches!(it.effect, SettingEffect::DidNot | SettingEffect::InPart));

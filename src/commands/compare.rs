@@ -2,39 +2,21 @@
 
 use crate::commands::policy::load_policy;
 use crate::commands::replay::ReplayArgs;
-use crate::views::compare::{CompareCollector, CompareRow};
-use crate::views::replay::{ReplayCollector, ReplayDetail, ReplayResult};
+use crate::views::compare::CompareSide;
 use anyhow::Result;
 use replay::policy::presets::PolicySet;
-use replay::prices::PriceTable;
-use replay::sim::oracle::{oracle_bound, oracle_bound_under};
-use replay::sim::trace::Trace;
-use replay::sim::uses::FileUses;
-use replay::sim::{ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
-use transcript::thread::Session;
 
-/// What the policy is held against.
+/// The policies that a policy is compared with.
 pub struct Comparison {
     /// Both policies, as the command line has them.
     pub names: [String; 2],
-    /// The other policy.
+    /// The other policies that have to be replayed: the second one, and `never` as a bound. One that equals another is left
+    /// out.
+    others: Vec<PolicySet>,
+    /// By side: the number of its policy, where 0 is the first policy and others follow.
+    by_side: [usize; 3],
+    /// The second policy, as it was named.
     pub second: PolicySet,
-    /// The bound that drops nothing.
-    no_compaction: PolicySet,
-}
-
-/// A chain to replay.
-pub struct ComparedChain<'a> {
-    /// Its session.
-    pub session: &'a Session<'a>,
-    /// The chain itself.
-    pub trace: &'a Trace,
-    /// What it used.
-    pub uses: &'a FileUses,
-    /// Median size of the summaries of the corpus.
-    pub summary: Option<u64>,
-    /// Names the chain.
-    pub key: u64,
 }
 
 impl Comparison {
@@ -51,58 +33,43 @@ impl Comparison {
         }
         let names = [(first, &args.policy.set), (&second, &args.compare_set)]
             .map(|(policies, set)| [std::slice::from_ref(&policies.name), set].concat().join(" "));
-        Ok(Some(Comparison {
+        Ok(Some(Comparison::of_policies(
             names,
+            first,
             second,
-            no_compaction: load_policy("never")?,
-        }))
+            load_policy("never")?,
+        )))
     }
 
-    /// Replays a chain under both policies and the bounds.
-    pub fn replay_chain(
-        &self,
-        first: &PolicySet,
-        prices: &PriceTable,
-        chain: &ComparedChain<'_>,
-        row: &mut CompareRow,
-    ) {
-        let trace = chain.trace;
-        for (policies, side) in std::iter::zip([first, &self.second, &self.no_compaction], &mut row.sides) {
-            let (by_version, by_model) = policies_and_prices(policies, prices, trace);
-            let windows = infer_replay_windows(trace, &by_version, &by_model);
-            let mut replayed = ReplayResult {
-                row: std::mem::take(&mut side.row),
-                ..ReplayResult::default()
-            };
-            replayed.row.has_working_set = true;
-            let detail = ReplayDetail::default();
-            let collector = ReplayCollector::new(
-                chain.session.id,
-                Some(chain.session),
-                trace,
-                &windows,
-                &by_model,
-                &mut replayed,
-                detail,
-            );
-            let mut watch = CompareCollector::new(collector, trace, &mut side.counts);
-            let setting = ReplayInput {
-                policies: &by_version,
-                prices: &by_model,
-                windows: &windows,
-                summary: chain.summary,
-                mode: ReplayMode::Free,
-                uses: Some(chain.uses),
-                texts: None,
-                key: chain.key,
-            };
-            replay(trace, &setting, &mut watch);
-            let peak = watch.finish();
-            side.row = replayed.row;
-            side.oracle_misses += oracle_bound_under(trace, chain.uses, peak).misses;
+    fn of_policies(names: [String; 2], first: &PolicySet, second: PolicySet, never: PolicySet) -> Comparison {
+        let mut others = Vec::<PolicySet>::new();
+        let by_side = [first, &second, &never].map(|policies| {
+            // Equal policies have equal results, whatever they are called.
+            let is_same = |known: &PolicySet| known.ranges() == policies.ranges();
+            if is_same(first) {
+                return 0;
+            }
+            let known = others.iter().position(is_same);
+            1 + known.unwrap_or_else(|| {
+                others.push(policies.clone());
+                others.len() - 1
+            })
+        });
+        Comparison {
+            names,
+            others,
+            by_side,
+            second,
         }
-        if !trace.is_sidechain {
-            row.oracle.merge(&oracle_bound(trace, chain.uses));
-        }
+    }
+
+    /// Returns the policies that are replayed beside the first.
+    pub fn other_policies(&self) -> &[PolicySet] {
+        &self.others
+    }
+
+    /// Returns all sides, given the results of each policy that was replayed: 0 is the first, then follow the others.
+    pub fn sides(&self, side: impl Fn(usize) -> CompareSide) -> [CompareSide; 3] {
+        self.by_side.map(side)
     }
 }

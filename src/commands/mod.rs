@@ -10,6 +10,7 @@ mod compare;
 pub(crate) mod config;
 #[cfg(test)]
 mod documented;
+mod given;
 pub(crate) mod memory;
 pub(crate) mod notes;
 pub(crate) mod overview;
@@ -32,6 +33,7 @@ use ::notes::model::client::{HAS_CLIENT, NO_CLIENT};
 use anyhow::{Result, anyhow, bail};
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, CommandFactory};
+use given::GivenOptions;
 use std::io::{self, Write};
 
 /// How a command ended, if nothing went wrong.
@@ -47,7 +49,8 @@ pub enum RunStatus {
 
 /// Parses a command line and runs it.
 pub fn run(cli: Cli, matches: &ArgMatches) -> Result<RunStatus> {
-    check_features(matches)?;
+    let given = GivenOptions::new(matches);
+    check_features(given)?;
     let Some(command) = cli.command else {
         return overview::run_default();
     };
@@ -61,10 +64,10 @@ pub fn run(cli: Cli, matches: &ArgMatches) -> Result<RunStatus> {
         CliCommand::Stats(args) => stats::run(&args),
         CliCommand::Audit(args) => audit::run(&args),
         CliCommand::Replay(args) => replay::run(&args),
-        CliCommand::Report(args) => report::run(&args),
+        CliCommand::Report(args) => report::run(&args, given),
         CliCommand::Validate(args) => validate::run(&args),
-        CliCommand::Notes(args) => notes::run(&args),
-        CliCommand::Memory(args) => memory::run(&args),
+        CliCommand::Notes(args) => notes::run(&args, given),
+        CliCommand::Memory(args) => memory::run(&args, given),
         CliCommand::Search(args) => search::run(&args),
         CliCommand::Tune(args) => tune::run(&args),
         CliCommand::Config(args) => config::run(&args),
@@ -79,19 +82,11 @@ pub fn run(cli: Cli, matches: &ArgMatches) -> Result<RunStatus> {
 }
 
 /// Refuses options that need a feature this build lacks, before any work is done.
-fn check_features(matches: &ArgMatches) -> Result<()> {
-    let mut leaf = matches;
-    while let Some((_, inner)) = leaf.subcommand() {
-        leaf = inner;
-    }
-    let asks_for = |option: &str, value: &str| {
-        let values = leaf.try_get_raw(option).ok().flatten();
-        values.is_some_and(|mut values| values.any(|given| given == value))
-    };
-    if !table::HAS_PARQUET && (asks_for("format", "parquet") || asks_for("rounds", "parquet")) {
+fn check_features(given: GivenOptions<'_>) -> Result<()> {
+    if !table::HAS_PARQUET && (given.has_value("format", "parquet") || given.has_value("rounds", "parquet")) {
         bail!("{}", table::NO_PARQUET);
     }
-    if !HAS_CLIENT && asks_for("backend", "anthropic") {
+    if !HAS_CLIENT && given.has_value("backend", "anthropic") {
         bail!("--backend anthropic: {NO_CLIENT}");
     }
     Ok(())

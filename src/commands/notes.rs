@@ -5,18 +5,18 @@ use crate::cli::{InputArgs, PolicyArgs, PrintArgs};
 use crate::commands::RunStatus;
 use crate::commands::backend;
 use crate::commands::backend::ModelRunner;
+use crate::commands::given::GivenOptions;
 use crate::commands::policy::resolve_policy;
-use crate::commands::reading::{LogSource, report_problems, with_logs};
+use crate::commands::reading::report_problems;
 use crate::commands::report::read_notes_folder;
 use crate::commands::writing::{ensure_absent_or_page, load_prices, write_output, write_page};
 use crate::page::PageContent;
-use crate::run::Corpus;
+use crate::run::{LogNeeds, LogSource, Run, SessionView, attempt, with_logs};
 use crate::views::notes::{NotesRow, limit_warnings, write_list};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use memory::names::{project_slug, safe_part};
 use notes::continued::{NotesContinuation, NotesLineHashes, WholeFileHashes};
-use notes::conversation;
 use notes::conversation::{Conversation, RecordLocation};
 use notes::offline::digest::Digest;
 use notes::offline::{NotesDraft, OfflineBackend, write_notes};
@@ -29,16 +29,16 @@ use replay::policy::Policy;
 use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::event::Event;
-use replay::sim::trace::{Trace, build_trace};
+use replay::sim::trace::Trace;
 use replay::sim::{ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
-use replay::tokens::ratios::RatioTable;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use table::atomic;
+use transcript::parallel::parallel_map;
 use transcript::problem::{Problem, ProblemKind};
-use transcript::thread::{Chain, Session, SessionLog, thread};
 
 /// Names of the files below a session's folder.
 const NOTES: &str = "session-memory/summary.md";
@@ -135,19 +135,14 @@ impl NotesArgs {
 }
 
 /// Runs it.
-pub fn run(args: &NotesArgs) -> Result<RunStatus> {
+pub fn run(args: &NotesArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     // --force is about what people wrote; a page holds nothing of their own, and must not need it.
     if let Some(page) = &args.html {
         ensure_absent_or_page(page, PAGE)?;
     }
     let mut policies = resolve_policy(&args.policy)?;
-    if !args
-        .policy
-        .set
-        .iter()
-        .any(|set| set.trim_start().starts_with("notes.on"))
-    {
-        // Whoever asks for notes wants them kept, also where the recorded client kept none.
+    if policies.origins.get("notes.on").is_none_or(|origin| origin != "--set") {
+        // The command writes notes also where the recorded client kept none.
         policies.assign("notes.on=true", "backcast notes")?;
     }
     if !args.instructions.is_empty() && !args.wants_summary() {
@@ -165,7 +160,7 @@ pub fn run(args: &NotesArgs) -> Result<RunStatus> {
         );
     }
     let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
-    let model = backend::open_model(&args.model, cache, remembers, args.input.quiet)?;
+    let model = backend::open_model(&args.model, given, cache, remembers, args.input.quiet)?;
     let prompt = args.prompt.as_deref().map(read).transpose()?;
     if let Some(path) = args.prompt.as_deref().filter(|_| model.is_none()) {
         eprintln!(
@@ -182,17 +177,12 @@ pub fn run(args: &NotesArgs) -> Result<RunStatus> {
         prompt: prompt.as_deref(),
         root: std::path::absolute(&args.out).with_context(|| args.out.display().to_string())?,
     };
-    let write = |is_last| with_logs(&args.input, false, |reading| run.write_sessions(reading, is_last))?;
-    let outcome = match &model {
-        None => write(true)?,
-        Some(model) => {
-            let outcome = model.run_passes(|_, is_last| write(is_last));
-            model.print_spending();
-            match outcome? {
-                Some(outcome) => outcome,
-                None => return Ok(RunStatus::Done),
-            }
-        }
+    let outcome = with_logs(&args.input, LogNeeds::default(), |source| run.write_notes(&source));
+    if let Some(model) = &model {
+        model.print_spending();
+    }
+    let Some(outcome) = outcome?? else {
+        return Ok(RunStatus::Done);
     };
     if let Some(uuid) = args.from.as_ref().or(args.up_to.as_ref())
         && outcome.rows.is_empty()
@@ -202,7 +192,7 @@ pub fn run(args: &NotesArgs) -> Result<RunStatus> {
             None => bail!("no session has the message {uuid}"),
         }
     }
-    write_output(&args.print.stdout_args(), |out, style| {
+    write_output(&args.print, |out, style| {
         write_list(&outcome.rows, args.print.format, args.print.top, style, out)
     })?;
     if !args.input.quiet {
@@ -248,6 +238,28 @@ enum SessionNotesOutcome {
 }
 
 impl NotesOutcome {
+    /// Takes what a session came to; in the last pass its files are written.
+    fn add_session(&mut self, run: &NotesRun<'_>, worked: &SessionNotesOutcome, is_last: bool) -> io::Result<()> {
+        let done = match worked {
+            SessionNotesOutcome::Texts(done) if is_last => done,
+            SessionNotesOutcome::Elsewhere(place) => {
+                self.elsewhere.get_or_insert_with(|| place.clone());
+                return Ok(());
+            }
+            SessionNotesOutcome::Texts(_) | SessionNotesOutcome::Skipped => return Ok(()),
+        };
+        self.problems.extend(done.problems.iter().cloned());
+        let is_owed = |error: &&TextError| run.model.is_some() && **error != TextError::Nothing;
+        for error in done.errors.iter().filter(is_owed) {
+            *self.missing_texts.entry(error.to_string()).or_insert(0) += 1;
+        }
+        for (name, text) in &done.files {
+            run.write_file(&format!("{}/{name}", done.row.file), text)?;
+        }
+        self.rows.push(done.row.clone());
+        Ok(())
+    }
+
     /// Fails if a model owes a text: everything else is there.
     fn ensure_complete(&self) -> Result<()> {
         if self.missing_texts.is_empty() {
@@ -274,6 +286,90 @@ struct NotesRun<'a> {
     root: PathBuf,
 }
 
+/// A session whose words are read: all that its texts are written from.
+struct NotesInput<'a> {
+    session: String,
+    /// Path of its first log, which problems name.
+    log: String,
+    conversation: Conversation,
+    /// The message that --from or --up-to names.
+    pivot: Option<usize>,
+    /// Calls after which the notes were brought up to date.
+    gates: Vec<u32>,
+    policy: &'a Policy,
+    problems: Vec<Problem>,
+}
+
+/// The sessions of a run that asks in batches, pass after pass. A session that waits for an answer keeps its words, so that
+/// its logs are not read again; its questions are held for the batch anyway.
+#[derive(Default)]
+struct BatchedNotes<'a> {
+    /// In the order of the plan, once the first pass has read them.
+    sessions: Option<Vec<BatchedSession<'a>>>,
+    defects: Vec<Problem>,
+}
+
+struct BatchedSession<'a> {
+    /// Its words, while it waits for an answer.
+    input: Option<Box<NotesInput<'a>>>,
+    outcome: SessionNotesOutcome,
+}
+
+impl<'a> BatchedSession<'a> {
+    /// Asks for the texts of a session.
+    fn ask(writer: &NotesRun<'a>, input: Box<NotesInput<'a>>) -> BatchedSession<'a> {
+        let texts = writer.write_texts(&input);
+        BatchedSession {
+            input: texts.errors.contains(&TextError::Pending).then_some(input),
+            outcome: SessionNotesOutcome::Texts(Box::new(texts)),
+        }
+    }
+}
+
+impl<'a> BatchedNotes<'a> {
+    fn pass(&mut self, writer: &NotesRun<'a>, run: &Run, is_last: bool) -> Result<NotesOutcome> {
+        match &mut self.sessions {
+            None => {
+                let (sessions, defects) = run.map_sessions(|view| match writer.read_session(view) {
+                    Ok(input) => BatchedSession::ask(writer, input),
+                    Err(outcome) => BatchedSession { input: None, outcome },
+                });
+                self.sessions = Some(sessions);
+                self.defects = defects;
+            }
+            Some(sessions) => self.defects.extend(ask_again(writer, sessions)),
+        }
+        let mut outcome = NotesOutcome::default();
+        for session in self.sessions.iter().flatten() {
+            outcome.add_session(writer, &session.outcome, is_last)?;
+        }
+        outcome.problems.extend(self.defects.iter().cloned());
+        Ok(outcome)
+    }
+}
+
+/// Asks again for the texts of the sessions that wait for an answer. Returns those on which that panics.
+fn ask_again<'a>(writer: &NotesRun<'a>, sessions: &mut [BatchedSession<'a>]) -> Vec<Problem> {
+    let waiting = sessions.iter_mut().filter(|session| session.input.is_some());
+    let waiting = waiting.map(Mutex::new).collect::<Vec<_>>();
+    let failed = parallel_map(&waiting, |session| {
+        let mut session = session.lock().ok()?;
+        let input = session.input.take()?;
+        let (log, id) = (input.log.clone(), input.session.clone());
+        match attempt(&log, &id, || BatchedSession::ask(writer, input)) {
+            Ok(asked) => {
+                **session = asked;
+                None
+            }
+            Err(problem) => {
+                session.outcome = SessionNotesOutcome::Skipped;
+                Some(problem)
+            }
+        }
+    });
+    failed.into_iter().flatten().collect()
+}
+
 /// What one session gives.
 struct SessionTexts {
     row: NotesRow,
@@ -289,38 +385,37 @@ struct SessionTexts {
 /// Tokens of conversation that a model is shown for one update, where nobody wants to see every update.
 const UPDATE_TOKENS: u64 = 60_000;
 
-impl NotesRun<'_> {
-    /// Works on all sessions; only the last pass writes.
-    fn write_sessions(&self, reading: LogSource<'_>, is_last: bool) -> Result<NotesOutcome> {
-        let corpus = Corpus::read(reading.logs, &reading.options);
+impl<'a> NotesRun<'a> {
+    /// Reads the logs once and writes the texts of all sessions. Returns `None` if a model was only to be estimated.
+    fn write_notes(&self, source: &LogSource<'_>) -> Result<Option<NotesOutcome>> {
+        let run = source.read();
+        let outcome = match self.model {
+            None => Some(self.write_sessions(&run, true)?),
+            Some(model) if model.asks_in_batches() => {
+                let mut batched = BatchedNotes::default();
+                model.run_passes(|_, is_last| batched.pass(self, &run, is_last))?
+            }
+            Some(model) => model.run_passes(|_, is_last| self.write_sessions(&run, is_last))?,
+        };
+        Ok(outcome.map(|mut outcome| {
+            outcome.problems.extend(run.problems);
+            outcome.problems.extend(source.problems());
+            outcome.problems.sort();
+            outcome
+        }))
+    }
+
+    /// Works on all sessions in one pass, which writes files only if it is the last.
+    fn write_sessions(&self, run: &Run, is_last: bool) -> Result<NotesOutcome> {
         let mut outcome = NotesOutcome::default();
-        let defects = corpus.stream_sessions(
-            |id, parts| self.process_session(&corpus, id, parts),
-            |worked| {
-                let done = match worked {
-                    SessionNotesOutcome::Texts(done) if is_last => done,
-                    SessionNotesOutcome::Elsewhere(place) => {
-                        outcome.elsewhere.get_or_insert(place);
-                        return Ok(());
-                    }
-                    SessionNotesOutcome::Texts(_) | SessionNotesOutcome::Skipped => return Ok(()),
-                };
-                outcome.problems.extend(done.problems);
-                let is_owed = |error: &&TextError| self.model.is_some() && **error != TextError::Nothing;
-                for error in done.errors.iter().filter(is_owed) {
-                    *outcome.missing_texts.entry(error.to_string()).or_insert(0) += 1;
-                }
-                for (name, text) in &done.files {
-                    self.write_file(&format!("{}/{name}", done.row.file), text)?;
-                }
-                outcome.rows.push(done.row);
-                Ok(())
+        let defects = run.stream_sessions(
+            |view| match self.read_session(view) {
+                Ok(input) => SessionNotesOutcome::Texts(Box::new(self.write_texts(&input))),
+                Err(other) => other,
             },
+            |worked| outcome.add_session(self, &worked, is_last),
         )?;
-        outcome.problems.extend(corpus.problems);
-        outcome.problems.extend(reading.into_problems());
         outcome.problems.extend(defects);
-        outcome.problems.sort();
         Ok(outcome)
     }
 
@@ -390,45 +485,62 @@ impl NotesRun<'_> {
         done.problems.push(problem);
     }
 
-    fn process_session(&self, corpus: &Corpus, id: &str, parts: &[SessionLog]) -> SessionNotesOutcome {
-        let session = Session::new(id, parts);
-        let mut threaded = thread(&session);
-        let Some(chain) = threaded.chains.first() else {
-            return SessionNotesOutcome::Skipped;
-        };
-        let (conversation, mut problems) = read_conversation(corpus, &session, chain);
-        let wanted = self.args.from.as_ref().or(self.args.up_to.as_ref());
-        let is_start = self.args.from.is_some();
-        let pivot = match wanted.map(|uuid| conversation.locate_record(&session, &threaded, uuid, is_start)) {
-            None => None,
-            Some(RecordLocation::Message(at)) => Some(at),
-            Some(RecordLocation::NotInSession) => return SessionNotesOutcome::Skipped,
-            Some(RecordLocation::Rewound) => {
-                return SessionNotesOutcome::Elsewhere(format!("session {id} was rewound from it"));
-            }
-            Some(RecordLocation::SubAgent) => {
-                return SessionNotesOutcome::Elsewhere(format!("it belongs to a sub-agent of session {id}"));
-            }
-            Some(RecordLocation::OffChain) => {
-                return SessionNotesOutcome::Elsewhere(format!("it stands beside that of session {id}"));
-            }
-        };
-        if conversation.messages.is_empty() {
-            return SessionNotesOutcome::Skipped;
+    /// Reads the words of a session. Returns what came of it instead if there is nothing to write.
+    fn read_session(&self, view: &SessionView<'_>) -> Result<Box<NotesInput<'a>>, SessionNotesOutcome> {
+        if view.chains().is_empty() {
+            return Err(SessionNotesOutcome::Skipped);
         }
-        let trace = build_trace(&session, chain, RatioTable::built_in());
-        let gates = self.update_calls(&trace);
-        let policy = self.policy_of(&trace);
+        let (conversation, mut problems) = view.read_conversation(0);
+        let pivot = self.find_pivot(view, &conversation)?;
+        if conversation.messages.is_empty() {
+            return Err(SessionNotesOutcome::Skipped);
+        }
+        problems.extend(view.threaded().problems.iter().cloned());
+        let trace = view.trace(0);
+        Ok(Box::new(NotesInput {
+            session: view.id().to_owned(),
+            log: view.logs()[0].path.clone(),
+            pivot,
+            gates: self.update_calls(trace),
+            policy: self.policy_of(trace),
+            conversation,
+            problems,
+        }))
+    }
+
+    /// Finds the message that --from or --up-to names; `None` if none is named.
+    fn find_pivot(
+        &self,
+        view: &SessionView<'_>,
+        conversation: &Conversation,
+    ) -> Result<Option<usize>, SessionNotesOutcome> {
+        let Some(uuid) = self.args.from.as_ref().or(self.args.up_to.as_ref()) else {
+            return Ok(None);
+        };
+        let (id, is_start) = (view.id(), self.args.from.is_some());
+        let elsewhere = |place: String| Err(SessionNotesOutcome::Elsewhere(place));
+        match conversation.locate_record(view.session(), view.threaded(), uuid, is_start) {
+            RecordLocation::Message(at) => Ok(Some(at)),
+            RecordLocation::NotInSession => Err(SessionNotesOutcome::Skipped),
+            RecordLocation::Rewound => elsewhere(format!("session {id} was rewound from it")),
+            RecordLocation::SubAgent => elsewhere(format!("it belongs to a sub-agent of session {id}")),
+            RecordLocation::OffChain => elsewhere(format!("it stands beside that of session {id}")),
+        }
+    }
+
+    /// Writes the texts of a session, or asks a model for them.
+    fn write_texts(&self, input: &NotesInput<'_>) -> SessionTexts {
+        let conversation = &input.conversation;
         let slug = match conversation.root.as_str() {
             "" => "no-project".to_owned(),
             root => safe_part(&project_slug(root)),
         };
         let mut done = SessionTexts {
             row: NotesRow {
-                session: id.to_owned(),
+                session: input.session.clone(),
                 project: conversation.root.clone(),
-                file: format!("{slug}/{}", safe_part(id)),
-                updates: gates.len() as u64,
+                file: format!("{slug}/{}", safe_part(&input.session)),
+                updates: input.gates.len() as u64,
                 messages: conversation.messages.len() as u64,
                 ..NotesRow::default()
             },
@@ -437,19 +549,17 @@ impl NotesRun<'_> {
             problems: Vec::new(),
             errors: Vec::new(),
         };
-        self.build_notes(&conversation, &gates, policy, &mut done, parts);
+        self.build_notes(conversation, &input.gates, input.policy, &mut done, &input.log);
         if self.args.wants_summary() {
-            self.build_summaries(&conversation, pivot, policy, &mut done, parts);
+            self.build_summaries(conversation, input.pivot, input.policy, &mut done, &input.log);
         }
         self.queue_whole_files(&mut done);
-        problems.append(&mut threaded.problems);
-        problems.append(&mut done.problems);
-        done.problems = problems;
-        SessionNotesOutcome::Texts(Box::new(done))
+        done.problems.splice(0..0, input.problems.iter().cloned());
+        done
     }
 
     /// The policy of the version that the session ended with.
-    fn policy_of(&self, trace: &Trace) -> &Policy {
+    fn policy_of(&self, trace: &Trace) -> &'a Policy {
         let version = trace.calls.last().map(|call| trace.versions[usize::from(call.version)]);
         self.policies.for_version(version)
     }
@@ -483,7 +593,7 @@ impl NotesRun<'_> {
         gates: &[u32],
         policy: &Policy,
         done: &mut SessionTexts,
-        parts: &[SessionLog],
+        log: &str,
     ) {
         let limits = NotesLimits {
             section: policy.notes_section,
@@ -543,7 +653,7 @@ impl NotesRun<'_> {
             let ends = ends.chain(self.args.to_end.then_some(conversation.messages.len()));
             match self.model_notes(model, &asked, &ends.collect::<Vec<_>>(), &continued.own_words, done) {
                 Ok(written) => last = written,
-                Err(error) => return self.record_missing_text(error, done, parts),
+                Err(error) => return self.record_missing_text(error, done, log),
             }
         } else if self.args.to_end {
             last = Some(write_notes(&digest, &continued.own_words, &template, limits));
@@ -579,7 +689,7 @@ impl NotesRun<'_> {
         pivot: Option<usize>,
         policy: &Policy,
         done: &mut SessionTexts,
-        parts: &[SessionLog],
+        log: &str,
     ) {
         let end = conversation.messages.len();
         let (variant, range) = match (pivot, &self.args.from) {
@@ -598,16 +708,15 @@ impl NotesRun<'_> {
         for (name, variant, range) in wanted {
             match self.build_summary(conversation, range, variant, policy, &mut breaker) {
                 Ok(text) => done.whole_files.push((name, text)),
-                Err(error) => self.record_missing_text(error, done, parts),
+                Err(error) => self.record_missing_text(error, done, log),
             }
         }
     }
 
-    /// Notes that a text is missing.
-    fn record_missing_text(&self, error: TextError, done: &mut SessionTexts, parts: &[SessionLog]) {
+    /// Records that a text is missing; `log` is the path that the problem names.
+    fn record_missing_text(&self, error: TextError, done: &mut SessionTexts, log: &str) {
         let detail = format!("session {}: {error}", done.row.session);
-        done.problems
-            .push(Problem::file(&parts[0].path, ProblemKind::NoText, detail));
+        done.problems.push(Problem::file(log, ProblemKind::NoText, detail));
         done.errors.push(error);
     }
 
@@ -720,18 +829,6 @@ struct NotesUpdateInput<'a> {
     conversation: &'a Conversation,
     template: &'a NotesTemplate,
     limits: NotesLimits,
-}
-
-/// The words of a chain, and what could not be read again.
-pub(super) fn read_conversation(corpus: &Corpus, session: &Session<'_>, chain: &Chain) -> (Conversation, Vec<Problem>) {
-    let mut problems = Vec::new();
-    let mut read = Vec::new();
-    for wanted in conversation::chain_lines(session, chain) {
-        let (messages, problem) = corpus.messages(&wanted.path, wanted.lines, conversation::CONVERSATION_FILTER);
-        problems.extend(problem);
-        read.push((wanted.part, messages));
-    }
-    (Conversation::new(session, chain, read), problems)
 }
 
 /// The first message of the window that ends before message `end`: since the last compaction.

@@ -1,12 +1,12 @@
 //! `backcast overview`, and `backcast` alone: the first look. Everything on it comes from the summary of a run, so that it is
 //! there at once when the logs are as they were.
 
-use crate::cli::{Cli, CliCommand, DocumentFormat, InputArgs, OutputArgs};
+use crate::cli::{Cli, CliCommand, DocumentFormat, InputArgs};
 use crate::commands::RunStatus;
-use crate::commands::reading::{report_problems_if_asked, with_logs};
+use crate::commands::reading::report_problems_if_asked;
 use crate::commands::times::parse_zone;
-use crate::commands::writing::{load_prices, write_output};
-use crate::run::summarise;
+use crate::commands::writing::{OutputTarget, load_prices, write_output};
+use crate::run::{LogNeeds, summarize, with_logs};
 use crate::usage::session::ReportOptions;
 use crate::views::overview::OverviewView;
 use anyhow::Result;
@@ -57,12 +57,12 @@ pub fn run_default() -> Result<RunStatus> {
 pub fn run(args: &OverviewArgs) -> Result<RunStatus> {
     let zone = parse_zone(&args.timezone)?;
     let prices = load_prices(args.prices.as_deref())?;
-    let (summary, logs, problems) = with_logs(&args.input, false, |reading| {
-        let logs = reading.logs.len();
+    let (summary, logs, problems) = with_logs(&args.input, LogNeeds::default(), |source| {
+        let logs = source.logs.len();
         let table = RatioTable::built_in();
-        let (mut summary, _) = summarise(reading.logs, &reading.options, table, &ReportOptions::default());
+        let (mut summary, _) = summarize(source.logs, &source.options, table, &ReportOptions::default());
         let mut problems = std::mem::take(&mut summary.problems);
-        problems.extend(reading.into_problems());
+        problems.extend(source.problems());
         problems.sort();
         (summary, logs, problems)
     })?;
@@ -71,7 +71,7 @@ pub fn run(args: &OverviewArgs) -> Result<RunStatus> {
         DocumentFormat::Text => OutputFormat::Table,
         DocumentFormat::Json => OutputFormat::Json,
     };
-    write_output(&OutputArgs::to_stdout(format), |out, style| match args.format {
+    write_output(OutputTarget::stdout(format), |out, style| match args.format {
         DocumentFormat::Text => overview.write_text(out, style),
         DocumentFormat::Json => overview.write_document(out),
     })?;

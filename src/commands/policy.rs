@@ -1,6 +1,7 @@
 //! The policy that the arguments of a command come to, and where each value comes from.
 
 use crate::cli::PolicyArgs;
+use crate::run::client_home;
 use anyhow::{Context, Result, anyhow};
 use memory::{index, recall};
 use replay::policy::Policy;
@@ -81,7 +82,7 @@ fn apply_client_settings(policies: &mut PolicySet) -> Result<()> {
 }
 
 fn read_client_settings() -> Result<Option<serde_json::Value>> {
-    let Some(path) = super::reading::client_home().map(|home| home.join("settings.json")) else {
+    let Some(path) = client_home().map(|home| home.join("settings.json")) else {
         return Ok(None);
     };
     match std::fs::read(&path) {

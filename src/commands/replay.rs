@@ -1,39 +1,30 @@
 //! `backcast replay`: sessions run through a policy.
 
+mod consumer;
+mod files;
+
+pub(super) use consumer::{ReplayConsumer, ReplayWants, SessionReplayOutput};
+
 use crate::cli::{InputArgs, PageArgs, PolicyArgs, PrintArgs};
 use crate::commands::RunStatus;
-use crate::commands::compare::{ComparedChain, Comparison};
-use crate::commands::notes::read_conversation;
+use crate::commands::compare::Comparison;
 use crate::commands::policy::resolve_policy;
-use crate::commands::reading::{LogSource, report_problems, with_logs};
-use crate::commands::replay_texts::ChainTexts;
+use crate::commands::reading::report_problems;
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
-use crate::page;
 use crate::page::PageContent;
-use crate::page::rounds::SessionRounds;
-use crate::run::Corpus;
-use crate::views::compare::{CompareRow, ComparisonReport};
-use crate::views::replay::{
-    ROUND_COLUMNS, ReplayCollector, ReplayDetail, ReplayOutcome, ReplayResult, RoundRow, SCHEMA, TextLosses,
-    session_sheet,
-};
-use anyhow::{Context, Result, bail};
+use crate::run::{LogNeeds, LogSource, SessionView, with_logs};
+use crate::views::compare::ComparisonReport;
+use crate::views::replay::{ROUND_COLUMNS, ReplayOutcome, RoundRow, SCHEMA};
+use anyhow::{Context, Result};
 use clap::Args;
+use files::ReplayFiles;
 use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
-use replay::sim::event::{Event, EventSink};
-use replay::sim::trace::build_trace;
-use replay::sim::uses::find_file_uses;
-use replay::sim::{BoundaryTextWriter, ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
-use replay::tokens::ratios::RatioTable;
-use replay::tune::score::chain_key;
-use serde_json::Value as Json;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use table::atomic;
 use table::stream::{RowBatch, RowStream, StreamFormat};
-use table::{OutputFormat, TableStyle, atomic, write_json};
-use transcript::problem::{Problem, ProblemKind};
-use transcript::thread::{Session, SessionLog, thread};
+use transcript::problem::Problem;
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
@@ -121,23 +112,26 @@ pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
         .map(|folder| ReplayFiles::new(folder, args))
         .transpose()?;
     ensure_absent(args.page.html.as_deref(), args.page.force)?;
+    let needs = LogNeeds {
+        line_hashes: args.wants_working_set(),
+        content_hashes: files.is_some(),
+    };
     let run = ReplayRun {
         args,
         policies: &policies,
         prices: &prices,
         compare: compare.as_ref(),
         files: files.as_ref(),
-        wants_page: args.page.html.is_some(),
     };
-    let mut outcome = with_logs(&args.input, args.wants_working_set(), |reading| run.replay(reading))??;
+    let mut outcome = with_logs(&args.input, needs, |source| run.replay(&source))??;
     if let Some(files) = &files {
         files.write_files(&outcome, &policies, compare.as_ref(), args)?;
     }
     if let Some(path) = &args.page.html {
         let compared = compare
             .as_ref()
-            .map(|compare| outcome.comparison_report(compare, args).document());
-        let drawn = outcome.to_page_replay(policy_name(args, &policies), &policies, compared);
+            .map(|compare| outcome.comparison_report(compare, args.print.top).document());
+        let drawn = outcome.to_page_replay(policy_name(&policies, &args.policy.set), &policies, compared);
         write_page(
             path,
             args.page.force,
@@ -149,170 +143,18 @@ pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
             },
         )?;
     }
-    write_output(&args.print.stdout_args(), |out, style| match &compare {
+    write_output(&args.print, |out, style| match &compare {
         Some(compare) => outcome
-            .comparison_report(compare, args)
+            .comparison_report(compare, args.print.top)
             .write(args.print.format, style, out),
         None => outcome.write(args.print.format, args.print.top, &policies, style, out),
     })?;
     Ok(report_problems(&args.input, &outcome.problems))
 }
 
-/// A replay for a page that shows more than that.
-pub(super) fn replay_for_page(args: &ReplayArgs) -> Result<(page::PageReplay, Vec<Problem>)> {
-    let policies = resolve_policy(&args.policy)?;
-    let prices = load_prices(args.policy.prices.as_deref())?;
-    let run = ReplayRun {
-        args,
-        policies: &policies,
-        prices: &prices,
-        compare: None,
-        files: None,
-        wants_page: true,
-    };
-    let mut outcome = with_logs(&args.input, args.wants_working_set(), |reading| run.replay(reading))??;
-    Ok((
-        outcome.to_page_replay(policy_name(args, &policies), &policies, None),
-        outcome.problems,
-    ))
-}
-
-/// Returns the name of the policy with what `--set` changed.
-fn policy_name(args: &ReplayArgs, policies: &PolicySet) -> String {
-    let words = [std::slice::from_ref(&policies.name), &args.policy.set];
-    words.concat().join(" ")
-}
-
-/// The last file of a run: it says that the rest is whole, and lists it.
-const MANIFEST: &str = "manifest.json";
-
-/// Every other file that a run may write.
-const FILES: [&str; 9] = [
-    "sessions.csv",
-    "rounds.csv",
-    "rounds.parquet",
-    "boundaries.jsonl",
-    "summary.json",
-    "misses.jsonl",
-    "events.jsonl",
-    "compare.csv",
-    "compare.json",
-];
-
-/// Those of this run.
-fn output_files(args: &ReplayArgs) -> Vec<&'static str> {
-    let rounds = format!("rounds.{}", args.rounds.extension());
-    let is_written = |name: &str| match name {
-        "rounds.csv" | "rounds.parquet" => name == rounds,
-        "misses.jsonl" => args.wants_working_set(),
-        "events.jsonl" => args.events,
-        "compare.csv" | "compare.json" => args.compare.is_some(),
-        _ => true,
-    };
-    FILES.into_iter().filter(|name| is_written(name)).collect()
-}
-
-/// Where the files of a run go.
-struct ReplayFiles {
-    folder: PathBuf,
-    names: Vec<&'static str>,
-    rounds: PathBuf,
-    force: bool,
-}
-
-impl ReplayFiles {
-    /// Looks whether anything is in the way before the work begins.
-    fn new(folder: &Path, args: &ReplayArgs) -> Result<ReplayFiles> {
-        let names = output_files(args);
-        let targets = names.iter().chain([&MANIFEST]).map(|name| folder.join(name));
-        if let Some(target) = targets.into_iter().find(|target| !args.page.force && target.exists()) {
-            bail!("{} exists; use --force to replace it", target.display());
-        }
-        Ok(ReplayFiles {
-            folder: folder.to_path_buf(),
-            names,
-            rounds: folder.join(format!("rounds.{}", args.rounds.extension())),
-            force: args.page.force,
-        })
-    }
-
-    /// Takes away what an earlier run left and this one does not write, so that nobody takes it for a part of this one: the
-    /// old manifest, and files that it lists as its own. Nothing else in the folder is touched.
-    fn remove_stale_files(&self) -> io::Result<()> {
-        let manifest = self.folder.join(MANIFEST);
-        let old = std::fs::read(&manifest).ok();
-        let old = old.and_then(|bytes| serde_json::from_slice::<Json>(&bytes).ok());
-        let Some((true, listed)) = old
-            .as_ref()
-            .map(|old| (old["backcast"].is_string(), old["files"].as_array()))
-        else {
-            return Ok(());
-        };
-        // The manifest first: without it, a folder that is half replaced is known to be.
-        std::fs::remove_file(&manifest)?;
-        let listed = listed.into_iter().flatten().filter_map(Json::as_str);
-        for name in listed.filter(|name| FILES.contains(name) && !self.names.contains(name)) {
-            let file = self.folder.join(name);
-            if file.symlink_metadata().is_ok_and(|file| file.is_file()) {
-                std::fs::remove_file(file)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Everything but the rounds, which were written on the way. The manifest comes last: it says that the rest is whole.
-    fn write_files(
-        &self,
-        outcome: &ReplayOutcome,
-        policies: &PolicySet,
-        compare: Option<&Comparison>,
-        args: &ReplayArgs,
-    ) -> Result<()> {
-        atomic::write_with(&self.folder.join("sessions.csv"), self.force, |out| {
-            session_sheet(&outcome.sessions).write(OutputFormat::Csv, TableStyle::default(), out)
-        })?;
-        self.write_json_lines("boundaries.jsonl", &outcome.boundaries)?;
-        if args.wants_working_set() {
-            self.write_json_lines("misses.jsonl", &outcome.misses)?;
-        }
-        if args.events {
-            atomic::write(&self.folder.join("events.jsonl"), self.force, &outcome.events)?;
-        }
-        if let Some(compare) = compare {
-            atomic::write_with(&self.folder.join("compare.csv"), self.force, |out| {
-                outcome
-                    .comparison_report(compare, args)
-                    .write(OutputFormat::Csv, TableStyle::default(), out)
-            })?;
-            atomic::write_with(&self.folder.join("compare.json"), self.force, |out| {
-                outcome
-                    .comparison_report(compare, args)
-                    .write(OutputFormat::Json, TableStyle::default(), out)
-            })?;
-        }
-        let second = compare.map(|compare| &compare.second);
-        let prices = args.policy.prices.as_deref();
-        let documents = [
-            ("summary.json", outcome.summary_json(policies)),
-            (MANIFEST, outcome.manifest_json(policies, second, prices, &self.names)),
-        ];
-        for (name, document) in documents {
-            atomic::write_with(&self.folder.join(name), self.force, |out| write_json(&document, out))?;
-        }
-        Ok(())
-    }
-
-    /// An object a line.
-    fn write_json_lines(&self, name: &str, objects: &[Json]) -> Result<()> {
-        atomic::write_with(&self.folder.join(name), self.force, |out| {
-            for object in objects {
-                serde_json::to_writer(&mut *out, object)?;
-                out.write_all(b"\n")?;
-            }
-            Ok(())
-        })?;
-        Ok(())
-    }
+/// Returns the name of the policy with the values that were set by hand.
+pub(super) fn policy_name(policies: &PolicySet, set: &[String]) -> String {
+    [std::slice::from_ref(&policies.name), set].concat().join(" ")
 }
 
 struct ReplayRun<'a> {
@@ -321,52 +163,43 @@ struct ReplayRun<'a> {
     prices: &'a PriceTable,
     compare: Option<&'a Comparison>,
     files: Option<&'a ReplayFiles>,
-    /// Whether a page is wanted.
-    wants_page: bool,
-}
-
-/// What one session gives, its rounds encoded.
-struct SessionReplayOutput {
-    replayed: ReplayResult,
-    comparison: Option<CompareRow>,
-    losses: Option<TextLosses>,
-    batch: io::Result<RowBatch<RoundRow>>,
-    page_rounds: Option<SessionRounds>,
-    problems: Vec<Problem>,
 }
 
 impl ReplayRun<'_> {
-    fn replay(&self, reading: LogSource<'_>) -> Result<ReplayOutcome> {
-        let corpus = Corpus::read(reading.logs, &reading.options);
-        let summary = learned_summary(&corpus);
-        let bar = reading.work_bar(&corpus);
-        let mut outcome = ReplayOutcome {
-            logs: reading.logs.len(),
-            learned_summary: summary,
-            ..ReplayOutcome::default()
+    fn replay(&self, source: &LogSource<'_>) -> Result<ReplayOutcome> {
+        let run = source.read();
+        let consumer = ReplayConsumer {
+            policies: self.policies,
+            prices: self.prices,
+            compare: self.compare,
+            summary: run.learn_summary(),
+            wants: ReplayWants {
+                working_set: self.args.wants_working_set(),
+                text: self.args.with_text,
+                events: self.args.events,
+                round_rows: self.files.map(|_| self.args.rounds),
+                page: self.args.page.html.is_some(),
+            },
         };
+        let bar = source.session_bar(&run);
+        let mut outcome = ReplayOutcome::new(run.log_count(), consumer.summary);
+        let replay = |view: &SessionView<'_>| consumer.replay(view);
         let defects = match self.files {
-            None => corpus.stream_sessions(
-                |id, parts| self.replay_session(&corpus, id, parts, summary),
-                |done| {
-                    bar.inc(1);
-                    outcome.add_session(done).map(|_| ())
-                },
-            )?,
+            None => run.stream_sessions(replay, |done| {
+                bar.inc(1);
+                outcome.add_session(done).map(|_| ())
+            })?,
             Some(files) => {
-                outcome.inputs = corpus.hash_logs();
+                outcome.inputs = run.log_hashes();
                 std::fs::create_dir_all(&files.folder).with_context(|| format!("making {}", files.folder.display()))?;
                 let mut defects = Vec::new();
                 atomic::write_with(&files.rounds, files.force, |out| {
                     let mut stream = RowStream::new(self.args.rounds, SCHEMA, ROUND_COLUMNS, out)?;
-                    defects = corpus.stream_sessions(
-                        |id, parts| self.replay_session(&corpus, id, parts, summary),
-                        |done| {
-                            bar.inc(1);
-                            let batch = outcome.add_session(done)?;
-                            stream.push(batch, out)
-                        },
-                    )?;
+                    defects = run.stream_sessions(replay, |done| {
+                        bar.inc(1);
+                        let batch = outcome.add_session(done)?;
+                        stream.push(batch, out)
+                    })?;
                     stream.finish(out)?;
                     // Nothing can go wrong any more but the disk: now the earlier run may go.
                     files.remove_stale_files()
@@ -374,139 +207,29 @@ impl ReplayRun<'_> {
                 defects
             }
         };
-        outcome.problems.extend(corpus.problems);
-        outcome.problems.extend(reading.into_problems());
-        outcome.problems.extend(defects);
-        outcome.problems.sort();
+        outcome.add_problems(run.problems.into_iter().chain(source.problems()).chain(defects));
         Ok(outcome)
     }
-
-    fn replay_session(
-        &self,
-        corpus: &Corpus,
-        id: &str,
-        parts: &[SessionLog],
-        summary: Option<u64>,
-    ) -> SessionReplayOutput {
-        let session = Session::new(id, parts);
-        let mut threaded = thread(&session);
-        let mut replayed = ReplayResult::default();
-        replayed.row.session = id.to_owned();
-        replayed.row.project = session_project(&session).to_owned();
-        replayed.row.has_working_set = self.args.wants_working_set();
-        let mut compared = self.compare.map(|_| CompareRow {
-            session: replayed.row.session.clone(),
-            project: replayed.row.project.clone(),
-            ..CompareRow::default()
-        });
-        let mut losses = self.args.with_text.then(TextLosses::default);
-        let mut unread = Vec::new();
-        for (number, chain) in threaded.chains.iter().enumerate() {
-            let trace = build_trace(&session, chain, RatioTable::built_in());
-            let (by_version, by_model) = policies_and_prices(self.policies, self.prices, &trace);
-            let windows = infer_replay_windows(&trace, &by_version, &by_model);
-            let wants_rows = self.files.is_some() || self.wants_page;
-            let detail = ReplayDetail {
-                rounds: wants_rows,
-                boundaries: wants_rows,
-                events: self.args.events,
-            };
-            let uses = self.args.wants_working_set().then(|| find_file_uses(&session, &trace));
-            let conversation = (self.args.with_text && !chain.is_sidechain).then(|| {
-                let (conversation, problems) = read_conversation(corpus, &session, chain);
-                unread.extend(problems);
-                conversation
-            });
-            let policy = by_version.last().copied();
-            let written = conversation.as_ref().zip(policy);
-            let written = written.map(|(conversation, policy)| ChainTexts::new(conversation, &trace, policy));
-            let first_boundary = replayed.boundaries.len();
-            let mut collector =
-                ReplayCollector::new(id, Some(&session), &trace, &windows, &by_model, &mut replayed, detail);
-            let setting = ReplayInput {
-                policies: &by_version,
-                prices: &by_model,
-                windows: &windows,
-                summary,
-                mode: ReplayMode::Free,
-                uses: uses.as_ref(),
-                texts: written.as_ref().map(|written| written as &dyn BoundaryTextWriter),
-                key: chain_key(id, number),
-            };
-            replay(&trace, &setting, &mut |at: u32, event: &Event<'_>| {
-                if let Some(written) = &written {
-                    written.record_event(at, event);
-                }
-                collector.on_event(at, event);
-            });
-            collector.finish();
-            if let (Some(written), Some(losses)) = (&written, &mut losses) {
-                losses.add(written.collect_losses(&mut replayed.boundaries[first_boundary..]));
-            }
-            if let (Some(compare), Some(uses), Some(row)) = (self.compare, &uses, &mut compared) {
-                let chain = ComparedChain {
-                    session: &session,
-                    trace: &trace,
-                    uses,
-                    summary,
-                    key: setting.key,
-                };
-                compare.replay_chain(self.policies, self.prices, &chain, row);
-            }
-        }
-        let mut problems = std::mem::take(&mut threaded.problems);
-        problems.extend(unread);
-        if replayed.row.defects > 0 {
-            let path = &parts[0].path;
-            problems.push(Problem::file(
-                path,
-                ProblemKind::Internal,
-                format!("replay of session {id}"),
-            ));
-        }
-        let mut rounds = std::mem::take(&mut replayed.rounds);
-        let drawn = self.wants_page.then(|| SessionRounds::from_rows(id, &rounds));
-        if self.files.is_none() {
-            rounds.clear();
-        }
-        SessionReplayOutput {
-            page_rounds: drawn,
-            batch: RowBatch::new(self.args.rounds, SCHEMA, ROUND_COLUMNS, rounds),
-            replayed,
-            comparison: compared,
-            losses,
-            problems,
-        }
-    }
-}
-
-/// Working directory of the first own record.
-fn session_project<'a>(session: &Session<'a>) -> &'a str {
-    let first = session.own_nodes().next();
-    first.map_or("", |node| {
-        let log = session.log(node);
-        log.string(log.scope_of(session.record(node)).cwd)
-    })
-}
-
-/// Median size of the summaries of all sessions.
-pub(super) fn learned_summary(corpus: &Corpus) -> Option<u64> {
-    let summaries = corpus.map_compacted(|id, parts| {
-        let session = Session::new(id, parts);
-        let traces = thread(&session).chains;
-        let traces = traces
-            .iter()
-            .map(|chain| build_trace(&session, chain, RatioTable::built_in()));
-        let sizes = traces.flat_map(|trace| trace.recorded.into_iter().map(|boundary| u64::from(boundary.summary)));
-        sizes.filter(|tokens| *tokens > 0).collect::<Vec<_>>()
-    });
-    let mut sizes = summaries.into_iter().flatten().collect::<Vec<_>>();
-    sizes.sort_unstable();
-    sizes.get(sizes.len() / 2).copied()
 }
 
 impl ReplayOutcome {
-    fn add_session(&mut self, done: SessionReplayOutput) -> io::Result<RowBatch<RoundRow>> {
+    /// Nothing yet, of so many logs.
+    pub(super) fn new(logs: usize, learned_summary: Option<u64>) -> ReplayOutcome {
+        ReplayOutcome {
+            logs,
+            learned_summary,
+            ..ReplayOutcome::default()
+        }
+    }
+
+    /// Adds problems; the list is sorted then.
+    pub(super) fn add_problems(&mut self, problems: impl IntoIterator<Item = Problem>) {
+        self.problems.extend(problems);
+        self.problems.sort();
+    }
+
+    /// Adds a session. Returns the rows of its calls.
+    pub(super) fn add_session(&mut self, done: SessionReplayOutput) -> io::Result<RowBatch<RoundRow>> {
         self.total.merge(&done.replayed.row);
         self.sessions.push(done.replayed.row);
         self.comparisons.extend(done.comparison);
@@ -526,12 +249,12 @@ impl ReplayOutcome {
         done.batch
     }
 
-    fn comparison_report<'a>(&'a self, compare: &'a Comparison, args: &ReplayArgs) -> ComparisonReport<'a> {
+    fn comparison_report<'a>(&'a self, compare: &'a Comparison, top: usize) -> ComparisonReport<'a> {
         ComparisonReport {
             names: &compare.names,
             rows: &self.comparisons,
             logs: self.logs,
-            top: args.print.top,
+            top,
         }
     }
 }

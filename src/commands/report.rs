@@ -3,24 +3,30 @@
 mod found;
 mod read;
 
-use crate::cli::{InputArgs, OutputArgs, PageArgs, PolicyArgs, PrintArgs, TimeArgs};
-use crate::commands::audit::AuditArgs;
+use crate::cli::{InputArgs, PolicyArgs};
+use crate::commands::audit::{Auditor, audit_document};
+use crate::commands::given::GivenOptions;
 use crate::commands::memory::drawn;
-use crate::commands::reading::{client_home, input_roots, report_problems};
-use crate::commands::replay::ReplayArgs;
-use crate::commands::stats::StatsArgs;
-use crate::commands::writing::{ensure_absent, write_page};
-use crate::commands::{RunStatus, audit, replay, stats};
+use crate::commands::policy::resolve_policy;
+use crate::commands::reading::report_problems;
+use crate::commands::replay::{ReplayConsumer, ReplayWants, policy_name};
+use crate::commands::writing::{ensure_absent, load_prices, write_page};
+use crate::commands::{RunStatus, stats};
 use crate::page::{PageContent, PageNotes, short_name};
-use crate::usage::tally::GroupBy;
+use crate::run::{LogInput, LogNeeds, LogSource, UsageConsumer, client_home, read_path_lists, with_logs};
+use crate::usage::session::ReportOptions;
+use crate::views::audit::SessionAudit;
+use crate::views::replay::ReplayOutcome;
+use crate::views::stats::StatsResult;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use found::{ReportInputs, find_inputs};
 use memory::memdir::Memdir;
+use replay::policy::presets::PolicySet;
+use replay::prices::PriceTable;
+use replay::tokens::ratios::RatioTable;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use table::OutputFormat;
-use table::words::given_options;
 use transcript::discover::discover;
 use transcript::problem::Problem;
 
@@ -52,14 +58,14 @@ pub struct ReportArgs {
 }
 
 /// Runs it.
-pub fn run(args: &ReportArgs) -> Result<RunStatus> {
-    // A list on standard input can be read once only, and logs are read for every part of the page.
+pub fn run(args: &ReportArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
+    // A list on standard input can be read only once, and its paths are looked at before they are read.
     let paths = match args.input.paths.as_slice() {
         [] => Vec::new(),
-        named => input_roots(named)?,
+        named => read_path_lists(named)?,
     };
     let found = find_inputs(&paths)?;
-    reject_ignored_input(args, &paths, &found)?;
+    reject_ignored_input(args, given, &paths, &found)?;
     let target = page_path(args, &paths, &found);
     ensure_absent(Some(&target), args.force)?;
     let (mut content, problems) = read_content(args, &paths, &found)?;
@@ -84,22 +90,19 @@ fn nothing_found_message(paths: &[PathBuf]) -> String {
 }
 
 /// Refuses what would be passed over without a word: folders with nothing in them, and a policy where nothing is replayed.
-fn reject_ignored_input(args: &ReportArgs, paths: &[PathBuf], found: &ReportInputs) -> Result<()> {
+fn reject_ignored_input(
+    args: &ReportArgs,
+    given: GivenOptions<'_>,
+    paths: &[PathBuf],
+    found: &ReportInputs,
+) -> Result<()> {
     if found.is_empty() && !paths.is_empty() {
         let logs = discover(paths, args.input.follow_links)?;
         if logs.logs.is_empty() && logs.problems.is_empty() {
             bail!("{}", nothing_found_message(paths));
         }
     }
-    let policy = &args.policy;
-    let of_environment = std::env::var("BACKCAST_POLICY").ok();
-    let given = given_options(&[
-        ("--policy", policy.policy.is_some() && policy.policy != of_environment),
-        ("--set", !policy.set.is_empty()),
-        ("--window", policy.window.is_some()),
-        ("--client-env", policy.client_env),
-        ("--prices", policy.prices.is_some()),
-    ]);
+    let given = given.list(&["policy", "set", "window", "client-env", "prices"]);
     if let Some(given) = given.filter(|_| !has_logs_to_read(found)) {
         bail!(
             "{given}: only logs are replayed, and {} holds results that are shown as they are\n  hint: leave it out, or give it to the command that makes the results",
@@ -145,7 +148,7 @@ fn read_content(args: &ReportArgs, paths: &[PathBuf], found: &ReportInputs) -> R
     let mut content = PageContent::default();
     let mut problems = Vec::new();
     if has_logs_to_read(found) {
-        problems = replay_logs(args, paths, found, &mut content)?;
+        problems = read_logs(args, paths, found, &mut content)?;
     }
     for folder in &found.runs {
         content.runs.push(read::read_replay(folder)?);
@@ -194,66 +197,41 @@ fn read_notes_file(file: &Path) -> Result<PageNotes> {
     })
 }
 
-/// Usage as recorded, a replay, an audit.
-fn replay_logs(
+/// Reads logs for a page: usage as recorded, a replay and an audit.
+fn read_logs(
     args: &ReportArgs,
     paths: &[PathBuf],
     found: &ReportInputs,
     content: &mut PageContent,
 ) -> Result<Vec<Problem>> {
-    // The same files serve all three; what was wrong with them is told once, and listed on the page.
-    let input = InputArgs {
+    let input = LogInput {
         paths: if found.is_mixed() {
             found.logs.clone()
         } else {
             paths.to_vec()
         },
-        problems: true,
-        ..args.input.clone()
+        ..LogInput::from(&args.input)
     };
-    let stats = StatsArgs {
-        input: input.clone(),
-        by: GroupBy::Model,
-        times: TimeArgs {
-            since: None,
-            until: None,
-            last: None,
-            timezone: "UTC".to_owned(),
-        },
-        subagents: false,
-        top: 0,
-        prices: args.policy.prices.clone(),
-        quality: false,
-        out: OutputArgs::to_stdout(OutputFormat::Json),
+    let policies = resolve_policy(&args.policy)?;
+    let prices = load_prices(args.policy.prices.as_deref())?;
+    let reader = PageReader {
+        auditor: Auditor::new(policies.clone())?,
+        policies,
+        prices,
     };
-    let (overview, problems) = stats::usage_overview(&stats)?;
-    content.overview = Some(overview);
-    let replay = ReplayArgs {
-        input: input.clone(),
-        policy: args.policy.clone(),
-        compare: None,
-        compare_set: Vec::new(),
-        working_set: true,
-        with_text: false,
-        events: false,
-        out: None,
-        page: PageArgs::default(),
-        rounds: table::stream::StreamFormat::default(),
-        print: PrintArgs {
-            format: OutputFormat::Json,
-            top: 0,
-        },
+    let needs = LogNeeds {
+        line_hashes: true,
+        ..LogNeeds::default()
     };
-    let (run, _) = replay::replay_for_page(&replay)?;
-    content.runs.push(run);
-    let audit = AuditArgs {
-        input,
-        policy: args.policy.clone(),
-        top: 0,
-        html: None,
-        out: OutputArgs::to_stdout(OutputFormat::Json),
-    };
-    content.audits.push(audit::audit_document(&audit)?);
+    let mut read = with_logs(input, needs, |source| reader.read(&source))??;
+    content.overview = Some(stats::usage_overview(&read.stats, &reader.prices));
+    let name = policy_name(&reader.policies, &args.policy.set);
+    content
+        .runs
+        .push(read.replay.to_page_replay(name, &reader.policies, None));
+    content
+        .audits
+        .push(audit_document(&reader.auditor, read.audits, &read.audit_problems));
     if paths.is_empty()
         && let Some(home) = client_home()
     {
@@ -263,5 +241,84 @@ fn replay_logs(
             }
         }
     }
-    Ok(problems)
+    Ok(read.stats.problems)
+}
+
+/// Reads logs once and hands every session to three consumers: usage, a replay, an audit.
+struct PageReader {
+    policies: PolicySet,
+    prices: PriceTable,
+    auditor: Auditor,
+}
+
+/// What the three consumers found out.
+struct PageData {
+    stats: StatsResult,
+    replay: ReplayOutcome,
+    audits: Vec<SessionAudit>,
+    audit_problems: Vec<Problem>,
+}
+
+impl PageReader {
+    fn read(&self, source: &LogSource<'_>) -> Result<PageData> {
+        let run = source.read();
+        let table = RatioTable::built_in();
+        let usage = UsageConsumer::new(&run, table, ReportOptions::default(), source.options.cache);
+        let replayer = ReplayConsumer {
+            policies: &self.policies,
+            prices: &self.prices,
+            compare: None,
+            summary: run.learn_summary(),
+            wants: ReplayWants {
+                working_set: true,
+                page: true,
+                ..ReplayWants::default()
+            },
+        };
+        let mut replay = ReplayOutcome::new(run.log_count(), replayer.summary);
+        let (mut reports, mut audits) = (Vec::new(), Vec::new());
+        // Each consumer fails on its own, and so has a list of its own.
+        let [mut usage_defects, mut replay_defects, mut audit_defects] = [const { Vec::new() }; 3];
+        let bar = source.session_bar(&run);
+        let defects = run.stream_sessions(
+            |view| {
+                (
+                    view.attempt(|view| usage.report(view)),
+                    view.attempt(|view| replayer.replay(view)),
+                    view.attempt(|view| self.auditor.audit(view, &self.prices)),
+                )
+            },
+            |(report, replayed, audited)| {
+                bar.inc(1);
+                keep(report, &mut reports, &mut usage_defects);
+                keep(audited, &mut audits, &mut audit_defects);
+                match replayed {
+                    Ok(replayed) => replay.add_session(replayed).map(|_| ())?,
+                    Err(problem) => replay_defects.push(problem),
+                }
+                Ok(())
+            },
+        )?;
+        for list in [&mut usage_defects, &mut replay_defects, &mut audit_defects] {
+            list.extend(defects.iter().cloned());
+        }
+        let summary = usage.finish(reports, usage_defects);
+        let common = run.problems.iter().cloned().chain(source.problems());
+        let mut audit_problems = common.clone().chain(audit_defects).collect::<Vec<_>>();
+        audit_problems.sort();
+        replay.add_problems(common.chain(replay_defects));
+        Ok(PageData {
+            stats: StatsResult::new(summary, source),
+            replay,
+            audits,
+            audit_problems,
+        })
+    }
+}
+
+fn keep<T>(result: Result<T, Problem>, results: &mut Vec<T>, defects: &mut Vec<Problem>) {
+    match result {
+        Ok(result) => results.push(result),
+        Err(problem) => defects.push(problem),
+    }
 }

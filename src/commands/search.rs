@@ -2,10 +2,10 @@
 
 use crate::cli::{InputArgs, MemoryFormat};
 use crate::commands::memory::{DirArgs, folder};
-use crate::commands::reading::{report_problems, with_discovered_logs};
+use crate::commands::reading::report_problems;
 use crate::commands::writing::fold_for_terminal;
 use crate::commands::{RunStatus, print};
-use crate::run::{MessageSearch, ReadOptions, search_messages};
+use crate::run::{MessageSearch, ReadOptions, search_messages, with_log_files};
 use crate::views::search::{MemoryHit, MessageHit, document, to_json_lines, to_table};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -93,7 +93,7 @@ pub fn run(args: &SearchArgs) -> Result<RunStatus> {
     };
     let (messages, problems) = match args.only {
         Some(SearchTarget::Memories) => Default::default(),
-        _ => with_discovered_logs(&args.input, |logs, options, finish| {
+        _ => with_log_files(&args.input, |logs, options, finish| {
             let (messages, problems) = find_messages(args, &terms, logs, options);
             (messages, finish(problems))
         })?,

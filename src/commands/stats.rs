@@ -2,20 +2,21 @@
 
 use crate::cli::{InputArgs, OutputArgs, TimeArgs};
 use crate::commands::RunStatus;
-use crate::commands::reading::{LogSource, report_problems, with_logs};
+use crate::commands::reading::report_problems;
 use crate::commands::times::TimeSelection;
 use crate::commands::writing::{load_prices, write_output};
-use crate::run::summarise;
-use crate::usage::quality::quality;
+use crate::run::{LogNeeds, LogSource, summarize, with_logs};
 use crate::usage::session::ReportOptions;
-use crate::usage::tally::{GroupBy, UsageRow, group_calls};
+use crate::usage::summary::UsageSummary;
+use crate::usage::tally::GroupBy;
 use crate::views::stats::{StatsOptions, StatsResult, StatsView};
 use anyhow::{Result, bail};
 use clap::Args;
+use jiff::tz::TimeZone;
+use replay::prices::PriceTable;
 use replay::tokens::ratios::RatioTable;
 use serde_json::Value as Json;
 use std::path::PathBuf;
-use transcript::problem::Problem;
 
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
@@ -66,53 +67,67 @@ pub fn run(args: &StatsArgs) -> Result<RunStatus> {
     if args.subagents && args.by == GroupBy::Tool {
         bail!("--subagents does not go with --by tool: tools are counted over all agents together");
     }
-    with_view(args, |view, problems| {
-        write_output(&args.out, |out, style| view.write(args.out.format, style, out))?;
-        Ok(report_problems(&args.input, problems))
-    })
-}
-
-/// What a page shows of recorded usage, and what was wrong with the logs.
-pub(super) fn usage_overview(args: &StatsArgs) -> Result<(Json, Vec<Problem>)> {
-    with_view(args, |view, problems| Ok((view.page_overview(), problems.to_vec())))
-}
-
-/// Reads the logs, and hands on what is shown of them.
-fn with_view<R>(args: &StatsArgs, work: impl FnOnce(&StatsView<'_>, &[Problem]) -> Result<R>) -> Result<R> {
     let times = TimeSelection::new(&args.times)?;
     let prices = load_prices(args.prices.as_deref())?;
-    let table = RatioTable::built_in();
-    let stats = with_logs(&args.input, args.quality, |reading| {
-        let wanted = ReportOptions {
-            filter: times.filter(&reading),
-            predictions: args.quality,
-        };
-        StatsResult::new(reading, &wanted, table)
-    })?;
-    let summary = &stats.summary;
-    let tally = group_calls(summary, args.by, args.subagents, &times.zone, &prices);
-    let view = StatsView {
-        stats: &stats,
-        total: UsageRow::total(&tally.rows),
-        tally,
-        prices: &prices,
-        quality: args.quality.then(|| quality(&summary.sessions, table)),
-        options: StatsOptions {
-            by: args.by,
-            subagents: args.subagents,
-            top: args.top,
-            list_problems: args.input.problems,
-        },
+    let needs = LogNeeds {
+        line_hashes: args.quality,
+        ..LogNeeds::default()
     };
-    work(&view, &stats.problems)
+    let stats = with_logs(&args.input, needs, |source| {
+        StatsResult::read(&source, &times, args.quality)
+    })?;
+    let options = StatsOptions {
+        by: args.by,
+        subagents: args.subagents,
+        top: args.top,
+        quality: args.quality,
+        list_problems: args.input.problems,
+    };
+    let view = StatsView::new(&stats, options, &times.zone, &prices);
+    write_output(&args.out, |out, style| view.write(args.out.format, style, out))?;
+    Ok(report_problems(&args.input, &stats.problems))
+}
+
+/// Returns what a page shows of recorded usage.
+pub(super) fn usage_overview(stats: &StatsResult, prices: &PriceTable) -> Json {
+    let options = StatsOptions {
+        by: GroupBy::Model,
+        subagents: false,
+        top: 0,
+        quality: false,
+        list_problems: true,
+    };
+    StatsView::new(stats, options, &TimeZone::UTC, prices).page_overview()
 }
 
 impl StatsResult {
-    fn new(reading: LogSource<'_>, wanted: &ReportOptions, table: &RatioTable) -> StatsResult {
-        let logs = reading.logs.len();
-        let (mut summary, trace_bytes) = summarise(reading.logs, &reading.options, table, wanted);
+    /// Reads logs and sums them up.
+    fn read(source: &LogSource<'_>, times: &TimeSelection, predictions: bool) -> StatsResult {
+        let table = RatioTable::built_in();
+        let report_on = |filter| ReportOptions { filter, predictions };
+        let (summary, trace_bytes) = if times.needs_newest() {
+            // The range is known once the logs are read: there is no early report.
+            let run = source.read();
+            let wanted = report_on(times.range(|| run.newest_time(&source.options)));
+            let trace_bytes = match source.options.with_line_hashes {
+                true => run.trace_bytes(),
+                false => (0, None),
+            };
+            (run.summarize(table, &wanted, source.options.cache), trace_bytes)
+        } else {
+            let wanted = report_on(times.range(|| None));
+            summarize(source.logs, &source.options, table, &wanted)
+        };
+        StatsResult {
+            trace_bytes,
+            ..StatsResult::new(summary, source)
+        }
+    }
+
+    /// Takes a summary of the logs of a source.
+    pub(super) fn new(mut summary: UsageSummary, source: &LogSource<'_>) -> StatsResult {
         let mut problems = std::mem::take(&mut summary.problems);
-        problems.extend(reading.into_problems());
+        problems.extend(source.problems());
         problems.sort();
         let mut base = summary
             .sessions
@@ -123,9 +138,9 @@ impl StatsResult {
         StatsResult {
             summary,
             problems,
-            logs,
+            logs: source.logs.len(),
             base,
-            trace_bytes,
+            trace_bytes: (0, None),
         }
     }
 }

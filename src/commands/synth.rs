@@ -2,7 +2,7 @@
 
 use crate::cli::{parse_share, parse_size};
 use crate::commands::RunStatus;
-use crate::commands::reading::progress_bar;
+use crate::run::progress_bar;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};

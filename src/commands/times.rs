@@ -1,15 +1,12 @@
 //! Which times count: from the options of a command to a range of time.
 
 use crate::cli::TimeArgs;
-use crate::commands::reading::LogSource;
-use crate::run::summarise;
-use crate::usage::session::{ReportOptions, TimeRange};
+use crate::usage::session::TimeRange;
 use crate::usage::tally::start_of_last_days;
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
-use replay::tokens::ratios::RatioTable;
 use transcript::log::Time;
 
 /// Times as they were asked for.
@@ -44,25 +41,17 @@ impl TimeSelection {
         })
     }
 
-    /// The range that counts. The last days are those before the newest record of the logs, so these are asked first: the
-    /// same logs give the same answer on any day.
-    pub fn filter(&self, reading: &LogSource<'_>) -> TimeRange {
+    /// Whether the range depends on the logs.
+    pub fn needs_newest(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Returns the range that counts. The last days are those before the newest record of the logs, so that the same logs give
+    /// the same answer on any day; `newest` is asked only for these.
+    pub fn range(&self, newest: impl FnOnce() -> Option<Time>) -> TimeRange {
         let Some(days) = self.last else { return self.range };
-        let (summary, _) = summarise(
-            reading.logs,
-            &reading.options,
-            RatioTable::built_in(),
-            &ReportOptions::default(),
-        );
-        let newest = summary
-            .sessions
-            .iter()
-            .filter_map(|session| session.times)
-            .map(|times| times.1);
         TimeRange {
-            since: newest
-                .max()
-                .and_then(|newest| start_of_last_days(newest, days, &self.zone)),
+            since: newest().and_then(|newest| start_of_last_days(newest, days, &self.zone)),
             until: None,
         }
     }

@@ -5,12 +5,13 @@ mod kept;
 use crate::cli::{InputArgs, PageArgs, PolicyArgs, PrintArgs};
 use crate::commands::RunStatus;
 use crate::commands::policy::resolve_policy;
-use crate::commands::reading::{LogSource, progress_with_template, report_problems, with_logs};
-use crate::commands::replay::learned_summary;
+use crate::commands::reading::report_problems;
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page::PageContent;
-use crate::run::Corpus;
 use crate::run::cache::BUILD_ID;
+use crate::run::{
+    LogHash, LogNeeds, LogSource, Run, SessionView, median_size, progress_with_template, summary_sizes, with_logs,
+};
 use crate::views::tune::{PointRow, ScoreBounds, TuneResult};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -34,7 +35,6 @@ use table::store::EntryName;
 use table::{atomic, write_json};
 use transcript::parallel::parallel_map;
 use transcript::problem::Problem;
-use transcript::thread::{Session, thread};
 
 /// Arguments of `tune`.
 #[derive(Debug, Args)]
@@ -163,7 +163,12 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
         folder: folder.as_deref(),
     };
     ensure_absent(args.page.html.as_deref(), args.page.force)?;
-    let result = with_logs(&args.input, true, |reading| tuner.tune(reading))??;
+    // A run that leaves files behind has to name what it depends on.
+    let needs = LogNeeds {
+        line_hashes: true,
+        content_hashes: folder.is_some(),
+    };
+    let result = with_logs(&args.input, needs, |source| tuner.tune(&source))??;
     if let Some(folder) = &folder {
         result.write_files(folder, args)?;
     }
@@ -175,7 +180,7 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
         };
         write_page(path, args.page.force, args.input.quiet, content)?;
     }
-    write_output(&args.print.stdout_args(), |out, style| {
+    write_output(&args.print, |out, style| {
         result.write(args.print.format, args.print.top, style, out)
     })?;
     Ok(report_problems(&args.input, &result.problems))
@@ -223,37 +228,19 @@ struct Tuner<'a> {
 type KnownScores = Vec<PolicyScores>;
 
 impl Tuner<'_> {
-    fn tune(&self, reading: LogSource<'_>) -> Result<TuneResult> {
-        let corpus = Corpus::read(reading.logs, &reading.options);
-        let summary = learned_summary(&corpus);
-        let bar = reading.work_bar(&corpus);
-        let (prepared, defects) = corpus.map_sessions(|id, parts| {
-            bar.inc(1);
-            let session = Session::new(id, parts);
-            let chains = thread(&session).chains;
-            let traces = chains
-                .iter()
-                .map(|chain| build_trace(&session, chain, RatioTable::built_in()));
-            let ready = traces
-                .filter(|trace| trace.calls.iter().any(|call| !call.is_copied))
-                .map(|trace| {
-                    let uses = find_file_uses(&session, &trace);
-                    PreparedChain::new(trace, uses, self.prices)
-                });
-            PreparedSession {
-                id: id.to_owned(),
-                chains: ready.collect(),
-            }
-        });
-        let sessions = prepared
-            .into_iter()
-            .filter(|session| !session.chains.is_empty())
-            .collect::<Vec<_>>();
-        // Only a run that leaves something behind has to name what it depends on, which means reading all logs.
-        let name = self.folder.map(|_| self.scores_name(&corpus, &sessions));
-        let mut problems = corpus.problems;
+    fn tune(&self, source: &LogSource<'_>) -> Result<TuneResult> {
+        let run = source.read();
+        let (prepared, defects) = self.prepare_sessions(&run, source);
+        let (mut sessions, mut summaries) = (Vec::new(), Vec::new());
+        for (session, sizes) in prepared {
+            summaries.extend(sizes);
+            sessions.extend(Some(session).filter(|session| !session.chains.is_empty()));
+        }
+        let summary = median_size(summaries);
+        let name = self.folder.map(|_| self.scores_name(&run.log_hashes(), &sessions));
+        let mut problems = run.problems;
         problems.extend(defects);
-        problems.extend(reading.into_problems());
+        problems.extend(source.problems());
         problems.sort();
         if sessions.is_empty() {
             bail!(
@@ -278,13 +265,47 @@ impl Tuner<'_> {
         Ok(TuneResult::new(self, &sessions, known, bounds, problems))
     }
 
+    /// Traces every session. Also returns the sizes of its recorded summaries.
+    fn prepare_sessions(
+        &self,
+        run: &Run,
+        source: &LogSource<'_>,
+    ) -> (Vec<(PreparedSession<'_>, Vec<u64>)>, Vec<Problem>) {
+        let bar = source.session_bar(run);
+        run.map_sessions(|view| {
+            bar.inc(1);
+            self.prepare_session(view)
+        })
+    }
+
+    fn prepare_session(&self, view: &SessionView<'_>) -> (PreparedSession<'_>, Vec<u64>) {
+        let mut sizes = Vec::new();
+        let mut ready = Vec::new();
+        for chain in view.chains() {
+            // The trace outlives the view, which therefore does not build it.
+            let trace = build_trace(view.session(), chain, RatioTable::built_in());
+            if view.is_compacted() {
+                sizes.extend(summary_sizes(&trace));
+            }
+            if trace.calls.iter().any(|call| !call.is_copied) {
+                let uses = find_file_uses(view.session(), &trace);
+                ready.push(PreparedChain::new(trace, uses, self.prices));
+            }
+        }
+        let session = PreparedSession {
+            id: view.id().to_owned(),
+            chains: ready,
+        };
+        (session, sizes)
+    }
+
     /// Returns the hash of everything that scores depend on, except the points themselves.
-    fn scores_name(&self, corpus: &Corpus, sessions: &[PreparedSession<'_>]) -> EntryName {
+    fn scores_name(&self, logs: &[LogHash], sessions: &[PreparedSession<'_>]) -> EntryName {
         let mut hasher = blake3::Hasher::new();
         hasher.update(BUILD_ID.as_bytes());
         hasher.update(format!("{:?}", self.base.ranges()).as_bytes());
         hasher.update(format!("{:?}", self.prices).as_bytes());
-        for (path, size, hash) in corpus.hash_logs() {
+        for (path, size, hash) in logs {
             hasher
                 .update(path.as_bytes())
                 .update(&size.to_le_bytes())

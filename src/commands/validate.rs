@@ -3,9 +3,9 @@
 use crate::cli::{CheckFormat, CheckOutputArgs, InputArgs, PolicyArgs};
 use crate::commands::RunStatus;
 use crate::commands::policy::resolve_policy;
-use crate::commands::reading::{report_problems, with_logs};
+use crate::commands::reading::report_problems;
 use crate::commands::writing::{load_prices, write_output};
-use crate::run::Corpus;
+use crate::run::{LogNeeds, SessionView, with_logs};
 use crate::views::validate::{CaseRow, SessionValidation, ValidationReport};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -16,12 +16,9 @@ use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::inference::infer_windows;
 use replay::sim::policies_and_prices;
-use replay::sim::trace::{build_trace, uuid};
-use replay::sim::uses::find_file_uses;
-use replay::tokens::ratios::RatioTable;
+use replay::sim::trace::uuid;
 use std::collections::BTreeMap;
 use transcript::problem::{Problem, ProblemKind};
-use transcript::thread::{Session, SessionLog, thread};
 
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
@@ -66,16 +63,20 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
     }
     let policies = resolve_policy(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let (sessions, problems) = with_logs(&args.input, args.working_set, |reading| {
-        let corpus = Corpus::read(reading.logs, &reading.options);
-        let bar = reading.work_bar(&corpus);
-        let (sessions, defects) = corpus.map_sessions(|id, parts| {
+    let needs = LogNeeds {
+        line_hashes: args.working_set,
+        ..LogNeeds::default()
+    };
+    let (sessions, problems) = with_logs(&args.input, needs, |source| {
+        let run = source.read();
+        let bar = source.session_bar(&run);
+        let (sessions, defects) = run.map_sessions(|view| {
             bar.inc(1);
-            SessionValidation::new(id, parts, &policies, &prices, args.explain.as_deref(), args.working_set)
+            SessionValidation::new(view, &policies, &prices, args.explain.as_deref(), args.working_set)
         });
-        let mut problems = corpus.problems;
+        let mut problems = run.problems;
         problems.extend(defects);
-        problems.extend(reading.into_problems());
+        problems.extend(source.problems());
         (sessions, problems)
     })?;
     let mut problems = problems;
@@ -86,12 +87,10 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
         return Ok(report_problems(&args.input, &problems));
     }
     let report = ValidationReport::new(&sessions, &policies, &problems, args.within);
-    write_output(&args.out.output_args(), |out, style| {
-        match args.out.format.row_format() {
-            Some(format) => report.write(format, style, out),
-            None if args.out.format == CheckFormat::Github => out.write_all(report.annotations().as_bytes()),
-            None => out.write_all(report.junit().as_bytes()),
-        }
+    write_output(&args.out, |out, style| match args.out.format.row_format() {
+        Some(format) => report.write(format, style, out),
+        None if args.out.format == CheckFormat::Github => out.write_all(report.annotations().as_bytes()),
+        None => out.write_all(report.junit().as_bytes()),
     })?;
     Ok(report_problems(&args.input, &problems))
 }
@@ -105,9 +104,7 @@ fn explain_session(args: &ValidateArgs, sessions: &[SessionValidation], wanted: 
         [] => bail!(
             "no session starts with `{wanted}`\n  hint: `backcast stats -f csv` with the same paths lists the ids of all sessions"
         ),
-        [session] => write_output(&args.out.output_args(), |out, _| {
-            out.write_all(session.explanation.as_bytes())
-        }),
+        [session] => write_output(&args.out, |out, _| out.write_all(session.explanation.as_bytes())),
         several => {
             let ids = several.iter().map(|session| session.id.as_str()).collect::<Vec<_>>();
             bail!("several sessions start with `{wanted}`: {}", ids.join(", "))
@@ -117,15 +114,13 @@ fn explain_session(args: &ValidateArgs, sessions: &[SessionValidation], wanted: 
 
 impl SessionValidation {
     fn new(
-        id: &str,
-        parts: &[SessionLog],
+        view: &SessionView<'_>,
         policies: &PolicySet,
         prices: &PriceTable,
         wanted: Option<&str>,
         with_uses: bool,
     ) -> SessionValidation {
-        let session = Session::new(id, parts);
-        let threaded = thread(&session);
+        let (id, session) = (view.id(), view.session());
         let mut validated = SessionValidation {
             id: id.to_owned(),
             calls: Vec::new(),
@@ -135,24 +130,23 @@ impl SessionValidation {
             segments: Vec::new(),
             first_edits: None,
             explanation: String::new(),
-            problems: threaded.problems.clone(),
+            problems: view.threaded().problems.clone(),
         };
-        for chain in &threaded.chains {
-            let trace = build_trace(&session, chain, RatioTable::built_in());
-            let (by_version, by_model) = policies_and_prices(policies, prices, &trace);
-            let windows = infer_windows(&trace, &by_version, &by_model);
-            let found = validate(&trace, &by_version, &by_model, &windows);
+        for (number, trace) in view.traces().enumerate() {
+            let (by_version, by_model) = policies_and_prices(policies, prices, trace);
+            let windows = infer_windows(trace, &by_version, &by_model);
+            let found = validate(trace, &by_version, &by_model, &windows);
             for (call, window) in std::iter::zip(&trace.calls, &windows) {
                 if call.usage.is_some() && !call.is_copied {
                     *validated.grounds.entry(window.grounds).or_insert(0) += 1;
                 }
             }
             if with_uses {
-                let edits = first_edits(&trace, &find_file_uses(&session, &trace));
+                let edits = first_edits(trace, view.uses(number));
                 validated.first_edits.get_or_insert_default().merge(&edits);
             }
             if wanted.is_some_and(|wanted| id.starts_with(wanted)) {
-                let told = explain(&session, &trace, &by_version, &found.cases);
+                let told = explain(session, trace, &by_version, &found.cases);
                 validated.explanation.push_str(&told);
             }
             if found.has_defect {
@@ -170,7 +164,7 @@ impl SessionValidation {
                 session: id.to_owned(),
                 agent: trace.agent.clone(),
                 model: trace.models[usize::from(case.model)].clone(),
-                uuid: uuid(&session, case.node),
+                uuid: uuid(session, case.node),
                 path: session.part(case.node).path.clone(),
                 line: session.record(case.node).line,
                 case,

@@ -1,6 +1,6 @@
 //! What every command that writes results does: the price table they are priced by, and where they go.
 
-use crate::cli::OutputArgs;
+use crate::cli::{CheckOutputArgs, OutputArgs, PrintArgs};
 use crate::page::{PageContent, is_page_of, render_page};
 use anyhow::{Context, Result, bail};
 use replay::prices::PriceTable;
@@ -73,10 +73,61 @@ fn is_session_log(path: &Path) -> bool {
     }
 }
 
+/// Where results go, and in which format.
+#[derive(Debug, Clone, Copy)]
+pub struct OutputTarget<'a> {
+    format: OutputFormat,
+    /// The file; `None` for standard output.
+    path: Option<&'a Path>,
+    force: bool,
+}
+
+impl OutputTarget<'static> {
+    /// Standard output.
+    pub fn stdout(format: OutputFormat) -> OutputTarget<'static> {
+        OutputTarget {
+            format,
+            path: None,
+            force: false,
+        }
+    }
+}
+
+impl<'a> From<&'a OutputArgs> for OutputTarget<'a> {
+    fn from(args: &'a OutputArgs) -> OutputTarget<'a> {
+        OutputTarget {
+            format: args.format,
+            path: args.output.as_deref().filter(|path| path.as_os_str() != "-"),
+            force: args.force,
+        }
+    }
+}
+
+impl From<&PrintArgs> for OutputTarget<'static> {
+    fn from(args: &PrintArgs) -> OutputTarget<'static> {
+        OutputTarget::stdout(args.format)
+    }
+}
+
+impl<'a> From<&'a CheckOutputArgs> for OutputTarget<'a> {
+    fn from(args: &'a CheckOutputArgs) -> OutputTarget<'a> {
+        OutputTarget {
+            // The formats of CI systems are text as it is, like JSON.
+            format: args.format.row_format().unwrap_or(OutputFormat::Json),
+            path: args.output.as_deref().filter(|path| path.as_os_str() != "-"),
+            force: args.force,
+        }
+    }
+}
+
 /// Writes to the file or to standard output.
-pub fn write_output(args: &OutputArgs, write: impl Fn(&mut dyn Write, TableStyle) -> io::Result<()>) -> Result<()> {
+pub fn write_output<'a>(
+    target: impl Into<OutputTarget<'a>>,
+    write: impl Fn(&mut dyn Write, TableStyle) -> io::Result<()>,
+) -> Result<()> {
+    let OutputTarget { format, path, force } = target.into();
     let fitted = |out: &mut dyn Write, look: TableStyle| {
-        if args.format != OutputFormat::Table {
+        if format != OutputFormat::Table {
             return write(out, look);
         }
         // Tables fit as they are; sentences between them may not.
@@ -84,18 +135,18 @@ pub fn write_output(args: &OutputArgs, write: impl Fn(&mut dyn Write, TableStyle
         write(&mut text, look)?;
         out.write_all(fold_lines(&String::from_utf8_lossy(&text), look.width).as_bytes())
     };
-    if let Some(path) = args.output.as_deref().filter(|path| path.as_os_str() != "-") {
+    if let Some(path) = path {
         if is_session_log(path) {
             bail!("{} looks like a session log, which is never replaced", path.display());
         }
-        return Ok(atomic::write_with(path, args.force, |out| {
+        return Ok(atomic::write_with(path, force, |out| {
             fitted(out, TableStyle::default())
         })?);
     }
     let out = io::stdout().lock();
     let is_terminal = out.is_terminal();
-    if args.format.is_binary() && is_terminal {
-        bail!("{:?} is binary: name a file with --output", args.format);
+    if format.is_binary() && is_terminal {
+        bail!("{format:?} is binary: name a file with --output");
     }
     // Standard output writes line by line of its own accord, and rows have many lines.
     let mut out = io::BufWriter::with_capacity(1 << 16, out);

@@ -1,35 +1,39 @@
-//! One log, parsed: a big one in parts side by side, joined in their order as they come in.
+//! Parses one log: a big one in parts on several threads, joined in their order as they come in. The log is opened once; its
+//! content hash, if it is wanted, comes from the bytes that are parsed.
 
-use crate::run::{ReadOptions, read_error_kind};
+use crate::run::cache::ContentHash;
+use crate::run::read::{ReadOptions, read_error_kind};
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use transcript::build::{LogBuffers, LogBuilder};
-use transcript::bytes::LogFile as OpenLog;
+use transcript::bytes::{Compression, LineConsumer, LogFile};
 use transcript::discover::DiscoveredLog;
 use transcript::line_hashes::LineHashes;
-use transcript::parallel;
-use transcript::parallel::parallel_map;
+use transcript::parallel::{self, join, parallel_map};
 use transcript::problem::{Problem, ProblemKind};
 use transcript::walk::Walker;
 
 /// The smallest part of a file that is worth a thread of its own.
 const MIN_PART_BYTES: u64 = 4 << 20;
 
-/// What parsing a log, or a part of it, gives.
+/// A log that was parsed, or a part of one.
 #[derive(Default)]
 pub struct ParsedLog {
     /// The log, whose links are still to be resolved.
     pub builder: LogBuilder,
     /// Hashes of content lines, if they were wanted.
     pub line_hashes: Option<LineHashes>,
+    /// Hash of the file, if it was wanted and the file could be read.
+    pub content: Option<ContentHash>,
     /// Problems with the file as a whole.
     pub problems: Vec<Problem>,
 }
 
-/// Parses a log, a big one in parts side by side.
-pub fn parse_log(found: &DiscoveredLog, path: &str, rooms: &BufferPool, options: &ReadOptions<'_>) -> ParsedLog {
-    let open = match OpenLog::open(&found.path, found.packing, options.io) {
+/// Parses a log, a big one in parts on several threads.
+pub fn parse_log(found: &DiscoveredLog, path: &str, pool: &BufferPool, options: &ReadOptions<'_>) -> ParsedLog {
+    let open = match LogFile::open(&found.path, found.packing, options.io) {
         Ok(open) => open,
         Err(error) => {
             return ParsedLog {
@@ -38,8 +42,68 @@ pub fn parse_log(found: &DiscoveredLog, path: &str, rooms: &BufferPool, options:
             };
         }
     };
-    let read_part = |part: &Range<u64>| {
-        let walker = Walker::with_buffers(rooms.take(), options.limits.max_line, options.progress);
+    let threads = parallel::thread_count();
+    let parts = open.split_ranges(if threads > 1 { MIN_PART_BYTES } else { u64::MAX });
+    let parser = PartParser {
+        open: &open,
+        found,
+        path,
+        pool,
+        options,
+    };
+    let wants_hash = options.wants_content_hashes();
+    let mut parsed = if let [part] = parts.as_slice() {
+        parser.parse(part, wants_hash && found.packing == Compression::Plain)
+    } else {
+        let parts = parts.into_iter().enumerate().collect::<Vec<_>>();
+        let joiner = PartJoiner::new(pool);
+        let parse_parts = || {
+            parallel_map(&parts, |(number, part)| joiner.put(*number, parser.parse(part, false)));
+        };
+        let hash = || {
+            wants_hash
+                .then(|| hash_open_log(&open, found.stamp.size).ok())
+                .flatten()
+        };
+        let ((), content) = join(parse_parts, hash);
+        ParsedLog {
+            content,
+            ..joiner.finish()
+        }
+    };
+    // A packed log, one that grew, or one with a line too long to hold: its lines are not the bytes that are hashed.
+    if wants_hash && parsed.content.is_none() {
+        parsed.content = hash_open_log(&open, found.stamp.size).ok();
+    }
+    parsed
+}
+
+/// Hashes the first `size` bytes of an open log.
+fn hash_open_log(open: &LogFile, size: u64) -> io::Result<ContentHash> {
+    let mut hasher = blake3::Hasher::new();
+    let read = open.read_raw(size, |bytes| {
+        hasher.update(bytes);
+    })?;
+    if read != size {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// Parses parts of one log.
+struct PartParser<'p> {
+    open: &'p LogFile,
+    found: &'p DiscoveredLog,
+    path: &'p str,
+    pool: &'p BufferPool,
+    options: &'p ReadOptions<'p>,
+}
+
+impl PartParser<'_> {
+    /// Parses the lines that start inside `part`; also hashes them if they are all lines of the file.
+    fn parse(&self, part: &Range<u64>, is_hashed: bool) -> ParsedLog {
+        let options = self.options;
+        let walker = Walker::with_buffers(self.pool.take(), options.limits.max_line, options.progress);
         let mut walker = if options.with_line_hashes {
             walker.with_line_hashes()
         } else {
@@ -47,23 +111,62 @@ pub fn parse_log(found: &DiscoveredLog, path: &str, rooms: &BufferPool, options:
         };
         // The first part is the one that the others are joined to.
         let end = if part.start == 0 { u64::MAX } else { part.end };
-        walker.reserve_for(end.min(found.stamp.size).saturating_sub(part.start));
-        let done = open.read(&found.path, part.clone(), options.limits, &mut walker);
-        let kind = read_error_kind(found.packing);
-        let problem = done.err().map(|error| Problem::file(path, kind, error.to_string()));
-        let (whole, evidence) = walker.into_parts();
+        walker.reserve_for(end.min(self.found.stamp.size).saturating_sub(part.start));
+        let (done, content) = if is_hashed {
+            let mut hashing = HashingConsumer::new(&mut walker);
+            let done = self.open.read(part.clone(), options.limits, &mut hashing);
+            (done, hashing.finish(self.found.stamp.size))
+        } else {
+            (self.open.read(part.clone(), options.limits, &mut walker), None)
+        };
+        let kind = read_error_kind(self.found.packing);
+        let problem = done
+            .err()
+            .map(|error| Problem::file(self.path, kind, error.to_string()));
+        let (builder, line_hashes) = walker.into_parts();
         ParsedLog {
-            builder: whole,
-            line_hashes: evidence,
+            builder,
+            line_hashes,
+            content,
             problems: problem.into_iter().collect(),
         }
-    };
-    let threads = parallel::thread_count();
-    let parts = open.split_ranges(if threads > 1 { MIN_PART_BYTES } else { u64::MAX });
-    let parts = parts.into_iter().enumerate().collect::<Vec<_>>();
-    let joining = PartJoiner::new(rooms);
-    parallel_map(&parts, |(number, part)| joining.put(*number, read_part(part)));
-    joining.finish()
+    }
+}
+
+/// Hashes lines on their way to the parser.
+struct HashingConsumer<'w, 'p> {
+    walker: &'w mut Walker<'p>,
+    hasher: blake3::Hasher,
+    /// Whether a line was passed over, so that the hash is not that of the file.
+    has_gap: bool,
+}
+
+impl<'w, 'p> HashingConsumer<'w, 'p> {
+    fn new(walker: &'w mut Walker<'p>) -> HashingConsumer<'w, 'p> {
+        HashingConsumer {
+            walker,
+            hasher: blake3::Hasher::new(),
+            has_gap: false,
+        }
+    }
+
+    /// Returns the hash if every one of `size` bytes was seen.
+    fn finish(self, size: u64) -> Option<ContentHash> {
+        let is_whole = !self.has_gap && self.hasher.count() == size;
+        is_whole.then(|| *self.hasher.finalize().as_bytes())
+    }
+}
+
+impl LineConsumer for HashingConsumer<'_, '_> {
+    fn take_lines(&mut self, bytes: &[u8], offset: u64) {
+        self.hasher.update(bytes);
+        self.walker.take_lines(bytes, offset);
+    }
+
+    fn skip_long_line(&mut self, offset: u64, length: u64, head: &[u8]) {
+        self.has_gap = true;
+        self.walker.skip_long_line(offset, length, head);
+    }
 }
 
 /// A log whose parts are joined in their order, as they come in.

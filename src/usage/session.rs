@@ -14,7 +14,7 @@ use transcript::build::IdMap;
 use transcript::log::{Block, BlockKind, NO_TIME, NameId, RecordKind, Time};
 use transcript::problem::Problem;
 use transcript::record::Tokens;
-use transcript::thread::{Chain, Node, Session, SessionLog, ThreadedSession, is_prompt, thread};
+use transcript::thread::{Chain, Node, Session, ThreadedSession, is_prompt};
 
 /// Times that count; both ends included and excluded as ranges go.
 #[derive(Debug, Clone, Copy, Default)]
@@ -187,13 +187,6 @@ pub struct SessionReport {
     pub problems: Vec<Problem>,
 }
 
-/// Reports on one session.
-pub fn report(id: &str, parts: &[SessionLog], table: &RatioTable, wanted: &ReportOptions) -> SessionReport {
-    let session = Session::new(id, parts);
-    let told = RecordTotals::new(&session, wanted);
-    told.join(ThreadTotals::new(&session, table, wanted))
-}
-
 /// One half of a report: what can be read off the records without threading them. The halves know nothing of each other.
 pub struct RecordTotals<'s, 'a> {
     session: &'s Session<'a>,
@@ -350,20 +343,10 @@ pub struct ThreadTotals {
 }
 
 impl ThreadTotals {
-    /// Of a session.
-    pub fn new(session: &Session<'_>, table: &RatioTable, wanted: &ReportOptions) -> ThreadTotals {
-        let threaded = thread(session);
-        let booked = split_into_stretches(&threaded, 1)
-            .iter()
-            .map(|stretch| SizedStretch::new(session, stretch, table, wanted))
-            .collect();
-        ThreadTotals::from_stretches(session, threaded, booked, table, wanted)
-    }
-
-    /// Of a session, given what all its stretches come to, in their order.
+    /// Adds up the stretches of a session, given in their order.
     pub fn from_stretches(
         session: &Session<'_>,
-        threaded: ThreadedSession,
+        threaded: &ThreadedSession,
         booked: Vec<SizedStretch>,
         table: &RatioTable,
         wanted: &ReportOptions,
@@ -379,10 +362,10 @@ impl ThreadTotals {
             }
             followed.reads.merge(&reads.finish());
         }
-        followed.rewound = rewound_ledger(session, &threaded, table, wanted.filter);
+        followed.rewound = rewound_ledger(session, threaded, table, wanted.filter);
         followed.branches = u64::from(threaded.branches);
-        followed.problems = threaded.problems;
-        followed.rewound_nodes = threaded.rewound;
+        followed.problems = threaded.problems.clone();
+        followed.rewound_nodes = threaded.rewound.clone();
         followed.rewound_nodes.sort_unstable();
         followed
     }

@@ -3,10 +3,9 @@
 mod rows;
 
 use crate::views::short_id;
-pub use rows::{COLUMNS, CompareCollector, CompareRow};
+pub use rows::{COLUMNS, CompareCollector, CompareRow, CompareSide, DifferenceCounts};
 use rows::{
-    CompareSide, FIRST_SIDE, NEVER_SIDE, SECOND_SIDE, SideMetric, compactions, cost, mean, misses, misses_credited,
-    peak, side_calls,
+    FIRST_SIDE, NEVER_SIDE, SECOND_SIDE, SideMetric, compactions, cost, mean, misses, misses_credited, peak, side_calls,
 };
 use serde_json::{Value as Json, json};
 use std::cmp::Reverse;

@@ -4,7 +4,7 @@ mod columns;
 
 use crate::page;
 use crate::page::overview::overview_from_stats;
-use crate::usage::quality::{Quality, QualityRow};
+use crate::usage::quality::{Quality, QualityRow, quality};
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally::{GroupBy, UsageRow, UsageTally, group_calls, window_series};
 use crate::views::problems_json;
@@ -14,6 +14,7 @@ use jiff::tz::TimeZone;
 use replay::prices::PriceTable;
 use replay::tokens::calibrate::TokenOrigin;
 use replay::tokens::ledger::{Amount, CATEGORIES, TokenLedger};
+use replay::tokens::ratios::RatioTable;
 use replay::tokens::reads::ReadTotals;
 use serde_json::{Map, Value as Json, json};
 use std::cmp::Reverse;
@@ -53,23 +54,45 @@ pub struct StatsOptions {
     pub subagents: bool,
     /// Rows of the table; 0 for all.
     pub top: usize,
+    /// Whether the quality of the estimates is shown.
+    pub quality: bool,
     /// Whether the document lists every problem.
     pub list_problems: bool,
 }
 
 /// The usage of all logs, grouped and priced.
 pub struct StatsView<'a> {
-    pub stats: &'a StatsResult,
-    pub tally: UsageTally,
+    stats: &'a StatsResult,
+    tally: UsageTally,
     /// The sum of all rows.
-    pub total: UsageRow,
-    pub prices: &'a PriceTable,
-    /// With `--quality`.
-    pub quality: Option<Quality>,
-    pub options: StatsOptions,
+    total: UsageRow,
+    prices: &'a PriceTable,
+    quality: Option<Quality>,
+    options: StatsOptions,
 }
 
-impl StatsView<'_> {
+impl<'a> StatsView<'a> {
+    /// Groups and prices the usage. Days are those of `zone`.
+    pub fn new(
+        stats: &'a StatsResult,
+        options: StatsOptions,
+        zone: &TimeZone,
+        prices: &'a PriceTable,
+    ) -> StatsView<'a> {
+        let summary = &stats.summary;
+        let tally = group_calls(summary, options.by, options.subagents, zone, prices);
+        StatsView {
+            stats,
+            total: UsageRow::total(&tally.rows),
+            tally,
+            prices,
+            quality: options
+                .quality
+                .then(|| quality(&summary.sessions, RatioTable::built_in())),
+            options,
+        }
+    }
+
     pub fn write(&self, format: OutputFormat, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
         match format {
             OutputFormat::Table => self.write_text(out, style),

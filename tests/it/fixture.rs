@@ -1,19 +1,17 @@
 //! A hermetic place to run in: temporary home, temporary cache, empty environment.
 
-use backcast::run::{Corpus, ReadOptions};
-use backcast::usage::session::{ReportOptions, TimeRange, report};
-use backcast::usage::summary::{LogFacts, UsageSummary};
-use replay::sim::trace::{Trace, build_trace};
+use backcast::run::{self, ReadOptions, summarize};
+use backcast::usage::session::ReportOptions;
+use replay::sim::trace::Trace;
 use replay::tokens::ratios::RatioTable;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use transcript::bytes::{IoMode, ReadLimits};
+use transcript::bytes::IoMode;
 use transcript::discover::discover;
 use transcript::problem::Problem;
-use transcript::thread::{Session, thread};
 
 /// The six figures that have the same name in every output.
 pub const FIGURES: [&str; 6] = [
@@ -236,15 +234,10 @@ pub fn library_stats(path: &Path) -> LibraryStats {
     let found = discover(&[path.to_path_buf()], false).expect("the path exists");
     let options = ReadOptions {
         io: IoMode::Read,
-        limits: ReadLimits { max_line: 32 << 20 },
-        cache: None,
-        with_line_hashes: false,
-        progress: &|_| {},
+        ..ReadOptions::default()
     };
-    let corpus = Corpus::read(&found.logs, &options);
     let table = RatioTable::built_in();
-    let (sessions, unplanned) = corpus.map_sessions(|id, parts| report(id, parts, table, &ReportOptions::default()));
-    let summary = UsageSummary::new(LogFacts::default(), sessions, Vec::new(), TimeRange::default());
+    let (summary, _) = summarize(&found.logs, &options, table, &ReportOptions::default());
     let mut figures = Figures::default();
     for call in summary.calls.iter().flatten().filter(|call| !call.is_progress) {
         let tokens = &call.tokens;
@@ -262,15 +255,9 @@ pub fn library_stats(path: &Path) -> LibraryStats {
     LibraryStats {
         figures,
         ledger: summary.ledger.total().tokens(),
-        lines: corpus.lines,
-        kinds: corpus.kinds.clone(),
-        problems: found
-            .problems
-            .into_iter()
-            .chain(corpus.problems.iter().cloned())
-            .chain(unplanned)
-            .chain(summary.problems)
-            .collect(),
+        lines: summary.facts.lines,
+        kinds: summary.facts.kinds,
+        problems: found.problems.into_iter().chain(summary.problems).collect(),
     }
 }
 
@@ -279,20 +266,10 @@ pub fn chains(folder: &Path) -> Vec<Trace> {
     let found = discover(&[folder.to_path_buf()], false).expect("the path exists");
     let options = ReadOptions {
         io: IoMode::Read,
-        limits: ReadLimits { max_line: 32 << 20 },
-        cache: None,
-        with_line_hashes: false,
-        progress: &|_| {},
+        ..ReadOptions::default()
     };
-    let corpus = Corpus::read(&found.logs, &options);
-    let (traces, _) = corpus.map_sessions(|id, parts| {
-        let session = Session::new(id, parts);
-        let threaded = thread(&session);
-        let chains = threaded.chains.iter();
-        chains
-            .map(|chain| build_trace(&session, chain, RatioTable::built_in()))
-            .collect::<Vec<_>>()
-    });
+    let (traces, _) =
+        run::Run::read(&found.logs, &options).map_sessions(|view| view.traces().cloned().collect::<Vec<_>>());
     traces.into_iter().flatten().collect()
 }
 

@@ -4,20 +4,16 @@
 use crate::fixture::{FIGURES, Fixture, figures, files_below};
 use crate::independent_count::count_independently;
 use crate::notes::notes_of;
-use backcast::run::{Corpus, ReadOptions};
+use backcast::run::{ReadOptions, Run};
 use language::secrets;
 use notes::carried::{compare_summaries, mean_coverage};
-use notes::conversation;
-use notes::conversation::Conversation;
 use notes::offline::OfflineBackend;
 use notes::size;
 use notes::template::NotesTemplate;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::discover;
-use transcript::thread;
 
 /// All recorded logs. Panics where a checkout has none next to it.
 fn recorded_logs() -> PathBuf {
@@ -213,28 +209,10 @@ fn sampled_logs() -> Vec<PathBuf> {
 fn offline_summaries_cover_most_of_what_recorded_summaries_do() {
     let files = sampled_logs();
     let found = discover(&files, false).expect("logs");
-    let options = ReadOptions {
-        io: IoMode::Auto,
-        limits: ReadLimits::new(32 << 20),
-        cache: None,
-        with_line_hashes: false,
-        progress: &|_| (),
-    };
-    let corpus = Corpus::read(&found.logs, &options);
-    let (compared, _) = corpus.map_sessions(|id, parts| {
-        let session = thread::Session::new(id, parts);
-        let threaded = thread::thread(&session);
-        let chain = threaded.chains.first()?;
-        let read = conversation::chain_lines(&session, chain).into_iter();
-        let read = read.map(|wanted| {
-            (
-                wanted.part,
-                corpus
-                    .messages(&wanted.path, wanted.lines, conversation::CONVERSATION_FILTER)
-                    .0,
-            )
-        });
-        let conversation = Conversation::new(&session, chain, read.collect());
+    let run = Run::read(&found.logs, &ReadOptions::default());
+    let (compared, _) = run.map_sessions(|view| {
+        view.chains().first()?;
+        let (conversation, _) = view.read_conversation(0);
         Some(compare_summaries(&conversation, &OfflineBackend))
     });
     let compared = compared.into_iter().flatten().flatten().collect::<Vec<_>>();

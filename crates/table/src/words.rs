@@ -1,4 +1,4 @@
-//! Text made safe for a terminal or a shell, and lists of options for messages.
+//! Text made safe for a terminal or a shell.
 
 /// Returns text that cannot act on the terminal. Control characters (escape sequences, line breaks) become spaces; marks
 /// that reorder the line or have no width, and could hide text, are removed.
@@ -16,13 +16,6 @@ pub fn sanitize(text: &str) -> String {
         }
     };
     text.chars().filter(is_visible).map(to_plain).collect()
-}
-
-/// Returns the names of the options that were given, or `None` if none was.
-pub fn given_options(options: &[(&str, bool)]) -> Option<String> {
-    let given = options.iter().filter(|(_, is_given)| *is_given);
-    let names = given.map(|(name, _)| *name).collect::<Vec<_>>();
-    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// Returns text quoted as one word of a POSIX shell, where it needs quotes.

@@ -16,7 +16,7 @@ use crate::parallel;
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -147,40 +147,97 @@ impl LogFile {
     }
 
     /// Reads the lines that start inside `part`.
-    pub fn read(
-        &self,
-        path: &Path,
-        part: Range<u64>,
-        limits: ReadLimits,
-        lines: &mut dyn LineConsumer,
-    ) -> io::Result<()> {
+    pub fn read(&self, part: Range<u64>, limits: ReadLimits, lines: &mut dyn LineConsumer) -> io::Result<()> {
         if let Some(map) = &self.map {
             read_mapped(map, part, lines);
             return Ok(());
         }
         match self.compression {
             Compression::Gzip => {
-                let file = io::BufReader::with_capacity(BLOCK, &self.file);
+                let file = io::BufReader::with_capacity(BLOCK, self.reader_at(0));
                 read_blocks(flate2::bufread::MultiGzDecoder::new(file), 0, None, limits, lines)
             }
-            Compression::Zstd => read_blocks(zstd::Decoder::new(&self.file)?, 0, None, limits, lines),
+            Compression::Zstd => read_blocks(zstd::Decoder::new(self.reader_at(0))?, 0, None, limits, lines),
             Compression::Plain if part.start == 0 && part.end >= self.size => {
-                let mut file = &self.file;
-                file.seek(SeekFrom::Start(0))?;
-                read_blocks(file.take(self.size), 0, None, limits, lines)
+                read_blocks(self.reader_at(0).take(self.size), 0, None, limits, lines)
             }
             Compression::Plain => {
-                // Ranges are read in parallel, so each needs a file handle with its own position.
-                let mut file = File::open(path)?;
-                let start = first_line_start(&mut file, &part)?;
+                let start = self.first_line_start(&part)?;
                 if start >= part.end {
                     return Ok(());
                 }
-                file.seek(SeekFrom::Start(start))?;
-                let tail = self.size - start;
-                read_blocks(file.take(tail), start, Some(part.end), limits, lines)
+                let tail = self.reader_at(start).take(self.size - start);
+                read_blocks(tail, start, Some(part.end), limits, lines)
             }
         }
+    }
+
+    /// Hands on the first `size` bytes of the file as they are on disk, in order. Returns how many there were. Needs no
+    /// second handle, and may run while other threads read the lines.
+    pub fn read_raw(&self, size: u64, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
+        if let Some(map) = &self.map {
+            let whole = map.len().min(usize::try_from(size).unwrap_or(usize::MAX));
+            for start in (0..whole).step_by(MMAP_CHUNK) {
+                take(&map[start..whole.min(start + MMAP_CHUNK)]);
+            }
+            return Ok(whole as u64);
+        }
+        let mut reader = self.reader_at(0).take(size);
+        let mut block = vec![0; BLOCK];
+        let mut total = 0;
+        loop {
+            match reader.read(&mut block) {
+                Ok(0) => return Ok(total),
+                Ok(read) => {
+                    take(&block[..read]);
+                    total += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn reader_at(&self, at: u64) -> PositionedReader<'_> {
+        PositionedReader { file: &self.file, at }
+    }
+
+    /// Returns where the first line that starts inside `part` starts; the end of `part` if none does.
+    fn first_line_start(&self, part: &Range<u64>) -> io::Result<u64> {
+        if part.start == 0 {
+            return Ok(0);
+        }
+        let mut at = part.start - 1;
+        let mut reader = self.reader_at(at);
+        let mut block = vec![0; 16 << 10];
+        while at < part.end {
+            let read = reader.read(&mut block)?;
+            if read == 0 {
+                break;
+            }
+            if let Some(newline) = memchr::memchr(b'\n', &block[..read]) {
+                return Ok(at + newline as u64 + 1);
+            }
+            at += read as u64;
+        }
+        Ok(part.end)
+    }
+}
+
+/// Reads a file from a position of its own: several threads share one handle.
+struct PositionedReader<'f> {
+    file: &'f File,
+    at: u64,
+}
+
+impl Read for PositionedReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.at)?;
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(self.file, buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
     }
 }
 
@@ -241,27 +298,6 @@ fn release_pages(map: &Mmap, range: Range<usize>) {
     // SAFETY: the mapping is read-only and file-backed, so a released page is read from the file again on the next
     // access. It is advice: nothing depends on it being taken.
     let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len()) };
-}
-
-/// Returns where the first line starts that begins inside `part`, or the end of `part` if none does.
-fn first_line_start(file: &mut File, part: &Range<u64>) -> io::Result<u64> {
-    if part.start == 0 {
-        return Ok(0);
-    }
-    let mut at = part.start - 1;
-    file.seek(SeekFrom::Start(at))?;
-    let mut block = vec![0; 16 << 10];
-    while at < part.end {
-        let read = file.read(&mut block)?;
-        if read == 0 {
-            break;
-        }
-        if let Some(newline) = memchr::memchr(b'\n', &block[..read]) {
-            return Ok(at + newline as u64 + 1);
-        }
-        at += read as u64;
-    }
-    Ok(part.end)
 }
 
 /// A page-aligned buffer. Allocators place large blocks 16 bytes into a page, where some processors copy several times

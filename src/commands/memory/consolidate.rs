@@ -3,6 +3,7 @@
 use crate::cli::backend::BackendArgs;
 use crate::commands::backend;
 use crate::commands::backend::ModelRunner;
+use crate::commands::given::GivenOptions;
 use crate::commands::memory::{DirArgs, folder, now};
 use crate::commands::policy::{index_limits, memory_policy};
 use crate::commands::writing::fold_for_terminal;
@@ -75,7 +76,7 @@ pub struct UndoArgs {
 }
 
 /// Runs `dream`.
-pub fn dream(args: &DreamArgs) -> Result<RunStatus> {
+pub fn dream(args: &DreamArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     let memdir = folder::open_existing(&args.dir)?;
     let now = now();
     let policy = memory_policy(&args.dir.set)?;
@@ -86,7 +87,7 @@ pub fn dream(args: &DreamArgs) -> Result<RunStatus> {
         prune_days: args.prune_days,
         index: index_limits(&policy),
     };
-    let model = backend::open_model(&args.model, None, true, false)?;
+    let model = backend::open_model(&args.model, given, None, true, false)?;
     if args.dry_run || args.model.estimate.is_some() {
         let snapshot = read_snapshot(&memdir)?;
         let mut changes = distill_daily_logs(&memdir, &snapshot, &rules);

@@ -2,15 +2,17 @@
 
 use crate::cli::backend::BackendArgs;
 use crate::cli::{InputArgs, MemoryFormat, PageArgs, parse_share};
+use crate::commands::given::GivenOptions;
 use crate::commands::memory::consolidate::{print_changes, print_undo_hint};
 use crate::commands::memory::drawn;
 use crate::commands::memory::drawn::{candidate_json, rejection_json, source_json};
 use crate::commands::memory::{DirArgs, MemoryCheckArgs, folder, now};
 use crate::commands::policy::{index_limits, memory_policy};
-use crate::commands::reading::{report_problems, with_messages};
+use crate::commands::reading::{ProblemOptions, report_problems};
 use crate::commands::writing::{ensure_absent, fold_for_terminal, write_page};
 use crate::commands::{RunStatus, backend, print};
 use crate::page::PageContent;
+use crate::run::{LogInput, with_messages};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use language::secrets;
@@ -100,11 +102,11 @@ pub struct ExtractArgs {
 }
 
 /// Runs it.
-pub fn run(args: &ExtractArgs) -> Result<RunStatus> {
+pub fn run(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     if args.harvest {
         run_harvest(args)
     } else {
-        run_extract(args)
+        run_extract(args, given)
     }
 }
 
@@ -147,11 +149,12 @@ fn store_candidates(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
 /// Finds memories by rules, or asks a model; `None` if it was only to be estimated.
 fn find_memories(
     args: &ExtractArgs,
+    given: GivenOptions<'_>,
     messages: &[Message],
     rules: &ExtractionRules,
 ) -> Result<Option<(Extraction, Result<()>)>> {
     let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
-    let Some(model) = backend::open_model(&args.model, cache, remembers, args.input.quiet)? else {
+    let Some(model) = backend::open_model(&args.model, given, cache, remembers, args.input.quiet)? else {
         let extraction = extract_with_threshold(args.min_confidence, messages, rules);
         return Ok(Some((extraction, Ok(()))));
     };
@@ -221,16 +224,22 @@ fn append_daily_logs(
 
 /// What logs say that a directory does not.
 pub(super) fn find_out_of_date(args: &MemoryCheckArgs, snapshot: &Snapshot) -> Result<(Vec<MemoryFinding>, RunStatus)> {
-    let input = InputArgs {
-        problems: args.problems,
-        strict: args.strict,
+    let input = LogInput {
+        paths: args.logs.clone(),
         quiet: args.quiet,
-        ..InputArgs::with_paths(&args.logs)
+        wants_all_problems: args.problems || args.strict,
+        ..LogInput::default()
     };
-    let (extraction, problems) = with_messages(&input, PartSelection::default(), |messages, problems| {
+    let (extraction, problems) = with_messages(input, PartSelection::default(), |messages, problems| {
         (extract(&messages, ExtractionRules::built_in()), problems)
     })?;
-    let ending = report_problems(&input, &problems);
+    let shown = ProblemOptions {
+        list: args.problems,
+        strict: args.strict,
+        quiet: args.quiet,
+        ..ProblemOptions::default()
+    };
+    let ending = report_problems(shown, &problems);
     let options = MemoryPlanOptions {
         team: args.team,
         index: index_limits(&memory_policy(&args.dir.set)?),
@@ -239,7 +248,7 @@ pub(super) fn find_out_of_date(args: &MemoryCheckArgs, snapshot: &Snapshot) -> R
     Ok((check::check_against_logs(snapshot, &planned.changes), ending))
 }
 
-fn run_extract(args: &ExtractArgs) -> Result<RunStatus> {
+fn run_extract(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     ensure_absent(args.page.html.as_deref(), args.page.force)?;
     let own = args.rules.as_deref().map(|path| {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
@@ -248,7 +257,7 @@ fn run_extract(args: &ExtractArgs) -> Result<RunStatus> {
     let own = own.transpose()?;
     let rules = own.as_ref().unwrap_or_else(|| ExtractionRules::built_in());
     let (found, problems) = with_messages(&args.input, PartSelection::default(), |messages, problems| {
-        (find_memories(args, &messages, rules), problems)
+        (find_memories(args, given, &messages, rules), problems)
     })?;
     let Some((extraction, complete)) = found? else {
         return Ok(report_problems(&args.input, &problems));

@@ -1,7 +1,7 @@
 //! Which directory a command works on: what was named, or what the client would use here.
 
 use crate::commands::memory::{AgentScope, DirArgs};
-use crate::commands::reading::client_home;
+use crate::run::client_home;
 use anyhow::{Context, Result, bail};
 use memory::memdir::Memdir;
 use memory::place::{AgentMemoryScope, MemdirLocation, MemdirLookup, agent_memdir, locate_memdir};

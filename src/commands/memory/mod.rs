@@ -9,6 +9,7 @@ mod recall;
 
 use crate::cli::backend::BackendName;
 use crate::cli::{DocumentFormat, PageArgs};
+use crate::commands::given::GivenOptions;
 use crate::commands::policy::{index_limits, memory_policy};
 use crate::commands::writing::{ensure_absent, fold_for_terminal, write_page};
 use crate::commands::{RunStatus, print};
@@ -172,13 +173,13 @@ pub struct ListArgs {
 }
 
 /// Runs it.
-pub fn run(args: &MemoryArgs) -> Result<RunStatus> {
+pub fn run(args: &MemoryArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     // A value that cannot be set is an error whether or not this run comes to use it.
     memory_policy(&args.dir().set)?;
     match &args.command {
-        MemoryCommand::Extract(args) => extract::run(args),
-        MemoryCommand::Recall(args) => recall::run(args),
-        MemoryCommand::Dream(args) => consolidate::dream(args),
+        MemoryCommand::Extract(args) => extract::run(args, given),
+        MemoryCommand::Recall(args) => recall::run(args, given),
+        MemoryCommand::Dream(args) => consolidate::dream(args, given),
         MemoryCommand::Undo(args) => consolidate::undo(args),
         MemoryCommand::Prompt(args) => prompt::run(args),
         MemoryCommand::Check(args) => run_check(args),

@@ -2,8 +2,8 @@
 
 use crate::commands::memory::{DirArgs, folder};
 use crate::commands::policy::{index_limits, memory_policy};
-use crate::commands::reading::client_home;
 use crate::commands::{RunStatus, print};
+use crate::run::client_home;
 use anyhow::{Context, Result};
 use clap::Args;
 use memory::memdir::Memdir;

@@ -4,6 +4,7 @@ use crate::cli::backend::BackendArgs;
 use crate::cli::{DocumentFormat, parse_share};
 use crate::commands::backend;
 use crate::commands::backend::ModelRunner;
+use crate::commands::given::GivenOptions;
 use crate::commands::memory::{DirArgs, folder, now};
 use crate::commands::policy::{memory_policy, recall_limits};
 use crate::commands::{RunStatus, print};
@@ -81,7 +82,7 @@ pub struct RecallArgs {
 }
 
 /// Runs it.
-pub fn run(args: &RecallArgs) -> Result<RunStatus> {
+pub fn run(args: &RecallArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     let path = folder::resolve_dir(&args.dir)?;
     let policy = memory_policy(&args.dir.set)?;
     let files = args.max_files.unwrap_or(usize::try_from(policy.recall_files)?);
@@ -125,7 +126,7 @@ pub fn run(args: &RecallArgs) -> Result<RunStatus> {
         }],
     };
     let mut chosen = None;
-    let taken = match backend::open_model(&args.model, None, true, false)? {
+    let taken = match backend::open_model(&args.model, given, None, true, false)? {
         None => {
             let pick = |query: &RecallQuery| select_memories(&memories, &index, &query.text, &weights, &limits, now);
             asked.iter().map(pick).collect()

@@ -36,8 +36,7 @@ fn read_in_ranges(content: &[u8], part: u64, io: IoMode, max_line: usize) -> Col
     let log = LogFile::open(file.path(), Compression::Plain, io).unwrap();
     let mut collect = CollectedLines::default();
     for range in log.split_ranges(part) {
-        log.read(file.path(), range, ReadLimits { max_line }, &mut collect)
-            .unwrap();
+        log.read(range, ReadLimits { max_line }, &mut collect).unwrap();
     }
     collect
 }
@@ -57,6 +56,29 @@ proptest! {
         let expected = split_lines(&content);
         prop_assert_eq!(&read_in_ranges(&content, part, IoMode::Read, 1 << 20).lines, &expected);
         prop_assert_eq!(&read_in_ranges(&content, part, IoMode::Mmap, 1 << 20).lines, &expected);
+    }
+}
+
+#[test]
+fn raw_bytes_are_the_start_of_the_file() {
+    let content = b"line\n".repeat(BLOCK / 2);
+    for (compression, io) in [
+        (Compression::Plain, IoMode::Mmap),
+        (Compression::Plain, IoMode::Read),
+        (Compression::Gzip, IoMode::Read),
+    ] {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&content).unwrap();
+        let log = LogFile::open(file.path(), compression, io).unwrap();
+        for size in [0, 7, content.len(), 2 * content.len()] {
+            let mut raw = Vec::new();
+            let read = log.read_raw(size as u64, |bytes| raw.extend_from_slice(bytes)).unwrap();
+            assert_eq!(read, raw.len() as u64);
+            assert!(
+                raw == content[..size.min(content.len())],
+                "{compression:?} {io:?} {size}"
+            );
+        }
     }
 }
 

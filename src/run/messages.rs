@@ -1,0 +1,140 @@
+//! The words of logs, which the packed form does not hold: read from the logs themselves, either those of one chain, or those
+//! of all logs one message at a time.
+
+use crate::run::Run;
+use crate::run::read::{ReadOptions, default_session, read_error_kind};
+use crate::run::session_view::SessionView;
+use notes::conversation::{CONVERSATION_FILTER, Conversation, chain_lines};
+use transcript::bytes::{LineConsumer, LogFile};
+use transcript::discover::DiscoveredLog;
+use transcript::messages::{Message, MessageReader, PartSelection};
+use transcript::parallel::parallel_map;
+use transcript::problem::Problem;
+
+impl SessionView<'_> {
+    /// Reads the words of a chain, by number. Also returns the logs that could not be read again.
+    pub fn read_conversation(&self, chain: usize) -> (Conversation, Vec<Problem>) {
+        let chain = &self.chains()[chain];
+        let (mut problems, mut read) = (Vec::new(), Vec::new());
+        for wanted in chain_lines(self.session(), chain) {
+            let (messages, problem) = match &self.planned {
+                Some(planned) => planned.run.read_lines(&wanted.path, wanted.lines, CONVERSATION_FILTER),
+                None => Default::default(),
+            };
+            problems.extend(problem);
+            read.push((wanted.part, messages));
+        }
+        (Conversation::new(self.session(), chain, read), problems)
+    }
+}
+
+impl Run {
+    /// Reads the messages of some lines of a log, by number and ascending.
+    fn read_lines(&self, path: &str, lines: Vec<u64>, wanted: PartSelection) -> (Vec<Message>, Option<Problem>) {
+        let by_path = self.by_path.get_or_init(|| {
+            let paths = self.outlines.iter().map(|outline| outline.path.clone());
+            paths.zip(0..).collect()
+        });
+        let Some(found) = by_path.get(path).map(|at: &usize| &self.logs[*at]) else {
+            return (Vec::new(), None);
+        };
+        let mut reader = MessageReader::new(wanted, self.limits.max_line, &|_| ()).with_only_lines(lines);
+        let done = LogFile::open(&found.path, found.packing, self.io)
+            .and_then(|open| open.read(0..u64::MAX, self.limits, &mut reader));
+        // Problems with lines were reported when the log was read the first time.
+        let problem = done
+            .err()
+            .map(|error| Problem::file(path, read_error_kind(found.packing), error.to_string()));
+        (reader.messages, problem)
+    }
+}
+
+/// Reads the messages of all logs, log by log in the order given. Also returns what was wrong with the logs.
+pub fn read_messages(
+    logs: &[DiscoveredLog],
+    wanted: PartSelection,
+    options: &ReadOptions<'_>,
+) -> (Vec<Message>, Vec<Problem>) {
+    let search = MessageSearch {
+        selection: wanted,
+        filter: &|_| true,
+        take: &|_, message| Some(message),
+    };
+    let (messages, _, problems) = search_messages(logs, &search, options);
+    (messages, problems)
+}
+
+/// What is looked for in the messages of logs.
+pub struct MessageSearch<'l, T> {
+    /// What is read beside the texts.
+    pub selection: PartSelection,
+    /// Whether a line may hold it.
+    pub filter: &'l (dyn Fn(&[u8]) -> bool + Sync),
+    /// Takes what it needs of a message; the number is that of the log.
+    pub take: &'l (dyn Fn(usize, Message) -> Option<T> + Sync),
+}
+
+/// Looks through the messages of all logs and returns what was taken, log by log in the order given; messages are dropped as
+/// soon as they were looked at, so that memory holds only what was taken. Also returns how many messages there were, and what
+/// was wrong with the logs.
+pub fn search_messages<T: Send>(
+    logs: &[DiscoveredLog],
+    search: &MessageSearch<'_, T>,
+    options: &ReadOptions<'_>,
+) -> (Vec<T>, u64, Vec<Problem>) {
+    let numbered = logs.iter().enumerate().collect::<Vec<_>>();
+    let read = parallel_map(&numbered, |&(number, found)| {
+        let path = found.path.display().to_string();
+        let session = default_session(found);
+        let reader = MessageReader::new(search.selection, options.limits.max_line, options.progress);
+        let mut searcher = MessageSearcher {
+            reader: reader.with_filter(search.filter),
+            take: &|mut message: Message| {
+                if message.session.is_empty() {
+                    message.session.clone_from(&session);
+                }
+                (search.take)(number, message)
+            },
+            taken: Vec::new(),
+            read: 0,
+        };
+        let done = LogFile::open(&found.path, found.packing, options.io)
+            .and_then(|open| open.read(0..u64::MAX, options.limits, &mut searcher));
+        let problems = searcher.reader.problems.iter();
+        let mut problems = problems
+            .map(|problem| Problem::line(&path, problem))
+            .collect::<Vec<_>>();
+        if let Err(error) = done {
+            problems.push(Problem::file(&path, read_error_kind(found.packing), error.to_string()));
+        }
+        (searcher.taken, searcher.read + searcher.reader.filtered_out, problems)
+    });
+    let (mut taken, mut count, mut problems) = (Vec::new(), 0, Vec::new());
+    for (found, read, wrong) in read {
+        taken.extend(found);
+        count += read;
+        problems.extend(wrong);
+    }
+    (taken, count, problems)
+}
+
+/// Hands on messages as they are read.
+struct MessageSearcher<'l, T> {
+    reader: MessageReader<'l>,
+    take: &'l dyn Fn(Message) -> Option<T>,
+    taken: Vec<T>,
+    read: u64,
+}
+
+impl<T> LineConsumer for MessageSearcher<'_, T> {
+    fn take_lines(&mut self, bytes: &[u8], offset: u64) {
+        self.reader.take_lines(bytes, offset);
+        self.read += self.reader.messages.len() as u64;
+        let messages = self.reader.messages.drain(..);
+        self.taken.extend(messages.filter_map(|message| (self.take)(message)));
+    }
+
+    fn skip_long_line(&mut self, offset: u64, length: u64, head: &[u8]) {
+        self.reader.skip_long_line(offset, length, head);
+    }
+}

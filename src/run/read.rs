@@ -1,0 +1,328 @@
+//! Reads the logs of a run: from the cache where it knows them, else by parsing, several at once. What is kept of a log until
+//! its session is worked on is its packed form.
+
+use crate::run::cache::{self, Cache, CachePart, ContentHash};
+use crate::run::early::{EarlyReporter, ReportContext};
+use crate::run::parsing::{BufferPool, ParsedLog, parse_log};
+use crate::usage::session::SessionReport;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use table::store::SEAL_BYTES;
+use transcript::build::LogBuffers;
+use transcript::bytes::{Compression, IoMode, ReadLimits};
+use transcript::corpus::LogOutline;
+use transcript::discover::DiscoveredLog;
+use transcript::log::Log;
+use transcript::pack::{self, PackedOutline};
+use transcript::parallel::{join, parallel_map};
+use transcript::problem::{Problem, ProblemKind};
+use transcript::thread::SessionLog;
+
+/// Logs from this size on are held as they are while there is room.
+const BIG_LOG_BYTES: u64 = 16 << 20;
+
+/// How much of parsed logs is held as it is. Packing a big log and unpacking it again is work that no other thread can share.
+const WHOLE_LOG_BUDGET: usize = 32 << 20;
+
+/// How logs are read.
+#[derive(Clone, Copy)]
+pub struct ReadOptions<'a> {
+    /// Mapping or reading.
+    pub io: IoMode,
+    /// Bounds of what is held in memory.
+    pub limits: ReadLimits,
+    /// The cache, if one is used.
+    pub cache: Option<&'a Cache>,
+    /// Whether line hashes are wanted: replays that look for hits and misses need them.
+    pub with_line_hashes: bool,
+    /// Whether [`super::Run::log_hashes`] will be asked for.
+    pub with_content_hashes: bool,
+    /// Called with the number of bytes that were read since the last call.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Default for ReadOptions<'_> {
+    fn default() -> Self {
+        ReadOptions {
+            io: IoMode::Auto,
+            limits: ReadLimits::new(32 << 20),
+            cache: None,
+            with_line_hashes: false,
+            with_content_hashes: false,
+            progress: &|_| (),
+        }
+    }
+}
+
+impl ReadOptions<'_> {
+    /// Whether logs are hashed while they are parsed. The cache names its entries by content.
+    pub(super) fn wants_content_hashes(&self) -> bool {
+        self.cache.is_some() || self.with_content_hashes
+    }
+}
+
+/// A log between reading it and working on its session.
+pub(super) enum StoredLog {
+    /// Packed.
+    Packed(Vec<u8>),
+    /// As it was parsed: a big one that belongs to one session alone, which takes it and puts it back.
+    Whole(Mutex<Option<Box<Log>>>),
+    /// Not at all: its session was reported on as soon as it was read. Should another log turn out to hold records of the
+    /// session, or to own records of this log, it is parsed once more.
+    Reported(Mutex<Option<Box<SessionReport>>>),
+}
+
+impl StoredLog {
+    /// Returns the bytes of the packed log in the cache; 0 for one that is not kept.
+    pub(super) fn packed_bytes(&self) -> u64 {
+        match self {
+            StoredLog::Packed(packed) => sealed_bytes(packed),
+            StoredLog::Whole(log) => match log.lock().as_deref() {
+                Ok(Some(log)) => sealed_bytes(&pack::pack(log)),
+                _ => 0,
+            },
+            StoredLog::Reported(_) => 0,
+        }
+    }
+}
+
+/// Returns the bytes of an entry of the cache with this content.
+pub(super) fn sealed_bytes(content: &[u8]) -> u64 {
+    (content.len() + SEAL_BYTES) as u64
+}
+
+/// One log, read.
+pub(super) struct LoadedLog {
+    pub stored: StoredLog,
+    /// Hash of the file, if it is known.
+    pub hash: Option<ContentHash>,
+    /// Whether the cache may remember what follows from the log.
+    pub is_cacheable: bool,
+    /// Line hashes, packed, if they were wanted.
+    pub line_hashes: Option<Vec<u8>>,
+    pub outline: LogOutline,
+    pub counts: LogCounts,
+    pub problems: Vec<Problem>,
+}
+
+/// Counts that are summed over all logs.
+pub(super) struct LogCounts {
+    pub kinds: Vec<(String, u64)>,
+    pub lines: u64,
+    pub bytes: u64,
+}
+
+impl LogCounts {
+    /// Counts of a log, or of the outline of one; its problems are added to `problems`.
+    fn new(path: &str, log: &Log, problems: &mut Vec<Problem>) -> LogCounts {
+        problems.extend(log.problems.iter().map(|problem| Problem::line(path, problem)));
+        let name = |(kind, count): &(u32, u64)| (log.string(*kind).to_owned(), *count);
+        LogCounts {
+            kinds: log.kinds.iter().map(name).collect(),
+            lines: log.lines,
+            bytes: log.bytes,
+        }
+    }
+}
+
+/// Memory that logs share while they are read.
+struct ReadBudget {
+    /// How much is left of [`WHOLE_LOG_BUDGET`].
+    whole_bytes_left: AtomicUsize,
+    buffers: BufferPool,
+}
+
+/// Reads logs on all threads; results in their order.
+pub(super) fn read_logs(
+    logs: &[DiscoveredLog],
+    known: &[Option<ContentHash>],
+    reporting: Option<ReportContext<'_>>,
+    options: &ReadOptions<'_>,
+) -> Vec<LoadedLog> {
+    let budget = ReadBudget {
+        whole_bytes_left: AtomicUsize::new(WHOLE_LOG_BUDGET),
+        buffers: BufferPool::default(),
+    };
+    let read = |numbers: Vec<usize>, early: Option<&EarlyReporter<'_>>| {
+        parallel_map(&numbers, |&at| {
+            (at, read_log(&logs[at], known[at], &budget, early, options))
+        })
+    };
+    // For early reports logs of sub-agents come first: they show which sessions have more than one log. The others in the
+    // order in which they were last written, so that copies mostly come after what they are copied from.
+    let comes_first = |at: &usize| reporting.is_some() && is_agent_log(&logs[*at]);
+    let (agents, mut others) = (0..logs.len()).partition::<Vec<_>, _>(comes_first);
+    let mut done = read(agents, None);
+    let early = reporting.map(|reporting| {
+        others.sort_by_key(|&at| logs[at].stamp.modified);
+        let sessions = done.iter().flat_map(|(_, log)| log.outline.sessions.iter().cloned());
+        EarlyReporter::new(reporting, sessions)
+    });
+    done.extend(read(others, early.as_ref()));
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, log)| log).collect()
+}
+
+/// Whether a log is that of a sub-agent, by the name that the client gives these.
+fn is_agent_log(found: &DiscoveredLog) -> bool {
+    let name = found.path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(b"agent-")
+}
+
+fn read_log(
+    found: &DiscoveredLog,
+    known: Option<ContentHash>,
+    budget: &ReadBudget,
+    early: Option<&EarlyReporter<'_>>,
+    options: &ReadOptions<'_>,
+) -> LoadedLog {
+    let path = found.path.display().to_string();
+    if let Some(cached) = read_cached(found, &path, known, options) {
+        (options.progress)(found.stamp.size);
+        return cached;
+    }
+    let ParsedLog {
+        builder,
+        line_hashes,
+        content: hash,
+        mut problems,
+    } = parse_log(found, &path, &budget.buffers, options);
+    let log = builder.finish();
+    let line_hashes = line_hashes.map(|hashes| hashes.pack());
+    // A log that is being written would leave an entry behind at every run.
+    let is_cacheable = options.cache.is_some() && hash.is_some() && problems.is_empty() && cache::is_settled(found);
+    let mut outline = LogOutline::of_log(path.clone(), default_session(found), &log);
+    let counts = LogCounts::new(&path, &log, &mut problems);
+    let part = SessionLog {
+        path,
+        log,
+        copied: Vec::new(),
+        lines: Default::default(),
+    };
+    let ids = || part.log.records.iter().map(|record| record.id).collect();
+    let (report, (times, ids)) = join(
+        || early.and_then(|early| early.report(&part, &outline)),
+        || (part.log.times(), ids()),
+    );
+    (outline.times, outline.ids) = (times, ids);
+    let stored = match report {
+        Some(report) => {
+            budget.buffers.put_back(LogBuffers::from_log(part.log));
+            StoredLog::Reported(Mutex::new(Some(Box::new(report))))
+        }
+        None => {
+            let lines = line_hashes.as_deref();
+            store_log(
+                found,
+                part.log,
+                &outline,
+                hash.filter(|_| is_cacheable),
+                lines,
+                budget,
+                options,
+            )
+        }
+    };
+    LoadedLog {
+        stored,
+        hash,
+        is_cacheable,
+        line_hashes,
+        outline,
+        counts,
+        problems,
+    }
+}
+
+/// Packs a log unless it is held whole, and hands it to the cache if `content` is given.
+fn store_log(
+    found: &DiscoveredLog,
+    log: Log,
+    outline: &LogOutline,
+    content: Option<ContentHash>,
+    line_hashes: Option<&[u8]>,
+    budget: &ReadBudget,
+    options: &ReadOptions<'_>,
+) -> StoredLog {
+    let is_whole = log.bytes >= BIG_LOG_BYTES && reserve_whole_log(&log, outline, &budget.whole_bytes_left);
+    let packed = (content.is_some() || !is_whole).then(|| pack::pack(&log));
+    if let (Some(cache), Some(content), Some(packed)) = (options.cache, content, &packed) {
+        cache.put(found, content, CachePart::Log, packed);
+        if let Some(lines) = line_hashes {
+            cache.put(found, content, CachePart::Lines, lines);
+        }
+    }
+    match packed.filter(|_| !is_whole) {
+        Some(packed) => {
+            budget.buffers.put_back(LogBuffers::from_log(log));
+            StoredLog::Packed(packed)
+        }
+        None => StoredLog::Whole(Mutex::new(Some(Box::new(log)))),
+    }
+}
+
+/// Returns a log from the cache; `None` if any part that is wanted is missing there.
+fn read_cached(
+    found: &DiscoveredLog,
+    path: &str,
+    known: Option<ContentHash>,
+    options: &ReadOptions<'_>,
+) -> Option<LoadedLog> {
+    let (cache, content) = options.cache.zip(known)?;
+    let line_hashes = match options.with_line_hashes {
+        true => Some(cache.get(&content, found.packing, CachePart::Lines)?),
+        false => None,
+    };
+    let packed = cache.get(&content, found.packing, CachePart::Log)?;
+    let front = PackedOutline::read(&packed).ok()?;
+    let mut problems = Vec::new();
+    let counts = LogCounts::new(path, &front.log, &mut problems);
+    let outline = LogOutline::new(path.to_owned(), default_session(found), &front);
+    drop(front);
+    Some(LoadedLog {
+        stored: StoredLog::Packed(packed),
+        hash: Some(content),
+        is_cacheable: true,
+        line_hashes,
+        outline,
+        counts,
+        problems,
+    })
+}
+
+/// Returns the name of a log, the session of records that name none.
+pub(super) fn default_session(found: &DiscoveredLog) -> String {
+    let name = found.path.file_name().unwrap_or_default().to_string_lossy();
+    name.split(".jsonl").next().unwrap_or(&name).to_owned()
+}
+
+/// Assigns records that name no session to the one that the log is named after.
+pub(super) fn set_default_session(log: &mut Log, session: &str) {
+    if log.scopes.iter().any(|scope| scope.session == 0) {
+        log.strings.push(session.into());
+        let name = log.strings.len() as u32 - 1;
+        for scope in log.scopes.iter_mut().filter(|scope| scope.session == 0) {
+            scope.session = name;
+        }
+    }
+}
+
+/// Whether a log belongs to one session, which its records name.
+pub(super) fn is_of_one_session(log: &Log, outline: &LogOutline) -> bool {
+    outline.sessions.len() == 1 && log.scopes.iter().all(|scope| scope.session != 0)
+}
+
+/// Reserves room for a log that belongs to one session. Returns whether there was any.
+fn reserve_whole_log(log: &Log, outline: &LogOutline, room: &AtomicUsize) -> bool {
+    let size = size_of_val(&*log.records) + size_of_val(&*log.responses) + size_of_val(&*log.blocks);
+    let take = |left: usize| left.checked_sub(size);
+    is_of_one_session(log, outline) && room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+}
+
+/// Returns the kind of problem of a log that cannot be read to its end.
+pub(super) fn read_error_kind(packing: Compression) -> ProblemKind {
+    match packing {
+        Compression::Plain => ProblemKind::Unreadable,
+        Compression::Gzip | Compression::Zstd => ProblemKind::BrokenStream,
+    }
+}

@@ -1,0 +1,223 @@
+//! Where the logs of a run come from: the paths that were named or the client's own folder, the cache, and the threads that read
+//! them.
+
+#![allow(clippy::disallowed_methods, reason = "looks for folders, and reads lists of paths")]
+
+use crate::run::cache::Cache;
+use crate::run::messages::read_messages;
+use crate::run::progress::{progress_bar, progress_with_template};
+use crate::run::read::ReadOptions;
+use crate::run::{Run, folders};
+use anyhow::{Context, Result, bail};
+use indicatif::ProgressBar;
+use std::path::PathBuf;
+use transcript::bytes::{IoMode, ReadLimits};
+use transcript::discover::{DiscoveredLog, Discovery, discover};
+use transcript::messages::{Message, PartSelection};
+use transcript::parallel::with_threads;
+use transcript::problem::{Problem, ProblemKind};
+
+/// Longest line that is read where nothing else is said.
+const DEFAULT_MAX_LINE: u64 = 32 << 20;
+
+/// Which logs a command reads, and how.
+#[derive(Debug, Clone)]
+pub struct LogInput {
+    /// Logs, folders, patterns; `-` for a list on standard input; none for the client's own folder.
+    pub paths: Vec<PathBuf>,
+    /// Threads; all cores if `None`.
+    pub threads: Option<usize>,
+    /// Mapping or reading.
+    pub io: IoMode,
+    /// The longest line that is read.
+    pub max_line: u64,
+    /// Whether links inside folders are followed.
+    pub follow_links: bool,
+    /// Folder of the cache, if one is used.
+    pub cache: Option<PathBuf>,
+    /// Whether there are no progress bars.
+    pub quiet: bool,
+    /// Whether every problem of a line is reported, so that no line may be skipped unread.
+    pub wants_all_problems: bool,
+}
+
+impl Default for LogInput {
+    fn default() -> LogInput {
+        LogInput {
+            paths: Vec::new(),
+            threads: None,
+            io: IoMode::default(),
+            max_line: DEFAULT_MAX_LINE,
+            follow_links: false,
+            cache: None,
+            quiet: false,
+            wants_all_problems: false,
+        }
+    }
+}
+
+/// What a command needs of logs beside the records.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LogNeeds {
+    /// Line hashes, for hits and misses.
+    pub line_hashes: bool,
+    /// Hashes of the files.
+    pub content_hashes: bool,
+}
+
+/// Logs that were found and how they are to be read.
+pub struct LogSource<'a> {
+    /// The logs.
+    pub logs: &'a [DiscoveredLog],
+    /// How they are read.
+    pub options: ReadOptions<'a>,
+    problems: Vec<Problem>,
+    bar: &'a ProgressBar,
+    quiet: bool,
+}
+
+impl LogSource<'_> {
+    /// Reads all logs.
+    pub fn read(&self) -> Run {
+        let run = Run::read(self.logs, &self.options);
+        self.bar.finish_and_clear();
+        run
+    }
+
+    /// Returns a bar for the pass over the sessions of a run. It vanishes when it is dropped.
+    pub fn session_bar(&self, run: &Run) -> ProgressBar {
+        progress_with_template(
+            run.session_count() as u64,
+            self.quiet,
+            "{pos} of {len} sessions, {eta} left",
+        )
+    }
+
+    /// Returns what went wrong beside reading: with finding the logs, and with the cache. To be called once all work is done.
+    pub fn problems(&self) -> Vec<Problem> {
+        self.bar.finish_and_clear();
+        let mut problems = self.problems.clone();
+        let rebuilt = self.options.cache.map_or(0, Cache::rebuilt_count);
+        if rebuilt > 0 {
+            let detail = format!("{rebuilt} entries");
+            problems.push(Problem::file("(cache)", ProblemKind::CacheRebuilt, detail));
+        }
+        problems
+    }
+}
+
+/// Finds logs and runs `work` on them, all on the same threads.
+pub fn with_logs<R: Send>(
+    input: impl Into<LogInput>,
+    needs: LogNeeds,
+    work: impl FnOnce(LogSource<'_>) -> R + Send,
+) -> Result<R> {
+    let input = input.into();
+    with_threads(input.threads, || {
+        let (found, limits) = find_logs(&input)?;
+        let cache = input
+            .cache
+            .as_deref()
+            .map(|folder| Cache::open(folder, limits.max_line));
+        let total = found.logs.iter().map(|log| log.stamp.size).sum();
+        let bar = progress_bar(total, input.quiet);
+        let result = work(LogSource {
+            logs: &found.logs,
+            options: ReadOptions {
+                io: input.io,
+                limits,
+                cache: cache.as_ref(),
+                with_line_hashes: needs.line_hashes,
+                with_content_hashes: needs.content_hashes,
+                progress: &|bytes| bar.inc(bytes),
+            },
+            problems: found.problems,
+            bar: &bar,
+            quiet: input.quiet,
+        });
+        if let Some(cache) = cache {
+            cache.close();
+        }
+        Ok(result)
+    })?
+}
+
+/// Reads the messages of logs, in the order of the logs, then runs `work` on them and on the problems.
+pub fn with_messages<R: Send>(
+    input: impl Into<LogInput>,
+    wanted: PartSelection,
+    work: impl FnOnce(Vec<Message>, Vec<Problem>) -> R + Send,
+) -> Result<R> {
+    let input = input.into();
+    let wanted = PartSelection {
+        every_line: input.wants_all_problems,
+        ..wanted
+    };
+    with_log_files(input, |logs, options, finish| {
+        let (messages, problems) = read_messages(logs, wanted, options);
+        work(messages, finish(problems))
+    })
+}
+
+/// Finds logs and runs `work` on them without a cache. Once it has read them, `work` calls the function it is given with their
+/// problems: that ends the progress bar and adds the problems of finding them.
+pub fn with_log_files<R: Send>(
+    input: impl Into<LogInput>,
+    work: impl FnOnce(&[DiscoveredLog], &ReadOptions<'_>, &dyn Fn(Vec<Problem>) -> Vec<Problem>) -> R + Send,
+) -> Result<R> {
+    let input = LogInput {
+        cache: None,
+        ..input.into()
+    };
+    with_logs(input, LogNeeds::default(), |source| {
+        work(source.logs, &source.options, &|mut problems| {
+            problems.extend(source.problems());
+            problems.sort();
+            problems
+        })
+    })
+}
+
+/// What to do without logs where they usually are.
+const NO_LOGS: &str =
+    "  hint: name logs or folders (backcast overview PATH), or set CLAUDE_CONFIG_DIR to the client's home
+  hint: to try it on made-up sessions: backcast synth bulk --out demo --bytes 4MiB && backcast overview demo";
+
+/// Finds the logs that are named.
+fn find_logs(input: &LogInput) -> Result<(Discovery, ReadLimits)> {
+    let roots = log_roots(&input.paths)?;
+    let found = discover(&roots, input.follow_links)?;
+    if found.logs.is_empty() && found.problems.is_empty() {
+        let places = roots
+            .iter()
+            .map(|root| root.display().to_string())
+            .collect::<Vec<_>>()
+            .join(", ");
+        let why = if input.paths.is_empty() {
+            NO_LOGS
+        } else {
+            "  hint: logs are files ending in .jsonl, .jsonl.gz or .jsonl.zst; name a file, a folder or a pattern"
+        };
+        bail!("no logs in {places}\n{why}");
+    }
+    let max_line = usize::try_from(input.max_line).context("--max-line is larger than this machine can address")?;
+    Ok((found, ReadLimits::new(max_line)))
+}
+
+/// Returns the paths that were named, those of a list on standard input among them, or the client's own folder.
+pub fn log_roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    if !paths.is_empty() {
+        return folders::read_path_lists(paths);
+    }
+    let home = folders::client_home();
+    let folder = home
+        .map(|home| home.join("projects"))
+        .context("no path given, and no home folder to look for sessions in")?;
+    if !folder.is_dir() {
+        bail!(
+            "no path given, and {} does not exist, where Claude Code keeps its session logs\n{NO_LOGS}",
+            folder.display()
+        );
+    }
+    Ok(vec![folder])
+}

@@ -1,0 +1,190 @@
+//! The usage consumer: a report a session, and all of them summed up. The cache keeps the sum.
+
+use crate::run::cache::{Cache, ContentHash};
+use crate::run::early::ReportContext;
+use crate::run::read::{ReadOptions, StoredLog};
+use crate::run::session_view::SessionView;
+use crate::run::{Run, known_contents};
+use crate::usage::session::{
+    RecordTotals, ReportOptions, SessionReport, SizedStretch, ThreadTotals, split_into_stretches,
+};
+use crate::usage::summary::{LogFacts, UsageSummary};
+use replay::tokens::ratios::RatioTable;
+use transcript::corpus::SessionPlan;
+use transcript::discover::DiscoveredLog;
+use transcript::log::{NO_TIME, Time};
+use transcript::parallel::{self, join, parallel_map};
+use transcript::problem::Problem;
+
+/// Bytes of the packed logs, and of their line hashes if they were read.
+pub type TraceBytes = (u64, Option<u64>);
+
+/// Reports on the usage of one session after another.
+pub struct UsageConsumer<'a> {
+    run: &'a Run,
+    table: &'a RatioTable,
+    wanted: ReportOptions,
+    /// The cache, if it may remember the sum.
+    cache: Option<&'a Cache>,
+}
+
+impl<'a> UsageConsumer<'a> {
+    /// For the sessions of a run. The cache holds only sums of the built-in table.
+    pub fn new(
+        run: &'a Run,
+        table: &'a RatioTable,
+        wanted: ReportOptions,
+        cache: Option<&'a Cache>,
+    ) -> UsageConsumer<'a> {
+        UsageConsumer {
+            run,
+            table,
+            wanted,
+            cache: cache.filter(|_| wanted.is_cacheable()),
+        }
+    }
+
+    /// Reports on a session.
+    pub fn report(&self, view: &SessionView<'_>) -> SessionReport {
+        report_session(view, self.table, &self.wanted)
+    }
+
+    /// Reports on all sessions in a pass of its own. Logs that were reported on when they were read are not loaded again.
+    fn report_all(&self) -> (Vec<SessionReport>, Vec<Problem>) {
+        self.run.map_planned(0..self.run.session_count(), |planned| {
+            let early = self.run.early_report(planned.plan);
+            early.unwrap_or_else(|| planned.open(|view| self.report(&view)))
+        })
+    }
+
+    /// Sums up all sessions. `defects` are the sessions on which this consumer panicked.
+    pub fn finish(&self, sessions: Vec<SessionReport>, defects: Vec<Problem>) -> UsageSummary {
+        let run = self.run;
+        let name = self
+            .cache
+            .filter(|_| defects.is_empty())
+            .and_then(|cache| Some((cache, cache.summary_name(&run.logs, &run.contents)?)));
+        let facts = LogFacts {
+            kinds: run.kinds.clone(),
+            lines: run.lines,
+            bytes: run.bytes,
+        };
+        let problems = run.problems.iter().cloned().chain(defects).collect();
+        let summary = UsageSummary::new(facts, sessions, problems, self.wanted.filter);
+        if let Some((cache, name)) = name
+            && let Some(bytes) = summary.to_bytes()
+        {
+            cache.put_summary(&run.logs, &name, &bytes);
+        }
+        summary
+    }
+}
+
+/// Sums up the usage of logs: from the cache if it knows the sum, else in one pass with usage as the only consumer. Also
+/// returns the size of what the logs were reduced to, if line hashes were wanted.
+pub fn summarize(
+    logs: &[DiscoveredLog],
+    options: &ReadOptions<'_>,
+    table: &RatioTable,
+    wanted: &ReportOptions,
+) -> (UsageSummary, TraceBytes) {
+    let known = known_contents(logs, options);
+    if wanted.is_cacheable()
+        && !options.with_line_hashes
+        && let Some(summary) = cached_summary(logs, &known, options)
+    {
+        (options.progress)(logs.iter().map(|log| log.stamp.size).sum());
+        return (summary, (0, None));
+    }
+    // What the cache is to remember is packed anyway, and line hashes are asked for together with the size of what is packed.
+    let is_early = options.cache.is_none() && !options.with_line_hashes;
+    let reporting = is_early.then_some(ReportContext { table, wanted });
+    let mut run = Run::read_known(logs, &known, reporting, options);
+    let trace_bytes = if options.with_line_hashes {
+        run.trace_bytes()
+    } else {
+        (0, None)
+    };
+    let (sessions, defects) = UsageConsumer::new(&run, table, *wanted, options.cache).report_all();
+    // The packed logs have served their purpose; summing up many calls needs memory.
+    run.stored = Vec::new();
+    // The sum of a run with line hashes is the same, but such a run is asked for something else.
+    let cache = options.cache.filter(|_| !options.with_line_hashes);
+    let summary = UsageConsumer::new(&run, table, *wanted, cache).finish(sessions, defects);
+    (summary, trace_bytes)
+}
+
+/// Returns the sum that an earlier run left in the cache for logs with the same contents.
+fn cached_summary(
+    logs: &[DiscoveredLog],
+    known: &[Option<ContentHash>],
+    options: &ReadOptions<'_>,
+) -> Option<UsageSummary> {
+    let cache = options.cache?;
+    let name = cache.summary_name(logs, known)?;
+    cache.get_summary(logs, &name, UsageSummary::from_bytes)
+}
+
+impl Run {
+    /// Sums up the usage of all sessions in a pass of its own.
+    pub fn summarize(&self, table: &RatioTable, wanted: &ReportOptions, cache: Option<&Cache>) -> UsageSummary {
+        let consumer = UsageConsumer::new(self, table, *wanted, cache);
+        let (sessions, defects) = consumer.report_all();
+        consumer.finish(sessions, defects)
+    }
+
+    /// Returns the time of the newest record that no other log owns; `None` if no record has a time.
+    pub fn newest_time(&self, options: &ReadOptions<'_>) -> Option<Time> {
+        if let Some(summary) = cached_summary(&self.logs, &self.contents, options) {
+            let times = summary.sessions.iter().filter_map(|session| session.times);
+            return times.map(|(_, last)| last).max();
+        }
+        // A session that panics has no time to offer, and is named when it is summed up.
+        let (newest, _) = self.map_sessions(|view| {
+            let session = view.session();
+            let own = session.own_nodes().filter(|node| !session.is_copied(*node));
+            own.map(|node| session.record(node).time)
+                .filter(|time| *time != NO_TIME)
+                .max()
+        });
+        newest.into_iter().flatten().max()
+    }
+
+    /// Takes the report that was made as soon as a log was read, if the plan says that the log is all there is to its session.
+    fn early_report(&self, plan: &SessionPlan) -> Option<SessionReport> {
+        let [log] = *plan.logs else { return None };
+        let StoredLog::Reported(report) = &self.stored[log] else {
+            return None;
+        };
+        let is_own = self.plan.copied[log].is_empty();
+        let report = report.lock().ok()?.take();
+        report.filter(|_| is_own).map(|report| *report)
+    }
+}
+
+/// Reports on one session. The records and the conversation that they make up are counted at the same time.
+pub fn report_session(view: &SessionView<'_>, table: &RatioTable, wanted: &ReportOptions) -> SessionReport {
+    let (threads, records) = join(
+        || total_threads(view, table, wanted),
+        || RecordTotals::new(view.session(), wanted),
+    );
+    records.join(threads)
+}
+
+/// Threads a session and sizes it, a long one in stretches on all threads: several for each thread, because one of them may
+/// still be at work on the other half of the report.
+fn total_threads(view: &SessionView<'_>, table: &RatioTable, wanted: &ReportOptions) -> ThreadTotals {
+    let (session, threaded) = (view.session(), view.threaded());
+    let stretches = match parallel::thread_count() {
+        1 => split_into_stretches(threaded, 1),
+        threads => split_into_stretches(threaded, 2 * threads),
+    };
+    let size = |stretch| SizedStretch::new(session, stretch, table, wanted);
+    // Most sessions are a single stretch; those do not involve the thread pool.
+    let sized = if stretches.len() > threaded.chains.len() {
+        parallel_map(&stretches, size)
+    } else {
+        stretches.iter().map(size).collect()
+    };
+    ThreadTotals::from_stretches(session, threaded, sized, table, wanted)
+}
