@@ -21,7 +21,7 @@ enum DropCause {
 /// Counts that explain differences and are in no row of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DifferenceCounts {
-    /// Misses by [`DropCause`], restored files not credited.
+    /// Misses by `DropCause`, restored files not credited.
     pub misses_after: [u64; 3],
     /// Calls that missed the prompt cache because results were cleared.
     pub cleared_cache: u64,
