@@ -64,7 +64,8 @@ const CONTEXT_ELEMENTS: [&str; 8] = [
 const RESULT_ELEMENTS: [&str; 3] = ["system-reminder", "post-tool-use-hook", "new-diagnostics"];
 
 /// Sentences that a text of the client starts with.
-const SENTENCES: [(&str, ClientTextKind); 14] = [
+const SENTENCES: [(&str, ClientTextKind); 15] = [
+    ("{\"task_id\":\"", Injected),
     ("[Request interrupted by user", Interruption),
     ("[SYSTEM NOTIFICATION", Injected),
     ("Caveat: The messages below", Injected),
@@ -99,7 +100,7 @@ pub fn classify_bytes(text: &[u8]) -> Option<ClientTextKind> {
         match rest.first() {
             None => return has_context.then_some(Injected),
             Some(b'<') => {}
-            Some(b'[' | b'A'..=b'Z') => return find_sentence(rest),
+            Some(b'[' | b'{' | b'A'..=b'Z') => return find_sentence(rest),
             Some(_) => return None,
         }
         let name = element_name(&rest[1..]);
@@ -184,6 +185,10 @@ mod tests {
         );
         check("Caveat: The messages below were generated", Some(Injected));
         check("<system-reminder>never closed", Some(Injected));
+        assert_eq!(
+            classify("{\"task_id\":\"b1\",\"status\":\"completed\"}"),
+            Some(Injected)
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Text tools that know nothing of logs: [`client_text`], [`dates`], [`markdown`], [`markup`], [`secrets`], [`sentences`],
-//! [`traditional`] Chinese, [`when`], [`words`].
+//! Text tools that know nothing of logs: [`clean`], [`client_text`], [`corrections`], [`dates`], [`markdown`], [`markup`], [`secrets`],
+//! [`sentences`], [`shorten`], [`title`]s, [`traditional`] Chinese, [`visible`] text, [`when`], [`words`].
 
 #![cfg_attr(
     not(test),
@@ -15,12 +15,17 @@
 )]
 #![deny(unsafe_code)]
 
+pub mod clean;
 pub mod client_text;
+pub mod corrections;
 pub mod dates;
 pub mod markdown;
 pub mod markup;
 pub mod secrets;
 pub mod sentences;
+pub mod shorten;
+pub mod title;
 pub mod traditional;
+pub mod visible;
 pub mod when;
 pub mod words;

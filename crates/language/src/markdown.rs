@@ -1,4 +1,4 @@
-//! Markdown: code fences.
+//! Markdown: code fences, and text that is quoted inside it.
 
 /// Tracks which lines of a text are inside a code fence.
 #[derive(Debug, Default)]
@@ -34,6 +34,43 @@ pub fn fence_for(text: &str) -> String {
     "`".repeat(longest.max(2) + 1)
 }
 
+/// Returns whether a text is one line that Markdown shows as it is.
+pub fn is_plain_markdown(text: &str) -> bool {
+    !text.contains(['\n', '<'])
+        && text.matches('`').count().is_multiple_of(2)
+        && !text.contains("``")
+        && !text.starts_with(['#', '-', '*', '+', '>', '|', '=', '~', '_', '!', '[', ' '])
+}
+
+/// Escapes a line of prose so that it cannot add markup to the list or quotation around it.
+pub fn escape_markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut is_code = false;
+    // An odd number of backticks would turn the rest of the line into code.
+    let is_even = text.matches('`').count().is_multiple_of(2);
+    for sign in text.chars() {
+        match sign {
+            '`' if is_even => {
+                is_code = !is_code;
+                out.push(sign);
+            }
+            '`' => out.push('\''),
+            '<' if !is_code => out.push_str("&lt;"),
+            _ => out.push(sign),
+        }
+    }
+    out
+}
+
+/// Formats a text as inline code, with a fence that is long enough for it.
+pub fn inline_code(text: &str) -> String {
+    if !text.contains('`') {
+        return format!("`{text}`");
+    }
+    let fence = fence_for(text);
+    format!("{fence} {text} {fence}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +101,12 @@ mod tests {
     fn a_fence_is_longer_than_any_inside() {
         assert_eq!(fence_for("plain"), "```");
         assert_eq!(fence_for("a ```` b"), "`````");
+    }
+
+    #[test]
+    fn code_and_prose_stay_what_they_are() {
+        assert_eq!(inline_code("a`b"), "``` a`b ```");
+        assert_eq!(escape_markdown("a <b> `<c>` d"), "a &lt;b> `<c>` d");
+        assert_eq!(escape_markdown("odd ` tick"), "odd ' tick");
     }
 }

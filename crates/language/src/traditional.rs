@@ -1,8 +1,8 @@
-//! Traditional Chinese read as simplified, so that rules and questions need one spelling only.
+//! Traditional Chinese as simplified, so that rules and questions need only one spelling.
 //!
-//! Character by character, by `traditional.txt` (after the character table of OpenCC): pairs of a traditional character and the
-//! everyday one (first level of GB 2312) that stands for it. Both take as many bytes, so a place in what is read is the same
-//! place in what was written.
+//! Character by character, by `traditional.txt` (after the character table of OpenCC): pairs of a traditional character and
+//! its common simplified form (first level of GB 2312). Both have the same number of bytes, so an offset in the result is an
+//! offset in the original.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ static PAIRS: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
     std::iter::from_fn(|| Some((signs.next()?, signs.next()?))).collect()
 });
 
-/// The simplified character for a traditional one.
+/// Returns the simplified character for a traditional one; `None` for any other.
 fn simplify_char(sign: char) -> Option<char> {
     let at = PAIRS
         .binary_search_by_key(&sign, |(traditional, _)| *traditional)
@@ -22,7 +22,7 @@ fn simplify_char(sign: char) -> Option<char> {
     Some(PAIRS[at].1)
 }
 
-/// A text with simplified characters for traditional ones: as long as it was, and itself if it has none.
+/// Replaces traditional characters with simplified ones. The length in bytes stays; a text without any is borrowed.
 pub fn simplify(text: &str) -> Cow<'_, str> {
     let is_chinese = |sign: char| ('\u{4e00}'..='\u{9fff}').contains(&sign);
     let is_traditional = |sign: char| is_chinese(sign) && simplify_char(sign).is_some();

@@ -1,5 +1,5 @@
-//! Text as words that can be compared: lower case, without stop words, irregular forms by their base, Chinese as pairs of
-//! characters; stems where they are asked for. Pure.
+//! Words that can be compared: lower case, no stop words, base forms for irregular ones, Chinese as pairs of characters, and
+//! stems.
 
 use crate::traditional::simplify;
 use rust_stemmers::{Algorithm, Stemmer};
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
-/// Words that say nothing about what a text is about.
+/// Words that carry no topic.
 const STOP: &str = "a about above after again against all also am an and any are as at be because been before being below \
     between both but by can cannot could did do does doing down during each few for from further get got had has have \
     having he her here hers herself him himself his how i if in into is it its itself just lets me more most my myself no \
@@ -16,7 +16,7 @@ const STOP: &str = "a about above after again against all also am an and any are
     when where which while who whom why will with would you your yours yourself yourselves s t m ve ll d re im ive id ill \
     youre youve thats arent cant couldnt didnt doesnt dont hadnt hasnt havent isnt wasnt werent wont wouldnt";
 
-/// Words of asking rather than of what is asked for: they count, but less.
+/// Words of the question rather than of its topic: they count less.
 const FILLER: &str = "actually advice ago already also amount another any anything around attend attended back best better bought buy \
     came certain chat chatted check choose choosing clarify come complete completed confirm conversation curious \
     current currently day days describe did different discuss discussed discussing discussion done earlier earliest \
@@ -31,22 +31,23 @@ const FILLER: &str = "actually advice ago already also amount another any anythi
     time times tips told took total try trying two type typically upcoming use used using usually various visit \
     visited want wanted week weeks went wonder wondering year years 什么 怎么 怎样 我们 你们 他们 这个 那个 可以 如何 哪个 哪些 为什 应该 需要 一下";
 
-/// Words of a request for advice.
+/// Words that ask for advice.
 const ADVICE: &str = "advice advise idea ideas recommend recommendation recommendations suggest suggestion suggestions tip tips 建议 推荐";
 
-/// Irregular forms and their base.
+/// Base forms and their irregular forms, one base form per line.
 const FORMS: &str = include_str!("words/forms.txt");
 
-/// Words that stand for each other.
+/// Synonyms.
 pub static RELATED: SynonymList = SynonymList::new(include_str!("words/related.txt"));
 
-/// Kinds of things, and things of that kind.
+/// Categories and their members.
 pub static KINDS: SynonymList = SynonymList::new(include_str!("words/kinds.txt"));
 
-/// Both, of many more words and less sure.
+/// Synonyms and categories of many more words, with lower precision.
 pub static WIDER: SynonymList = SynonymList::new(include_str!("words/wider.txt"));
 
-/// Calls `each` with every word of a line that is not a stop word. The word is borrowed from a buffer that is used again.
+/// Calls `each` with every word of a line that is not a stop word. The word is only valid during the call: the buffer is
+/// reused.
 pub fn for_each_word(line: &str, mut each: impl FnMut(&str)) {
     let mut word = String::new();
     let mut han: Option<char> = None;
@@ -99,25 +100,25 @@ fn is_han(character: char) -> bool {
     matches!(character, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-/// Whether a word says nothing about what a text is about.
+/// Returns whether a word carries no topic.
 pub fn is_stop_word(word: &str) -> bool {
     static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
     // The longest stop word has ten letters.
     word.len() <= 10 && WORDS.get_or_init(|| STOP.split_whitespace().collect()).contains(word)
 }
 
-/// Whether a word belongs to the asking.
+/// Returns whether a word belongs to the question rather than to its topic.
 pub fn is_filler(word: &str) -> bool {
     static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
     WORDS.get_or_init(|| FILLER.split_whitespace().collect()).contains(word)
 }
 
-/// Whether a word asks for advice.
+/// Returns whether a word asks for advice.
 pub fn is_advice_word(word: &str) -> bool {
     ADVICE.split_whitespace().any(|known| known == word)
 }
 
-/// The base of an irregular form, or the word itself.
+/// Returns the base form of an irregular form, or the word itself.
 pub fn base_form(word: &str) -> &str {
     static WORDS: OnceLock<HashMap<&str, &str>> = OnceLock::new();
     let words = WORDS.get_or_init(|| {
@@ -129,18 +130,18 @@ pub fn base_form(word: &str) -> &str {
     words.get(word).copied().unwrap_or(word)
 }
 
-/// Whether a stem has forms that do not look like it.
+/// Returns whether a stem has forms that do not start with it.
 pub fn has_irregular_forms(stem_of: &str) -> bool {
     static STEMS: OnceLock<HashSet<String>> = OnceLock::new();
     let stems = STEMS.get_or_init(|| {
         let bases = data_lines(FORMS).filter_map(|line| line.split_whitespace().next());
         bases.map(|base| stem(base).into_owned()).collect()
     });
-    // The last are the stemmer's own.
+    // The stemmer maps `dying` to `die` and the like.
     stems.contains(stem_of) || matches!(stem_of, "sky" | "die" | "lie" | "tie")
 }
 
-/// The stem of a base form. It starts with the letter that the word starts with.
+/// Returns the stem of a base form. Both start with the same letter.
 pub fn stem(base: &str) -> Cow<'_, str> {
     static STEMMER: OnceLock<Stemmer> = OnceLock::new();
     if !base.is_ascii() {
@@ -149,21 +150,21 @@ pub fn stem(base: &str) -> Cow<'_, str> {
     STEMMER.get_or_init(|| Stemmer::create(Algorithm::English)).stem(base)
 }
 
-/// Which words stand for others. A line of the text is a group of words that stand for each other, or kinds, a colon, and
-/// things that stand for any of them.
+/// A list of synonyms. A line of the text is a group of synonyms, or categories, a colon, and their members, which are
+/// synonyms of any of the categories.
 pub struct SynonymList {
     text: &'static str,
     groups: OnceLock<Vec<SynonymGroup>>,
 }
 
 struct SynonymGroup {
-    /// In their base forms.
+    /// Base forms.
     words: Vec<&'static str>,
-    /// For so many of the first others stand: for all, or for the kinds.
+    /// Number of words, from the start, that have synonyms in the group: all, or the categories.
     kinds: usize,
-    /// Those from here on stand for them: all, or the things.
+    /// Index of the first word that is a synonym of them: 0, or the first member.
     things: usize,
-    /// Stems of these, once they are asked for.
+    /// Stems of the synonyms, computed on first use.
     stems: OnceLock<Vec<Cow<'static, str>>>,
 }
 
@@ -202,8 +203,8 @@ impl SynonymList {
         })
     }
 
-    /// Calls `each` with the number of a stem and every stem that stands for it. All are looked for in one pass: stems are
-    /// made only of words that start like one of them.
+    /// Calls `each` with the index of a stem and every synonym of it. One pass over the list serves all stems; only words that
+    /// start like one of them are stemmed.
     pub fn for_each_synonym(&self, stems: &[&str], mut each: impl FnMut(usize, &str)) {
         let mut by_letter = [0_u64; 128];
         for (at, stem_of) in stems.iter().enumerate().take(64) {
@@ -232,7 +233,7 @@ impl SynonymList {
     }
 }
 
-/// How a base form must start to have this stem: as the stem does, but for its last letter. `dying` is the stemmer's own.
+/// Returns how a base form must start to have this stem: like the stem without its last letter. `dying` has the stem `die`.
 pub fn stem_prefix(stem_of: &str) -> &[u8] {
     let length = match stem_of {
         "die" | "lie" | "tie" => 1,
@@ -245,7 +246,7 @@ fn data_lines(data: &'static str) -> impl Iterator<Item = &'static str> {
     data.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The stems of a text, in order.
+/// Returns the stems of a text, in order.
 pub fn text_stems(text: &str) -> Vec<String> {
     let mut stems = Vec::new();
     for_each_word(text, |word| stems.push(stem(base_form(word)).into_owned()));
@@ -301,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_brought_to_their_stems() {
+    fn words_become_stems() {
         assert_eq!(
             text_stems("Ana's commits don't break the builds"),
             ["ana", "commit", "break", "build"]
@@ -312,7 +313,7 @@ mod tests {
         assert_eq!(text_stems("用 git"), ["用", "git"]);
     }
 
-    fn standing_for(list: &SynonymList, word: &str) -> Vec<String> {
+    fn synonyms_of(list: &SynonymList, word: &str) -> Vec<String> {
         let mut found = Vec::new();
         list.for_each_synonym(&["xyzzy", &stem(word)], |at, other| {
             assert_eq!(at, 1);
@@ -322,18 +323,18 @@ mod tests {
     }
 
     #[test]
-    fn other_words_for_the_same_are_known() {
+    fn synonyms_are_found() {
         let list = SynonymList::new("# no words\n\nbig large\nlarge: whale went\n");
-        assert_eq!(standing_for(&list, "big"), ["larg"]);
-        // Things stand for their kind, not the kind for them.
-        assert_eq!(standing_for(&list, "large"), ["big", "whale", "go"]);
-        assert!(standing_for(&list, "whale").is_empty());
-        assert!(standing_for(&list, "lar").is_empty());
-        assert!(standing_for(&RELATED, "repo").contains(&stem("repository").into_owned()));
+        assert_eq!(synonyms_of(&list, "big"), ["larg"]);
+        // Members are synonyms of their category, not the reverse.
+        assert_eq!(synonyms_of(&list, "large"), ["big", "whale", "go"]);
+        assert!(synonyms_of(&list, "whale").is_empty());
+        assert!(synonyms_of(&list, "lar").is_empty());
+        assert!(synonyms_of(&RELATED, "repo").contains(&stem("repository").into_owned()));
     }
 
     #[test]
-    fn every_list_can_be_read() {
+    fn every_list_parses() {
         for list in [&RELATED, &KINDS, &WIDER] {
             for line in data_lines(list.text) {
                 let is_plain = |word: &str| {
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_one_root_are_alike() {
+    fn forms_of_one_word_are_equal() {
         assert_eq!(content_words("testing the tests"), content_words("Tested a test"));
         assert_eq!(content_words("写测试"), ["写测", "测试"]);
     }

@@ -4,7 +4,7 @@ use crate::dates::{DateMatch, DateQualifier, next_day_of_month, next_month_day, 
 use jiff::civil::{Date, Weekday};
 use jiff::{Span, ToSpan};
 
-/// Words for a day, and how far it is away. Longer ones first: they contain the shorter.
+/// Words for a day, and its distance in days. Longer words come first: they contain the shorter ones.
 const DAYS: &[(&str, i64)] = &[
     ("大后天", 3),
     ("大後天", 3),
@@ -66,7 +66,7 @@ pub fn find_dates(text: &str, reference: Date) -> Vec<DateMatch> {
     found
 }
 
-/// A date at the start of the text: how long it is, what it means, whether it is relative.
+/// Parses a date at the start of the text: its length in bytes, the date, and whether it is relative.
 fn parse_date(text: &str, reference: Date) -> Option<(usize, Date, bool)> {
     let relative = |(length, date): (usize, Date)| (length, date, true);
     parse_named_day(text, reference)
@@ -83,13 +83,13 @@ fn parse_named_day(text: &str, reference: Date) -> Option<(usize, Date)> {
     Some((word.len(), reference.checked_add(days.days()).ok()?))
 }
 
-/// `2026年5月1日`, `二〇二六年五月一号`, `12-11-10`.
+/// Parses `2026年5月1日`, `二〇二六年五月一号`, `12-11-10`.
 fn parse_full_date(text: &str) -> Option<(usize, Date, bool)> {
     if let Some((at, year)) = parse_year(text) {
         let (end, month, day) = parse_month_day(&text[at..])?;
         return Some((at + end, Date::new(year, month, day).ok()?, false));
     }
-    // Short years stand first in Chinese.
+    // A year of two digits comes first in Chinese.
     let mut parts = text.splitn(3, '-');
     let two = |part: Option<&str>| part.filter(|part| part.len() == 2)?.parse::<i8>().ok();
     let (year, month) = (two(parts.next())?, two(parts.next())?);
@@ -100,7 +100,7 @@ fn parse_full_date(text: &str) -> Option<(usize, Date, bool)> {
     is_whole.then_some((8, date, false))
 }
 
-/// A year with its sign: digits are read one by one.
+/// Parses a year with its sign, digit by digit.
 fn parse_year(text: &str) -> Option<(usize, i16)> {
     let (mut year, mut count) = (0i16, 0);
     for (at, sign) in text.char_indices() {
@@ -115,7 +115,7 @@ fn parse_year(text: &str) -> Option<(usize, i16)> {
     None
 }
 
-/// `5月1日`, `十二月二十四号`, `正月三十`: how long, month, day.
+/// Parses `5月1日`, `十二月二十四号`, `正月三十`: length, month, day.
 fn parse_month_day(text: &str) -> Option<(usize, i8, i8)> {
     let (at, month) = match text.strip_prefix("正月") {
         Some(_) => ("正月".len(), 1),
@@ -139,7 +139,7 @@ fn parse_month_day(text: &str) -> Option<(usize, i8, i8)> {
     ))
 }
 
-/// `下周五`, `上上个星期一`, `周三`.
+/// Parses `下周五`, `上上个星期一`, `周三`.
 fn parse_weekday(text: &str, reference: Date) -> Option<(usize, Date)> {
     let (mut rest, weeks) = parse_relative_count(text);
     rest = rest
@@ -170,7 +170,7 @@ fn parse_weekday(text: &str, reference: Date) -> Option<(usize, Date)> {
     Some((length, date))
 }
 
-/// `上`, `下下`, `本`, `这`: how many weeks or months away, if it is said.
+/// Parses `上`, `下下`, `本`, `这`: the distance in weeks or months, if there is one, and the rest of the text.
 fn parse_relative_count(text: &str) -> (&str, Option<i64>) {
     let (mut rest, mut weeks) = (text, None);
     loop {
@@ -185,7 +185,7 @@ fn parse_relative_count(text: &str) -> (&str, Option<i64>) {
     }
 }
 
-/// `5月1日`, `本月十日`, `29日`, `明年3月1日`.
+/// Parses `5月1日`, `本月十日`, `29日`, `明年3月1日`.
 fn parse_day_of_month(text: &str, reference: Date) -> Option<(usize, Date)> {
     const YEARS: &[(&str, i16)] = &[("今年", 0), ("明年", 1), ("后年", 2), ("去年", -1), ("前年", -2)];
     if let Some((word, years)) = YEARS.iter().find(|(word, _)| text.starts_with(word)) {
@@ -224,7 +224,7 @@ fn parse_day_with_sign(text: &str) -> Option<(usize, i8)> {
     Some((length + sign.len_utf8(), day))
 }
 
-/// A length of time.
+/// A unit of time.
 #[derive(Clone, Copy)]
 enum ChineseTimeUnit {
     Day,
@@ -246,7 +246,7 @@ impl ChineseTimeUnit {
     }
 }
 
-/// `5年前`, `三天后`, `两个月以后`.
+/// Parses `5年前`, `三天后`, `两个月以后`.
 fn parse_offset(text: &str, reference: Date) -> Option<(usize, Date)> {
     const UNITS: &[(&str, ChineseTimeUnit)] = &[
         ("天", ChineseTimeUnit::Day),
@@ -281,7 +281,7 @@ fn parse_holiday(text: &str, reference: Date) -> Option<(usize, Date)> {
     Some((word.len(), next_month_day(reference, *month, *day, None)?))
 }
 
-/// A number below 100 in either script, and its length in bytes.
+/// Parses a number below 100 in either script: its length in bytes, and its value.
 fn parse_number(text: &str) -> Option<(usize, i64)> {
     let digits = text.len() - text.trim_start_matches(|sign: char| sign.is_ascii_digit()).len();
     if digits > 0 {

@@ -1,9 +1,9 @@
-//! Holidays that people date things by.
+//! Holidays as dates.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
 
-/// When a holiday is.
+/// The rule for the date of a holiday.
 #[derive(Debug, Clone, Copy)]
 pub enum Holiday {
     /// On a day of a month.
@@ -17,7 +17,7 @@ pub enum Holiday {
 use Holiday::{Easter, Fixed, Nth};
 use Weekday::{Monday, Sunday, Thursday};
 
-/// Names as words, without possessive endings. Longer names stand before shorter ones that begin them.
+/// Names as words, without possessive endings. A name comes before every shorter name that it starts with.
 const NAMES: &[(&str, Holiday)] = &[
     ("christmas eve", Fixed(12, 24)),
     ("christmas day", Fixed(12, 25)),
@@ -81,7 +81,7 @@ const NAMES: &[(&str, Holiday)] = &[
     ("pentecost", Easter(49)),
 ];
 
-/// The holiday whose name the words begin with, and how many words it takes.
+/// Returns the holiday whose name the words start with, and the number of words in the name.
 pub fn match_holiday<'w>(word: impl Fn(usize) -> Option<&'w str>) -> Option<(usize, Holiday)> {
     let first = word(0)?.trim_end_matches("'s");
     let fits = |name: &str| {
@@ -93,7 +93,7 @@ pub fn match_holiday<'w>(word: impl Fn(usize) -> Option<&'w str>) -> Option<(usi
 }
 
 impl Holiday {
-    /// Its date in a year.
+    /// Returns its date in a year; `None` if the year has none.
     pub fn in_year(self, year: i16) -> Option<Date> {
         match self {
             Fixed(month, day) => Date::new(year, month, day).ok(),

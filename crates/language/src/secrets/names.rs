@@ -1,0 +1,887 @@
+//! Names of secrets: which words, flags, fields and variables say that a secret is near.
+
+/// What a name announces. Decides how much a value must look like one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NameKind {
+    /// A password: any value will do.
+    Password,
+    /// A secret or a token: more than a word.
+    Token,
+    /// A key for an interface or a cipher.
+    Key,
+    /// Just a key: of a map, a table, a keyboard or a door.
+    AnyKey,
+    /// A short code: digits will do.
+    Pin,
+    /// Several words.
+    Phrase,
+    /// A name and a password: `admin / hunter2`.
+    Login,
+    /// `Authorization: Bearer ...`.
+    Header,
+    /// `Cookie: sid=...`.
+    Cookie,
+    /// The signature in the query of an address.
+    Signature,
+    /// Where a list of words may stand, as wallets have them.
+    Wordlist,
+    /// A value that says itself what it is: `P@ssw0rd1`.
+    Leet,
+}
+
+/// A name of a secret in a text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SecretName {
+    /// From the first byte of the identifier or word.
+    pub start: usize,
+    pub end: usize,
+    pub kind: NameKind,
+    /// The keyword ends the name: `db_password`, and not `password_staging`.
+    pub is_tail: bool,
+    /// Written in Chinese, Japanese or Korean, where no blank stands between words.
+    pub is_unspaced: bool,
+    /// A name of a program, such as `refreshToken`: people speak of it without its value.
+    pub is_identifier: bool,
+    /// `pwd` where people speak of folders.
+    pub is_folder: bool,
+    /// Just `pass`, which also counts tests.
+    pub is_bare_pass: bool,
+    /// `--password`.
+    pub is_flag: bool,
+}
+
+/// The keywords, in lower case, and what they announce. Whether one is a part of a longer word is checked afterwards.
+pub(super) const KEYWORDS: &[(&str, NameKind)] = {
+    use NameKind::*;
+    &[
+        ("password", Password),
+        ("passwords", Password),
+        ("passwd", Password),
+        ("passwort", Password),
+        ("kennwort", Password),
+        ("pwd", Password),
+        ("pswd", Password),
+        ("pass", Password),
+        ("pw", Password),
+        ("psw", Password),
+        ("passwrd", Password),
+        ("pasword", Password),
+        ("pass word", Password),
+        ("passkey", Password),
+        ("watchword", Password),
+        ("contraseña", Password),
+        ("mot de passe", Password),
+        ("senha", Password),
+        ("wachtwoord", Password),
+        ("пароль", Password),
+        ("passphrase", Phrase),
+        ("passphrases", Phrase),
+        ("pass phrase", Phrase),
+        ("pass-phrase", Phrase),
+        ("seed phrase", Phrase),
+        ("seed words", Phrase),
+        ("recovery phrase", Phrase),
+        ("mnemonic", Phrase),
+        ("secret", Token),
+        ("secrets", Token),
+        ("token", Token),
+        ("tokens", Token),
+        ("credential", Login),
+        ("credentials", Login),
+        ("creds", Login),
+        ("cred", Login),
+        ("login", Login),
+        ("logins", Login),
+        ("log in", Login),
+        ("logged in", Login),
+        ("logging in", Login),
+        ("log into", Login),
+        ("log on", Login),
+        ("sign in", Login),
+        ("signed in", Login),
+        ("sign into", Login),
+        ("signin", Login),
+        ("basic auth", Login),
+        ("auth", AnyKey),
+        ("authtoken", Token),
+        ("authorization", Header),
+        ("bearer", Header),
+        ("cookie", Cookie),
+        ("cookies", Cookie),
+        ("pat", Token),
+        ("pin", Pin),
+        ("pincode", Pin),
+        ("pin code", Pin),
+        ("passcode", Pin),
+        ("pass code", Pin),
+        ("otp", Pin),
+        ("totp", Pin),
+        ("access code", Pin),
+        ("security code", Pin),
+        ("verification code", Pin),
+        ("auth code", Pin),
+        ("2fa code", Pin),
+        ("mfa code", Pin),
+        ("one-time code", Pin),
+        ("unlock code", Pin),
+        ("recovery code", Pin),
+        ("recovery codes", Pin),
+        ("backup code", Pin),
+        ("backup codes", Pin),
+        ("door code", Pin),
+        ("entry code", Pin),
+        ("cvv", Pin),
+        ("p@ss", Leet),
+        ("passw0rd", Leet),
+        ("p4ss", Leet),
+        ("pa$$", Leet),
+        ("p@55", Leet),
+        ("pa55w", Leet),
+        ("sig", Signature),
+        ("signature", Signature),
+        ("phpsessid", Cookie),
+        ("jsessionid", Cookie),
+        ("connect.sid", Cookie),
+        ("session id", Cookie),
+        ("sessionid", Cookie),
+        ("session_id", Cookie),
+        ("会话", Cookie),
+        ("會話", Cookie),
+        ("12 words", Wordlist),
+        ("24 words", Wordlist),
+        ("wallet", Wordlist),
+        ("seed", AnyKey),
+        ("key", AnyKey),
+        ("keys", AnyKey),
+        ("密码", Password),
+        ("密碼", Password),
+        ("口令", Password),
+        ("通行码", Password),
+        ("通行碼", Password),
+        ("通关密语", Password),
+        ("暗号", Password),
+        ("暗號", Password),
+        ("パスワード", Password),
+        ("비밀번호", Password),
+        ("密钥", Key),
+        ("密鑰", Key),
+        ("密匙", Key),
+        ("秘钥", Key),
+        ("秘鑰", Key),
+        ("金鑰", Key),
+        ("金钥", Key),
+        ("私钥", Key),
+        ("私鑰", Key),
+        ("令牌", Token),
+        ("權杖", Token),
+        ("权杖", Token),
+        ("凭证", Login),
+        ("憑證", Login),
+        ("凭据", Login),
+        ("憑據", Login),
+        ("授权码", Pin),
+        ("授權碼", Pin),
+        ("验证码", Pin),
+        ("驗證碼", Pin),
+        ("激活码", Pin),
+        ("啟用碼", Pin),
+        ("提取码", Pin),
+        ("提取碼", Pin),
+        ("恢复码", Pin),
+        ("恢復碼", Pin),
+        ("恢复代码", Pin),
+        ("恢復代碼", Pin),
+        ("备用码", Pin),
+        ("備用碼", Pin),
+        ("解锁码", Pin),
+        ("解鎖碼", Pin),
+        ("动态码", Pin),
+        ("邀请码", Pin),
+        ("種子", Key),
+        ("种子", Key),
+        ("注记词", Phrase),
+        ("註記詞", Phrase),
+        ("登录", Login),
+        ("登錄", Login),
+        ("登入", Login),
+        ("账号", Login),
+        ("账户", Login),
+        ("帐号", Login),
+        ("帐户", Login),
+        ("帳號", Login),
+        ("帳戶", Login),
+        ("用户名", Login),
+        ("使用者名稱", Login),
+        ("助记词", Phrase),
+        ("助記詞", Phrase),
+        ("密语", Password),
+        ("密語", Password),
+        ("帳密", Login),
+        ("账密", Login),
+    ]
+};
+
+/// Words before `key` that make it the key of an interface or a cipher.
+const KEY_QUALIFIERS: &[&str] = &[
+    "api",
+    "access",
+    "secret",
+    "private",
+    "encryption",
+    "encrypt",
+    "decryption",
+    "decrypt",
+    "signing",
+    "sign",
+    "master",
+    "auth",
+    "authentication",
+    "license",
+    "licence",
+    "account",
+    "storage",
+    "service",
+    "deploy",
+    "ssh",
+    "gpg",
+    "pgp",
+    "app",
+    "application",
+    "client",
+    "shared",
+    "hmac",
+    "aes",
+    "rsa",
+    "jwt",
+    "admin",
+    "root",
+    "wpa",
+    "wpa2",
+    "wlan",
+    "network",
+    "webhook",
+    "subscription",
+    "activation",
+    "product",
+    "recovery",
+    "cipher",
+    "crypto",
+    "sas",
+    "aws",
+    "stripe",
+    "openai",
+    "anthropic",
+    "claude",
+    "gemini",
+    "github",
+    "gitlab",
+    "google",
+    "maps",
+    "azure",
+    "deepseek",
+    "groq",
+    "mistral",
+    "cohere",
+    "openrouter",
+    "sendgrid",
+    "twilio",
+    "mailgun",
+    "datadog",
+    "sentry",
+    "cloudflare",
+    "wifi",
+    "wi-fi",
+    "wireguard",
+    "preshared",
+    "psk",
+    "vault",
+    "unseal",
+    "session",
+    "live",
+    "restricted",
+    "service-role",
+    "role",
+    "bot",
+    "integration",
+];
+
+/// Words before a keyword that make it something else: counts of tokens, places in a list, keys of a table.
+const OTHER_QUALIFIERS: &[&str] = &[
+    "input",
+    "output",
+    "max",
+    "min",
+    "total",
+    "num",
+    "cached",
+    "cache",
+    "prompt",
+    "completion",
+    "reasoning",
+    "context",
+    "per",
+    "estimated",
+    "used",
+    "remaining",
+    "thinking",
+    "next",
+    "prev",
+    "previous",
+    "peek",
+    "eof",
+    "lexer",
+    "parser",
+    "syntax",
+    "punctuation",
+    "continuation",
+    "page",
+    "cancellation",
+    "cancel",
+    "sync",
+    "stop",
+    "special",
+    "pad",
+    "bos",
+    "eos",
+    "billed",
+    "budget",
+    "average",
+    "avg",
+    "primary",
+    "foreign",
+    "sort",
+    "partition",
+    "public",
+    "publishable",
+    "unique",
+    "composite",
+    "lookup",
+    "map",
+    "dict",
+    "object",
+    "json",
+    "hot",
+    "arrow",
+    "shortcut",
+    "function",
+    "idempotency",
+    "sorting",
+    "i18n",
+    "translation",
+    "index",
+    "group",
+];
+
+/// Words after a keyword that make the whole a thing that is no secret: `password_field`, `token count`.
+const OTHER_THINGS: &[&str] = &[
+    "id",
+    "ids",
+    "name",
+    "names",
+    "file",
+    "files",
+    "filename",
+    "path",
+    "paths",
+    "url",
+    "urls",
+    "uri",
+    "endpoint",
+    "type",
+    "types",
+    "len",
+    "length",
+    "lengths",
+    "count",
+    "counts",
+    "counter",
+    "counting",
+    "limit",
+    "limits",
+    "budget",
+    "budgets",
+    "size",
+    "sizes",
+    "input",
+    "inputs",
+    "form",
+    "forms",
+    "label",
+    "labels",
+    "policy",
+    "policies",
+    "manager",
+    "managers",
+    "management",
+    "service",
+    "services",
+    "provider",
+    "providers",
+    "handler",
+    "handling",
+    "expiry",
+    "expires",
+    "expiration",
+    "expired",
+    "ttl",
+    "age",
+    "reset",
+    "resets",
+    "rotation",
+    "required",
+    "env",
+    "variable",
+    "variables",
+    "column",
+    "columns",
+    "table",
+    "prefix",
+    "suffix",
+    "format",
+    "formats",
+    "usage",
+    "index",
+    "pos",
+    "position",
+    "kind",
+    "kinds",
+    "list",
+    "lists",
+    "set",
+    "map",
+    "rate",
+    "rates",
+    "bucket",
+    "price",
+    "prices",
+    "pricing",
+    "cost",
+    "costs",
+    "ring",
+    "chain",
+    "strength",
+    "complexity",
+    "validation",
+    "validator",
+    "check",
+    "checks",
+    "checker",
+    "prompt",
+    "prompts",
+    "page",
+    "screen",
+    "dialog",
+    "box",
+    "hashing",
+    "hasher",
+    "hashes",
+    "hash",
+    "store",
+    "storage",
+    "scanner",
+    "scanning",
+    "detection",
+    "refresh",
+    "generation",
+    "generator",
+    "exchange",
+    "stream",
+    "streams",
+    "budgeting",
+    "window",
+    "windows",
+    "estimate",
+    "estimates",
+    "estimation",
+    "error",
+    "errors",
+    "issue",
+    "bug",
+    "logic",
+    "flow",
+    "flows",
+    "tree",
+    "trees",
+    "parsing",
+    "parser",
+    "vault",
+    "leak",
+    "leaks",
+    "leakage",
+    "management",
+    "exposure",
+    "holder",
+    "requirements",
+    "rules",
+    "rule",
+    "history",
+    "reuse",
+    "schema",
+    "class",
+    "struct",
+    "enum",
+    "function",
+    "method",
+    "module",
+    "tests",
+    "test",
+];
+
+/// Words that end in `pass` and are not about one.
+const NOT_PASS: &[&str] = &[
+    "bypass",
+    "compass",
+    "encompass",
+    "trespass",
+    "surpass",
+    "overpass",
+    "underpass",
+    "multipass",
+];
+
+/// Compounds in one word whose last part would not count.
+const COMPOUNDS: &[&str] = &[
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "licensekey",
+    "authkey",
+    "signingkey",
+    "encryptionkey",
+    "masterkey",
+    "accountkey",
+    "sharedkey",
+    "appkey",
+    "userkey",
+    "clientkey",
+    "requirepass",
+    "masterauth",
+    "storepass",
+    "keypass",
+    "srcstorepass",
+    "deststorepass",
+    "dbpass",
+    "userpass",
+    "mypass",
+    "keystorepass",
+];
+
+/// Returns whether a word contains a keyword that names a secret, such as `userPassword`.
+pub(super) fn contains_keyword(word: &str) -> bool {
+    const STEMS: &[&str] = &[
+        "passw",
+        "passphrase",
+        "passcode",
+        "pwd",
+        "secret",
+        "token",
+        "credential",
+        "apikey",
+        "api_key",
+        "api-key",
+        "_key",
+        "-key",
+        "密码",
+        "密碼",
+        "_pass",
+        "密钥",
+    ];
+    let low = word.to_lowercase();
+    STEMS.iter().any(|stem| low.contains(stem))
+        || matches!(low.as_str(), "key" | "keys" | "pass" | "creds" | "pin" | "otp")
+        || word.ends_with("Key")
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+/// Returns the name that a keyword at `start..end` is part of; `None` if it is not the name of a secret.
+pub(super) fn read_name(text: &str, start: usize, end: usize, kind: NameKind) -> Option<SecretName> {
+    let bytes = text.as_bytes();
+    if !bytes[start].is_ascii() || !bytes[end - 1].is_ascii() {
+        return read_unspaced_name(text, start, end, kind);
+    }
+    if !ends_a_part(bytes, end) || !starts_a_part(bytes, start, end, kind) {
+        return None;
+    }
+    let before = bytes[..start]
+        .iter()
+        .rev()
+        .take_while(|byte| is_name_byte(**byte))
+        .count()
+        .min(64);
+    let after = bytes[end..].iter().take_while(|byte| is_name_byte(**byte)).count();
+    let (name_start, mut name_end) = (start - before, end + after);
+    while name_end > end && bytes[name_end - 1] == b'-' {
+        name_end -= 1;
+    }
+    if bytes.get(name_end).is_some_and(|byte| *byte == b']')
+        && bytes[..name_start].ends_with(b"[")
+        && &bytes[name_start..name_end] == b"secret"
+    {
+        return None;
+    }
+    if kind == NameKind::Signature
+        && !(bytes.get(name_end) == Some(&b'=') && name_start > 0 && b"?&".contains(&bytes[name_start - 1]))
+    {
+        return None;
+    }
+    let (prefix, suffix) = (&text[name_start..start], &text[end..name_end]);
+    let is_plural = text[start..end].ends_with('s') && !text[start..end].ends_with("pass");
+    let before_word = last_part(prefix).map_or_else(|| previous_word(text, name_start), str::to_ascii_lowercase);
+    let after_word = first_part(suffix).map_or_else(|| next_word(text, name_end), str::to_ascii_lowercase);
+    let kind = if kind == NameKind::AnyKey && contains_keyword(suffix) {
+        NameKind::Token
+    } else {
+        kind
+    };
+    if kind == NameKind::AnyKey && has_other_qualifier(text, name_start) {
+        return None;
+    }
+    let kind = adjust_kind(kind, &before_word, &text[start..end].to_ascii_lowercase(), is_plural)?;
+    if OTHER_THINGS.contains(&after_word.as_str()) && !(kind == NameKind::Login || kind == NameKind::Cookie) {
+        return None;
+    }
+    Some(SecretName {
+        start: name_start,
+        end: name_end,
+        kind,
+        is_tail: suffix
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"_-".contains(&byte))
+            || contains_keyword(suffix),
+        is_unspaced: false,
+        is_identifier: is_identifier(text, name_start, name_end, start, end),
+        is_folder: text[start..end].eq_ignore_ascii_case("pwd") && is_folder(text, name_start, name_end),
+        is_bare_pass: name_end - name_start == 4 && kind == NameKind::Password,
+        is_flag: prefix.starts_with("--")
+            || prefix.starts_with('-') && name_start > 0 && bytes[name_start - 1].is_ascii_whitespace(),
+    })
+}
+
+fn read_unspaced_name(text: &str, start: usize, end: usize, kind: NameKind) -> Option<SecretName> {
+    // `密码学`, `密码管理器`, `密钥长度`: things that are no secrets.
+    const OTHERS: &[&str] = &[
+        "学",
+        "學",
+        "管理器",
+        "长度",
+        "長度",
+        "强度",
+        "強度",
+        "策略",
+        "框",
+        "输入框",
+        "輸入框",
+        "错误",
+        "錯誤",
+        "字段",
+        "欄位",
+        "栏",
+        "找回",
+        "重置",
+        "重設",
+        "重设",
+        "哈希",
+        "雜湊",
+        "过期",
+        "過期",
+        "有效期",
+        "类型",
+        "類型",
+        "数量",
+        "數量",
+        "桶",
+        "轮换",
+        "輪換",
+        "管理",
+        "校验",
+        "校驗",
+        "验证",
+        "驗證",
+        "复杂度",
+        "複雜度",
+        "规则",
+        "規則",
+        "加密",
+        "泄露",
+        "洩漏",
+        "存储",
+        "儲存",
+    ];
+    let after = &text[end..];
+    if OTHERS.iter().any(|other| after.starts_with(other)) {
+        return None;
+    }
+    Some(SecretName {
+        start,
+        end,
+        kind,
+        is_tail: true,
+        is_unspaced: !text[start..].starts_with(|c: char| ('а'..='я').contains(&c) || c.is_ascii()),
+        is_identifier: false,
+        is_folder: false,
+        is_bare_pass: false,
+        is_flag: false,
+    })
+}
+
+/// Returns whether a keyword begins a part of a name. Longer keywords may also end a compound: `authtoken`.
+fn starts_a_part(bytes: &[u8], start: usize, end: usize, kind: NameKind) -> bool {
+    let Some(before) = start.checked_sub(1).map(|at| bytes[at]) else {
+        return true;
+    };
+    if !before.is_ascii_alphabetic() {
+        return true;
+    }
+    if before.is_ascii_lowercase() && bytes[start].is_ascii_uppercase() {
+        return true;
+    }
+    let letters = bytes[..start]
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_alphabetic())
+        .count()
+        .min(40);
+    let compound = String::from_utf8_lossy(&bytes[start - letters..end]).to_ascii_lowercase();
+    let keyword = &compound[letters..];
+    match keyword {
+        "pass" => {
+            let is_constant = bytes[start].is_ascii_uppercase() && !NOT_PASS.contains(&compound.as_str());
+            is_constant || COMPOUNDS.contains(&compound.as_str())
+        }
+        "key" | "keys" => COMPOUNDS.contains(&compound.trim_end_matches('s')),
+        "login" | "auth" | "bearer" | "cookie" | "cookies" | "secrets" | "tokens" => false,
+        _ => kind != NameKind::Pin && keyword.len() >= 3 && !matches!(keyword, "pat" | "psw" | "pw"),
+    }
+}
+
+/// Returns whether a keyword ends a part of a name: `tokenizer` and `passing` do not hold one.
+fn ends_a_part(bytes: &[u8], end: usize) -> bool {
+    let Some(after) = bytes.get(end) else {
+        return true;
+    };
+    let last = bytes[end - 1];
+    let goes_on = after.is_ascii_lowercase() || after.is_ascii_uppercase() && last.is_ascii_uppercase();
+    // `DBPassword`: the keyword is written in small letters; `PASSWORDX` goes on.
+    !goes_on
+}
+
+/// Returns whether a name is one of a program and none that people use as a word: `refresh_tokens`, `getToken(`.
+fn is_identifier(text: &str, name_start: usize, name_end: usize, start: usize, end: usize) -> bool {
+    let name = &text[name_start..name_end];
+    let is_constant = !name.bytes().any(|byte| byte.is_ascii_lowercase());
+    let is_joined = name.contains('_') || name[1..].bytes().any(|byte| byte.is_ascii_uppercase()) && !is_constant;
+    let is_member = name_start > 0
+        && text.as_bytes()[name_start - 1] == b'.'
+        && text[..name_start - 1].ends_with(|c: char| c.is_alphanumeric());
+    let is_flag = name.starts_with('-');
+    !is_flag && !is_constant && (is_joined && (name_start < start || end < name_end) || is_member)
+        || text[name_end..].starts_with('(')
+}
+
+/// Returns whether `pwd` is a folder here: not part of another name, and near a word about folders.
+fn is_folder(text: &str, start: usize, end: usize) -> bool {
+    const SIGNS: &[&str] = &[
+        "cwd", "dir", "folder", "$pwd", "path", "shell", "terminal", "/home", "`pwd`", "$(pwd)", "pwd()", "prompt",
+    ];
+    if end - start > 5 {
+        return false;
+    }
+    let near = &text
+        [text.floor_char_boundary(start.saturating_sub(300))..text.ceil_char_boundary((end + 300).min(text.len()))];
+    let near = near.to_lowercase();
+    SIGNS.iter().any(|sign| near.contains(sign))
+}
+
+/// Returns whether the words before a key say that it is the key of a cache, a map or a keyboard.
+fn has_other_qualifier(text: &str, at: usize) -> bool {
+    let start = text.floor_char_boundary(at.saturating_sub(40));
+    let line = text[start..at].rsplit('\n').next().unwrap_or_default();
+    let mut words = line
+        .rsplit(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(4);
+    words.any(|word| OTHER_QUALIFIERS.contains(&word.to_ascii_lowercase().as_str()))
+}
+
+/// Returns the kind of a keyword among its neighbors; `None` if they make it something else.
+fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool) -> Option<NameKind> {
+    let is_other = OTHER_QUALIFIERS.contains(&before)
+        || before
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b",.".contains(&byte))
+            && !before.is_empty()
+            && is_plural;
+    match kind {
+        NameKind::Token | NameKind::AnyKey if is_other => None,
+        NameKind::Token
+            if keyword == "tokens"
+                && !matches!(
+                    before,
+                    "api" | "access" | "auth" | "bot" | "personal" | "refresh" | "session"
+                ) =>
+        {
+            None
+        }
+        NameKind::AnyKey => {
+            let compound = COMPOUNDS
+                .iter()
+                .any(|compound| compound.trim_end_matches("key") == before);
+            Some(if KEY_QUALIFIERS.contains(&before) || compound {
+                NameKind::Key
+            } else {
+                NameKind::AnyKey
+            })
+        }
+        kind => Some(kind),
+    }
+}
+
+/// Returns the last part of the start of a name: of `MY_API_` it is `API`.
+fn last_part(prefix: &str) -> Option<&str> {
+    let trimmed = prefix.trim_end_matches(['_', '-']);
+    let parts = super::shape::subwords(trimmed);
+    parts.last().copied()
+}
+
+/// Returns the first part of the rest of a name.
+fn first_part(suffix: &str) -> Option<&str> {
+    let parts = super::shape::subwords(suffix);
+    parts.first().copied()
+}
+
+/// Returns the word before a place, in lower case, if only one blank stands between.
+fn previous_word(text: &str, at: usize) -> String {
+    let before = &text.as_bytes()[..at];
+    let Some((&gap, rest)) = before.split_last() else {
+        return String::new();
+    };
+    if !b" ._".contains(&gap) {
+        return String::new();
+    }
+    let length = rest
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"-,".contains(byte))
+        .count()
+        .min(30);
+    text[at - 1 - length..at - 1]
+        .trim_start_matches(',')
+        .to_ascii_lowercase()
+}
+
+/// Returns the word after a place, in lower case, if only one blank stands between.
+fn next_word(text: &str, at: usize) -> String {
+    let Some(rest) = text.as_bytes()[at..].strip_prefix(b" ") else {
+        return String::new();
+    };
+    let length = rest
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphabetic())
+        .count()
+        .min(30);
+    text[at + 1..at + 1 + length].to_ascii_lowercase()
+}

@@ -1,0 +1,103 @@
+//! Words of ordinary prose and of talk about security: what stands after "the password is" without being one.
+//!
+//! `prose.txt` lists words that many technical documents use. Endings cover the rest: `revalidated`, `tokenization`.
+
+use std::sync::LazyLock;
+
+/// The words in lower case, sorted.
+static WORDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| include_str!("prose.txt").lines().collect());
+
+/// Endings that only ordinary words have, if enough stands before them.
+const ENDINGS: &[&str] = &[
+    "tion", "tions", "sion", "sions", "ment", "ments", "ness", "less", "able", "ible", "ful", "ous", "ive", "ity",
+    "ized", "ised", "ated", "ally", "ical", "ancy", "ency", "ance", "ence", "ship", "ified", "izing", "ating", "izer",
+    "izers",
+];
+
+/// Endings of inflected forms, and what may stand in their place in the base form.
+const INFLECTIONS: [(&str, &[&str]); 14] = [
+    ("'s", &[""]),
+    ("n't", &[""]),
+    ("'re", &[""]),
+    ("'ve", &[""]),
+    ("'ll", &[""]),
+    ("'d", &[""]),
+    ("ies", &["y"]),
+    ("es", &["", "e"]),
+    ("s", &[""]),
+    ("ed", &["", "e"]),
+    ("ing", &["", "e"]),
+    ("ly", &["", "le"]),
+    ("er", &["", "e"]),
+    ("ers", &["", "e"]),
+];
+
+fn is_listed(word: &str) -> bool {
+    WORDS.binary_search(&word).is_ok()
+}
+
+/// Returns whether a word, in any case, belongs to ordinary prose.
+pub(super) fn is_prose(word: &str) -> bool {
+    if word.len() > 30 {
+        return false;
+    }
+    let low = word.to_lowercase().replace('’', "'");
+    if is_listed(&low) {
+        return true;
+    }
+    if low.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
+    let is_inflected = INFLECTIONS.iter().any(|(ending, bases)| {
+        let Some(stem) = low.strip_suffix(ending).filter(|stem| stem.len() >= 2) else {
+            return false;
+        };
+        // `logging`, `putting`: the last letter is doubled.
+        let doubled = stem.len() > 3 && stem.as_bytes()[stem.len() - 1] == stem.as_bytes()[stem.len() - 2];
+        let single = if doubled { &stem[..stem.len() - 1] } else { stem };
+        bases.iter().any(|base| is_listed(&format!("{stem}{base}"))) || doubled && is_listed(single)
+    });
+    // `mounted`, `greping`: the endings of verbs whose base form is not listed.
+    let is_verb = (6..=12).contains(&low.len()) && (low.ends_with("ed") || low.ends_with("ing"));
+    is_inflected
+        || is_verb
+        || ENDINGS
+            .iter()
+            .any(|ending| low.len() >= ending.len() + 4 && low.ends_with(ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted() {
+        assert!(WORDS.is_sorted());
+    }
+
+    #[test]
+    fn inflected_forms_are_prose_and_names_are_not() {
+        for word in [
+            "rotated",
+            "Missing",
+            "doesn't",
+            "logging",
+            "verification",
+            "bcrypt",
+            "sha256",
+            "policies",
+        ] {
+            assert!(is_prose(word), "{word}");
+        }
+        for word in [
+            "swordfish",
+            "hunter",
+            "opensesame",
+            "qwertyuiop",
+            "Winterfell",
+            "letmein",
+        ] {
+            assert!(!is_prose(word), "{word}");
+        }
+    }
+}
