@@ -3,6 +3,8 @@
 
 use crate::human;
 use jiff::Timestamp;
+use language::visible::{shown, strip_controls};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What the cells of a column measure. Decides alignment, wording and storage type.
@@ -232,13 +234,30 @@ impl<R> Column<R> {
     }
 
     /// Returns the cell of a row.
+    ///
+    /// Text is free of secrets and of control characters here, before any format sees it and before it is cut to a width.
     pub fn cell(&self, row: &R) -> CellValue {
-        (self.get)(row)
+        match (self.get)(row) {
+            CellValue::Text(text) if self.unit == ColumnUnit::Text => CellValue::Text(to_shown(text)),
+            CellValue::Text(text) if self.unit == ColumnUnit::Id => match strip_controls(&text) {
+                Cow::Owned(plain) => CellValue::Text(plain),
+                Cow::Borrowed(_) => CellValue::Text(text),
+            },
+            cell => cell,
+        }
     }
 
     /// Returns the cell of a row as tables show it.
     pub(crate) fn display(&self, row: &R) -> String {
         human::format_cell(self.unit, &self.cell(row))
+    }
+}
+
+/// Returns a text without secrets and control characters; most texts come back as they are.
+pub(crate) fn to_shown(text: String) -> String {
+    match shown(&text) {
+        Cow::Owned(shown) => shown,
+        Cow::Borrowed(_) => text,
     }
 }
 

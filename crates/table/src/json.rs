@@ -4,6 +4,8 @@
 
 use std::io::{self, Write};
 
+use language::visible::{shown, strip_controls};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Number, Value as Json};
 
 use crate::Sheet;
@@ -35,10 +37,94 @@ pub fn cells_to_json<R>(columns: &[Column<R>], cells: Vec<CellValue>) -> Json {
     Json::Object(pairs.collect::<Map<_, _>>())
 }
 
-/// Writes a document with indentation and a final line feed.
-pub fn write_json(document: &Json, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
+/// Writes a document like [`write_json`], with the rows of a sheet as its field `rows`. Rows are made one at a time: all of them
+/// at once take ten times the memory of what they are made from.
+pub fn write_json_with_rows<R>(document: &Json, sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &DocumentWithRows { document, sheet })?;
     writeln!(out)
+}
+
+/// A document whose field `rows` comes from a sheet.
+struct DocumentWithRows<'d, 's, R> {
+    document: &'d Json,
+    sheet: &'d Sheet<'s, R>,
+}
+
+impl<R> Serialize for DocumentWithRows<'_, '_, R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = self.document.as_object().into_iter().flatten();
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in fields {
+            match key.as_str() {
+                "rows" => map.serialize_entry(key, &SheetRows(self.sheet))?,
+                _ => map.serialize_entry(key, &ShownJson(value))?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// The rows of a sheet as a list of objects.
+struct SheetRows<'d, 's, R>(&'d Sheet<'s, R>);
+
+impl<R> Serialize for SheetRows<'_, '_, R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let columns = self.0.columns;
+        let object = |row| cells_to_json(columns, columns.iter().map(|column| column.cell(row)).collect());
+        serializer.collect_seq(self.0.rows.iter().map(object))
+    }
+}
+
+/// Writes a document with indentation and a final line feed, without the secrets and control characters in its texts.
+pub fn write_json(document: &Json, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &ShownJson(document))?;
+    writeln!(out)
+}
+
+/// Writes a document as one line, without the secrets and control characters in its texts.
+pub fn write_json_line(document: &Json, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &ShownJson(document))?;
+    out.write_all(b"\n")
+}
+
+/// Texts under these keys are ids, hashes and packed numbers: they look random and are no secrets.
+const ID_KEYS: [&str; 10] = [
+    "packed",
+    "session",
+    "uuid",
+    "agent",
+    "run",
+    "day",
+    "version",
+    "first_time",
+    "hash",
+    "request_id",
+];
+
+/// A document whose texts are made fit to be shown while it is written, so that no copy of it is needed.
+struct ShownJson<'a>(&'a Json);
+
+impl Serialize for ShownJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Json::String(text) => serializer.serialize_str(&shown(text)),
+            Json::Array(items) => serializer.collect_seq(items.iter().map(ShownJson)),
+            Json::Object(fields) => {
+                let mut map = serializer.serialize_map(Some(fields.len()))?;
+                for (key, value) in fields {
+                    let name = shown(key);
+                    match value {
+                        Json::String(text) if ID_KEYS.contains(&key.as_str()) => {
+                            map.serialize_entry(&name, &strip_controls(text))?;
+                        }
+                        value => map.serialize_entry(&name, &ShownJson(value))?,
+                    }
+                }
+                map.end()
+            }
+            other => other.serialize(serializer),
+        }
+    }
 }
 
 /// Writes `{"schema_version": …, "kind": …, "rows": […], "total": …}`; without a total there is no such key.
@@ -132,7 +218,7 @@ mod tests {
         assert_eq!(document["rows"], rows_of(&rows));
         assert_eq!(
             document["rows"][1]["project"],
-            json!("=HYPERLINK(\"http://x\",\"y\"),\n\u{1b}[31mred")
+            json!("=HYPERLINK(\"http://x\",\"y\"),\nred")
         );
         assert_eq!(document["total"]["tokens"], json!(12));
     }

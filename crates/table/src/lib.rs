@@ -25,7 +25,7 @@ pub mod words;
 use std::io::{self, BufWriter, Write};
 
 pub use columns::{CellValue, Column, ColumnUnit, TableVisibility, columns_markdown, format_time};
-pub use json::{cells_to_json, write_json};
+pub use json::{cells_to_json, write_json, write_json_line, write_json_with_rows};
 pub use read::read_cells;
 pub use spark::{bar, sparkline};
 pub use table::{TableStyle, fold_lines};
@@ -71,6 +71,10 @@ pub struct OutputSchema {
 }
 
 impl OutputSchema {
+    pub const fn new(kind: &'static str, version: u32) -> OutputSchema {
+        OutputSchema { kind, version }
+    }
+
     /// Returns a sheet without a total.
     pub fn sheet<'a, R>(self, columns: &'a [Column<R>], rows: &'a [R]) -> Sheet<'a, R> {
         Sheet {
@@ -184,11 +188,7 @@ pub(crate) mod sample {
     }
 
     pub fn sheet(rows: &[SampleRow]) -> Sheet<'_, SampleRow> {
-        let schema = OutputSchema {
-            kind: "sample",
-            version: 3,
-        };
-        schema.sheet(COLUMNS, rows)
+        OutputSchema::new("sample", 3).sheet(COLUMNS, rows)
     }
 }
 

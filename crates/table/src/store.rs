@@ -207,6 +207,10 @@ fn read_entry(path: &Path, kind: EntryKind, name: &EntryName) -> EntryState {
 }
 
 fn try_read_entry(path: &Path, kind: EntryKind, name: &EntryName) -> io::Result<EntryState> {
+    // Opening a pipe would wait for a writer, and a link may lead anywhere.
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Ok(EntryState::Damaged);
+    }
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();
     if size < (HEADER_BYTES + CHECKSUM_BYTES) as u64 || size > kind.max_bytes() {

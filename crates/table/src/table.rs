@@ -43,9 +43,12 @@ impl Default for TableStyle {
 /// Spaces between two columns.
 const GAP: u16 = 2;
 
-/// Width that all text columns share at least, as long as another column can be dropped instead. A table with a single text
-/// column keeps more of each name.
-const MIN_TEXT_WIDTH: usize = 24;
+/// Width that all text columns share at least, as long as an optional column can be dropped instead. A table with a single
+/// text column keeps more of each name.
+const MIN_TEXT_WIDTH: usize = 40;
+
+/// The same, as long as only columns are left that are dropped last.
+const LEAST_TEXT_WIDTH: usize = 16;
 
 /// `comfy_table` counts terminal columns in 16 bits; a wider table is cut like one for a narrow terminal.
 const MAX_TABLE_WIDTH: usize = 30_000;
@@ -169,7 +172,12 @@ fn max_text_width<'a>(columns: impl ExactSizeIterator<Item = &'a TableColumn> + 
     let gaps = usize::from(GAP) * (columns.len() - 1);
     let total = |cap| gaps + columns.clone().map(|column| column.capped_width(cap)).sum::<usize>();
     let texts = columns.clone().filter(|column| column.unit == ColumnUnit::Text).count();
-    let floor = MIN_TEXT_WIDTH / texts.max(1);
+    let is_optional = |column: &TableColumn| column.in_table == TableVisibility::IfRoom;
+    let least = match columns.clone().any(is_optional) {
+        true => MIN_TEXT_WIDTH,
+        false => LEAST_TEXT_WIDTH,
+    };
+    let floor = least / texts.max(1);
     (floor..=room.max(floor)).rev().find(|&cap| total(cap) <= room)
 }
 
@@ -221,12 +229,19 @@ fn render_table(shown: &[(&TableColumn, usize)], rows: usize, color: bool) -> St
 }
 
 /// Returns text of at most `room` terminal columns. Longer text loses its middle, because both ends identify an id better;
-/// an absolute path loses its beginning.
+/// an absolute path loses its beginning, a phrase its end.
 fn shorten_middle(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
     let left = room.saturating_sub(width(ELLIPSIS));
+    if is_phrase(text) {
+        let mut head = String::from_iter(take_fitting(text.chars(), left));
+        while width(&head) + width(ELLIPSIS) > room || width(&format!("{head}{ELLIPSIS}")) > room {
+            head.pop();
+        }
+        return format!("{}{ELLIPSIS}", head.trim_end());
+    }
     let head = if text.starts_with('/') {
         Vec::new()
     } else {
@@ -241,6 +256,12 @@ fn shorten_middle(text: &str, room: usize) -> String {
         short.pop();
     }
     short
+}
+
+/// Whether a text is made of words, whose beginning says most.
+fn is_phrase(text: &str) -> bool {
+    const MIN_WORDS: usize = 3;
+    !text.starts_with('/') && text.split(' ').filter(|word| !word.is_empty()).count() >= MIN_WORDS
 }
 
 /// Returns the characters that fit into `room`.
@@ -359,14 +380,14 @@ mod tests {
             80,
         );
         let expected = "\
-Project             Session             Rounds  Tokens     Cost  Cached    Took
-──────────────────  ──────────────────  ──────  ──────  ───────  ──────  ──────
-~/code/backcast     0d9f6c1e…a2f6f3b10   1,284   48.2M   $31.42  97.3 %  3h 12m
-=HYPERLI…  [31mred  会话记录…回放分析        7   45.6k  $0.0123  50.0 %  950 ms
+Project                 Session                 Rounds  Tokens     Cost  Cached
+──────────────────────  ──────────────────────  ──────  ──────  ───────  ──────
+~/code/backcast         0d9f6c1e-5…f0a2f6f3b10   1,284   48.2M   $31.42  97.3 %
+=HYPERLINK…\",\"y\"), red  会话记录与…的回放分析        7   45.6k  $0.0123  50.0 %
 
-──────────────────  ──────────────────  ──────  ──────  ───────  ──────  ──────
-total                                    1,291   48.3M   $31.43  97.3 %
-Not shown at this width: Started
+──────────────────────  ──────────────────────  ──────  ──────  ───────  ──────
+total                                            1,291   48.3M   $31.43  97.3 %
+Not shown at this width: Took, Started
 ";
         assert_eq!(text, expected);
     }

@@ -11,7 +11,10 @@ mod names;
 mod scopes;
 #[cfg(test)]
 mod tests;
+mod titles;
+mod window_marks;
 
+use crate::agents::Agent;
 use crate::json::JsonStr;
 use crate::linker::Linker;
 use crate::log::*;
@@ -23,6 +26,7 @@ use language::client_text::{self, ClientTextKind};
 use scopes::RecentScope;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use window_marks::{mark_of_command, mark_of_output};
 
 fn raw_bytes<'a>(text: Option<JsonStr<'a>>) -> &'a [u8] {
     text.map_or(&[], |text| text.raw())
@@ -73,6 +77,8 @@ pub struct LogBuilder {
     recent_minute: MinuteCache,
     /// Recently used names, newest first.
     recent_names: [NameId; 8],
+    /// Titles of conversations that are named by their last message, which may follow in the log or lie in another one.
+    leaf_titles: Vec<(RecordId, Box<str>)>,
     buffer: String,
 }
 
@@ -153,9 +159,26 @@ impl LogBuilder {
     pub fn block_count(&self) -> u32 {
         self.log.blocks.len() as u32
     }
+    /// Sets the agent that wrote the log. Its lines are counted by [`LogBuilder::count_kind`], not by the records that
+    /// they become.
+    pub fn set_agent(&mut self, agent: Agent) {
+        self.log.agent = agent;
+    }
+
+    /// Adds a thread that the log belongs to or descends from.
+    pub fn add_lineage(&mut self, thread: &str) {
+        let name = self.intern(thread);
+        if !self.log.lineage.contains(&name) {
+            self.log.lineage.push(name);
+        }
+    }
+
     /// Adds one accepted record.
     pub fn push(&mut self, record: &wire::WireRecord<'_>, line: u64, offset: u64) {
-        let Some(kind) = self.count_record(record) else { return };
+        let Some(kind) = self.count_record(record) else {
+            self.keep_session_facts(record);
+            return;
+        };
         let id = self.parse_id(record.uuid).unwrap_or_default();
         let parent = self.parse_id(record.parent).unwrap_or_default();
         let logical_parent = self.parse_id(record.logical_parent);
@@ -174,8 +197,9 @@ impl LogBuilder {
         let index = self.log.records.len() as u32;
         let first_block = self.log.blocks.len() as u32;
         match kind {
-            RecordKind::User | RecordKind::Assistant => self.push_blocks(record, kind, scope),
+            RecordKind::User | RecordKind::Assistant => self.push_blocks(record, kind, scope, index),
             RecordKind::Attachment => self.push_attachment(record, scope),
+            RecordKind::System => self.push_window_mark(index, record.system_text, mark_of_output),
             _ => {}
         }
         if record.message.usage.is_some_and(|usage| usage.has_invalid_count) {
@@ -221,11 +245,15 @@ impl LogBuilder {
             b"progress" => RecordKind::Progress,
             b"attachment" => RecordKind::Attachment,
             _ => {
-                self.count_other_kind(record);
+                if self.log.agent == Agent::Claude {
+                    self.count_other_kind(record);
+                }
                 return record.uuid.is_some().then_some(RecordKind::Other);
             }
         };
-        self.count_known_kind(kind, record);
+        if self.log.agent == Agent::Claude {
+            self.count_known_kind(kind, record);
+        }
         Some(kind)
     }
 
@@ -236,11 +264,7 @@ impl LogBuilder {
             _ => return None,
         };
         let model = self.intern_text(record.message.model);
-        // An empty id means none.
-        let hash = |text: Option<JsonStr<'_>>| match text.map_or(&b""[..], |text| text.raw()) {
-            b"" => 0,
-            id => hash_api_id(id),
-        };
+        let (message, request) = call_identity(raw_bytes(record.message.id), raw_bytes(record.request));
         let stop = match record.message.stop_reason.map(|reason| reason.raw()) {
             None => StopReason::Unknown,
             Some(b"tool_use") => StopReason::ToolUse,
@@ -254,8 +278,8 @@ impl LogBuilder {
         };
         self.log.responses.push(ResponseLine {
             record: index,
-            message: hash(record.message.id),
-            request: hash(record.request),
+            message,
+            request,
             model,
             stop,
             billed,
@@ -263,6 +287,13 @@ impl LogBuilder {
             is_zeroed: usage.top.is_zero() && usage.iterations > 0,
             is_progress: kind == RecordKind::Progress,
         });
+        if let Some(facts) = record.facts {
+            self.log.call_facts.push(CallFacts {
+                response: number,
+                reasoning: facts.reasoning,
+                window: facts.window,
+            });
+        }
         Some(number)
     }
 
@@ -291,18 +322,36 @@ impl LogBuilder {
 
     #[inline(never)]
     fn push_attachment(&mut self, record: &wire::WireRecord<'_>, scope: u32) {
-        let mut block = Block::new(BlockKind::Attachment);
+        let is_prompt = is_queued_prompt(record);
+        let mut block = Block::new(if is_prompt {
+            BlockKind::Human
+        } else {
+            BlockKind::Attachment
+        });
         block.units = record.attachment_shape.units;
         block.quarters = client_estimate(block.units);
         block.escapes = record.attachment_shape.escapes;
         block.wide = record.attachment_shape.wide;
-        block.name = self.intern_text(record.attachment);
-        block.path = self.intern_path(record.attachment_path, scope);
-        block.extra = record.hook_name_units;
+        if !is_prompt {
+            block.name = self.intern_text(record.attachment);
+            block.path = self.intern_path(record.attachment_path, scope);
+            block.extra = record.hook_name_units;
+        }
         self.log.blocks.push(block);
     }
 
-    fn push_blocks(&mut self, record: &wire::WireRecord<'_>, kind: RecordKind, scope: u32) {
+    /// Notes that a record has a text that names the size of a window, if `read` finds one.
+    fn push_window_mark(
+        &mut self,
+        record: u32,
+        text: Option<JsonStr<'_>>,
+        read: impl FnOnce(&[u8]) -> Option<WindowMark>,
+    ) {
+        let mark = text.and_then(|text| read(text.raw()));
+        self.log.window_marks.extend(mark.map(|mark| (record, mark)));
+    }
+
+    fn push_blocks(&mut self, record: &wire::WireRecord<'_>, kind: RecordKind, scope: u32, index: u32) {
         for wire in &record.blocks {
             let block_kind = block_kind(wire, record, kind);
             let mut block = Block::new(block_kind);
@@ -315,6 +364,7 @@ impl LogBuilder {
             block.is_error = wire.is_error;
             block.call = wire.id.map_or(0, |id| hash_api_id(id.raw()));
             match block_kind {
+                BlockKind::Human | BlockKind::Command => self.keep_prompt(record, wire, block_kind, scope),
                 BlockKind::ToolCall => {
                     block.name = self.intern_text(wire.name);
                     block.path = self.intern_path(wire.path, scope);
@@ -323,7 +373,10 @@ impl LogBuilder {
                     let bound = |count: Option<u64>| count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX));
                     block.range = (bound(wire.offset), bound(wire.limit));
                     block.may_change_files = wire.command.is_some_and(|command| may_change_files(command.raw()));
+                    let model = raw_bytes(record.message.model);
+                    self.push_window_mark(index, wire.command, |command| mark_of_command(command, model));
                 }
+                BlockKind::CommandOutput => self.push_window_mark(index, wire.head, mark_of_output),
                 BlockKind::Other => block.name = self.intern_text(wire.kind),
                 _ => {}
             }
@@ -344,6 +397,7 @@ impl LogBuilder {
     /// Links the remaining records and returns the finished log.
     pub fn finish(mut self) -> Log {
         self.merge_kind_counts();
+        self.assign_leaf_titles();
         self.links.finish(&mut self.log);
         let mut odd = std::mem::take(&mut self.log.odd_ids);
         odd.sort_unstable();
@@ -356,6 +410,16 @@ impl LogBuilder {
             .sort_unstable_by(|a, b| strings[a.0 as usize].cmp(&strings[b.0 as usize]));
         self.log
     }
+}
+
+/// Returns the hashes of message and request that identify an API call; 0 for none. Ids of the API (`msg_`) are unique: the
+/// same id under another request, as a replayed sidechain has it, is the same call. So the request only counts beside other
+/// ids, see [`ResponseLine::call_key`].
+fn call_identity(message: &[u8], request: &[u8]) -> (u64, u64) {
+    // An empty id means none.
+    let hash = |id: &[u8]| if id.is_empty() { 0 } else { hash_api_id(id) };
+    let request = if message.starts_with(b"msg_") { 0 } else { hash(request) };
+    (hash(message), request)
 }
 
 /// Reserves room for `more` items. An empty list is reallocated, not grown: growing would copy its stale contents.
@@ -377,6 +441,14 @@ fn iteration_tokens(usage: &wire::WireUsage) -> (wire::Tokens, Option<Box<wire::
     let is_last = !usage.last_iteration.is_zero() && (usage.iterations > 1 || is_zeroed);
     let context = if is_last { usage.last_iteration } else { usage.top };
     (billed, (context != billed).then(|| Box::new(context)))
+}
+
+/// Returns whether an attachment is a prompt that a person queued while the model was working: a message like any other.
+fn is_queued_prompt(record: &wire::WireRecord<'_>) -> bool {
+    let is_of_person = record.attachment_origin.is_none_or(|kind| kind.raw() == b"human");
+    raw_bytes(record.attachment) == b"queued_command"
+        && record.attachment_mode.is_some_and(|mode| mode.raw() == b"prompt")
+        && is_of_person
 }
 
 fn block_kind(block: &wire::WireBlock<'_>, record: &wire::WireRecord<'_>, kind: RecordKind) -> BlockKind {

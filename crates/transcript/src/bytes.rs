@@ -2,7 +2,7 @@
 //!
 //! One of the two modules with `unsafe` in the crate (the other is [`crate::skim`]): it maps files. If a mapped file is
 //! truncated, the kernel kills the process with SIGBUS. [`IoMode::Auto`] therefore maps only files that have not been
-//! written for a while, and only where mapping pays: big files, whose lines can be hundreds of megabytes long and are
+//! written for a day, looks before each chunk whether the file is still the same, and maps only where mapping pays: big files, whose lines can be hundreds of megabytes long and are
 //! then parsed without a copy, and smaller files on a single thread. With several threads every `munmap` is a TLB
 //! shootdown that interrupts all of them, so everything else goes through blocks of [`BLOCK`] bytes, which is as fast
 //! and safe.
@@ -12,13 +12,14 @@
 #[cfg(test)]
 mod tests;
 
+use crate::discover::FileStamp;
 use crate::parallel;
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Size of a block read: large enough to amortize the system call, small enough for the L2 cache.
@@ -32,8 +33,9 @@ const MIN_MMAP_BYTES_SINGLE_THREAD: u64 = 128 << 10;
 /// Bytes of a mapped file that are handed on at a time. Their pages are released afterwards, so that no more than this
 /// stays resident.
 const MMAP_CHUNK: usize = 4 << 20;
-/// A file is settled if it was not modified for this long.
-const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
+/// A file is settled if it was not modified for this long: the client truncates and rewrites logs of sessions that are resumed,
+/// and tools that clean up do so within hours.
+const SETTLED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Bytes kept of a line that is too long, to identify it.
 pub const LONG_LINE_HEAD: usize = 4 << 10;
 
@@ -90,21 +92,44 @@ impl Compression {
     /// log.
     pub fn from_path(path: &Path) -> Option<Compression> {
         let name = path.file_name()?.as_encoded_bytes();
-        if name.ends_with(b".jsonl") {
-            Some(Compression::Plain)
-        } else if name.ends_with(b".jsonl.gz") {
-            Some(Compression::Gzip)
-        } else if name.ends_with(b".jsonl.zst") {
-            Some(Compression::Zstd)
-        } else {
-            None
-        }
+        let endings: [(&[u8], Compression); 6] = [
+            (b".jsonl", Compression::Plain),
+            (b".jsonl.gz", Compression::Gzip),
+            (b".jsonl.zst", Compression::Zstd),
+            (b".json", Compression::Plain),
+            (b".json.gz", Compression::Gzip),
+            (b".json.zst", Compression::Zstd),
+        ];
+        let found = endings.into_iter().find(|(ending, _)| name.ends_with(ending));
+        found.map(|(_, compression)| compression)
     }
+
+    /// Returns whether the name is that of a single JSON document, which is a log only if an agent exported it.
+    pub fn is_document(path: &Path) -> bool {
+        let name = path.file_name().map_or(&[][..], |name| name.as_encoded_bytes());
+        let endings: [&[u8]; 3] = [b".json", b".json.gz", b".json.zst"];
+        endings.iter().any(|ending| name.ends_with(ending))
+    }
+}
+
+/// Returns the first bytes of a file, decompressed, up to `length`.
+pub fn read_start(path: &Path, compression: Compression, length: usize) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let mut start = Vec::with_capacity(length);
+    let reader: Box<dyn Read> = match compression {
+        Compression::Plain => Box::new(file),
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(io::BufReader::new(file))),
+        Compression::Zstd => Box::new(zstd::Decoder::new(file)?),
+    };
+    reader.take(length as u64).read_to_end(&mut start)?;
+    Ok(start)
 }
 
 /// An open log.
 pub struct LogFile {
+    /// The one handle that every part is read from, whatever becomes of the path.
     file: File,
+    path: PathBuf,
     compression: Compression,
     /// Size when it was opened. Bytes appended later are left to the next run.
     size: u64,
@@ -127,6 +152,7 @@ impl LogFile {
         let map = if is_mapped { map_file(&file, size)? } else { None };
         Ok(LogFile {
             file,
+            path: path.to_owned(),
             compression,
             size,
             map,
@@ -149,8 +175,11 @@ impl LogFile {
     /// Reads the lines that start inside `part`.
     pub fn read(&self, part: Range<u64>, limits: ReadLimits, lines: &mut dyn LineConsumer) -> io::Result<()> {
         if let Some(map) = &self.map {
-            read_mapped(map, part, lines);
-            return Ok(());
+            if self.is_unchanged() {
+                return self.read_mapped(map, part, lines);
+            }
+            // What was put in its place is not ours to read: the open file is, and it is read like a live one.
+            self.check_size()?;
         }
         match self.compression {
             Compression::Gzip => {
@@ -175,13 +204,6 @@ impl LogFile {
     /// Hands on the first `size` bytes of the file as they are on disk, in order. Returns how many there were. Needs no
     /// second handle, and may run while other threads read the lines.
     pub fn read_raw(&self, size: u64, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
-        if let Some(map) = &self.map {
-            let whole = map.len().min(usize::try_from(size).unwrap_or(usize::MAX));
-            for start in (0..whole).step_by(MMAP_CHUNK) {
-                take(&map[start..whole.min(start + MMAP_CHUNK)]);
-            }
-            return Ok(whole as u64);
-        }
         let mut reader = self.reader_at(0).take(size);
         let mut block = vec![0; BLOCK];
         let mut total = 0;
@@ -196,6 +218,56 @@ impl LogFile {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Whether the path still names the open file, and the file has still the size that it was mapped with.
+    fn is_unchanged(&self) -> bool {
+        let (Ok(named), Ok(open)) = (std::fs::metadata(&self.path), self.file.metadata()) else {
+            return false;
+        };
+        let (named, open) = (FileStamp::from_metadata(&named), FileStamp::from_metadata(&open));
+        (named.device, named.inode) == (open.device, open.inode) && open.size >= self.size
+    }
+
+    /// Fails if the open file is shorter than it was.
+    fn check_size(&self) -> io::Result<()> {
+        if self.file.metadata()?.len() < self.size {
+            return Err(io::Error::other("the file became shorter while it was read"));
+        }
+        Ok(())
+    }
+
+    /// Hands on the lines of a mapped file that start inside `part`. Looks at the file's size before each chunk: a page beyond
+    /// the end of a file that shrank ends the process.
+    fn read_mapped(&self, map: &Mmap, part: Range<u64>, lines: &mut dyn LineConsumer) -> io::Result<()> {
+        let after_newline = |from: usize| memchr::memchr(b'\n', &map[from..]).map_or(map.len(), |at| from + at + 1);
+        let edge = |edge: u64| match edge as usize {
+            0 => 0,
+            edge if edge >= map.len() => map.len(),
+            edge => after_newline(edge - 1),
+        };
+        let (mut at, end) = (edge(part.start), edge(part.end));
+        while at < end {
+            self.check_size()?;
+            let next = match end - at {
+                ..=MMAP_CHUNK => end,
+                _ => after_newline(at + MMAP_CHUNK - 1),
+            };
+            lines.take_lines(&map[at..next], at as u64);
+            // A file that fits one chunk is released with its mapping.
+            if next - at < map.len() {
+                release_pages(map, at..next);
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Returns the first bytes of an uncompressed log, up to `length`.
+    pub fn read_head(&self, length: usize) -> io::Result<Vec<u8>> {
+        let mut head = Vec::with_capacity(length);
+        self.reader_at(0).take(length as u64).read_to_end(&mut head)?;
+        Ok(head)
     }
 
     fn reader_at(&self, at: u64) -> PositionedReader<'_> {
@@ -258,8 +330,9 @@ fn is_settled(modified: SystemTime) -> bool {
 fn map_file(file: &File, size: u64) -> io::Result<Option<Mmap>> {
     // SAFETY: the mapping is read-only and private to this run. Another process could still truncate the file while it
     // is mapped, which kills this process, or change bytes under a slice, which is undefined behavior in Rust's memory
-    // model. `IoMode::Auto` therefore maps only files that were not written for a quarter of an hour; session logs are
-    // append-only, so a settled one does not change. With `IoMode::Mmap` the user vouches for it.
+    // model. `IoMode::Auto` therefore maps only files that were not written for a day; session logs are append-only, so
+    // such a file does not change. The size is looked at again before each chunk, so a file that does shrink is noticed
+    // unless it shrinks during the milliseconds that one chunk takes. With `IoMode::Mmap` the user vouches for it.
     let map = unsafe { Mmap::map(file)? };
     let is_same_size = file.metadata()?.len() == size && map.len() as u64 == size;
     if is_same_size {
@@ -267,29 +340,6 @@ fn map_file(file: &File, size: u64) -> io::Result<Option<Mmap>> {
         let _ = map.advise(Advice::Sequential);
     }
     Ok(is_same_size.then_some(map))
-}
-
-/// Hands on the lines of a mapped file that start inside `part`.
-fn read_mapped(map: &Mmap, part: Range<u64>, lines: &mut dyn LineConsumer) {
-    let after_newline = |from: usize| memchr::memchr(b'\n', &map[from..]).map_or(map.len(), |at| from + at + 1);
-    let edge = |edge: u64| match edge as usize {
-        0 => 0,
-        edge if edge >= map.len() => map.len(),
-        edge => after_newline(edge - 1),
-    };
-    let (mut at, end) = (edge(part.start), edge(part.end));
-    while at < end {
-        let next = match end - at {
-            ..=MMAP_CHUNK => end,
-            _ => after_newline(at + MMAP_CHUNK - 1),
-        };
-        lines.take_lines(&map[at..next], at as u64);
-        // A file that fits one chunk is released with its mapping.
-        if next - at < map.len() {
-            release_pages(map, at..next);
-        }
-        at = next;
-    }
 }
 
 /// Releases the pages of a range. Every reader releases its own part; otherwise one thread would unmap everything at

@@ -4,10 +4,11 @@
 //! record belongs to the log that starts earlier or, if both start at the same time, to the one that ends earlier. The
 //! order in which files were found does not matter.
 
+use crate::agents::Agent;
 use crate::ids::{IdIndex, SHARDS, shard};
-use crate::log::{Log, NO_TIME, RecordId, Time};
+use crate::log::{Log, NO_TIME, RecordId, Time, hash_api_id};
 use crate::pack::PackedOutline;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What is known about a log before it is unpacked.
 pub struct LogOutline {
@@ -18,6 +19,9 @@ pub struct LogOutline {
     pub sessions: Vec<String>,
     pub times: (Time, Time),
     pub ids: Vec<RecordId>,
+    pub agent: Agent,
+    /// Threads that the log belongs to or descends from; see [`Log::lineage`].
+    pub lineage: Vec<String>,
 }
 
 impl LogOutline {
@@ -50,8 +54,50 @@ impl LogOutline {
             sessions,
             times,
             ids,
+            agent: log.agent,
+            lineage: log
+                .lineage
+                .iter()
+                .map(|thread| log.string(*thread).to_owned())
+                .collect(),
         }
     }
+}
+
+/// Makes record ids comparable only within families of threads. Ids of agents without unique ids are made from what a
+/// record says: two records of one family with the same id are copies, two of different families are not. Returns the
+/// number of each log's family; 0 for logs whose ids are unique anyway.
+pub fn separate_families(logs: &mut [LogOutline]) -> Vec<u64> {
+    // Threads joined by a log are one family, named by the smallest of their names.
+    let mut leaders = HashMap::<String, String>::new();
+    fn leader(leaders: &HashMap<String, String>, thread: &str) -> String {
+        let mut at = thread;
+        while let Some(next) = leaders.get(at).filter(|next| *next != at) {
+            at = next;
+        }
+        at.to_owned()
+    }
+    for log in logs.iter() {
+        let found = log.lineage.iter().map(|thread| leader(&leaders, thread));
+        let found = found.collect::<Vec<_>>();
+        let Some(smallest) = found.iter().min().cloned() else {
+            continue;
+        };
+        for thread in found {
+            leaders.insert(thread, smallest.clone());
+        }
+    }
+    let family = |log: &mut LogOutline| {
+        let first = log.lineage.first()?;
+        let salt = hash_api_id(leader(&leaders, first).as_bytes());
+        for id in &mut log.ids {
+            if *id != RecordId::default() {
+                *id = RecordId(id.number() ^ u128::from(salt));
+            }
+        }
+        Some(salt)
+    };
+    logs.iter_mut().map(|log| family(log).unwrap_or(0)).collect()
 }
 
 /// A session and the logs that contain its records.
@@ -183,6 +229,8 @@ mod tests {
             default_session: path.into(),
             sessions: sessions.iter().map(|session| (*session).to_owned()).collect(),
             times,
+            agent: Agent::Claude,
+            lineage: Vec::new(),
             ids: ids.iter().map(|id| RecordId(*id)).collect(),
         }
     }
@@ -193,6 +241,32 @@ mod tests {
         let original = log("b", &["S1"], (10, 50), &[1, 2, 3, 4]);
         let plan = make_plan(&[fork, original]);
         assert_eq!(plan.copied, [vec![true, true, true, false], vec![]]);
+    }
+
+    #[test]
+    fn records_are_copies_only_within_a_family_of_threads() {
+        let of = |path: &str, lineage: &[&str]| LogOutline {
+            lineage: lineage.iter().map(|thread| (*thread).to_owned()).collect(),
+            agent: Agent::Codex,
+            ..log(path, &[path], (1, 2), &[7])
+        };
+        // A fork of a fork names only its parent.
+        let mut logs = vec![
+            of("c", &["c", "b"]),
+            of("b", &["b", "a"]),
+            of("a", &["a"]),
+            of("x", &["x"]),
+        ];
+        let families = separate_families(&mut logs);
+        assert_eq!(families[0], families[2]);
+        assert_ne!(families[0], families[3]);
+        let plan = make_plan(&logs);
+        let copies = plan.copied.iter().filter(|flags| !flags.is_empty()).count();
+        assert_eq!(copies, 2, "one of the three owns it, and the stranger owns its own");
+        assert!(plan.copied[3].is_empty());
+        let mut claude = vec![log("a", &["S"], (1, 2), &[7])];
+        assert_eq!(separate_families(&mut claude), [0]);
+        assert_eq!(claude[0].ids, [RecordId(7)]);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! File types are checked before anything is opened, so a FIFO or a socket cannot hang the run. Symbolic links are
 //! followed only on request. A file that is reached twice is read once, under the path that sorts first.
 
-use crate::bytes::Compression;
+use crate::agents::{Agent, SNIFFED_BYTES};
+use crate::bytes::{Compression, read_start};
 use crate::parallel::parallel_map;
 use crate::problem::{Problem, ProblemKind};
 use globset::GlobBuilder;
@@ -299,7 +300,8 @@ impl FolderContents {
         match metadata {
             Ok(metadata) if metadata.is_dir() => self.folders.push((path, FileStamp::from_metadata(&metadata))),
             Ok(metadata) => {
-                if let Some(packing) = packing.filter(|_| wanted(&path)) {
+                let is_log = |packing: &Compression| wanted(&path) && is_session(&path, *packing, &metadata);
+                if let Some(packing) = packing.filter(is_log) {
                     self.found.add_file(path, &metadata, packing);
                 }
             }
@@ -308,6 +310,16 @@ impl FolderContents {
                 .add_problem(&path, ProblemKind::Unreadable, error.to_string()),
         }
     }
+}
+
+/// Returns whether a file with the name of a log is one. Folders hold many JSON documents; only exports of sessions are
+/// logs.
+fn is_session(path: &Path, packing: Compression, metadata: &Metadata) -> bool {
+    if !Compression::is_document(path) {
+        return true;
+    }
+    metadata.is_file()
+        && read_start(path, packing, SNIFFED_BYTES).is_ok_and(|start| Agent::detect(&start) == Agent::OpenCode)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! The pipeline, in order:
 //!
 //! * [`discover`] finds logs and [`bytes`] reads them as whole lines;
+//! * [`agents`] recognizes the agent and translates the lines of all agents but Claude Code;
 //! * [`walk`] parses each line by the fast path ([`json`] on top of [`skim`]) or the slow one ([`repair`]);
 //! * [`record`] defines what is read of a line;
 //! * [`build`] turns records into a [`log::Log`] (ids, links, sizes and counts, no text), and [`pack`] is its compact
@@ -30,6 +31,7 @@
 #[macro_use]
 mod coded_enum;
 
+pub mod agents;
 pub mod build;
 #[allow(unsafe_code, reason = "maps files; see the SAFETY comment at the block")]
 #[allow(clippy::disallowed_methods, reason = "reads files and their age")]
@@ -51,7 +53,9 @@ pub mod record;
 pub mod repair;
 #[allow(unsafe_code, reason = "vector instructions; see the SAFETY comments at the blocks")]
 pub mod skim;
+pub mod split;
 mod text_visitor;
 pub mod thread;
 mod timestamp;
+pub mod tools;
 pub mod walk;

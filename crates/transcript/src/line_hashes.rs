@@ -34,6 +34,18 @@ pub struct LineSet {
     pub lines: Vec<u32>,
 }
 
+/// Splits a text at newlines. Carriage returns stay; [`line_hash`] trims them.
+fn split_lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut start = 0;
+    memchr::memchr_iter(b'\n', text.as_bytes())
+        .chain(std::iter::once(text.len()))
+        .map(move |end| {
+            let line = &text[start..end];
+            start = end + 1;
+            line
+        })
+}
+
 /// Returns the hash of a line, or `None` if it is too short to be distinctive.
 pub fn line_hash(line: &str) -> Option<u32> {
     let line = strip_prefix(line.trim()).trim();
@@ -53,19 +65,20 @@ fn strip_prefix(line: &str) -> &str {
             return rest;
         }
     }
-    let mut parts = line.splitn(3, ':');
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some(path), Some(number), Some(rest)) if is_path(path) && is_number(number) => rest,
+    // Most lines have no colon, or prose before it: look for the number only behind a path.
+    let Some(colon) = memchr::memchr(b':', line.as_bytes()) else {
+        return line;
+    };
+    let (path, rest) = (&line[..colon], &line[colon + 1..]);
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    match rest[digits..].strip_prefix(':') {
+        Some(rest) if digits > 0 && is_path(path) => rest,
         _ => line,
     }
 }
 
 fn is_path(text: &str) -> bool {
     !text.is_empty() && !text.contains(char::is_whitespace) && text.contains(['/', '.', '\\'])
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns the hash of a file name or of the end of a path.
@@ -75,8 +88,16 @@ pub fn name_hash(name: &str) -> u32 {
 
 /// Finds what looks like a file name or the end of a path in a text.
 pub fn find_file_names(text: &str) -> impl Iterator<Item = &str> {
-    let is_between = |letter: char| letter.is_whitespace() || "\"'`()[]{}<>|,;=*&\u{201c}\u{201d}".contains(letter);
-    text.split(is_between).filter_map(parse_file_name)
+    text.split(is_between_names).filter_map(parse_file_name)
+}
+
+/// Returns whether a character ends a file name: white space, quotes, brackets, list separators.
+fn is_between_names(letter: char) -> bool {
+    matches!(
+        letter,
+        '"' | '\'' | '`' | '(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' | '|' | ',' | ';' | '=' | '*' | '&'
+    ) || letter.is_whitespace()
+        || matches!(letter, '\u{201c}' | '\u{201d}')
 }
 
 /// Longer words are not file names.
@@ -111,7 +132,9 @@ impl LineHashes {
     pub fn add(&mut self, block: u32, role: TextRole, text: &str) {
         let mut lines = match role {
             TextRole::Named => find_file_names(text).map(name_hash).collect::<Vec<_>>(),
-            TextRole::Shown | TextRole::Replaced | TextRole::Written => text.lines().filter_map(line_hash).collect(),
+            TextRole::Shown | TextRole::Replaced | TextRole::Written => {
+                split_lines(text).filter_map(line_hash).collect()
+            }
         };
         lines.dedup();
         if lines.is_empty() {

@@ -4,6 +4,7 @@
 //! memory between the stages, on disk in the cache), and [`crate::thread`] assembles the logs of a session. Repeated
 //! strings (sessions, models, tools, paths) are interned and referred to by number.
 
+use crate::agents::Agent;
 use crate::record::Tokens;
 use crate::skim::parse_hex32;
 
@@ -173,7 +174,7 @@ pub struct ResponseLine {
     pub record: u32,
     /// Hash of the message id; 0 if it has none.
     pub message: u64,
-    /// Hash of the request id; 0 if it has none.
+    /// Hash of the request id; 0 if it has none, or if the message id alone identifies the call.
     pub request: u64,
     pub model: NameId,
     pub stop: StopReason,
@@ -188,6 +189,15 @@ pub struct ResponseLine {
 }
 
 impl ResponseLine {
+    /// Returns the hash that identifies the call; 0 for none. An id that is not the API's gives way to the request: forks
+    /// write a fresh one on every line.
+    pub fn call_key(&self) -> u64 {
+        match self.request {
+            0 => self.message,
+            request => request,
+        }
+    }
+
     /// Returns the tokens in the window at the call.
     pub fn context(&self) -> Tokens {
         self.last_call.as_deref().copied().unwrap_or(self.billed)
@@ -296,9 +306,80 @@ pub struct BoundaryRecord {
     pub cleared: Vec<u64>,
 }
 
+coded_enum! {
+    /// Where a title comes from, the best source first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum TitleSource {
+        /// Given by the user.
+        Custom = 0,
+        /// Written by a model.
+        Model = 1,
+        /// Written by a model of an old client, for a list of sessions.
+        Summary = 2,
+        /// The beginning of a prompt.
+        Prompt = 3,
+        /// A command of the client that the user ran.
+        Command = 4,
+    }
+}
+
+/// A text that can serve as the title of a session. The only words of a conversation that the compact form keeps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TitleText {
+    pub session: NameId,
+    pub source: TitleSource,
+    /// At most [`TITLE_CHARS`] characters, secrets included: mask it before it is shown.
+    pub text: Box<str>,
+}
+
+/// Characters that are kept of a title or of the beginning of a prompt.
+pub const TITLE_CHARS: usize = 240;
+
+/// Prompts of a session whose beginning is kept: the first ones may be greetings.
+pub const TITLE_PROMPTS: usize = 3;
+
+/// A link from a session to a pull request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PullLink {
+    pub session: NameId,
+    pub url: Box<str>,
+    pub time: Time,
+}
+
+coded_enum! {
+    /// A text of a record that says how large the window of a model is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum WindowMark {
+        /// A commit trailer names the model with a window of a million tokens.
+        Trailer = 0,
+        /// The user chose a model with a window of a million tokens.
+        LargeModel = 1,
+        /// The user chose a model, and no size is named.
+        OtherModel = 2,
+    }
+}
+
+/// What other agents than Claude Code say about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallFacts {
+    /// Index into [`Log::responses`].
+    pub response: u32,
+    /// The part of the output that is reasoning.
+    pub reasoning: u32,
+    /// The context window; 0 if the log does not state it.
+    pub window: u32,
+}
+
 /// A log in compact form.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Log {
+    /// The agent that wrote it.
+    pub agent: Agent,
+    /// Threads that the log belongs to or descends from, its own first. Records are copies of each other only within such
+    /// a family. Empty for Claude Code, whose ids are unique.
+    pub lineage: Vec<NameId>,
+    /// By response line, ascending: what only other agents say.
+    pub call_facts: Vec<CallFacts>,
     /// Interned strings; number 0 is empty.
     pub strings: Vec<Box<str>>,
     /// Scopes that records share.
@@ -311,14 +392,20 @@ pub struct Log {
     pub blocks: Vec<Block>,
     /// Boundaries of both kinds.
     pub boundaries: Vec<BoundaryRecord>,
+    /// Records with a text that names the size of a window, in order.
+    pub window_marks: Vec<(u32, WindowMark)>,
     /// Ids that records link to but no record of this log has.
     pub elsewhere: Vec<RecordId>,
     /// Texts of ids that are not UUIDs.
     pub odd_ids: Vec<(RecordId, NameId)>,
     /// Lines by record type (and subtype of system and progress records), sorted by name.
     pub kinds: Vec<(NameId, u64)>,
+    /// Texts that can serve as titles of its sessions: one of each source, of prompts the first ones.
+    pub titles: Vec<TitleText>,
+    /// Links to pull requests, in file order.
+    pub pulls: Vec<PullLink>,
     /// Lines that could not be read, or only after repair.
-    pub problems: Vec<LineProblem>,
+    pub problems: LineProblems,
     /// Lines of the log, blank ones included.
     pub lines: u64,
     /// Bytes of the log, decompressed.
@@ -329,6 +416,13 @@ impl Log {
     /// Returns an interned string.
     pub fn string(&self, name: NameId) -> &str {
         self.strings.get(name as usize).map_or("", |text| text)
+    }
+
+    /// Makes the ids of calls comparable only within a family of threads. A second time undoes it.
+    pub fn separate_calls(&mut self, family: u64) {
+        for response in self.responses.iter_mut().filter(|response| response.message != 0) {
+            response.message ^= family;
+        }
     }
 
     /// Returns the earliest and the latest time; [`NO_TIME`] if no record has one.
@@ -342,6 +436,16 @@ impl Log {
         ends.unwrap_or((NO_TIME, NO_TIME))
     }
 
+    /// Returns what the log says about the call of a record beyond its usage; `None` if it says nothing.
+    pub fn call_facts_of(&self, record: &Record) -> Option<&CallFacts> {
+        let response = record.response?;
+        let at = self
+            .call_facts
+            .binary_search_by_key(&response, |facts| facts.response)
+            .ok()?;
+        self.call_facts.get(at)
+    }
+
     /// Returns the blocks of a record.
     pub fn blocks_of(&self, record: &Record) -> &[Block] {
         let first = record.first_block as usize;
@@ -351,6 +455,74 @@ impl Log {
     /// Returns the scope of a record.
     pub fn scope_of(&self, record: &Record) -> &RecordScope {
         &self.scopes[record.scope as usize]
+    }
+}
+
+/// How many problems of a kind are kept with their places, per log. The others are counted.
+pub const KEPT_PER_KIND: usize = 10;
+
+/// The problems with the lines of one log: all of them counted, the first few of each kind kept. A packed log of a few
+/// kilobytes can have millions of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LineProblems {
+    kept: Vec<LineProblem>,
+    /// By code of the kind, how many there were.
+    counts: [u64; LineProblemKind::ALL.len()],
+}
+
+impl LineProblems {
+    /// Adds a problem.
+    pub fn push(&mut self, problem: LineProblem) {
+        let count = &mut self.counts[problem.kind as usize];
+        if *count < KEPT_PER_KIND as u64 {
+            self.kept.push(problem);
+        }
+        *count += 1;
+    }
+
+    /// Adds the problems of the part of the log that follows, whose lines are counted from its own start.
+    pub fn append(&mut self, other: LineProblems, line_base: u64) {
+        for problem in &other.kept {
+            self.push(LineProblem {
+                line: problem.line + line_base,
+                ..*problem
+            });
+        }
+        for &kind in LineProblemKind::ALL {
+            self.count_more(kind, other.left_out(kind));
+        }
+    }
+
+    /// Adds problems that are only counted.
+    pub fn count_more(&mut self, kind: LineProblemKind, count: u64) {
+        let sum = &mut self.counts[kind as usize];
+        *sum = sum.saturating_add(count);
+    }
+
+    /// Returns how many problems of a kind were counted but not kept.
+    pub fn left_out(&self, kind: LineProblemKind) -> u64 {
+        self.counts[kind as usize].saturating_sub(KEPT_PER_KIND as u64)
+    }
+
+    /// Iterates over the problems that were kept, each with the number of those that it stands for beside itself: the last one
+    /// of a kind for all that were left out.
+    pub fn with_left_out(&self) -> impl Iterator<Item = (&LineProblem, u64)> {
+        let mut seen = [0; LineProblemKind::ALL.len()];
+        self.kept.iter().map(move |problem| {
+            let seen = &mut seen[problem.kind as usize];
+            *seen += 1;
+            let is_last = *seen == KEPT_PER_KIND;
+            (problem, if is_last { self.left_out(problem.kind) } else { 0 })
+        })
+    }
+}
+
+impl std::ops::Deref for LineProblems {
+    type Target = [LineProblem];
+
+    /// Returns the problems that were kept.
+    fn deref(&self) -> &[LineProblem] {
+        &self.kept
     }
 }
 

@@ -13,6 +13,7 @@ mod varint;
 
 pub use varint::{PackReader, PackWriter};
 
+use crate::agents::Agent;
 use crate::log::*;
 use blocks::{pack_blocks, unpack_blocks};
 use records::{pack_records, pack_responses, unpack_records, unpack_responses};
@@ -31,8 +32,7 @@ pub fn pack(log: &Log) -> Vec<u8> {
     out.number(log.bytes);
     out.number(log.strings.len() as u64);
     for text in &log.strings {
-        out.number(text.len() as u64);
-        out.bytes.extend_from_slice(text.as_bytes());
+        out.text(text);
     }
     out.number(log.scopes.len() as u64);
     for scope in &log.scopes {
@@ -40,6 +40,11 @@ pub fn pack(log: &Log) -> Vec<u8> {
             out.number(u64::from(name));
         }
         out.number(u64::from(scope.is_sidechain));
+    }
+    out.number(log.agent as u64);
+    out.number(log.lineage.len() as u64);
+    for thread in &log.lineage {
+        out.number(u64::from(*thread));
     }
     pack_counts(&mut out, log);
     let (first, last) = log.times();
@@ -66,11 +71,51 @@ fn pack_counts(out: &mut PackWriter, log: &Log) {
         out.number(*count);
     }
     out.number(log.problems.len() as u64);
-    for problem in &log.problems {
+    for problem in log.problems.iter() {
         out.number(problem.kind as u64);
         out.number(problem.line);
         out.number(problem.offset);
     }
+    if !log.problems.is_empty() {
+        for &kind in LineProblemKind::ALL {
+            out.number(log.problems.left_out(kind));
+        }
+    }
+    pack_titles(out, log);
+}
+
+/// Packs titles and pull requests, which name sessions before anything is unpacked.
+fn pack_titles(out: &mut PackWriter, log: &Log) {
+    out.number(log.titles.len() as u64);
+    for title in &log.titles {
+        out.number(u64::from(title.session));
+        out.number(title.source as u64);
+        out.text(&title.text);
+    }
+    out.number(log.pulls.len() as u64);
+    for link in &log.pulls {
+        out.number(u64::from(link.session));
+        out.text(&link.url);
+        out.signed(link.time);
+    }
+}
+
+fn unpack_titles(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
+    for _ in 0..input.count(3)? {
+        log.titles.push(TitleText {
+            session: input.below(log.strings.len())?,
+            source: TitleSource::from_code(input.number()?).ok_or(UnpackError)?,
+            text: input.text()?.into(),
+        });
+    }
+    for _ in 0..input.count(3)? {
+        log.pulls.push(PullLink {
+            session: input.below(log.strings.len())?,
+            url: input.text()?.into(),
+            time: input.signed()?,
+        });
+    }
+    Ok(())
 }
 
 fn unpack_counts(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
@@ -85,7 +130,12 @@ fn unpack_counts(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), Unpack
             offset: input.number()?,
         });
     }
-    Ok(())
+    if !log.problems.is_empty() {
+        for &kind in LineProblemKind::ALL {
+            log.problems.count_more(kind, input.number()?);
+        }
+    }
+    unpack_titles(input, log)
 }
 
 fn pack_rest(out: &mut PackWriter, log: &Log) {
@@ -113,6 +163,19 @@ fn pack_rest(out: &mut PackWriter, log: &Log) {
         out.id(*id);
         out.number(u64::from(*name));
     }
+    out.number(log.window_marks.len() as u64);
+    for (record, mark) in &log.window_marks {
+        out.number(u64::from(*record));
+        out.number(*mark as u64);
+    }
+    out.number(log.call_facts.len() as u64);
+    let mut response = 0;
+    for facts in &log.call_facts {
+        out.number(u64::from(facts.response - response));
+        out.number(u64::from(facts.reasoning));
+        out.number(u64::from(facts.window));
+        response = facts.response;
+    }
 }
 
 fn unpack_rest(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
@@ -138,6 +201,20 @@ fn unpack_rest(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackEr
         let id = input.id()?;
         log.odd_ids.push((id, input.below(log.strings.len())?));
     }
+    for _ in 0..input.count(2)? {
+        let record = input.below(log.records.len())?;
+        let mark = WindowMark::from_code(input.number()?).ok_or(UnpackError)?;
+        log.window_marks.push((record, mark));
+    }
+    let mut response = 0u32;
+    for _ in 0..input.count(3)? {
+        response = response.checked_add(input.small()?).ok_or(UnpackError)?;
+        log.call_facts.push(CallFacts {
+            response,
+            reasoning: input.small()?,
+            window: input.small()?,
+        });
+    }
     Ok(())
 }
 
@@ -161,9 +238,7 @@ impl<'a> PackedOutline<'a> {
             ..Log::default()
         };
         for _ in 0..input.count(1)? {
-            let length = usize::try_from(input.number()?).map_err(|_| UnpackError)?;
-            let text = std::str::from_utf8(input.slice(length)?).map_err(|_| UnpackError)?;
-            log.strings.push(text.into());
+            log.strings.push(input.text()?.into());
         }
         for _ in 0..input.count(6)? {
             let mut names = [0; 5];
@@ -180,6 +255,11 @@ impl<'a> PackedOutline<'a> {
                 branch,
                 is_sidechain,
             });
+        }
+        log.agent = Agent::from_code(input.number()?).ok_or(UnpackError)?;
+        for _ in 0..input.count(1)? {
+            let thread = input.below(log.strings.len())?;
+            log.lineage.push(thread);
         }
         unpack_counts(&mut input, &mut log)?;
         let times = (input.signed()?, input.signed()?);

@@ -3,8 +3,9 @@
 //! Bad input is data. Every stage adds to a list of [`Problem`]s and the run continues. The list is summarized at the
 //! end, printed with `--problems`, and changes the exit status only with `--strict`.
 
-use crate::log::{LineProblem, LineProblemKind};
+use crate::log::{KEPT_PER_KIND, LineProblemKind, LineProblems};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Kinds of problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -142,6 +143,12 @@ impl ProblemKind {
         }
     }
 
+    /// Returns whether it is about the logs, not about the cache. Documents and limits have only those: they must not depend on
+    /// the state of a cache.
+    pub fn is_of_input(self) -> bool {
+        self != ProblemKind::CacheRebuilt
+    }
+
     /// Returns whether data was lost, so that `--strict` fails.
     pub fn is_loss(self) -> bool {
         match self {
@@ -174,9 +181,46 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// Details; may be empty.
     pub detail: String,
+    /// Further problems of this kind in the same file that were counted, but not kept with their places.
+    pub more: u64,
+}
+
+/// Sorts problems and keeps the first few of each kind and file; the last of them counts the others. A list stays short
+/// however many lines of a log are damaged.
+pub fn sort_problems(problems: &mut Vec<Problem>) {
+    problems.sort();
+    let mut kept = Vec::<Problem>::with_capacity(problems.len());
+    // By kind, the place of the last problem of the current file, and how many of them were kept.
+    let mut latest = BTreeMap::<ProblemKind, (usize, usize)>::new();
+    for mut problem in problems.drain(..) {
+        if kept.last().is_some_and(|last| last.path != problem.path) {
+            latest.clear();
+        }
+        match latest.get_mut(&problem.kind) {
+            Some((last, count)) if *count >= KEPT_PER_KIND => {
+                kept[*last].more = kept[*last].more.saturating_add(problem.count());
+            }
+            Some((last, count)) => {
+                // What an earlier one counts is counted by the last.
+                problem.more = problem.more.saturating_add(std::mem::take(&mut kept[*last].more));
+                (*last, *count) = (kept.len(), *count + 1);
+                kept.push(problem);
+            }
+            None => {
+                latest.insert(problem.kind, (kept.len(), 1));
+                kept.push(problem);
+            }
+        }
+    }
+    *problems = kept;
 }
 
 impl Problem {
+    /// Returns how many problems it stands for: itself, and those that were not kept.
+    pub fn count(&self) -> u64 {
+        self.more.saturating_add(1)
+    }
+
     /// Creates a problem with a whole file.
     pub fn file(path: impl Into<String>, kind: ProblemKind, detail: impl Into<String>) -> Problem {
         Problem {
@@ -185,18 +229,28 @@ impl Problem {
             offset: None,
             kind,
             detail: detail.into(),
+            more: 0,
         }
     }
 
-    /// Creates a problem with one line.
-    pub fn line(path: &str, problem: &LineProblem) -> Problem {
-        Problem {
+    /// Returns the end of a sentence that says how many more there are; empty if there are none.
+    pub fn format_more(&self) -> String {
+        match self.more {
+            0 => String::new(),
+            more => format!("; {more} more of this kind in this file"),
+        }
+    }
+
+    /// Iterates over the problems with the lines of a log that were kept.
+    pub fn lines(path: &str, problems: &LineProblems) -> impl Iterator<Item = Problem> {
+        problems.with_left_out().map(move |(problem, more)| Problem {
             path: path.to_owned(),
             line: Some(problem.line),
             offset: Some(problem.offset),
             kind: ProblemKind::Line(problem.kind),
             detail: String::new(),
-        }
+            more,
+        })
     }
 }
 
@@ -213,7 +267,7 @@ impl std::fmt::Display for Problem {
         if !self.detail.is_empty() {
             write!(f, " ({})", self.detail)?;
         }
-        Ok(())
+        f.write_str(&self.format_more())
     }
 }
 
@@ -229,6 +283,8 @@ pub struct ProblemRow<'a> {
     /// What it means.
     pub about: &'static str,
     pub detail: &'a str,
+    /// Further problems of this kind in the same file that are not listed.
+    pub more: u64,
 }
 
 impl<'a> From<&'a Problem> for ProblemRow<'a> {
@@ -240,6 +296,66 @@ impl<'a> From<&'a Problem> for ProblemRow<'a> {
             kind: problem.kind.name(),
             about: problem.kind.about(),
             detail: &problem.detail,
+            more: problem.more,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::LineProblem;
+
+    fn malformed(lines: std::ops::Range<u64>) -> LineProblems {
+        let mut problems = LineProblems::default();
+        for line in lines {
+            problems.push(LineProblem {
+                kind: LineProblemKind::Malformed,
+                line,
+                offset: 2 * line,
+            });
+        }
+        problems
+    }
+
+    fn lines_and_more(problems: &[Problem]) -> Vec<(Option<u64>, u64)> {
+        problems.iter().map(|problem| (problem.line, problem.more)).collect()
+    }
+
+    #[test]
+    fn the_first_few_of_a_kind_are_kept_and_the_others_counted() {
+        let mut problems = malformed(1..8);
+        problems.push(LineProblem {
+            kind: LineProblemKind::TooDeep,
+            line: 8,
+            offset: 0,
+        });
+        problems.append(malformed(1..31), 8);
+        let told = Problem::lines("log", &problems).collect::<Vec<_>>();
+        let expected = (1..11).map(|line| (Some(line), 0)).collect::<Vec<_>>();
+        let mut expected = [&expected[..], &[(Some(11), 27)]].concat();
+        expected.remove(7);
+        expected.insert(7, (Some(8), 0));
+        assert_eq!(lines_and_more(&told), expected);
+        assert_eq!(told.iter().map(Problem::count).sum::<u64>(), 38);
+        assert!(told[10].to_string().ends_with("; 27 more of this kind in this file"));
+    }
+
+    #[test]
+    fn sorting_twice_or_in_parts_counts_alike() {
+        let told = |path: &str, lines| Problem::lines(path, &malformed(lines)).collect::<Vec<_>>();
+        let both = || [told("a", 1..50), told("b", 1..4)].concat();
+        let more = || told("a", 60..75);
+        let mut whole = [both(), more()].concat();
+        sort_problems(&mut whole);
+        let mut parts = both();
+        sort_problems(&mut parts);
+        sort_problems(&mut parts);
+        parts.extend(more());
+        parts.reverse();
+        sort_problems(&mut parts);
+        assert_eq!(whole, parts);
+        assert_eq!(whole.len(), 13);
+        assert_eq!(whole[9].more, 39 + 15);
     }
 }

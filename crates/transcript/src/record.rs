@@ -50,11 +50,11 @@ mod usage;
 mod wire;
 
 pub use usage::{MAX_COUNT, Tokens, WireUsage};
-pub use wire::{ScopeRun, WireBlock, WireBoundary, WireMessage, WireRecord, client_estimate};
+pub use wire::{ScopeRun, WireBlock, WireBoundary, WireFacts, WireMessage, WireRecord, client_estimate};
 
 use crate::json::{JsonKind, JsonStr, PullParser};
 use crate::skim::SlowPath;
-use attachment::{read_attachment, text_shape};
+use attachment::read_attachment;
 use boundary::read_compaction;
 use content::read_content;
 use usage::read_usage;
@@ -203,12 +203,41 @@ fn read_member<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a
         b"isApiErrorMessage" => record.is_api_error = parser.flag()?,
         b"message" => read_message(parser, record)?,
         b"attachment" => read_attachment(parser, record)?,
-        b"content" => record.system_shape = text_shape(parser)?,
+        b"content" => record.system_text = parser.text()?,
         b"compactMetadata" | b"microcompactMetadata" => record.compaction = read_compaction(parser)?,
         b"data" => read_progress(parser, record)?,
+        b"callFacts" => record.facts = read_facts(parser)?,
+        _ => read_session_member(parser, record, key)?,
+    }
+    Ok(())
+}
+
+/// Reads a member of the records that say something about a session as a whole, and skips every other one.
+#[inline(never)]
+fn read_session_member<'a, P: PullParser<'a>>(
+    parser: &mut P,
+    record: &mut WireRecord<'a>,
+    key: &[u8],
+) -> Result<(), SlowPath> {
+    match key {
+        b"customTitle" | b"aiTitle" | b"summary" => record.title = parser.text()?,
+        b"prUrl" => record.pull_url = parser.text()?,
+        b"leafUuid" => record.leaf = parser.text()?,
         _ => parser.skip()?,
     }
     Ok(())
+}
+
+#[cold]
+fn read_facts<'a, P: PullParser<'a>>(parser: &mut P) -> Result<Option<WireFacts>, SlowPath> {
+    let mut facts = WireFacts::default();
+    let small = |count: Option<u64>| count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+    members!(parser, key => match key {
+        b"reasoning" => facts.reasoning = small(parser.number()?),
+        b"window" => facts.window = small(parser.number()?),
+        _ => parser.skip()?,
+    });
+    Ok((facts != WireFacts::default()).then_some(facts))
 }
 
 fn read_message<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {

@@ -118,77 +118,16 @@ impl Repairer {
     /// Reads a line by the ladder. Calls `accept` for each whole record with its tape, for callers that need more of
     /// it.
     pub fn read_tapes(&mut self, line: &[u8], accept: &mut RecordCallback<'_>) -> RepairOutcome {
-        let blank = line.trim_ascii();
-        if blank.is_empty() {
-            return RepairOutcome::Blank;
-        }
-        let body = strip(blank);
-        if body.is_empty() {
-            return RepairOutcome::Rejected(RejectReason::OnlyNul);
-        }
-        if is_too_deep(body) {
-            return RepairOutcome::Rejected(RejectReason::TooDeep);
-        }
-        // Repair before parsing: simd-json accepts lone surrogates and turns them into strings that are not UTF-8.
-        let repaired = repair_text(body);
-        if repaired.first() == Some(&b'{') && self.parse(&repaired, accept) {
-            let rung = if repaired != body {
-                RepairRung::Mended
-            } else if body.len() != blank.len() {
-                RepairRung::Stripped
-            } else {
-                RepairRung::AsIs
-            };
-            return RepairOutcome::Read { rung, lost: false };
-        }
-        self.read_pieces(&repaired, accept)
-    }
-
-    /// Reads several records on one line, some of which may be torn.
-    fn read_pieces(&mut self, line: &[u8], accept: &mut RecordCallback<'_>) -> RepairOutcome {
-        let mut found = 0usize;
-        let mut rung = RepairRung::Split;
-        let mut lost = false;
-        let mut at = 0usize;
-        let mut looked_at = 0usize;
-        while at < line.len() {
-            let (reached, is_whole) = object_end(line, at);
-            looked_at += reached - at;
-            let is_affordable = looked_at < line.len().saturating_mul(MAX_RESYNC_ATTEMPTS);
-            if is_whole && is_affordable {
-                let end = reached;
-                // After a torn record the next object may be one that is nested in it. Only proper records name their
-                // session.
-                let must_name_session = rung == RepairRung::Resynced;
-                let mut is_record = true;
-                let parsed = self.parse(&line[at..end], &mut |record, tape| {
-                    is_record = !must_name_session || record.session.is_some();
-                    if is_record {
-                        accept(record, tape);
-                    }
-                });
-                if parsed && is_record {
-                    found += 1;
-                    at = end + line[end..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-                    continue;
+        climb_ladder(line, &RECORD_STARTS, &mut |piece, is_after_torn| {
+            // After a torn record the next object may be one that is nested in it. Only proper records name their session.
+            let mut is_record = true;
+            let parsed = self.parse(piece, &mut |record, tape| {
+                is_record = !is_after_torn || record.session.is_some();
+                if is_record {
+                    accept(record, tape);
                 }
-            }
-            rung = RepairRung::Resynced;
-            lost = true;
-            match next_start(line, at + 1).filter(|_| is_affordable) {
-                Some(next) => at = next,
-                None => break,
-            }
-        }
-        if found > 0 {
-            return RepairOutcome::Read { rung, lost };
-        }
-        let mut value = RawParser::<PortableScanner>::new(line, 0);
-        let is_value = line.first() != Some(&b'{') && value.skip().is_ok() && value.position() == line.len();
-        RepairOutcome::Rejected(if is_value {
-            RejectReason::NotAnObject
-        } else {
-            RejectReason::Malformed
+            });
+            parsed && is_record
         })
     }
 
@@ -206,6 +145,78 @@ impl Repairer {
         }
         accepted
     }
+}
+
+/// Takes a piece of a line that may be a record, and whether a torn record was skipped before it. Returns whether it was
+/// accepted.
+pub type PieceCallback<'f> = dyn FnMut(&[u8], bool) -> bool + 'f;
+
+/// Climbs the ladder for one line. Calls `accept` for every piece that may be a record; a record starts with one of
+/// `starts`.
+pub fn climb_ladder(line: &[u8], starts: &[&[u8]], accept: &mut PieceCallback<'_>) -> RepairOutcome {
+    let blank = line.trim_ascii();
+    if blank.is_empty() {
+        return RepairOutcome::Blank;
+    }
+    let body = strip(blank);
+    if body.is_empty() {
+        return RepairOutcome::Rejected(RejectReason::OnlyNul);
+    }
+    if is_too_deep(body) {
+        return RepairOutcome::Rejected(RejectReason::TooDeep);
+    }
+    // Repair before parsing: simd-json accepts lone surrogates and turns them into strings that are not UTF-8.
+    let repaired = repair_text(body);
+    if repaired.first() == Some(&b'{') && accept(&repaired, false) {
+        let rung = if repaired != body {
+            RepairRung::Mended
+        } else if body.len() != blank.len() {
+            RepairRung::Stripped
+        } else {
+            RepairRung::AsIs
+        };
+        return RepairOutcome::Read { rung, lost: false };
+    }
+    read_pieces(&repaired, starts, accept)
+}
+
+/// Reads several records on one line, some of which may be torn.
+fn read_pieces(line: &[u8], starts: &[&[u8]], accept: &mut PieceCallback<'_>) -> RepairOutcome {
+    let mut found = 0usize;
+    let mut rung = RepairRung::Split;
+    let mut lost = false;
+    let mut at = 0usize;
+    let mut looked_at = 0usize;
+    while at < line.len() {
+        let (reached, is_whole) = object_end(line, at);
+        looked_at += reached - at;
+        let is_affordable = looked_at < line.len().saturating_mul(MAX_RESYNC_ATTEMPTS);
+        if is_whole && is_affordable && accept(&line[at..reached], rung == RepairRung::Resynced) {
+            found += 1;
+            at = reached
+                + line[reached..]
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_whitespace())
+                    .count();
+            continue;
+        }
+        rung = RepairRung::Resynced;
+        lost = true;
+        match next_start(line, at + 1, starts).filter(|_| is_affordable) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    if found > 0 {
+        return RepairOutcome::Read { rung, lost };
+    }
+    let mut value = RawParser::<PortableScanner>::new(line, 0);
+    let is_value = line.first() != Some(&b'{') && value.skip().is_ok() && value.position() == line.len();
+    RepairOutcome::Rejected(if is_value {
+        RejectReason::NotAnObject
+    } else {
+        RejectReason::Malformed
+    })
 }
 
 /// Drops byte-order marks and NUL bytes at both ends.
@@ -260,10 +271,10 @@ fn object_end(line: &[u8], at: usize) -> (usize, bool) {
 }
 
 /// Returns where the next record may start, or `None` if there is no candidate.
-fn next_start(line: &[u8], from: usize) -> Option<usize> {
+fn next_start(line: &[u8], from: usize, starts: &[&[u8]]) -> Option<usize> {
     let rest = line.get(from..)?;
     memchr::memchr_iter(b'{', rest)
-        .find(|&at| RECORD_STARTS.iter().any(|start| rest[at..].starts_with(start)))
+        .find(|&at| starts.iter().any(|start| rest[at..].starts_with(start)))
         .map(|at| from + at)
 }
 

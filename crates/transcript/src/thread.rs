@@ -87,16 +87,18 @@ pub fn thread(session: &Session<'_>) -> ThreadedSession {
         nodes: main,
     };
     let mut is_taken = vec![false; session.hot_records.len()];
+    let mut problems = Vec::new();
     for group in std::iter::once(main).chain(group_sidechains(session, side)) {
         let agent = group.is_sidechain.then_some(group.agent.as_str());
-        let walk = ChainWalk::new(session, agent, &group.nodes, is_taken);
+        let walk = ChainWalk::new(session, agent, &group.nodes, is_taken, &mut problems);
         let mut chain;
         (chain, is_taken) = walk.run(&mut threaded);
         chain.agent = group.agent;
         chain.is_sidechain = group.is_sidechain;
-        check_call_pairs(session, &chain, &mut threaded.problems);
+        check_call_pairs(session, &chain, &mut problems);
         threaded.chains.push(chain);
     }
+    threaded.problems = session.make_problems(problems);
     threaded
 }
 
@@ -142,9 +144,24 @@ fn group_sidechains(session: &Session<'_>, nodes: Vec<Node>) -> Vec<ChainGroup> 
     groups
 }
 
+/// Returns whether the chain of a sub-agent belongs to the client itself: its summarizer, or a question it asked aside. Such
+/// a chain starts with a copy of the conversation.
+pub fn is_client_chain(agent: &str) -> bool {
+    ["acompact", "aside_question"]
+        .iter()
+        .any(|kind| agent.starts_with(kind))
+}
+
 /// Returns whether a record is a prompt: typed or run by a person, not a tool result and not inserted by the client.
 pub fn is_prompt(session: &Session<'_>, node: Node) -> bool {
     session.has_flag(node, record_flag::PROMPT)
+}
+
+/// Returns the line of a response that says what was sent: the first one with usage. Some gateways write usage on the last
+/// line only. It is the first line if none has usage.
+pub fn usage_line(session: &Session<'_>, round: &Round) -> Node {
+    let has_usage = |line: &&Node| (session.response(**line)).is_some_and(|line| line.context().input_side() > 0);
+    *round.lines.iter().find(has_usage).unwrap_or(&round.lines[0])
 }
 
 /// Returns whether a round starts a turn, that is, has a prompt among its inputs.

@@ -3,6 +3,7 @@
 //! The fast path needs no separate newline search: the parser finds the end of the object, and the newline must follow.
 //! Every byte is therefore visited once.
 
+use crate::agents::{Agent, CanonicalConsumer, CanonicalLines, LinePlace};
 use crate::build::{LogBuffers, LogBuilder};
 use crate::bytes::LineConsumer;
 use crate::json::{PullParser, RawParser};
@@ -30,8 +31,8 @@ thread_local! {
 /// Parsed records that wait for the builder, in order.
 struct WalkBatch<'a> {
     records: Vec<WireRecord<'a>>,
-    /// Line number and start of each waiting record.
-    places: Vec<(u64, usize)>,
+    /// Where each waiting record comes from and where it starts.
+    places: Vec<LinePlace>,
 }
 
 impl<'a> WalkBatch<'a> {
@@ -119,10 +120,10 @@ impl<'p> Walker<'p> {
     }
 
     /// Passes the waiting records to the builder.
-    fn flush_batch<S: StringScanner>(&mut self, batch: &mut WalkBatch<'_>, bytes: &[u8], offset: u64) {
-        for (record, (line, at)) in std::iter::zip(&batch.records, batch.places.drain(..)) {
+    fn flush_batch<S: StringScanner>(&mut self, batch: &mut WalkBatch<'_>, bytes: &[u8]) {
+        for (record, LinePlace { line, offset, at }) in std::iter::zip(&batch.records, batch.places.drain(..)) {
             let first_block = self.builder.block_count();
-            self.builder.push(record, line, offset + at as u64);
+            self.builder.push(record, line, offset);
             if let Some(hashes) = &mut self.line_hashes
                 && self.builder.block_count() > first_block
             {
@@ -183,22 +184,26 @@ impl ScanLines for Walker<'_> {
             let record = &mut batch.records[batch.places.len()];
             let end = match read(&mut parser, record).and_then(|()| parser.end_of_line()) {
                 Ok(end) if end - at <= self.max_line => {
-                    batch.places.push((lines, at));
+                    batch.places.push(LinePlace {
+                        line: lines,
+                        offset: offset + at as u64,
+                        at,
+                    });
                     if batch.places.len() == BATCH_RECORDS {
-                        self.flush_batch::<S>(&mut batch, bytes, offset);
+                        self.flush_batch::<S>(&mut batch, bytes);
                     }
                     end
                 }
                 // Only a mapped file can present a line above the limit; it is skipped like one that was read in
                 // blocks.
                 Ok(end) => {
-                    self.flush_batch::<S>(&mut batch, bytes, offset);
+                    self.flush_batch::<S>(&mut batch, bytes);
                     self.skip_long_record(lines, offset + at as u64, &bytes[at..]);
                     end
                 }
                 // Declined: keep the order of records, find the end of the line from where the parser stopped, and repair.
                 Err(_) => {
-                    self.flush_batch::<S>(&mut batch, bytes, offset);
+                    self.flush_batch::<S>(&mut batch, bytes);
                     let reached = parser.position();
                     let newline = memchr::memchr(b'\n', &bytes[reached..]);
                     let end = newline.map_or(bytes.len(), |found| reached + found + 1);
@@ -208,7 +213,7 @@ impl ScanLines for Walker<'_> {
             };
             at = end;
         }
-        self.flush_batch::<S>(&mut batch, bytes, offset);
+        self.flush_batch::<S>(&mut batch, bytes);
         self.builder
             .count_lines(lines - self.builder.lines(), bytes.len() as u64);
         self.runs = parser.run_number();
@@ -227,6 +232,67 @@ impl LineConsumer for Walker<'_> {
         self.skip_long_record(number, offset, head);
         self.builder.count_lines(1, length);
         (self.progress)(length);
+    }
+}
+
+/// Canonical lines on their way through a walker.
+struct CanonicalWalk<'w, 'p> {
+    walker: &'w mut Walker<'p>,
+    lines: &'w CanonicalLines,
+}
+
+impl ScanLines for CanonicalWalk<'_, '_> {
+    fn scan_lines<S: StringScanner>(&mut self, bytes: &[u8], _offset: u64) {
+        let mut batch = WalkBatch::with_buffer(SPARE.take());
+        let mut parser = RawParser::<S>::new(bytes, 0).with_run_offset(self.walker.runs);
+        for (place, line) in self.lines.lines() {
+            parser.restart(place.at);
+            let record = &mut batch.records[batch.places.len()];
+            match read(&mut parser, record).and_then(|()| parser.end_of_line()) {
+                Ok(_) => batch.places.push(place),
+                Err(_) => {
+                    self.walker.flush_batch::<S>(&mut batch, bytes);
+                    self.walker.repair_line(line, place.line, place.offset, true);
+                }
+            }
+            if batch.places.len() == BATCH_RECORDS {
+                self.walker.flush_batch::<S>(&mut batch, bytes);
+            }
+        }
+        self.walker.flush_batch::<S>(&mut batch, bytes);
+        self.walker.runs = parser.run_number();
+        SPARE.set(batch.into_cleared_records());
+    }
+}
+
+impl CanonicalConsumer for Walker<'_> {
+    fn take_canonical(&mut self, lines: &CanonicalLines) {
+        dispatch_scan(&mut CanonicalWalk { walker: self, lines }, &lines.bytes, 0);
+    }
+
+    fn count_kind(&mut self, kind: &str) {
+        self.builder.count_kind(kind);
+    }
+
+    fn add_line_problem(&mut self, kind: LineProblemKind, line: u64, offset: u64) {
+        self.builder.add_problem(kind, line, offset);
+    }
+
+    fn count_source(&mut self, lines: u64, bytes: u64) {
+        self.builder.count_lines(lines, bytes);
+        (self.progress)(bytes);
+    }
+
+    fn set_agent(&mut self, agent: Agent) {
+        self.builder.set_agent(agent);
+    }
+
+    fn add_lineage(&mut self, thread: &str) {
+        self.builder.add_lineage(thread);
+    }
+
+    fn max_line(&self) -> usize {
+        self.max_line
     }
 }
 

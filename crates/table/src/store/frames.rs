@@ -25,6 +25,9 @@ pub struct OpenedFrames {
 impl FrameFile {
     /// Opens the file at `path`, or starts it. Frames of another name are discarded, and so is a torn frame at the end.
     pub fn open(path: &Path, kind: EntryKind, name: &EntryName) -> io::Result<OpenedFrames> {
+        if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(io::Error::other("not a regular file"));
+        }
         let old = match fs::read(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             read => read.unwrap_or_default(),
@@ -50,12 +53,24 @@ impl FrameFile {
         })
     }
 
+    /// Returns the bytes of a file with these frames.
+    pub fn encode(kind: EntryKind, name: &EntryName, bodies: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = header_of(kind, name).to_vec();
+        for body in bodies {
+            bytes.extend(encode_frame(body));
+        }
+        bytes
+    }
+
     /// Appends a frame.
     pub fn append(&mut self, body: &[u8]) -> io::Result<()> {
-        let length = (body.len() + CHECKSUM_BYTES) as u64;
-        let frame = [&length.to_le_bytes(), body, &checksum_of(&[body])].concat();
-        self.0.write_all(&frame)
+        self.0.write_all(&encode_frame(body))
     }
+}
+
+fn encode_frame(body: &[u8]) -> Vec<u8> {
+    let length = (body.len() + CHECKSUM_BYTES) as u64;
+    [&length.to_le_bytes(), body, &checksum_of(&[body])].concat()
 }
 
 /// Returns the bodies of all intact frames up to the first that is not, and how many bytes these frames take.

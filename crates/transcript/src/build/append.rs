@@ -1,7 +1,7 @@
 //! Joining the builders of two consecutive parts of one log.
 
 use super::{LogBuffers, LogBuilder};
-use crate::log::{Block, LineProblem, Log, NameId, Record, RecordScope, ResponseLine};
+use crate::log::{Block, CallFacts, Log, NameId, Record, RecordScope, ResponseLine};
 
 impl LogBuilder {
     /// Appends the builder of the part of the file that follows this one. Returns the emptied buffers of `other`.
@@ -11,6 +11,7 @@ impl LogBuilder {
         let scopes = self.adopt_scopes(&other.log, &names);
         let record_base = self.log.records.len() as u32;
         self.append_records(&mut other.log, &names, &scopes);
+        self.append_titles(&mut other, &names);
         #[allow(
             clippy::iter_over_hash_type,
             reason = "sums of integers do not depend on their order"
@@ -77,13 +78,17 @@ impl LogBuilder {
             path: names[block.path as usize],
             ..block
         }));
+        log.call_facts.extend(other.call_facts.drain(..).map(|facts| CallFacts {
+            response: facts.response + response_base,
+            ..facts
+        }));
         log.boundaries.append(&mut other.boundaries);
+        let marks = other.window_marks.drain(..);
+        log.window_marks
+            .extend(marks.map(|(record, mark)| (record + record_base, mark)));
         let odd_ids = other.odd_ids.drain(..);
         log.odd_ids.extend(odd_ids.map(|(id, name)| (id, names[name as usize])));
-        log.problems.extend(other.problems.drain(..).map(|problem| LineProblem {
-            line: problem.line + line_base,
-            ..problem
-        }));
+        log.problems.append(std::mem::take(&mut other.problems), line_base);
         log.lines += other.lines;
         log.bytes += other.bytes;
     }

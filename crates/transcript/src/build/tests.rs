@@ -151,3 +151,57 @@ fn ids_are_the_same_only_if_every_byte_is() {
         assert!(!is_same_id(&id, &other), "{at}");
     }
 }
+
+#[test]
+fn titles_and_first_prompts_are_kept_however_a_log_is_cut_into_parts() {
+    let prompt = |number: u32, text: &str| {
+        let message = format!(r#"{{"role":"user","content":"{text}"}}"#);
+        format!(r#"{{"type":"user","uuid":"u{number}","sessionId":"s","message":{message}}}"#) + "\n"
+    };
+    let title =
+        |key: &str, kind: &str, text: &str| format!(r#"{{"type":"{kind}","{key}":"{text}","sessionId":"s"}}"#) + "\n";
+    let lines = [
+        r#"{"type":"summary","summary":"Old name","leafUuid":"u3"}"#.to_owned() + "\n",
+        r#"{"type":"summary","summary":"Another log's","leafUuid":"u9"}"#.to_owned() + "\n",
+        prompt(1, "first \\u00e9"),
+        title("aiTitle", "ai-title", "One"),
+        prompt(2, &"x".repeat(2 * TITLE_CHARS)),
+        title("customTitle", "custom-title", "Mine"),
+        prompt(3, "<system-reminder>no</system-reminder>third"),
+        prompt(4, "fourth"),
+        title("aiTitle", "ai-title", "Two"),
+        r#"{"type":"pr-link","sessionId":"s","prUrl":"https://h/o/r/pull/7","timestamp":"2026-01-01T00:00:00Z"}"#
+            .to_owned()
+            + "\n",
+    ];
+    let parse = |lines: &[String]| {
+        let mut walker = Walker::new(1 << 20, &|_| ());
+        walker.take_lines(lines.concat().as_bytes(), 0);
+        walker.into_builder()
+    };
+    let whole = parse(&lines).finish();
+    let texts = |source: TitleSource| {
+        let of_source = whole.titles.iter().filter(|title| title.source == source);
+        of_source.map(|title| title.text.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(TitleSource::Custom), ["Mine"]);
+    assert_eq!(texts(TitleSource::Model), ["Two"]);
+    assert_eq!(texts(TitleSource::Summary), ["Old name"]);
+    assert_eq!(
+        texts(TitleSource::Prompt),
+        ["first é", &"x".repeat(TITLE_CHARS), "third"]
+    );
+    assert_eq!((whole.pulls.len(), &*whole.pulls[0].url), (1, "https://h/o/r/pull/7"));
+    assert!(whole.titles.iter().all(|title| whole.string(title.session) == "s"));
+    assert_eq!(crate::pack::unpack(&crate::pack::pack(&whole)), Ok(whole.clone()));
+    for cut in 1..lines.len() {
+        let mut builder = parse(&lines[..cut]);
+        builder.append(parse(&lines[cut..]));
+        let joined = builder.finish();
+        assert_eq!(
+            (joined.titles, joined.pulls),
+            (whole.titles.clone(), whole.pulls.clone()),
+            "{cut}"
+        );
+    }
+}

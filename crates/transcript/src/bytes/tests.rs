@@ -136,3 +136,60 @@ fn a_line_over_the_limit_is_skipped_and_reported() {
         assert_eq!(collect.long, [(6, long as u64 + 1)]);
     }
 }
+
+/// Collects what is read.
+#[derive(Default)]
+struct Collected(Vec<u8>);
+
+impl LineConsumer for Collected {
+    fn take_lines(&mut self, bytes: &[u8], _offset: u64) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn skip_long_line(&mut self, _offset: u64, _length: u64, _head: &[u8]) {}
+}
+
+#[test]
+fn a_mapped_file_that_shrinks_is_an_error_and_no_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log.jsonl");
+    let text = b"{\"type\":\"user\"}\n".repeat(1 << 19);
+    std::fs::write(&path, &text).unwrap();
+    let log = LogFile::open(&path, Compression::Plain, IoMode::Mmap).unwrap();
+    assert!(log.map.is_some());
+    let halves = [0..log.size / 2, log.size / 2..log.size];
+    let mut read = Collected::default();
+    log.read(halves[0].clone(), ReadLimits::new(BLOCK), &mut read).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_len(100).unwrap();
+    let error = log
+        .read(halves[1].clone(), ReadLimits::new(BLOCK), &mut read)
+        .unwrap_err();
+    assert!(error.to_string().contains("became shorter"), "{error}");
+    let raw = log.read_raw(log.size, |_| ()).unwrap();
+    assert_eq!(raw, 100);
+}
+
+#[test]
+fn all_parts_come_from_the_file_that_was_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log.jsonl");
+    let text = b"{\"type\":\"user\"}\n".repeat(1 << 17);
+    for io in [IoMode::Mmap, IoMode::Read] {
+        std::fs::write(&path, &text).unwrap();
+        let log = LogFile::open(&path, Compression::Plain, io).unwrap();
+        let mut read = Collected::default();
+        for (number, part) in log.split_ranges(log.size / 4).into_iter().enumerate() {
+            log.read(part, ReadLimits::new(BLOCK), &mut read).unwrap();
+            // Another file takes its place, and then none.
+            if number == 0 {
+                let other = folder.path().join("other");
+                std::fs::write(&other, b"not this\n").unwrap();
+                std::fs::rename(other, &path).unwrap();
+            } else if number == 2 {
+                std::fs::remove_file(&path).unwrap();
+            }
+        }
+        assert!(read.0 == text, "{io:?}");
+    }
+}

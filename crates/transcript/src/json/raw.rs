@@ -61,6 +61,11 @@ impl<'a, S: StringScanner> RawParser<'a, S> {
         self.at
     }
 
+    /// Returns the bytes since `start`, without blanks before them.
+    pub fn bytes_since(&self, start: usize) -> &'a [u8] {
+        self.bytes[start..self.at].trim_ascii_start()
+    }
+
     /// Returns the index after the newline, or the end of the slice. Declines the line if anything but blanks is left
     /// on it.
     #[inline]

@@ -41,26 +41,65 @@ impl<'a> JsonStr<'a> {
         self.raw
     }
 
+    /// Returns the string cut to about `most` raw bytes, never inside a character or an escape.
+    pub fn starting(self, most: usize) -> Self {
+        if self.raw.len() <= most {
+            return self;
+        }
+        let mut end = most;
+        // A character has at most four bytes; an escape, or a pair of them, at most twelve.
+        while end > 0 && self.raw[end] & 0xc0 == 0x80 {
+            end -= 1;
+        }
+        if self.escapes == EscapeState::Escaped
+            && let Some(start) = self.raw[end.saturating_sub(12)..end]
+                .iter()
+                .position(|byte| *byte == b'\\')
+        {
+            end = end.saturating_sub(12) + start;
+            // The first half of an escaped backslash lies before what was looked at.
+            while end > 0 && self.raw[end - 1] == b'\\' {
+                end -= 1;
+            }
+        }
+        JsonStr {
+            raw: &self.raw[..end],
+            ..self
+        }
+    }
+
     /// Returns the decoded text; `buffer` is used only if decoding changes the bytes. Invalid UTF-8 becomes U+FFFD.
     pub fn decode<'b>(self, buffer: &'b mut String) -> &'b str
     where
         'a: 'b,
     {
+        // Escapes are ASCII: one check of all bytes covers the pieces between them.
+        let valid = simdutf8::basic::from_utf8(self.raw).ok();
         if self.escapes == EscapeState::Plain
-            && let Ok(text) = std::str::from_utf8(self.raw)
+            && let Some(text) = valid
         {
             return text;
         }
         buffer.clear();
-        let mut rest = self.raw;
+        let mut start = 0;
         if self.escapes == EscapeState::Escaped {
-            while let Some(at) = memchr::memchr(b'\\', rest) {
-                buffer.push_str(&String::from_utf8_lossy(&rest[..at]));
-                rest = decode_escape(&rest[at + 1..], buffer);
+            buffer.reserve(self.raw.len());
+            while let Some(length) = memchr::memchr(b'\\', &self.raw[start..]) {
+                push_piece(self.raw, valid, start..start + length, buffer);
+                let rest = decode_escape(&self.raw[start + length + 1..], buffer);
+                start = self.raw.len() - rest.len();
             }
         }
-        buffer.push_str(&String::from_utf8_lossy(rest));
+        push_piece(self.raw, valid, start..self.raw.len(), buffer);
         buffer
+    }
+}
+
+/// Appends the bytes of `range` to `buffer`. `valid` is all of `raw` as text, if it is valid UTF-8.
+fn push_piece(raw: &[u8], valid: Option<&str>, range: std::ops::Range<usize>, buffer: &mut String) {
+    match valid.and_then(|text| text.get(range.clone())) {
+        Some(piece) => buffer.push_str(piece),
+        None => buffer.push_str(&String::from_utf8_lossy(&raw[range])),
     }
 }
 

@@ -63,7 +63,7 @@ fn reads_selected_lines_queued_prompts_and_shortened_results() {
     let selection = PartSelection {
         every_call: true,
         results: true,
-        queued: true,
+        every_word: true,
         longest: Some(8),
         ..PartSelection::default()
     };
@@ -95,4 +95,134 @@ fn a_bad_line_does_not_affect_others() {
             LineProblemKind::Split
         ]
     );
+}
+
+fn words(log: &str, selection: PartSelection) -> Vec<(WordsChannel, String, u64)> {
+    let mut reader = MessageReader::new(selection, 1 << 20, &|_| ());
+    reader.take_lines(log.as_bytes(), 0);
+    reader.finish();
+    assert!(reader.problems.is_empty());
+    let users = reader
+        .messages
+        .iter()
+        .filter(|message| message.role == MessageRole::User);
+    let of_message = |message: &Message| {
+        let (channel, line) = (message.channel, message.line);
+        let texts = message.parts.iter().filter_map(move |part| match part {
+            MessagePart::Text(text) => Some((channel, text.clone(), line)),
+            MessagePart::Reply(reply) => Some((reply.channel, reply.text.clone(), line)),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>()
+    };
+    users.flat_map(of_message).collect()
+}
+
+fn operation(operation: &str, content: Option<&str>) -> String {
+    let content = content.map(|content| format!(r#","content":{}"#, serde_json::json!(content)));
+    let content = content.unwrap_or_default();
+    format!(
+        r#"{{"type":"queue-operation","operation":"{operation}","timestamp":"2026-01-02T03:04:05.678Z","sessionId":"s"{content}}}"#
+    )
+}
+
+#[test]
+fn queued_prompts_are_read_once() {
+    let user = |text: &str| format!(r#"{{"type":"user","uuid":"u","sessionId":"s","message":{{"content":"{text}"}}}}"#);
+    let answer = r#"{"type":"assistant","uuid":"a","message":{"content":[{"type":"text","text":"ok"}]}}"#;
+    let attached = r#"{"type":"attachment","uuid":"b","sessionId":"s","attachment":{"type":"queued_command","prompt":"attached","commandMode":"prompt","origin":{"kind":"human"}}}"#;
+    let by_program = r#"{"type":"attachment","uuid":"b","sessionId":"s","attachment":{"type":"queued_command","prompt":"do this","commandMode":"prompt","origin":{"kind":"coordinator"}}}"#;
+    let log = [
+        operation("enqueue", Some("first \"one\"")),
+        operation("dequeue", None),
+        user("first \\\"one\\\""),
+        operation("enqueue", Some("typed while it works")),
+        operation("enqueue", Some("{\"task_id\":\"b1\"}")),
+        operation("remove", None),
+        answer.to_owned(),
+        operation("enqueue", Some("taken back")),
+        operation("popAll", Some("taken back")),
+        operation("enqueue", Some("attached")),
+        attached.to_owned(),
+        operation("remove", Some("attached")),
+        by_program.to_owned(),
+        operation("enqueue", Some("/clear")),
+        operation("enqueue", Some("never sent")),
+    ]
+    .join("\n");
+    let expected = [
+        (WordsChannel::Prompt, "first \"one\"".to_owned(), 3),
+        (WordsChannel::Queued, "attached".to_owned(), 11),
+        (WordsChannel::Queued, "typed while it works".to_owned(), 4),
+        (WordsChannel::Queued, "never sent".to_owned(), 15),
+    ];
+    assert_eq!(words(&log, PartSelection::EVERY_WORD), expected);
+    assert_eq!(words(&log, PartSelection::default()).len(), 1);
+}
+
+#[test]
+fn a_queued_prompt_is_found_among_selected_lines_unless_an_unselected_one_repeats_it() {
+    let log = [
+        r#"{"type":"user","uuid":"a","sessionId":"s","message":{"content":"one"}}"#.to_owned(),
+        operation("enqueue", Some("sent and taken back")),
+        operation("enqueue", Some("sent beside a result")),
+        r#"{"type":"user","uuid":"b","sessionId":"s","message":{"content":"sent and taken back"}}"#.to_owned(),
+    ]
+    .join("\n");
+    let mut reader = MessageReader::new(PartSelection::EVERY_WORD, 1 << 20, &|_| ()).with_only_lines(vec![1]);
+    reader.take_lines(log.as_bytes(), 0);
+    reader.finish();
+    let texts = reader.messages.iter().flat_map(Message::texts).collect::<Vec<_>>();
+    assert_eq!(texts, ["one", "sent beside a result"]);
+    let last = &reader.messages[1];
+    assert_eq!(
+        (last.channel, last.record_name()),
+        (WordsChannel::Queued, "s:3".to_owned())
+    );
+}
+
+#[test]
+fn words_in_results_are_read_with_and_without_the_results() {
+    let refused = "The user doesn't want to proceed with this tool use. The tool use was rejected. To tell you how to proceed, the user said:\\nuse pnpm";
+    let log = format!(
+        concat!(
+            r#"{{"type":"user","uuid":"a","message":{{"content":[{{"tool_use_id":"t","type":"tool_result","is_error":true,"content":"{}"}},{{"type":"text","text":"beside it"}}]}}}}"#,
+            "\n",
+            r#"{{"type":"user","uuid":"b","message":{{"content":[{{"tool_use_id":"t","type":"tool_result","content":"output"}}]}}}}"#,
+        ),
+        refused
+    );
+    let expected = [
+        (WordsChannel::Refusal, "use pnpm".to_owned(), 1),
+        (WordsChannel::Prompt, "beside it".to_owned(), 1),
+    ];
+    assert_eq!(words(&log, PartSelection::EVERY_WORD), expected);
+    let with_results = PartSelection {
+        results: true,
+        ..PartSelection::EVERY_WORD
+    };
+    assert_eq!(words(&log, with_results), expected);
+    let mut reader = MessageReader::new(with_results, 1 << 20, &|_| ());
+    reader.take_lines(log.as_bytes(), 0);
+    let reply = |part: &MessagePart| matches!(part, MessagePart::Reply(reply) if reply.call == "t");
+    assert_eq!(reader.messages[0].parts.iter().filter(|part| reply(part)).count(), 1);
+}
+
+#[test]
+fn a_chosen_title_goes_before_a_written_one_and_the_last_counts() {
+    let log = concat!(
+        r#"{"type":"ai-title","aiTitle":"Written","sessionId":"s"}"#,
+        "\n",
+        r#"{"type":"custom-title","customTitle":"Chosen","sessionId":"s"}"#,
+        "\n",
+        r#"{"type":"custom-title","customTitle":"Chosen later","sessionId":"s"}"#,
+        "\n",
+        r#"{"type":"ai-title","aiTitle":"Other","sessionId":"t"}"#,
+        "\n",
+    );
+    let mut reader = MessageReader::new(PartSelection::EVERY_WORD, 1 << 20, &|_| ()).with_only_lines(vec![]);
+    reader.take_lines(log.as_bytes(), 0);
+    assert_eq!(title_of(&reader.titles, "s"), "Chosen later");
+    assert_eq!(title_of(&reader.titles, "t"), "Other");
+    assert_eq!(title_of(&reader.titles, "u"), "");
 }

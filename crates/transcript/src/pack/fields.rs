@@ -6,6 +6,11 @@ use crate::log::{RecordId, RecordLink};
 use crate::record::Tokens;
 
 impl PackWriter {
+    pub(super) fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
     pub(super) fn id(&mut self, id: RecordId) {
         self.bytes.extend_from_slice(&id.0.to_le_bytes());
     }
@@ -42,7 +47,12 @@ impl PackWriter {
     }
 }
 
-impl PackReader<'_> {
+impl<'a> PackReader<'a> {
+    pub(super) fn text(&mut self) -> Result<&'a str, UnpackError> {
+        let length = usize::try_from(self.number()?).map_err(|_| UnpackError)?;
+        std::str::from_utf8(self.slice(length)?).map_err(|_| UnpackError)
+    }
+
     pub(super) fn id(&mut self) -> Result<RecordId, UnpackError> {
         let bytes = self.slice(16)?.try_into().map_err(|_| UnpackError)?;
         Ok(RecordId(u128::from_le_bytes(bytes)))

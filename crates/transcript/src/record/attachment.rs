@@ -11,12 +11,18 @@ pub(super) fn read_attachment<'a, P: PullParser<'a>>(
     record: &mut WireRecord<'a>,
 ) -> Result<(), SlowPath> {
     record.attachment = None;
+    (record.attachment_mode, record.attachment_origin) = (None, None);
     record.attachment_shape = TextShape::default();
     record.hook_name_units = 0;
     record.attachment_path = None;
     let mut shape = TextShape::default();
     members!(parser, key => match key {
         b"type" => record.attachment = parser.text()?,
+        b"commandMode" => record.attachment_mode = parser.text()?,
+        b"origin" => members!(parser, key => match key {
+            b"kind" => record.attachment_origin = parser.text()?,
+            _ => parser.skip()?,
+        }),
         b"hookName" => record.hook_name_units = text_shape(parser)?.units,
         b"filename" | b"path" => record.attachment_path = parser.text()?,
         b"content" | b"snippet" | b"prompt" | b"text" | b"addedLines" | b"removedNames" | b"addedBlocks" | b"skills" => {
@@ -32,7 +38,7 @@ pub(super) fn read_attachment<'a, P: PullParser<'a>>(
 }
 
 /// Measures the texts inside a value: strings, lists of them, and what objects hold under text keys. Returns the sums.
-pub(super) fn text_shape<'a, P: PullParser<'a>>(parser: &mut P) -> Result<TextShape, SlowPath> {
+fn text_shape<'a, P: PullParser<'a>>(parser: &mut P) -> Result<TextShape, SlowPath> {
     if parser.peek()? == JsonKind::String {
         return Ok(parser.measured_string()?.1);
     }

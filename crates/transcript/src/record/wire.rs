@@ -99,16 +99,27 @@ clearable! {
         pub blocks: Vec<WireBlock<'a>>,
         /// `attachment.type`.
         pub attachment: Option<JsonStr<'a>>,
+        /// `attachment.commandMode`, and where a queued command comes from.
+        pub attachment_mode: Option<JsonStr<'a>>,
+        pub attachment_origin: Option<JsonStr<'a>>,
         /// Text of the attachment that the model sees.
         pub attachment_shape: TextShape,
         /// Length of the name of the hook that produced the attachment.
         pub hook_name_units: u32,
         /// File that an attachment shows.
         pub attachment_path: Option<JsonStr<'a>>,
-        /// Text of a system record.
-        pub system_shape: TextShape,
+        /// Text of a system record, where it is a plain string.
+        pub system_text: Option<JsonStr<'a>>,
         /// Metadata of a compaction or micro-compaction boundary.
         pub compaction: Option<WireBoundary<'a>>,
+        /// Title of the session, in a record that holds nothing else.
+        pub title: Option<JsonStr<'a>>,
+        /// Address of a pull request that the session is linked to, in a record that holds nothing else.
+        pub pull_url: Option<JsonStr<'a>>,
+        /// Last message of the conversation that a title is about.
+        pub leaf: Option<JsonStr<'a>>,
+        /// What only other agents say about a call.
+        pub facts: Option<WireFacts>,
     }
 }
 
@@ -170,6 +181,15 @@ impl WireBlock<'_> {
 /// Returns the token estimate of the recorded client: UTF-16 units / 4, rounded half up.
 pub fn client_estimate(units: u32) -> u32 {
     units / 4 + u32::from(units % 4 >= 2)
+}
+
+/// What other agents than Claude Code say about a call; [`crate::agents`] writes it into the canonical line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WireFacts {
+    /// The part of the output that is reasoning.
+    pub reasoning: u32,
+    /// The context window; 0 if the log does not state it.
+    pub window: u32,
 }
 
 /// Metadata of a compaction boundary.

@@ -4,17 +4,17 @@ use super::Chain;
 use super::session::{Node, Session};
 use crate::build::IdMap;
 use crate::log::BlockKind;
-use crate::problem::{Problem, ProblemKind};
+use crate::problem::ProblemKind;
 use smallvec::SmallVec;
 
 /// Reports results without calls and calls without results. Calls of the last round may still be running.
-pub(super) fn check_call_pairs(session: &Session<'_>, chain: &Chain, problems: &mut Vec<Problem>) {
+pub(super) fn check_call_pairs(session: &Session<'_>, chain: &Chain, problems: &mut Vec<(Node, ProblemKind)>) {
     let mut open = OpenCalls::default();
     for (at, round) in chain.rounds.iter().enumerate() {
         for &node in &round.inputs {
             for block in session.blocks(node) {
                 if block.kind == BlockKind::ToolResult && !open.take_answer(block.call) && block.name == 0 {
-                    problems.push(session.make_problem(node, ProblemKind::ResultWithoutCall));
+                    problems.push((node, ProblemKind::ResultWithoutCall));
                 }
             }
         }
@@ -34,7 +34,7 @@ pub(super) fn check_call_pairs(session: &Session<'_>, chain: &Chain, problems: &
         .into_unanswered()
         .into_iter()
         .filter(|node| !session.is_copied(*node));
-    problems.extend(own.map(|node| session.make_problem(node, ProblemKind::CallWithoutResult)));
+    problems.extend(own.map(|node| (node, ProblemKind::CallWithoutResult)));
 }
 
 /// Calls that wait for their result. Nearly all are answered in the next round, so only older ones need a map.

@@ -4,7 +4,7 @@ use super::session::{LinkTarget, Node, Session, record_flag};
 use super::{Chain, Nodes, Round, ThreadedSession, starts_turn};
 use crate::build::IdMap;
 use crate::log::{BlockKind, RecordKind, RecordLink};
-use crate::problem::{Problem, ProblemKind};
+use crate::problem::ProblemKind;
 
 /// The search for one chain among its candidate records.
 pub(super) struct ChainWalk<'s, 'a> {
@@ -19,7 +19,8 @@ pub(super) struct ChainWalk<'s, 'a> {
     chain: Vec<Node>,
     /// Records whose parent was never written; sorted after `walk_to_root`.
     after_holes: Vec<Node>,
-    problems: Vec<Problem>,
+    /// Problems on the way, with their nodes.
+    problems: &'s mut Vec<(Node, ProblemKind)>,
 }
 
 impl<'s, 'a> ChainWalk<'s, 'a> {
@@ -29,6 +30,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         agent: Option<&'s str>,
         nodes: &'s [Node],
         is_taken: Vec<bool>,
+        problems: &'s mut Vec<(Node, ProblemKind)>,
     ) -> ChainWalk<'s, 'a> {
         ChainWalk {
             session,
@@ -37,7 +39,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
             is_taken,
             chain: Vec::with_capacity(nodes.len()),
             after_holes: Vec::new(),
-            problems: Vec::new(),
+            problems,
         }
     }
 
@@ -48,7 +50,6 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         self.restore_kept_segments();
         let chain = self.split_rounds();
         self.count_rewound(threaded);
-        threaded.problems.append(&mut self.problems);
         (chain, self.into_cleared_flags())
     }
 
@@ -91,16 +92,11 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
             LinkTarget::Node(parent) if !self.is_taken[parent as usize] => return Some(parent),
             // The kept segment was written again after the boundary, and the boundary points into it.
             LinkTarget::Node(_) if is_boundary => {}
-            LinkTarget::Node(_) => self
-                .problems
-                .push(self.session.make_problem(node, ProblemKind::ParentCycle)),
-            LinkTarget::Missing if is_boundary => self
-                .problems
-                .push(self.session.make_problem(node, ProblemKind::BoundaryWithoutLeaf)),
+            LinkTarget::Node(_) => self.problems.push((node, ProblemKind::ParentCycle)),
+            LinkTarget::Missing if is_boundary => self.problems.push((node, ProblemKind::BoundaryWithoutLeaf)),
             LinkTarget::Missing => {
                 self.after_holes.push(node);
-                self.problems
-                    .push(self.session.make_problem(node, ProblemKind::MissingParent));
+                self.problems.push((node, ProblemKind::MissingParent));
             }
             LinkTarget::OtherSession => return None,
             // Old clients wrote no boundary, only a summary that starts a new chain.
@@ -179,10 +175,11 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
             is_after_hole |= self.after_holes.binary_search(&node).is_ok();
             match session.kind(node) {
                 RecordKind::Assistant => {
-                    let Some(message) = api_message(session, node) else {
+                    let Some(line) = session.api_response(node) else {
                         is_after_restart |= !session.record(node).is_api_error;
                         continue;
                     };
+                    let message = line.call_key();
                     if message == 0 || message != latest.0 {
                         let known = round_of_message.get(&message).copied().filter(|_| message != 0);
                         let round = known.unwrap_or_else(|| {
@@ -192,8 +189,13 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
                                 is_after_restart: std::mem::take(&mut is_after_restart),
                                 ..Round::default()
                             });
-                            round_of_message.insert(message, chain.rounds.len() - 1);
-                            chain.rounds.len() - 1
+                            let round = chain.rounds.len() - 1;
+                            round_of_message.insert(message, round);
+                            if message != line.message {
+                                // Another line of it may lack the request.
+                                round_of_message.entry(line.message).or_insert(round);
+                            }
+                            round
                         });
                         latest = (message, round);
                     }
@@ -208,7 +210,8 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         let is_off_chain = |node: &Node| !self.is_taken[*node as usize];
         let mut off_chain = self.nodes.iter().copied().filter(is_off_chain).collect::<Vec<_>>();
         off_chain.retain(|&node| {
-            let message = api_message(session, node).filter(|message| *message != 0);
+            let line = session.api_response(node);
+            let message = line.map(|line| line.call_key()).filter(|message| *message != 0);
             let round = message.and_then(|message| round_of_message.get(&message));
             if let Some(&round) = round {
                 self.is_taken[node as usize] = true;
@@ -338,13 +341,6 @@ fn index_places(session: &Session<'_>, piece: &[Node], start: usize, places: &mu
             *place = Some(start + at);
         }
     }
-}
-
-/// Returns the message id of an API response (0 if it has none), or `None` for other records and for messages that the
-/// client made up.
-fn api_message(session: &Session<'_>, node: Node) -> Option<u64> {
-    let is_response = session.has_flag(node, record_flag::RESPONSE);
-    session.response(node).filter(|_| is_response).map(|line| line.message)
 }
 
 fn number_turns(session: &Session<'_>, chain: &mut Chain) {

@@ -3,9 +3,11 @@
 use crate::build::IdMap;
 use crate::line_hashes::LineHashes;
 use crate::log::{
-    Block, BlockKind, BoundaryRecord, Log, NameId, Record, RecordId, RecordKind, RecordLink, ResponseLine,
+    Block, BlockKind, BoundaryRecord, KEPT_PER_KIND, Log, NameId, Record, RecordId, RecordKind, RecordLink,
+    ResponseLine, WindowMark,
 };
 use crate::problem::{Problem, ProblemKind};
+use std::collections::BTreeMap;
 
 /// A log of a session, with what is known about it from outside.
 pub struct SessionLog {
@@ -132,6 +134,11 @@ impl<'a> Session<'a> {
         self.locate(node).0 as u32
     }
 
+    /// Returns the logs, in order.
+    pub fn parts(&self) -> &'a [SessionLog] {
+        self.parts
+    }
+
     /// Returns an interned string of a log.
     pub fn string(&self, part: u32, name: NameId) -> &'a str {
         self.parts[part as usize].log.string(name)
@@ -211,10 +218,29 @@ impl<'a> Session<'a> {
             .map(|(node, _)| node as Node)
     }
 
+    /// Iterates over the nodes with a text that names the size of a window, other than copies.
+    pub fn window_marks(&self) -> impl Iterator<Item = (Node, WindowMark)> + '_ {
+        let parts = std::iter::zip(&self.starts, self.parts);
+        let marks =
+            parts.flat_map(|(start, part)| part.log.window_marks.iter().map(move |(at, mark)| (start + at, *mark)));
+        marks.filter(|(node, _)| self.has_flag(*node, record_flag::OWN) && !self.is_copied(*node))
+    }
+
     /// Returns the nodes of this session whose id an earlier record of the same log has. They are not part of the
     /// conversation, but what they billed counts.
     pub fn repeats(&self) -> &[Node] {
         &self.repeats
+    }
+
+    /// Returns whether a node belongs to a sub-agent's chain.
+    pub fn is_sidechain(&self, node: Node) -> bool {
+        self.has_flag(node, record_flag::SIDECHAIN)
+    }
+
+    /// Returns what a line of an API response says; `None` for other nodes and for messages that the client made up.
+    pub fn api_response(&self, node: Node) -> Option<&'a ResponseLine> {
+        self.response(node)
+            .filter(|_| self.has_flag(node, record_flag::RESPONSE))
     }
 
     /// Returns whether a node changes the window: a boundary of either kind, or a summary.
@@ -256,15 +282,32 @@ impl<'a> Session<'a> {
         }
     }
 
-    pub(super) fn make_problem(&self, node: Node, kind: ProblemKind) -> Problem {
-        let record = self.record(node);
-        Problem {
-            path: self.part(node).path.clone(),
-            line: Some(u64::from(record.line)),
-            offset: Some(record.offset),
-            kind,
-            detail: String::new(),
+    /// Turns problems with nodes into problems with lines. Of each kind and log the first few are kept.
+    pub(super) fn make_problems(&self, mut found: Vec<(Node, ProblemKind)>) -> Vec<Problem> {
+        found.sort_unstable();
+        let mut problems = Vec::new();
+        // By log and kind, how many there were, and the place of the last one that was kept.
+        let mut known = BTreeMap::<(u32, ProblemKind), (usize, usize)>::new();
+        for (node, kind) in found {
+            let (count, last) = known.entry((self.part_number(node), kind)).or_default();
+            *count += 1;
+            if *count > KEPT_PER_KIND {
+                let last: &mut Problem = &mut problems[*last];
+                last.more += 1;
+                continue;
+            }
+            *last = problems.len();
+            let record = self.record(node);
+            problems.push(Problem {
+                path: self.part(node).path.clone(),
+                line: Some(u64::from(record.line)),
+                offset: Some(record.offset),
+                kind,
+                detail: String::new(),
+                more: 0,
+            });
         }
+        problems
     }
 }
 

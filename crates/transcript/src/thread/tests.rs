@@ -1,5 +1,7 @@
 use super::*;
 use crate::bytes::LineConsumer;
+use crate::line_hashes::LineHashes;
+use crate::log::RecordScope;
 use crate::problem::ProblemKind;
 use crate::walk::Walker;
 
@@ -230,4 +232,83 @@ fn a_sub_agent_excludes_messages_of_others() {
         .map(|chain| (chain.rounds.len(), chain.tail.len()));
     assert_eq!(lengths.collect::<Vec<_>>(), [(1, 0), (0, 1), (0, 2)]);
     assert_eq!((threaded.branches, threaded.problems.len()), (0, 0));
+}
+
+/// Sessions in one log that follow each other's records, with copies, holes and sub-agents.
+fn shared_log() -> SessionLog {
+    let mut log = part(
+        "u1 - u\na1 u1 c:m1:t1\nu2 a1 u\na2 u2 a:m2\nr1 a1 r:t1\nu3 gone u\na3 u3 a:m3\nx1 a3 x:agent1\n\
+         b1 - b:a2:a1\ns1 b1 s\nu4 s1 u\na4 u4 a:m4\nx2 x1 x:agent2\nu1 - u\na5 a4 a:m2\nk1 a5 k\nr2 a5 r:t9\nu5 r2 u\na6 u5 a:m6",
+    );
+    // Every record goes to one of four sessions.
+    let base = log.log.scopes.clone();
+    for (at, name) in ["T", "U", "V"].iter().enumerate() {
+        log.log.strings.push((*name).into());
+        let session = log.log.strings.len() as u32 - 1;
+        log.log
+            .scopes
+            .extend(base.iter().map(|scope| RecordScope { session, ..*scope }));
+        assert_eq!(log.log.scopes.len(), base.len() * (at + 2));
+    }
+    for (at, record) in log.log.records.iter_mut().enumerate() {
+        record.scope += (base.len() * (at * 7 % 5 % 4)) as u32;
+    }
+    log.copied = (0..log.log.records.len()).map(|at| at % 3 == 0).collect();
+    log
+}
+
+#[test]
+fn a_split_log_is_threaded_like_the_whole() {
+    let whole = shared_log();
+    let describe = |session: &Session<'_>| {
+        let threaded = thread(session);
+        let node = |node: &Node| {
+            (
+                session.record(*node).offset,
+                session.is_copied(*node),
+                session.blocks(*node).len(),
+            )
+        };
+        let nodes = |nodes: &[Node]| nodes.iter().map(node).collect::<Vec<_>>();
+        let round = |round: &Round| {
+            let flags = (round.turn, round.is_after_hole, round.is_after_restart);
+            (nodes(&round.inputs), nodes(&round.lines), flags)
+        };
+        let chain = |chain: &Chain| {
+            let rounds = chain.rounds.iter().map(round).collect::<Vec<_>>();
+            (
+                chain.agent.clone(),
+                rounds,
+                nodes(&chain.tail),
+                nodes(&chain.off_chain_inputs),
+            )
+        };
+        let chains = threaded.chains.iter().map(chain).collect::<Vec<_>>();
+        let repeats = nodes(session.repeats());
+        (
+            chains,
+            nodes(&threaded.rewound),
+            threaded.branches,
+            threaded.problems,
+            repeats,
+        )
+    };
+    let parts = crate::split::split_sessions(&whole.log, LineHashes::default());
+    assert_eq!(parts.len(), 4);
+    let mut linked_elsewhere = 0;
+    for part in parts {
+        let id = part.session.clone();
+        let expected = describe(&Session::new(&id, std::slice::from_ref(&whole)));
+        linked_elsewhere += part.log.records.len() - part.records.len();
+        let copied = part.records.iter().map(|record| whole.copied[*record as usize]);
+        let log = SessionLog {
+            path: whole.path.clone(),
+            copied: copied.collect(),
+            log: crate::pack::unpack(&crate::pack::pack(&part.log)).expect("a log"),
+            lines: part.line_hashes,
+        };
+        assert_eq!(log.log, part.log);
+        assert_eq!(describe(&Session::new(&id, &[log])), expected, "{id}");
+    }
+    assert!(linked_elsewhere > 0, "some follow records of other sessions");
 }
