@@ -2,7 +2,7 @@
 //! policies. It reads no files, no clock and no environment, and starts no threads: every function maps values to values.
 //!
 //! [`tokens`] sizes blocks and keeps the token ledger, [`prices`] turns usage into dollars, [`policy`] declares every
-//! policy value, [`sim`] replays a trace and emits events, [`audit`] reads recorded boundaries and scores predictions
+//! policy value, [`windows`] infers context windows, [`sim`] replays a trace and emits events, [`audit`] reads recorded boundaries and scores predictions
 //! against them, [`tune`] sweeps policies.
 
 #![cfg_attr(
@@ -29,3 +29,4 @@ pub mod quantile;
 pub mod sim;
 pub mod tokens;
 pub mod tune;
+pub mod windows;

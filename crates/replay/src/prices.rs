@@ -30,6 +30,15 @@ pub struct Price {
     /// Output price of such a request.
     #[serde(default)]
     pub output_above_200k: Option<f64>,
+    /// Input price of a request with more than 272,000 input tokens, if it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_above_272k: Option<f64>,
+    /// Output price of such a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_above_272k: Option<f64>,
+    /// Price of cache reads of such a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read_above_272k: Option<f64>,
     /// Maximum input tokens.
     #[serde(default)]
     pub max_input: Option<u64>,
@@ -102,6 +111,9 @@ impl PriceTable {
                 ("cache_read", price.cache_read),
                 ("input_above_200k", price.input_above_200k),
                 ("output_above_200k", price.output_above_200k),
+                ("input_above_272k", price.input_above_272k),
+                ("output_above_272k", price.output_above_272k),
+                ("cache_read_above_272k", price.cache_read_above_272k),
             ];
             for (field, value) in fields {
                 if let Some(value) = value.filter(|value| !(0.0..=1e6).contains(value)) {
@@ -119,13 +131,17 @@ impl PriceTable {
         if let Some(price) = self.models.get(model) {
             return Some(price);
         }
-        let mut name = model.rsplit(['/', '.']).next().unwrap_or(model);
-        name = name.split(['@', ':', '[']).next().unwrap_or(name);
-        name = name.strip_suffix("-v1").unwrap_or(name);
-        let undated = name
-            .rsplit_once('-')
-            .filter(|(_, date)| is_date(date))
-            .map_or(name, |(undated, _)| undated);
+        let name = model.rsplit('/').next().unwrap_or(model);
+        let name = name.split(['@', ':', '[']).next().unwrap_or(name);
+        let name = name.strip_suffix("-v1").unwrap_or(name);
+        // A dot may end what a provider adds, or belong to the version.
+        self.find_undated(name)
+            .or_else(|| self.find_undated(name.rsplit('.').next()?))
+    }
+
+    /// Looks a bare name up, also without its date or with the newest listed date.
+    fn find_undated(&self, name: &str) -> Option<&Price> {
+        let undated = strip_date(name);
         let dated = || {
             let prefix = format!("{undated}-");
             let newest = self
@@ -133,7 +149,7 @@ impl PriceTable {
                 .range(prefix.clone()..)
                 .take_while(|(known, _)| known.starts_with(&prefix));
             newest
-                .filter(|(known, _)| is_date(&known[prefix.len()..]))
+                .filter(|(known, _)| strip_date(known) == undated)
                 .last()
                 .map(|(_, price)| price)
         };
@@ -189,17 +205,18 @@ impl<'a> PriceBook<'a> {
 }
 
 /// Integer prices per token, in [`PicoUsd`]: input, output, five-minute cache writes, one-hour cache writes, cache reads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tariff {
     usual: [u64; 5],
-    /// For calls with more than [`LONG_CONTEXT`] input tokens.
+    /// For calls with more input tokens than `limit`.
     long: [u64; 5],
+    limit: u64,
 }
 
 impl Tariff {
     /// Returns the cost of one API call. `window` is its input, which decides whether long-context prices apply.
     pub fn cost(&self, tokens: &Tokens, window: u64) -> PicoUsd {
-        let prices = if window > LONG_CONTEXT { &self.long } else { &self.usual };
+        let prices = if window > self.limit { &self.long } else { &self.usual };
         let counts = [
             tokens.input,
             tokens.output,
@@ -218,30 +235,53 @@ pub fn tariffs<L: FromIterator<Option<Tariff>>>(prices: &[Option<&Price>]) -> L 
     prices.iter().map(|price| price.map(Price::tariff)).collect()
 }
 
-fn is_date(text: &str) -> bool {
-    text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit())
+/// Returns a name without its date: `-20251101` or `-2025-11-01`.
+fn strip_date(name: &str) -> &str {
+    let is_digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (rest, last) = name.rsplit_once('-').unwrap_or(("", name));
+    if !rest.is_empty() && is_digits(last, 8) {
+        return rest;
+    }
+    let mut parts = name.rsplitn(4, '-');
+    match [parts.next(), parts.next(), parts.next(), parts.next()] {
+        [Some(day), Some(month), Some(year), Some(rest)]
+            if is_digits(day, 2) && is_digits(month, 2) && is_digits(year, 4) =>
+        {
+            rest
+        }
+        _ => name,
+    }
 }
 
 /// Input tokens above which some models cost more.
 const LONG_CONTEXT: u64 = 200_000;
 
+/// The same for models that name this limit.
+const LONGER_CONTEXT: u64 = 272_000;
+
 impl Price {
     /// Converts the price to integers.
     pub fn tariff(&self) -> Tariff {
         let prices = |is_long: bool| {
-            let input = self.input_above_200k.filter(|_| is_long).unwrap_or(self.input);
-            let output = self.output_above_200k.filter(|_| is_long).unwrap_or(self.output);
+            let raised = |price: Option<f64>| price.filter(|_| is_long);
+            let input = raised(self.input_above_272k.or(self.input_above_200k)).unwrap_or(self.input);
+            let output = raised(self.output_above_272k.or(self.output_above_200k)).unwrap_or(self.output);
             // Cache prices are multiples of the input price, so they rise with it.
             let rise = if self.input > 0.0 { input / self.input } else { 1.0 };
             let write_5m = self.cache_write_5m.unwrap_or(1.25 * self.input) * rise;
             let write_1h = self.cache_write_1h.unwrap_or(2.0 * self.input) * rise;
             let read = self.cache_read.unwrap_or(0.1 * self.input) * rise;
+            let read = raised(self.cache_read_above_272k).unwrap_or(read);
             // A dollar per million tokens is a micro-dollar per token.
             [input, output, write_5m, write_1h, read].map(|price| (price * 1e6).round() as u64)
         };
         Tariff {
             usual: prices(false),
             long: prices(true),
+            limit: match self.input_above_272k {
+                Some(_) => LONGER_CONTEXT,
+                None => LONG_CONTEXT,
+            },
         }
     }
 }
@@ -282,6 +322,35 @@ mod tests {
         );
         let opus = table.find("claude-opus-4-6").unwrap();
         assert_eq!(opus.tariff().cost(&TOKENS, 300_000), opus.tariff().cost(&TOKENS, 3_000));
+    }
+
+    #[test]
+    fn the_limit_of_long_requests_depends_on_the_model() {
+        let price = PriceTable::built_in().find("gpt-5.5").unwrap();
+        let tokens = Tokens {
+            input: 1_000,
+            output: 100,
+            cache_read: 10_000,
+            ..Tokens::default()
+        };
+        // 1000 x 5 + 100 x 30 + 10000 x 0.5, and twice the input, 1.5 times the output.
+        assert_eq!(micro_usd(price.tariff().cost(&tokens, 272_000)), 5_000 + 3_000 + 5_000);
+        assert_eq!(
+            micro_usd(price.tariff().cost(&tokens, 272_001)),
+            10_000 + 4_500 + 10_000
+        );
+    }
+
+    #[test]
+    fn versions_with_dots_are_no_prefixes() {
+        let table = PriceTable::built_in();
+        let price = table.find("gpt-5.4");
+        assert!(price.is_some());
+        for name in ["openai/gpt-5.4", "gpt-5.4-2026-03-05", "gpt-5.4-2027-01-01"] {
+            assert_eq!(table.find(name), price, "{name}");
+        }
+        assert_eq!(table.find("gpt-5.99"), None);
+        assert_eq!(table.find("mimo-v2.5-free"), None);
     }
 
     #[test]

@@ -8,10 +8,11 @@ use crate::policy::presets::ClientVersion;
 use crate::prices::Price;
 use crate::quantile::median;
 use crate::sim::event::Event;
-use crate::sim::inference::{InferredWindow, WINDOW_SIZES, WindowGrounds};
 use crate::sim::limits::WindowLimits;
 use crate::sim::trace::{BoundaryTrigger, RecordedBoundary, Trace};
 use crate::sim::{ReplayInput, ReplayMode, replay};
+use crate::windows::{InferredWindow, WINDOW_SIZES, WindowConfidence, call_of_boundary};
+use std::collections::HashMap;
 use transcript::log::{NO_TIME, Time};
 use transcript::thread::Node;
 
@@ -20,6 +21,9 @@ const FAR_ABOVE: u64 = 10_000;
 
 /// Fewer calls than this since the previous compaction are remarkable: the window filled up again at once.
 const SOON: u32 = 10;
+
+/// A duration from this on does not count as waiting: a compaction is a single model call.
+const LONGEST_WAIT_MS: u64 = 3_600_000;
 
 /// A compaction that takes longer than this is slow.
 const SLOW_MS: u64 = 120_000;
@@ -36,11 +40,12 @@ pub struct AuditInput<'a> {
 }
 
 impl AuditInput<'_> {
-    /// Returns the window of a call; `None` if the log does not show it.
+    /// Returns the window of a call; `None` if it is not known, or is only a guess.
     pub fn window(&self, call: usize) -> Option<u64> {
         let inferred = self.windows.get(call)?;
-        let is_known = !matches!(inferred.grounds, WindowGrounds::Silent | WindowGrounds::Assumed);
-        is_known.then_some(inferred.tokens)
+        inferred
+            .tokens
+            .filter(|_| inferred.confidence <= WindowConfidence::Likely)
     }
 
     /// Returns the levels at a call under the given policies. An unknown window counts as the smallest one: its threshold is
@@ -184,10 +189,8 @@ pub struct AuditBoundary {
     pub is_recompaction: bool,
     /// Duration in milliseconds, and how it is known.
     pub duration: Option<(u64, DurationSource)>,
-    /// Window of the model; `None` if the log does not show it.
-    pub window: Option<u64>,
-    /// What the window is inferred from.
-    pub grounds: WindowGrounds,
+    /// Window of the model.
+    pub window: InferredWindow,
     /// The threshold of automatic compaction under the policy.
     pub threshold: Option<u64>,
     /// The window minus the reserve.
@@ -254,9 +257,10 @@ pub fn boundaries(chain: &AuditInput<'_>) -> Vec<AuditBoundary> {
     let base = base_tokens(trace);
     let mut found = Vec::new();
     let mut start = None;
+    let neighbors = BoundaryNeighbors::new(trace);
     for (number, recorded) in trace.recorded.iter().enumerate() {
         if !recorded.is_copied && !trace.calls.is_empty() {
-            found.push(boundary(chain, number, recorded, start, base));
+            found.push(boundary(chain, number, recorded, start, base, &neighbors));
         }
         if !recorded.is_micro {
             start = Some(recorded.call as usize);
@@ -275,13 +279,44 @@ fn base_tokens(trace: &Trace) -> Option<u64> {
     (trace.base_is_known && after.all(|after| after >= base)).then_some(base)
 }
 
+/// What a boundary has around it, found once for all boundaries of a chain.
+struct BoundaryNeighbors {
+    /// First and last compaction before each call, by number.
+    compactions: HashMap<u32, (usize, usize)>,
+    /// How many turns started before each call.
+    turns: Vec<u32>,
+}
+
+impl BoundaryNeighbors {
+    fn new(trace: &Trace) -> BoundaryNeighbors {
+        let mut compactions = HashMap::new();
+        for (number, recorded) in trace.recorded.iter().enumerate().filter(|(_, found)| !found.is_micro) {
+            compactions.entry(recorded.call).or_insert((number, number)).1 = number;
+        }
+        let mut turns = Vec::with_capacity(trace.calls.len() + 1);
+        turns.push(0);
+        for call in &trace.calls {
+            turns.push(turns[turns.len() - 1] + u32::from(call.starts_turn));
+        }
+        BoundaryNeighbors { compactions, turns }
+    }
+}
+
 /// Returns the window before and after a boundary, from the usage of the calls around it; `None` where it is not known.
-fn sizes_around(trace: &Trace, number: usize, recorded: &RecordedBoundary) -> (Option<u64>, Option<u64>) {
+fn sizes_around(
+    trace: &Trace,
+    number: usize,
+    recorded: &RecordedBoundary,
+    neighbors: &BoundaryNeighbors,
+) -> (Option<u64>, Option<u64>) {
     let at = recorded.call as usize;
     // A call shows the effect of this boundary only if no other compaction lies between the two.
-    let is_compaction_at = |other: &RecordedBoundary| other.call == recorded.call && !other.is_micro;
-    let is_first = !trace.recorded[..number].iter().any(is_compaction_at);
-    let is_last = !trace.recorded[number + 1..].iter().any(is_compaction_at);
+    let (first, last) = neighbors
+        .compactions
+        .get(&recorded.call)
+        .copied()
+        .unwrap_or((number, number));
+    let (is_first, is_last) = (first >= number, last <= number);
     let last = at.checked_sub(1).filter(|_| is_first).map(|call| &trace.calls[call]);
     let before = last.and_then(|call| Some(call.usage?.input_side() + u64::from(call.output.tokens)));
     let next = trace.calls.get(at).filter(|_| is_last);
@@ -296,26 +331,26 @@ fn boundary(
     recorded: &RecordedBoundary,
     start: Option<usize>,
     base: Option<u64>,
+    neighbors: &BoundaryNeighbors,
 ) -> AuditBoundary {
     let trace = chain.trace;
     let at = recorded.call as usize;
-    let (before, after) = sizes_around(trace, number, recorded);
+    let (before, after) = sizes_around(trace, number, recorded, neighbors);
     let is_compaction = !recorded.is_micro;
-    let sized = at.saturating_sub(1);
-    let window = chain.window(sized);
+    let sized = call_of_boundary(trace, recorded.call);
+    let window = chain.windows[sized];
     let limits = WindowLimits::new(
         chain.policies[usize::from(recorded.version)],
-        window.unwrap_or(WINDOW_SIZES[0]),
+        chain.window(sized).unwrap_or(WINDOW_SIZES[0]),
         chain.output_limit(sized),
     );
-    let from = start.unwrap_or(0);
-    let since = &trace.calls[from.min(at)..at];
+    let from = start.unwrap_or(0).min(at);
     AuditBoundary {
         node: recorded.node,
         call: recorded.call,
         time: recorded.time,
         version: trace.versions[usize::from(recorded.version)],
-        model: trace.model(&trace.calls[sized]).to_owned(),
+        model: trace.model(&trace.calls[at.saturating_sub(1)]).to_owned(),
         trigger: recorded.trigger,
         kind: match (recorded.is_micro, recorded.kept) {
             (true, _) => BoundaryKind::Micro,
@@ -331,8 +366,8 @@ fn boundary(
             .zip(base)
             .map(|(after, base)| after - base),
         summary: (recorded.summary > 0).then(|| u64::from(recorded.summary)),
-        calls_since: since.len() as u32,
-        turns_since: since.iter().filter(|call| call.starts_turn).count() as u32,
+        calls_since: (at - from) as u32,
+        turns_since: neighbors.turns[at] - neighbors.turns[from],
         is_recompaction: start.is_some(),
         duration: if is_compaction {
             boundary_duration(recorded)
@@ -340,7 +375,6 @@ fn boundary(
             None
         },
         window,
-        grounds: chain.windows[sized].grounds,
         threshold: is_compaction.then_some(limits.threshold),
         effective: limits.effective,
         cleared: recorded.is_micro.then_some(recorded.cleared.len() as u64),
@@ -439,12 +473,13 @@ impl AuditTotals {
             (false, BoundaryTrigger::Unknown) => &mut self.without_boundary,
         } += 1;
         match boundary.duration {
-            Some((took, from)) => {
+            Some((took, from)) if took < LONGEST_WAIT_MS => {
                 self.total_duration_ms += took;
                 self.timed_recorded += u64::from(from == DurationSource::Recorded);
                 self.timed_clock += u64::from(from == DurationSource::Clock);
             }
-            None => self.untimed += u64::from(!is_micro),
+            // After hours the machine had slept, or nobody was there.
+            _ => self.untimed += u64::from(!is_micro),
         }
         match boundary.freed() {
             Some(freed) if is_micro => self.freed.1 += freed,
@@ -469,6 +504,7 @@ impl AuditTotals {
 mod tests {
     use super::*;
     use crate::audit::sample::{script_log, with_chain};
+    use crate::windows::WindowGrounds;
 
     fn audit_script(script: &str) -> Vec<AuditBoundary> {
         with_chain(script_log("2.1.7", script), "", |chain, _, _| boundaries(chain))
@@ -484,8 +520,8 @@ mod tests {
         assert_eq!(boundary.threshold, Some(155_000));
         assert_eq!(boundary.tokens_over_threshold(), Some(203));
         assert_eq!(
-            (boundary.window, boundary.grounds),
-            (Some(200_000), WindowGrounds::Version)
+            (boundary.window.tokens, boundary.window.grounds),
+            (Some(200_000), WindowGrounds::Boundary)
         );
         assert_eq!((boundary.calls_since, boundary.turns_since), (2, 2));
         assert_eq!(boundary.duration, Some((10_000, DurationSource::Clock)));

@@ -36,7 +36,7 @@ pub fn explain(session: &Session<'_>, trace: &Trace, policies: &[&Policy], cases
         };
         let _ = writeln!(text, "\n{}. {}", number + 1, explainer.heading());
         match case.mechanism {
-            Mechanism::Micro => explainer.write_micro(&mut text),
+            Mechanism::Micro | Mechanism::Images => explainer.write_micro(&mut text),
             Mechanism::Auto | Mechanism::Manual => explainer.write_compaction(&mut text),
         }
     }
@@ -122,9 +122,9 @@ impl CaseExplainer<'_> {
             TrailEstimate::None => {
                 let _ = writeln!(text, "   This version estimates nothing that came after it.");
             }
-            TrailEstimate::User | TrailEstimate::All => self.write_trail(text, count, anchor),
+            TrailEstimate::User | TrailEstimate::Text | TrailEstimate::All => self.write_trail(text, count, anchor),
         }
-        if self.policy.trail == TrailEstimate::All {
+        if matches!(self.policy.trail, TrailEstimate::Text | TrailEstimate::All) {
             let _ = writeln!(
                 text,
                 "   Later lines of that response: {} estimated.",
@@ -187,17 +187,24 @@ impl CaseExplainer<'_> {
 
     fn write_threshold(&self, text: &mut String) {
         let window = self.case.window;
-        let limits = WindowLimits::new(self.policy, window.tokens, None);
+        let Some(tokens) = window.tokens else {
+            let _ = writeln!(
+                text,
+                "   The window is unknown, so no threshold applies (--window sets it)."
+            );
+            return;
+        };
+        let limits = WindowLimits::new(self.policy, tokens, None);
         let rule = match self.policy.reserve_rule {
             ReserveRule::Limit => "the output limit",
             _ => "the summary",
         };
         let _ = writeln!(
             text,
-            "   Window {} ({}); {} kept for {rule}, {} below that: threshold {}.",
-            window.tokens,
+            "   Window {tokens} (by {}, {}); {} kept for {rule}, {} below that: threshold {}.",
             window.grounds.name(),
-            window.tokens.saturating_sub(limits.effective),
+            window.confidence.name(),
+            tokens.saturating_sub(limits.effective),
             limits.effective.saturating_sub(limits.threshold),
             self.case.threshold
         );

@@ -1,13 +1,17 @@
 //! Checks whether the miss metric predicts behavior: after a recorded boundary, does the agent read a file again before it
 //! edits it?
 //!
+//! The next touch of a known file after a boundary is a read or an edit. The share of reads is compared between files of
+//! which the boundary kept the full text, a part, and nothing ([`NextTouches`]): it should rise with what was lost.
+//!
 //! According to the metric, the agent has to read again what it needs and no longer sees. The first edit after a boundary
 //! of each file known before it tests that. A read is *predicted* if less than nine tenths of the replaced lines that were
 //! seen before the boundary were shown again after it, not counting reads of the file itself. A read is *observed* if the
 //! agent read the file between the boundary and the edit.
 
-use crate::sim::trace::Trace;
+use crate::sim::trace::{Trace, flag};
 use crate::sim::uses::{FileUse, FileUses};
+use std::ops::Range;
 
 /// Numbers of first edits by prediction and observation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,6 +24,25 @@ pub struct FirstEdits {
     pub surprises: u64,
     /// Neither predicted nor observed.
     pub quiet: u64,
+    /// Next touches of known files by what the boundary left of them: full copy, partial copy, nothing.
+    pub next_touches: [NextTouches; 3],
+}
+
+/// What remained of a file after a boundary, by index into [`FirstEdits::next_touches`].
+pub const COPY_STATES: [&str; 3] = ["full", "partial", "dropped"];
+
+/// Next touches of files after a boundary.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NextTouches {
+    pub reads: u64,
+    pub touches: u64,
+}
+
+impl NextTouches {
+    /// Returns the share of reads, with its interval; `None` without touches.
+    pub fn read_share(&self) -> Option<(f64, (f64, f64))> {
+        wilson(self.reads, self.touches)
+    }
 }
 
 impl FirstEdits {
@@ -29,6 +52,19 @@ impl FirstEdits {
         self.false_alarms += other.false_alarms;
         self.surprises += other.surprises;
         self.quiet += other.quiet;
+        for (one, other) in std::iter::zip(&mut self.next_touches, &other.next_touches) {
+            one.reads += other.reads;
+            one.touches += other.touches;
+        }
+    }
+
+    /// Returns the share of first edits with a read before them, with its interval: what a prediction that ignores the window
+    /// would get for its precision. `None` without edits.
+    pub fn base_rate(&self) -> Option<(f64, (f64, f64))> {
+        wilson(
+            self.hits + self.surprises,
+            self.hits + self.surprises + self.false_alarms + self.quiet,
+        )
     }
 
     /// Returns the share of predicted reads that were observed, with its interval; `None` if none was predicted.
@@ -64,6 +100,7 @@ pub fn first_edits(trace: &Trace, uses: &FileUses) -> FirstEdits {
     let starts = boundaries.map(|boundary| boundary.item).collect::<Vec<_>>();
     for (at, &start) in starts.iter().enumerate() {
         let end = starts.get(at + 1).copied().unwrap_or(u32::MAX);
+        count_next_touches(trace, uses, start..end, &mut found.next_touches);
         let mut seen = Vec::new();
         let after = uses.uses.iter().filter(|one| (start..end).contains(&one.item));
         for one in after {
@@ -85,6 +122,39 @@ pub fn first_edits(trace: &Trace, uses: &FileUses) -> FirstEdits {
         }
     }
     found
+}
+
+/// Counts the next touch of each file that was read before the boundary at the start of `segment`. A file has a full copy if
+/// an item that the boundary brought in attaches it, a partial one if some of its lines are among those items.
+fn count_next_touches(trace: &Trace, uses: &FileUses, segment: Range<u32>, counts: &mut [NextTouches; 3]) {
+    let brought = |item: u32| item >= segment.start && trace.items[item as usize].has_flag(flag::ARTIFACT);
+    let fetches = uses.fetches.iter().map(|fetch| (fetch.item, fetch.path, None));
+    let edits = uses.uses.iter().map(|one| (one.item, one.path, Some(one)));
+    let mut touches = fetches.chain(edits).collect::<Vec<_>>();
+    touches.retain(|(item, ..)| segment.contains(item));
+    touches.sort_by_key(|(item, ..)| *item);
+    let mut seen = Vec::new();
+    for (item, path, edit) in touches {
+        let was_read = uses
+            .fetches
+            .iter()
+            .any(|fetch| fetch.path == path && fetch.item < segment.start);
+        if !was_read || seen.contains(&path) {
+            continue;
+        }
+        seen.push(path);
+        let attached = |at: u32| trace.items[at as usize].path == path && brought(at);
+        let has_full = (segment.start..item).any(attached);
+        let holds_part = |list: u32| uses.lists.get(list).iter().any(|holder| brought(*holder));
+        let has_part = edit.is_some_and(|edit| edit.lines.clone().any(holds_part));
+        let state = match (has_full, has_part) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        };
+        counts[state].touches += 1;
+        counts[state].reads += u64::from(edit.is_none());
+    }
 }
 
 /// Returns whether a boundary before item `start` lost what an edit needs; `None` if none of its lines was seen before.

@@ -4,6 +4,6 @@ pub mod boundaries;
 pub mod explain;
 pub mod first_edits;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 pub mod thresholds;
 pub mod validate;

@@ -4,14 +4,16 @@ use crate::audit::boundaries::AuditInput;
 use crate::policy::Policy;
 use crate::policy::presets::PolicySet;
 use crate::prices::PriceTable;
-use crate::sim::inference::infer_windows;
 use crate::sim::trace::build_trace;
 use crate::tokens::ratios::RatioTable;
+use crate::windows::{ProjectWindows, WindowQuery, infer_windows};
 use transcript::bytes::LineConsumer;
 use transcript::thread::{Session, SessionLog, thread};
 use transcript::walk::Walker;
 
-/// Builds a log from words, ten seconds apart: `u` is a prompt, `a:INPUT:OUTPUT` a response, `auto:TOKENS` and
+/// Builds a log from words, ten seconds apart: `u` is a prompt, `a:INPUT:OUTPUT:MODEL` a response (of Opus 4.5 if no model
+/// is named), `commit:INPUT:OUTPUT:MODEL` a response that signs a commit as Opus 5 with a million tokens, `large` and
+/// `other` answers of `/model` with and without a size, `auto:TOKENS` and
 /// `manual:TOKENS` are boundaries (with `:took` they have a duration, with `:kept` a preserved record),
 /// `micro:TOKENS:SAVED` is a micro-compaction, `s` a summary, `lost` a prompt whose parent is missing, and `command` the
 /// typed `/compact`, dated five seconds before the record in front of it.
@@ -36,11 +38,22 @@ pub fn script_log(version: &str, script: &str) -> SessionLog {
             "u" | "lost" => r#""type":"user","message":{"content":"please"}"#.to_owned(),
             "command" => r#""type":"user","message":{"content":"<command-name>/compact</command-name>"}"#.to_owned(),
             "s" => r#""type":"user","isCompactSummary":true,"message":{"content":"summary"}"#.to_owned(),
-            "a" => format!(
-                r#""type":"assistant","message":{{"id":"m{at}","model":"claude-opus-4-5-20251101","stop_reason":"end_turn","usage":{{"input_tokens":{},"output_tokens":{}}},"content":[{{"type":"text","text":"ok"}}]}}"#,
-                number(1),
-                number(2)
-            ),
+            "a" | "commit" => {
+                let model = fields.get(3).copied().unwrap_or("claude-opus-4-5-20251101");
+                let content = match fields[0] {
+                    "a" => r#"{"type":"text","text":"ok"}"#.to_owned(),
+                    _ => format!(
+                        r#"{{"type":"tool_use","id":"t{at}","name":"Bash","input":{{"command":"git commit -m 'Co-Authored-By: Claude Opus 5 (1M context) <n@a>'"}}}}"#
+                    ),
+                };
+                format!(
+                    r#""type":"assistant","message":{{"id":"m{at}","model":"{model}","stop_reason":"end_turn","usage":{{"input_tokens":{},"output_tokens":{}}},"content":[{content}]}}"#,
+                    number(1),
+                    number(2)
+                )
+            }
+            "large" => r#""type":"system","subtype":"local_command","content":"<local-command-stdout>Set model to \u001b[1mOpus 5 (1M context)\u001b[22m</local-command-stdout>""#.to_owned(),
+            "other" => r#""type":"user","message":{"content":"<local-command-stdout>Set model to \u001b[1mOpus 5\u001b[22m</local-command-stdout>"}"#.to_owned(),
             "micro" => format!(
                 r#""type":"system","subtype":"microcompact_boundary","microcompactMetadata":{{"trigger":"auto","preTokens":{},"tokensSaved":{},"compactedToolIds":["t1","t2"]}}"#,
                 number(1),
@@ -96,7 +109,12 @@ pub fn with_chain<R>(
         .collect::<Vec<_>>();
     let prices = PriceTable::built_in();
     let prices = trace.models.iter().map(|model| prices.find(model)).collect::<Vec<_>>();
-    let windows = infer_windows(&trace, &policies, &prices);
+    let query = WindowQuery {
+        policies: &policies,
+        prices: &prices,
+        siblings: &ProjectWindows::default(),
+    };
+    let windows = infer_windows(&trace, &query);
     let chain = AuditInput {
         trace: &trace,
         policies: &policies,

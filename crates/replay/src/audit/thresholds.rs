@@ -9,7 +9,7 @@ use crate::audit::validate::TOLERANCE;
 use crate::policy::Policy;
 use crate::policy::presets::{ClientVersion, PolicySet};
 use crate::quantile::median;
-use crate::sim::inference::WINDOW_SIZES;
+use crate::windows::{WINDOW_SIZES, call_of_boundary};
 use std::collections::BTreeMap;
 
 /// A context counts as past a threshold if it exceeds it by this much. The client's count is reproduced with some
@@ -179,7 +179,11 @@ pub fn gather_evidence(
             continue;
         };
         let found = groups
-            .entry(group(boundary.version, &boundary.model, boundary.window))
+            .entry(group(
+                boundary.version,
+                &boundary.model,
+                chain.window(call_of_boundary(trace, boundary.call)),
+            ))
             .or_insert_with(|| ThresholdEvidence::new(boundary.version, threshold, boundary.effective));
         found.add_version(boundary.version);
         found.fired_tokens.push(tokens);

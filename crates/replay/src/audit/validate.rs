@@ -8,9 +8,9 @@ use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
 use crate::prices::{PicoUsd, Price, Tariff, tariffs};
 use crate::sim::event::{CacheMiss, ContextCount, Event, MicroKind};
-use crate::sim::inference::{InferredWindow, MICRO_RECORDED_FROM};
 use crate::sim::trace::{BoundaryTrigger, NONE, RecordedBoundary, Trace, flag};
 use crate::sim::{ReplayInput, ReplayMode, replay};
+use crate::windows::{InferredWindow, call_of_boundary};
 use transcript::log::Time;
 use transcript::record::Tokens;
 use transcript::thread::Node;
@@ -20,6 +20,8 @@ named_enum! {
     pub enum CaseVerdict {
         /// Predicted at the same call.
         Exact = "exact",
+        /// Predicted at the same call, by a count that the log determines only within a margin.
+        WithinMargin = "within-margin",
         /// Predicted at an earlier call.
         Early = "early",
         /// The policy would have been due a few calls later.
@@ -48,6 +50,8 @@ named_enum! {
         OldClient = "old-client",
         /// The client's own count was below the threshold, so a different threshold applied.
         OtherThreshold = "other-threshold",
+        /// Images were cleared, which no policy models.
+        Images = "images",
         /// Results in the log differ in size from what the client counted, because their text was masked.
         Masked = "masked",
     }
@@ -62,6 +66,7 @@ impl UndecidableReason {
             UndecidableReason::WindowUnknown => "nothing tells how large the window was",
             UndecidableReason::OldClient => "the client wrote a summary and no boundary",
             UndecidableReason::OtherThreshold => "the record itself shows that another threshold was in force",
+            UndecidableReason::Images => "images were cleared, and no policy models that",
             UndecidableReason::Masked => "texts in the log are not of the size that the client counted",
         }
     }
@@ -74,6 +79,8 @@ named_enum! {
         Auto = "auto",
         /// Micro-compaction.
         Micro = "micro",
+        /// Clearing of images, which some clients record as a micro-compaction without results. Policies do not predict it.
+        Images = "images",
         /// Manual compaction: only its size can be predicted.
         Manual = "manual",
     }
@@ -163,6 +170,9 @@ pub struct Validation {
 /// count with it.
 pub const TOLERANCE: u64 = 2_000;
 
+/// First version whose client records micro-compactions.
+const MICRO_RECORDED_FROM: ClientVersion = ClientVersion([2, 1, 12]);
+
 /// A prediction at most this many calls later counts as late, not as missed.
 const MAX_LATE_CALLS: usize = 5;
 
@@ -194,6 +204,7 @@ pub fn validate(
             if call.is_copied {
                 return;
             }
+            costs.unexplained += u64::from(called.miss == Some(CacheMiss::Unexplained));
             if let (Some(usage), Some(tariff)) = (call.usage, &tariffs[usize::from(call.model)]) {
                 costs.add(tariff, &usage, called.tokens, called.miss);
             }
@@ -214,7 +225,7 @@ pub fn validate(
             Some((_, count)) => *count += 1,
             None => validation.calls.push((version, 1)),
         }
-        validation.unsure_calls += u64::from(!window.grounds.is_sure());
+        validation.unsure_calls += u64::from(!window.is_sure());
     }
     let judge = CaseJudge {
         trace,
@@ -228,7 +239,8 @@ pub fn validate(
 }
 
 impl CostComparison {
-    fn add(&mut self, tariff: &Tariff, usage: &Tokens, simulated: Tokens, miss: Option<CacheMiss>) {
+    /// Adds a call.
+    pub(crate) fn add(&mut self, tariff: &Tariff, usage: &Tokens, simulated: Tokens, miss: Option<CacheMiss>) {
         let window = usage.input_side();
         let simulated = Tokens {
             output: usage.output,
@@ -238,7 +250,6 @@ impl CostComparison {
         self.recorded += recorded_cost;
         self.simulated += simulated_cost;
         if miss == Some(CacheMiss::Unexplained) {
-            self.unexplained += 1;
             self.unexplained_cost += recorded_cost.saturating_sub(simulated_cost);
         }
     }
@@ -258,6 +269,14 @@ struct ReachedBoundary {
     count: Option<ContextCount>,
     threshold: u64,
     is_due: bool,
+}
+
+/// Returns whether the threshold lies between the least and the most that the client may have counted.
+fn is_within_margin(reached: &ReachedBoundary) -> bool {
+    let least = reached
+        .count
+        .map(|count| count.padded_context.saturating_sub(count.unsure));
+    least.is_some_and(|least| least < reached.threshold)
 }
 
 /// Collects the predictions of a replay that follows the record.
@@ -341,16 +360,49 @@ impl CaseJudge<'_> {
         let mut start = 0;
         for reached in &self.predictions.reached {
             let boundary = &self.trace.recorded[reached.number];
-            let due = self.due_in(start, boundary.call);
+            let (off_chain, due) = self.take_off_chain(start, self.due_in(start, boundary.call));
+            cases.extend(off_chain);
             if !boundary.is_copied {
-                cases.extend(self.judge_boundary(reached, boundary, due));
+                cases.extend(self.judge_boundary(reached, boundary, &due));
             }
             start = boundary.call;
         }
         if !self.trace.calls.is_empty() {
-            cases.extend(self.spurious_case(self.due_in(start, self.trace.calls.len() as u32)));
+            let end = self.trace.calls.len() as u32;
+            let (off_chain, due) = self.take_off_chain(start, self.due_in(start, end));
+            cases.extend(off_chain);
+            cases.extend(self.spurious_case(&due));
         }
         cases
+    }
+
+    /// Takes the recorded boundaries off the chain from a run of predictions that starts at `start`: the user went back behind
+    /// them, but the compactions happened as predicted. Returns their cases, and the other predictions.
+    fn take_off_chain(&self, start: u32, due: &[(u32, u64, u64)]) -> (Vec<ValidationCase>, Vec<(u32, u64, u64)>) {
+        let (mut cases, mut left) = (Vec::new(), due.to_vec());
+        for boundary in self.trace.off_chain.iter().filter(|boundary| boundary.call >= start) {
+            let is_match = |(call, context, _): &(u32, u64, u64)| {
+                *call == boundary.call && context.abs_diff(boundary.pre_tokens) <= TOLERANCE
+            };
+            let Some(at) = left
+                .iter()
+                .position(is_match)
+                .filter(|_| self.window(boundary.call).is_sure())
+            else {
+                continue;
+            };
+            let (call, context, threshold) = left.remove(at);
+            cases.push(ValidationCase {
+                is_recorded: true,
+                recorded: Some(boundary.pre_tokens),
+                predicted: Some(context),
+                threshold,
+                node: boundary.node,
+                time: boundary.time,
+                ..self.new_case(Mechanism::Auto, CaseVerdict::Exact, call)
+            });
+        }
+        (cases, left)
     }
 
     /// Returns the predictions in a range of calls.
@@ -365,7 +417,7 @@ impl CaseJudge<'_> {
     /// or a copied call.
     fn spurious_case(&self, due: &[(u32, u64, u64)]) -> Option<ValidationCase> {
         let &(call, context, threshold) = due.first()?;
-        if !self.window(call).grounds.is_sure() || self.trace.calls[call as usize].is_copied {
+        if !self.window(call).is_sure() || self.trace.calls[call as usize].is_copied {
             return None;
         }
         // If several prompts were sent above the threshold, a different threshold applied or compaction was off.
@@ -399,14 +451,13 @@ impl CaseJudge<'_> {
             BoundaryTrigger::Auto => Mechanism::Auto,
             BoundaryTrigger::Manual | BoundaryTrigger::Unknown => Mechanism::Manual,
         };
-        let before = boundary.call.saturating_sub(1);
         let mut case = ValidationCase {
             is_recorded: true,
             recorded: boundary.pre_tokens,
             predicted: context,
             count: reached.count,
             threshold,
-            window: self.window(before),
+            window: self.windows[call_of_boundary(self.trace, boundary.call)],
             node: boundary.node,
             time: boundary.time,
             ..self.new_case(mechanism, CaseVerdict::Undecidable, boundary.call)
@@ -418,7 +469,7 @@ impl CaseJudge<'_> {
             Some(UndecidableReason::LeafMissing)
         } else if context.is_none() {
             Some(UndecidableReason::NoUsage)
-        } else if !case.window.grounds.is_sure() {
+        } else if !case.window.is_sure() {
             Some(UndecidableReason::WindowUnknown)
         } else if has_other_threshold {
             Some(UndecidableReason::OtherThreshold)
@@ -431,6 +482,7 @@ impl CaseJudge<'_> {
         }
         (case.verdict, case.distance) = match (due.first(), reached.is_due) {
             (Some((first, ..)), _) => (CaseVerdict::Early, i64::from(*first) - i64::from(boundary.call)),
+            (None, true) if is_within_margin(reached) => (CaseVerdict::WithinMargin, 0),
             (None, true) => (CaseVerdict::Exact, 0),
             (None, false) => match self.calls_late(boundary, context.unwrap_or_default(), threshold) {
                 Some(calls) => (CaseVerdict::Late, calls),
@@ -475,6 +527,18 @@ impl CaseJudge<'_> {
         let mut cases = Vec::new();
         let mut matched = Vec::new();
         for boundary in recorded {
+            if boundary.cleared_images() {
+                cases.push(ValidationCase {
+                    is_recorded: true,
+                    reason: Some(UndecidableReason::Images),
+                    recorded: boundary.pre_tokens,
+                    window: self.windows[call_of_boundary(self.trace, boundary.call)],
+                    node: boundary.node,
+                    time: boundary.time,
+                    ..self.new_case(Mechanism::Images, CaseVerdict::Undecidable, boundary.call)
+                });
+                continue;
+            }
             let mut predictions = self.predictions.cleared.iter();
             let prediction = predictions.find(|cleared| cleared.call == boundary.call);
             matched.extend(prediction.map(|cleared| cleared.call));

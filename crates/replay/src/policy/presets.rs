@@ -8,6 +8,7 @@ use crate::policy::{Policy, PolicyError, nearest};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use toml::{Table, Value};
+use transcript::agents::Agent;
 
 /// Name of the policy that depends on the client's version.
 pub const RECORDED: &str = "recorded";
@@ -22,6 +23,13 @@ const FILES: &[(&str, &str)] = &[
     ("client-2.1.25", include_str!("presets/client-2.1.25.toml")),
     ("client-2.1.30", include_str!("presets/client-2.1.30.toml")),
     ("client-2.1.45", include_str!("presets/client-2.1.45.toml")),
+    ("client-2.1.57", include_str!("presets/client-2.1.57.toml")),
+    ("client-2.1.73", include_str!("presets/client-2.1.73.toml")),
+    ("client-2.1.220", include_str!("presets/client-2.1.220.toml")),
+    ("codex-remote", include_str!("presets/codex-remote.toml")),
+    ("codex-local", include_str!("presets/codex-local.toml")),
+    ("opencode", include_str!("presets/opencode.toml")),
+    ("pi", include_str!("presets/pi.toml")),
     ("api-edits", include_str!("presets/api-edits.toml")),
     ("never", include_str!("presets/never.toml")),
 ];
@@ -52,8 +60,12 @@ pub struct Preset {
     pub name: &'static str,
     /// One sentence about what it models.
     pub about: String,
+    /// The coding agent that it models.
+    pub client: Agent,
     /// First client version that it models; `None` if it models no client.
     pub from: Option<ClientVersion>,
+    /// Whether too few recorded boundaries support it.
+    pub is_unsettled: bool,
     /// Its differences from the defaults.
     pub table: Table,
     pub policy: Policy,
@@ -72,9 +84,17 @@ pub fn all() -> &'static [Preset] {
     &PRESETS
 }
 
-/// Returns the policy of the recorded client of a version.
+/// Returns the policy of the recorded client of a version of Claude Code.
 pub fn client_policy(version: ClientVersion) -> &'static Policy {
     CLIENTS.for_version(Some(version))
+}
+
+/// Returns the preset of the recorded client of a version: the oldest one for a version before it.
+pub fn client_preset(version: ClientVersion) -> Option<&'static Preset> {
+    let mut clients = all().iter().filter(|preset| preset.from.is_some()).collect::<Vec<_>>();
+    clients.sort_by_key(|preset| preset.from);
+    let covering = clients.iter().rev().find(|preset| preset.from <= Some(version));
+    covering.or(clients.first()).copied()
 }
 
 /// Returns the names of all presets, `recorded` first.
@@ -86,17 +106,20 @@ pub fn names() -> Vec<&'static str> {
 
 fn read_preset(name: &'static str, text: &str) -> Result<Preset, PolicyError> {
     let mut table = text.parse::<Table>()?;
+    let is_unsettled = table.remove("unsettled") == Some(Value::Boolean(true));
     let mut word = |key: &str| match table.remove(key) {
         Some(Value::String(text)) => text,
         _ => String::new(),
     };
-    let (about, from) = (word("about"), word("from"));
+    let (about, from, client) = (word("about"), word("from"), word("client"));
     let mut policy = Policy::default();
     policy.apply(&table, &mut |_| ())?;
     Ok(Preset {
         name,
         about,
+        client: Agent::from_name(&client).unwrap_or_default(),
         from: ClientVersion::parse(&from),
+        is_unsettled,
         table,
         policy,
     })
@@ -111,6 +134,8 @@ pub struct PolicySet {
     pub base: String,
     /// Policies by first version, ascending. The first one also applies to older versions.
     ranges: Vec<(ClientVersion, Policy)>,
+    /// Policies of the other coding agents, if calls are replayed under the policies of their clients.
+    clients: Vec<(Agent, Policy)>,
     /// By key: where values that are not defaults were set. The same for all ranges, except for values of a preset.
     pub origins: BTreeMap<&'static str, String>,
 }
@@ -122,6 +147,7 @@ impl PolicySet {
             name: name.to_owned(),
             base: name.to_owned(),
             ranges: Vec::new(),
+            clients: Vec::new(),
             origins: BTreeMap::new(),
         };
         let chosen = all().iter().filter(|preset| match name {
@@ -129,6 +155,10 @@ impl PolicySet {
             _ => preset.name == name,
         });
         for preset in chosen {
+            if name == RECORDED && preset.client != Agent::Claude {
+                policies.clients.push((preset.client, preset.policy.clone()));
+                continue;
+            }
             let from = preset.from.filter(|_| name == RECORDED).unwrap_or_default();
             policies.ranges.push((from, preset.policy.clone()));
             let origin = match name {
@@ -175,13 +205,14 @@ impl PolicySet {
             name: name.to_owned(),
             base: "article".to_owned(),
             ranges: vec![(ClientVersion::default(), policy)],
+            clients: Vec::new(),
             origins: BTreeMap::new(),
         }
     }
 
     /// Sets the values of a table in all ranges.
     pub fn apply(&mut self, table: &Table, origin: &str) -> Result<(), PolicyError> {
-        for (_, policy) in &mut self.ranges {
+        for policy in policies_mut(&mut self.ranges, &mut self.clients) {
             policy.apply(table, &mut |key| {
                 self.origins.insert(key, origin.to_owned());
             })?;
@@ -191,14 +222,21 @@ impl PolicySet {
 
     /// Sets one value, typed as `key=value`, in all ranges.
     pub fn assign(&mut self, assignment: &str, origin: &str) -> Result<(), PolicyError> {
-        for (_, policy) in &mut self.ranges {
+        for policy in policies_mut(&mut self.ranges, &mut self.clients) {
             let key = policy.assign(assignment)?;
             self.origins.insert(key, origin.to_owned());
         }
         Ok(())
     }
 
-    /// Returns the policy for a client version; the newest for a version that could not be parsed.
+    /// Returns the policy for a call of a coding agent: that of its own client if the set follows the recorded clients, else
+    /// the same as for Claude Code.
+    pub fn for_client(&self, client: Agent, version: Option<ClientVersion>) -> &Policy {
+        let own = self.clients.iter().find(|(known, _)| *known == client);
+        own.map_or_else(|| self.for_version(version), |(_, policy)| policy)
+    }
+
+    /// Returns the policy for a version of Claude Code; the newest for a version that could not be parsed.
     pub fn for_version(&self, version: Option<ClientVersion>) -> &Policy {
         let covering = self
             .ranges
@@ -212,6 +250,15 @@ impl PolicySet {
     pub fn ranges(&self) -> &[(ClientVersion, Policy)] {
         &self.ranges
     }
+}
+
+/// Iterates over all policies of a set.
+fn policies_mut<'p>(
+    ranges: &'p mut [(ClientVersion, Policy)],
+    clients: &'p mut [(Agent, Policy)],
+) -> impl Iterator<Item = &'p mut Policy> {
+    let ranges = ranges.iter_mut().map(|(_, policy)| policy);
+    ranges.chain(clients.iter_mut().map(|(_, policy)| policy))
 }
 
 /// Translates the client's own environment variables into policy values: key, value, and name of the variable. `lookup`
@@ -256,13 +303,16 @@ fn is_on(value: &str) -> bool {
 mod tests {
     use super::*;
     use crate::policy::value::ReserveRule;
+    use crate::sim::limits::WindowLimits;
 
     #[test]
     fn presets_can_be_read_and_say_what_they_are() {
         for preset in all() {
             assert!(!preset.about.is_empty(), "{}", preset.name);
-            let version = preset.name.strip_prefix("client-");
-            assert_eq!(version.and_then(ClientVersion::parse), preset.from, "{}", preset.name);
+            if preset.client == Agent::Claude {
+                let version = preset.name.strip_prefix("client-");
+                assert_eq!(version.and_then(ClientVersion::parse), preset.from, "{}", preset.name);
+            }
         }
     }
 
@@ -275,6 +325,25 @@ mod tests {
         assert_eq!(rule("2.1.22"), ReserveRule::Fixed);
         assert_eq!(rule("9.0.0"), ReserveRule::Fixed);
         assert_eq!(rule("unreadable"), ReserveRule::Fixed);
+    }
+
+    #[test]
+    fn every_agent_is_replayed_under_its_own_rule() {
+        let recorded = PolicySet::preset(RECORDED).unwrap();
+        let codex = recorded.for_client(Agent::Codex, None);
+        assert_eq!((codex.share, codex.reasoning), (Some(90.0), true));
+        let limits = WindowLimits::new(codex, 272_000, None);
+        assert_eq!(limits.threshold, 244_800);
+        let pi = WindowLimits::new(recorded.for_client(Agent::Pi, None), 200_000, None);
+        assert_eq!(pi.threshold, 200_000 - 16_384);
+        let opencode = recorded.for_client(Agent::OpenCode, None);
+        assert_eq!(WindowLimits::new(opencode, 200_000, Some(64_000)).threshold, 168_000);
+        assert_eq!(WindowLimits::new(opencode, 200_000, Some(8_000)).threshold, 192_000);
+        let never = PolicySet::preset("never").unwrap();
+        assert!(
+            !never.for_client(Agent::Codex, None).auto,
+            "a named policy holds for all agents"
+        );
     }
 
     #[test]

@@ -63,6 +63,21 @@ impl PolicyValue for f64 {
     }
 }
 
+impl PolicyValue for String {
+    fn read(value: &Value) -> Result<String, String> {
+        let text = value.as_str().filter(|text| !text.is_empty());
+        text.map(str::to_owned).ok_or_else(|| mismatch_message::<String>(value))
+    }
+
+    fn write(&self) -> Value {
+        Value::String(self.clone())
+    }
+
+    fn expects() -> String {
+        "a text".to_owned()
+    }
+}
+
 /// `None` is written as `"none"`, because TOML has no null.
 impl<T: PolicyValue> PolicyValue for Option<T> {
     fn read(value: &Value) -> Result<Option<T>, String> {
@@ -168,7 +183,9 @@ choice! {
         None = "none",
         /// Blocks after the last response: results, prompts.
         User = "user",
-        /// Those, the later lines of the response itself, and hook output.
+        /// Those, and the text of later lines of the response itself.
+        Text = "text",
+        /// Those, all later lines of the response, and attachments as the model sees them.
         All = "all",
     }
 }
@@ -200,10 +217,22 @@ choice! {
 choice! {
     /// What happens to a file that is too large to be restored.
     LargeFile {
+        /// A reference to it is restored.
+        Reference = "reference",
         /// Its beginning is restored.
         Cut = "cut",
         /// It is not restored.
         Skip = "skip",
+    }
+}
+
+choice! {
+    /// What a compaction by notes restores.
+    NotesRestore {
+        /// The plan file.
+        Plan = "plan",
+        /// All that a full compaction restores.
+        All = "all",
     }
 }
 

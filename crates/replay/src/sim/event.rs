@@ -1,6 +1,7 @@
 //! Events of a replay. The replay loop only emits events; metrics, boundary lists, reports and comparisons all read them.
 
 use crate::prices::PicoUsd;
+use crate::sim::restore::RESTORED_PARTS;
 use crate::sim::uses::FileUse;
 use crate::sim::working_set::{FetchKind, UseOutcome};
 use crate::tokens::ledger::Category;
@@ -35,6 +36,8 @@ named_enum! {
         Api = "api",
         /// The API's own removal of old thinking.
         Thinking = "thinking",
+        /// Clears old results down to the target of a caller.
+        Target = "target",
     }
 }
 
@@ -85,6 +88,8 @@ pub struct SimBoundary {
     pub size: BoundarySize,
     /// Restored files: index of the path in the trace, and tokens.
     pub restored_files: Vec<(u32, u64)>,
+    /// Restored tokens by [`RestoredPart`](crate::sim::restore::RestoredPart).
+    pub restored_parts: [u64; RESTORED_PARTS],
     /// Tokens that left the window, by category.
     pub dropped: [u64; PARTS],
     /// Tokens that stayed verbatim, by category.
@@ -125,6 +130,8 @@ pub struct BoundaryDistance {
     pub turns: u32,
     /// Whether there is a previous boundary.
     pub is_recompaction: bool,
+    /// Call and turn of the previous boundary.
+    pub previous: Option<(u32, u32)>,
 }
 
 named_enum! {
@@ -138,6 +145,8 @@ named_enum! {
         Nothing = "nothing-to-summarise",
         /// The new window would have been no smaller than the old one.
         NoGain = "no-gain",
+        /// A hook forbade it. This is no failure for the circuit breaker.
+        Vetoed = "vetoed",
     }
 }
 
@@ -166,6 +175,10 @@ named_enum! {
         Notes = "notes",
         /// Extracting memories.
         Extract = "extract",
+        /// Choosing memories for a prompt.
+        Recall = "recall",
+        /// Consolidating the memories of a project, between sessions.
+        Consolidate = "consolidate",
     }
 }
 
@@ -226,7 +239,11 @@ pub struct ContextCount {
     pub trail: u64,
     /// The client's estimate of the later lines of that response.
     pub later_lines: u64,
-    /// The sum of all four.
+    /// The client's estimate of the reasoning of earlier turns, at most.
+    pub reasoning: u64,
+    /// The part of it that is not certain, because the log masks reasoning.
+    pub unsure: u64,
+    /// The sum of all five.
     pub context: u64,
     /// The same sum with padded estimates. The client compares this one with the threshold.
     pub padded_context: u64,
@@ -311,6 +328,28 @@ pub enum Event<'a> {
         kind: FetchKind,
         /// Tokens of the result.
         tokens: u64,
+    },
+    /// Memories joined the window.
+    Recalled {
+        /// Tokens of the memories.
+        tokens: u64,
+    },
+    /// A restarted session read its notes.
+    NotesRead {
+        /// Tokens of the notes.
+        tokens: u64,
+    },
+    /// Instructions of a folder joined the window again after a compaction.
+    Nested {
+        /// Index of their path in the trace.
+        path: u32,
+        /// Tokens of the instructions.
+        tokens: u64,
+    },
+    /// An edit needs a read first, because the client has forgotten the file.
+    NeedsRead {
+        /// Index of the path in the trace.
+        path: u32,
     },
     /// This many results were left out of the window because their calls are no longer in it.
     Orphans(u32),

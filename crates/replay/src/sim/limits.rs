@@ -33,11 +33,13 @@ impl WindowLimits {
         };
         let used = policy.window_override.map_or(window, |smaller| smaller.min(window));
         let effective = used.saturating_sub(reserve);
-        let usual = effective.saturating_sub(policy.buffer);
-        let threshold = match policy.percent {
-            None => usual,
-            Some(percent) => usual.min((effective as f64 * percent / 100.0).floor() as u64),
+        let usual = match policy.share {
+            Some(share) => (used as f64 * share / 100.0).floor() as u64,
+            None => effective.saturating_sub(policy.buffer),
         };
+        let by_percent = |percent: f64| (effective as f64 * percent / 100.0).floor() as u64;
+        let wanted = [policy.percent.map(by_percent), policy.threshold];
+        let threshold = wanted.into_iter().flatten().fold(usual, u64::min);
         WindowLimits {
             window,
             effective,
@@ -94,6 +96,9 @@ mod tests {
     fn overrides_can_only_lower() {
         assert_eq!(threshold(&["window.percent=50"], 200_000), 90_000);
         assert_eq!(threshold(&["window.percent=100"], 200_000), 167_000);
+        assert_eq!(threshold(&["window.threshold=120000"], 200_000), 120_000);
+        assert_eq!(threshold(&["window.threshold=120000"], 1_000_000), 120_000);
+        assert_eq!(threshold(&["window.threshold=500000"], 200_000), 167_000);
         assert_eq!(threshold(&["window.override=400000"], 1_000_000), 367_000);
         assert_eq!(threshold(&["window.override=400000"], 200_000), 167_000);
         assert_eq!(threshold(&[], 20_000), 0);

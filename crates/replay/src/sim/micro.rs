@@ -8,6 +8,7 @@ use crate::sim::window::{ItemState, Window};
 use crate::tokens::ledger::Category;
 use std::ops::Range;
 use transcript::log::NO_TIME;
+use transcript::tools::tool_role;
 
 /// The results of one chain that may be cleared.
 #[derive(Debug, Default)]
@@ -49,6 +50,8 @@ pub struct DueMicroKinds {
     pub gap: bool,
     /// The context is at the warning level.
     pub budget: bool,
+    /// A caller clears down to a target of its own.
+    pub target: bool,
     /// The cache is warm and there are enough results to delete some on the server.
     pub cached: bool,
     /// The prompt is large enough for the API's own edits.
@@ -62,7 +65,7 @@ impl DueMicroKinds {
     #[inline]
     pub fn has_any(self) -> bool {
         // `|` instead of `||`: this runs at every call, and five branches would cost more than five loads.
-        self.gap | self.budget | self.cached | self.api | self.thinking
+        self.gap | self.budget | self.target | self.cached | self.api | self.thinking
     }
 }
 
@@ -92,12 +95,13 @@ struct ClearBudget {
 
 /// Returns by tool of the trace whether it is in the list.
 pub fn tool_mask(trace: &Trace, tools: &[String]) -> Vec<bool> {
-    trace.tools.iter().map(|tool| tools.contains(tool)).collect()
+    let is_wanted = |tool: &String| tools.contains(tool) || tools.iter().any(|wanted| wanted == tool_role(tool, false));
+    trace.tools.iter().map(is_wanted).collect()
 }
 
 /// Returns whether a policy has any kind of micro-compaction.
 pub fn may_clear(policy: &Policy) -> bool {
-    let has_kind = policy.gap_on || policy.budget_on || policy.cached_on || policy.api_on;
+    let has_kind = policy.gap_on || policy.budget_on || policy.target_on || policy.cached_on || policy.api_on;
     policy.micro && policy.compaction && has_kind
 }
 
@@ -192,6 +196,7 @@ impl ClearableResults {
         DueMicroKinds {
             gap: policy.gap_on && is_idle(policy.gap_minutes),
             budget: policy.budget_on && check.is_over_warning,
+            target: policy.target_on && self.tokens > 0,
             cached: policy.cached_on && check.is_warm && self.never_deleted >= policy.cached_trigger,
             api: policy.api_on && check.input >= policy.api_trigger,
             thinking: policy.api_on && policy.api_thinking && is_idle(policy.api_thinking_minutes),
@@ -211,6 +216,15 @@ impl ClearableResults {
 
     /// Chooses the oldest results above the budget, by the client's estimates. `None` if they free too little.
     pub fn clear_over_budget(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
+        self.clear_by_estimate(policy, trace, policy.budget_target, policy.budget_at_least)
+    }
+
+    /// Chooses the oldest results above the target of a caller, by the client's estimates. `None` if there are none.
+    pub fn clear_to_target(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
+        self.clear_by_estimate(policy, trace, policy.target_tokens, 0)
+    }
+
+    fn clear_by_estimate(&self, policy: &Policy, trace: &Trace, target: u64, at_least: u64) -> Option<Clearing> {
         let size = |item: &TraceItem| estimate(policy, item);
         let all = match policy.units_per_token == 4.0 {
             true => self.quarters + policy.image * self.images,
@@ -218,57 +232,85 @@ impl ClearableResults {
             false => self.active.iter().map(|at| size(&trace.items[*at as usize])).sum(),
         };
         let budget = ClearBudget {
-            target: policy.budget_target,
+            target,
             protect: policy.budget_protect,
-            at_least: policy.budget_at_least,
+            at_least,
         };
-        self.clear_down_to(&budget, all, size, trace)
+        clear_down_to(&self.active, &budget, all, |at| size(&trace.items[at as usize]))
     }
 
-    /// Chooses the oldest results above what the API keeps. `None` if they free too little.
+    /// Chooses the oldest results above what the API keeps, and of the tools whose calls it removes the oldest calls above
+    /// the same amount. `None` if both free too little.
     pub fn clear_by_api(&self, policy: &Policy, trace: &Trace) -> Option<Clearing> {
-        let size = |item: &TraceItem| u64::from(item.tokens);
+        let is_of = |tools: &[String], at: &u32| {
+            let tool = &trace.tools[usize::from(trace.items[*at as usize].tool)];
+            tools.contains(tool)
+        };
+        let result = |at: u32| u64::from(trace.items[at as usize].tokens);
+        let whole = |at: u32| match trace.items[at as usize].pair {
+            NONE => result(at),
+            call => result(at) + result(call),
+        };
+        let calls = self
+            .active
+            .iter()
+            .copied()
+            .filter(|at| is_of(&policy.api_drop_calls, at));
+        let calls = calls.collect::<Vec<_>>();
+        let results = self
+            .active
+            .iter()
+            .copied()
+            .filter(|at| is_of(&policy.api_tools, at) && !is_of(&policy.api_drop_calls, at));
+        let results = results.collect::<Vec<_>>();
         let budget = ClearBudget {
             target: policy.api_keep,
             protect: 0,
-            at_least: policy.api_at_least,
+            at_least: 0,
         };
-        self.clear_down_to(&budget, self.tokens, size, trace)
+        let cleared = [
+            clear_down_to(&results, &budget, results.iter().copied().map(result).sum(), result),
+            clear_down_to(&calls, &budget, calls.iter().copied().map(whole).sum(), whole),
+        ];
+        let mut both = Clearing::default();
+        for one in cleared.into_iter().flatten() {
+            both.items.extend(one.items);
+            both.saved += one.saved;
+            both.eligible += one.eligible;
+        }
+        both.items.sort_unstable();
+        (!both.items.is_empty() && both.saved >= policy.api_at_least).then_some(both)
     }
+}
 
-    /// Chooses the oldest active results until the rest fits the budget. `all` is the sum of the sizes of all of them.
-    fn clear_down_to(
-        &self,
-        budget: &ClearBudget,
-        all: u64,
-        size: impl Fn(&TraceItem) -> u64,
-        trace: &Trace,
-    ) -> Option<Clearing> {
-        if all <= budget.target || all < budget.at_least {
-            return None;
-        }
-        let protect = usize::try_from(budget.protect).unwrap_or(usize::MAX);
-        let clearable = &self.active[..self.active.len().saturating_sub(protect)];
-        let (mut count, mut saved) = (0, 0);
-        for &at in clearable {
-            if all - saved <= budget.target {
-                break;
-            }
-            saved += size(&trace.items[at as usize]);
-            count += 1;
-        }
-        (count > 0 && saved >= budget.at_least).then(|| Clearing {
-            items: clearable[..count].to_vec(),
-            saved,
-            eligible: all,
-        })
+/// Chooses the oldest of some results until the rest fits the budget. `all` is the sum of the sizes of all of them.
+fn clear_down_to(active: &[u32], budget: &ClearBudget, all: u64, size: impl Fn(u32) -> u64) -> Option<Clearing> {
+    if all <= budget.target || all < budget.at_least {
+        return None;
     }
+    let protect = usize::try_from(budget.protect).unwrap_or(usize::MAX);
+    let clearable = &active[..active.len().saturating_sub(protect)];
+    let (mut count, mut saved) = (0, 0);
+    for &at in clearable {
+        if all - saved <= budget.target {
+            break;
+        }
+        saved += size(at);
+        count += 1;
+    }
+    (count > 0 && saved >= budget.at_least).then(|| Clearing {
+        items: clearable[..count].to_vec(),
+        saved,
+        eligible: all,
+    })
 }
 
 /// Returns whether the client estimates an item that came after the last response.
 pub fn is_in_trail(policy: &Policy, item: &TraceItem) -> bool {
     is_always_in_trail(item)
-        || (policy.trail == TrailEstimate::All && item.category == Category::Attachment && item.has_flag(flag::HOOK))
+        || (policy.trail == TrailEstimate::All
+            && item.category == Category::Attachment
+            && item.has_flag(flag::HOOK | flag::RENDERED))
 }
 
 /// Returns whether the client estimates an item under every policy that estimates at all.
@@ -295,12 +337,15 @@ pub fn estimate_stretch(policy: &Policy, stretch: &StretchTotals, items: &[Trace
 
 /// Returns the client's estimate of an item.
 pub fn estimate(policy: &Policy, item: &TraceItem) -> u64 {
-    let text = if policy.units_per_token == 4.0 {
-        u64::from(item.quarters)
-    } else {
-        (f64::from(item.quarters) * (4.0 / policy.units_per_token)).round() as u64
-    };
-    text + policy.image * u64::from(item.images)
+    estimate_quarters(policy, item.quarters) + policy.image * u64::from(item.images)
+}
+
+/// Returns the client's estimate of a text of this many quarters of its length.
+pub fn estimate_quarters(policy: &Policy, quarters: u32) -> u64 {
+    match policy.units_per_token == 4.0 {
+        true => u64::from(quarters),
+        false => (f64::from(quarters) * (4.0 / policy.units_per_token)).round() as u64,
+    }
 }
 
 fn clear_all_but_newest(results: &[u32], keep: u64) -> Option<Clearing> {

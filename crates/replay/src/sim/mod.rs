@@ -13,7 +13,6 @@
 
 mod engine;
 pub mod event;
-pub mod inference;
 pub mod keep;
 pub mod limits;
 pub mod micro;
@@ -33,11 +32,11 @@ pub mod working_set;
 mod working_set_tests;
 
 use crate::policy::Policy;
-use crate::policy::presets::{PolicySet, client_policy};
+use crate::policy::presets::PolicySet;
 use crate::prices::{Price, PriceTable, Tariff, tariffs};
+use crate::windows::InferredWindow;
 use engine::Replay;
 use event::{CompactionCause, EventSink};
-use inference::InferredWindow;
 use smallvec::SmallVec;
 use std::ops::Range;
 use trace::Trace;
@@ -56,7 +55,8 @@ pub enum ReplayMode {
 pub struct ReplayInput<'a> {
     /// By version.
     pub policies: &'a [&'a Policy],
-    /// By model; `None` for a model that the price table does not list.
+    /// By model, and after them that of the model that recalls memories; `None` for a model that the price table does not
+    /// list.
     pub prices: &'a [Option<&'a Price>],
     /// By call.
     pub windows: &'a [InferredWindow],
@@ -83,7 +83,7 @@ pub trait BoundaryTextWriter {
     fn summarize(&self, items: Range<u32>, cause: CompactionCause) -> Option<u64>;
 }
 
-/// Returns the policies of a trace by version, and the prices by model.
+/// Returns the policies of a trace by version, and the prices by model, with that of the model that recalls memories.
 pub fn policies_and_prices<'a>(
     policies: &'a PolicySet,
     prices: &'a PriceTable,
@@ -92,15 +92,12 @@ pub fn policies_and_prices<'a>(
     let by_version = trace
         .versions
         .iter()
-        .map(|version| policies.for_version(Some(*version)));
-    let by_model = trace.models.iter().map(|model| prices.find(model));
-    (by_version.collect(), by_model.collect())
-}
-
-/// Infers the window of every call of a trace that is replayed under arbitrary policies.
-pub fn infer_replay_windows(trace: &Trace, policies: &[&Policy], prices: &[Option<&Price>]) -> Vec<InferredWindow> {
-    let clients = trace.versions.iter().map(|version| client_policy(*version));
-    inference::infer_windows_under(trace, policies, &clients.collect::<Vec<_>>(), prices)
+        .map(|version| policies.for_client(trace.client, Some(*version)));
+    let by_version = by_version.collect::<Vec<&Policy>>();
+    let recall = by_version.first().map(|policy| prices.find(&policy.recall_model));
+    let by_model = trace.models.iter().map(|model| prices.find(model)).chain(recall);
+    let by_model = by_model.collect();
+    (by_version, by_model)
 }
 
 /// Replays a chain and sends its events to `sink`. A trace without calls emits nothing.

@@ -22,6 +22,22 @@ pub struct SimNotes {
     has_begun: bool,
 }
 
+/// An update of the notes, as it is billed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotesBill {
+    /// Size of the notes after it.
+    pub tokens: u64,
+    /// Size of the notes before it, which are part of its instructions.
+    pub present: u64,
+    /// Output of the edits: what the notes gain, and the text around it.
+    pub output: u64,
+}
+
+/// Returns whether the client keeps notes: they serve automatic compaction, so they are off without it.
+pub fn keeps_notes(policy: &Policy) -> bool {
+    policy.notes_on & policy.auto & policy.compaction
+}
+
 #[derive(Debug, Clone, Copy)]
 struct NotesUpdate {
     started: Time,
@@ -30,7 +46,7 @@ struct NotesUpdate {
 }
 
 impl SimNotes {
-    /// Updates the notes after a response if they are due, and returns their new size; `None` if they are not. `written`
+    /// Updates the notes after a response if they are due, and returns the bill; `None` if they are not. `written`
     /// writes real notes and returns their size, or `None` if sizes are simulated; it is called only when an update is due.
     #[inline]
     pub fn after_response(
@@ -39,9 +55,9 @@ impl SimNotes {
         call: &Call,
         window: &Window<'_>,
         written: &dyn Fn() -> Option<u64>,
-    ) -> Option<u64> {
+    ) -> Option<NotesBill> {
         self.tool_calls += u64::from(call.tool_calls);
-        match policy.notes_on {
+        match keeps_notes(policy) {
             true => self.update(policy, call, window.total(), window.conversation(), written),
             false => None,
         }
@@ -55,7 +71,7 @@ impl SimNotes {
         window: u64,
         conversation: u64,
         written: &dyn Fn() -> Option<u64>,
-    ) -> Option<u64> {
+    ) -> Option<NotesBill> {
         if !self.has_begun {
             if window < policy.notes_first {
                 return None;
@@ -74,6 +90,7 @@ impl SimNotes {
         });
         let tokens = tokens.clamp(1, policy.notes_total.max(1));
         self.finish_pending(policy, call.time);
+        let present = self.tokens;
         let update = NotesUpdate {
             started: call.time,
             tokens,
@@ -86,7 +103,11 @@ impl SimNotes {
         }
         self.window = window;
         self.tool_calls = 0;
-        Some(tokens)
+        Some(NotesBill {
+            tokens,
+            present,
+            output: tokens.saturating_sub(present) + policy.notes_edit_output,
+        })
     }
 
     fn finish(&mut self, update: NotesUpdate) {
@@ -99,6 +120,9 @@ impl SimNotes {
     fn finish_pending(&mut self, policy: &Policy, now: Time) {
         let Some(update) = self.running else { return };
         if update.started == NO_TIME || now == NO_TIME {
+            // Without times every update has long finished.
+            self.finish(update);
+            self.running = None;
             return;
         }
         let age = now.saturating_sub(update.started).max(0) as u64;
@@ -118,7 +142,13 @@ impl SimNotes {
         self.finish_pending(policy, now);
         // A compaction truncates each of the ten sections to its limit.
         let limit = policy.notes_section * 10;
-        (policy.notes_on && self.tokens > 0).then_some((self.tokens.min(limit), self.covered))
+        (keeps_notes(policy) && self.tokens > 0).then_some((self.tokens.min(limit), self.covered))
+    }
+
+    /// Returns the size of the notes that a restarted session reads; 0 if there are none.
+    pub fn at_resume(&mut self, policy: &Policy, now: Time) -> u64 {
+        self.finish_pending(policy, now);
+        self.tokens
     }
 
     /// Restarts the growth count at the window after a boundary.

@@ -76,8 +76,15 @@ impl PromptCache {
                 .map(|usage| usage.input)
                 .filter(|input| *input <= MAX_REMAINDER)
         };
+        // A switch costs nothing if the call still read what the one before it had left.
+        let has_fallen = match (before.usage, call.usage) {
+            (Some(before), Some(now)) => now.cache_read < before.cache_read + before.cache_write,
+            _ => false,
+        };
         let is_switched = match (remainder(before), remainder(call)) {
-            (Some(before), Some(now)) => (before > 4) != (now > 4) && (call.starts_turn || call.continuity.is_expanded),
+            (Some(before), Some(now)) => {
+                has_fallen && (before > 4) != (now > 4) && (call.starts_turn || call.continuity.is_expanded)
+            }
             _ => false,
         };
         if call.continuity.is_after_restart {
@@ -99,15 +106,16 @@ impl PromptCache {
                 None => self.entry.is_some_and(|held| held.is_hour),
             },
         };
-        let miss = self.miss(policy, call, is_hour);
+        let miss = self.miss(policy, call);
         let whole = self.entry.map_or(0, |held| held.tokens);
         let read = match miss {
             None => whole,
             // What other sessions left in the cache only shows in the recorded usage.
             Some(CacheMiss::First) => recorded.or(call.usage.as_ref()).map_or(0, |usage| usage.cache_read),
             Some(CacheMiss::Model) => 0,
-            Some(CacheMiss::Expired) if !is_hour => 0,
-            Some(CacheMiss::Compaction) if self.is_older_than(call, 2 * HOUR) => 0,
+            Some(CacheMiss::Expired) if !self.lives_an_hour() => 0,
+            // System prompt and tools do not outlive their own hour by much either.
+            Some(CacheMiss::Expired | CacheMiss::Compaction) if self.is_older_than(call, 2 * HOUR) => 0,
             Some(_) => self.shared_tokens.unwrap_or(DEFAULT_SHARED).min(base).min(whole),
         };
         let remainder = call.usage.map_or(0, |usage| usage.input);
@@ -142,7 +150,12 @@ impl PromptCache {
         }
     }
 
-    fn miss(&self, policy: &Policy, call: &Call, is_hour: bool) -> Option<CacheMiss> {
+    /// Returns whether what the cache holds was written to live for an hour. What the current call writes does not matter.
+    fn lives_an_hour(&self) -> bool {
+        self.entry.is_some_and(|held| held.is_hour)
+    }
+
+    fn miss(&self, policy: &Policy, call: &Call) -> Option<CacheMiss> {
         let Some(held) = self.entry else {
             return Some(CacheMiss::First);
         };
@@ -152,7 +165,7 @@ impl PromptCache {
         if matches!(self.break_reason, Some(CacheMiss::Compaction | CacheMiss::Cleared)) {
             return self.break_reason;
         }
-        if self.is_older_than(call, lifetime_ms(policy, is_hour)) {
+        if self.is_older_than(call, lifetime_ms(policy, held.is_hour)) {
             return Some(CacheMiss::Expired);
         }
         self.break_reason
@@ -188,6 +201,28 @@ impl PromptCache {
             cache_write: 0,
             cache_write_1h: 0,
             cache_read: read,
+        }
+    }
+
+    /// Bills the later call of a side task: it reads the prompt of the call before, `sent` tokens, and sends `more`.
+    pub fn bill_side_again(&self, sent: u64, more: u64, output: u64) -> Tokens {
+        Tokens {
+            input: more,
+            output,
+            cache_write: 0,
+            cache_write_1h: 0,
+            cache_read: sent,
+        }
+    }
+
+    /// Makes the next call of a side task able to read this one: what it did not read is written to the cache.
+    pub fn write_side(&self, tokens: Tokens) -> Tokens {
+        let is_hour = self.entry.is_some_and(|held| held.is_hour);
+        Tokens {
+            input: 0,
+            cache_write: tokens.input,
+            cache_write_1h: if is_hour { tokens.input } else { 0 },
+            ..tokens
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::tokens::ratios::model_version;
 use std::ops::Range;
 use std::sync::OnceLock;
 use transcript::paths::is_memory;
+use transcript::tools::tool_role;
 
 /// Number of categories that a stretch has room for. Nearly all stretches have fewer; the items of one with more are added
 /// one by one.
@@ -38,8 +39,8 @@ mod stretch_flag {
     pub const RESULTS: u8 = 1;
     /// A recorded compaction inserted some of the items.
     pub const ARTIFACTS: u8 = 1 << 1;
-    /// Some of the items are hook output.
-    pub const HOOKS: u8 = 1 << 2;
+    /// Some of the items are attachments that the client estimates under some policies.
+    pub const ATTACHMENTS: u8 = 1 << 2;
     /// The sums are incomplete: too many categories, or a sum above `u32::MAX`.
     pub const INCOMPLETE: u8 = 1 << 3;
 }
@@ -54,6 +55,8 @@ pub struct CallStep {
     pub response: StretchTotals,
     /// Whether the response writes into a memory directory.
     pub writes_memory: bool,
+    /// Whether the response edits or writes a file.
+    pub edits_files: bool,
 }
 
 /// What all calls of a trace add.
@@ -94,6 +97,7 @@ impl CallSteps {
             inputs: StretchTotals::new(trace, &call.inputs),
             response: StretchTotals::new(trace, &call.response),
             writes_memory: writes_memory(trace, call),
+            edits_files: trace.items(&call.response).iter().any(|item| is_edit(trace, item)),
         };
         let tail = CallStep {
             inputs: StretchTotals::new(trace, &trace.tail),
@@ -144,7 +148,7 @@ impl StretchTotals {
         for (has, bit) in [
             (results.count() > 0, stretch_flag::RESULTS),
             (has_flag(flag::ARTIFACT), stretch_flag::ARTIFACTS),
-            (has_flag(flag::HOOK), stretch_flag::HOOKS),
+            (has_flag(flag::HOOK | flag::RENDERED), stretch_flag::ATTACHMENTS),
             (is_incomplete, stretch_flag::INCOMPLETE),
         ] {
             stretch.flags |= u8::from(has) * bit;
@@ -174,9 +178,9 @@ impl StretchTotals {
     /// Returns the recorded client's estimate, and the number of images in it. `None` if the items have to be estimated one
     /// by one.
     #[inline]
-    pub fn estimate(&self, with_hooks: bool) -> Option<(u32, u32)> {
-        let blocking = if with_hooks {
-            stretch_flag::INCOMPLETE | stretch_flag::HOOKS
+    pub fn estimate(&self, with_attachments: bool) -> Option<(u32, u32)> {
+        let blocking = if with_attachments {
+            stretch_flag::INCOMPLETE | stretch_flag::ATTACHMENTS
         } else {
             stretch_flag::INCOMPLETE
         };
@@ -186,9 +190,12 @@ impl StretchTotals {
 
 /// Returns whether a response writes into a memory directory.
 fn writes_memory(trace: &Trace, call: &Call) -> bool {
-    let is_write = |item: &TraceItem| {
-        let tool = trace.tools[usize::from(item.tool)].as_str();
-        item.path != 0 && matches!(tool, "Write" | "Edit" | "MultiEdit") && is_memory(&trace.paths[item.path as usize])
-    };
+    let is_write = |item: &TraceItem| is_edit(trace, item) && is_memory(&trace.paths[item.path as usize]);
     trace.items(&call.response).iter().any(is_write)
+}
+
+/// Returns whether an item is a call that edits or writes a file.
+pub fn is_edit(trace: &Trace, item: &TraceItem) -> bool {
+    let tool = tool_role(&trace.tools[usize::from(item.tool)], true);
+    item.path != 0 && item.category == Category::ToolCall && matches!(tool, "Write" | "Edit" | "MultiEdit")
 }

@@ -12,6 +12,7 @@ use transcript::build::IdMap;
 use transcript::line_hashes::{TextRole, name_hash};
 use transcript::log::BlockKind;
 use transcript::thread::Session;
+use transcript::tools::tool_role;
 
 /// Number of newest holders that are listed for a line or a file. Older holders leave the window before newer ones, except
 /// where the user summarizes from a message on.
@@ -271,8 +272,15 @@ impl UseFinder<'_, '_> {
     /// Registers items that join the conversation.
     fn learn(&mut self, items: Range<u32>) {
         for at in items {
+            let is_failed_edit = self.is_failed_edit(at);
             for text in texts_of(&self.texts, at) {
-                let lines = text.lines.iter().filter(|_| text.role != TextRole::Named);
+                // The old text of a failed edit is what the model believed, not what the file says.
+                let is_evidence = match text.role {
+                    TextRole::Named => false,
+                    TextRole::Replaced => !is_failed_edit,
+                    TextRole::Shown | TextRole::Written => true,
+                };
+                let lines = text.lines.iter().filter(|_| is_evidence);
                 for line in lines {
                     let holders = self.holders.entry(u64::from(*line)).or_default();
                     if holders.last() != Some(&at) {
@@ -284,9 +292,24 @@ impl UseFinder<'_, '_> {
         }
     }
 
-    fn learn_file(&mut self, at: u32) {
+    /// Returns whether an item is an edit that the tool refused.
+    fn is_failed_edit(&self, at: u32) -> bool {
+        let item = &self.trace.items[at as usize];
+        let result = || self.trace.items.get(item.pair as usize);
+        item.category == Category::ToolCall && result().is_some_and(|result| result.has_flag(flag::ERROR))
+    }
+
+    /// Returns whether an item shows another file than `path`: it is a read, an edit or a write of that file, or attaches it.
+    fn is_about_other_file(&self, at: u32, path: u32) -> bool {
         let item = &self.trace.items[at as usize];
         let tool = self.trace.tools[usize::from(item.tool)].as_str();
+        let is_file = item.category == Category::Attachment || tool == "Read" || is_use(tool);
+        is_file && item.path != 0 && item.path != path
+    }
+
+    fn learn_file(&mut self, at: u32) {
+        let item = &self.trace.items[at as usize];
+        let tool = tool_role(&self.trace.tools[usize::from(item.tool)], item.path != 0);
         let is_failed = item.has_flag(flag::ERROR);
         match (item.category, tool) {
             (Category::ToolCall, _) => {
@@ -413,7 +436,7 @@ impl UseFinder<'_, '_> {
     fn find_edits(&mut self, call: u32, response: Range<u32>) {
         for at in response {
             let item = &self.trace.items[at as usize];
-            let tool = self.trace.tools[usize::from(item.tool)].as_str();
+            let tool = tool_role(&self.trace.tools[usize::from(item.tool)], item.path != 0);
             let has_succeeded = item.pair != NONE && !self.trace.items[item.pair as usize].has_flag(flag::ERROR);
             if item.category != Category::ToolCall || !has_succeeded || item.path == 0 {
                 continue;
@@ -454,7 +477,8 @@ impl UseFinder<'_, '_> {
         }
     }
 
-    /// Returns the holders of each line that an edit replaces, without lines that the log never showed.
+    /// Returns the holders of each line that an edit replaces, without lines that the log never showed. A line that stands
+    /// in another file is no evidence for this one.
     fn edited_line_holders(&self, at: u32) -> Vec<Vec<u32>> {
         let replaced = texts_of(&self.texts, at)
             .iter()
@@ -462,8 +486,13 @@ impl UseFinder<'_, '_> {
         let mut lines = replaced.flat_map(|text| text.lines.iter().copied()).collect::<Vec<_>>();
         lines.sort_unstable();
         lines.dedup();
-        let holders = lines.iter().filter_map(|line| self.holders.get(&u64::from(*line)));
-        holders.map(|holders| newest_holders(holders)).collect()
+        let path = self.trace.items[at as usize].path;
+        let holders = lines.iter().filter_map(|line| {
+            let items = self.holders.get(&u64::from(*line))?.iter().rev().copied();
+            let about = items.filter(|item| !self.is_about_other_file(*item, path));
+            Some(about.take(MAX_HOLDERS).collect::<Vec<_>>()).filter(|holders| !holders.is_empty())
+        });
+        holders.collect()
     }
 
     /// Returns the distance to the newest holder that nine tenths of the lines do not exceed, in tokens.

@@ -5,8 +5,9 @@ use crate::prices::PriceTable;
 use crate::sim::event::Event;
 use crate::sim::trace::build_trace;
 use crate::sim::uses::{FileUses, find_file_uses};
-use crate::sim::{ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
+use crate::sim::{ReplayInput, ReplayMode, policies_and_prices, replay};
 use crate::tokens::ratios::RatioTable;
+use crate::windows::{ProjectWindows, WindowQuery, infer_windows};
 use serde_json::{Value, json};
 use transcript::bytes::LineConsumer;
 use transcript::thread::{Session, SessionLog, thread};
@@ -107,7 +108,12 @@ impl ToolScript {
             policies.assign(setting, "test").unwrap();
         }
         let (by_version, by_model) = policies_and_prices(&policies, PriceTable::built_in(), &trace);
-        let windows = infer_replay_windows(&trace, &by_version, &by_model);
+        let query = WindowQuery {
+            policies: &by_version,
+            prices: &by_model,
+            siblings: &ProjectWindows::default(),
+        };
+        let windows = infer_windows(&trace, &query);
         let input = ReplayInput {
             policies: &by_version,
             prices: &by_model,

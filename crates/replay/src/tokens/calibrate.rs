@@ -9,7 +9,7 @@ use crate::tokens::ratios::{RatioTable, Ratios, drops_thinking};
 use smallvec::SmallVec;
 use std::ops::Range;
 use transcript::log::{Block, BlockKind, Log, RecordKind, StopReason};
-use transcript::thread::{Chain, Node, Round, Session, starts_turn};
+use transcript::thread::{Chain, Node, Round, Session, starts_turn, usage_line};
 
 /// Where a token count comes from. Counts of different origin are never added up without saying so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -312,6 +312,33 @@ impl BlockEstimates {
     }
 }
 
+impl BlockEstimates {
+    /// Gives the thinking of a response its recorded size, in equal parts, and the other blocks the rest of the output. Logs
+    /// often have the size of reasoning without its text.
+    fn set_thinking(&mut self, session: &Session<'_>, lines: &[Node], thinking: f64, output: f64) {
+        let is_thinking = |block: &Block| block.kind == BlockKind::Thinking;
+        let kinds = lines.iter().flat_map(|line| session.blocks(*line)).map(is_thinking);
+        let kinds = kinds.collect::<SmallVec<[bool; 8]>>();
+        let count = kinds.iter().filter(|kind| **kind).count();
+        let others = self.sum - self.thinking;
+        let is_plausible =
+            count > 0 && thinking <= output && (others > 0.0 || count < kinds.len() || thinking == output);
+        if !is_plausible {
+            return;
+        }
+        let rest = scale(output - thinking, others);
+        for (size, is_thinking) in std::iter::zip(&mut self.sizes, kinds) {
+            *size = if is_thinking {
+                thinking / count as f64
+            } else {
+                *size * rest
+            };
+        }
+        self.sum = self.sizes.iter().sum();
+        self.thinking = thinking;
+    }
+}
+
 impl<'r> SentCall<'r> {
     fn new(
         session: &Session<'r>,
@@ -319,8 +346,9 @@ impl<'r> SentCall<'r> {
         table: &'r RatioTable,
         before: Option<&SentCall<'r>>,
     ) -> SentCall<'r> {
-        let first = session.response(round.lines[0]);
-        let model = first.map_or("", |response| session.log(round.lines[0]).string(response.model));
+        let anchor = usage_line(session, round);
+        let first = session.response(anchor);
+        let model = first.map_or("", |response| session.log(anchor).string(response.model));
         // Looking up a family parses the model's name; the model hardly ever changes, so reuse the last answer.
         let ratios = match before.filter(|before| before.model == model) {
             Some(before) => before.ratios,
@@ -339,6 +367,10 @@ impl<'r> SentCall<'r> {
         input_estimates.add(session, &round.inputs, |block, log| table.input(ratios, block, log));
         let mut output_estimates = BlockEstimates::default();
         output_estimates.add(session, &round.lines, |block, log| table.output(ratios, block, log));
+        let log = session.log(round.lines[0]);
+        if let Some(facts) = log.call_facts_of(session.record(round.lines[0])) {
+            output_estimates.set_thinking(session, &round.lines, f64::from(facts.reasoning), recorded as f64);
+        }
         let estimate = (output_estimates.sum + ratios.per_response).max(1.0);
         SentCall {
             round,

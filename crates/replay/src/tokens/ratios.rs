@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::{Index, IndexMut};
 use std::sync::LazyLock;
 use transcript::log::{Block, BlockKind, Log};
+use transcript::tools::tool_role;
 
 /// Declares every coefficient once: as a field of [`Ratios`] (and so of `ratios.json`) and as a [`Coefficient`].
 macro_rules! coefficients {
@@ -129,6 +130,10 @@ pub struct AttachmentSize {
     /// Whether an attachment without text takes no tokens at all.
     #[serde(default)]
     pub only_with_text: bool,
+    /// Length of the usual text that the client puts around it; `None` if the model does not see it as text, or if that is
+    /// not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendered: Option<u32>,
 }
 
 /// The data file.
@@ -228,6 +233,12 @@ impl RatioTable {
         }
     }
 
+    /// Returns the length of the usual text around an attachment in the client's estimate; `None` for a kind that the model
+    /// does not see as text.
+    pub fn rendered_units(&self, kind: &str) -> Option<u32> {
+        self.attachments.iter().find(|size| size.kind == kind)?.rendered
+    }
+
     /// Returns the size of an attachment in the family that the data file gives sizes for.
     fn attachment(&self, block: &Block, log: &Log) -> f64 {
         let kind = log.string(block.name);
@@ -253,7 +264,7 @@ fn text_amounts(block: &Block, rate: Coefficient, escape: Coefficient, add: &mut
 
 /// Returns the coefficient for the units of a tool's results.
 fn result_rate(tool: &str) -> Coefficient {
-    match tool {
+    match tool_role(tool, false) {
         "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => Coefficient::Code,
         "Bash" | "BashOutput" | "TaskOutput" | "KillShell" | "Grep" | "Glob" | "LS" => Coefficient::Terminal,
         "TodoWrite" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | "TaskStop" => Coefficient::Tasks,

@@ -7,6 +7,7 @@
 use crate::tokens::ledger::round_nonnegative;
 use transcript::build::IdMap;
 use transcript::log::{Block, BlockKind, hash_api_id};
+use transcript::tools::tool_role;
 
 /// Reads of one or more sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -86,7 +87,7 @@ pub enum FileEvent {
 impl FileEvent {
     /// Returns the event of a call or a result, given its tool, path and size; `None` if it does not affect reads.
     pub fn of(block: &Block, tool: &str, path: &str, tokens: f64) -> Option<FileEvent> {
-        match (block.kind, tool) {
+        match (block.kind, tool_role(tool, !path.is_empty())) {
             (BlockKind::ToolCall, _) if block.may_change_files => Some(FileEvent::Shell),
             (BlockKind::ToolResult, "Edit" | "Write" | "MultiEdit" | "NotebookEdit") if !block.is_error => {
                 Some(FileEvent::Edit(hash_api_id(path.as_bytes())))

@@ -22,7 +22,7 @@ pub struct PolicyChoice {
     pub in_sample: Interval,
     /// Savings on sessions that had no part in the choice.
     pub held_out: Interval,
-    /// Number of folds that chose the same policy as all sessions together.
+    /// Number of folds on which the policy chosen on the others saves; if the current one is best, of folds that chose it.
     pub agreeing_folds: usize,
     pub folds: usize,
 }
@@ -46,26 +46,71 @@ pub struct ChoiceOptions {
     pub seed: u64,
 }
 
-/// Chooses the best policy by `scores[policy][session]`; policy 0 is the current one. Returns `None` without sessions.
-pub fn choose(scores: &[Vec<PolicyScore>], sessions: &[String], options: &ChoiceOptions) -> Option<PolicyChoice> {
-    if sessions.is_empty() || scores.is_empty() {
+/// The policies of a sweep on the sessions that all of them finish. Policy 0 is the current one.
+#[derive(Clone, Copy)]
+pub struct SweepScores<'a> {
+    /// By policy and session.
+    pub scores: &'a [Vec<PolicyScore>],
+    /// Names of the sessions.
+    pub sessions: &'a [String],
+    /// Policies that may be chosen. The current one always may.
+    pub eligible: &'a [bool],
+}
+
+impl SweepScores<'_> {
+    /// Returns the weighed cost of a policy in a session.
+    fn objective(&self, policy: usize, session: usize, miss_cost: f64) -> f64 {
+        self.scores[policy][session].objective(miss_cost)
+    }
+
+    /// Returns the best eligible policy on some sessions. Of equal policies the first wins, so the current one wins over all.
+    pub fn best_on(&self, sessions: &[usize], miss_cost: f64) -> usize {
+        let total = |policy: usize| {
+            sessions
+                .iter()
+                .map(|session| self.objective(policy, *session, miss_cost))
+                .sum::<f64>()
+        };
+        let policies = (0..self.scores.len()).filter(|policy| *policy == 0 || self.eligible[*policy]);
+        policies
+            .map(|policy| (total(policy), policy))
+            .min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
+            .map_or(0, |(_, policy)| policy)
+    }
+
+    /// Returns what a policy saves in every session, and what the current one costs there.
+    pub(super) fn gains(&self, policy: usize, sessions: &[usize], miss_cost: f64) -> (Vec<f64>, Vec<f64>) {
+        let pairs = sessions.iter().map(|session| {
+            let present = self.objective(0, *session, miss_cost);
+            (present - self.objective(policy, *session, miss_cost), present)
+        });
+        pairs.unzip()
+    }
+
+    /// Returns what a policy saves on some sessions, with its interval.
+    pub fn saving(&self, policy: usize, sessions: &[usize], options: &ChoiceOptions) -> Interval {
+        let (gains, present) = self.gains(policy, sessions, options.miss_cost);
+        bootstrap(&gains, &present, options)
+    }
+
+    /// Returns the session in which a policy gains or loses most, weighed against the current one; `None` without sessions.
+    pub fn heaviest_session(&self, policy: usize, miss_cost: f64) -> Option<usize> {
+        let all = (0..self.sessions.len()).collect::<Vec<_>>();
+        let (gains, _) = self.gains(policy, &all, miss_cost);
+        all.into_iter()
+            .max_by(|a, b| gains[*a].abs().total_cmp(&gains[*b].abs()).then(b.cmp(a)))
+    }
+}
+
+/// Chooses the best policy. Returns `None` without sessions.
+pub fn choose(sweep: &SweepScores<'_>, options: &ChoiceOptions) -> Option<PolicyChoice> {
+    let sessions = sweep.sessions;
+    if sessions.is_empty() || sweep.scores.is_empty() {
         return None;
     }
-    let objective = |policy: usize, session: usize| scores[policy][session].objective(options.miss_cost);
     let all = (0..sessions.len()).collect::<Vec<_>>();
-    let best_on = |wanted: &[usize]| {
-        let total = |policy: usize| wanted.iter().map(|session| objective(policy, *session)).sum::<f64>();
-        let totals = (0..scores.len()).map(total).collect::<Vec<_>>();
-        // Of equal policies the first wins, so the current one wins over all others.
-        let policies = 0..scores.len();
-        policies
-            .min_by(|a, b| totals[*a].total_cmp(&totals[*b]).then(a.cmp(b)))
-            .unwrap_or(0)
-    };
-    let best = best_on(&all);
-    let present = all.iter().map(|session| objective(0, *session)).collect::<Vec<_>>();
-    let gain_of = |policy: usize, session: usize| present[session] - objective(policy, session);
-    let gains = all.iter().map(|session| gain_of(best, *session)).collect::<Vec<_>>();
+    let best = sweep.best_on(&all, options.miss_cost);
+    let (_, present) = sweep.gains(best, &all, options.miss_cost);
 
     let folds = options.folds.clamp(2, sessions.len().max(2));
     // Choose on all other folds, then measure on the sessions of this one.
@@ -74,15 +119,20 @@ pub fn choose(scores: &[Vec<PolicyScore>], sessions: &[String], options: &Choice
     let mut agreeing = 0;
     for fold in 0..folds {
         let (inside, outside): (Vec<usize>, Vec<usize>) = all.iter().partition(|session| fold_of[**session] == fold);
-        let chosen = best_on(&outside);
-        agreeing += usize::from(chosen == best);
-        for session in inside {
-            held_out[session] = gain_of(chosen, session);
+        let chosen = sweep.best_on(&outside, options.miss_cost);
+        let (gains, _) = sweep.gains(chosen, &inside, options.miss_cost);
+        let agrees = match best {
+            0 => chosen == 0,
+            _ => gains.iter().sum::<f64>() > 0.0,
+        };
+        agreeing += usize::from(agrees);
+        for (session, gain) in std::iter::zip(inside, gains) {
+            held_out[session] = gain;
         }
     }
     Some(PolicyChoice {
         best,
-        in_sample: bootstrap(&gains, &present, options),
+        in_sample: sweep.saving(best, &all, options),
         held_out: bootstrap(&held_out, &present, options),
         agreeing_folds: agreeing,
         folds,

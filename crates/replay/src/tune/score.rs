@@ -1,19 +1,25 @@
 //! Scores: the outcome of one policy in one session, small enough to keep thousands of them.
 
+use crate::audit::validate::{CostComparison, validate};
 use crate::policy::Policy;
-use crate::policy::presets::{PolicySet, client_policy};
-use crate::prices::{PicoUsd, Price, PriceTable};
+use crate::policy::presets::{ClientVersion, PolicySet};
+use crate::prices::{PicoUsd, Price, PriceTable, Tariff, tariffs};
 use crate::sim::event::{Event, EventSink};
-use crate::sim::inference::WindowEvidence;
+use crate::sim::limits::WindowLimits;
 use crate::sim::trace::Trace;
 use crate::sim::use_counts::UseCounts;
 use crate::sim::uses::FileUses;
+use crate::sim::working_set::FetchKind;
 use crate::sim::{ReplayInput, ReplayMode, replay};
+use crate::windows::{InferredWindow, ProjectWindows, WindowEvidence, WindowQuery};
 use serde::{Deserialize, Serialize};
+use transcript::record::Tokens;
 
 /// A session, ready to be replayed under many policies.
 pub struct PreparedSession<'p> {
     pub id: String,
+    /// Its working directory.
+    pub project: String,
     pub chains: Vec<PreparedChain<'p>>,
 }
 
@@ -22,8 +28,8 @@ pub struct PreparedChain<'p> {
     pub trace: Trace,
     pub uses: FileUses,
     evidence: WindowEvidence,
-    /// Policies of the recorded clients, by version.
-    clients: Vec<&'static Policy>,
+    /// What other chains and sessions show about windows.
+    siblings: ProjectWindows,
     /// By model.
     prices: Vec<Option<&'p Price>>,
     /// Number of calls that are not copied.
@@ -32,20 +38,112 @@ pub struct PreparedChain<'p> {
 
 impl<'p> PreparedChain<'p> {
     /// Prepares a chain. Drops its mentions of files, because they are not part of a score.
-    pub fn new(trace: Trace, mut uses: FileUses, prices: &'p PriceTable) -> PreparedChain<'p> {
+    pub fn new(
+        trace: Trace,
+        mut uses: FileUses,
+        prices: &'p PriceTable,
+        siblings: ProjectWindows,
+    ) -> PreparedChain<'p> {
         uses.references = Vec::new();
         PreparedChain {
             evidence: WindowEvidence::gather(&trace),
-            clients: trace.versions.iter().map(|version| client_policy(*version)).collect(),
+            siblings,
             prices: trace.models.iter().map(|model| prices.find(model)).collect(),
             own_calls: trace.calls.iter().filter(|call| !call.is_copied).count() as u64,
             trace,
             uses,
         }
     }
+
+    /// Infers the window of every call under the policies.
+    fn windows(&self, policies: &[&Policy]) -> Vec<InferredWindow> {
+        let query = WindowQuery {
+            policies,
+            prices: &self.prices,
+            siblings: &self.siblings,
+        };
+        self.evidence.infer(&self.trace, &query)
+    }
+
+    /// Returns the policies by version of the trace.
+    fn by_version<'q>(&self, policies: &'q PolicySet) -> Vec<&'q Policy> {
+        let versions = self.trace.versions.iter();
+        versions
+            .map(|version| policies.for_client(self.trace.client, Some(*version)))
+            .collect()
+    }
 }
 
 impl PreparedSession<'_> {
+    /// Returns the window of the main chain's last call, the threshold in force there, and the largest context of the chain. The window is that of the policies.
+    pub fn window_facts(&self, policies: &PolicySet) -> WindowFacts {
+        let mut facts = WindowFacts {
+            window: InferredWindow::UNKNOWN,
+            threshold: 0,
+            peak: 0,
+        };
+        for chain in self.chains.iter().filter(|chain| !chain.trace.is_sidechain) {
+            let by_version = chain.by_version(policies);
+            let windows = chain.windows(&by_version);
+            for (call, window) in std::iter::zip(&chain.trace.calls, windows) {
+                let sent = call.usage.map_or(0, |usage| usage.input_side());
+                facts.peak = facts.peak.max(sent + u64::from(call.output.tokens));
+                facts.window = window;
+                if let Some(tokens) = window.tokens {
+                    let policy = by_version[usize::from(call.version)];
+                    let output = chain.prices[usize::from(call.model)].and_then(|price| price.max_output);
+                    let limits = WindowLimits::new(policy, tokens, output);
+                    facts.threshold = limits.threshold;
+                }
+            }
+        }
+        facts
+    }
+
+    /// Compares the recorded cost of the session with its cost in the simulated prompt cache.
+    pub fn compare_costs(&self, policies: &PolicySet) -> CostComparison {
+        let mut costs = CostComparison::default();
+        for chain in &self.chains {
+            let by_version = chain.by_version(policies);
+            let windows = chain.windows(&by_version);
+            costs.merge(&validate(&chain.trace, &by_version, &chain.prices, &windows).costs);
+        }
+        costs
+    }
+
+    /// Returns the cost of the session's own calls by recorded usage.
+    pub fn recorded_cost(&self) -> PicoUsd {
+        let chain_cost = |chain: &PreparedChain<'_>| {
+            let tariffs: Vec<_> = tariffs(&chain.prices);
+            let own = chain.trace.calls.iter().filter(|call| !call.is_copied);
+            own.filter_map(|call| {
+                let (usage, tariff) = call.usage.as_ref().zip(tariffs[usize::from(call.model)].as_ref())?;
+                Some(tariff.cost(usage, usage.input_side()))
+            })
+            .sum::<PicoUsd>()
+        };
+        self.chains.iter().map(chain_cost).sum()
+    }
+
+    /// Returns the newest client version of the session.
+    pub fn newest_version(&self) -> Option<ClientVersion> {
+        self.chains
+            .iter()
+            .flat_map(|chain| chain.trace.versions.iter().copied())
+            .max()
+    }
+
+    /// Returns the recorded durations of the main chain's compactions in milliseconds. Hours are a machine that slept.
+    pub fn compaction_durations(&self) -> Vec<u64> {
+        let chains = self.chains.iter().filter(|chain| !chain.trace.is_sidechain);
+        chains
+            .flat_map(|chain| &chain.trace.recorded)
+            .filter(|boundary| !boundary.is_micro && !boundary.is_copied)
+            .filter_map(|boundary| boundary.duration_ms)
+            .filter(|duration| *duration <= LONGEST_COMPACTION_MS)
+            .collect()
+    }
+
     /// Replays the session under policies that differ only in how they compact
     /// ([`super::space::SweepPoint::is_equivalent_without_compaction`]): if one of them never tries a compaction, all others
     /// get the same score without a replay.
@@ -76,14 +174,8 @@ impl PreparedSession<'_> {
         let mut has_tried = false;
         for (number, chain) in self.chains.iter().enumerate() {
             let trace = &chain.trace;
-            let by_version = trace
-                .versions
-                .iter()
-                .map(|version| policies.for_version(Some(*version)));
-            let by_version = by_version.collect::<Vec<_>>();
-            let windows = chain
-                .evidence
-                .windows(trace, &by_version, &chain.clients, &chain.prices);
+            let by_version = chain.by_version(policies);
+            let windows = chain.windows(&by_version);
             let input = ReplayInput {
                 policies: &by_version,
                 prices: &chain.prices,
@@ -96,6 +188,8 @@ impl PreparedSession<'_> {
             };
             let mut scorer = Scorer {
                 trace,
+                tariffs: tariffs(&chain.prices),
+                sent: 0,
                 score: &mut score,
                 calls_made: 0,
                 uses: UseCounts::default(),
@@ -109,9 +203,30 @@ impl PreparedSession<'_> {
     }
 }
 
+/// What the windows of a session's main chain are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WindowFacts {
+    /// The window of the last call.
+    pub window: InferredWindow,
+    /// The threshold in force there; 0 if no window is known.
+    pub threshold: u64,
+    /// The largest context: prompt and response of one call.
+    pub peak: u64,
+}
+
+/// A compaction that is recorded to have taken longer was interrupted by a pause.
+const LONGEST_COMPACTION_MS: u64 = 30 * 60 * 1_000;
+
+/// Output tokens of a response that only reads a file (assumed).
+const READ_CALL_OUTPUT: u64 = 150;
+
 /// Sums up the events of one chain.
 struct Scorer<'a> {
     trace: &'a Trace,
+    /// By model.
+    tariffs: Vec<Option<Tariff>>,
+    /// Input of the last call.
+    sent: u64,
     score: &'a mut PolicyScore,
     calls_made: u64,
     uses: UseCounts,
@@ -120,6 +235,21 @@ struct Scorer<'a> {
 }
 
 impl Scorer<'_> {
+    /// Books what reading a dropped file again costs: one more call over the cached window, and the text itself.
+    fn add_refetch(&mut self, at: u32, tokens: u64) {
+        let model = self.trace.calls.get(at as usize).map(|call| usize::from(call.model));
+        if let Some(tariff) = model.and_then(|model| self.tariffs[model].as_ref()) {
+            let spent = Tokens {
+                cache_read: self.sent,
+                cache_write: tokens,
+                output: READ_CALL_OUTPUT,
+                ..Tokens::default()
+            };
+            self.score.refetches += 1;
+            self.score.refetch_cost += tariff.cost(&spent, self.sent);
+        }
+    }
+
     fn finish(self, own_calls: u64) {
         let score = self.score;
         score.calls += self.calls_made;
@@ -137,6 +267,7 @@ impl EventSink for Scorer<'_> {
         }
         match event {
             Event::Called(called) => {
+                self.sent = called.tokens.input_side();
                 self.calls_made += 1;
                 self.score.cost += called.cost.unwrap_or(0);
                 if !self.trace.is_sidechain {
@@ -145,6 +276,11 @@ impl EventSink for Scorer<'_> {
                 }
             }
             Event::Boundary(_) => self.score.compactions += 1,
+            Event::Failed { .. } => self.score.failures += 1,
+            Event::Fetched {
+                kind: FetchKind::Refetch,
+                tokens,
+            } => self.add_refetch(at, *tokens),
             Event::Side { cost, .. } => {
                 self.score.model_calls += 1;
                 self.score.cost += cost.unwrap_or(0);
@@ -186,6 +322,12 @@ pub struct PolicyScore {
     pub window_calls: u64,
     /// Calls that could not be made, because the session was blocked.
     pub blocked: u64,
+    /// Compactions that failed.
+    pub failures: u64,
+    /// Recorded reads of files that were dropped before.
+    pub refetches: u64,
+    /// Cost of those reads.
+    pub refetch_cost: PicoUsd,
 }
 
 impl PolicyScore {
@@ -211,6 +353,9 @@ impl PolicyScore {
         self.window_sum += other.window_sum;
         self.window_calls += other.window_calls;
         self.blocked += other.blocked;
+        self.failures += other.failures;
+        self.refetches += other.refetches;
+        self.refetch_cost += other.refetch_cost;
     }
 
     /// Returns the sum of scores.

@@ -9,10 +9,11 @@ use crate::prices::PriceTable;
 use crate::sim::trace::{Call, CallOutput, NONE, Trace, TraceItem, flag};
 use crate::sim::uses::{FileUse, FileUses, ItemLists};
 use crate::tokens::ledger::Category;
-use crate::tune::evidence::{ChoiceOptions, PolicyChoice, choose};
+use crate::tune::evidence::{ChoiceOptions, PolicyChoice, SweepScores, choose};
 use crate::tune::rng::SplitMix64;
 use crate::tune::score::{PolicyScore, PreparedChain, PreparedSession};
 use crate::tune::space::{SweepPoint, grid, parse_axis};
+use crate::windows::ProjectWindows;
 use transcript::record::Tokens;
 
 const MISS_COST: f64 = 0.2;
@@ -53,6 +54,7 @@ fn call(at: u32, first: u32, read: u32, sent: u64) -> Call {
             tokens: 300,
             first_line: 300,
             later_lines: 0,
+            later_text: 0,
         },
         ..Call::default()
     }
@@ -101,7 +103,13 @@ fn session(seed: u64) -> PreparedSession<'static> {
     trace.tail = end..end;
     PreparedSession {
         id: format!("session {seed}"),
-        chains: vec![PreparedChain::new(trace, uses, PriceTable::built_in())],
+        project: String::new(),
+        chains: vec![PreparedChain::new(
+            trace,
+            uses,
+            PriceTable::built_in(),
+            ProjectWindows::default(),
+        )],
     }
 }
 
@@ -146,7 +154,12 @@ fn search(pool: &[Vec<PolicyScore>], seed: u64) -> PolicyChoice {
         resamples: 400,
         seed,
     };
-    choose(&scores, &names, &options).unwrap()
+    let sweep = SweepScores {
+        scores: &scores,
+        sessions: &names,
+        eligible: &vec![true; scores.len()],
+    };
+    choose(&sweep, &options).unwrap()
 }
 
 fn objective(scores: &[PolicyScore]) -> f64 {

@@ -7,7 +7,8 @@ use crate::sim::event::{
     BoundaryDistance, BoundarySize, CacheMiss, CompactionCause, CompactionKind, Event, EventSink, PARTS, RecordCount,
     SimBoundary,
 };
-use crate::sim::restore::{self, RestoredContext};
+use crate::sim::notes::keeps_notes;
+use crate::sim::restore::{RestoreInput, RestoredContext, restore_context};
 use crate::sim::trace::{BoundaryTrigger, RecordedBoundary, flag};
 use crate::tokens::ledger::Category;
 use std::ops::Range;
@@ -51,7 +52,7 @@ impl<S: EventSink> Replay<'_, S> {
             || (self.input.texts.is_none()
                 && policy.summary == SummarySize::Recorded
                 && policy.variant == SummaryRange::Whole
-                && !policy.notes_compact);
+                && !(keeps_notes(policy) && policy.notes_compact));
         if takes_recorded_sizes {
             self.apply_recorded_boundary(at, boundary, cause, context);
         } else {
@@ -85,11 +86,12 @@ impl<S: EventSink> Replay<'_, S> {
     ) {
         let before = self.window.total();
         let summary = u64::from(recorded.summary);
-        self.bill_compaction(at, summary, before, true);
+        let shares_cache = self.rules.policy.shares_cache && self.is_warm(at);
+        self.bill_compaction(at, summary, before, shares_cache);
         let base = self.window.base;
         let end = self.window.end();
         let summarized = self.count_records(self.window.floor()..end);
-        let restored = self.restored_context(&(end..end));
+        let restored = self.restored_context(&(end..end), CompactionKind::Full);
         let dropped = self.window.parts();
         self.window.reset(end..end);
         self.record.in_step = true;
@@ -112,7 +114,8 @@ impl<S: EventSink> Replay<'_, S> {
                 summary,
                 restored: after.saturating_sub(base as u64 + summary),
             },
-            restored_files: restored.files,
+            restored_files: restored.files.clone(),
+            restored_parts: restored.parts,
             dropped,
             kept_parts: [0; PARTS],
             summarized,
@@ -120,7 +123,7 @@ impl<S: EventSink> Replay<'_, S> {
             kept: end..end,
             since: self.distance(at),
         };
-        self.finish_boundary(at, boundary, None);
+        self.finish_boundary(at, boundary, None, restored);
     }
 
     /// Replaces the history by a summary or the notes, and restores files, skills and state.
@@ -133,12 +136,13 @@ impl<S: EventSink> Replay<'_, S> {
         // What stays at the very start keeps its place in the prompt cache.
         let keeps_start = kept.start == floor && kept.end < end && !kept.is_empty();
         let parts_before = self.window.parts();
+        self.forget_memories(&kept);
         self.window.reset(kept.clone());
         let kept_parts = self.window.parts();
         self.restore_deleted();
         let prefix = keeps_start.then(|| self.window.total());
-        self.window
-            .add_extra(Category::Summary, replacement.summary + self.rules.policy.wrap);
+        let wrap = self.wrap_tokens(replacement.cause);
+        self.window.add_extra(Category::Summary, replacement.summary + wrap);
         self.window.add_extra(Category::Attachment, restored.tokens());
         let boundary = SimBoundary {
             cause: replacement.cause,
@@ -153,7 +157,8 @@ impl<S: EventSink> Replay<'_, S> {
                 summary: replacement.summary,
                 restored: restored.tokens(),
             },
-            restored_files: restored.files,
+            restored_files: restored.files.clone(),
+            restored_parts: restored.parts,
             dropped: std::array::from_fn(|part| parts_before[part].saturating_sub(kept_parts[part])),
             kept_parts,
             summarized: RecordCount {
@@ -164,13 +169,19 @@ impl<S: EventSink> Replay<'_, S> {
             kept,
             since: self.distance(at),
         };
-        self.finish_boundary(at, boundary, prefix);
+        self.finish_boundary(at, boundary, prefix, restored);
     }
 
     /// Returns what a compaction that keeps some items would restore.
-    pub(super) fn restored_context(&self, kept: &Range<u32>) -> RestoredContext {
-        let earlier = &self.history.restored_files;
-        restore::restore_context(self.rules.policy, self.trace, &self.window, earlier, kept)
+    pub(super) fn restored_context(&self, kept: &Range<u32>, kind: CompactionKind) -> RestoredContext {
+        restore_context(&RestoreInput {
+            policy: self.rules.policy,
+            trace: self.trace,
+            window: &self.window,
+            earlier: &self.history.restored,
+            kept,
+            kind,
+        })
     }
 
     /// Counts the records that have items of a range in the window.
@@ -191,6 +202,7 @@ impl<S: EventSink> Replay<'_, S> {
             calls: (at - last_call) as u32,
             turns: self.turn(at).saturating_sub(last_turn),
             is_recompaction: self.history.last.is_some(),
+            previous: self.history.last.map(|(call, turn)| (call as u32, turn)),
         }
     }
 
@@ -200,9 +212,9 @@ impl<S: EventSink> Replay<'_, S> {
 
     /// Does what every boundary does: resets the counts, invalidates the prompt cache, and emits the event. `prefix` is the
     /// number of tokens at the start of the prompt that did not change, if they are more than system prompt and tools.
-    fn finish_boundary(&mut self, at: usize, boundary: SimBoundary, prefix: Option<u64>) {
+    fn finish_boundary(&mut self, at: usize, boundary: SimBoundary, prefix: Option<u64>, restored: RestoredContext) {
         self.history.last = Some((at, self.turn(at)));
-        self.history.restored_files.clone_from(&boundary.restored_files);
+        self.history.restored = restored;
         // Everything after the last response was dropped before the model could see it.
         let answered = self
             .counter

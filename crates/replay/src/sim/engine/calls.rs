@@ -5,14 +5,13 @@ use super::context::Anchor;
 use crate::policy::Policy;
 use crate::prices::PicoUsd;
 use crate::sim::ReplayMode;
-use crate::sim::event::{CacheMiss, CompactionCause, Event, EventSink, SideCallPurpose, SimCall, WindowLevel};
-use crate::sim::inference::WindowGrounds;
+use crate::sim::event::{CacheMiss, CompactionCause, Event, EventSink, SimCall, WindowLevel};
 use crate::sim::limits::WindowLimits;
 use crate::sim::steps::CallStep;
 use crate::sim::trace::Call;
 use crate::sim::working_set::WorkingSet;
+use crate::windows::WindowGrounds;
 use transcript::log::Time;
-use transcript::record::Tokens;
 
 impl<S: EventSink> Replay<'_, S> {
     /// Corrects the window to the recorded size where it is in step, and compacts if the API would refuse the prompt. Ends
@@ -70,6 +69,11 @@ impl<S: EventSink> Replay<'_, S> {
             miss,
         };
         self.emit(at, &Event::Called(&called));
+        if self.results.has_deleted() {
+            self.are_deletions_stale = self
+                .trace
+                .shows_cache_fall(at, policy.break_tokens, policy.break_percent);
+        }
         self.check_uses(at);
         self.window.add_stretch(call.response.clone(), &step.response, true);
         self.counter.anchor = Some(Anchor { call: at, input });
@@ -88,7 +92,7 @@ impl<S: EventSink> Replay<'_, S> {
     fn check_uses(&mut self, at: usize) {
         let Some(uses) = self.input.uses else { return };
         let call = at as u32;
-        let restored = &self.history.restored_files;
+        let restored = &self.history.restored.files;
         for one in self.uses.cursor.uses(uses, call) {
             let outcome = self.uses.working_set.classify_use(&self.window, uses, one, restored);
             self.sink.on_event(call, &Event::Used { one, outcome });
@@ -106,53 +110,6 @@ impl<S: EventSink> Replay<'_, S> {
             let tokens = u64::from(self.trace.items[one.item as usize].tokens);
             self.sink.on_event(call, &Event::Fetched { kind, tokens });
         }
-    }
-
-    /// Updates the notes after a response, and extracts memories at the end of a turn.
-    pub(super) fn update_notes_and_memories(&mut self, at: usize, call: &Call, step: &CallStep) {
-        let policy = self.rules.policy;
-        let texts = self.input.texts;
-        let written = || texts.map(|texts| texts.update_notes(call.response.end));
-        if let Some(tokens) = self.notes.after_response(policy, call, &self.window, &written) {
-            self.emit(at, &Event::Notes { tokens });
-            // The conversation was sent a moment ago, so its prefix is still in the cache.
-            let bill = self
-                .cache
-                .bill_side(true, self.window.total(), policy.notes_prompt, tokens);
-            self.emit_side_call(at, SideCallPurpose::Notes, bill);
-        }
-        self.extraction.agent_wrote_memory |= policy.extract_on && step.writes_memory;
-        let ends_turn = call.tool_calls == 0 && !self.trace.is_sidechain;
-        if ends_turn {
-            self.extract_memories(at);
-        }
-    }
-
-    /// Extracts memories if enough turns have ended. A turn in which the agent saved a memory itself is skipped.
-    fn extract_memories(&mut self, at: usize) {
-        let policy = self.rules.policy;
-        let agent_wrote_memory = std::mem::take(&mut self.extraction.agent_wrote_memory);
-        if !policy.extract_on || agent_wrote_memory {
-            return;
-        }
-        self.extraction.turns_since += 1;
-        if self.extraction.turns_since < policy.extract_turns {
-            return;
-        }
-        self.extraction.turns_since = 0;
-        self.emit(at, &Event::Extract);
-        let bill = self
-            .cache
-            .bill_side(true, self.window.total(), policy.extract_prompt, policy.extract_output);
-        self.emit_side_call(at, SideCallPurpose::Extract, bill);
-    }
-
-    pub(super) fn emit_side_call(&mut self, at: usize, purpose: SideCallPurpose, tokens: Tokens) {
-        let cost = self
-            .rules
-            .tariff
-            .map(|tariff| tariff.cost(&tokens, tokens.input_side()));
-        self.emit(at, &Event::Side { purpose, tokens, cost });
     }
 
     /// Returns whether the prompt cache still holds what the last call left there.

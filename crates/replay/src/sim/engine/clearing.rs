@@ -24,7 +24,10 @@ impl<S: EventSink> Replay<'_, S> {
         let usage = anchor.input + u64::from(previous.output.first_line);
         // Warmth only matters to deletions on the server; do not look the cache up without them.
         let is_warm = (policy.cached_on || self.results.has_deleted()) && self.is_warm(at);
-        if !is_warm && self.results.has_deleted() {
+        if (!is_warm || self.are_deletions_stale) && self.results.has_deleted() {
+            if self.are_deletions_stale {
+                self.cache.break_prefix(CacheMiss::Expired);
+            }
             self.restore_deleted();
         }
         let check = MicroCheck {
@@ -52,6 +55,10 @@ impl<S: EventSink> Replay<'_, S> {
                 MicroKind::Budget,
                 due.budget.then(|| results.clear_over_budget(policy, trace)),
             ),
+            (
+                MicroKind::Target,
+                due.target.then(|| results.clear_to_target(policy, trace)),
+            ),
             (MicroKind::Cached, due.cached.then(|| results.clear_cached(policy))),
             (MicroKind::Api, due.api.then(|| results.clear_by_api(policy, trace))),
         ];
@@ -73,6 +80,7 @@ impl<S: EventSink> Replay<'_, S> {
 
     /// Puts back results that were deleted on the server: the deletion ends when the cache expires or history is replaced.
     pub(super) fn restore_deleted(&mut self) {
+        self.are_deletions_stale = false;
         for item in self.results.take_deleted() {
             self.window.revive(item);
             self.results.add(&self.window, self.trace, item..item + 1);

@@ -2,11 +2,11 @@
 
 use super::Replay;
 use super::boundaries::Replacement;
-use crate::policy::Policy;
 use crate::policy::value::{SummaryRange, SummarySize};
 use crate::sim::event::{CompactionCause, CompactionFailure, CompactionKind, Event, EventSink, SideCallPurpose};
 use crate::sim::keep;
 use crate::sim::restore::RestoredContext;
+use crate::tokens::ledger::Category;
 use std::ops::Range;
 
 /// A compaction prompt after the oldest groups were dropped until it fits.
@@ -25,6 +25,15 @@ impl<S: EventSink> Replay<'_, S> {
     /// Compacts by the notes, else by a model call. Returns whether history was replaced.
     pub(super) fn compact(&mut self, at: usize, cause: CompactionCause) -> bool {
         let policy = self.rules.policy;
+        if policy.hook_veto && cause != CompactionCause::Manual {
+            let event = Event::Failed {
+                cause,
+                failure: CompactionFailure::Vetoed,
+                in_a_row: self.failures,
+            };
+            self.emit(at, &event);
+            return false;
+        }
         if policy.notes_compact && self.compact_by_notes(at, cause) {
             return true;
         }
@@ -60,8 +69,8 @@ impl<S: EventSink> Replay<'_, S> {
         }
         let start = keep::first_kept_item(policy, self.trace, &self.window, covered);
         let kept = start..self.window.end();
-        let restored = self.restored_context(&kept);
-        let after = self.size_after(tokens, &restored, &kept);
+        let restored = self.restored_context(&kept, CompactionKind::SessionMemory);
+        let after = self.size_after(cause, tokens, &restored, &kept);
         if after >= self.rules.limits.threshold || after >= self.window.total() {
             return false;
         }
@@ -93,8 +102,15 @@ impl<S: EventSink> Replay<'_, S> {
             false => 0,
         };
         let sent = self.window.total().saturating_sub(unsent);
-        let FittedPrompt { retries, dropped } = self.fit_prompt(at, &summarized, sent)?;
-        if is_injected_failure(policy, self.input.key, at) {
+        let shares_cache =
+            policy.shares_cache && self.is_warm(at) && !self.is_drawn(at, FALLBACK, policy.fallback_rate);
+        // A call that shares the cache has to send the conversation as it is; any other leaves out what needs no summary.
+        let stripped = match policy.strip && !shares_cache {
+            true => self.strippable_tokens(&summarized),
+            false => 0,
+        };
+        let FittedPrompt { retries, dropped } = self.fit_prompt(at, &summarized, sent, stripped)?;
+        if self.is_drawn(at, FAILURE, policy.failure_rate) {
             return Err(CompactionFailure::Injected);
         }
         let summary = match self.input.texts {
@@ -104,17 +120,19 @@ impl<S: EventSink> Replay<'_, S> {
                 .min(policy.max_output),
             None => self.summary_size(),
         };
-        self.bill_compaction(at, summary, sent.saturating_sub(dropped), dropped == 0);
-        let restored = self.restored_context(&kept);
-        // A summary that frees nothing would leave the next check due again. A manual compaction happens all the same.
-        if cause != CompactionCause::Manual && self.size_after(summary, &restored, &kept) >= self.window.total() {
-            return Err(CompactionFailure::NoGain);
-        }
+        let sent = sent.saturating_sub(dropped + stripped);
+        self.bill_compaction(at, summary, sent, shares_cache && dropped == 0);
         let kind = if kept.is_empty() {
             CompactionKind::Full
         } else {
             CompactionKind::Partial
         };
+        let restored = self.restored_context(&kept, kind);
+        // A summary that frees nothing would leave the next check due again. A manual compaction happens all the same.
+        if cause != CompactionCause::Manual && self.size_after(cause, summary, &restored, &kept) >= self.window.total()
+        {
+            return Err(CompactionFailure::NoGain);
+        }
         let replacement = Replacement {
             cause,
             kind,
@@ -128,7 +146,7 @@ impl<S: EventSink> Replay<'_, S> {
     }
 
     /// Returns the size of the window after a compaction with this summary.
-    fn size_after(&self, summary: u64, restored: &RestoredContext, kept: &Range<u32>) -> u64 {
+    fn size_after(&self, cause: CompactionCause, summary: u64, restored: &RestoredContext, kept: &Range<u32>) -> u64 {
         let base = u64::try_from(self.window.base).unwrap_or(0);
         // A compaction ends deletions on the server, so kept results come back at full size.
         let undeleted = self
@@ -136,7 +154,33 @@ impl<S: EventSink> Replay<'_, S> {
             .deleted_in(kept)
             .map(|item| self.window.placeholder_savings(item));
         let kept_tokens = self.window.tokens_in(kept.clone()) + undeleted.sum::<u64>();
-        base + summary + self.rules.policy.wrap + restored.tokens() + kept_tokens
+        base + summary + self.wrap_tokens(cause) + restored.tokens() + kept_tokens
+    }
+
+    /// Returns the tokens of the text around a summary. One that nobody asked for tells an agent without a user more.
+    pub(super) fn wrap_tokens(&self, cause: CompactionCause) -> u64 {
+        let policy = self.rules.policy;
+        let is_autonomous = policy.autonomous && cause != CompactionCause::Manual;
+        policy.wrap + if is_autonomous { policy.autonomous_wrap } else { 0 }
+    }
+
+    /// Returns the tokens of images, documents and skill listings in a range, less the markers that take their places.
+    fn strippable_tokens(&self, range: &Range<u32>) -> u64 {
+        let listings = ["skill_listing", "skill_discovery"].map(|name| self.trace.tool(name));
+        let marker = self.rules.policy.marker;
+        let tokens = self.window.items_in(range).map(|item| {
+            let tokens = u64::from(item.tokens);
+            match item.category {
+                Category::Image => tokens.saturating_sub(marker),
+                Category::Attachment if item.tool != 0 && listings.contains(&Some(item.tool)) => tokens,
+                // The text of the result stays.
+                Category::ToolResult if item.images > 0 => {
+                    tokens.saturating_sub(u64::from(item.quarters) + marker * u64::from(item.images))
+                }
+                _ => 0,
+            }
+        });
+        tokens.sum()
     }
 
     /// Returns the items that a compaction summarizes, and those that it keeps. Only a manual one can keep a part.
@@ -154,12 +198,20 @@ impl<S: EventSink> Replay<'_, S> {
     }
 
     /// Drops the oldest groups of a prompt of `sent` tokens until it fits into the window. A group is a response and the
-    /// input that follows it, so results stay with their calls.
-    fn fit_prompt(&self, at: usize, summarized: &Range<u32>, sent: u64) -> Result<FittedPrompt, CompactionFailure> {
+    /// input that follows it, so results stay with their calls. `stripped` tokens of it are not sent.
+    fn fit_prompt(
+        &self,
+        at: usize,
+        summarized: &Range<u32>,
+        sent: u64,
+        stripped: u64,
+    ) -> Result<FittedPrompt, CompactionFailure> {
         let policy = self.rules.policy;
-        let limit = self.input.windows[at.min(self.input.windows.len() - 1)].tokens;
+        let limit = self.input.windows[at.min(self.input.windows.len() - 1)]
+            .limit()
+            .saturating_add(stripped);
         let whole = self.window.tokens_in(summarized.clone());
-        let around = sent.saturating_sub(whole) + policy.compact_prompt;
+        let around = sent.saturating_sub(whole) + policy.compact_prompt + policy.compact_hook_tokens;
         if !policy.hard_limit || around + whole <= limit {
             return Ok(FittedPrompt { retries: 0, dropped: 0 });
         }
@@ -203,27 +255,36 @@ impl<S: EventSink> Replay<'_, S> {
         known.unwrap_or(policy.summary_tokens).min(policy.max_output)
     }
 
-    /// Bills the model call of a compaction, which sends `sent` tokens of the window. `is_whole` is false if the start of
-    /// the prompt was dropped: then it shares no prefix with the prompt cache.
-    pub(super) fn bill_compaction(&mut self, at: usize, summary: u64, sent: u64, is_whole: bool) {
+    /// Bills the model call of a compaction, which sends `sent` tokens of the window. A call that shares the prompt cache sets
+    /// no limit to its output: a limit would change what the cache is keyed by.
+    pub(super) fn bill_compaction(&mut self, at: usize, summary: u64, sent: u64, shares_cache: bool) {
         let policy = self.rules.policy;
         let output = (summary as f64 * (1.0 + policy.scratch)).round() as u64;
-        let output = output.min(policy.max_output.max(summary));
-        let shares_prefix = policy.shares_cache && is_whole && self.is_warm(at);
-        let tokens = self.cache.bill_side(shares_prefix, sent, policy.compact_prompt, output);
-        self.emit_side_call(at, SideCallPurpose::Compact, tokens);
+        let output = match shares_cache {
+            true => output,
+            false => output.min(policy.max_output.max(summary)),
+        };
+        let instructions = policy.compact_prompt + policy.compact_hook_tokens;
+        let tokens = self.cache.bill_side(shares_cache, sent, instructions, output);
+        self.emit_side_call(at, SideCallPurpose::Compact, tokens, self.rules.tariff);
+    }
+
+    /// Returns whether something that happens to a share of compactions happens to this one. The draw depends on the seed,
+    /// the chain, the call and what is drawn only.
+    fn is_drawn(&self, at: usize, what: u64, rate: f64) -> bool {
+        if rate <= 0.0 {
+            return false;
+        }
+        let mut text = [0; 24];
+        text[..8].copy_from_slice(&self.rules.policy.failure_seed.wrapping_add(what).to_le_bytes());
+        text[8..16].copy_from_slice(&self.input.key.to_le_bytes());
+        text[16..].copy_from_slice(&(at as u64).to_le_bytes());
+        let share = xxhash_rust::xxh3::xxh3_64(&text) as f64 / u64::MAX as f64;
+        share < rate
     }
 }
 
-/// Returns whether the policy makes this compaction fail. The draw depends on the seed, the chain and the call only.
-fn is_injected_failure(policy: &Policy, key: u64, at: usize) -> bool {
-    if policy.failure_rate <= 0.0 {
-        return false;
-    }
-    let mut text = [0; 24];
-    text[..8].copy_from_slice(&policy.failure_seed.to_le_bytes());
-    text[8..16].copy_from_slice(&key.to_le_bytes());
-    text[16..].copy_from_slice(&(at as u64).to_le_bytes());
-    let share = xxhash_rust::xxh3::xxh3_64(&text) as f64 / u64::MAX as f64;
-    share < policy.failure_rate
-}
+/// What [`Replay::is_drawn`] draws: that a compaction fails.
+const FAILURE: u64 = 0;
+/// That it cannot share the prompt cache.
+const FALLBACK: u64 = 1 << 32;

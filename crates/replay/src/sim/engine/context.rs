@@ -43,19 +43,35 @@ impl<S: EventSink> Replay<'_, S> {
         let (trail, later_lines) = match policy.trail {
             TrailEstimate::None => (0, 0),
             TrailEstimate::User => (self.counter.trail, 0),
+            TrailEstimate::Text => (self.counter.trail, u64::from(output.later_text)),
             TrailEstimate::All => (self.counter.trail, u64::from(output.later_lines)),
         };
+        let (reasoning, unsure) = self.earlier_reasoning(anchor.call);
         let known = anchor.input + counted_output;
-        let estimated = trail + later_lines;
+        let estimated = trail + later_lines + reasoning;
         Some(ContextCount {
             anchor: anchor.call as u32,
             input: anchor.input,
             output: counted_output,
             trail,
             later_lines,
+            reasoning,
+            unsure,
             context: known + estimated,
             padded_context: known + pad_estimate(estimated, policy.padding),
         })
+    }
+
+    /// Returns what the client counts, at most, for the reasoning of turns before that of the call after `anchor`, and how
+    /// much of it is not certain because the log masks it.
+    fn earlier_reasoning(&self, anchor: usize) -> (u64, u64) {
+        let policy = self.rules.policy;
+        let next = self.trace.calls.get(anchor + 1).filter(|_| policy.reasoning);
+        let Some(earlier) = next.map(|call| call.earlier_reasoning) else {
+            return (0, 0);
+        };
+        let masked = (f64::from(earlier.masked) * policy.reasoning_factor) as u64;
+        (u64::from(earlier.sized) + masked, masked)
     }
 
     /// Returns the unpadded context; `None` if there is no usage to start from.
@@ -80,7 +96,7 @@ impl<S: EventSink> Replay<'_, S> {
 
     /// Runs the automatic check before a call, and compacts if it is due and the policy decides.
     pub(super) fn check_threshold(&mut self, at: usize) {
-        if !self.is_due() {
+        if !self.is_due() || self.trace.is_own_call() {
             return;
         }
         let context = self.context().unwrap_or_default();

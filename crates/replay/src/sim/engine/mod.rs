@@ -8,6 +8,7 @@ mod calls;
 mod clearing;
 mod compaction;
 mod context;
+mod memories;
 
 use crate::policy::Policy;
 use crate::prices::Tariff;
@@ -17,12 +18,14 @@ use crate::sim::limits::WindowLimits;
 use crate::sim::micro::{self, ClearableResults};
 use crate::sim::notes::SimNotes;
 use crate::sim::prompt_cache::PromptCache;
+use crate::sim::restore::RestoredContext;
 use crate::sim::steps::{CallStep, CallSteps, StretchTotals};
 use crate::sim::trace::{Call, RecordedBoundary, Trace, flag};
 use crate::sim::uses::UsesCursor;
 use crate::sim::window::Window;
 use crate::sim::working_set::WorkingSet;
 use context::ContextCounter;
+use memories::{ExtractionState, RecallState};
 use std::ops::Range;
 use transcript::log::{NO_TIME, Time};
 
@@ -42,8 +45,11 @@ pub(super) struct Replay<'r, S> {
     pub(super) history: BoundaryHistory,
     uses: UseTracker,
     extraction: ExtractionState,
+    memories: RecallState,
     /// Consecutive failed compactions. The circuit breaker opens at `compact.breaker`.
     failures: u64,
+    /// Whether recorded cache reads fell, so that deletions on the server are no longer in force.
+    are_deletions_stale: bool,
     /// Whether the API refused a prompt that could not be compacted: no call is made after that.
     is_blocked: bool,
 }
@@ -79,8 +85,8 @@ struct RecordPosition<'r> {
 pub(super) struct BoundaryHistory {
     /// Call and turn of the last boundary.
     last: Option<(usize, u32)>,
-    /// Files that the last boundary restored: index of the path, and tokens.
-    pub(super) restored_files: Vec<(u32, u64)>,
+    /// What the last boundary restored.
+    pub(super) restored: RestoredContext,
 }
 
 /// Classifies file uses as hits and misses.
@@ -88,14 +94,6 @@ pub(super) struct BoundaryHistory {
 struct UseTracker {
     cursor: UsesCursor,
     working_set: WorkingSet,
-}
-
-/// When memories are extracted next.
-#[derive(Default)]
-struct ExtractionState {
-    turns_since: u64,
-    /// Whether the agent saved a memory itself during this turn.
-    agent_wrote_memory: bool,
 }
 
 impl<'r, S: EventSink> Replay<'r, S> {
@@ -139,7 +137,9 @@ impl<'r, S: EventSink> Replay<'r, S> {
             history: BoundaryHistory::default(),
             uses: UseTracker::default(),
             extraction: ExtractionState::default(),
+            memories: RecallState::default(),
             failures: 0,
+            are_deletions_stale: false,
             is_blocked: false,
         }
     }
@@ -157,6 +157,7 @@ impl<'r, S: EventSink> Replay<'r, S> {
         }
         // A copied call was checked in the session that made it, perhaps with a different window.
         if !call.is_copied {
+            self.recall(at, call);
             let has_cleared = self.clear_results(at);
             if call.continuity.is_resume && !has_cleared {
                 self.drop_off_chain_items();
@@ -168,12 +169,14 @@ impl<'r, S: EventSink> Replay<'r, S> {
             return;
         }
         self.take_response(at, call, step);
+        self.check_remembered(at, call, step);
+        self.attach_nested(at, call);
         self.update_notes_and_memories(at, call, step);
     }
 
     /// Looks up the rules for a call. Neighboring calls nearly always share them, so the key is compared first.
     fn enter_call(&mut self, at: usize, call: &Call) {
-        let window = self.input.windows[at].tokens;
+        let window = self.input.windows[at].limit();
         let key = (call.version, call.model, window);
         if key == self.rules.key {
             return;
@@ -259,6 +262,7 @@ impl<'r, S: EventSink> Replay<'r, S> {
         let end = self.trace.calls.len();
         if !self.is_blocked {
             self.take_inputs(end, &self.trace.tail, &self.steps.calls[end]);
+            self.drain_extraction();
         }
         let audit = self.window.audit_totals();
         if audit.running != audit.counted || !audit.is_paired {

@@ -3,7 +3,7 @@
 use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
 use crate::sim::trace::{
-    BoundaryTrigger, Call, CallOutput, Continuity, NONE, RecordedBoundary, Trace, TraceItem, flag,
+    BoundaryTrigger, Call, CallOutput, Continuity, NONE, RecordedBoundary, Trace, TraceItem, find_touches, flag,
 };
 use crate::tokens::ledger::Category;
 use proptest::prelude::*;
@@ -223,6 +223,7 @@ impl TraceGenerator {
                 tokens: output,
                 first_line: output,
                 later_lines: 0,
+                later_text: 0,
             },
             continuity: Continuity {
                 gap: step.gap,
@@ -253,6 +254,7 @@ fn make_trace(steps: &[GeneratedCall], base: u32) -> Trace {
         maker.call(at, step);
     }
     maker.trace.tail = maker.end()..maker.end();
+    find_touches(&mut maker.trace, |_| (0, 0));
     maker.trace
 }
 
@@ -285,6 +287,13 @@ const SETTINGS: &[&[&str]] = &[
     &["micro.cached.trigger=1", "micro.cached.trigger=4"],
     &["micro.cached.keep=0", "micro.cached.keep=2"],
     &["micro.budget.on=true", "micro.budget.on=false"],
+    &["micro.target.on=false", "micro.target.on=false", "micro.target.on=true"],
+    &["micro.target.tokens=0", "micro.target.tokens=1500"],
+    &["micro.api.at_least=0", "micro.api.at_least=500"],
+    &["recall.on=false", "recall.on=true"],
+    &["extract.seconds=0", "extract.seconds=600"],
+    &["notes.restore=plan", "notes.restore=all"],
+    &["restore.large=reference", "restore.large=cut", "restore.large=skip"],
     &["micro.budget.target=0", "micro.budget.target=2000"],
     &["micro.budget.protect=0", "micro.budget.protect=2"],
     &["micro.budget.at_least=0", "micro.budget.at_least=500"],
@@ -330,7 +339,6 @@ const SETTINGS: &[&[&str]] = &[
     &["restore.files=0", "restore.files=2", "restore.files=5"],
     &["restore.file_tokens=200", "restore.file_tokens=5000"],
     &["restore.files_tokens=500", "restore.files_tokens=50000"],
-    &["restore.large=cut", "restore.large=skip"],
     &["restore.state_tokens=0", "restore.state_tokens=100"],
     &["cache.life=recorded", "cache.life=5m", "cache.life=1h"],
 ];

@@ -1,12 +1,12 @@
 //! Properties that hold for any session under any policy, checked on generated traces.
 
 mod generate;
+mod placebo;
 
 use crate::policy::Policy;
 use crate::policy::value::TrailEstimate;
 use crate::prices::{PriceTable, tariffs};
 use crate::sim::event::{CompactionCause, CompactionKind, Event, MicroKind, SimBoundary};
-use crate::sim::inference::infer_windows;
 use crate::sim::keep::{drop_oldest, first_kept_item};
 use crate::sim::limits::WindowLimits;
 use crate::sim::micro::{estimate_stretch, estimate_trail};
@@ -14,6 +14,7 @@ use crate::sim::trace::{NONE, Trace, flag};
 use crate::sim::window::{ItemState, Window};
 use crate::sim::{Replay, ReplayInput, ReplayMode, replay};
 use crate::tokens::ledger::Category;
+use crate::windows::{ProjectWindows, WindowQuery, infer_windows};
 use generate::{policy_strategy, trace_strategy};
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -28,7 +29,12 @@ fn run(
 ) -> Result<Vec<String>, TestCaseError> {
     let prices = PriceTable::built_in();
     let by_model = trace.models.iter().map(|model| prices.find(model)).collect::<Vec<_>>();
-    let windows = infer_windows(trace, &[policy], &by_model);
+    let query = WindowQuery {
+        policies: &[policy],
+        prices: &by_model,
+        siblings: &ProjectWindows::default(),
+    };
+    let windows = infer_windows(trace, &query);
     let input = ReplayInput {
         policies: &[policy],
         prices: &by_model,
@@ -61,7 +67,7 @@ fn run(
             at,
             before: &before,
             window: &replay.window,
-            restored: &replay.history.restored_files,
+            restored: &replay.history.restored.files,
             events: &events.take(),
         };
         after(&seen)?;
@@ -283,7 +289,7 @@ proptest! {
                 let orphans = whole.add_stretch(items.clone(), stretch, with_artifacts);
                 prop_assert_eq!(orphans, single.add(items.clone(), with_artifacts));
                 prop_assert_eq!(whole.parts(), single.parts());
-                for trail in [TrailEstimate::None, TrailEstimate::User, TrailEstimate::All] {
+                for trail in [TrailEstimate::None, TrailEstimate::User, TrailEstimate::Text, TrailEstimate::All] {
                     let policy = Policy { trail, ..Policy::default() };
                     let found = trace.items(items);
                     prop_assert_eq!(estimate_stretch(&policy, stretch, found), estimate_trail(&policy, found));

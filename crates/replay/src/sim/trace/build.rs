@@ -1,18 +1,32 @@
 //! Builds the trace of a chain from its threaded records and their sizes.
 
-use super::{BoundaryTrigger, Call, CallOutput, Continuity, NONE, RecordedBoundary, Trace, TraceItem, flag};
+use super::touches::find_touches;
+use super::{
+    BoundaryTrigger, Call, CallOutput, Continuity, EarlierReasoning, NONE, OffChainBoundary, RecordedBoundary, Trace,
+    TraceItem, flag,
+};
 use crate::policy::presets::ClientVersion;
 use crate::tokens::calibrate::{ChainSizes, TokenOrigin, size_chain};
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::{RatioTable, drops_thinking};
 use std::ops::Range;
+use transcript::agents::Agent;
 use transcript::build::IdMap;
-use transcript::log::{Block, BlockKind, NO_TIME, RecordKind, Time};
+use transcript::log::{Block, BlockKind, NO_TIME, RecordKind, Time, WindowMark};
 use transcript::record::client_estimate;
-use transcript::thread::{Chain, Node, Round, Session, starts_turn};
+use transcript::thread::{Chain, Node, Round, Session, is_client_chain, starts_turn, usage_line};
 
 /// Builds the trace of a chain; `table` sizes what the log does not.
 pub fn build_trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> Trace {
+    if is_client_chain(&chain.agent) {
+        // A copy of the conversation for a call of the client's own: its boundaries are copies, and a replay bills the calls of
+        // its own compactions.
+        return Trace {
+            agent: chain.agent.clone(),
+            is_sidechain: chain.is_sidechain,
+            ..Trace::default()
+        };
+    }
     // `size_chain` visits the blocks in the order in which the builder adds them, so sizes need no keys.
     let mut sized = Vec::new();
     let sizes = size_chain(session, chain, table, &mut |_, _, tokens, origin| {
@@ -20,7 +34,9 @@ pub fn build_trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> 
     });
     let mut builder = TraceBuilder {
         session,
+        table,
         trace: Trace {
+            client: chain_client(session, chain),
             agent: chain.agent.clone(),
             is_sidechain: chain.is_sidechain,
             ..Trace::default()
@@ -32,6 +48,7 @@ pub fn build_trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> 
         models: StringInterner::new(Vec::new()),
         versions: StringInterner::new(Vec::new()),
         items_of_calls: IdMap::default(),
+        ranges: IdMap::default(),
         last_time: NO_TIME,
     };
     for (at, round) in chain.rounds.iter().enumerate() {
@@ -81,6 +98,7 @@ impl StringInterner {
 
 struct TraceBuilder<'s, 'a> {
     session: &'s Session<'a>,
+    table: &'s RatioTable,
     trace: Trace,
     /// Sizes of the blocks still to be added.
     sizes: std::vec::IntoIter<(u32, TokenOrigin)>,
@@ -91,6 +109,8 @@ struct TraceBuilder<'s, 'a> {
     versions: StringInterner,
     /// Call and result items by the hash of the tool call id.
     items_of_calls: IdMap<u64, (u32, u32)>,
+    /// By call item: the lines that a read asks for, if it does.
+    ranges: IdMap<u32, (u32, u32)>,
     /// Time of the last record that has one.
     last_time: Time,
 }
@@ -106,15 +126,20 @@ impl TraceBuilder<'_, '_> {
         let response = start..self.end();
         let first = round.lines[0];
         let size = &sizes.rounds[at];
-        let line = session.response(first);
+        // Some gateways write usage on the last line only.
+        let anchor = usage_line(session, round);
+        let line = session.response(anchor);
         let log = session.log(first);
         let version = self
             .versions
             .intern(session, first, log.scope_of(session.record(first)).version);
-        let model = self.models.intern(session, first, line.map_or(0, |line| line.model));
+        let model = self.models.intern(session, anchor, line.map_or(0, |line| line.model));
         let usage = line.map(|line| line.context()).filter(|_| size.input.is_some());
         let items = &self.trace.items[start as usize..];
-        let first_line = session.blocks(first).len();
+        let counted = round.lines.iter().take_while(|line| **line <= anchor);
+        let counted = counted.map(|line| session.blocks(*line).len()).sum::<usize>();
+        let later = &items[counted.min(items.len())..];
+        let is_text = |item: &&TraceItem| item.category == Category::Text;
         self.trace.calls.push(Call {
             node: first,
             model: model as u16,
@@ -129,8 +154,14 @@ impl TraceBuilder<'_, '_> {
             output: CallOutput {
                 tokens: size.output.round() as u32,
                 first_line: usage.map_or(0, |usage| usage.output as u32),
-                later_lines: items.iter().skip(first_line).map(|item| item.quarters).sum(),
+                later_lines: later.iter().map(|item| item.quarters).sum(),
+                later_text: later.iter().filter(is_text).map(|item| item.quarters).sum(),
             },
+            window: log
+                .call_facts_of(session.record(first))
+                .map_or(0, |facts| raw_window(facts.window)),
+            // `sum_earlier_reasoning` fills it in once all calls are known.
+            earlier_reasoning: EarlierReasoning::default(),
             // `find_gaps` fills in the rest once all calls are known.
             continuity: Continuity {
                 growth: size.growth.round() as i32,
@@ -280,9 +311,15 @@ impl TraceBuilder<'_, '_> {
                 self.paths.intern(self.session, node, block.path)
             };
             let pair = self.link_pair(block, at, is_response);
+            if block.kind == BlockKind::ToolCall && block.range != (0, 0) {
+                self.ranges.insert(at, block.range);
+            }
             self.trace.items.push(TraceItem {
                 tokens,
-                quarters: block_estimate(block, flags),
+                quarters: match self.trace.client {
+                    Agent::Codex => json_estimate(block),
+                    _ => self.block_estimate(node, block, flags),
+                },
                 category: Category::of(block),
                 flags,
                 images: images(block),
@@ -296,20 +333,46 @@ impl TraceBuilder<'_, '_> {
     /// Returns the flags that follow from a block alone.
     fn block_flags(&self, node: Node, block: &Block) -> u16 {
         let is_text = matches!(block.kind, BlockKind::Human | BlockKind::Command | BlockKind::Text);
-        let is_hook =
-            block.kind == BlockKind::Attachment && self.session.log(node).string(block.name) == "hook_success";
+        let attachment = (block.kind == BlockKind::Attachment).then(|| self.session.log(node).string(block.name));
+        let is_hook = attachment == Some("hook_success");
+        let is_rendered = attachment.is_some_and(|kind| self.rendered_units(kind).is_some());
         let mut flags = 0;
         for (has, flag) in [
             (block.is_error, flag::ERROR),
             (is_text, flag::TEXT),
             (block.may_change_files, flag::CHANGES_FILES),
             (is_hook && block.units > 0, flag::HOOK),
+            (
+                is_hook && is_start_hook(block) && self.trace.calls.is_empty(),
+                flag::START_HOOK,
+            ),
+            (is_rendered, flag::RENDERED),
         ] {
             if has {
                 flags |= flag;
             }
         }
         flags
+    }
+
+    /// Returns the length of the usual text around an attachment; `None` for one that the model does not see as text.
+    fn rendered_units(&self, kind: &str) -> Option<u32> {
+        self.table.rendered_units(kind)
+    }
+
+    /// Returns the recorded client's token estimate of a block. Attachments count with the sentence that the client wraps
+    /// around them; that of hook output contains the hook's name.
+    fn block_estimate(&self, node: Node, block: &Block, flags: u16) -> u32 {
+        const AROUND_HOOK: u32 = 52;
+        let units = block.units;
+        if flags & flag::HOOK != 0 {
+            return client_estimate(units.saturating_add(block.extra).saturating_add(AROUND_HOOK));
+        }
+        if flags & flag::RENDERED != 0 {
+            let around = self.rendered_units(self.session.log(node).string(block.name));
+            return client_estimate(units.saturating_add(around.unwrap_or(0)));
+        }
+        block.quarters
     }
 
     /// Links a tool result with its call, in both directions. Returns the other item, or [`NONE`] if it is not known yet.
@@ -331,7 +394,52 @@ impl TraceBuilder<'_, '_> {
         }
     }
 
+    /// Assigns texts that name the size of a window to calls.
+    fn add_window_marks(&mut self) {
+        let session = self.session;
+        let agent = |node: Node| session.log(node).scope_of(session.record(node)).agent;
+        let calls = &self.trace.calls;
+        for (node, mark) in session.window_marks() {
+            let is_here = session.is_sidechain(node) == self.trace.is_sidechain
+                && session.string(session.part_number(node), agent(node)) == self.trace.agent;
+            let next = calls.partition_point(|call| call.node <= node);
+            let call = match mark {
+                WindowMark::Trailer => next.checked_sub(1),
+                WindowMark::LargeModel | WindowMark::OtherModel => Some(next).filter(|next| *next < calls.len()),
+            };
+            if let Some(call) = call.filter(|_| is_here) {
+                self.trace.window_marks.push((call as u32, mark));
+            }
+        }
+    }
+
+    /// Collects the automatic boundaries of this agent that are not on the chain.
+    fn add_off_chain_boundaries(&mut self) {
+        let session = self.session;
+        for node in session
+            .own_nodes()
+            .filter(|node| session.kind(*node) == RecordKind::Boundary)
+        {
+            let agent = session.log(node).scope_of(session.record(node)).agent;
+            let is_here = session.is_sidechain(node) == self.trace.is_sidechain
+                && session.string(session.part_number(node), agent) == self.trace.agent;
+            let is_known = self.trace.recorded.iter().any(|boundary| boundary.node == node);
+            let metadata = session.boundary(node).filter(|metadata| metadata.is_auto);
+            let pre_tokens = metadata.and_then(|metadata| metadata.pre_tokens);
+            if let Some(pre_tokens) = pre_tokens.filter(|_| is_here && !is_known && !session.is_copied(node)) {
+                self.trace.off_chain.push(OffChainBoundary {
+                    call: self.trace.calls.partition_point(|call| call.node <= node) as u32,
+                    node,
+                    time: session.record(node).time,
+                    pre_tokens,
+                });
+            }
+        }
+    }
+
     fn finish(mut self, sizes: &ChainSizes) -> Trace {
+        self.add_window_marks();
+        self.add_off_chain_boundaries();
         let versions = self
             .versions
             .texts
@@ -341,26 +449,118 @@ impl TraceBuilder<'_, '_> {
         self.trace.tools = self.tools.texts;
         self.trace.paths = self.paths.texts;
         self.trace.models = self.models.texts;
-        let usual = default_base(self.trace.versions.first().copied().unwrap_or_default());
-        // A log that starts in the middle of a session has unrecorded history before its first call. That history is not
-        // part of the base, because a compaction would drop it; so an implausibly large base is not believed.
         let known = sizes.rounds.first().and_then(|round| round.base);
-        let known = known.map(|base| base.round() as u32).filter(|base| *base <= 3 * usual);
-        self.trace.base_is_known = known.is_some();
-        self.trace.base = known.unwrap_or(usual);
+        let known = known.map(|base| base.round() as u32);
+        (self.trace.base, self.trace.base_is_known) = find_base(&self.trace, known);
         find_gaps(&mut self.trace);
+        let ranges = self.ranges;
+        find_touches(&mut self.trace, |call| ranges.get(&call).copied().unwrap_or_default());
+        if self.trace.client == Agent::Codex {
+            sum_earlier_reasoning(self.session, &mut self.trace);
+        }
         self.trace
     }
 }
 
-/// Returns the recorded client's token estimate of a block. Hook output counts with the sentence that the client wraps
-/// around it, which contains the hook's name.
-fn block_estimate(block: &Block, flags: u16) -> u32 {
-    const AROUND_HOOK: u32 = 52;
-    if flags & flag::HOOK == 0 {
-        return block.quarters;
+/// Returns whether hook output is that of a hook at the start of a session: the log keeps the length of the hook's name, and
+/// `SessionStart:clear`, `:resume`, `:startup` and `:compact` are longer than the names of other hooks before a first call.
+fn is_start_hook(block: &Block) -> bool {
+    (18..=20).contains(&block.extra)
+}
+
+/// Returns the tokens of system prompt and tools at the first call, and whether the log shows them. `measured` is what the
+/// first call sent beyond its own messages.
+///
+/// A log that starts in the middle of a session has unrecorded history before its first call. That history is not part of
+/// the base, because a compaction would drop it. So where the first parent is missing, or the measured base is implausible,
+/// the usual base of the version stands. And no base is larger than what any prompt leaves room for beyond its summary.
+fn find_base(trace: &Trace, measured: Option<u32>) -> (u32, bool) {
+    let usual = default_base(trace.versions.first().copied().unwrap_or_default());
+    let Some(first) = trace.calls.first() else {
+        return (usual, false);
+    };
+    let known = measured.filter(|base| *base <= 3 * usual && !first.continuity.is_after_hole);
+    let room = |(at, call): (usize, &Call)| {
+        let is_before = |boundary: &&RecordedBoundary| boundary.call as usize <= at && !boundary.is_micro;
+        let summary = trace
+            .recorded
+            .iter()
+            .rev()
+            .find(is_before)
+            .map_or(0, |boundary| boundary.summary);
+        let sent = call.usage.filter(|_| call.model == first.model)?.input_side();
+        Some(u32::try_from(sent).unwrap_or(u32::MAX).saturating_sub(summary))
+    };
+    let smallest = trace
+        .calls
+        .iter()
+        .enumerate()
+        .filter_map(room)
+        .min()
+        .unwrap_or(u32::MAX);
+    (
+        known.unwrap_or(usual).min(smallest),
+        known.is_some_and(|base| base <= smallest),
+    )
+}
+
+/// Returns the coding agent that wrote a chain.
+fn chain_client(session: &Session<'_>, chain: &Chain) -> Agent {
+    let first = chain.rounds.first().and_then(|round| round.lines.first());
+    first
+        .or(chain.tail.first())
+        .map_or(Agent::Claude, |node| session.log(*node).agent)
+}
+
+/// Returns the window of the model for the one that Codex shows, which is 95 % of it.
+fn raw_window(shown: u32) -> u32 {
+    u32::try_from(u64::from(shown) * 100 / 95).unwrap_or(u32::MAX)
+}
+
+/// Returns the estimate of Codex for an item: the bytes of its JSON / 4, rounded up.
+fn json_estimate(block: &Block) -> u32 {
+    /// What stands around the text: type, role or call id, quotes and brackets.
+    const AROUND_TEXT: u32 = 80;
+    let bytes = [block.wide, block.escapes, AROUND_TEXT];
+    let bytes = bytes.iter().fold(block.units, |sum, part| sum.saturating_add(*part));
+    bytes.div_ceil(4)
+}
+
+/// Returns the estimate of Codex for encrypted reasoning: the bytes behind the base64 text less a fixed part, / 4.
+fn reasoning_estimate(signature: u32) -> u32 {
+    (signature / 4 * 3).saturating_sub(650) / 4
+}
+
+/// Sums up for each call the reasoning of the turns before its own, since the last compaction.
+fn sum_earlier_reasoning(session: &Session<'_>, trace: &mut Trace) {
+    let mut earlier = EarlierReasoning::default();
+    let mut turn = EarlierReasoning::default();
+    for at in 0..trace.calls.len() {
+        if trace.calls[at].starts_turn {
+            earlier.sized += turn.sized;
+            earlier.masked += turn.masked;
+            turn = EarlierReasoning::default();
+        }
+        trace.calls[at].earlier_reasoning = earlier;
+        if trace.recorded_at(at).iter().any(|boundary| !boundary.is_micro) {
+            (earlier, turn) = Default::default();
+        }
+        let items = trace.calls[at].response.clone();
+        let nodes = trace.nodes.iter().filter(|(item, _)| items.contains(item));
+        let blocks = nodes.flat_map(|(_, node)| session.blocks(*node));
+        let sized = blocks
+            .filter(|block| block.kind == BlockKind::Thinking && block.extra > 0)
+            .map(|block| reasoning_estimate(block.extra))
+            .sum::<u32>();
+        match sized {
+            0 => {
+                let node = trace.calls[at].node;
+                let facts = session.log(node).call_facts_of(session.record(node));
+                turn.masked += facts.map_or(0, |facts| facts.reasoning);
+            }
+            sized => turn.sized += sized,
+        }
     }
-    client_estimate(block.units.saturating_add(block.extra).saturating_add(AROUND_HOOK))
 }
 
 fn images(block: &Block) -> u8 {

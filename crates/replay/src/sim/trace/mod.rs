@@ -4,14 +4,19 @@
 //! depends on a policy, so a trace is built once ([`build_trace`]) and replayed under any number of policies.
 
 mod build;
+mod touches;
 
 pub use build::{build_trace, default_base};
+#[cfg(test)]
+pub(crate) use touches::find_touches;
+pub use touches::{FileTouch, TouchKind};
 
 use crate::policy::presets::ClientVersion;
 use crate::sim::steps::{CallSteps, LazySteps};
 use crate::tokens::ledger::Category;
 use std::ops::Range;
-use transcript::log::{NO_TIME, RecordId, Time};
+use transcript::agents::Agent;
+use transcript::log::{NO_TIME, RecordId, Time, WindowMark};
 use transcript::record::Tokens;
 use transcript::thread::{Node, Session};
 
@@ -30,12 +35,18 @@ pub mod flag {
     pub const STARTS_RECORD: u16 = 8;
     /// The size was estimated from the length of the text alone.
     pub const ESTIMATED: u16 = 16;
-    /// Hook output: an attachment that the client's estimate counts all the same.
+    /// Hook output: an attachment that newer clients count with the sentence around it.
     pub const HOOK: u16 = 64;
     /// Not on the chain of parents, so a restarted client does not read it back.
     pub const OFF_CHAIN: u16 = 128;
     /// A shell call that may have changed files.
     pub const CHANGES_FILES: u16 = 256;
+    /// A read that only says that the file has not changed since an earlier read.
+    pub const STUB: u16 = 512;
+    /// Output of a hook that ran at the start of the session.
+    pub const START_HOOK: u16 = 1024;
+    /// An attachment that is sent to the model as text, with a usual sentence around it.
+    pub const RENDERED: u16 = 2048;
 }
 
 /// One block of the conversation.
@@ -93,6 +104,20 @@ pub struct Call {
     pub usage: Option<Tokens>,
     pub output: CallOutput,
     pub continuity: Continuity,
+    /// The context window that the log states; 0 if it does not.
+    pub window: u32,
+    /// The client's estimate of the reasoning of earlier turns since the last compaction.
+    pub earlier_reasoning: EarlierReasoning,
+}
+
+/// Reasoning that a client counts beside the usage of the last response. Encrypted reasoning has a size; where a log masks
+/// it, only the tokens that the model took for it are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EarlierReasoning {
+    /// Tokens by the size of the encrypted reasoning.
+    pub sized: u32,
+    /// Tokens of reasoning whose text was masked, as the model's usage has them.
+    pub masked: u32,
 }
 
 /// The output of a call, counted in three ways.
@@ -100,10 +125,12 @@ pub struct Call {
 pub struct CallOutput {
     /// Final tokens, recorded or estimated.
     pub tokens: u32,
-    /// Tokens on the first line of the response: often a count from the middle of the stream.
+    /// Tokens on the first line of the response that has usage: often a count from the middle of the stream.
     pub first_line: u32,
-    /// The client's estimate of the later lines of the response.
+    /// The client's estimate of the lines of the response after that one.
     pub later_lines: u32,
+    /// The part of `later_lines` that is text.
+    pub later_text: u32,
 }
 
 /// How a call follows the call before it.
@@ -182,9 +209,32 @@ pub struct RecordedBoundary {
     pub summary: u32,
 }
 
+impl RecordedBoundary {
+    /// Returns whether it is a micro-compaction of images: it names no results, and each image saved 2,000 tokens.
+    pub fn cleared_images(&self) -> bool {
+        const IMAGE: u64 = 2_000;
+        let saved = self.tokens_saved.filter(|saved| *saved > 0);
+        self.is_micro && self.cleared.is_empty() && saved.is_some_and(|saved| saved.is_multiple_of(IMAGE))
+    }
+}
+
+/// An automatic boundary that was recorded on a branch that the chain does not contain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OffChainBoundary {
+    /// The call that follows it in the log.
+    pub call: u32,
+    /// The boundary record.
+    pub node: Node,
+    pub time: Time,
+    /// Tokens before, as the client counted them.
+    pub pre_tokens: u64,
+}
+
 /// A chain, ready to be replayed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trace {
+    /// The coding agent that wrote the log.
+    pub client: Agent,
     /// Id of the sub-agent; empty for the main agent.
     pub agent: String,
     /// Whether the chain belongs to a sub-agent.
@@ -201,8 +251,15 @@ pub struct Trace {
     pub tools: Vec<String>,
     /// File paths; index 0 is empty.
     pub paths: Vec<String>,
+    /// Reads, edits and writes of files that succeeded, in the order of their results.
+    pub touches: Vec<FileTouch>,
     pub models: Vec<String>,
     pub versions: Vec<ClientVersion>,
+    /// Automatic boundaries that were recorded off the chain, in order.
+    pub off_chain: Vec<OffChainBoundary>,
+    /// Texts that name the size of a window, and the call that each belongs to: the call that wrote it, or for an answer of
+    /// `/model` the next one.
+    pub window_marks: Vec<(u32, WindowMark)>,
     /// Tokens of system prompt and tools at the first call.
     pub base: u32,
     /// Whether the log shows `base`; otherwise it is the usual value of the client's version.
@@ -212,6 +269,24 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Returns whether the chain is a call of the client itself, which writes a summary or notes. The client never compacts
+    /// such a chain: that would call for another one.
+    pub fn is_own_call(&self) -> bool {
+        let name = self.agent.strip_prefix("agent-").unwrap_or(&self.agent);
+        ["acompact", "asession_memory", "aside_question", "aextract_memories"]
+            .iter()
+            .any(|source| name.starts_with(source))
+    }
+
+    /// Returns who makes the calls of the chain, as boundary records name it.
+    pub fn call_source(&self) -> &'static str {
+        match self.is_sidechain {
+            _ if self.is_own_call() => "client",
+            true => "agent",
+            false => "main",
+        }
+    }
+
     /// Returns the model name of a call.
     pub fn model(&self, call: &Call) -> &str {
         &self.models[usize::from(call.model)]
@@ -241,6 +316,18 @@ impl Trace {
         Some(before.total() as i64 - now.input_side() as i64)
     }
 
+    /// Returns whether a call read so much less from the cache than the call before it had left there that the client takes
+    /// its cache for expired. After a recorded boundary a fall says nothing.
+    pub fn shows_cache_fall(&self, call: usize, least: u64, percent: u64) -> bool {
+        let usage = |at: usize| self.calls.get(at).and_then(|call| call.usage);
+        let (Some(before), Some(now)) = (call.checked_sub(1).and_then(usage), usage(call)) else {
+            return false;
+        };
+        let held = before.cache_read + before.cache_write;
+        let drop = held.saturating_sub(now.cache_read);
+        drop > least && drop * 100 > held * percent && self.recorded_at(call).is_empty()
+    }
+
     /// Returns the recorded boundaries that stand directly before a call.
     pub fn recorded_at(&self, call: usize) -> &[RecordedBoundary] {
         let start = self
@@ -261,6 +348,7 @@ pub fn uuid(session: &Session<'_>, node: Node) -> String {
     }
     let log = session.log(node);
     // Ids that are not UUIDs are kept as strings next to the log.
-    let odd = log.odd_ids.iter().find(|(id, _)| *id == record.id);
+    let place = log.odd_ids.partition_point(|(id, _)| *id < record.id);
+    let odd = log.odd_ids.get(place).filter(|(id, _)| *id == record.id);
     odd.map_or_else(|| record.id.to_string(), |(_, name)| log.string(*name).to_owned())
 }

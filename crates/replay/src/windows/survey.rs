@@ -1,0 +1,75 @@
+//! Windows that sessions show, as evidence for other sessions of the same project with the same model.
+
+use super::evidence::ShownWindow;
+use super::table::model_name;
+use super::{InferredWindow, WindowConfidence, WindowGrounds};
+use std::collections::HashMap;
+use std::sync::Arc;
+use transcript::log::{NO_TIME, Time};
+
+/// What all sessions of a run show.
+#[derive(Debug, Default)]
+pub struct WindowSurvey {
+    /// By project and model.
+    seen: HashMap<(String, String), Vec<SurveyedWindow>>,
+}
+
+#[derive(Debug)]
+struct SurveyedWindow {
+    session: String,
+    time: Time,
+    tokens: u64,
+}
+
+impl WindowSurvey {
+    /// Adds what a session of a project shows.
+    pub fn add(&mut self, project: &str, session: &str, shown: &[ShownWindow]) {
+        for one in shown {
+            if let Some(tokens) = one.window.tokens.filter(|_| one.window.is_sure()) {
+                let key = (project.to_owned(), model_name(&one.model));
+                self.seen.entry(key).or_default().push(SurveyedWindow {
+                    session: session.to_owned(),
+                    time: one.time,
+                    tokens,
+                });
+            }
+        }
+    }
+}
+
+/// What the other chains and sessions of a project show.
+#[derive(Debug, Clone, Default)]
+pub struct ProjectWindows {
+    survey: Arc<WindowSurvey>,
+    project: String,
+    session: String,
+}
+
+impl ProjectWindows {
+    /// Returns what a survey has for a session of a project.
+    pub fn new(survey: Arc<WindowSurvey>, project: &str, session: &str) -> ProjectWindows {
+        ProjectWindows {
+            survey,
+            project: project.to_owned(),
+            session: session.to_owned(),
+        }
+    }
+
+    /// Returns the window of a model that the session nearest in time shows; `None` if no other session shows one. A
+    /// sub-agent runs in the process of its own session, whose main chain goes first.
+    pub fn find(&self, model: &str, time: Time, is_sidechain: bool) -> Option<InferredWindow> {
+        let seen = self.survey.seen.get(&(self.project.clone(), model_name(model)))?;
+        let distance = |one: &&SurveyedWindow| match (one.time, time) {
+            (NO_TIME, _) | (_, NO_TIME) => u64::MAX,
+            (one, time) => one.abs_diff(time),
+        };
+        let own = seen.iter().find(|one| is_sidechain && one.session == self.session);
+        let others = seen.iter().filter(|one| one.session != self.session);
+        let nearest = own.or_else(|| others.min_by_key(|one| (distance(one), one.session.clone())))?;
+        Some(InferredWindow::new(
+            nearest.tokens,
+            WindowGrounds::Sessions,
+            WindowConfidence::Likely,
+        ))
+    }
+}
