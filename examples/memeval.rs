@@ -99,14 +99,8 @@ fn message(session: &str, uuid: String, line: u64, text: String) -> Message {
     Message {
         session: session.to_owned(),
         uuid,
-        parent: None,
-        time: None,
-        role: MessageRole::User,
-        is_meta: false,
-        is_summary: false,
-        is_sidechain: false,
-        parts: vec![MessagePart::Text(text)],
         line,
+        ..Message::with_parts(MessageRole::User, vec![MessagePart::Text(text)])
     }
 }
 

@@ -62,6 +62,9 @@ pub struct Provenance {
     pub sources: Vec<String>,
     /// Time of the latest record, in milliseconds since 1970.
     pub said: Option<Time>,
+    /// Title of the memory: what a deletion speaks against.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
 }
 
 impl Provenance {
@@ -70,6 +73,7 @@ impl Provenance {
         let (marks, sources) = (topic.marks(), topic.sources());
         (!marks.is_empty()).then(|| Provenance {
             marks,
+            title: topic.name(),
             said: sources.iter().filter_map(|source| source.time).max(),
             sources: sources.into_iter().map(|source| source.uuid).collect(),
         })

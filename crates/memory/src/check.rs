@@ -2,14 +2,14 @@
 
 use crate::change::{ChangeAction, MemoryChange};
 use crate::frontmatter::{FRONTMATTER_LINES, skim_frontmatter};
-use crate::index;
-use crate::index::{IndexLimits, is_foreign_link, parse_entries};
+use crate::index::{IndexLimits, count_unloaded_lines, is_foreign_link, parse_entries};
 use crate::memdir::SkippedFile;
-use crate::names::{INDEX_FILE, TEAM_FOLDER};
+use crate::names::{INDEX_FILE, MORE_INDEX_FILE, TEAM_FOLDER};
+use crate::neighbors::related_pairs;
 use crate::plan::{Snapshot, apply_changes};
 use crate::similar::{Gist, MemoryRelation, is_comparable};
 use crate::topic::Topic;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use table::findings as output;
 
 /// Returns the kind of the first secret in a text.
@@ -89,14 +89,17 @@ pub fn check_snapshot(
             format!("not read: {}", passed.reason),
         );
     }
-    let team_index = format!("{TEAM_FOLDER}{INDEX_FILE}");
-    for (file, text, folder) in [
-        (INDEX_FILE, &snapshot.index, ""),
-        (team_index.as_str(), &snapshot.team_index, TEAM_FOLDER),
+    for (folder, main, more) in [
+        ("", &snapshot.index, &snapshot.more_index),
+        (TEAM_FOLDER, &snapshot.team_index, &snapshot.more_team_index),
     ] {
-        check_index(snapshot, file, text.as_deref(), folder, limits, &mut found);
-        if let Some(kind) = text.as_deref().and_then(secrets) {
-            found(file, 1, MemoryFault::Secret, format!("holds a secret ({kind})"));
+        let texts = [(INDEX_FILE, main), (MORE_INDEX_FILE, more)];
+        let texts = texts.map(|(name, text)| (format!("{folder}{name}"), text.as_deref().unwrap_or_default()));
+        check_index(snapshot, &texts, folder, limits, &mut found);
+        for (file, text) in &texts {
+            if let Some(kind) = secrets(text) {
+                found(file, 1, MemoryFault::Secret, format!("holds a secret ({kind})"));
+            }
         }
     }
     for topic in &snapshot.topics {
@@ -144,12 +147,12 @@ pub fn check_against_logs(snapshot: &Snapshot, planned: &[MemoryChange]) -> Vec<
         }
     });
     // A memory that does not exist yet has no line to point to.
-    let is_new = |file: &str| {
-        planned
-            .iter()
-            .any(|change| change.action == ChangeAction::New && change.file == file)
-    };
-    for finding in findings.iter_mut().filter(|finding| is_new(&finding.file)) {
+    let new = planned.iter().filter(|change| change.action == ChangeAction::New);
+    let new = new.map(|change| change.file.as_str()).collect::<BTreeSet<_>>();
+    for finding in findings
+        .iter_mut()
+        .filter(|finding| new.contains(finding.file.as_str()))
+    {
         finding.file = INDEX_FILE.to_owned();
     }
     findings.sort();
@@ -159,62 +162,49 @@ pub fn check_against_logs(snapshot: &Snapshot, planned: &[MemoryChange]) -> Vec<
 
 type FindingSink<'a> = &'a mut dyn FnMut(&str, usize, MemoryFault, String);
 
+/// Checks an index, and the entries that do not fit there.
 fn check_index(
     snapshot: &Snapshot,
-    file: &str,
-    text: Option<&str>,
+    texts: &[(String, &str); 2],
     folder: &str,
     limits: &IndexLimits,
     found: FindingSink,
 ) {
-    let in_folder = |topic: &&Topic| topic.file.starts_with(TEAM_FOLDER) != folder.is_empty();
-    let paths = snapshot
-        .topics
-        .iter()
-        .filter(in_folder)
-        .map(|topic| &topic.file[folder.len()..])
-        .collect::<BTreeSet<_>>();
-    let text = text.unwrap_or_default();
-    let (lines, bytes) = (text.lines().count(), text.len());
-    if lines > limits.lines || bytes > limits.bytes {
+    let files = snapshot.topics.iter().map(|topic| topic.file.as_str());
+    let files = files.collect::<BTreeSet<_>>();
+    let in_folder = |file: &&&str| file.starts_with(TEAM_FOLDER) != folder.is_empty();
+    let paths = files.iter().filter(in_folder).map(|file| &file[folder.len()..]);
+    let paths = paths.collect::<BTreeSet<_>>();
+    let (main, text) = &texts[0];
+    let unloaded = count_unloaded_lines(text, limits);
+    if unloaded > 0 {
+        let (lines, bytes) = (text.lines().count(), text.len());
         let message = format!(
-            "{lines} lines and {bytes} bytes; {} and {} are loaded",
+            "{lines} lines and {bytes} bytes; the client loads {} lines and {} bytes: {unloaded} lines are not loaded",
             limits.lines, limits.bytes
         );
-        found(file, limits.lines.min(lines), MemoryFault::OverLimit, message);
+        found(main, (lines - unloaded).max(1), MemoryFault::OverLimit, message);
     }
     let mut listed = BTreeSet::new();
-    for entry in parse_entries(text) {
-        if is_foreign_link(&entry.file) {
-            continue;
-        }
-        // A private index may link into the team's folder.
-        let is_there =
-            paths.contains(entry.file.as_str()) || snapshot.topics.iter().any(|topic| topic.file == entry.file);
-        if !is_there {
-            found(
-                file,
-                entry.line,
-                MemoryFault::BrokenLink,
-                format!("{} is not there", entry.file),
-            );
-        } else if !listed.insert(entry.file.clone()) {
-            found(
-                file,
-                entry.line,
-                MemoryFault::Duplicate,
-                format!("{} is listed twice", entry.file),
-            );
+    for (file, text) in texts {
+        for entry in parse_entries(text)
+            .into_iter()
+            .filter(|entry| !is_foreign_link(&entry.file))
+        {
+            // A private index may link into the team's folder.
+            let is_there = paths.contains(entry.file.as_str()) || files.contains(entry.file.as_str());
+            if !is_there {
+                let message = format!("{} is not there", entry.file);
+                found(file, entry.line, MemoryFault::BrokenLink, message);
+            } else if !listed.insert(entry.file.clone()) {
+                let message = format!("{} is listed twice", entry.file);
+                found(file, entry.line, MemoryFault::Duplicate, message);
+            }
         }
     }
-    let is_cut = index::is_truncated(text);
-    for path in paths.into_iter().filter(|path| !listed.contains(*path) && !is_cut) {
-        found(
-            &format!("{folder}{path}"),
-            1,
-            MemoryFault::NotListed,
-            format!("{file} does not list it"),
-        );
+    for path in paths.into_iter().filter(|path| !listed.contains(*path)) {
+        let message = format!("{main} does not list it");
+        found(&format!("{folder}{path}"), 1, MemoryFault::NotListed, message);
     }
 }
 
@@ -268,28 +258,28 @@ fn check_topic(topic: &Topic, secrets: SecretFinder, found: FindingSink) {
 
 fn check_pairs(topics: &[Topic], found: FindingSink) {
     let gists = topics.iter().map(Gist::from_topic).collect::<Vec<_>>();
-    for (at, one) in topics.iter().enumerate() {
-        for (offset, other) in topics[at + 1..].iter().enumerate() {
-            if !is_comparable(one.kind(), other.kind()) {
-                continue;
-            }
-            match gists[at].relation(&gists[at + 1 + offset]) {
-                MemoryRelation::Same => found(
+    let kinds = topics.iter().map(Topic::kind).collect::<Vec<_>>();
+    for (at, other_at) in related_pairs(&gists) {
+        let (one, other) = (&topics[at], &topics[other_at]);
+        if !is_comparable(kinds[at], kinds[other_at]) {
+            continue;
+        }
+        match gists[at].relation(&gists[other_at]) {
+            MemoryRelation::Same => found(
+                &other.file,
+                1,
+                MemoryFault::Duplicate,
+                format!("says the same as {}", one.file),
+            ),
+            MemoryRelation::Opposite | MemoryRelation::ValueConflict => {
+                found(
                     &other.file,
                     1,
-                    MemoryFault::Duplicate,
-                    format!("says the same as {}", one.file),
-                ),
-                MemoryRelation::Opposite | MemoryRelation::ValueConflict => {
-                    found(
-                        &other.file,
-                        1,
-                        MemoryFault::Contradiction,
-                        format!("contradicts {}", one.file),
-                    );
-                }
-                MemoryRelation::Similar(_) | MemoryRelation::Unrelated => {}
+                    MemoryFault::Contradiction,
+                    format!("contradicts {}", one.file),
+                );
             }
+            MemoryRelation::Similar(_) | MemoryRelation::Unrelated => {}
         }
     }
 }
@@ -300,8 +290,12 @@ pub fn test_cases(snapshot: &Snapshot, findings: &[MemoryFinding]) -> Vec<output
     let files = memories
         .chain(findings.iter().map(|finding| finding.file.as_str()))
         .collect::<BTreeSet<_>>();
+    let mut by_file = BTreeMap::<&str, Vec<&MemoryFinding>>::new();
+    for finding in findings {
+        by_file.entry(&finding.file).or_default().push(finding);
+    }
     let case = |file: &str| {
-        let faults = findings.iter().filter(|finding| finding.file == file);
+        let faults = by_file.get(file).into_iter().flatten();
         let lines =
             faults.map(|finding| format!("line {}: {}: {}", finding.line, finding.fault.name(), finding.message));
         let lines = lines.collect::<Vec<_>>();

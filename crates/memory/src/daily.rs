@@ -1,7 +1,7 @@
 //! Daily logs: candidates of a day, one per line, that consolidation turns into memories later. Logs only grow. Lines of
 //! another form were written by a person or an agent and are ignored. Pure.
 
-use crate::kinds::{Candidate, MemoryKind, MemorySource};
+use crate::kinds::{Candidate, CandidateOrigin, MemoryKind, MemorySource};
 use crate::topic::to_one_line;
 use language::when;
 
@@ -62,6 +62,8 @@ fn parse_line(line: &str) -> Option<Candidate> {
             uuid: uuid.to_owned(),
             time: Some(when::parse_timestamp(time)?),
         }],
+        project: String::new(),
+        origin: CandidateOrigin::Person,
     })
 }
 
@@ -81,6 +83,8 @@ mod tests {
                 uuid: "r".into(),
                 time: Some(1_772_582_400_000),
             }],
+            project: String::new(),
+            origin: CandidateOrigin::Person,
         }
     }
 

@@ -7,10 +7,12 @@
 use crate::change::{ChangeAction, MemoryChange};
 use crate::index::IndexLimits;
 use crate::kinds::MemoryKind;
+use crate::neighbors::related_pairs;
 use crate::plan::{Snapshot, index_changes, topic_changes};
 use crate::similar::{Gist, MemoryRelation, is_comparable};
 use crate::topic::Topic;
 use language::when;
+use std::collections::HashMap;
 use transcript::log::Time;
 
 /// Makes relative dates in a text absolute, relative to a time.
@@ -125,26 +127,26 @@ pub fn plan_dream_with(
         ..Consolidator::default()
     };
     consolidator.make_dates_absolute(dates);
-    consolidator.compare_all_pairs();
+    consolidator.compare_pairs();
     consolidator.apply_conflicts(found);
     consolidator.prune(rules, now);
-    let kept = |topic: &&Topic| !consolidator.retired.iter().any(|(file, _)| *file == topic.file);
+    let kept = |topic: &&Topic| !consolidator.retired.contains_key(&topic.file);
     let after = consolidator.topics.iter().filter(kept).cloned().collect::<Vec<_>>();
     let mut changes = topic_changes(snapshot, &after, "consolidated");
     for change in &mut changes {
-        let reasons = consolidator
-            .reasons
-            .iter()
-            .filter(|(file, _)| *file == change.file)
-            .map(|(_, reason)| reason.as_str());
-        change.reason = reasons.collect::<Vec<_>>().join("; ");
+        let reasons = consolidator.reasons.get(&change.file);
+        change.reason = reasons.map_or_else(String::new, |reasons| reasons.join("; "));
     }
-    for (file, reason) in &consolidator.retired {
-        let Some(old) = snapshot.topics.iter().find(|topic| topic.file == *file) else {
-            continue;
-        };
+    let mut retired = Vec::new();
+    for old in &snapshot.topics {
+        if let Some((place, reason)) = consolidator.retired.get(&old.file) {
+            retired.push((place, old, reason));
+        }
+    }
+    retired.sort_by_key(|(place, ..)| **place);
+    for (_, old, reason) in retired {
         changes.push(MemoryChange {
-            file: file.clone(),
+            file: old.file.clone(),
             action: ChangeAction::Retire,
             before: Some(old.text()),
             after: None,
@@ -164,10 +166,10 @@ pub fn plan_dream_with(
 #[derive(Default)]
 struct Consolidator {
     topics: Vec<Topic>,
-    /// Retired files, and why.
-    retired: Vec<(String, String)>,
+    /// Retired files, each with its place in the order of retirement, and why.
+    retired: HashMap<String, (usize, String)>,
     /// Changed files, and why.
-    reasons: Vec<(String, String)>,
+    reasons: HashMap<String, Vec<String>>,
     proposals: Vec<DreamProposal>,
 }
 
@@ -184,30 +186,28 @@ impl Consolidator {
                 is_changed |= topic.set("description", &new.into());
             }
             if is_changed {
-                self.reasons
-                    .push((topic.file.clone(), "relative dates made absolute".to_owned()));
+                let reasons = self.reasons.entry(topic.file.clone()).or_default();
+                reasons.push("relative dates made absolute".to_owned());
             }
         }
     }
 
-    /// Compares every pair once. Directories hold hundreds of memories, so this is cheap.
-    fn compare_all_pairs(&mut self) {
+    /// Compares every pair that may be related once.
+    fn compare_pairs(&mut self) {
         let gists = self.topics.iter().map(Gist::from_topic).collect::<Vec<_>>();
-        for one in 0..gists.len() {
-            for other in one + 1..gists.len() {
-                if !self.is_pair_comparable(one, other) {
-                    continue;
-                }
-                match gists[one].relation(&gists[other]) {
-                    MemoryRelation::Same => self.merge_pair(one, other),
-                    MemoryRelation::Opposite | MemoryRelation::ValueConflict => self.supersede(one, other),
-                    MemoryRelation::Similar(share) => self.propose(
-                        one,
-                        other,
-                        &format!("{:.0} % of their words are the same", share * 100.0),
-                    ),
-                    MemoryRelation::Unrelated => {}
-                }
+        for (one, other) in related_pairs(&gists) {
+            if !self.is_pair_comparable(one, other) {
+                continue;
+            }
+            match gists[one].relation(&gists[other]) {
+                MemoryRelation::Same => self.merge_pair(one, other),
+                MemoryRelation::Opposite | MemoryRelation::ValueConflict => self.supersede(one, other),
+                MemoryRelation::Similar(share) => self.propose(
+                    one,
+                    other,
+                    &format!("{:.0} % of their words are the same", share * 100.0),
+                ),
+                MemoryRelation::Unrelated => {}
             }
         }
     }
@@ -216,7 +216,7 @@ impl Consolidator {
     /// private or both are the team's.
     fn is_pair_comparable(&self, one: usize, other: usize) -> bool {
         let pair = [&self.topics[one], &self.topics[other]];
-        let is_gone = |topic: &Topic| self.retired.iter().any(|(file, _)| *file == topic.file);
+        let is_gone = |topic: &Topic| self.retired.contains_key(&topic.file);
         let is_apart =
             is_team_topic(pair[0]) != is_team_topic(pair[1]) || !is_comparable(pair[0].kind(), pair[1].kind());
         one != other
@@ -229,9 +229,15 @@ impl Consolidator {
     /// Applies conflicts that a model found, if the pair may be compared. Paragraphs that only the duplicate has are moved to
     /// the memory that stays.
     fn apply_conflicts(&mut self, found: &MemoryConflicts) {
-        let place = |topics: &[Topic], file: &str| topics.iter().position(|topic| topic.file == file);
+        let numbered = self
+            .topics
+            .iter()
+            .enumerate()
+            .map(|(at, topic)| (topic.file.clone(), at));
+        let numbers = numbered.collect::<HashMap<_, _>>();
+        let place = |file: &str| numbers.get(file).copied();
         for (keeper, leaver) in &found.duplicates {
-            let places = place(&self.topics, keeper).zip(place(&self.topics, leaver));
+            let places = place(keeper).zip(place(leaver));
             let Some((one, other)) = places.filter(|(one, other)| self.is_pair_comparable(*one, *other)) else {
                 continue;
             };
@@ -243,7 +249,7 @@ impl Consolidator {
             self.absorb(one, other);
         }
         for (one, other) in &found.contradictions {
-            let places = place(&self.topics, one).zip(place(&self.topics, other));
+            let places = place(one).zip(place(other));
             if let Some((one, other)) = places.filter(|(one, other)| self.is_pair_comparable(*one, *other)) {
                 self.supersede(one, other);
             }
@@ -278,10 +284,8 @@ impl Consolidator {
         topic.add_sources(&lost.sources());
         topic.add_marks(&lost.marks());
         let (keeper, leaver) = (topic.file.clone(), lost.file);
-        self.reasons
-            .push((keeper.clone(), format!("takes in {leaver}, which says the same")));
-        self.retired
-            .push((leaver, format!("merged into {keeper}, which says the same")));
+        self.add_reason(&keeper, format!("takes in {leaver}, which says the same"));
+        self.retire(leaver, format!("merged into {keeper}, which says the same"));
     }
 
     /// Retires the older of two memories, and notes in the newer until when it was true.
@@ -307,11 +311,18 @@ impl Consolidator {
             topic.set_body(format!("{}\n\n{note}\n", topic.body().trim_end()));
         }
         let newer = topic.file.clone();
-        self.reasons.push((newer.clone(), format!("supersedes {}", old.file)));
-        self.retired.push((
-            old.file,
-            format!("superseded on {date} by {newer}, which is newer and says otherwise"),
-        ));
+        self.add_reason(&newer, format!("supersedes {}", old.file));
+        let reason = format!("superseded on {date} by {newer}, which is newer and says otherwise");
+        self.retire(old.file, reason);
+    }
+
+    fn add_reason(&mut self, file: &str, reason: String) {
+        self.reasons.entry(file.to_owned()).or_default().push(reason);
+    }
+
+    fn retire(&mut self, file: String, reason: String) {
+        let place = self.retired.len();
+        self.retired.entry(file).or_insert((place, reason));
     }
 
     fn propose(&mut self, one: usize, other: usize, about: &str) {
@@ -325,17 +336,21 @@ impl Consolidator {
 
     /// Retires project facts that were stated once, long ago. Memories of other types do not expire.
     fn prune(&mut self, rules: &DreamRules, now: Time) {
+        let mut expired = Vec::new();
         for topic in &self.topics {
             let days = now.saturating_sub(topic.last_said()) / when::DAY;
-            let is_gone = self.retired.iter().any(|(file, _)| *file == topic.file);
+            let is_gone = self.retired.contains_key(&topic.file);
             if topic.kind() == Some(MemoryKind::Project)
                 && topic.confirmation_count() <= 1
                 && days > rules.prune_days
                 && !is_gone
             {
                 let reason = format!("a project fact said once, {days} days ago, and never confirmed");
-                self.retired.push((topic.file.clone(), reason));
+                expired.push((topic.file.clone(), reason));
             }
+        }
+        for (file, reason) in expired {
+            self.retire(file, reason);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A write gives the whole text, an edit changes the known text, and the last version counts. An edit of a file whose text is
 //! not known, or of words that the text lacks, is not applied and is counted.
 
+use crate::extract::message_source;
 use crate::kinds::MemorySource;
 use language::secrets;
 use serde_json::Value;
@@ -15,7 +16,8 @@ pub const HARVEST_FILTER: PartSelection = PartSelection {
     calls: &["Write", "Edit", "MultiEdit"],
     every_call: false,
     results: true,
-    queued: false,
+    every_word: false,
+    brief_results: true,
     longest: None,
     every_line: false,
 };
@@ -26,6 +28,8 @@ pub struct HarvestedFile {
     /// The path as the agent wrote it.
     pub path: String,
     pub text: String,
+    /// Working folder of the session that wrote it last.
+    pub cwd: String,
     /// The calls that wrote it, oldest first.
     pub sources: Vec<MemorySource>,
     /// Edits that could not be applied.
@@ -70,6 +74,7 @@ pub fn harvest(messages: &[Message]) -> Harvest {
             let file = HarvestedFile {
                 path: path.to_owned(),
                 text: String::new(),
+                cwd: String::new(),
                 sources: Vec::new(),
                 missed_edits: 0,
             };
@@ -78,11 +83,8 @@ pub fn harvest(messages: &[Message]) -> Harvest {
         match text_after_call(text.as_deref(), name, input) {
             Some(new) => {
                 *text = Some(new);
-                file.sources.push(MemorySource {
-                    session: message.session.clone(),
-                    uuid: message.uuid.clone(),
-                    time: message.time,
-                });
+                file.cwd.clone_from(&message.cwd);
+                file.sources.push(message_source(message));
             }
             None => file.missed_edits += 1,
         }
@@ -91,7 +93,9 @@ pub fn harvest(messages: &[Message]) -> Harvest {
     for (path, (text, file)) in files {
         match text {
             None => harvest.unknown.push(path.to_owned()),
-            Some(text) if secrets::find(&text).is_empty() => harvest.files.push(HarvestedFile { text, ..file }),
+            Some(text) if !text.contains(secrets::MASK) && secrets::find(&text).is_empty() => {
+                harvest.files.push(HarvestedFile { text, ..file })
+            }
             Some(_) => harvest.secrets_dropped += 1,
         }
     }
@@ -151,18 +155,16 @@ mod tests {
         Message {
             session: "s".into(),
             uuid: format!("u{time}"),
-            parent: None,
             time: Some(time),
-            role: MessageRole::Assistant,
-            is_meta: false,
-            is_summary: false,
-            is_sidechain: false,
-            parts: vec![MessagePart::Call {
-                id: id.into(),
-                name: name.into(),
-                input,
-            }],
             line: 1,
+            ..Message::with_parts(
+                MessageRole::Assistant,
+                vec![MessagePart::Call {
+                    id: id.into(),
+                    name: name.into(),
+                    input,
+                }],
+            )
         }
     }
 

@@ -62,4 +62,30 @@ pub struct Candidate {
     pub confidence: f64,
     /// Oldest first.
     pub sources: Vec<MemorySource>,
+    /// Root of the project whose sessions said it; empty if nothing tells.
+    pub project: String,
+    pub origin: CandidateOrigin,
+}
+
+/// Who a candidate comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CandidateOrigin {
+    /// A person said it.
+    #[default]
+    Person,
+    /// A person asked for it again and again.
+    Habit,
+    /// The agent wrote it, or reports that a person wants it.
+    Agent,
+}
+
+impl CandidateOrigin {
+    /// Returns the name in files and outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            CandidateOrigin::Person => "person",
+            CandidateOrigin::Habit => "habit",
+            CandidateOrigin::Agent => "agent",
+        }
+    }
 }

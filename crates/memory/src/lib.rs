@@ -4,11 +4,11 @@
 //! by [`plan`] from new candidates, by [`dream`] from the directory itself. Then [`memdir`] writes them, with a journal that
 //! can undo them. [`recall`], [`prompt`] and [`check`] only read.
 
+pub mod acts;
 pub mod change;
 pub mod check;
 pub mod daily;
 pub mod dream;
-pub mod echo;
 pub mod extract;
 pub mod frontmatter;
 pub mod harvest;
@@ -18,8 +18,10 @@ pub mod literals;
 pub mod lock;
 pub mod memdir;
 pub mod names;
+mod neighbors;
 pub mod place;
 pub mod plan;
+pub mod projects;
 pub mod prompt;
 pub mod recall;
 pub mod rules;

@@ -6,15 +6,17 @@
 
 #![allow(clippy::disallowed_methods, reason = "this is where memories touch the disk")]
 
+mod acts;
 mod journal;
 
 use crate::change::{ChangeAction, MemoryChange};
 use crate::frontmatter::{frontmatter_end, skim_frontmatter};
+use crate::index::{IndexLimits, count_unloaded_lines};
 use crate::kinds::MemoryKind;
 use crate::lock;
 use crate::lock::{WriteLock, unix_millis};
 use crate::names;
-use crate::names::{INDEX_FILE, TEAM_FOLDER};
+use crate::names::{INDEX_FILE, MORE_INDEX_FILE, TEAM_FOLDER};
 use crate::plan::Snapshot;
 use crate::recall::StoredMemory;
 use crate::topic::Topic;
@@ -29,6 +31,9 @@ use transcript::log::Time;
 
 /// Larger files are skipped.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// The same for the entries that do not fit into an index.
+const MAX_MORE_INDEX_BYTES: u64 = 64 << 20;
 
 /// Deeper folders are skipped.
 const MAX_DEPTH: usize = 8;
@@ -130,10 +135,23 @@ impl Memdir {
             followed_retractions: taken_back.collect::<BTreeSet<_>>(),
             topics,
             index: self.read_index(INDEX_FILE, &mut skipped),
+            more_index: self.read_index(MORE_INDEX_FILE, &mut skipped),
             team_index: self.read_index(&format!("{TEAM_FOLDER}{INDEX_FILE}"), &mut skipped),
+            more_team_index: self.read_index(&format!("{TEAM_FOLDER}{MORE_INDEX_FILE}"), &mut skipped),
             retired: retired.collect::<BTreeSet<_>>(),
+            generated_lines: entries().flat_map(|entry| entry.index_lines.iter().cloned()).collect(),
         };
         Ok((snapshot, skipped))
+    }
+
+    /// Returns the indexes that the client loads only in part, and how many of their lines it does not load.
+    pub fn overlong_indexes(&self, limits: &IndexLimits) -> Vec<(String, usize)> {
+        let files = [INDEX_FILE.to_owned(), format!("{TEAM_FOLDER}{INDEX_FILE}")];
+        let unloaded = |file: String| {
+            let text = self.read_text(&file).ok()?;
+            Some((file, count_unloaded_lines(&text, limits))).filter(|(_, count)| *count > 0)
+        };
+        files.into_iter().filter_map(unloaded).collect()
     }
 
     fn read_index(&self, file: &str, skipped: &mut Vec<SkippedFile>) -> Option<String> {
@@ -228,7 +246,11 @@ impl Memdir {
     fn read_text(&self, file: &str) -> io::Result<String> {
         let path = self.resolve_inside(file, false).map_err(io::Error::other)?;
         let found = fs::symlink_metadata(&path)?;
-        if !found.is_file() || found.len() > MAX_FILE_BYTES {
+        let max_bytes = match file.ends_with(MORE_INDEX_FILE) {
+            true => MAX_MORE_INDEX_BYTES,
+            false => MAX_FILE_BYTES,
+        };
+        if !found.is_file() || found.len() > max_bytes {
             return Err(io::Error::other("is not a plain file of a sensible size"));
         }
         fs::read_to_string(path)

@@ -6,6 +6,9 @@ const MAX_NAME_CHARS: usize = 40;
 
 pub const INDEX_FILE: &str = "MEMORY.md";
 
+/// The entries of an index that do not fit there.
+pub const MORE_INDEX_FILE: &str = "MEMORY-more.md";
+
 /// Folder of the memories that a team shares.
 pub const TEAM_FOLDER: &str = "team/";
 
@@ -91,10 +94,14 @@ pub fn is_topic(path: &str) -> bool {
     is_inside(path)
         && path.ends_with(".md")
         && !path.starts_with(LOG_FOLDER)
-        && !path
-            .rsplit('/')
-            .next()
-            .is_some_and(|name| name.eq_ignore_ascii_case(INDEX_FILE))
+        && !path.rsplit('/').next().is_some_and(is_index)
+}
+
+/// Returns whether a file name is that of an index.
+fn is_index(name: &str) -> bool {
+    [INDEX_FILE, MORE_INDEX_FILE]
+        .iter()
+        .any(|index| name.eq_ignore_ascii_case(index))
 }
 
 /// Returns why a path may not be a memory directory; `None` if it may.

@@ -7,14 +7,15 @@
 use crate::change::{ChangeAction, MemoryChange, Provenance};
 use crate::extract::{Retraction, is_retracted};
 use crate::index;
-use crate::index::IndexLimits;
-use crate::kinds::{Candidate, MemoryKind, MemorySource};
+use crate::index::{IndexLimits, IndexTexts};
+use crate::kinds::{Candidate, CandidateOrigin, MemoryKind, MemorySource};
 use crate::names;
-use crate::names::{INDEX_FILE, TEAM_FOLDER};
+use crate::names::{INDEX_FILE, MORE_INDEX_FILE, TEAM_FOLDER};
+use crate::neighbors::GistIndex;
 use crate::similar::{Gist, MemoryRelation, is_comparable};
 use crate::topic::{Topic, to_one_line};
 use language::words::{content_words, text_stems};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The content of a directory.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +23,12 @@ pub struct Snapshot {
     /// Topic files, sorted by path.
     pub topics: Vec<Topic>,
     pub index: Option<String>,
+    /// The entries that do not fit into the index.
+    pub more_index: Option<String>,
     pub team_index: Option<String>,
+    pub more_team_index: Option<String>,
+    /// The entries that earlier runs wrote into an index.
+    pub generated_lines: HashSet<String>,
     /// Marks of candidates whose memories were retired.
     pub retired: BTreeSet<String>,
     /// What the memories were created from that the user deleted.
@@ -75,35 +81,32 @@ pub fn plan_with_retractions(
     let mut ordered = candidates.iter().collect::<Vec<_>>();
     ordered.sort_by_key(|candidate| (first_said(candidate), candidate.kind, &candidate.title, &candidate.body));
     let mut plan = MemoryPlan::default();
-    let mut topics = snapshot
-        .topics
+    let gists = ordered
         .iter()
-        .map(|topic| (topic.clone(), Gist::from_topic(topic)))
+        .map(|candidate| candidate_gist(candidate))
         .collect::<Vec<_>>();
-    for candidate in ordered {
+    let deleted = DeletedMemories::new(&snapshot.deleted);
+    let mut known = KnownTopics::new(&snapshot.topics, &gists);
+    for (candidate, gist) in std::iter::zip(ordered, gists) {
         let mark = candidate_mark(candidate);
-        let gist = Gist::from_text(&candidate.title, &candidate.hook, &candidate.body);
-        let home = find_matching_topic(&topics, candidate, &mark, &gist);
+        let home = known.find_match(candidate, &mark, &gist);
         match home {
-            Some(at) if topics[at].0.has_broken_frontmatter() => plan.unwritable.push(topics[at].0.file.clone()),
+            Some(at) if known.topics[at].has_broken_frontmatter() => {
+                plan.unwritable.push(known.topics[at].file.clone());
+            }
             Some(at) => {
-                let topic = &mut topics[at].0;
+                let topic = &mut known.topics[at];
                 let has_new_sources = topic.add_sources(&candidate.sources);
-                let has_new_mark = has_new_sources && topic.add_marks(&[mark]);
+                let has_new_mark = has_new_sources && topic.add_marks(std::slice::from_ref(&mark));
+                known.by_mark.entry(mark).or_insert(at);
                 plan.unchanged += usize::from(!has_new_sources && !has_new_mark);
             }
             None if snapshot.retired.contains(&mark) => plan.retired += 1,
-            None if snapshot
-                .deleted
-                .iter()
-                .any(|made| made.is_repeated_by(candidate, &mark)) =>
-            {
-                plan.deleted += 1
-            }
-            None => topics.push((new_topic(&topics, candidate, mark, options), gist)),
+            None if deleted.has(candidate, &mark) => plan.deleted += 1,
+            None => known.push_new(candidate, mark, gist, options),
         }
     }
-    let mut after = topics.into_iter().map(|(topic, _)| topic).collect::<Vec<_>>();
+    let mut after = known.topics;
     let leaving = retract_memories(snapshot, &mut after, forgotten);
     plan.changes = topic_changes(snapshot, &after, "said in a session");
     plan.changes.extend(leaving);
@@ -149,60 +152,150 @@ fn first_said(candidate: &Candidate) -> Option<i64> {
     candidate.sources.iter().filter_map(|source| source.time).min()
 }
 
-/// Finds the topic of a candidate: by its mark, by its words, or by a shared source and similar words.
-fn find_matching_topic(topics: &[(Topic, Gist)], candidate: &Candidate, mark: &str, gist: &Gist) -> Option<usize> {
-    if let Some(at) = topics
-        .iter()
-        .position(|(topic, _)| topic.marks().iter().any(|other| other == mark))
-    {
-        return Some(at);
-    }
-    let id = |source: &MemorySource| (source.session.clone(), source.uuid.clone());
-    let sources = candidate.sources.iter().map(id).collect::<BTreeSet<_>>();
-    topics.iter().position(|(topic, other)| {
-        let shares_source = || topic.sources().iter().any(|source| sources.contains(&id(source)));
-        is_comparable(topic.kind(), Some(candidate.kind))
-            && match other.relation(gist) {
-                MemoryRelation::Same => true,
-                MemoryRelation::Similar(_) => shares_source(),
-                _ => false,
-            }
-    })
+fn candidate_gist(candidate: &Candidate) -> Gist {
+    Gist::from_text(&candidate.title, &candidate.hook, &candidate.body)
 }
 
-fn new_topic(topics: &[(Topic, Gist)], candidate: &Candidate, mark: String, options: &MemoryPlanOptions) -> Topic {
-    let is_shared = options.team && matches!(candidate.kind, MemoryKind::Project | MemoryKind::Reference);
-    let folder = if is_shared { TEAM_FOLDER } else { "" };
-    let name = names::file_name(candidate.kind.name(), &candidate.title);
-    let stem = name.trim_end_matches(".md");
-    let is_taken = |file: &str| topics.iter().any(|(topic, _)| topic.file.eq_ignore_ascii_case(file));
-    let mut file = format!("{folder}{name}");
-    let mut number = 2;
-    while is_taken(&file) {
-        file = format!("{folder}{stem}_{number}.md");
-        number += 1;
+/// The memories that the user deleted, by what they were created from.
+struct DeletedMemories<'a> {
+    by_mark: HashMap<&'a str, Vec<&'a Provenance>>,
+    by_source: HashMap<&'a str, Vec<&'a Provenance>>,
+}
+
+impl<'a> DeletedMemories<'a> {
+    fn new(deleted: &'a [Provenance]) -> DeletedMemories<'a> {
+        let mut found = DeletedMemories {
+            by_mark: HashMap::new(),
+            by_source: HashMap::new(),
+        };
+        for made in deleted {
+            for mark in &made.marks {
+                found.by_mark.entry(mark).or_default().push(made);
+            }
+            for source in &made.sources {
+                found.by_source.entry(source).or_default().push(made);
+            }
+        }
+        found
     }
-    let mut topic = Topic::new(
-        &file,
-        &candidate.title,
-        &candidate.hook,
-        candidate.kind,
-        &candidate.body,
-    );
-    topic.add_sources(&candidate.sources);
-    topic.add_marks(&[mark]);
-    topic
+
+    /// Whether a candidate is one of them and was not stated again since.
+    fn has(&self, candidate: &Candidate, mark: &str) -> bool {
+        let sources = candidate.sources.iter();
+        let by_source = sources.filter_map(|source| self.by_source.get(source.uuid.as_str()));
+        let mut found = self.by_mark.get(mark).into_iter().chain(by_source).flatten();
+        found.any(|made| made.is_repeated_by(candidate, mark))
+    }
+}
+
+/// The topics of a directory, those of the plan among them, indexed by what candidates are matched by.
+struct KnownTopics {
+    topics: Vec<Topic>,
+    gists: Vec<Gist>,
+    index: GistIndex,
+    /// The first topic of each mark.
+    by_mark: HashMap<String, usize>,
+    /// Paths in lower case: file systems may not tell case apart.
+    files: HashSet<String>,
+    /// The last number that was tried for a path without its ending.
+    numbers: HashMap<String, usize>,
+}
+
+impl KnownTopics {
+    /// Indexes the topics of a directory; `candidates` are those that will be matched.
+    fn new(topics: &[Topic], candidates: &[Gist]) -> KnownTopics {
+        let gists = topics.iter().map(Gist::from_topic).collect::<Vec<_>>();
+        let mut known = KnownTopics {
+            topics: Vec::with_capacity(topics.len()),
+            index: GistIndex::new(gists.iter().chain(candidates)),
+            gists: Vec::with_capacity(topics.len()),
+            by_mark: HashMap::new(),
+            files: HashSet::new(),
+            numbers: HashMap::new(),
+        };
+        for (topic, gist) in std::iter::zip(topics, gists) {
+            known.push(topic.clone(), gist);
+        }
+        known
+    }
+
+    fn push(&mut self, topic: Topic, gist: Gist) {
+        let at = self.topics.len();
+        for mark in topic.marks() {
+            self.by_mark.entry(mark).or_insert(at);
+        }
+        self.files.insert(topic.file.to_ascii_lowercase());
+        self.index.insert(at, &gist);
+        self.topics.push(topic);
+        self.gists.push(gist);
+    }
+
+    /// Finds the topic of a candidate: by its mark, by its words, or by a shared source and similar words.
+    fn find_match(&self, candidate: &Candidate, mark: &str, gist: &Gist) -> Option<usize> {
+        if let Some(&at) = self.by_mark.get(mark) {
+            return Some(at);
+        }
+        let id = |source: &MemorySource| (source.session.clone(), source.uuid.clone());
+        let sources = candidate.sources.iter().map(id).collect::<BTreeSet<_>>();
+        let is_match = |at: &usize| {
+            let topic = &self.topics[*at];
+            let shares_source = || topic.sources().iter().any(|source| sources.contains(&id(source)));
+            is_comparable(topic.kind(), Some(candidate.kind))
+                && match self.gists[*at].relation(gist) {
+                    MemoryRelation::Same => true,
+                    MemoryRelation::Similar(_) => shares_source(),
+                    _ => false,
+                }
+        };
+        self.index.find_related(gist).into_iter().find(is_match)
+    }
+
+    /// Adds a topic for a candidate.
+    fn push_new(&mut self, candidate: &Candidate, mark: String, gist: Gist, options: &MemoryPlanOptions) {
+        let is_shared = options.team && matches!(candidate.kind, MemoryKind::Project | MemoryKind::Reference);
+        let folder = if is_shared { TEAM_FOLDER } else { "" };
+        let name = names::file_name(candidate.kind.name(), &candidate.title);
+        let file = self.free_file(&format!("{folder}{}", name.trim_end_matches(".md")));
+        let mut topic = Topic::new(
+            &file,
+            &candidate.title,
+            &candidate.hook,
+            candidate.kind,
+            &candidate.body,
+        );
+        let project = candidate.project.rsplit(['/', '\\']).next().unwrap_or_default();
+        // Frontmatter that this program wrote takes a field.
+        let project = language::visible::strip_controls(project);
+        let _ = project.is_empty() || topic.set("project", &project.as_ref().into());
+        let _ = candidate.origin == CandidateOrigin::Person || topic.set("origin", &candidate.origin.name().into());
+        topic.add_sources(&candidate.sources);
+        topic.add_marks(&[mark]);
+        self.push(topic, gist);
+    }
+
+    /// Returns a path that no topic has: the stem, with a number if it is taken.
+    fn free_file(&mut self, stem: &str) -> String {
+        let number = self.numbers.entry(stem.to_ascii_lowercase()).or_insert(0);
+        loop {
+            *number += 1;
+            let file = match *number {
+                1 => format!("{stem}.md"),
+                number => format!("{stem}_{number}.md"),
+            };
+            if !self.files.contains(&file.to_ascii_lowercase()) {
+                return file;
+            }
+        }
+    }
 }
 
 /// Returns the changes of topic files that are new or differ.
 pub fn topic_changes(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<MemoryChange> {
     let mut changes = Vec::new();
+    let known = snapshot.topics.iter().map(|topic| (topic.file.as_str(), topic));
+    let known = known.collect::<HashMap<_, _>>();
     for topic in after {
-        let before = snapshot
-            .topics
-            .iter()
-            .find(|old| old.file == topic.file)
-            .map(Topic::text);
+        let before = known.get(topic.file.as_str()).map(|old| old.text());
         let text = topic.text();
         if before.as_ref() != Some(&text) {
             let action = if before.is_some() {
@@ -228,11 +321,13 @@ pub fn topic_changes(snapshot: &Snapshot, after: &[Topic], reason: &str) -> Vec<
 
 /// Returns the changes of the indexes. They are written last: if a run is killed before that, the next run rewrites them.
 pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &IndexLimits) -> Vec<MemoryChange> {
-    let team_index = format!("{TEAM_FOLDER}{INDEX_FILE}");
+    let known = snapshot.topics.iter().map(|topic| (topic.file.as_str(), topic));
+    let known = known.collect::<HashMap<_, _>>();
+    let there = after.iter().map(|topic| topic.file.as_str()).collect::<HashSet<_>>();
     let mut changes = Vec::new();
-    for (file, before, folder) in [
-        (team_index.as_str(), &snapshot.team_index, TEAM_FOLDER),
-        (INDEX_FILE, &snapshot.index, ""),
+    for (folder, main, more) in [
+        (TEAM_FOLDER, &snapshot.team_index, &snapshot.more_team_index),
+        ("", &snapshot.index, &snapshot.more_index),
     ] {
         let in_folder = after
             .iter()
@@ -240,25 +335,39 @@ pub fn index_changes(snapshot: &Snapshot, after: &[Topic], limits: &IndexLimits)
         let listed = in_folder.map(|topic| index::IndexedMemory {
             path: &topic.file[folder.len()..],
             topic,
-            before: snapshot.topics.iter().find(|old| old.file == topic.file),
+            before: known.get(topic.file.as_str()).copied(),
         });
         let listed = listed.collect::<Vec<_>>();
-        if before.is_none() && listed.is_empty() {
+        if main.is_none() && listed.is_empty() {
             continue;
         }
-        let is_there = |file: &str| after.iter().any(|topic| topic.file == format!("{folder}{file}"));
-        let text = index::rebuild_index(before.as_deref(), &listed, &is_there, limits);
-        if before.as_ref() != Some(&text) {
-            changes.push(MemoryChange {
-                file: file.to_owned(),
-                action: ChangeAction::Index,
-                before: before.clone(),
-                after: Some(text),
-                reason: "lists the memories".to_owned(),
-                marks: Vec::new(),
-                provenance: None,
-                retracted_by: None,
-            });
+        let retired = snapshot
+            .topics
+            .iter()
+            .filter(|topic| !there.contains(topic.file.as_str()));
+        let retired =
+            retired.filter_map(|topic| Some(index::entry_line(topic, topic.file.strip_prefix(folder)?, limits)));
+        let retired = retired.collect::<HashSet<_>>();
+        let was_generated = |line: &str| snapshot.generated_lines.contains(line) || retired.contains(line);
+        let old = IndexTexts {
+            main: main.clone(),
+            more: more.clone(),
+        };
+        let new = index::rebuild_index(&old, &listed, &was_generated, limits);
+        // The entries that moved first: a run that is killed in between leaves some twice, and none nowhere.
+        for (name, before, text) in [(MORE_INDEX_FILE, old.more, new.more), (INDEX_FILE, old.main, new.main)] {
+            if before != text {
+                changes.push(MemoryChange {
+                    file: format!("{folder}{name}"),
+                    action: ChangeAction::Index,
+                    before,
+                    after: text,
+                    reason: "lists the memories".to_owned(),
+                    marks: Vec::new(),
+                    provenance: None,
+                    retracted_by: None,
+                });
+            }
         }
     }
     changes
@@ -270,7 +379,9 @@ pub fn refresh_index_changes(snapshot: &Snapshot, changes: &mut Vec<MemoryChange
     let after = apply_changes(snapshot, changes);
     let indexes = Snapshot {
         index: after.index,
+        more_index: after.more_index,
         team_index: after.team_index,
+        more_team_index: after.more_team_index,
         ..snapshot.clone()
     };
     for fitting in index_changes(&indexes, &after.topics, limits) {
@@ -288,22 +399,29 @@ pub fn refresh_index_changes(snapshot: &Snapshot, changes: &mut Vec<MemoryChange
 /// The directory after changes: what the next run will read.
 pub fn apply_changes(snapshot: &Snapshot, changes: &[MemoryChange]) -> Snapshot {
     let mut after = snapshot.clone();
+    let topics = std::mem::take(&mut after.topics).into_iter();
+    let mut topics = topics
+        .map(|topic| (topic.file.clone(), topic))
+        .collect::<BTreeMap<_, _>>();
     for change in changes {
         after.retired.extend(change.marks.iter().cloned());
         match change.file.as_str() {
             INDEX_FILE => after.index = change.after.clone(),
+            MORE_INDEX_FILE => after.more_index = change.after.clone(),
             file if file.strip_prefix(TEAM_FOLDER) == Some(INDEX_FILE) => after.team_index = change.after.clone(),
+            file if file.strip_prefix(TEAM_FOLDER) == Some(MORE_INDEX_FILE) => {
+                after.more_team_index = change.after.clone();
+            }
             file if names::is_topic(file) => {
-                after.topics.retain(|topic| topic.file != file);
-                after
-                    .topics
-                    .extend(change.after.as_ref().map(|text| Topic::from_text(file, 0, text)));
+                topics.remove(file);
+                let new = change.after.as_ref().map(|text| Topic::from_text(file, 0, text));
+                topics.extend(new.map(|topic| (file.to_owned(), topic)));
             }
             // The logs of days are no memories.
             _ => {}
         }
     }
-    after.topics.sort_by(|one, other| one.file.cmp(&other.file));
+    after.topics = topics.into_values().collect();
     after
 }
 
@@ -323,6 +441,8 @@ mod tests {
                 uuid: uuid.into(),
                 time: Some(1_760_000_000_000),
             }],
+            project: String::new(),
+            origin: CandidateOrigin::Person,
         }
     }
 

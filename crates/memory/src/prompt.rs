@@ -4,6 +4,7 @@
 use crate::frontmatter::frontmatter_end;
 use crate::index;
 use crate::index::IndexLimits;
+use language::shorten;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
@@ -252,14 +253,8 @@ fn parse_includes(text: &str) -> Vec<String> {
 }
 
 fn truncate_text(text: &str, path: &Path) -> String {
-    match text.char_indices().nth(MAX_INSTRUCTION_CHARS) {
-        None => text.to_owned(),
-        Some((at, _)) => format!(
-            "{}\n[cut after {MAX_INSTRUCTION_CHARS} characters: {}]",
-            &text[..at],
-            path.display()
-        ),
-    }
+    let note = |_| format!("\n[cut after {MAX_INSTRUCTION_CHARS} characters: {}]", path.display());
+    shorten::cut_with_note(text, MAX_INSTRUCTION_CHARS, note)
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use std::sync::{LazyLock, OnceLock};
 
 const BUILT_IN: [&str; 3] = [
     include_str!("rules/common.toml"),
-    include_str!("rules/en.toml"),
     include_str!("rules/zh.toml"),
+    include_str!("rules/en.toml"),
 ];
 
 /// What is wrong with a file of rules.
@@ -74,6 +74,11 @@ impl LazyPattern {
         }
     }
 
+    /// Returns whether the pattern has no letters beyond ASCII.
+    pub fn is_ascii(&self) -> bool {
+        self.source.is_ascii()
+    }
+
     /// Where it first matches.
     pub fn find(&self, text: &str) -> Option<std::ops::Range<usize>> {
         let found = self.regex()?.find(self.normalize_script(text).as_bytes())?.range();
@@ -87,59 +92,41 @@ impl LazyPattern {
     }
 }
 
-/// What becomes of a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum QuestionHandling {
-    /// It counts less.
-    #[default]
-    Lower,
-    /// Orders are often put as questions.
-    Keep,
-    /// It states nothing.
-    Refuse,
-}
-
-/// A rule.
+/// A general sign that a sentence holds in later sessions, or that it does not.
 #[derive(Debug)]
-pub struct ExtractionRule {
-    /// Name.
+pub struct Cue {
     pub name: String,
-    /// Type of the memories it gives.
-    pub kind: MemoryKind,
-    /// In what situation they apply, for the hook.
-    pub when: String,
-    /// What the memory says, where the hit is only an instance of it; `{slot}` is what the hit is about.
-    pub says: Option<String>,
-    /// Confidence of a plain hit.
+    /// Points it adds to the score of a sentence.
     pub weight: f64,
-    /// What becomes of a question.
-    pub on_question: QuestionHandling,
-    /// How much less it counts late in a sentence, where it is said in passing.
-    pub late: f64,
-    /// Whether the sentence must name a date.
-    pub dated: bool,
     /// What is looked for.
     pub pattern: LazyPattern,
 }
 
-/// What else a sentence says that changes the confidence.
+/// A rule of the user's own file: a hit is a memory of this type with this confidence.
 #[derive(Debug)]
-pub struct ConfidenceShift {
-    /// Name: the reason that is given for what is turned down.
+pub struct UserRule {
     pub name: String,
-    /// By how much.
-    pub by: f64,
-    /// Rules that it does not concern.
-    pub exempt_rules: Vec<String>,
+    pub kind: MemoryKind,
+    /// When the memory applies, for the hook; may be empty.
+    pub when: String,
+    /// Confidence of a hit, 0 to 1.
+    pub weight: f64,
     /// What is looked for.
     pub pattern: LazyPattern,
 }
 
-/// What is never kept, or what takes back.
+/// What makes a statement one of a type.
+#[derive(Debug)]
+pub struct KindPattern {
+    pub kind: MemoryKind,
+    /// What is looked for.
+    pub pattern: LazyPattern,
+}
+
+/// What is never kept, what takes back, or when a memory applies.
 #[derive(Debug)]
 pub struct NamedPattern {
-    /// Name: the reason.
+    /// The reason, or the words for the hook.
     pub name: String,
     /// What is looked for.
     pub pattern: LazyPattern,
@@ -148,8 +135,6 @@ pub struct NamedPattern {
 /// What sentences of a language say about themselves.
 #[derive(Debug)]
 pub struct LanguagePhrases {
-    /// Before a hit: it is taken for granted.
-    pub presupposed: LazyPattern,
     /// Words at the start that say nothing.
     pub filler: LazyPattern,
     /// The clause that says why.
@@ -160,19 +145,17 @@ pub struct LanguagePhrases {
     pub pointing: LazyPattern,
     /// A sentence that says how.
     pub how: LazyPattern,
-    /// What has come about, or never did.
-    pub news: Option<LazyPattern>,
-    /// A preference or a choice that somebody calls their own.
-    pub own: Option<LazyPattern>,
-    /// What is said politely, and what it comes to.
+    /// A question that is a request.
+    pub request: LazyPattern,
+    /// A request, and the order that it is.
     pub rewrite: Vec<(LazyPattern, String)>,
 }
 
 /// Which pattern letters belong to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PatternOwner {
+    Cue(usize),
     Rule(usize),
-    Shift(usize),
     Refuse(usize),
     Forget(usize),
 }
@@ -180,21 +163,17 @@ enum PatternOwner {
 /// What a text may match, by the letters that stand in it.
 #[derive(Debug, Clone, Default)]
 pub struct CandidatePatterns {
-    /// Rules.
+    pub cues: Vec<usize>,
     pub rules: Vec<usize>,
-    /// Shifts.
-    pub shifts: Vec<usize>,
-    /// Exclusions.
     pub refuse: Vec<usize>,
-    /// What takes back.
     pub forget: Vec<usize>,
 }
 
 impl CandidatePatterns {
     fn add(&mut self, owner: PatternOwner) {
         let (list, at) = match owner {
+            PatternOwner::Cue(at) => (&mut self.cues, at),
             PatternOwner::Rule(at) => (&mut self.rules, at),
-            PatternOwner::Shift(at) => (&mut self.shifts, at),
             PatternOwner::Refuse(at) => (&mut self.refuse, at),
             PatternOwner::Forget(at) => (&mut self.forget, at),
         };
@@ -209,16 +188,21 @@ impl CandidatePatterns {
 pub struct ExtractionRules {
     /// Beginnings of messages that programs write.
     pub machine: Vec<String>,
+    /// Beginnings of messages that are plans of the agent.
+    pub plan: Vec<String>,
     /// Beginnings of lines that mark what is pasted.
     pub pasted: Vec<String>,
-    /// Words before a colon that make the quotation after it somebody else's.
+    /// Words before a colon that make the quotation after it another person's.
     pub others: Vec<String>,
     /// By language, in the order of the files.
     pub phrases: Vec<LanguagePhrases>,
-    /// Rules.
-    pub rules: Vec<ExtractionRule>,
-    /// What raises and lowers.
-    pub shifts: Vec<ConfidenceShift>,
+    pub cues: Vec<Cue>,
+    /// Rules of the user's file.
+    pub rules: Vec<UserRule>,
+    /// Types: the first that matches counts.
+    pub kinds: Vec<KindPattern>,
+    /// When memories apply.
+    pub activities: Vec<NamedPattern>,
     /// What is never kept.
     pub refuse: Vec<NamedPattern>,
     /// What takes back.
@@ -241,7 +225,16 @@ impl ExtractionRules {
     pub fn is_machine_written(&self, text: &str) -> bool {
         let words = client_text::strip_context(text);
         let start = words.trim_start();
-        client_text::classify(text).is_some() || self.machine.iter().any(|prefix| has_prefix(start, prefix))
+        client_text::classify(text).is_some()
+            || self.is_plan(text)
+            || self.machine.iter().any(|prefix| has_prefix(start, prefix))
+    }
+
+    /// Returns whether a message is a plan of the agent that the user approved.
+    pub fn is_plan(&self, text: &str) -> bool {
+        let words = client_text::strip_context(text);
+        let start = words.trim_start();
+        self.plan.iter().any(|prefix| has_prefix(start, prefix))
     }
 
     /// Splits a message of the user into sentences.
@@ -255,8 +248,8 @@ impl ExtractionRules {
 
     /// The built-in rules and those of a user's file.
     pub fn parse_with_built_in(text: &str) -> Result<ExtractionRules, RulesError> {
-        let [common, english, chinese] = BUILT_IN;
-        let rules = ExtractionRules::assemble(&[common, english, chinese, text])?;
+        let [common, chinese, english] = BUILT_IN;
+        let rules = ExtractionRules::assemble(&[common, chinese, english, text])?;
         rules.check_patterns()?;
         Ok(rules)
     }
@@ -270,25 +263,37 @@ impl ExtractionRules {
             rules.pasted.extend(file.pasted);
             rules.others.extend(file.others);
             rules.phrases.extend(file.phrases.map(PhrasesText::compile));
+            rules.plan.extend(file.plan);
+            for cue in file.cue {
+                keys.add(PatternOwner::Cue(rules.cues.len()), &cue.pattern, &[]);
+                rules.cues.push(Cue {
+                    name: cue.name,
+                    weight: cue.weight,
+                    pattern: LazyPattern::new(cue.pattern),
+                });
+            }
             for rule in file.rule {
                 keys.add(PatternOwner::Rule(rules.rules.len()), &rule.pattern, &rule.keys);
                 rules.rules.push(rule.compile()?);
             }
-            for shift in file.shift {
-                keys.add(PatternOwner::Shift(rules.shifts.len()), &shift.pattern, &shift.keys);
-                rules.shifts.push(ConfidenceShift {
-                    name: shift.name,
-                    by: shift.by,
-                    exempt_rules: shift.spares,
-                    pattern: LazyPattern::new(shift.pattern),
+            for typed in file.kind {
+                rules.kinds.push(KindPattern {
+                    kind: MemoryKind::parse(&typed.kind).ok_or(RulesError::Type(typed.kind))?,
+                    pattern: LazyPattern::new(typed.pattern),
                 });
             }
+            rules
+                .activities
+                .extend(file.activity.into_iter().map(|activity| NamedPattern {
+                    name: activity.when,
+                    pattern: LazyPattern::new(activity.pattern),
+                }));
             for refuse in file.refuse {
-                keys.add(PatternOwner::Refuse(rules.refuse.len()), &refuse.pattern, &refuse.keys);
+                keys.add(PatternOwner::Refuse(rules.refuse.len()), &refuse.pattern, &[]);
                 rules.refuse.push(refuse.compile());
             }
             for forget in file.forget {
-                keys.add(PatternOwner::Forget(rules.forget.len()), &forget.pattern, &forget.keys);
+                keys.add(PatternOwner::Forget(rules.forget.len()), &forget.pattern, &[]);
                 rules.forget.push(forget.compile());
             }
         }
@@ -305,13 +310,10 @@ impl ExtractionRules {
     /// Compiles every pattern: a user wants to know before the run, not in the middle of it.
     fn check_patterns(&self) -> Result<(), RulesError> {
         let rules = self.rules.iter().map(|rule| (&rule.name, &rule.pattern));
-        let shifts = self.shifts.iter().map(|shift| (&shift.name, &shift.pattern));
-        let named = self
-            .refuse
-            .iter()
-            .chain(&self.forget)
-            .map(|named| (&named.name, &named.pattern));
-        for (name, pattern) in rules.chain(shifts).chain(named) {
+        let cues = self.cues.iter().map(|cue| (&cue.name, &cue.pattern));
+        let named = self.refuse.iter().chain(&self.forget).chain(&self.activities);
+        let named = named.map(|named| (&named.name, &named.pattern));
+        for (name, pattern) in rules.chain(cues).chain(named) {
             pattern
                 .build()
                 .map_err(|error| RulesError::Pattern(name.clone(), error.to_string()))?;
@@ -328,7 +330,7 @@ impl ExtractionRules {
         for key in keys.find_overlapping_iter(&*simplify(text)) {
             due.add(self.owners[key.pattern().as_usize()]);
         }
-        for list in [&mut due.rules, &mut due.shifts, &mut due.refuse, &mut due.forget] {
+        for list in [&mut due.cues, &mut due.rules, &mut due.refuse, &mut due.forget] {
             list.sort_unstable();
         }
         due
@@ -365,14 +367,20 @@ struct RulesFile {
     #[serde(default)]
     machine: Vec<String>,
     #[serde(default)]
+    plan: Vec<String>,
+    #[serde(default)]
     pasted: Vec<String>,
     #[serde(default)]
     others: Vec<String>,
     phrases: Option<PhrasesText>,
     #[serde(default)]
+    cue: Vec<CueText>,
+    #[serde(default)]
     rule: Vec<RuleText>,
     #[serde(default)]
-    shift: Vec<ShiftText>,
+    kind: Vec<KindText>,
+    #[serde(default)]
+    activity: Vec<ActivityText>,
     #[serde(default)]
     refuse: Vec<NamedPatternText>,
     #[serde(default)]
@@ -382,36 +390,51 @@ struct RulesFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PhrasesText {
-    presupposed: String,
     filler: String,
     why: String,
     situation: String,
     pointing: String,
     how: String,
-    news: Option<String>,
-    own: Option<String>,
+    request: String,
     #[serde(default)]
     rewrite: Vec<(String, String)>,
 }
 
 impl PhrasesText {
     fn compile(self) -> LanguagePhrases {
+        let rewrite = self.rewrite.into_iter();
         LanguagePhrases {
-            presupposed: LazyPattern::new(self.presupposed),
             filler: LazyPattern::new(self.filler),
             why: LazyPattern::new(self.why),
             situation: LazyPattern::new(self.situation),
             pointing: LazyPattern::new(self.pointing),
             how: LazyPattern::new(self.how),
-            news: self.news.map(LazyPattern::new),
-            own: self.own.map(LazyPattern::new),
-            rewrite: self
-                .rewrite
-                .into_iter()
-                .map(|(pattern, to)| (LazyPattern::new(pattern), to))
-                .collect(),
+            request: LazyPattern::new(self.request),
+            rewrite: rewrite.map(|(pattern, to)| (LazyPattern::new(pattern), to)).collect(),
         }
     }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CueText {
+    name: String,
+    weight: f64,
+    pattern: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KindText {
+    kind: String,
+    pattern: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ActivityText {
+    when: String,
+    pattern: String,
 }
 
 #[derive(Deserialize)]
@@ -421,31 +444,19 @@ struct RuleText {
     r#type: String,
     #[serde(default)]
     when: String,
-    says: Option<String>,
     weight: f64,
-    #[serde(default)]
-    asks: QuestionHandling,
-    #[serde(default)]
-    late: f64,
-    #[serde(default)]
-    dated: bool,
     #[serde(default)]
     keys: Vec<String>,
     pattern: String,
 }
 
 impl RuleText {
-    fn compile(self) -> Result<ExtractionRule, RulesError> {
-        let kind = MemoryKind::parse(&self.r#type).ok_or_else(|| RulesError::Type(self.name.clone()))?;
-        Ok(ExtractionRule {
+    fn compile(self) -> Result<UserRule, RulesError> {
+        Ok(UserRule {
+            kind: MemoryKind::parse(&self.r#type).ok_or_else(|| RulesError::Type(self.name.clone()))?,
             name: self.name,
-            kind,
             when: self.when,
-            says: self.says,
             weight: self.weight,
-            on_question: self.asks,
-            late: self.late,
-            dated: self.dated,
             pattern: LazyPattern::new(self.pattern),
         })
     }
@@ -453,22 +464,8 @@ impl RuleText {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ShiftText {
-    name: String,
-    by: f64,
-    #[serde(default)]
-    spares: Vec<String>,
-    #[serde(default)]
-    keys: Vec<String>,
-    pattern: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct NamedPatternText {
     name: String,
-    #[serde(default)]
-    keys: Vec<String>,
     pattern: String,
 }
 
@@ -486,35 +483,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_rules_are_sound() {
+    fn the_built_in_rules_are_sound_and_small() {
         let rules = ExtractionRules::assemble(&BUILT_IN).expect("read");
         rules.check_patterns().expect("compiled");
         assert_eq!(rules.phrases.len(), 2);
         for phrases in &rules.phrases {
             let all = [
-                &phrases.presupposed,
                 &phrases.filler,
                 &phrases.why,
                 &phrases.situation,
                 &phrases.pointing,
                 &phrases.how,
+                &phrases.request,
             ];
             let rewrites = phrases.rewrite.iter().map(|(pattern, _)| pattern);
-            let rest = rewrites.chain(&phrases.news).chain(&phrases.own);
-            assert!(phrases.news.is_some() && phrases.own.is_some());
-            assert!(all.into_iter().chain(rest).all(|pattern| pattern.build().is_ok()));
+            assert!(all.into_iter().chain(rewrites).all(|pattern| pattern.build().is_ok()));
         }
-    }
-
-    #[test]
-    fn no_built_in_rule_is_tried_on_every_sentence() {
-        let always = &ExtractionRules::built_in().always;
-        let names = always
-            .rules
-            .iter()
-            .map(|at| &ExtractionRules::built_in().rules[*at].name);
-        assert_eq!(names.collect::<Vec<_>>(), Vec::<&String>::new());
-        assert!(always.forget.is_empty());
+        assert!(rules.kinds.iter().all(|typed| typed.pattern.build().is_ok()));
+        assert!(BUILT_IN.iter().map(|text| text.len()).sum::<usize>() <= 25_000);
     }
 
     #[test]
@@ -522,9 +508,7 @@ mod tests {
         let rule = |keys: &str| {
             format!("[[rule]]\nname = 'mine'\ntype = 'project'\nweight = 0.9\n{keys}pattern = 'zep+elin|balloon'")
         };
-        let is_due = |rules: &ExtractionRules, text: &str| {
-            rules.candidate_patterns(text).rules.contains(&(rules.rules.len() - 1))
-        };
+        let is_due = |rules: &ExtractionRules, text: &str| rules.candidate_patterns(text).rules == [0];
         let own = ExtractionRules::parse_with_built_in(&rule("")).expect("read");
         assert!(is_due(&own, "A Balloon") && is_due(&own, "zepelin") && !is_due(&own, "a plane"));
         let named = ExtractionRules::parse_with_built_in(&rule("keys = ['air']\n")).expect("read");
@@ -533,17 +517,15 @@ mod tests {
 
     #[test]
     fn a_user_adds_rules_and_learns_what_is_wrong_with_them() {
-        let mine = "[[rule]]\nname = 'mine'\ntype = 'project'\nweight = 0.9\nkeys = ['zeppelin']\npattern = 'zeppelin'";
+        let mine = "[[rule]]\nname = 'mine'\ntype = 'project'\nweight = 0.9\npattern = 'zeppelin'";
         let rules = ExtractionRules::parse_with_built_in(mine).expect("read");
-        assert_eq!(
-            rules.candidate_patterns("The Zeppelin flies").rules,
-            [rules.rules.len() - 1]
-        );
+        assert_eq!(rules.candidate_patterns("The Zeppelin flies").rules, [0]);
         let cases = [
             ("[[rule", "TOML"),
             ("colour = 1", "colour"),
             (&mine.replace("'project'", "'hobby'"), "type"),
             (&mine.replace("pattern = 'zeppelin'", "pattern = '('"), "mine"),
+            (&mine.replace("pattern = 'zeppelin'", ""), "pattern"),
         ];
         for (wrong, word) in cases {
             let error = ExtractionRules::parse_with_built_in(wrong)

@@ -16,7 +16,7 @@ const LENGTH: f64 = 0.5;
 /// Assumed mean length in words. The real mean of a corpus would need another pass.
 const TYPICAL_LENGTH: f64 = 80.0;
 /// Weight of adjacent query words, relative to the rarest word.
-const NEIGHBOURS: f64 = 0.5;
+const NEIGHBORS: f64 = 0.5;
 /// Weight of question words and other filler.
 const FILLER: f64 = 0.3;
 /// Letters that a word must share with a term before it is stemmed.
@@ -43,7 +43,7 @@ pub struct MessageMatch {
     /// Hash that copies of the message in other logs share.
     pub identity: u64,
     counts: [u8; MAX_TERMS],
-    neighbours: u8,
+    neighbors: u8,
     words: u32,
 }
 
@@ -112,7 +112,7 @@ impl SearchTerms {
             time: None,
             identity: 0,
             counts: [0; MAX_TERMS],
-            neighbours: 0,
+            neighbors: 0,
             words: 0,
         };
         let mut is_found = false;
@@ -125,7 +125,7 @@ impl SearchTerms {
                     is_found = true;
                     matched.counts[term] = matched.counts[term].saturating_add(1);
                     if before.is_some_and(|before: usize| before + 1 == term) {
-                        matched.neighbours = matched.neighbours.saturating_add(1);
+                        matched.neighbors = matched.neighbors.saturating_add(1);
                     }
                 }
                 before = term;
@@ -148,7 +148,7 @@ impl SearchTerms {
                 score += worth * times * (SATURATION + 1.0) / (times + drag);
                 covered += worth;
             }
-            score += NEIGHBOURS * rarest * f64::from(matched.neighbours.min(4)) / 2.0;
+            score += NEIGHBORS * rarest * f64::from(matched.neighbors.min(4)) / 2.0;
             score * (0.25 + 0.75 * covered / total)
         };
         let mut ranked = matched

@@ -57,6 +57,9 @@ const SLOTS: [&str; 23] = [
     "budget",
 ];
 
+/// Share of words from which memories are related.
+pub const MIN_OVERLAP: f64 = 0.6;
+
 /// The content of a memory in a form that can be compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gist {
@@ -85,7 +88,7 @@ pub enum MemoryRelation {
 
 impl Gist {
     pub fn from_text(title: &str, hook: &str, body: &str) -> Gist {
-        let rule = first_paragraph(body);
+        let (rule, hook) = (first_paragraph(body), strip_lead_in(hook));
         let all = format!("{title}\n{hook}\n{rule}");
         let mut numbers = BTreeSet::new();
         for_each_word(&all, |word| {
@@ -114,10 +117,21 @@ impl Gist {
         Gist::from_text(&topic.name(), &topic.description(), topic.body())
     }
 
+    /// Iterates over its words as stems, each once.
+    pub fn stems(&self) -> impl Iterator<Item = &str> {
+        self.stems.iter().map(String::as_str)
+    }
+
+    /// Iterates over the things that it gives a value, in a form that can be compared.
+    pub fn things(&self) -> impl Iterator<Item = String> {
+        let join = |thing: &BTreeSet<String>| thing.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+        self.slots.iter().map(move |(thing, _)| join(thing))
+    }
+
     /// Returns the share of words that both have (Jaccard index).
     pub fn overlap(&self, other: &Gist) -> f64 {
         let both = self.stems.intersection(&other.stems).count() as f64;
-        let any = self.stems.union(&other.stems).count() as f64;
+        let any = (self.stems.len() + other.stems.len()) as f64 - both;
         if any == 0.0 { 0.0 } else { both / any }
     }
 
@@ -131,13 +145,13 @@ impl Gist {
                 .into_iter()
                 .any(|(_, other_value)| value.is_disjoint(other_value))
         });
-        if is_opposite && overlap >= 0.6 {
+        if is_opposite && overlap >= MIN_OVERLAP {
             MemoryRelation::Opposite
         } else if has_other_value {
             MemoryRelation::ValueConflict
         } else if !is_opposite && overlap >= 0.85 && self.numbers == other.numbers {
             MemoryRelation::Same
-        } else if overlap >= 0.6 {
+        } else if overlap >= MIN_OVERLAP {
             MemoryRelation::Similar(overlap)
         } else {
             MemoryRelation::Unrelated
@@ -150,6 +164,17 @@ pub fn is_comparable(one: Option<MemoryKind>, other: Option<MemoryKind>) -> bool
     one.is_none() || other.is_none() || one == other
 }
 
+/// Most words of a lead-in that says when a memory applies.
+const MAX_LEAD_IN_WORDS: usize = 9;
+
+/// Returns a hook without the words before its colon: they name the occasion, which many memories share.
+fn strip_lead_in(hook: &str) -> &str {
+    match hook.split_once(": ").or_else(|| hook.split_once('：')) {
+        Some((lead, rest)) if lead.split_whitespace().count() <= MAX_LEAD_IN_WORDS => rest,
+        _ => hook,
+    }
+}
+
 fn first_paragraph(body: &str) -> &str {
     let body = body.trim();
     body.split("\n\n").next().unwrap_or(body)
@@ -159,10 +184,44 @@ fn first_sentence(text: &str) -> &str {
     text.split(['.', ';', '\n', '。', '；']).next().unwrap_or(text)
 }
 
-fn is_negative(text: &str) -> bool {
+/// Returns whether a text negates something.
+pub fn is_negative(text: &str) -> bool {
     let text = text.to_lowercase().replace('\u{2019}', "'");
     let mut words = text.split(|character: char| !character.is_alphanumeric() && character != '\'');
     words.any(|word| NEGATIONS.contains(&word)) || HAN_NEGATIONS.iter().any(|word| text.contains(word))
+}
+
+/// Nouns of manners of which one is used: `use British spelling` gives spelling the value British.
+const MANNERS: [&str; 5] = ["spelling", "english", "quotes", "indentation", "tense"];
+
+/// Words before such a noun that say how good it is, not which.
+const QUALITIES: [&str; 8] = [
+    "plain",
+    "simple",
+    "good",
+    "proper",
+    "correct",
+    "clear",
+    "consistent",
+    "wrong",
+];
+
+/// Returns the manner that a sentence asks for, and which of its kind.
+fn parse_manner(text: &str) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
+    let mut words = Vec::new();
+    for_each_word(text, |word| words.push(word.to_owned()));
+    let at = words.iter().position(|word| MANNERS.contains(&word.as_str()))?;
+    let value = words.get(at.checked_sub(1)?)?;
+    let is_value = !language::words::is_stop_word(value)
+        && !QUALITIES.contains(&value.as_str())
+        && !RULE_WORDS.contains(&stem(value).as_ref());
+    // Spelling and English are one thing: "British English" and "American spelling" exclude each other.
+    let thing = if words[at] == "english" {
+        "spelling"
+    } else {
+        words[at].as_str()
+    };
+    is_value.then(|| ([stem(thing).into_owned()].into(), [stem(value).into_owned()].into()))
 }
 
 /// `use X for Y` gives Y the value X; `the deadline is X` gives the deadline one.
@@ -176,7 +235,9 @@ fn parse_slot(sentence: &str) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
         (set(thing), set(value))
     } else {
         let verbs = [" is ", " are ", " moved to ", " lives in ", " changed to "];
-        let (thing, value) = verbs.iter().find_map(|verb| text.split_once(verb))?;
+        let Some((thing, value)) = verbs.iter().find_map(|verb| text.split_once(verb)) else {
+            return parse_manner(&text);
+        };
         let last = thing.split_whitespace().next_back()?;
         let is_slot = SLOTS.iter().any(|slot| stem(slot) == stem(last));
         if !is_slot || thing.split_whitespace().count() > 6 {
@@ -219,6 +280,10 @@ mod tests {
         );
         assert_eq!(
             relation("The release branch is main", "The release branch is stable"),
+            MemoryRelation::ValueConflict
+        );
+        assert_eq!(
+            relation("Write docs in British English", "Use American spelling in the docs"),
             MemoryRelation::ValueConflict
         );
         assert_eq!(

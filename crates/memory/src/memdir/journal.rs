@@ -2,11 +2,12 @@
 
 use super::{Memdir, MemdirError};
 use crate::change::{ChangeAction, MemoryChange, Provenance};
+use crate::index::parse_entries;
 use crate::names;
 use crate::topic::Topic;
 use language::when;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use table::atomic;
 use transcript::log::Time;
@@ -51,6 +52,25 @@ pub struct JournalEntry {
     /// Id of the record that retracted the memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_back: Option<String>,
+    /// The entries that the run added to an index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub index_lines: Vec<String>,
+}
+
+/// Returns the entries that a change adds to an index. All of them are generated: a run adds nothing else.
+fn new_index_lines(change: &MemoryChange) -> Vec<String> {
+    if change.action != ChangeAction::Index {
+        return Vec::new();
+    }
+    let before = change
+        .before
+        .as_deref()
+        .unwrap_or_default()
+        .lines()
+        .collect::<HashSet<_>>();
+    let after = change.after.as_deref().unwrap_or_default().lines();
+    let new = after.filter(|line| !before.contains(line) && !parse_entries(line).is_empty());
+    new.map(str::to_owned).collect()
 }
 
 impl Memdir {
@@ -94,6 +114,7 @@ impl Memdir {
             marks: change.marks.clone(),
             made: change.provenance.clone(),
             taken_back: change.retracted_by.clone(),
+            index_lines: new_index_lines(change),
         };
         let journal = Journal {
             schema_version: 1,

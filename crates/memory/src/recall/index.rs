@@ -113,11 +113,6 @@ impl RecallIndex {
             .filter(|&number| is_typo(word, &self.vocabulary[number]))
             .collect()
     }
-
-    /// Returns the share of words that occurred once. It estimates how likely the next word is a new one (Good-Turing).
-    pub(super) fn new_word_rate(&self) -> f64 {
-        self.singles as f64 / (self.total as f64).max(1.0)
-    }
 }
 
 /// Returns whether two words differ by one typo: a letter inserted, deleted or replaced, or two swapped.

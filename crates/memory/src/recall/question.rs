@@ -1,8 +1,7 @@
 //! A query, parsed into terms, and the stems that match them.
 
 use super::RecallWeights;
-use super::focus;
-use super::focus::QuestionFocus;
+use super::query_words::{is_asking_for_self, parse_words};
 use super::time;
 use language::words::{KINDS, RELATED, WIDER, base_form, for_each_word, is_advice_word, is_filler, stem};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,12 +14,10 @@ pub(super) struct RecallQuestion {
     pub terms: Vec<QueryTerm>,
     /// Whether it asks for advice.
     pub is_for_advice: bool,
-    /// What a memory must state to answer it.
-    pub focus: QuestionFocus,
     /// Periods that it names.
     pub spans: Vec<time::DaySpan>,
     /// Pairs of terms that follow each other in the query.
-    pub neighbours: Vec<(u8, u8)>,
+    pub neighbors: Vec<(u8, u8)>,
     /// Pairs of terms that are close together in the query.
     pub pairs: Vec<(usize, usize)>,
 }
@@ -38,7 +35,7 @@ pub(super) struct QueryTerm {
 impl RecallQuestion {
     pub fn parse(query: &str, weights: &RecallWeights) -> RecallQuestion {
         let mut terms = Vec::<QueryTerm>::new();
-        let words = focus::parse_words(query);
+        let words = parse_words(query);
         let names = words.iter().filter(|word| word.is_name).map(|word| word.text.as_str());
         let names = names.collect::<BTreeSet<_>>();
         let mut parts = Vec::new();
@@ -69,32 +66,25 @@ impl RecallQuestion {
                 });
             }
         });
-        let neighbours = order.windows(2).map(|pair| (pair[0], pair[1])).collect::<BTreeSet<_>>();
+        let neighbors = order.windows(2).map(|pair| (pair[0], pair[1])).collect::<BTreeSet<_>>();
         let ends = |from: usize| from + 1..terms.len().min(from + 4);
         let pairs = (0..terms.len())
             .flat_map(|one| ends(one).map(move |other| (one, other)))
             .collect();
-        let company = terms.iter().enumerate().filter(|(_, term)| term.weight >= 1.0);
-        let company = company.fold(0_u64, |company, (at, _)| company | 1 << at);
-        let term = |word: &str| {
-            let stem = stem(base_form(word));
-            terms.iter().position(|term| term.stem == stem)
-        };
         RecallQuestion {
-            is_for_advice: is_for_advice && focus::is_asking_for_self(&words),
-            focus: QuestionFocus::parse(&words, company, term),
+            is_for_advice: is_for_advice && is_asking_for_self(&words),
             pairs,
             spans: time::parse_spans(&parts),
-            neighbours: neighbours.into_iter().take(64).collect(),
+            neighbors: neighbors.into_iter().take(64).collect(),
             terms,
         }
     }
 
     /// Returns the number of the pair that two adjacent terms form; `None` if they are not adjacent in the query. Terms are
     /// numbered from 1 here; 0 is no term.
-    pub fn neighbour_pair(&self, before: u8, place: u8) -> Option<usize> {
+    pub fn neighbor_pair(&self, before: u8, place: u8) -> Option<usize> {
         let pair = (before.checked_sub(1)?, place.checked_sub(1)?);
-        self.neighbours.iter().position(|&other| other == pair)
+        self.neighbors.iter().position(|&other| other == pair)
     }
 }
 

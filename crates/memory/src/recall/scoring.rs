@@ -30,7 +30,7 @@ pub(super) struct TermPresence {
     pub related: u64,
     pub members: u64,
     pub wider: u64,
-    pub neighbours: u64,
+    pub neighbors: u64,
 }
 
 impl TermPresence {
@@ -46,7 +46,7 @@ pub(super) struct IdfWeights {
     pub related: Vec<f64>,
     pub members: Vec<f64>,
     pub wider: Vec<f64>,
-    pub neighbours: Vec<f64>,
+    pub neighbors: Vec<f64>,
 }
 
 pub(super) struct ScoredDocument {
@@ -62,7 +62,7 @@ struct TermMatches {
     related: Vec<u32>,
     members: Vec<u32>,
     wider: Vec<u32>,
-    neighbours: Vec<u32>,
+    neighbors: Vec<u32>,
     passage: f64,
     near: f64,
 }
@@ -81,7 +81,7 @@ impl TermMatches {
             related: vec![0; terms],
             members: vec![0; terms],
             wider: vec![0; terms],
-            neighbours: vec![0; question.neighbours.len()],
+            neighbors: vec![0; question.neighbors.len()],
             passage: 0.0,
             near: 0.0,
         };
@@ -119,8 +119,8 @@ impl TermMatches {
                 found.own[term] += times;
                 own |= 1 << term;
                 positions[term].push(position);
-                if let Some(pair) = question.neighbour_pair(before, place) {
-                    found.neighbours[pair] += times;
+                if let Some(pair) = question.neighbor_pair(before, place) {
+                    found.neighbors[pair] += times;
                 }
             }
             related |= roles.related[word as usize];
@@ -221,8 +221,8 @@ impl RecallIndex {
                 count.related |= roles.related[word as usize];
                 count.members |= roles.members[word as usize];
                 count.wider |= roles.wider[word as usize];
-                if let Some(pair) = question.neighbour_pair(before, own) {
-                    count.neighbours |= 1 << pair;
+                if let Some(pair) = question.neighbor_pair(before, own) {
+                    count.neighbors |= 1 << pair;
                 }
                 before = own;
             }
@@ -259,13 +259,13 @@ impl RecallIndex {
             }));
             idf_weights.wider.push(own.min(any));
         }
-        for (at, &(one, other)) in question.neighbours.iter().enumerate() {
+        for (at, &(one, other)) in question.neighbors.iter().enumerate() {
             let weight = question.terms[usize::from(one)]
                 .weight
                 .min(question.terms[usize::from(other)].weight);
             idf_weights
-                .neighbours
-                .push(inverse(having(&|count| count.neighbours & (1 << at) != 0)) * weight);
+                .neighbors
+                .push(inverse(having(&|count| count.neighbors & (1 << at) != 0)) * weight);
         }
         idf_weights
     }
@@ -309,9 +309,9 @@ impl RecallIndex {
                 *share = worth;
             }
         }
-        for (at, &times) in found.neighbours.iter().enumerate() {
+        for (at, &times) in found.neighbors.iter().enumerate() {
             if times > 0 {
-                score += weights.neighbours * idf_weights.neighbours[at] * gain(f64::from(times), saturation);
+                score += weights.neighbors * idf_weights.neighbors[at] * gain(f64::from(times), saturation);
             }
         }
         score += weights.passage * found.passage + weights.near * found.near;

@@ -1,0 +1,180 @@
+//! Scores a sentence: the cues in it, where it stands, and what the person's acts taught.
+
+use crate::extract::ExtractOptions;
+use crate::extract::wording::strip_filler;
+use crate::kinds::MemoryKind;
+use crate::rules::{CandidatePatterns, ExtractionRules};
+use language::words::content_words;
+use transcript::messages::WordsChannel;
+
+/// Score at which a statement is as likely kept as not, chosen by cross-validation over authors (`examples/scorefit.rs`).
+pub const MIDDLE_SCORE: f64 = 2.6;
+/// How fast confidence grows with the score.
+const STEEPNESS: f64 = 1.1;
+
+/// Where a sentence stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Placement {
+    /// Sentences of its message.
+    pub sentences: usize,
+    pub channel: WordsChannel,
+    /// The person had just stopped the agent.
+    pub follows_stop: bool,
+    pub is_question: bool,
+    /// It is a question that is a request.
+    pub is_request: bool,
+    /// The agent reports it.
+    pub is_reported: bool,
+}
+
+/// What a sentence scores.
+#[derive(Debug, Clone)]
+pub struct ScoredSentence {
+    pub score: f64,
+    /// Confidence that a rule of the user gives.
+    pub floor: f64,
+    pub kind: Option<MemoryKind>,
+    pub strongest: Option<String>,
+    pub lowered: Option<&'static str>,
+    /// Why it must never be kept.
+    pub refused: Option<String>,
+}
+
+/// Returns the confidence of a score, 0 to 1.
+pub fn confidence(score: f64) -> f64 {
+    1.0 / (1.0 + (-STEEPNESS * (score - MIDDLE_SCORE)).exp())
+}
+
+/// A sign in the structure of a sentence: its name, its weight, and how much of it there is.
+pub type StructureSign = (&'static str, f64, f64);
+
+/// Returns the signs in the structure of a sentence.
+pub fn structure_signs(text: &str, place: &Placement) -> Vec<StructureSign> {
+    let words = word_count(text);
+    let share = |is_so: bool| f64::from(u8::from(is_so));
+    let part = |count: usize, most: usize| count.min(most) as f64 / most as f64;
+    vec![
+        ("a question", -0.8, share(place.is_question && !place.is_request)),
+        ("too short", -1.5, share(words < 4)),
+        ("short", -0.4, share((4..6).contains(&words))),
+        ("too long", -0.8, share(words > 35)),
+        ("code", -1.2, part(code_signs(text), 6)),
+        ("data or code", -1.0, share(is_dataish(text))),
+        ("one of many sentences", -1.2, part(place.sentences, 10)),
+        ("queued", 0.5, share(place.channel == WordsChannel::Queued)),
+        ("refusal", 0.8, share(place.channel == WordsChannel::Refusal)),
+        ("after a stop", 0.4, share(place.follows_stop)),
+        ("reported by the agent", 0.4, share(place.is_reported)),
+        ("quoted", -1.0, share(starts_quoted(text))),
+    ]
+}
+
+/// Returns the cues that a sentence matches, by number.
+pub fn matching_cues(text: &str, due: &CandidatePatterns, rules: &ExtractionRules) -> Vec<usize> {
+    let is_match = |at: &&usize| rules.cues[**at].pattern.is_match(text);
+    due.cues.iter().filter(is_match).copied().collect()
+}
+
+/// Scores a sentence.
+pub fn score_sentence(
+    text: &str,
+    due: &CandidatePatterns,
+    place: &Placement,
+    options: &ExtractOptions<'_>,
+) -> ScoredSentence {
+    let rules = options.rules;
+    let (mut score, mut strongest, mut lowered) = (0.0, (0.0, None), (-0.5, None));
+    for at in matching_cues(text, due, rules) {
+        let cue = &rules.cues[at];
+        score += cue.weight;
+        if cue.weight > strongest.0 {
+            strongest = (cue.weight, Some(cue.name.clone()));
+        }
+    }
+    for (name, weight, amount) in structure_signs(text, place) {
+        score += weight * amount;
+        if weight * amount < lowered.0 {
+            lowered = (weight * amount, Some(name));
+        }
+    }
+    if let Some(learned) = options.learned {
+        score += learned.shift(&content_words(text));
+    }
+    let mut floor = 0.0;
+    let mut kind = find_kind(&strip_filler(text, rules), rules);
+    for rule in due.rules.iter().map(|at| &rules.rules[*at]) {
+        if rule.weight > floor && rule.pattern.is_match(text) {
+            (floor, kind) = (rule.weight, Some(rule.kind));
+            strongest.1 = Some(rule.name.clone());
+        }
+    }
+    let is_cut_off = text.ends_with([':', '：']);
+    let refused = refusal(text, rules).map(str::to_owned);
+    ScoredSentence {
+        score,
+        floor,
+        kind,
+        strongest: strongest.1,
+        lowered: lowered.1,
+        refused: refused.or_else(|| is_cut_off.then(|| "says nothing without what follows".to_owned())),
+    }
+}
+
+/// Returns why a sentence must never be kept.
+pub fn refusal<'r>(text: &str, rules: &'r ExtractionRules) -> Option<&'r str> {
+    let due = rules.candidate_patterns(text);
+    let mut refuse = due.refuse.iter().map(|at| &rules.refuse[*at]);
+    refuse
+        .find(|refuse| refuse.pattern.is_match(text))
+        .map(|refuse| refuse.name.as_str())
+}
+
+fn find_kind(text: &str, rules: &ExtractionRules) -> Option<MemoryKind> {
+    let has_han = has_han(text);
+    let mut kinds = rules.kinds.iter();
+    let found = kinds.find(|typed| {
+        let is_of_language = has_han || typed.pattern.is_ascii();
+        is_of_language && typed.pattern.is_match(text)
+    });
+    found.map(|typed| typed.kind)
+}
+
+fn has_han(text: &str) -> bool {
+    text.chars().any(|sign| matches!(sign, '\u{4e00}'..='\u{9fff}'))
+}
+
+/// Returns the number of words; two characters of Chinese count as one.
+fn word_count(text: &str) -> usize {
+    let han = text
+        .chars()
+        .filter(|sign| matches!(sign, '\u{4e00}'..='\u{9fff}'))
+        .count();
+    text.split_whitespace().count() + han / 2
+}
+
+/// Counts signs of code: paths, calls, braces, backticks.
+fn code_signs(text: &str) -> usize {
+    text.chars()
+        .filter(|sign| matches!(sign, '`' | '/' | '_' | '{' | '}' | '(' | ')' | '='))
+        .count()
+}
+
+/// Returns whether a sentence has pieces of JSON, of calls or of names in camel case.
+fn is_dataish(text: &str) -> bool {
+    let is_camel = |word: &str| {
+        let letters = word.as_bytes().windows(2);
+        let humps = letters.filter(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
+        // `userName` and `UserNameField` are code, `GitHub` is a name.
+        let allowed = usize::from(word.starts_with(|sign: char| sign.is_ascii_uppercase()));
+        humps.count() > allowed
+    };
+    text.contains("\\n")
+        || text.contains("\":")
+        || text
+            .split_whitespace()
+            .any(|word| is_camel(word) || word.contains("(") && !word.starts_with('('))
+}
+
+fn starts_quoted(text: &str) -> bool {
+    text.starts_with('"') || text.starts_with('\'')
+}
