@@ -38,6 +38,7 @@ use std::path::PathBuf;
 use table::atomic;
 use transcript::bytes::ReadLimits;
 use transcript::discover::discover;
+use transcript::problem::Problem;
 
 /// Fits the token ratios to logs.
 #[derive(Parser)]
@@ -111,7 +112,12 @@ fn read(args: &Args) -> Result<Run> {
         ..ReadOptions::default()
     };
     let run = Run::read(&found.logs, &options);
-    let problems = found.problems.len() + run.problems.len();
+    let problems = found
+        .problems
+        .iter()
+        .chain(&run.problems)
+        .map(Problem::count)
+        .sum::<u64>();
     if problems > 0 {
         eprintln!("{problems} problems with these logs; `backcast stats --problems` lists them");
     }

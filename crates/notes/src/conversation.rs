@@ -1,7 +1,7 @@
-//! A conversation in words: the messages of a chain, in its order, each with the call that it belongs to.
+//! The text of a conversation: the messages of a chain in order, each with the API call that it belongs to.
 //!
-//! Threading works on numbers ([`transcript::thread`]). It says which lines of which logs are wanted; once they are
-//! read, they are put into the order of the chain here. Rewound branches, sub-agents and second copies stay out.
+//! Threading works without text ([`transcript::thread`]). [`chain_lines`] says which lines of which logs to read;
+//! [`Conversation::new`] puts the messages into the order of the chain. Rewound branches, sub-agents and copies are left out.
 
 use crate::SourceMaterial;
 use smallvec::SmallVec;
@@ -11,41 +11,42 @@ use transcript::log::{RecordId, RecordKind};
 use transcript::messages::{Message, MessageRole, PartSelection};
 use transcript::thread::{Chain, Node, Session, ThreadedSession};
 
-/// What is read of the logs for texts. Of long results and files the edges tell what is needed.
+/// The parts of messages that texts are written from. Of long results and files, the start and the end are enough.
 pub const CONVERSATION_FILTER: PartSelection = PartSelection {
     calls: &[],
     every_call: true,
     results: true,
-    queued: true,
+    every_word: true,
+    brief_results: false,
     longest: Some(6_000),
     every_line: false,
 };
 
-/// A chain in words.
+/// The messages of a chain.
 #[derive(Debug, Default)]
 pub struct Conversation {
-    /// Working directory of the first record; empty if none names one.
+    /// The title that the log gives the session; empty without one.
+    pub title: String,
+    /// Working directory of the first record that has one; may be empty.
     pub root: String,
-    /// Its messages.
     pub messages: Vec<Message>,
-    /// By message: its record.
-    pub nodes: Vec<Node>,
-    /// By message: the API call that it was sent with or that it answers; the number of calls for what came last.
+    /// By message: its record; `None` for a queued prompt, which has no record in the chain.
+    pub nodes: Vec<Option<Node>>,
+    /// By message: index of the API call that sent it or that it answers; the number of calls for messages after the last
+    /// call.
     pub calls: Vec<u32>,
-    /// Compactions among the messages.
     pub boundaries: Vec<MessageBoundary>,
 }
 
 /// A recorded compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageBoundary {
-    /// The message that it stands before.
+    /// Index of the message after it.
     pub before: usize,
-    /// The record.
     pub node: Node,
 }
 
-/// The records of a chain in order, each with its call.
+/// Returns the records of a chain in order, each with its call.
 fn chain_records<'c>(chain: &'c Chain) -> impl Iterator<Item = (Node, u32)> + 'c {
     let rounds = chain.rounds.iter().enumerate().flat_map(|(call, round)| {
         let nodes = round.inputs.iter().chain(&round.lines);
@@ -58,15 +59,14 @@ fn chain_records<'c>(chain: &'c Chain) -> impl Iterator<Item = (Node, u32)> + 'c
 /// Lines of one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLines {
-    /// Number of the log in the session.
+    /// Index of the log in the session.
     pub part: u32,
-    /// Where it lies.
     pub path: String,
-    /// The lines, ascending.
+    /// Line numbers, ascending.
     pub lines: Vec<u64>,
 }
 
-/// Which lines of which logs of the session a chain is made of.
+/// Returns the lines of the logs that a chain consists of.
 pub fn chain_lines(session: &Session<'_>, chain: &Chain) -> Vec<LogLines> {
     let mut wanted = Vec::<(u32, u64)>::new();
     for (node, _) in chain_records(chain) {
@@ -87,12 +87,16 @@ pub fn chain_lines(session: &Session<'_>, chain: &Chain) -> Vec<LogLines> {
 }
 
 impl Conversation {
-    /// Puts messages, by number of their log as `lines` asked for them, into the order of a chain.
+    /// Puts messages, by index of their log as in [`chain_lines`], into the order of a chain.
     pub fn new(session: &Session<'_>, chain: &Chain, read: Vec<(u32, Vec<Message>)>) -> Conversation {
         let mut found = HashMap::<(u32, u64), SmallVec<[Message; 1]>>::new();
+        let mut queued = Vec::new();
         for (part, messages) in read {
             for message in messages {
-                found.entry((part, message.line)).or_default().push(message);
+                match message.is_from_queue() {
+                    true => queued.push((part, message)),
+                    false => found.entry((part, message.line)).or_default().push(message),
+                }
             }
         }
         let mut conversation = Conversation::default();
@@ -126,13 +130,45 @@ impl Conversation {
                 continue;
             }
             conversation.messages.push(message);
-            conversation.nodes.push(node);
+            conversation.nodes.push(Some(node));
             conversation.calls.push(call);
         }
+        conversation.insert_queued(session, chain, queued);
         conversation
     }
 
-    /// A part of it as material.
+    /// Inserts prompts that were sent while the model was working: before the response that came next in their log.
+    fn insert_queued(&mut self, session: &Session<'_>, chain: &Chain, queued: Vec<(u32, Message)>) {
+        if queued.is_empty() || chain.is_sidechain {
+            return;
+        }
+        let on_chain = chain_records(chain).map(|(node, _)| node).collect::<HashSet<_>>();
+        let mut seen = HashSet::new();
+        for (part, message) in queued {
+            let is_of_session = message.session.is_empty() || message.session == session.id;
+            if !is_of_session
+                || was_typed_on_rewound_branch(session, &on_chain, part, message.line)
+                || !seen.insert((message.time, message.texts().collect::<String>()))
+            {
+                continue;
+            }
+            let is_next = |at: &usize| {
+                self.nodes[*at].is_some_and(|node| {
+                    session.part_number(node) == part && u64::from(session.record(node).line) > message.line
+                }) && self.messages[*at].role == MessageRole::Assistant
+            };
+            let at = (0..self.messages.len()).find(is_next).unwrap_or(self.messages.len());
+            let call = self.calls.get(at).copied().unwrap_or(chain.rounds.len() as u32);
+            self.messages.insert(at, message);
+            self.nodes.insert(at, None);
+            self.calls.insert(at, call);
+            for boundary in &mut self.boundaries {
+                boundary.before += usize::from(boundary.before > at);
+            }
+        }
+    }
+
+    /// Returns a part of the messages as source material.
     pub fn to_material(&self, range: Range<usize>) -> SourceMaterial<'_> {
         let messages = self.messages[range.clone()].iter().collect::<Vec<_>>();
         let rounds = std::iter::zip(&messages, &self.calls[range])
@@ -146,13 +182,13 @@ impl Conversation {
         }
     }
 
-    /// How many messages had been said once a call was answered.
+    /// Returns the number of messages up to the answer of a call.
     pub fn message_count_after(&self, call: u32) -> usize {
         self.calls.partition_point(|other| *other <= call)
     }
 
-    /// Where the record of that id stands. One without words stands for a message: a line of a response for the next line
-    /// of it that has some, or the last; anything else for the message `after` it, or the one before.
+    /// Finds the message of a record. A record without text maps to another message: a line of a response to the next line of
+    /// it with text, or the last; any other record to the message `after` it, or the one before.
     pub fn locate_record(
         &self,
         session: &Session<'_>,
@@ -173,15 +209,18 @@ impl Conversation {
         if log.scope_of(session.record(node)).is_sidechain {
             return RecordLocation::SubAgent;
         }
-        // By record of the chain: how many messages stand before it, how many up to it, and its call.
+        // By record of the chain: the number of messages before it, the number up to it, and its call.
         let (mut known, mut passed) = (HashMap::new(), 0);
         for (node, call) in threaded.chains.first().into_iter().flat_map(chain_records) {
             let before = passed;
-            passed += usize::from(self.nodes.get(passed) == Some(&node));
+            while self.nodes.get(passed) == Some(&None) {
+                passed += 1;
+            }
+            passed += usize::from(self.nodes.get(passed) == Some(&Some(node)));
             known.insert(node, (before, passed, call));
         }
         let (mut at, mut up_to) = (node, None);
-        // Records may follow each other in a circle.
+        // Parents of records may form a cycle, so the number of steps is bounded.
         for _ in &own {
             if threaded.rewound.contains(&at) {
                 return RecordLocation::Rewound;
@@ -204,16 +243,31 @@ impl Conversation {
     }
 }
 
-/// Where a record stands.
+/// Returns whether a line of a log was written while the model worked on a branch that the user rewound.
+fn was_typed_on_rewound_branch(session: &Session<'_>, on_chain: &HashSet<Node>, part: u32, line: u64) -> bool {
+    let is_before = |node: &Node| {
+        let record = session.record(*node);
+        let is_message = matches!(session.kind(*node), RecordKind::User | RecordKind::Assistant);
+        session.part_number(*node) == part
+            && u64::from(record.line) < line
+            && is_message
+            && !session.log(*node).scope_of(record).is_sidechain
+    };
+    let before = session.own_nodes().filter(is_before);
+    let last = before.max_by_key(|node| session.record(*node).line);
+    last.is_some_and(|node| !on_chain.contains(&node))
+}
+
+/// The place of a record in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordLocation {
-    /// In the conversation: the message that it is or stands for.
+    /// In the conversation: the message that it is or maps to.
     Message(usize),
     /// On a branch that was rewound.
     Rewound,
     /// In the conversation of a sub-agent.
     SubAgent,
-    /// In the session, and in none of these.
+    /// In the session, but in none of these.
     OffChain,
     /// In another session, or in none.
     NotInSession,

@@ -1,26 +1,26 @@
-//! What a text is written from: messages of one conversation, in its order.
+//! The source of a text: messages of one conversation, in order.
 
 use std::ops::Range;
 use transcript::messages::{Message, MessagePart, MessageRole};
 
-/// What stands first where a conversation lost its beginning, because it must not begin with an answer.
+/// First message of a conversation that lost its beginning: it must not begin with an answer.
 pub const CUT_MARKER: &str = "[Earlier parts of this conversation were left out because it was too long to summarise.]";
 
-/// Messages of one part of one conversation: its main chain, without rewound branches, sub-agents and copies.
+/// Messages of a part of a conversation: its main chain, without rewound branches, sub-agents and copies.
 #[derive(Debug, Clone, Default)]
 pub struct SourceMaterial<'m> {
-    /// The working directory, which paths are shown against; empty if it is not known.
+    /// The working directory; empty if unknown. Paths are shown relative to it.
     pub root: &'m str,
-    /// The messages, oldest first. A recorded summary (`is_summary`) stands for all that came before it.
+    /// The messages, oldest first. A recorded summary (`is_summary`) replaces all messages before it.
     pub messages: Vec<&'m Message>,
-    /// By message: the API call that it belongs to, by which messages are grouped when some must go.
+    /// By message: the API call that it belongs to. Retries drop whole calls.
     pub rounds: Vec<u32>,
-    /// Groups that a retry dropped from the front.
+    /// Number of groups that a retry dropped from the front.
     pub dropped: usize,
 }
 
 impl<'m> SourceMaterial<'m> {
-    /// Of messages whose calls are not known: a call is taken to begin with the first answer after something else.
+    /// From messages without known API calls: a call begins with the first assistant message after another one.
     pub fn from_messages(messages: impl IntoIterator<Item = &'m Message>) -> SourceMaterial<'m> {
         let messages = messages.into_iter().collect::<Vec<_>>();
         let mut rounds = Vec::with_capacity(messages.len());
@@ -39,7 +39,7 @@ impl<'m> SourceMaterial<'m> {
         }
     }
 
-    /// A part of it.
+    /// Returns a part of the messages.
     pub fn slice(&self, range: Range<usize>) -> SourceMaterial<'m> {
         SourceMaterial {
             root: self.root,
@@ -49,13 +49,14 @@ impl<'m> SourceMaterial<'m> {
         }
     }
 
-    /// What a backend that sends messages puts first: a marker in the user's name if the rest would begin with an answer.
+    /// Returns the marker to send first; `None` if the messages do not begin with an answer that lost its prompt.
     pub fn leading_marker(&self) -> Option<&'static str> {
         let is_answer = |message: &&Message| message.role == MessageRole::Assistant;
         (self.dropped > 0 && self.messages.first().is_some_and(is_answer)).then_some(CUT_MARKER)
     }
 
-    /// First message of each group. A group is a response and what followed it, so that results stay with their calls.
+    /// Returns the first message of each group. A group is a response and the messages after it, so that results stay with
+    /// their calls.
     pub fn group_starts(&self) -> Vec<usize> {
         let mut starts = Vec::new();
         for at in 0..self.messages.len() {
@@ -67,11 +68,12 @@ impl<'m> SourceMaterial<'m> {
         starts
     }
 
-    /// Everything that is said, called and answered, for sizes.
+    /// Returns the size of a message in bytes: texts, calls and results.
     pub fn text_units(message: &Message) -> u64 {
         let units = message.parts.iter().map(|part| match part {
             MessagePart::Text(text) | MessagePart::Result { text, .. } => text.len(),
             MessagePart::Call { name, input, .. } => name.len() + input.to_string().len(),
+            MessagePart::Reply(_) => 0,
         });
         units.sum::<usize>() as u64
     }

@@ -1,20 +1,19 @@
-//! A prompt that was too long is tried again without its oldest part; failures open a breaker.
+//! Retries of a prompt that is too long, without its oldest part, and a circuit breaker for failures.
 
 use crate::{SourceMaterial, SummaryRequest, TextBackend, TextError};
 use replay::policy::Policy;
 use replay::sim::keep::drop_oldest;
 
-/// How often and by how much a prompt that was too long is shortened.
+/// How often and by how much a prompt is shortened that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptRetries {
-    /// Tries after the first.
+    /// Maximum number of retries.
     pub most: u64,
-    /// Share of the groups that a try drops when the excess is not known.
+    /// Percentage of the groups that a retry drops if the excess is unknown.
     pub percent: u64,
 }
 
 impl PromptRetries {
-    /// As a policy says.
     pub fn from_policy(policy: &Policy) -> PromptRetries {
         PromptRetries {
             most: policy.retries,
@@ -23,7 +22,7 @@ impl PromptRetries {
     }
 }
 
-/// No more tries after too many failures in a row; a success starts the count anew.
+/// Stops requests after too many consecutive failures; a success resets the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitBreaker {
     limit: u64,
@@ -31,7 +30,7 @@ pub struct CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    /// Opens after `limit` failures in a row.
+    /// Creates a breaker that opens after `limit` consecutive failures.
     pub fn new(limit: u64) -> CircuitBreaker {
         CircuitBreaker {
             limit,
@@ -39,17 +38,16 @@ impl CircuitBreaker {
         }
     }
 
-    /// Whether nothing should be tried any more.
     pub fn is_open(&self) -> bool {
         self.consecutive_failures >= self.limit
     }
 
-    /// Failures in a row.
+    /// Returns the number of consecutive failures.
     pub fn failures(&self) -> u64 {
         self.consecutive_failures
     }
 
-    /// Takes in how a try ended. That a budget is used up, or a text not there yet, is no failure of the backend.
+    /// Records the result of a request. A spent budget or a pending text is not a failure of the backend.
     pub fn record<T>(&mut self, outcome: &Result<T, TextError>) {
         match outcome {
             Ok(_) => self.consecutive_failures = 0,
@@ -59,19 +57,17 @@ impl CircuitBreaker {
     }
 }
 
-/// A summary, and what it took.
+/// A summary and its retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryResult {
-    /// The text.
     pub text: String,
-    /// Tries after the first.
     pub retries: u64,
-    /// Messages that it knows nothing of, because the prompt was too long with them.
+    /// Number of messages that were dropped because the prompt was too long.
     pub dropped: usize,
 }
 
-/// Asks a backend for a summary. A prompt that is too long loses its oldest groups and is tried again; when nothing is left
-/// or the tries are used up, that is a failure, which the breaker counts.
+/// Asks a backend for a summary. A prompt that is too long is retried without its oldest groups. Fails if nothing would be
+/// left or the retries are used up; the breaker counts failures.
 pub fn summarize_with_retries(
     backend: &dyn TextBackend,
     ask: &SummaryRequest<'_>,
@@ -144,7 +140,7 @@ mod tests {
     use std::sync::Mutex;
     use transcript::messages::{Message, MessagePart, MessageRole};
 
-    /// Refuses everything above a size, and says so or not.
+    /// A backend that refuses prompts above a size, with or without reporting the excess.
     struct SizeLimitedBackend {
         room: u64,
         reports_excess: bool,
@@ -209,7 +205,7 @@ mod tests {
     const RETRIES: PromptRetries = PromptRetries { most: 3, percent: 20 };
 
     #[test]
-    fn what_is_too_long_loses_its_oldest_rounds_and_gets_a_marker() {
+    fn a_long_prompt_loses_its_oldest_rounds_and_gets_a_marker() {
         let messages = conversation(10);
         let narrow = SizeLimitedBackend {
             room: 1_500,
@@ -224,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_excess_costs_a_fifth_a_try_and_three_tries_are_all() {
+    fn an_unknown_excess_drops_a_fifth_per_retry() {
         let messages = conversation(10);
         let narrow = SizeLimitedBackend {
             room: 100,
@@ -253,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_left_is_a_failure_and_a_success_closes_the_breaker() {
+    fn an_empty_rest_is_a_failure_and_a_success_resets_the_breaker() {
         let messages = conversation(1);
         let narrow = SizeLimitedBackend {
             room: 0,

@@ -1,15 +1,16 @@
-//! How large a text is.
+//! The size of a text in tokens.
 //!
-//! Budgets are held by the larger of two counts: the client's own estimate (UTF-16 units by four) and what the fitted
-//! ratios of the newest models give. So a text that fits here fits by either, also in scripts where a character is a token.
+//! Budgets use the larger of two estimates: the client's (UTF-16 units divided by four) and the fitted ratios of the newest
+//! models. A text that fits by this measure fits by either, also in scripts where a character is a token.
 
+use language::shorten::longest_fitting;
 use replay::tokens::ratios::{RatioTable, Ratios};
 use transcript::log::{Block, BlockKind, Log};
 
-/// Unknown models are taken to be new.
+/// Unknown models have the ratios of the newest.
 const NEWEST_MODEL: &str = "";
 
-/// The size that budgets are held by.
+/// Returns the size that budgets are compared with.
 pub fn tokens(text: &str) -> u64 {
     let block = text_block(text);
     let table = RatioTable::built_in();
@@ -17,7 +18,7 @@ pub fn tokens(text: &str) -> u64 {
     fitted.max(u64::from(block.quarters))
 }
 
-/// The size of a text as part of the window of a model: what its fitted ratios give.
+/// Returns the size of a text in the context window of a model, by its fitted ratios.
 pub fn window_tokens(text: &str, ratios: &Ratios) -> u64 {
     tokens_by_ratios(&text_block(text), ratios).round() as u64
 }
@@ -26,7 +27,7 @@ fn tokens_by_ratios(block: &Block, ratios: &Ratios) -> f64 {
     RatioTable::built_in().input(ratios, block, &Log::default())
 }
 
-/// A text as a block of what a user typed.
+/// Returns a text as a block that the user typed.
 fn text_block(text: &str) -> Block {
     let mut block = Block::new(BlockKind::Human);
     let mut units = 0_u32;
@@ -41,21 +42,9 @@ fn text_block(text: &str) -> Block {
     block
 }
 
-/// The longest start of a text that has at most `most` tokens, at a character's edge.
+/// Returns the longest start of a text with at most `most` tokens.
 pub fn truncate_to_tokens(text: &str, most: u64) -> &str {
-    if tokens(text) <= most {
-        return text;
-    }
-    let (mut low, mut high) = (0, text.len());
-    while low < high {
-        let middle = (low + high).div_ceil(2);
-        if tokens(&text[..text.floor_char_boundary(middle)]) <= most {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    &text[..text.floor_char_boundary(low)]
+    longest_fitting(text, |start| tokens(start) <= most)
 }
 
 #[cfg(test)]
@@ -79,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_keeps_as_much_as_fits() {
+    fn truncation_keeps_as_much_as_fits() {
         let text = "\u{4f60}\u{597d} and words ".repeat(500);
         let part = truncate_to_tokens(&text, 300);
         assert!(tokens(part) <= 300 && tokens(part) > 290);

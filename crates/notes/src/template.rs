@@ -1,5 +1,4 @@
-//! The shape of texts: the ten sections of the notes, the nine of a summary, and variables in what people write in place
-//! of our own.
+//! The structure of texts: the ten sections of the notes, the nine of a summary, and variables in prompts of the user.
 
 use language::markdown::CodeFence;
 
@@ -16,36 +15,36 @@ pub const SUMMARY_SECTIONS: [&str; 9] = [
     "Optional Next Step",
 ];
 
-/// The last two where only the beginning of a conversation is summarised.
+/// The last two sections if only the beginning of a conversation is summarized.
 pub const UP_TO_SECTIONS: [&str; 2] = ["Work Completed", "Context for Continuing"];
 
-/// What a section of the notes is for.
+/// The purpose of a section of the notes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SectionPurpose {
-    /// Five to ten words.
+    /// A title of five to ten words.
     Title,
-    /// What is going on.
+    /// Current work.
     State,
-    /// What was asked for.
+    /// The request of the user.
     Task,
-    /// Files and what they are for.
+    /// Files and their role.
     Files,
-    /// Commands in order.
+    /// Commands.
     Workflow,
-    /// What went wrong, what was corrected.
+    /// Failures and corrections.
     Errors,
-    /// How the system is made.
+    /// How the system is built.
     System,
     /// What to do and what to avoid.
     Learnings,
-    /// What was asked to be seen.
+    /// Results that the user asked for.
     Results,
-    /// Step by step.
+    /// Steps in order.
     Worklog,
 }
 
 impl SectionPurpose {
-    /// All of them, in the order of the built-in template, with words that a heading of that purpose holds.
+    /// All purposes in the order of the built-in template, with words of their headings.
     const WORDS: [(SectionPurpose, &'static [&'static str]); 10] = [
         (SectionPurpose::Title, &["title"]),
         (SectionPurpose::State, &["state", "status"]),
@@ -62,7 +61,7 @@ impl SectionPurpose {
         (SectionPurpose::Worklog, &["worklog", "log", "history"]),
     ];
 
-    /// What a heading stands for; `None` if it is a section of a person's own.
+    /// Returns the purpose of a heading; `None` for a section of the user.
     pub fn from_heading(heading: &str) -> Option<SectionPurpose> {
         let heading = heading.to_lowercase();
         let words = heading.split(|sign: char| !sign.is_alphanumeric()).collect::<Vec<_>>();
@@ -73,7 +72,7 @@ impl SectionPurpose {
         found.map(|(purpose, _)| *purpose)
     }
 
-    /// Which gives way last when the notes are too long: current state and errors have priority.
+    /// Returns the rank of a section when the notes are too long; sections with a low rank are cut last.
     pub fn priority(self) -> u32 {
         match self {
             SectionPurpose::Title | SectionPurpose::State => 0,
@@ -89,19 +88,18 @@ impl SectionPurpose {
     }
 }
 
-/// One section of a template, or of a file made from it.
+/// A section of a template, or of a file made from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateSection {
-    /// The line with its heading, as it stands.
+    /// The line with its heading.
     pub heading: String,
-    /// Its description in italics, as it stands; may be several lines, or none.
+    /// Its description in italics; may have several lines or be empty.
     pub about: String,
-    /// What stands below, without blank lines around it.
+    /// The text below, without blank lines around it.
     pub body: String,
 }
 
 impl TemplateSection {
-    /// What it is for.
     pub fn purpose(&self) -> Option<SectionPurpose> {
         SectionPurpose::from_heading(self.heading.trim_start_matches('#'))
     }
@@ -110,19 +108,18 @@ impl TemplateSection {
 /// A notes file, or the template of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotesTemplate {
-    /// What stands before the first heading.
+    /// The text before the first heading.
     pub head: String,
-    /// Its sections.
     pub sections: Vec<TemplateSection>,
 }
 
 impl NotesTemplate {
-    /// The ten sections.
+    /// Returns the template with the ten sections.
     pub fn built_in() -> NotesTemplate {
         NotesTemplate::parse(include_str!("template.md"))
     }
 
-    /// Reads a file: a heading of the first level begins a section, lines in italics right after it describe it.
+    /// Parses a file. A heading of the first level begins a section; lines in italics right after it are its description.
     /// Headings inside code fences are text.
     pub fn parse(text: &str) -> NotesTemplate {
         let mut template = NotesTemplate {
@@ -165,7 +162,7 @@ impl NotesTemplate {
         template
     }
 
-    /// Writes it with other contents: a body a section, in order.
+    /// Renders the template with other bodies, one per section.
     pub fn render<'b>(&self, bodies: impl IntoIterator<Item = &'b str>) -> String {
         let mut text = self.head.clone();
         let mut bodies = bodies.into_iter();
@@ -188,12 +185,12 @@ impl NotesTemplate {
         text
     }
 
-    /// The empty file.
+    /// Renders the template itself.
     pub fn render_empty(&self) -> String {
         self.render(self.sections.iter().map(|section| section.body.as_str()))
     }
 
-    /// Whether a file has exactly these headings and descriptions, in this order.
+    /// Returns whether a file has exactly these headings and descriptions, in this order.
     pub fn has_same_sections(&self, text: &str) -> bool {
         let other = NotesTemplate::parse(text);
         let shape = |template: &NotesTemplate| {
@@ -213,7 +210,7 @@ fn is_italic(line: &str) -> bool {
     is_between('_') || (is_between('*') && !line.starts_with("**"))
 }
 
-/// Fills in `{{name}}`: once, so that what is filled in is never looked at again. Unknown names stay as they are.
+/// Replaces `{{name}}` with the value of a variable. One pass, so values are not expanded again; unknown names stay.
 pub fn substitute(text: &str, variables: &[(&str, &str)]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -245,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_template_has_ten_sections_each_with_a_purpose_of_its_own() {
+    fn every_section_of_the_template_has_its_own_purpose() {
         let template = NotesTemplate::built_in();
         let mut purposes = template
             .sections
@@ -281,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_filled_in_once() {
+    fn variables_are_expanded_once() {
         let filled = substitute("{{a}} {{ b }} {{c}} {{", &[("a", "{{b}}"), ("b", "2")]);
         assert_eq!(filled, "{{b}} 2 {{c}} {{");
     }

@@ -1,5 +1,5 @@
-//! The wire to a model server: keys, timeouts and failures. [`Client`] sends; in a build without the `model` feature it
-//! cannot be made.
+//! The HTTP client of a model server: keys, timeouts and failures. Without the `model` feature, [`Client`] cannot be
+//! constructed.
 
 #[cfg_attr(not(feature = "model"), path = "client/absent.rs")]
 mod http;
@@ -10,13 +10,13 @@ use crate::model::stream::AnswerFault;
 use std::fmt;
 use std::time::Duration;
 
-/// What a build without the `model` feature says when a model is asked for.
+/// The error of a build without the `model` feature.
 pub const NO_CLIENT: &str = "this build has no network client; build it with `cargo install --path . --features model`";
 
 /// Whether this build has a network client.
 pub const HAS_CLIENT: bool = cfg!(feature = "model");
 
-/// What opens the API.
+/// The key of the API.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ApiKey {
     /// Sent as `x-api-key`.
@@ -27,7 +27,7 @@ pub enum ApiKey {
 
 impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(hidden)")
+        f.write_str("ApiKey(hidden)")
     }
 }
 
@@ -40,74 +40,67 @@ impl ApiKey {
     }
 }
 
-/// How long to wait for what.
+/// Timeouts of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection.
+    /// Until the connection is made.
     pub connect: Duration,
-    /// For an answer to begin, and between two pieces of it.
+    /// Until the answer begins, and between two pieces of it.
     pub idle: Duration,
-    /// For all of an answer.
+    /// Until the answer is complete.
     pub whole: Duration,
 }
 
-/// Why no client could be made.
+/// Why a client cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// Not an address.
-    #[error("{0} is not an address of a server")]
+    #[error("{0} is not the URL of a server")]
     BadUrl(String),
-    /// The key would go over the wire for all to read.
-    #[error("{0}: only https, or http on this machine, so that nobody else reads the key and the texts")]
+    /// The key would be sent unencrypted.
+    #[error("{0}: use https, or http on this machine, so that the key and the texts stay private")]
     NotSafe(String),
-    /// An address with a name and a password, or with a query.
-    #[error("the address of the server must have no user, password, query or fragment")]
+    #[error("the URL of the server must not have a user, password, query or fragment")]
     NotPlain,
-    /// There is no key.
     #[error("ANTHROPIC_API_KEY is not set\n  hint: the key is taken from the environment only; --estimate needs none")]
     NoKey,
-    /// The key cannot be sent.
-    #[error("the key in the environment holds characters that no key has")]
+    /// The key is not a valid header.
+    #[error("the key in the environment has invalid characters")]
     BadKey,
-    /// The build has no HTTP client.
     #[error("{NO_CLIENT}")]
     NoClient,
-    /// The HTTP client could not be made.
-    #[error("no HTTP client: {0}")]
+    #[error("cannot create the HTTP client: {0}")]
     Http(String),
 }
 
-/// How a request failed.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestFailure {
-    /// No connection: nothing was sent.
+    /// No connection, so nothing was sent.
     #[error("no connection: {0}")]
     Connect(String),
-    /// The server said no.
+    /// The server returned an error.
     #[error("the server answered {status}{}: {message}", if .kind.is_empty() { String::new() } else { format!(" ({kind})") })]
     Status {
-        /// HTTP status.
         status: u16,
-        /// Kind of error, as the API names it.
+        /// Type of the error in the API.
         kind: String,
-        /// In words.
         message: String,
-        /// When to try again, if the server says so.
+        /// Wait that the server asks for, if any.
         retry_after: Option<Duration>,
     },
-    /// Nothing came for too long.
+    /// A timeout, in seconds.
     #[error("no answer within {0} seconds")]
     TimedOut(u64),
     /// The connection broke after the request was sent.
     #[error("the connection broke: {0}")]
     Broken(String),
-    /// What came is no answer.
+    /// The answer is invalid.
     #[error("{0}")]
     Answer(#[from] AnswerFault),
 }
 
 impl RequestFailure {
-    /// Whether it is worth another try: the server was busy or out of reach, or an answer was lost on its way.
+    /// Returns whether a retry may succeed: the server was busy or unreachable, or the answer was cut off.
     pub fn is_transient(&self) -> bool {
         match self {
             RequestFailure::Connect(_)
@@ -125,18 +118,18 @@ impl RequestFailure {
         }
     }
 
-    /// Whether the server cannot have written anything that is paid for.
+    /// Returns whether the server cannot have billed anything.
     pub fn is_unbilled(&self) -> bool {
         matches!(self, RequestFailure::Connect(_) | RequestFailure::Status { .. })
     }
 
-    /// Whether every other request would fail the same way.
+    /// Returns whether every other request would fail the same way.
     pub fn is_fatal(&self) -> bool {
         matches!(self, RequestFailure::Status { status, .. } if matches!(status, 300..=399 | 401 | 403 | 404))
             || matches!(self, RequestFailure::Connect(_))
     }
 
-    /// When to try again, if the server says so.
+    /// Returns the wait that the server asks for, if any.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             RequestFailure::Status { retry_after, .. } => *retry_after,
@@ -150,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_failures_pass() {
+    fn transient_failures() {
         let status = |status| RequestFailure::Status {
             status,
             kind: String::new(),

@@ -1,9 +1,8 @@
-//! Memories that should not all stay, found by a model: what is asked, and what is accepted of the answer.
+//! Duplicate and contradicting memories, found by a model: the requests, and which answers are accepted.
 //!
-//! The model names pairs by ids that code gave. What is done about them, and whether it may be done at all, is decided where
-//! every consolidation is decided.
+//! The model names memories by ids from the request. [`memory::dream`] decides what happens to them.
 
-use crate::model::reading::{closing_prompt, parse_object, task_instructions, truncate_chars};
+use crate::model::prompt::{closing_prompt, parse_object, task_instructions, truncate_chars};
 use crate::model::request::{ModelRequest, ModelTask};
 use crate::model::{AnthropicBackend, fence};
 use language::secrets::mask;
@@ -17,26 +16,23 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Instructions.
 const PROMPT: &str = include_str!("../prompts/dream.md");
 
-/// The task in a few words.
 const TASK: &str = "name the memories that say the same or contradict each other, and answer with the JSON object";
 
-/// Memories in one question.
+/// Memories per request.
 const CHUNK: usize = 120;
 
-/// Most characters of a memory.
+/// Maximum characters of a memory.
 const MAX_BODY: usize = 1_500;
 
-/// Most tokens of an answer, thinking included.
+/// Maximum output tokens, including the scratch block.
 const MAX_OUTPUT: u64 = 12_000;
 
-/// One question: the files it shows, by id from `m1`.
+/// A request about memory files, whose ids count from `m1`.
 #[derive(Debug, Clone)]
 pub struct DreamQuestion {
     files: Vec<String>,
-    /// What is sent.
     pub request: ModelRequest,
 }
 
@@ -63,7 +59,7 @@ struct ContradictoryPair {
     because: String,
 }
 
-/// What is asked about a directory: only memories that could be joined stand in one question.
+/// Builds requests about a directory. A request has only memories that could be merged.
 pub fn build_questions(backend: &AnthropicBackend, snapshot: &Snapshot) -> Vec<DreamQuestion> {
     let mut groups = BTreeMap::<(bool, Option<MemoryKind>), Vec<&Topic>>::new();
     for topic in snapshot.topics.iter().filter(|topic| !topic.has_broken_frontmatter()) {
@@ -113,9 +109,9 @@ impl DreamQuestion {
             let at = number
                 .and_then(|number| number.checked_sub(1))
                 .filter(|at| *at < self.files.len());
-            let at = at.ok_or("an id that is not in the material")?;
+            let at = at.ok_or("an unknown id")?;
             if !used.insert(at) {
-                return Err("an id that is used twice".into());
+                return Err("an id that occurs twice".into());
             }
             Ok(self.files[at].clone())
         };
@@ -135,7 +131,7 @@ impl DreamQuestion {
     }
 }
 
-/// A reason makes the model think; it is read by nobody, and must not be a book.
+/// Rejects a long reason. Reasons only make the model think and are not used.
 fn check_reason_length(reason: &str) -> Result<(), String> {
     if reason.chars().count() > 1_000 {
         return Err("a reason that is too long".into());
@@ -163,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_could_be_joined_is_asked_about() {
+    fn only_memories_that_could_be_merged_are_in_a_request() {
         let questions = build_questions(&offline_backend(), &snapshot());
         assert_eq!(questions.len(), 1);
         assert_eq!(questions[0].files, ["a.md", "b.md", "c.md"]);
     }
 
     #[test]
-    fn only_known_ids_each_once() {
+    fn ids_must_be_known_and_unique() {
         let question = build_questions(&offline_backend(), &snapshot()).remove(0);
         let good = r#"{"same": [{"keep": "m1", "drop": ["m2"], "because": "x"}], "contradicting": []}"#;
         assert_eq!(

@@ -1,20 +1,18 @@
-//! Memories found by a model: what is asked, and what is accepted of the answer.
+//! Memories found by a model: the requests, and which answers are accepted.
 //!
-//! The model only finds. What it says must have been said in the messages that it names, in about these words; then it goes
-//! the way of everything that rules find: what holds a secret or must never be kept is turned down, and the file is named
-//! by code.
+//! The model only proposes. A memory must use the words of the messages that it cites. It is then treated like a finding of
+//! the rules: rejected if it has a secret or must never be kept, and its file is named by code.
 
-use crate::model::reading::{closing_prompt, parse_object, task_instructions, truncate_chars};
+use crate::model::prompt::{closing_prompt, parse_object, task_instructions, truncate_chars};
 use crate::model::request::{ModelRequest, ModelTask};
 use crate::model::{AnthropicBackend, fence};
 use crate::size;
 use language::secrets::mask;
+use language::shorten::{cut_at_word, last_chars};
 use language::words::text_stems;
 use language::{dates, when};
-use memory::extract::{
-    MAX_HOOK_CHARS, MAX_TITLE_CHARS, UserMessage, message_source, round_confidence, truncate_words as shorten,
-};
-use memory::kinds::{Candidate, MemoryKind};
+use memory::extract::{MAX_HOOK_CHARS, MAX_TITLE_CHARS, UserMessage, message_source, round_confidence};
+use memory::kinds::{Candidate, CandidateOrigin, MemoryKind};
 use memory::plan::Snapshot;
 use memory::rules::ExtractionRules;
 use memory::topic::to_one_line;
@@ -23,55 +21,51 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Instructions.
 const PROMPT: &str = include_str!("../prompts/extract.md");
 
-/// The task in a few words.
 const TASK: &str = "find what people said that will hold in other sessions, and answer with the JSON object";
 
-/// Tokens of messages in one question. More at once is cheaper and read less closely.
+/// Tokens of messages per request. Larger requests are cheaper, but the model misses more.
 const CHUNK_TOKENS: u64 = 24_000;
 
-/// Most characters of a message, and of what it answers: longer ones are mostly pasted.
+/// Maximum characters of a message and of the text it replies to: longer ones are mostly pasted.
 const MAX_MESSAGE: usize = 4_000;
 const MAX_REPLIED_TO: usize = 300;
 
-/// Most memories of one answer.
+/// Maximum memories per answer.
 const MAX_MEMORIES: usize = 50;
 
-/// Most tokens of an answer, thinking included.
+/// Maximum output tokens, including the scratch block.
 const MAX_OUTPUT: u64 = 12_000;
 
-/// Most known memories that are shown.
+/// Maximum known memories in a request.
 const MAX_MANIFEST: usize = 200;
 
-/// Most characters of a field, before it is cut to what a memory may have.
+/// Maximum characters of a field in an answer.
 const MAX_LINE: usize = 400;
 const MAX_TEXT: usize = 2_000;
 
-/// Share of its words that a memory must have from the messages it names.
+/// Share of the words of a memory that must be in the messages it cites.
 const MIN_GROUNDED_SHARE: f64 = 0.4;
 
-/// How sure a model's finding is taken to be, said once.
+/// Confidence of a memory with one source.
 const MODEL_CONFIDENCE: f64 = 0.8;
 
-/// What is left of the doubt each time it is said again.
+/// Factor of the doubt per further source.
 const DOUBT_FACTOR: f64 = 0.75;
 
-/// One question: the messages it shows, by number from 1.
+/// A request about messages, which are numbered from 1.
 #[derive(Debug, Clone)]
 pub struct ExtractQuestion<'m> {
     messages: Vec<UserMessage<'m>>,
-    /// What is sent.
     pub request: ModelRequest,
 }
 
-/// A memory that was found and cannot be used: its words, cut, and why.
+/// A proposed memory that was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnusableMemory {
-    /// Its words.
+    /// Its text, shortened.
     pub text: String,
-    /// Why.
     pub reason: &'static str,
 }
 
@@ -96,7 +90,7 @@ struct ExtractAnswerEntry {
     from: Vec<usize>,
 }
 
-/// What is asked about messages: a few sessions a question, in the order of the messages.
+/// Builds requests about messages, with a few sessions per request, in the order of the messages.
 pub fn build_questions<'m>(
     backend: &AnthropicBackend,
     said: &[UserMessage<'m>],
@@ -104,8 +98,8 @@ pub fn build_questions<'m>(
     rules: &ExtractionRules,
 ) -> Vec<ExtractQuestion<'m>> {
     let manifest = list_known_memories(known);
-    // Whole sessions, as many as fit: a session that comes later changes the last question at most, so the others stay
-    // answered. One that is too long for a question is parted.
+    // As many whole sessions as fit: a later session changes only the last request, so stored answers of the others stay
+    // valid. A session that is too long for one request is split.
     let mut parts: Vec<Vec<(UserMessage<'m>, String)>> = Vec::new();
     let mut tokens = 0;
     let sorted = sort_by_session(said);
@@ -146,7 +140,7 @@ pub fn build_questions<'m>(
     parts.into_iter().map(question).collect()
 }
 
-/// Sessions by when they began, their messages by time.
+/// Sorts messages by the first message of their session; within a session the order stays.
 fn sort_by_session<'m>(said: &[UserMessage<'m>]) -> Vec<UserMessage<'m>> {
     let mut places = BTreeMap::<&str, usize>::new();
     for one in said {
@@ -158,23 +152,22 @@ fn sort_by_session<'m>(said: &[UserMessage<'m>]) -> Vec<UserMessage<'m>> {
     sorted
 }
 
-/// What a message says, as it is shown.
+/// Formats a message and the text it replies to.
 fn message_words(said: &UserMessage<'_>, rules: &ExtractionRules) -> String {
     let own = said.message.texts().filter(|text| !rules.is_machine_written(text));
     let own = own.collect::<Vec<_>>().join("\n");
     let mut text = String::new();
     if let Some(answering) = said.in_reply_to {
-        // What it ends with is what is answered.
+        // The user replies to the end of it.
         let answering = mask(answering);
-        let skip = answering.chars().count().saturating_sub(MAX_REPLIED_TO);
-        let tail = answering.chars().skip(skip).collect::<String>();
-        let _ = writeln!(text, "answering: {}", to_one_line(&tail));
+        let tail = last_chars(&answering, MAX_REPLIED_TO);
+        let _ = writeln!(text, "answering: {}", to_one_line(tail));
     }
     let _ = writeln!(text, "{}", truncate_chars(mask(own.trim()).trim(), MAX_MESSAGE));
     text
 }
 
-/// Messages with their numbers.
+/// Formats messages with their numbers as fenced material.
 fn number_messages(part: &[(UserMessage<'_>, String)]) -> String {
     let texts = part.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>();
     let code = fence::fence_code(&texts);
@@ -189,7 +182,7 @@ fn number_messages(part: &[(UserMessage<'_>, String)]) -> String {
     fence::fence_text("what people said", &text, &code)
 }
 
-/// What is known already, so that it need not be found again.
+/// Lists known memories, so that the model does not propose them again; empty if there are none.
 fn list_known_memories(known: &Snapshot) -> String {
     if known.topics.is_empty() {
         return String::new();
@@ -209,14 +202,14 @@ fn list_known_memories(known: &Snapshot) -> String {
 }
 
 impl ExtractQuestion<'_> {
-    /// Reads an answer. The whole of it must have the form; of its memories, each is judged by itself.
+    /// Parses an answer. The answer as a whole must parse; each of its memories is accepted or rejected by itself.
     pub fn parse_answer(&self, text: &str) -> Result<Vec<Result<Candidate, UnusableMemory>>, String> {
         let form = parse_object::<ExtractAnswer>(text)?;
         if form.memories.len() > MAX_MEMORIES {
             return Err(format!("more than {MAX_MEMORIES} memories"));
         }
         let read = |value: Value| {
-            let shown = || shorten(&to_one_line(value["text"].as_str().unwrap_or_default()), 300);
+            let shown = || cut_at_word(&to_one_line(value["text"].as_str().unwrap_or_default()), 300);
             let unfit = |reason| UnusableMemory { text: shown(), reason };
             let entry = serde_json::from_value::<ExtractAnswerEntry>(value.clone());
             let entry = entry.map_err(|_| unfit("not in the form that was asked for"))?;
@@ -244,7 +237,7 @@ impl ExtractQuestion<'_> {
         {
             return Err("says nothing");
         }
-        // Both stand in an index of links, where they must be nothing but words.
+        // Both go into an index of links, so they must be plain words.
         let is_plain = |text: &String| !["](", "../", "<"].iter().any(|sign| text.contains(sign));
         if !lines.iter().all(|text| is_plain(text)) {
             return Err("not in plain words");
@@ -285,16 +278,19 @@ impl ExtractQuestion<'_> {
         let again = i32::try_from(sources.len().saturating_sub(1)).unwrap_or(i32::MAX);
         Ok(Candidate {
             kind,
-            title: shorten(&to_one_line(&entry.title), MAX_TITLE_CHARS),
-            hook: shorten(&to_one_line(&dated(&entry.hook)), MAX_HOOK_CHARS),
+            title: cut_at_word(&to_one_line(&entry.title), MAX_TITLE_CHARS),
+            hook: cut_at_word(&to_one_line(&dated(&entry.hook)), MAX_HOOK_CHARS),
             body,
             confidence: round_confidence((1.0 - (1.0 - MODEL_CONFIDENCE) * DOUBT_FACTOR.powi(again)).min(0.99)),
             sources,
+            // The caller knows the project whose messages these are.
+            project: String::new(),
+            origin: CandidateOrigin::Person,
         })
     }
 }
 
-/// Whether texts say what the messages say: enough of their words are there, and every address.
+/// Returns whether the messages have enough words of the texts, and every URL.
 fn is_grounded_in(texts: &[String], named: &[&UserMessage<'_>]) -> bool {
     let mut known = BTreeSet::new();
     let mut all = String::new();

@@ -1,82 +1,75 @@
-//! What a run may spend and has spent: calls, tokens, dollars.
+//! The budget of a run: calls, tokens, dollars.
 //!
-//! Before a call is sent, the most that it could come to is held; afterwards it is settled to what the answer says. So the
-//! caps hold whatever comes back, also with several calls on their way. A call whose end nobody knows (a stream that was cut
-//! off, a time-out) is booked at the most that it could have come to. All sums are whole numbers.
+//! Before a call is sent, its worst case is reserved; afterwards the reservation is settled to the usage of the answer. So
+//! the caps hold for concurrent calls too. A call whose usage is unknown (a broken stream, a timeout) is booked at its worst
+//! case. All sums are integers.
 
 use replay::prices::{PicoUsd, Tariff, micro_usd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use transcript::record::Tokens;
 
-/// What a run may spend.
+/// Limits of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpendingCaps {
-    /// Calls of the model, tries that failed among them.
+    /// Calls, including failed attempts.
     pub calls: Option<u64>,
-    /// Tokens, sent and received.
+    /// Input and output tokens.
     pub tokens: Option<u64>,
-    /// Millionths of a dollar.
+    /// Micro-dollars.
     pub micro_usd: Option<u64>,
 }
 
-/// Whether a call is made now or in a batch, which costs half.
+/// The price of a call: in a batch it costs half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BillingRate {
-    /// Now.
+    /// A call outside of a batch.
     Full,
-    /// In a batch.
+    /// A call in a batch.
     Half,
 }
 
-/// What was spent.
+/// What a run has spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spending {
-    /// Calls that were sent.
     pub calls: u64,
-    /// What the answers said they took.
+    /// Usage of the answers.
     pub tokens: Tokens,
-    /// Tokens of calls whose end is not known, at the most they could have come to.
+    /// Worst case of calls with unknown usage.
     pub unsettled_tokens: u64,
-    /// What all that costs; 0 where the model has no price.
+    /// Total cost; 0 if the model has no price.
     pub pico: PicoUsd,
 }
 
 impl Spending {
-    /// Everything that was sent and received.
+    /// Returns all input and output tokens.
     pub fn all_tokens(&self) -> u64 {
         self.tokens.input_side() + self.tokens.output + self.unsettled_tokens
     }
 }
 
-/// What keeps a call from being made.
+/// Why a call is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetRefusal {
-    /// Another call would be one too many.
     #[error("the cap of {0} calls is reached (--max-calls)")]
     Calls(u64),
-    /// It could take more tokens than are left.
     #[error("a call could take {needed} tokens and {left} of {cap} are left (--max-tokens)")]
     Tokens {
-        /// The most it could take.
+        /// The worst case of the call.
         needed: u64,
-        /// What is left.
         left: u64,
-        /// The cap.
         cap: u64,
     },
-    /// It could cost more than is left.
+    /// In micro-dollars.
     #[error("a call could cost ${} and ${} of ${} are left (--max-cost)", format_usd(.needed), format_usd(.left), format_usd(.cap))]
     Cost {
-        /// The most it could cost, in millionths of a dollar.
+        /// The worst case of the call.
         needed: u64,
-        /// What is left.
         left: u64,
-        /// The cap.
         cap: u64,
     },
 }
 
-/// Millionths of a dollar as dollars, with as many digits as they need.
+/// Formats micro-dollars as dollars, with at least two digits after the point.
 pub fn format_usd(micro: &u64) -> String {
     let (whole, part) = (micro / 1_000_000, micro % 1_000_000);
     let digits = format!("{part:06}");
@@ -87,15 +80,15 @@ pub fn format_usd(micro: &u64) -> String {
 #[derive(Debug, Default)]
 struct LedgerState {
     spent: Spending,
-    /// Calls on their way, and the most that they could come to.
+    /// Calls in flight, and the sums of their worst cases.
     in_flight: u64,
     reserved_tokens: u64,
     reserved_pico: PicoUsd,
-    /// Why no further call is made.
+    /// Set once a call was refused: all later calls are refused too.
     refusal: Option<BudgetRefusal>,
 }
 
-/// The books of a run.
+/// Keeps the budget of a run.
 #[derive(Debug)]
 pub struct SpendingLedger {
     caps: SpendingCaps,
@@ -104,18 +97,16 @@ pub struct SpendingLedger {
     settled: Condvar,
 }
 
-/// The most that a call could come to: input by a sure bound, and the whole of the output that it may give.
+/// The worst case of a call: an upper bound of the input, and the maximum output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorstCase {
-    /// Most tokens sent.
     pub input: u64,
-    /// Most tokens received.
     pub output: u64,
-    /// Most that it costs at the full rate.
+    /// Cost at the full rate.
     pub pico: PicoUsd,
 }
 
-/// A call that is on its way. One that is dropped without being settled is booked in full.
+/// The budget of a call in flight. If it is dropped without being settled, the worst case is booked.
 #[derive(Debug)]
 pub struct Reservation<'l> {
     ledger: &'l SpendingLedger,
@@ -125,7 +116,6 @@ pub struct Reservation<'l> {
 }
 
 impl SpendingLedger {
-    /// Opens the books.
     pub fn new(caps: SpendingCaps, tariff: Option<Tariff>) -> SpendingLedger {
         SpendingLedger {
             caps,
@@ -136,21 +126,21 @@ impl SpendingLedger {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, LedgerState> {
-        // Sums are changed in one go, so they are right even after a panic elsewhere.
+        // Every update is complete before the lock is released, so the state is valid even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was spent so far.
+    /// Returns what was spent so far.
     pub fn spending(&self) -> Spending {
         self.lock_state().spent
     }
 
-    /// Cost of tokens at the full rate, if the model has a price.
+    /// Returns the cost of tokens at the full rate; `None` if the model has no price.
     pub fn cost(&self, tokens: &Tokens) -> Option<PicoUsd> {
         Some(self.tariff.as_ref()?.cost(tokens, tokens.input_side()))
     }
 
-    /// The most that a call could come to: all of its input is written to the prompt cache, the dearest way to send it.
+    /// Returns the worst case of a call: writing all input to the prompt cache is the most expensive way to send it.
     pub fn worst_case(&self, input: u64, output: u64) -> WorstCase {
         let tokens = Tokens {
             output,
@@ -166,13 +156,13 @@ impl SpendingLedger {
         WorstCase { input, output, pico }
     }
 
-    /// Holds the most that a call could come to. Where other calls on their way may still come to less than is held for
-    /// them, it waits for them; where nothing can help, the call is refused, and so is every later one.
+    /// Reserves the worst case of a call. If calls in flight may still free some budget, it waits for them; otherwise this call
+    /// and every later one is refused.
     pub fn reserve(&self, worst: WorstCase, rate: BillingRate) -> Result<Reservation<'_>, BudgetRefusal> {
         self.reserve_or_wait(worst, rate, true)
     }
 
-    /// As `Ledger::hold`, for calls that are sent together: waiting for one another would be waiting for ever.
+    /// Reserves without waiting, for calls that are sent together: they would wait for one another forever.
     pub fn try_reserve(&self, worst: WorstCase, rate: BillingRate) -> Result<Reservation<'_>, BudgetRefusal> {
         self.reserve_or_wait(worst, rate, false)
     }
@@ -237,7 +227,7 @@ impl SpendingLedger {
 }
 
 impl Reservation<'_> {
-    /// Books what the answer says it took.
+    /// Books the usage of the answer.
     pub fn settle(mut self, tokens: &Tokens) {
         let pico = self.ledger.cost(tokens).map_or(0, |pico| apply_rate(self.rate, pico));
         self.close(|spent| {
@@ -246,7 +236,7 @@ impl Reservation<'_> {
         });
     }
 
-    /// Books nothing but the call itself: it was turned away.
+    /// Books only the call: the server refused it.
     pub fn release(mut self) {
         self.close(|_| ());
     }
@@ -275,7 +265,6 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// Adds tokens up.
 pub fn add_tokens(sum: &mut Tokens, more: &Tokens) {
     sum.input += more.input;
     sum.output += more.output;
@@ -284,7 +273,7 @@ pub fn add_tokens(sum: &mut Tokens, more: &Tokens) {
     sum.cache_read += more.cache_read;
 }
 
-/// A price at a rate; halves are rounded up, so that a cap is not passed by rounding.
+/// Returns a cost at a rate. Halves are rounded up, so that rounding cannot exceed a cap.
 pub fn apply_rate(rate: BillingRate, pico: PicoUsd) -> PicoUsd {
     match rate {
         BillingRate::Full => pico,
@@ -292,7 +281,7 @@ pub fn apply_rate(rate: BillingRate, pico: PicoUsd) -> PicoUsd {
     }
 }
 
-/// A cost in millionths of a dollar.
+/// Converts a cost to micro-dollars.
 pub fn to_micro_usd(pico: PicoUsd) -> u64 {
     u64::try_from(micro_usd(pico)).unwrap_or(0)
 }

@@ -1,6 +1,6 @@
-//! Memories that help with a query, chosen by a model from a list: what is asked, and what is accepted of the answer.
+//! Memories for a query, chosen by a model from a list: the request, and which answers are accepted.
 
-use crate::model::reading::{closing_prompt, parse_object, task_instructions, truncate_chars};
+use crate::model::prompt::{closing_prompt, parse_object, task_instructions, truncate_chars};
 use crate::model::request::{ModelRequest, ModelTask};
 use crate::model::{AnthropicBackend, fence};
 use crate::template::substitute;
@@ -12,23 +12,21 @@ use memory::topic::to_one_line;
 use serde::Deserialize;
 use std::fmt::Write;
 
-/// Instructions.
 const PROMPT: &str = include_str!("../prompts/recall.md");
 
-/// The task in a few words.
 const TASK: &str = "choose the memories that will clearly help, and answer with the JSON object";
 
-/// Most characters of a description, and of a query.
+/// Maximum characters of a description and of a query.
 const MAX_DESCRIPTION: usize = 300;
 const MAX_QUERY: usize = 8_000;
 
-/// Most tokens of an answer, thinking included.
+/// Maximum output tokens, including the scratch block.
 const MAX_OUTPUT: u64 = 4_000;
 
-/// What can be chosen from: memories by number, as they are shown.
+/// The list of memories to choose from, numbered from 1.
 #[derive(Debug, Clone)]
 pub struct RecallChoices {
-    /// Which memories, in the order of their numbers.
+    /// Indexes of the memories, in the order of their numbers.
     memories: Vec<usize>,
     text: String,
     most: usize,
@@ -41,7 +39,7 @@ struct RecallAnswer {
 }
 
 impl RecallChoices {
-    /// A list of those memories that may be shown.
+    /// Lists the memories that may be shown.
     pub fn new(memories: &[StoredMemory], most: usize, may_be_shown: impl Fn(&StoredMemory) -> bool) -> RecallChoices {
         let places = (0..memories.len())
             .filter(|at| may_be_shown(&memories[*at]))
@@ -67,12 +65,11 @@ impl RecallChoices {
         }
     }
 
-    /// Whether there is nothing to choose from.
     pub fn is_empty(&self) -> bool {
         self.memories.is_empty()
     }
 
-    /// What is asked. The list comes again with every query, so it is shared.
+    /// Builds the request for a query. The list is the same for every query, so it is marked for the prompt cache.
     pub fn build_request(&self, backend: &AnthropicBackend, query: &str) -> ModelRequest {
         let prompt = substitute(PROMPT, &[("most", &self.most.to_string())]);
         let query = truncate_chars(&mask(query), MAX_QUERY);
@@ -83,7 +80,7 @@ impl RecallChoices {
             .with_text(&closing_prompt(TASK))
     }
 
-    /// Reads an answer: numbers of the list, each once, not too many.
+    /// Parses an answer: numbers of the list, each once, at most `most`.
     pub fn parse_answer(&self, text: &str) -> Result<Vec<RecallHit>, String> {
         let form = parse_object::<RecallAnswer>(text)?;
         if form.memories.len() > self.most {
@@ -92,9 +89,9 @@ impl RecallChoices {
         let mut hits = Vec::<RecallHit>::new();
         for number in form.memories {
             let place = number.checked_sub(1).and_then(|at| self.memories.get(at));
-            let document = *place.ok_or("a number that is not in the list")?;
+            let document = *place.ok_or("an unknown number")?;
             if hits.iter().any(|hit| hit.document == document) {
-                return Err("a number that is there twice".into());
+                return Err("a number that occurs twice".into());
             }
             let score = (self.most - hits.len()) as f64;
             hits.push(RecallHit { document, score });
@@ -109,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_numbers_of_the_list() {
+    fn numbers_must_be_in_the_list_and_unique() {
         let memory = |file: &str| StoredMemory {
             file: file.into(),
             name: format!("{file}\n99. [user] forged"),

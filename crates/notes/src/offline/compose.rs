@@ -1,35 +1,37 @@
-//! From many things worth saying to a text of limited size: the weightiest are kept, in their order.
+//! Chooses items for a text of limited size: those with the highest weight, in their original order.
 
-use crate::offline::clean;
+use crate::offline::prose::whole_sentences;
 use crate::size;
+use language::markdown::escape_markdown;
+use language::shorten::to_one_line;
 
-/// Something worth saying.
+/// A candidate for a text.
 #[derive(Debug, Clone)]
 pub struct WeightedItem {
     /// Number of its section.
     pub section: usize,
-    /// How much it would be missed.
+    /// Items with a higher weight are chosen first.
     pub weight: f64,
     /// One or more lines.
     pub text: String,
 }
 
-/// Weight of what is never left out.
+/// Items of this weight are never left out.
 pub const MUST_KEEP_WEIGHT: f64 = 1_000.0;
 
-/// What was chosen.
+/// The chosen items.
 #[derive(Debug)]
 pub struct Composition {
-    /// A body a section.
+    /// The text of every section.
     pub bodies: Vec<String>,
-    /// Sections that something was left out of, ascending.
+    /// Sections from which items were left out, ascending.
     pub condensed: Vec<usize>,
 }
 
-/// Room that a section keeps for saying that something was left out.
+/// Tokens reserved per section for the line that says how many items were left out.
 const CUT_NOTE_TOKENS: u64 = 16;
 
-/// Chooses what fits. `room` is what each section may take, `total` what all of them may.
+/// Chooses the items that fit into `room` tokens per section and `total` tokens overall.
 pub fn compose(items: &[WeightedItem], room: &[u64], total: u64) -> Composition {
     let mut order = (0..items.len()).collect::<Vec<_>>();
     order.sort_by(|a, b| items[*b].weight.total_cmp(&items[*a].weight).then(a.cmp(b)));
@@ -70,12 +72,13 @@ pub fn compose(items: &[WeightedItem], room: &[u64], total: u64) -> Composition 
     Composition { bodies, condensed }
 }
 
-/// What a line adds to a text.
+/// Returns the tokens that a line adds to a text.
 pub fn line_tokens(text: &str) -> u64 {
     size::tokens(text).saturating_sub(size::tokens("")) + 1
 }
 
-/// Words of others as a quotation: nothing in it can be taken for structure of ours. Cut at a line's end, with a mark.
+/// Formats a text as a block quote, so that nothing in it changes the structure around it. Cut at the end of a line, with a
+/// mark.
 pub fn block_quote(text: &str, most: usize) -> String {
     let mut out = String::new();
     let mut count = 0;
@@ -85,7 +88,7 @@ pub fn block_quote(text: &str, most: usize) -> String {
         if count + length > most {
             let rest = most.saturating_sub(count);
             if rest > 60 {
-                push_quoted(&mut out, &clean::to_one_line(line, rest));
+                push_quoted(&mut out, &to_one_line(line, rest));
             }
             push_quoted(&mut out, "[…]");
             return out;
@@ -105,16 +108,16 @@ fn push_quoted(out: &mut String, line: &str) {
         out.push(' ');
         match line.trim_start().starts_with("```") {
             true => out.push_str(line),
-            false => out.push_str(&clean::escape_markdown(line)),
+            false => out.push_str(&escape_markdown(line)),
         }
     }
 }
 
-/// A short text between quotes, on one line.
+/// Formats a text in quotation marks on one line.
 pub fn inline_quote(text: &str, most: usize) -> String {
     format!(
         "\"{}\"",
-        clean::escape_markdown(&clean::to_one_line(text, most)).replace('"', "'")
+        escape_markdown(&whole_sentences(text, most)).replace('"', "'")
     )
 }
 
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weightiest_stay_in_their_order_and_what_is_left_out_is_said() {
+    fn items_of_high_weight_stay_in_order_and_the_rest_is_counted() {
         let long = "- something long that is not so important ".repeat(20);
         let items = [
             item(0, 1.0, "- a"),
@@ -145,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_always_kept_ignores_limits() {
+    fn items_that_must_be_kept_ignore_limits() {
         let composed = compose(&[item(0, MUST_KEEP_WEIGHT, &"word ".repeat(100))], &[10], 10);
         assert!(composed.condensed.is_empty());
     }
 
     #[test]
-    fn quotations_hold_no_structure() {
+    fn quotes_have_no_structure() {
         assert_eq!(block_quote("# head\n<b>\ntext", 100), "> # head\n> &lt;b>\n> text");
         assert!(block_quote(&"long line ".repeat(50), 100).ends_with("> […]"));
     }

@@ -1,231 +1,40 @@
 //! What happened in a conversation, by its structure: what was asked, changed, run, failed, fixed, decided and answered.
 //!
-//! A digest takes messages one by one and can be written out at any point. What matters is told by what a thing is, not by
-//! where it stands: a prompt, an edit, a failing command and the same command succeeding later, an item on a task list.
+//! A digest takes messages one by one and can be written out at any point. The structure tells what matters: a prompt, an
+//! edit, a failing command and the same command succeeding later, an item on a task list. [`facts`] are the results,
+//! `calls` reads tool calls, `failures` pairs failures with what fixed them.
 
-use crate::offline::clean;
-use crate::offline::clean::UserText;
-use crate::offline::earlier::EarlierSummary;
-use crate::offline::names;
-use crate::offline::telling::{
-    classify_sentence, has_failure_marks, is_correction, key_error_lines, key_output_line, normalize_command,
+mod calls;
+pub mod facts;
+mod failures;
+
+pub use facts::{
+    DigestFailure, DigestTurn, ModelSentence, PromptChannel, SentenceKind, ShellCommand, TaskItem, TaskState,
+    TouchedFile, UserChoice, UserPrompt,
 };
-use language::markup;
+
+use crate::conversation::Conversation;
+use crate::offline::earlier_summary::EarlierSummary;
+use crate::offline::model_sentences::{classify_sentence, strip_intent};
+use crate::offline::names;
+use crate::offline::prose::whole_sentences;
+use crate::offline::requests::referred_text;
+use crate::offline::state::ledger::RepositoryLedger;
+use crate::offline::state::refusals::RefusalList;
+use crate::offline::user_text::{UserText, classify_user_text};
+use calls::PendingCall;
+use language::clean::strip_control_codes;
 use language::sentences::split_prose;
+use language::{corrections, markup};
 use memory::extract::extract;
 use memory::kinds::MemoryKind;
 use memory::rules::ExtractionRules;
-use serde_json::Value;
 use std::collections::HashMap;
 use transcript::build::IdMap;
 use transcript::log::Time;
-use transcript::messages::{Message, MessagePart, MessageRole};
+use transcript::messages::{Message, MessagePart, MessageRole, UserReply, WordsChannel};
 
-/// How a person spoke.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PromptChannel {
-    /// In a message.
-    Message,
-    /// With a command of the client.
-    Command,
-    /// By running something in the shell.
-    Shell,
-    /// By refusing a tool call and saying why.
-    Refusal,
-}
-
-/// Something that a person said.
-#[derive(Debug, Clone)]
-pub struct UserPrompt {
-    /// Their words.
-    pub text: String,
-    /// How.
-    pub channel: PromptChannel,
-    /// The message, counted from the start.
-    pub step: usize,
-    /// When.
-    pub time: Option<Time>,
-    /// Whether it corrects what the model did.
-    pub is_correction: bool,
-    /// The question that it answers: the last sentence before it, if that asks.
-    pub answered_question: Option<String>,
-    /// What it is the turn of, if it began one.
-    pub turn: usize,
-}
-
-/// What was done about one prompt.
-#[derive(Debug, Clone, Default)]
-pub struct DigestTurn {
-    /// Number of the prompt in [`Digest::prompts`].
-    pub prompt: Option<usize>,
-    /// Files that were changed, by number, each once.
-    pub files: Vec<usize>,
-    /// Commands that were run, by number, in order, each once.
-    pub commands: Vec<usize>,
-    /// Failures, by number.
-    pub failures: Vec<usize>,
-    /// What the model said last.
-    pub answer: String,
-    /// Whether that ended the turn: no tool call came after it.
-    pub is_answered: bool,
-    /// When it began.
-    pub time: Option<Time>,
-}
-
-/// A file that was touched.
-#[derive(Debug, Clone, Default)]
-pub struct TouchedFile {
-    /// Its path as the calls name it.
-    pub path: String,
-    /// Successful edits and writes.
-    pub changes: usize,
-    /// Reads.
-    pub reads: usize,
-    /// Whether it was written before it was ever read.
-    pub is_new: bool,
-    /// What the changes touched, newest last, each once.
-    pub symbols: Vec<String>,
-    /// Why it was changed, newest last: what was said just before.
-    pub change_reasons: Vec<String>,
-    /// Why it was read.
-    pub read_reason: String,
-    /// The last change: what was written.
-    pub last_text: String,
-    /// When it was last changed, or read if it never was.
-    pub step: usize,
-}
-
-/// A command.
-#[derive(Debug, Clone, Default)]
-pub struct ShellCommand {
-    /// What was run, without its frills.
-    pub text: String,
-    /// What the model said it is for.
-    pub about: String,
-    /// How often.
-    pub runs: usize,
-    /// How often it failed.
-    pub failed: usize,
-    /// Whether the last run failed.
-    pub is_failing: bool,
-    /// When it was last run.
-    pub step: usize,
-    /// The telling line of what it printed last, if there is one.
-    pub outcome: String,
-}
-
-/// Something that went wrong.
-#[derive(Debug, Clone)]
-pub struct DigestFailure {
-    /// What was tried: a command, or a tool and its target.
-    pub what: String,
-    /// The command, by number.
-    pub command: Option<usize>,
-    /// The telling lines of the error.
-    pub error: String,
-    /// When.
-    pub step: usize,
-    /// How often the same came back.
-    pub occurrences: usize,
-    /// When the same succeeded.
-    pub fixed_at: Option<usize>,
-    /// Files that were changed in between, by number.
-    pub changed: Vec<usize>,
-    /// What was said of the cause in between.
-    pub cause: String,
-}
-
-/// State of an item on the task list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TaskState {
-    /// Being worked on.
-    InProgress,
-    /// Not begun.
-    Open,
-    /// Done.
-    Done,
-}
-
-/// An item on the task list.
-#[derive(Debug, Clone)]
-pub struct TaskItem {
-    /// Its number, where the list has some.
-    pub id: String,
-    /// What is to be done.
-    pub text: String,
-    /// How far it is.
-    pub state: TaskState,
-}
-
-/// What a sentence of the model is good for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SentenceKind {
-    /// Why something is as it is, or went wrong.
-    Cause,
-    /// What was decided.
-    Decision,
-    /// How the system is made.
-    System,
-}
-
-/// A sentence of the model that says more than what it does next.
-#[derive(Debug, Clone)]
-pub struct ModelSentence {
-    /// Its words.
-    pub text: String,
-    /// What it is good for.
-    pub kind: SentenceKind,
-    /// When.
-    pub step: usize,
-}
-
-/// A question to the user and their choice, or a plan that they agreed to.
-#[derive(Debug, Clone)]
-pub struct UserChoice {
-    /// The question, or what the plan is about.
-    pub question: String,
-    /// The answer.
-    pub answer: String,
-    /// When.
-    pub step: usize,
-}
-
-/// A call whose result is still to come.
-struct PendingCall {
-    step: usize,
-    kind: PendingKind,
-}
-
-enum PendingKind {
-    Change {
-        path: String,
-        symbols: Vec<String>,
-        text: String,
-        why: String,
-        is_write: bool,
-    },
-    Read {
-        path: String,
-    },
-    Run {
-        command: usize,
-    },
-    NewTask {
-        text: String,
-    },
-    Ask,
-    Plan {
-        plan: String,
-    },
-    Agent {
-        about: String,
-    },
-    Other {
-        what: String,
-    },
-}
-
-/// How much a name is in use: older uses count less.
+/// How much a name is in use. Older uses count less.
 #[derive(Debug, Clone, Copy, Default)]
 struct NameUse {
     score: f64,
@@ -240,31 +49,36 @@ const HALF_LIFE: f64 = 120.0;
 pub struct Digest {
     /// Working directory.
     pub root: String,
-    /// What people said, in order.
     pub prompts: Vec<UserPrompt>,
-    /// What was done about it.
     pub turns: Vec<DigestTurn>,
-    /// Files, in the order they were first touched.
+    /// Files, in the order of their first read or change.
     pub files: Vec<TouchedFile>,
-    /// Commands, in the order they were first run.
+    /// Commands, in the order of their first run.
     pub commands: Vec<ShellCommand>,
-    /// What went wrong, in order.
     pub failures: Vec<DigestFailure>,
-    /// The task list as it stands.
+    /// The current task list.
     pub tasks: Vec<TaskItem>,
-    /// Sentences that explain.
+    /// Step of the last change of the task list.
+    pub tasks_step: usize,
     pub sentences: Vec<ModelSentence>,
-    /// Questions and choices.
     pub choices: Vec<UserChoice>,
+    /// Calls that the user refused.
+    pub refusals: RefusalList,
+    /// What git did.
+    pub ledger: RepositoryLedger,
+    /// The title that the log gives the session; empty without one.
+    pub recorded_title: String,
+    /// The heading of the last plan that the user approved.
+    pub plan_title: String,
     /// A recorded summary of what came before the first message.
     pub earlier_summary: Option<EarlierSummary>,
-    /// The last recorded summary of what is known from its messages, too: what it explains.
+    /// The last recorded summary after that. Its messages are known, but it may explain more than they do.
     pub latest_summary: Option<EarlierSummary>,
-    /// Work that was given to sub-agents, and the start of what they answered.
+    /// Tasks of sub-agents, and the start of their answers.
     pub agents: Vec<(String, String)>,
-    /// Addresses of what was made: pull requests, commits.
+    /// Links to pull requests, issues and commits.
     pub links: Vec<String>,
-    /// What people want from now on, in their words.
+    /// What the user wants from now on, as hooks of memories.
     pub rules: Vec<String>,
     /// Edits that failed for a formal reason.
     pub edit_slips: usize,
@@ -274,14 +88,13 @@ pub struct Digest {
     by_command: HashMap<String, usize>,
     pending: HashMap<String, PendingCall>,
     uses: IdMap<String, NameUse>,
-    /// What the model said last, for the reasons of what it does next.
+    /// What the model said last: the reason for its next calls.
     why: String,
     last_answer: String,
     is_interrupted: bool,
 }
 
 impl Digest {
-    /// An empty one.
     pub fn new(root: &str) -> Digest {
         Digest {
             root: root.to_owned(),
@@ -289,7 +102,15 @@ impl Digest {
         }
     }
 
-    /// Takes the next message.
+    /// Starts the digest of a conversation, with its title.
+    pub fn of_conversation(conversation: &Conversation) -> Digest {
+        Digest {
+            recorded_title: conversation.title.clone(),
+            ..Digest::new(&conversation.root)
+        }
+    }
+
+    /// Adds the next message.
     pub fn push(&mut self, message: &Message) {
         self.steps += 1;
         if message.is_sidechain {
@@ -298,61 +119,67 @@ impl Digest {
         if message.is_summary {
             let is_first = self.prompts.is_empty() && self.turns.is_empty();
             for text in message.texts() {
-                let text = EarlierSummary::parse(&clean::strip_control_codes(text));
-                // A later one tells again what the earlier one told.
+                let summary = EarlierSummary::parse(&strip_control_codes(text));
+                // A later summary includes the earlier ones.
                 match is_first {
-                    true => self.earlier_summary = Some(text),
-                    false => self.latest_summary = Some(text),
+                    true => self.earlier_summary = Some(summary),
+                    false => self.latest_summary = Some(summary),
                 }
             }
             return;
         }
         match message.role {
-            MessageRole::User => self.take_user(message),
-            MessageRole::Assistant => self.take_assistant(message),
+            MessageRole::User => self.add_user_message(message),
+            MessageRole::Assistant => self.add_model_message(message),
         }
     }
 
-    fn take_user(&mut self, message: &Message) {
+    fn add_user_message(&mut self, message: &Message) {
         for part in &message.parts {
             match part {
                 MessagePart::Text(_) if message.is_meta => {}
-                MessagePart::Text(text) => match clean::classify_user_text(text) {
+                MessagePart::Text(text) => match classify_user_text(text) {
                     UserText::Words(words) => self.add_prompt(words, PromptChannel::Message, message.time),
                     UserText::Command(words) => self.add_prompt(words, PromptChannel::Command, message.time),
                     UserText::Shell(words) => self.add_prompt(words, PromptChannel::Shell, message.time),
                     UserText::Interrupted => self.is_interrupted = true,
                     UserText::Nothing => {}
                 },
-                MessagePart::Result { call, text, is_error } => self.add_result(call, text, *is_error, message.time),
+                MessagePart::Result { call, text, is_error } => self.add_result(call, text, *is_error),
+                MessagePart::Reply(reply) => self.add_reply(reply, message.time),
                 MessagePart::Call { .. } => {}
             }
         }
     }
 
-    fn add_prompt(&mut self, text: String, way: PromptChannel, time: Option<Time>) {
-        let has_answer = !self.last_answer.is_empty();
-        let question = split_prose(&self.last_answer).last().copied().unwrap_or_default();
-        let answers = question
-            .ends_with(['?', '？'])
-            .then(|| clean::to_one_line(question, 240));
-        let is_correction = way == PromptChannel::Refusal
-            || way == PromptChannel::Message
-                && has_answer
-                && (is_correction(&text) || self.is_interrupted && text.len() < 600);
+    fn add_prompt(&mut self, text: String, channel: PromptChannel, time: Option<Time>) {
+        let question = referred_text(&self.last_answer, &text);
+        let is_correction = match channel {
+            PromptChannel::Refusal => true,
+            PromptChannel::Message => {
+                !self.last_answer.is_empty() && (is_correction(&text) || self.is_interrupted && objects(&text))
+            }
+            PromptChannel::Command | PromptChannel::Shell => false,
+        };
         self.note_names(&text, 2.0);
         self.note_rules(&text);
+        if is_correction
+            && channel == PromptChannel::Message
+            && let Some(turn) = self.turns.last_mut()
+        {
+            turn.is_retracted = true;
+        }
         self.prompts.push(UserPrompt {
             is_correction,
-            answered_question: answers,
+            answered_question: question,
             text,
-            channel: way,
+            channel,
             step: self.steps,
             time,
             turn: self.turns.len(),
         });
         self.is_interrupted = false;
-        if way != PromptChannel::Refusal {
+        if channel != PromptChannel::Refusal {
             self.turns.push(DigestTurn {
                 prompt: Some(self.prompts.len() - 1),
                 time,
@@ -362,20 +189,32 @@ impl Digest {
         }
     }
 
-    /// Whether there is nothing to write about.
+    /// Takes words of the user that stood in the result of a call.
+    fn add_reply(&mut self, reply: &UserReply, time: Option<Time>) {
+        let words = strip_control_codes(&reply.text).trim().to_owned();
+        match reply.channel {
+            WordsChannel::Refusal if words.is_empty() => self.is_interrupted = true,
+            WordsChannel::Refusal => {
+                self.refusals.explain(&words);
+                self.add_prompt(words, PromptChannel::Refusal, time);
+            }
+            WordsChannel::Answer if !words.is_empty() => self.record_choice(&reply.question, &words),
+            WordsChannel::Interruption => self.is_interrupted = true,
+            WordsChannel::Answer | WordsChannel::Prompt | WordsChannel::Queued => {}
+        }
+    }
+
+    /// Returns whether there is nothing to write about.
     pub fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.turns.is_empty() && self.earlier_summary.is_none()
     }
 
-    /// What a message says about how to work, by the rules of memories.
+    /// Notes what a prompt says about how to work, by the rules of memories.
     fn note_rules(&mut self, text: &str) {
         let message = Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.to_owned())]);
         let found = extract(std::slice::from_ref(&message), ExtractionRules::built_in());
-        for candidate in found
-            .candidates
-            .into_iter()
-            .filter(|candidate| candidate.kind == MemoryKind::Feedback)
-        {
+        let feedback = found.candidates.into_iter();
+        for candidate in feedback.filter(|candidate| candidate.kind == MemoryKind::Feedback) {
             if !self.rules.contains(&candidate.hook) {
                 self.rules.push(candidate.hook);
             }
@@ -390,7 +229,7 @@ impl Digest {
         &mut self.turns[last]
     }
 
-    fn take_assistant(&mut self, message: &Message) {
+    fn add_model_message(&mut self, message: &Message) {
         for part in &message.parts {
             match part {
                 MessagePart::Text(text) => self.add_model_text(text),
@@ -398,36 +237,36 @@ impl Digest {
                     self.current_turn().is_answered = false;
                     self.add_call(id, name, input);
                 }
-                MessagePart::Result { .. } => {}
+                MessagePart::Result { .. } | MessagePart::Reply(_) => {}
             }
         }
     }
 
     fn add_model_text(&mut self, text: &str) {
-        let text = clean::strip_control_codes(&markup::strip_elements(text, &["system-reminder"]))
-            .trim()
-            .to_owned();
-        // What the client says in the model's name.
-        if text.is_empty()
-            || text == "No response requested."
-            || text.starts_with("API Error")
-            || text.starts_with("(no content)")
-        {
+        let text = markup::strip_elements(text, &["system-reminder"]);
+        let text = strip_control_codes(&text).trim().to_owned();
+        // Text of the client in the model's name.
+        let is_client_text =
+            text == "No response requested." || text.starts_with("API Error") || text.starts_with("(no content)");
+        if text.is_empty() || is_client_text {
             return;
         }
         let sentences = split_prose(&text);
+        if sentences.iter().take(3).any(|sentence| takes_back(sentence)) {
+            self.retract_last_answer();
+        }
         for sentence in &sentences {
-            if let Some(sense) = classify_sentence(sentence) {
+            if let Some(kind) = classify_sentence(sentence) {
                 self.sentences.push(ModelSentence {
                     text: (*sentence).to_owned(),
-                    kind: sense,
+                    kind,
                     step: self.steps,
                 });
             }
         }
-        let is_telling = |sentence: &&&str| sentence.len() > 15;
-        if let Some(why) = sentences.iter().rev().find(is_telling).or(sentences.last()) {
-            self.why = clean::to_one_line(&clean::strip_intent(why), 220);
+        let is_long = |sentence: &&&str| sentence.len() > 15;
+        if let Some(why) = sentences.iter().rev().find(is_long).or(sentences.last()) {
+            self.why = whole_sentences(&strip_intent(why), 220);
         }
         self.note_names(&text, 1.0);
         if text.contains("https://") {
@@ -440,13 +279,19 @@ impl Digest {
         turn.is_answered = true;
     }
 
+    /// Marks the answer before the current turn as taken back.
+    fn retract_last_answer(&mut self) {
+        if let Some(turn) = self.turns.iter_mut().rev().find(|turn| turn.is_answered) {
+            turn.is_retracted = true;
+        }
+    }
+
     fn add_link(&mut self, word: &str) {
+        const PARTS: [&str; 4] = ["/pull/", "/issues/", "/commit/", "/merge_requests/"];
         let word = word.trim_end_matches(['.', ',', ')', '*', ':', ';']);
         let is_kept = word.starts_with("https://")
             && !word.contains("/pull/new/")
-            && ["/pull/", "/issues/", "/commit/", "/merge_requests/"]
-                .iter()
-                .any(|part| word.contains(part));
+            && PARTS.iter().any(|part| word.contains(part));
         if is_kept && word.len() < 200 && !self.links.iter().any(|known| known == word) {
             self.links.push(word.to_owned());
         }
@@ -472,486 +317,102 @@ impl Digest {
         }
     }
 
-    /// What recorded summaries explain, whatever else is known of that time: points of one of their sections.
+    /// Returns the points of a section of the latest recorded summary.
     pub fn earlier_points(&self, section: usize) -> Vec<String> {
         let last = self.latest_summary.as_ref().or(self.earlier_summary.as_ref());
         last.map(|earlier| earlier.points(section)).unwrap_or_default()
     }
 
-    /// Names in use, most in use first.
-    pub fn names_in_use(&self) -> Vec<&str> {
-        let score = |used: &NameUse| used.score * decay(self.steps - used.step);
-        let mut names = self
-            .uses
-            .iter()
-            .map(|(name, used)| (score(used), name.as_str()))
-            .collect::<Vec<_>>();
-        names.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-        names.into_iter().map(|(_, name)| name).collect()
-    }
-
-    fn file_number(&mut self, path: &str) -> usize {
-        if let Some(&at) = self.by_path.get(path) {
-            return at;
-        }
-        self.files.push(TouchedFile {
-            path: path.to_owned(),
-            ..TouchedFile::default()
-        });
-        self.by_path.insert(path.to_owned(), self.files.len() - 1);
-        self.files.len() - 1
-    }
-
-    fn add_call(&mut self, id: &str, name: &str, input: &Value) {
-        let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
-        let kind = match name {
-            "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => {
-                let path = if name == "NotebookEdit" {
-                    text("notebook_path")
-                } else {
-                    text("file_path")
-                };
-                let changes = edit_texts(name, input);
-                let mut symbols = Vec::new();
-                for (old, new) in &changes {
-                    self.note_names(new, 3.0);
-                    self.note_names(old, 1.0);
-                    for symbol in names::touched_symbols(old, new, 6) {
-                        if !symbols.iter().any(|known| known == symbol) {
-                            symbols.push(symbol.to_owned());
-                        }
-                    }
-                }
-                symbols.retain(|symbol: &String| symbol.len() > 3);
-                symbols.truncate(8);
-                PendingKind::Change {
-                    path: path.to_owned(),
-                    symbols,
-                    text: changes.last().map(|(_, new)| (*new).to_owned()).unwrap_or_default(),
-                    why: self.current_reason(),
-                    is_write: name == "Write",
-                }
-            }
-            "Read" | "NotebookRead" => PendingKind::Read {
-                path: text("file_path").to_owned(),
-            },
-            "Bash" => {
-                self.note_names(text("command"), 1.0);
-                PendingKind::Run {
-                    command: self.command_number(text("command"), text("description")),
-                }
-            }
-            "TodoWrite" => {
-                self.replace_tasks(input);
-                PendingKind::Other { what: String::new() }
-            }
-            "TaskCreate" => {
-                let subject = text("subject");
-                PendingKind::NewTask {
-                    text: if subject.is_empty() {
-                        text("description")
-                    } else {
-                        subject
-                    }
-                    .to_owned(),
-                }
-            }
-            "TaskUpdate" => {
-                self.update_task(text("taskId"), text("status"), text("subject"));
-                PendingKind::Other { what: String::new() }
-            }
-            "AskUserQuestion" => PendingKind::Ask,
-            "ExitPlanMode" => PendingKind::Plan {
-                plan: text("plan").to_owned(),
-            },
-            "Task" | "Agent" => PendingKind::Agent {
-                about: clean::to_one_line(text("description"), 120),
-            },
-            "Grep" | "Glob" => {
-                self.note_names(text("pattern"), 2.0);
-                PendingKind::Other { what: String::new() }
-            }
-            _ => {
-                let target = ["file_path", "path", "url", "query", "skill", "command", "title", "id"]
-                    .into_iter()
-                    .map(text);
-                let target = target.into_iter().find(|target| !target.is_empty()).unwrap_or_default();
-                PendingKind::Other {
-                    what: clean::to_one_line(&format!("{name} {target}"), 160),
-                }
-            }
-        };
-        let step = self.steps;
-        self.pending.insert(id.to_owned(), PendingCall { step, kind });
-    }
-
-    /// Why something is done: what was said just before, else the task that is being worked on.
-    fn current_reason(&self) -> String {
-        if !self.why.is_empty() {
-            return self.why.clone();
-        }
-        let going = self.tasks.iter().find(|task| task.state == TaskState::InProgress);
-        going
-            .map(|task| clean::to_one_line(&task.text, 160))
-            .unwrap_or_default()
-    }
-
-    fn command_number(&mut self, text: &str, about: &str) -> usize {
-        let text = normalize_command(text);
-        // A program that is given its script from here is a different one every time.
-        let is_bare = text.ends_with('…') && text.chars().count() < 24;
-        let key = if is_bare {
-            format!("{text} {about}")
-        } else {
-            text.clone()
-        };
-        let at = match self.by_command.get(&key) {
-            Some(&at) => at,
-            None => {
-                self.commands.push(ShellCommand {
-                    text,
-                    ..ShellCommand::default()
-                });
-                self.by_command.insert(key, self.commands.len() - 1);
-                self.commands.len() - 1
-            }
-        };
-        let step = self.steps;
-        let command = &mut self.commands[at];
-        command.runs += 1;
-        command.step = step;
-        if !about.is_empty() {
-            command.about = clean::to_one_line(about, 120);
-        }
-        let turn = self.current_turn();
-        if !turn.commands.contains(&at) {
-            turn.commands.push(at);
-        }
-        at
-    }
-
-    fn replace_tasks(&mut self, input: &Value) {
-        let Some(items) = input.get("todos").and_then(Value::as_array) else {
-            return;
-        };
-        let text = |item: &Value, key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        self.tasks = items
-            .iter()
-            .map(|item| TaskItem {
-                id: String::new(),
-                text: text(item, "content"),
-                state: parse_task_state(&text(item, "status")),
-            })
-            .collect();
-    }
-
-    fn update_task(&mut self, id: &str, status: &str, subject: &str) {
-        let Some(at) = self.tasks.iter().position(|task| task.id == id) else {
-            return;
-        };
-        if status == "deleted" {
-            self.tasks.remove(at);
-            return;
-        }
-        if !status.is_empty() {
-            self.tasks[at].state = parse_task_state(status);
-        }
-        if !subject.is_empty() {
-            self.tasks[at].text = subject.to_owned();
-        }
-    }
-
-    fn add_result(&mut self, call: &str, text: &str, is_error: bool, time: Option<Time>) {
-        let Some(pending) = self.pending.remove(call) else {
-            return;
-        };
-        let text = clean::tool_output(text);
-        if is_error && self.record_refusal(&text, time) {
-            return;
-        }
-        let step = pending.step;
-        match pending.kind {
-            PendingKind::Change {
-                path,
-                symbols,
-                text: written,
-                why,
-                is_write,
-            } => {
-                if is_error {
-                    self.record_edit_failure(&path, &text, step);
-                    return;
-                }
-                let at = self.file_number(&path);
-                let file = &mut self.files[at];
-                file.is_new |= is_write && file.reads == 0 && file.changes == 0;
-                file.changes += 1;
-                file.step = step;
-                file.last_text = written;
-                for symbol in symbols {
-                    file.symbols.retain(|known| *known != symbol);
-                    file.symbols.push(symbol);
-                }
-                if !why.is_empty() && file.change_reasons.last() != Some(&why) {
-                    file.change_reasons.retain(|known| *known != why);
-                    file.change_reasons.push(why);
-                }
-                let turn = self.current_turn();
-                if !turn.files.contains(&at) {
-                    turn.files.push(at);
-                }
-            }
-            PendingKind::Read { path } => {
-                if is_error {
-                    self.record_failure(
-                        &format!("Read {}", names::relative_path(&path, &self.root)),
-                        None,
-                        &text,
-                        step,
-                    );
-                    return;
-                }
-                let why = self.why.clone();
-                let at = self.file_number(&path);
-                let file = &mut self.files[at];
-                file.reads += 1;
-                if file.changes == 0 {
-                    file.step = step;
-                    file.read_reason = why;
-                }
-            }
-            PendingKind::Run { command } => self.record_run(command, &text, is_error, step),
-            PendingKind::NewTask { text: subject } => {
-                if !is_error {
-                    let id = text.split_once('#').map(|(_, rest)| rest).unwrap_or_default();
-                    let id = id
-                        .split(|sign: char| !sign.is_ascii_digit())
-                        .next()
-                        .unwrap_or_default()
-                        .to_owned();
-                    self.tasks.push(TaskItem {
-                        id,
-                        text: subject,
-                        state: TaskState::Open,
-                    });
-                }
-            }
-            PendingKind::Ask => self.record_choices(&text, step),
-            PendingKind::Plan { plan } => {
-                let title = plan.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                self.choices.push(UserChoice {
-                    question: format!(
-                        "Plan: {}",
-                        clean::to_one_line(title.trim_start_matches(['#', ' ']), 160)
-                    ),
-                    answer: if is_error { "not approved" } else { "approved" }.to_owned(),
-                    step,
-                });
-            }
-            PendingKind::Agent { about } => {
-                let answer = split_prose(&text)
-                    .into_iter()
-                    .find(|sentence| sentence.len() > 30)
-                    .unwrap_or_default();
-                self.agents.push((about, clean::to_one_line(answer, 240)));
-            }
-            PendingKind::Other { what } => {
-                if is_error && !what.is_empty() {
-                    self.record_failure(&what, None, &text, step);
-                }
-            }
-        }
-    }
-
-    /// A call that the person turned down; what they said with it is a message of theirs.
-    fn record_refusal(&mut self, text: &str, time: Option<Time>) -> bool {
-        if !text.contains("doesn't want to proceed with this tool use")
-            && !text.contains("doesn't want to take this action")
-        {
-            return false;
-        }
-        let said = text
-            .split_once("the user said:")
-            .map(|(_, said)| said.trim())
-            .unwrap_or_default();
-        match said.is_empty() {
-            true => self.is_interrupted = true,
-            false => self.add_prompt(said.to_owned(), PromptChannel::Refusal, time),
-        }
-        true
-    }
-
-    fn record_choices(&mut self, text: &str, step: usize) {
-        let mut quoted = text.split('"').skip(1).step_by(2);
-        let mut any = false;
-        while let (Some(question), Some(answer)) = (quoted.next(), quoted.next()) {
-            any = true;
-            self.choices.push(UserChoice {
-                question: clean::to_one_line(question, 200),
-                answer: clean::to_one_line(answer, 300),
-                step,
-            });
-        }
-        if !any && !text.trim().is_empty() {
-            self.choices.push(UserChoice {
-                question: "A question to the user".into(),
-                answer: clean::to_one_line(text, 300),
-                step,
-            });
-        }
-    }
-
-    fn record_edit_failure(&mut self, path: &str, text: &str, step: usize) {
-        let is_formal = [
-            "has not been read yet",
-            "has been modified since",
-            "String to replace not found",
-            "Found ",
-            "No changes to make",
-        ];
-        if is_formal
-            .iter()
-            .any(|start| text.trim_start().starts_with(start) || text.contains("has not been read yet"))
-        {
-            self.edit_slips += 1;
-            return;
-        }
-        let what = format!("Editing {}", names::relative_path(path, &self.root));
-        self.record_failure(&what, None, text, step);
-    }
-
-    fn record_run(&mut self, command: usize, text: &str, is_error: bool, step: usize) {
-        let failed = is_error || has_failure_marks(text);
-        let known = &mut self.commands[command];
-        known.is_failing = failed;
-        known.failed += usize::from(failed);
-        known.outcome = key_output_line(text, failed);
-        let made = text.split_whitespace().filter(|word| word.starts_with("https://"));
-        for word in made.map(str::to_owned).collect::<Vec<_>>() {
-            self.add_link(&word);
-        }
-        if failed {
-            let what = self.commands[command].text.clone();
-            self.record_failure(&what, Some(command), text, step);
-            return;
-        }
-        self.follow_moves(command);
-        for at in 0..self.failures.len() {
-            if self.failures[at].command == Some(command) && self.failures[at].fixed_at.is_none() {
-                self.mark_fixed(at, step);
-            }
-        }
-    }
-
-    /// Files that were given another name keep their history.
-    fn follow_moves(&mut self, command: usize) {
-        let text = self.commands[command].text.clone();
-        for one in text.split("&&").map(str::trim) {
-            let Some(given) = one.strip_prefix("git mv ").or_else(|| one.strip_prefix("mv ")) else {
-                continue;
-            };
-            let given = given.split_whitespace().collect::<Vec<_>>();
-            let [old, new] = given[..] else { continue };
-            let is_it = |file: &TouchedFile| names::relative_path(&file.path, &self.root) == old || file.path == old;
-            let Some(at) = self.files.iter().position(is_it) else {
-                continue;
-            };
-            let path = match self.files[at].path.strip_suffix(old) {
-                Some(folder) if !new.starts_with('/') => format!("{folder}{new}"),
-                _ => new.to_owned(),
-            };
-            let known = self.by_path.remove(&self.files[at].path);
-            self.files[at].path.clone_from(&path);
-            self.by_path.insert(path, known.unwrap_or(at));
-        }
-    }
-
-    fn mark_fixed(&mut self, at: usize, step: usize) {
-        let from = self.failures[at].step;
-        let changed = self
+    /// Returns the identifiers that the next edit is about: of the uncommitted files, and in the last open failure; most used
+    /// first, at most `most`.
+    pub fn names_at_stake(&self, most: usize) -> Vec<&str> {
+        let uncommitted = self.ledger.uncommitted(&self.root).collect::<Vec<_>>();
+        let files = self
             .files
             .iter()
-            .enumerate()
-            .filter(|(_, file)| file.changes > 0 && file.step > from && file.step <= step);
-        let mut changed = changed.map(|(number, file)| (file.step, number)).collect::<Vec<_>>();
-        changed.sort_unstable();
-        let cause = self
-            .sentences
-            .iter()
-            .rev()
-            .find(|said| said.step > from && said.kind == SentenceKind::Cause);
-        let failure = &mut self.failures[at];
-        failure.cause = cause
-            .map(|said| clean::to_one_line(&said.text, 240))
-            .unwrap_or_default();
-        failure.changed = changed.into_iter().map(|(_, number)| number).collect();
-        failure.fixed_at = Some(step);
+            .filter(|file| uncommitted.contains(&file.path.as_str()));
+        let mut wanted = files
+            .flat_map(|file| &file.symbols)
+            .map(String::as_str)
+            .collect::<Vec<_>>();
+        if let Some(failure) = self.failures.iter().rev().find(|failure| failure.fixed_at.is_none()) {
+            names::for_each_identifier(&failure.error, |name| wanted.push(name));
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let score = |name: &str| {
+            let used = self.uses.get(name).copied().unwrap_or_default();
+            used.score * decay(self.steps - used.step)
+        };
+        wanted.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.cmp(b)));
+        wanted.truncate(most);
+        wanted
     }
+}
 
-    fn record_failure(&mut self, what: &str, command: Option<usize>, text: &str, step: usize) {
-        // Not a failure of its own: another call of the same response failed first.
-        if text.contains("Sibling tool call errored") || text.starts_with("Cancelled: parallel tool call") {
-            return;
-        }
-        let error = key_error_lines(text);
-        let same = |failure: &&mut DigestFailure| failure.fixed_at.is_none() && failure.what == what;
-        if let Some(failure) = self.failures.iter_mut().rev().find(same) {
-            failure.occurrences += 1;
-            failure.step = step;
-            failure.error = error;
-            return;
-        }
-        self.failures.push(DigestFailure {
-            what: what.to_owned(),
-            command,
-            error,
-            step,
-            occurrences: 1,
-            fixed_at: None,
-            changed: Vec::new(),
-            cause: String::new(),
-        });
-        let at = self.failures.len() - 1;
-        self.current_turn().failures.push(at);
-    }
+/// Returns whether a message of the user corrects the model. A prompt that a program wrote does not.
+fn is_correction(text: &str) -> bool {
+    let rules = ExtractionRules::built_in();
+    !rules.is_machine_written(text) && corrections::is_correction(&rules.split_sentences(text))
+}
+
+/// Returns whether a text objects to something: after an interruption, anything else is the next task or its continuation.
+fn objects(text: &str) -> bool {
+    const OBJECTIONS: [&str; 18] = [
+        "no",
+        "not",
+        "don't",
+        "dont",
+        "doesn't",
+        "stop",
+        "wait",
+        "why",
+        "wrong",
+        "instead",
+        "actually",
+        "should",
+        "shouldn't",
+        "never",
+        "rather",
+        "only",
+        "revert",
+        "undo",
+    ];
+    let low = text.to_lowercase().replace('\u{2019}', "'");
+    let mut words = low
+        .split(|sign: char| !(sign.is_alphanumeric() || sign == '\''))
+        .take(40);
+    text.len() < 600 && words.any(|word| OBJECTIONS.contains(&word))
+}
+
+/// Returns whether a sentence of the model takes back what it said before.
+fn takes_back(sentence: &str) -> bool {
+    const CUES: [&str; 12] = [
+        "i was wrong",
+        "i made a mistake",
+        "my mistake",
+        "my earlier",
+        "my previous",
+        "i misread",
+        "i misunderstood",
+        "i stand corrected",
+        "correction:",
+        "that was incorrect",
+        "i need to correct",
+        "我之前",
+    ];
+    let low = sentence.to_lowercase();
+    CUES.iter().any(|cue| low.contains(cue))
 }
 
 fn decay(steps: usize) -> f64 {
     f64::exp2(-(steps as f64) / HALF_LIFE)
 }
 
-fn parse_task_state(status: &str) -> TaskState {
-    match status {
-        "completed" => TaskState::Done,
-        "in_progress" => TaskState::InProgress,
-        _ => TaskState::Open,
-    }
-}
-
-/// What a change replaces and what it writes.
-fn edit_texts<'v>(tool: &str, input: &'v Value) -> Vec<(&'v str, &'v str)> {
-    fn text<'v>(value: &'v Value, key: &str) -> &'v str {
-        value.get(key).and_then(Value::as_str).unwrap_or_default()
-    }
-    match tool {
-        "Write" => vec![("", text(input, "content"))],
-        "NotebookEdit" => vec![("", text(input, "new_source"))],
-        "MultiEdit" => {
-            let edits = input.get("edits").and_then(Value::as_array);
-            edits
-                .into_iter()
-                .flatten()
-                .map(|edit| (text(edit, "old_string"), text(edit, "new_string")))
-                .collect()
-        }
-        _ => vec![(text(input, "old_string"), text(input, "new_string"))],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn user(text: &str) -> Message {
         Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.into())])
@@ -969,16 +430,36 @@ mod tests {
             input,
         };
         digest.push(&Message::with_parts(MessageRole::Assistant, vec![call]));
+        let said = result.split_once("the user said:\n").map(|(_, said)| said.to_owned());
+        let answer = result.strip_prefix("User has answered your questions: \"Which one?\"=\"");
+        let reply = |channel, text: String| {
+            MessagePart::Reply(UserReply {
+                channel,
+                call: id.clone(),
+                question: "Which one?".into(),
+                text,
+            })
+        };
+        let replies = [
+            said.map(|said| reply(WordsChannel::Refusal, said)),
+            answer.map(|answer| {
+                reply(
+                    WordsChannel::Answer,
+                    answer.split('"').next().unwrap_or_default().to_owned(),
+                )
+            }),
+        ];
         let result = MessagePart::Result {
-            call: id,
+            call: id.clone(),
             text: result.into(),
             is_error,
         };
-        digest.push(&Message::with_parts(MessageRole::User, vec![result]));
+        let parts = std::iter::once(result).chain(replies.into_iter().flatten());
+        digest.push(&Message::with_parts(MessageRole::User, parts.collect()));
     }
 
     #[test]
-    fn a_failure_is_fixed_when_the_same_goes_through() {
+    fn a_failure_is_fixed_when_the_same_command_succeeds() {
         let mut digest = Digest::new("/w");
         digest.push(&user("make the tests pass"));
         let test = || json!({"command": "cargo test | tail -3"});
@@ -1002,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_answers_and_tasks_are_taken_in() {
+    fn refusals_answers_and_tasks_are_recorded() {
         let mut digest = Digest::new("");
         digest.push(&user("do it"));
         digest.push(&says("Should I use two columns?"));

@@ -1,7 +1,7 @@
-//! Names in text: identifiers of code, paths, and the things that a piece of code defines.
+//! Names in text: identifiers, definitions and paths.
 
-/// Calls `each` with every word of a text that looks like a name in code: joined by `_`, or with capitals inside, or both
-/// letters and digits. Plain words of prose are none.
+/// Calls `each` with every identifier in a text: words joined by `_` or with capitals inside. Plain words of prose are not
+/// identifiers.
 pub fn for_each_identifier<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
     let bytes = text.as_bytes();
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -11,7 +11,7 @@ pub fn for_each_identifier<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
             at += 1;
             continue;
         }
-        // The letter after a backslash is an escape, not the start of a name.
+        // The letter after a backslash is part of an escape, not of a name.
         at += usize::from(at > 0 && bytes[at - 1] == b'\\');
         let length = bytes[at..].iter().take_while(|byte| is_part(**byte)).count();
         let word = &text[at..at + length];
@@ -22,7 +22,7 @@ pub fn for_each_identifier<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
     }
 }
 
-/// Whether a word is a name in code rather than a word of prose.
+/// Returns whether a word is an identifier rather than a word of prose.
 pub fn is_identifier(word: &str) -> bool {
     let bytes = word.as_bytes();
     if !(4..=60).contains(&bytes.len()) || bytes[0].is_ascii_digit() {
@@ -34,14 +34,14 @@ pub fn is_identifier(word: &str) -> bool {
     }
     let inner_joint = bytes[1..bytes.len() - 1].contains(&b'_');
     let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
-    // A word after an abbreviation: the `Server` of `HTTPServer`.
+    // A word after an acronym: the `Server` of `HTTPServer`.
     let is_word =
         |run: &[u8]| run[..2].iter().all(u8::is_ascii_uppercase) && run[2..].iter().all(u8::is_ascii_lowercase);
     let has_humps = || bytes.windows(2).any(is_hump) || bytes.windows(4).any(is_word);
     inner_joint && letters >= 4 || has_humps() && !is_hash(bytes)
 }
 
-/// Ids that are no names: many changes between kinds of signs.
+/// Returns whether a word is a random id: it changes often between digits, lower and upper case.
 fn is_hash(bytes: &[u8]) -> bool {
     let kind = |byte: u8| match byte {
         b'0'..=b'9' => 0,
@@ -52,7 +52,7 @@ fn is_hash(bytes: &[u8]) -> bool {
     bytes.iter().any(u8::is_ascii_digit) && changes * 2 > bytes.len()
 }
 
-/// Words after which a name is defined, over the usual languages.
+/// Keywords before the name of a definition, in common languages.
 const DEFINITION_KEYWORDS: [&str; 18] = [
     "fn",
     "func",
@@ -74,7 +74,7 @@ const DEFINITION_KEYWORDS: [&str; 18] = [
     "protocol",
 ];
 
-/// Names that a piece of code defines, in order, each once.
+/// Returns the names that a piece of code defines, in order, each once.
 pub fn definitions(code: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for line in code.lines() {
@@ -86,7 +86,7 @@ pub fn definitions(code: &str) -> Vec<&str> {
             .split(|sign: char| !(sign.is_alphanumeric() || sign == '_'))
             .filter(|word| !word.is_empty());
         let mut before = "";
-        // What is defined stands near the start of its line.
+        // The name is near the start of the line.
         for word in words.take(6) {
             if DEFINITION_KEYWORDS.contains(&before) {
                 let name = receiver_method(line, before).unwrap_or(word);
@@ -104,7 +104,7 @@ pub fn definitions(code: &str) -> Vec<&str> {
     found
 }
 
-/// The method of `func (r *Receiver) Method(`.
+/// Returns the method of `func (r *Receiver) Method(`; `None` for any other line.
 fn receiver_method<'l>(line: &'l str, keyword: &str) -> Option<&'l str> {
     let after = line.strip_prefix("func (").filter(|_| keyword == "func")?;
     let (_, after) = after.split_once(") ")?;
@@ -113,7 +113,7 @@ fn receiver_method<'l>(line: &'l str, keyword: &str) -> Option<&'l str> {
         .next()
 }
 
-/// What an edit touches: what it defines, else the names on the lines that differ; at most `most`.
+/// Returns at most `most` symbols that an edit touches: its definitions, or else the names on the lines that differ.
 pub fn touched_symbols<'t>(old: &'t str, new: &'t str, most: usize) -> Vec<&'t str> {
     let mut names = definitions(new);
     for name in definitions(old) {
@@ -135,12 +135,12 @@ pub fn touched_symbols<'t>(old: &'t str, new: &'t str, most: usize) -> Vec<&'t s
     names
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 pub fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
-/// A path as it is seen from the working directory, where it lies below it.
+/// Returns a path relative to the working directory, or the path itself if it is not below it.
 pub fn relative_path<'p>(path: &'p str, root: &str) -> &'p str {
     let root = root.trim_end_matches(['/', '\\']);
     if root.is_empty() {
@@ -150,7 +150,7 @@ pub fn relative_path<'p>(path: &'p str, root: &str) -> &'p str {
     rest.filter(|rest| !rest.is_empty()).unwrap_or(path)
 }
 
-/// Endings of files that people work on.
+/// Extensions of files that people work on.
 const FILE_EXTENSIONS: [&str; 47] = [
     "rs", "go", "py", "ts", "tsx", "js", "jsx", "mjs", "cjs", "java", "kt", "swift", "c", "h", "cc", "cpp", "hpp",
     "cs", "rb", "php", "scala", "sh", "bash", "zsh", "ps1", "sql", "html", "css", "scss", "vue", "svelte", "json",
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_from_words() {
+    fn identifiers_are_not_words() {
         for name in [
             "read_line",
             "readLine",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_without_definitions_is_known_by_its_names() {
+    fn an_edit_without_definitions_has_the_names_of_its_lines() {
         assert_eq!(touched_symbols("a = old_call(1)", "a = new_call(1)\n", 4), ["new_call"]);
     }
 

@@ -1,6 +1,6 @@
 //! The wire: one HTTP client for the Messages API and for servers that speak it.
 //!
-//! The key is marked as sensitive, sent to nobody but the server it is for (no redirects, https or this machine only), and
+//! The key is marked as sensitive, sent only to the server it is for (no redirects, https or this machine only), and
 //! cut out of everything that is shown. Answers are read piece by piece, and never more of them than was asked for.
 
 #![allow(clippy::disallowed_methods, reason = "time-outs are measured here")]

@@ -1,13 +1,13 @@
-//! Summaries and notes written by a model: what is asked, and what is made of the answer.
+//! Summaries and notes by a model: the requests, and the texts from its answers.
 //!
-//! Form is code's business. Headings and descriptions of the notes come from the template, the model only gives contents;
-//! what the user said is put into a summary word for word, not by way of the model; limits are held whatever it writes.
+//! Code controls the form. Headings and descriptions of notes come from the template and the model only writes contents;
+//! messages of the user are copied into a summary by code; limits are enforced whatever the model writes.
 
-use crate::model::reading::{closing_prompt, fence_conversation, parse_object, strip_scratch, task_instructions};
+use crate::model::prompt::{closing_prompt, fence_conversation, parse_object, strip_scratch, task_instructions};
 use crate::model::request::{ModelRequest, ModelTask};
 use crate::model::{AnthropicBackend, AskMode, fence};
-use crate::offline::digest::Digest;
-use crate::offline::{OfflineBackend, summary};
+use crate::offline::user_messages::user_messages_section;
+use crate::offline::{OfflineBackend, digest_of, foreign_sections, summary};
 use crate::template::{NotesTemplate, SUMMARY_SECTIONS, UP_TO_SECTIONS, substitute};
 use crate::{NotesLimits, NotesRequest, SummaryRequest, SummaryVariant, TextBackend, TextError, size};
 use language::markdown::CodeFence;
@@ -20,15 +20,14 @@ const SUMMARY_PARTS: &str = include_str!("../prompts/summary_sections.md");
 const NOTES: &str = include_str!("../prompts/notes.md");
 const NOTES_FORM: &str = include_str!("../prompts/notes_form.md");
 
-/// The tasks in a few words.
+/// The tasks in a few words, for the end of the prompt.
 const SUMMARY_TASK: &str = "write the nine parts that take the place of the conversation";
 const NOTES_TASK: &str = "bring the notes up to date, and answer with the JSON object";
 
-/// Tokens that the model may think, beyond what it writes.
+/// Output tokens for the scratch block.
 const SCRATCH_TOKENS: u64 = 6_000;
 
-/// What is said of the last two parts of a summary: what was done last and what comes next, or what a later part of the
-/// conversation builds on.
+/// Descriptions of the last two parts of a summary: the last work and the next step, or the context for later messages.
 const LAST_PART_PROMPTS: [&str; 2] = [
     "What was being worked on at the very end, with files, lines of code and the last words of both sides.",
     "The next step, only if it follows directly from what was asked last. Quote the words of the conversation that show where \
@@ -40,13 +39,13 @@ const UP_TO_PART_PROMPTS: [&str; 2] = [
      wording matters.",
 ];
 
-/// Number of the part with what the user said.
+/// Index of the part with the user's messages.
 const USER_MESSAGES_PART: usize = 5;
 
-/// Least that a part keeps when it has to be cut.
+/// A part is not cut below this.
 const MIN_BODY_TOKENS: u64 = 120;
 
-/// What stands where something was cut.
+/// Marks a cut.
 const CUT_MARK: &str = "[… cut to fit]";
 
 #[derive(Deserialize)]
@@ -62,7 +61,7 @@ struct NotesSection {
     text: String,
 }
 
-/// Names of the nine parts.
+/// Returns the names of the nine parts.
 fn part_names(variant: SummaryVariant) -> [&'static str; 9] {
     let mut names = SUMMARY_SECTIONS;
     if variant == SummaryVariant::UpTo {
@@ -110,7 +109,7 @@ fn summary_request(backend: &AnthropicBackend, ask: &SummaryRequest<'_>, room: u
         .with_text(&closing_prompt(SUMMARY_TASK))
 }
 
-/// The nine bodies of a summary, if it has the nine headings in their order.
+/// Returns the bodies of the nine parts. An error if a heading is missing or out of order.
 fn parse_parts(text: &str, variant: SummaryVariant) -> Result<Vec<String>, String> {
     let text = strip_scratch(text)?;
     let names = part_names(variant);
@@ -126,7 +125,7 @@ fn parse_parts(text: &str, variant: SummaryVariant) -> Result<Vec<String>, Strin
             body.push_str(line);
             body.push('\n');
         } else if !line.trim().is_empty() {
-            return Err("something stands before the first heading".into());
+            return Err("text before the first heading".into());
         }
     }
     if bodies.len() < names.len() {
@@ -138,12 +137,12 @@ fn parse_parts(text: &str, variant: SummaryVariant) -> Result<Vec<String>, Strin
     Ok(bodies)
 }
 
-/// The heading of a part, counted from 0.
+/// Returns the heading of a part, counted from 0.
 fn part_heading(at: usize, name: &str) -> String {
     format!("## {}. {name}", at + 1)
 }
 
-/// A text whose own headings lie below a level, and whose code fences are closed, so that it stays within its section.
+/// Moves headings of a text below a level and closes its code fences, so that it stays within its section.
 fn demote_headings(text: &str, level: usize) -> String {
     let mut out = String::with_capacity(text.len());
     let mut fence = CodeFence::default();
@@ -163,14 +162,14 @@ fn demote_headings(text: &str, level: usize) -> String {
         out.push('\n');
     }
     out.truncate(out.trim_end().len());
-    // A fence that nobody closed would swallow what comes after it.
+    // An unclosed fence would include the text after it.
     if fence.is_inside("") {
         let _ = write!(out, "\n{opener}");
     }
     out
 }
 
-/// A text of at most so many tokens, cut at the end of a line.
+/// Cuts a text to at most `most` tokens, at the end of a line if one ends in the second half.
 fn truncate_tokens(text: &str, most: u64) -> String {
     if size::tokens(text) <= most {
         return text.to_owned();
@@ -184,7 +183,7 @@ fn truncate_tokens(text: &str, most: u64) -> String {
     demote_headings(&format!("{}\n{CUT_MARK}", whole.trim_end()), 0)
 }
 
-/// Cuts the largest bodies until all of them fit; those in `last` only when nothing else is left to cut.
+/// Cuts the largest bodies until all fit; those in `last` only if no other can be cut.
 fn fit_bodies(bodies: &mut [String], most: u64, last: &[usize]) {
     let sizes = |bodies: &[String]| bodies.iter().map(|body| size::tokens(body)).collect::<Vec<_>>();
     for is_spared in [true, false] {
@@ -248,7 +247,7 @@ fn notes_request(backend: &AnthropicBackend, ask: &NotesRequest<'_>, warning: &s
         .with_text(&format!("{warning}{}", closing_prompt(NOTES_TASK)))
 }
 
-/// The bodies of the sections after an update.
+/// Returns the bodies of all sections after an update.
 fn updated_bodies(text: &str, ask: &NotesRequest<'_>) -> Result<Vec<String>, String> {
     let form = parse_object::<NotesForm>(text)?;
     let count = ask.template.sections.len();
@@ -262,9 +261,9 @@ fn updated_bodies(text: &str, ask: &NotesRequest<'_>) -> Result<Vec<String>, Str
     let mut is_seen = vec![false; count];
     for section in form.sections {
         let at = section.number.checked_sub(1).filter(|at| *at < count);
-        let at = at.ok_or("a section that the notes do not have")?;
+        let at = at.ok_or("an unknown section")?;
         if std::mem::replace(&mut is_seen[at], true) {
-            return Err("a section that is there twice".into());
+            return Err("a section that occurs twice".into());
         }
         bodies[at] = demote_headings(secrets::mask(section.text.trim()).trim(), 1);
     }
@@ -277,19 +276,18 @@ impl TextBackend for AnthropicBackend {
     }
 
     fn summary(&self, ask: &SummaryRequest<'_>) -> Result<String, TextError> {
-        let mut digest = Digest::new(ask.material.root);
-        ask.material.messages.iter().for_each(|message| digest.push(message));
+        let digest = digest_of(&ask.material);
         if digest.is_empty() {
             return Err(TextError::Nothing);
         }
         let (head, titles) = (summary::preamble(ask), part_names(ask.variant));
         let around = size::tokens(&head) + titles.iter().map(|title| size::tokens(title) + 6).sum::<u64>();
         let left = ask.budget.saturating_sub(around);
-        let users = secrets::mask(&summary::user_messages_section(&digest, left / 2));
+        let users = secrets::mask(&user_messages_section(&digest, left / 2));
         let room = left.saturating_sub(size::tokens(&users)).max(MIN_BODY_TOKENS);
         let bodies = match self.ask(&summary_request(self, ask, room), |text| parse_parts(text, ask.variant)) {
             Ok(bodies) => bodies,
-            // Whoever only counts goes on with another text of that size.
+            // An estimate continues with an offline text of the same size.
             Err(TextError::Pending) if self.setup.mode == AskMode::Estimate => return OfflineBackend.summary(ask),
             Err(error) => return Err(error),
         };
@@ -327,7 +325,7 @@ impl TextBackend for AnthropicBackend {
             match self.ask(&notes_request(self, ask, &warning), |text| updated_bodies(text, ask)) {
                 Ok(condensed) => bodies = condensed,
                 Err(error @ (TextError::Pending | TextError::Budget(_))) => return Err(error),
-                // A second try that fails leaves the first, which is cut.
+                // If the second attempt fails, the first is cut.
                 Err(_) => {}
             }
         }
@@ -343,7 +341,8 @@ impl TextBackend for AnthropicBackend {
         loop {
             let mut bodies = bodies.clone();
             fit_bodies(&mut bodies, goal, &spared);
-            let text = ask.template.render(bodies.iter().map(String::as_str)) + &own_sections(ask);
+            let text = ask.template.render(bodies.iter().map(String::as_str))
+                + &foreign_sections(&NotesTemplate::parse(ask.current), ask.template);
             let over = size::tokens(&text).saturating_sub(ask.limits.total);
             if over == 0 || goal == 0 {
                 return Ok(text);
@@ -353,16 +352,7 @@ impl TextBackend for AnthropicBackend {
     }
 }
 
-/// Sections of a person's own, which the template does not have: they stay as they are.
-fn own_sections(ask: &NotesRequest<'_>) -> String {
-    let current = NotesTemplate::parse(ask.current);
-    let is_known = |heading: &str| ask.template.sections.iter().any(|section| section.heading == heading);
-    let own = current.sections.iter().filter(|section| !is_known(&section.heading));
-    own.map(|section| format!("\n{}\n{}\n\n{}\n", section.heading, section.about, section.body))
-        .collect()
-}
-
-/// What is said about notes that came out too long; `None` if they did not.
+/// Returns a warning for the second attempt at notes that are too long; `None` if they are not.
 fn length_warning(bodies: &[String], heads: &[u64], limits: NotesLimits) -> Option<String> {
     let sizes = std::iter::zip(bodies, heads).map(|(body, head)| size::tokens(body) + head);
     let sizes = sizes.collect::<Vec<_>>();
@@ -511,7 +501,7 @@ mod tests {
             ("Title", "## Worklog\nnew state")
         );
         assert!(template.has_same_sections(&template.render(bodies.iter().map(String::as_str))));
-        assert!(own_sections(&ask).contains("# Mine"));
+        assert!(foreign_sections(&NotesTemplate::parse(&current), &template).contains("# Mine"));
         for wrong in [
             r#"{"sections": [{"number": 0, "text": "x"}]}"#,
             r#"{"sections": [{"number": 11, "text": "x"}]}"#,

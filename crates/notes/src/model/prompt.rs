@@ -1,74 +1,71 @@
-//! How answers are read, and how what they are asked from is written down. Pure.
+//! Parts of prompts that all tasks share, and the parsing of answers.
 
 use crate::model::fence;
 use crate::template::substitute;
 use language::secrets::mask;
-use language::when;
+use language::{shorten, when};
 use serde::de::DeserializeOwned;
 use std::fmt::Write;
 use transcript::messages::{Message, MessagePart, MessageRole};
 
-/// What every task begins with.
+/// The start of every task.
 const RULES: &str = include_str!("../prompts/rules.md");
 
-/// What every question ends with.
+/// The end of every request.
 const CLOSING: &str = include_str!("../prompts/closing.md");
 
-/// Most characters of a tool's input or result; what is cut is said.
+/// Maximum characters of the input or result of a tool; a note marks a cut.
 const MAX_PART: usize = 8_000;
 
-/// Instructions of a task, behind the rules of all.
+/// Returns the instructions of a task after the common rules.
 pub fn task_instructions(task: &str) -> String {
     format!("{RULES}\n{task}")
 }
 
-/// The end of a question: the task in a few words, and once more that there are no tools.
+/// Returns the end of a request: the task in a few words, and a reminder that there are no tools.
 pub fn closing_prompt(task: &str) -> String {
     substitute(CLOSING, &[("task", task)])
 }
 
-/// The answer without the block in which the model thought.
+/// Returns an answer without the scratch block at its start.
 pub fn strip_scratch(text: &str) -> Result<&str, String> {
     let text = text.trim();
     let Some(rest) = text.strip_prefix("<scratch>") else {
         return Ok(text);
     };
-    let (_, result) = rest.split_once("</scratch>").ok_or("its scratch block has no end")?;
+    let (_, result) = rest.split_once("</scratch>").ok_or("its scratch block is not closed")?;
     Ok(result.trim())
 }
 
-/// The one JSON object that an answer is, with or without a code fence around it.
+/// Parses an answer that is one JSON object, with or without a code fence around it.
 pub fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let text = strip_scratch(text)?;
     let inner = text.strip_prefix("```json").or_else(|| text.strip_prefix("```"));
     let text = inner.and_then(|inner| inner.strip_suffix("```")).unwrap_or(text);
     let text = text.trim();
-    // A list would be taken for the fields in their order.
+    // serde would accept a list as the fields in order.
     if !text.starts_with('{') {
-        return Err("no JSON object".into());
+        return Err("not a JSON object".into());
     }
     serde_json::from_str(text).map_err(|error| format!("{} in line {}", error_category(&error), error.line()))
 }
 
-/// What is wrong, without the words of the answer: those may be anything.
+/// Returns the category of an error. The message itself may quote the answer.
 fn error_category(error: &serde_json::Error) -> &'static str {
     match error.classify() {
-        serde_json::error::Category::Data => "a field that is missing, unknown or of the wrong type",
-        serde_json::error::Category::Eof => "JSON without an end",
-        serde_json::error::Category::Io | serde_json::error::Category::Syntax => "no JSON",
+        serde_json::error::Category::Data => "a missing, unknown or mistyped field",
+        serde_json::error::Category::Eof => "incomplete JSON",
+        serde_json::error::Category::Io | serde_json::error::Category::Syntax => "invalid JSON",
     }
 }
 
-/// Text of at most so many characters, with a note of what is missing.
+/// Cuts a text after `most` characters and notes how much is missing.
 pub fn truncate_chars(text: &str, most: usize) -> String {
-    let Some((end, _)) = text.char_indices().nth(most) else {
-        return text.to_owned();
-    };
-    format!("{} [... {} bytes left out]", &text[..end], text.len() - end)
+    shorten::cut_with_note(text, most, |bytes| format!(" [... {bytes} bytes left out]"))
 }
 
-/// A conversation as material. Where a message begins is marked with the code of the material, so that no message can
-/// pretend to be another.
+/// Formats a conversation as fenced material. The code of the fence also marks the start of every message, so that no
+/// message can imitate another.
 pub fn fence_conversation(label: &str, marker: Option<&str>, messages: &[&Message]) -> String {
     let parts = messages
         .iter()
@@ -91,8 +88,8 @@ pub fn fence_conversation(label: &str, marker: Option<&str>, messages: &[&Messag
     fence::fence_text(label, &text, &code)
 }
 
-/// What a message says, calls and answers. Secrets are masked piece by piece: a key without an end would otherwise hide what
-/// comes after it, the end of the material among it.
+/// Formats the parts of a message. Secrets are masked part by part: an unclosed private key would otherwise mask everything
+/// after it, including the end of the material.
 fn render_message(message: &Message) -> String {
     let mut text = String::new();
     for part in &message.parts {
@@ -112,6 +109,8 @@ fn render_message(message: &Message) -> String {
                 let what = if *is_error { "error" } else { "result" };
                 writeln!(text, "[{what}] {}", truncate_chars(&mask(said), MAX_PART))
             }
+            // The result before it holds the same words.
+            MessagePart::Reply(_) => Ok(()),
         };
     }
     text
@@ -121,6 +120,7 @@ fn render_message(message: &Message) -> String {
 mod tests {
     use super::*;
     use serde::Deserialize;
+    use transcript::messages::WordsChannel;
 
     #[derive(Debug, Deserialize, PartialEq)]
     #[serde(deny_unknown_fields)]
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_one_object_and_nothing_else() {
+    fn an_answer_is_exactly_one_object() {
         for good in [
             "{\"a\": 1}",
             "<scratch>{</scratch>{\"a\":1}",
@@ -166,16 +166,18 @@ mod tests {
     }
 
     #[test]
-    fn no_message_can_pretend_to_be_another() {
+    fn no_message_can_imitate_another() {
         let message = |text: &str| Message {
             session: "s".into(),
             uuid: "u".into(),
             parent: None,
             time: None,
+            cwd: String::new(),
             role: MessageRole::Assistant,
             is_meta: false,
             is_summary: false,
             is_sidechain: false,
+            channel: WordsChannel::Prompt,
             parts: vec![
                 MessagePart::Text(text.into()),
                 MessagePart::Result {

@@ -1,4 +1,4 @@
-//! Holds offline summaries against the ones that a model wrote, at every recorded compaction of some logs.
+//! Compares offline summaries with the ones that a model wrote, at every recorded compaction of some logs.
 //!
 //! ```text
 //! cargo run --release --example summaryeval -- PATH... [--show]
@@ -9,10 +9,13 @@
 //! tasks that were open, corrections of the user, names in code and of files that were used later. The last lines say how
 //! the full-size texts keep their budgets over all sessions. `--show` prints a line a compaction and what was missed.
 
+mod comparison;
+
 use anyhow::{Result, bail};
 use backcast::run::{ReadOptions, Run};
-use notes::carried::{NEED_KINDS, NeedCoverage, NeedKind, SummaryComparison, compare_summaries, mean_coverage};
+use comparison::{SummaryComparison, compare_summaries, mean_coverage};
 use notes::conversation::Conversation;
+use notes::coverage::{NEED_KINDS, NeedCoverage, NeedKind};
 use notes::offline::digest::Digest;
 use notes::offline::{OfflineBackend, write_notes};
 use notes::template::NotesTemplate;

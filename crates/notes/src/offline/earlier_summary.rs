@@ -1,16 +1,16 @@
-//! A recorded summary as material: its numbered sections, as far as it has them.
+//! A recorded summary, parsed into its numbered sections.
 
 use crate::template::{NotesTemplate, SectionPurpose};
 use language::markup::find_element;
 
-/// What an earlier summary says, by the number of its section; number 0 is what stands before the first.
+/// An earlier summary by section number. Section 0 is the text before the first heading.
 #[derive(Debug, Default)]
 pub struct EarlierSummary {
     sections: Vec<String>,
 }
 
 impl EarlierSummary {
-    /// Reads a summary. One without numbered sections is all one section, the first.
+    /// Parses a summary. Without numbered sections, the whole text is the first section.
     pub fn parse(text: &str) -> EarlierSummary {
         let text = summary_body(text);
         let mut sections = vec![String::new(); 10];
@@ -40,12 +40,12 @@ impl EarlierSummary {
         EarlierSummary { sections }
     }
 
-    /// The text of a section, from 1.
+    /// Returns the text of a section, from 1; empty if there is none.
     pub fn section(&self, number: usize) -> &str {
         self.sections.get(number).map_or("", String::as_str)
     }
 
-    /// The points of a section: list items of the outermost level with what belongs to them, or paragraphs.
+    /// Returns the points of a section: list items of the outermost level with their sub-items, or paragraphs.
     pub fn points(&self, number: usize) -> Vec<String> {
         let text = self.section(number);
         let lines = text.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
@@ -73,7 +73,8 @@ impl EarlierSummary {
     }
 }
 
-/// Takes notes for a summary, where they stand in for the history: what each section is nearest to. Whether they are notes.
+/// Maps the sections of session notes to those of a summary, for clients that use notes as the summary. Returns whether the
+/// text is notes.
 fn map_notes_sections(text: &str, sections: &mut [String]) -> bool {
     let notes = NotesTemplate::parse(text);
     if notes.sections.len() < 5 {
@@ -99,7 +100,7 @@ fn map_notes_sections(text: &str, sections: &mut [String]) -> bool {
     true
 }
 
-/// The summary itself, without the scratch before it and what tells the model to go on.
+/// Returns the summary without the analysis before it and the instructions to continue after it.
 fn summary_body(text: &str) -> &str {
     let is_tagged = text.lines().any(|line| line.trim() == "<summary>");
     let text = find_element(text, "summary").filter(|_| is_tagged).unwrap_or(text);
@@ -116,7 +117,7 @@ fn summary_body(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// The number of a heading like `3. Files and Code Sections:` or `## 3. Files`.
+/// Returns the number of a heading such as `3. Files and Code Sections:` or `## 3. Files`.
 fn heading_number(line: &str) -> Option<usize> {
     if line.starts_with(' ') {
         let inner = line.trim_start();
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbered_sections_are_told_apart() {
+    fn numbered_sections_are_parsed() {
         let text = "This session continues.\nAnalysis.\n1. Primary Request and Intent:\n   do it\n\n2. Key Technical Concepts:\n   - one\n   - two\n     more of two\n3. **Files and Code Sections**: \n - a.rs\n6. All user messages:\n - \"hi\"";
         let earlier = EarlierSummary::parse(text);
         assert_eq!(earlier.section(1).trim(), "do it");

@@ -1,24 +1,23 @@
-//! A notes file that goes on: what a person wrote in it stays, what they deleted stays away.
+//! Edits of the user in generated files: added lines stay, deleted lines do not come back.
 //!
-//! Beside the file lies a list of the lines that were written here last time, by their hashes. What the file holds beyond
-//! them was put in by somebody else; what it lacks of them was taken out. Without a list, all of it is somebody else's.
+//! Next to a notes file is a list of hashes of the lines that the tool wrote last time ([`NotesLineHashes`]). Other lines in
+//! the file are the user's; listed lines that are missing were deleted. Without a list, the whole file is the user's.
 //!
-//! Summaries and histories are written whole (`Whole`): one that somebody changed since is theirs.
+//! Summaries and histories are written as a whole ([`WholeFileHashes`]): one that was changed since is the user's.
 
 use crate::template::{NotesTemplate, TemplateSection};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Version of the lists' formats.
+/// Version of the formats of both lists.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The lines that were written last time.
+/// Hashes of the lines that the tool wrote last time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotesLineHashes {
     schema_version: u32,
-    /// Lines of the file, by hash.
     written: BTreeSet<String>,
-    /// Lines that somebody took out, by hash.
+    /// Lines that the user deleted.
     deleted: BTreeSet<String>,
 }
 
@@ -36,19 +35,19 @@ fn line_hash(line: &str) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(line.trim().as_bytes()))
 }
 
-/// What is to go on from.
+/// The user's edits of a notes file, for the next version of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotesContinuation {
-    /// The file with what somebody else wrote, and nothing else.
+    /// The file with only the user's lines.
     pub own_words: String,
-    /// What stands before the first heading, if somebody else wrote there.
+    /// The text before the first heading, if the user changed it.
     head: Option<String>,
-    /// Lines that are not to come back.
+    /// Hashes of lines that must not come back.
     deleted: BTreeSet<String>,
 }
 
 impl NotesContinuation {
-    /// Nothing was there before.
+    /// Without a previous file.
     pub fn new(template: &NotesTemplate) -> NotesContinuation {
         NotesContinuation {
             own_words: template.render_empty(),
@@ -57,7 +56,7 @@ impl NotesContinuation {
         }
     }
 
-    /// From a file and the list beside it.
+    /// Compares a file with the list of lines that were written.
     pub fn from_file(file: &str, lines: Option<NotesLineHashes>, template: &NotesTemplate) -> NotesContinuation {
         let found = NotesTemplate::parse(file);
         let head = user_head(&found.head, &template.head);
@@ -82,7 +81,7 @@ impl NotesContinuation {
                 }
             }
             let body = kept.join("\n").trim_matches('\n').to_owned();
-            // A section of the template that holds nothing of a person's own need not be kept; one of their own does.
+            // A section of the template without lines of the user is not kept; a section of the user is.
             if !body.is_empty() || empty.is_none() {
                 sections.push(TemplateSection {
                     body,
@@ -107,7 +106,7 @@ impl NotesContinuation {
         }
     }
 
-    /// Leaves out of a new file what somebody deleted before, and lists what is in it.
+    /// Removes from a new file the lines that the user deleted, and returns it with the list of its lines.
     pub fn drop_deleted_lines(&self, text: &str, template: &NotesTemplate) -> (String, NotesLineHashes) {
         let new = NotesTemplate::parse(text);
         let own = NotesTemplate::parse(&self.own_words);
@@ -143,14 +142,14 @@ impl NotesContinuation {
     }
 }
 
-/// The head of a file, as it stands, if it has a line that is not the template's.
+/// Returns the head of a file if it has a line that is not in the template.
 fn user_head(head: &str, of_template: &str) -> Option<String> {
     let known = of_template.lines().map(str::trim).collect::<BTreeSet<_>>();
     let is_own = |line: &str| !line.trim().is_empty() && !known.contains(line.trim());
     head.lines().any(is_own).then(|| head.to_owned())
 }
 
-/// Texts of a session that were written whole, by name: what they were, as hashes.
+/// Hashes of files of a session that were written as a whole, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WholeFileHashes {
     schema_version: u32,
@@ -167,14 +166,14 @@ impl Default for WholeFileHashes {
 }
 
 impl WholeFileHashes {
-    /// Whether the file of that name is as it was written here.
+    /// Returns whether a file is as the tool wrote it.
     pub fn is_unchanged(&self, name: &str, file: &[u8]) -> bool {
         self.written
             .get(name)
             .is_some_and(|written| *written == file_hash(file))
     }
 
-    /// Remembers what was written.
+    /// Records a file that was written.
     pub fn record(&mut self, name: &str, text: &str) {
         self.written.insert(name.to_owned(), file_hash(text.as_bytes()));
     }
@@ -189,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hand_edits_stay_deletions_stay_and_the_rest_is_new() {
+    fn added_and_deleted_lines_are_respected() {
         let template = NotesTemplate::parse("# One\n_first_\n\n# Two\n_second_\n");
         let fresh = NotesContinuation::new(&template);
         let first = template.render(["- a\n- b", "- c"]);
@@ -207,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_list_everything_is_somebody_elses() {
+    fn without_a_list_the_whole_file_is_the_users() {
         let template = NotesTemplate::built_in();
         let file = template.render(["A title"]);
         assert_eq!(NotesContinuation::from_file(&file, None, &template).own_words, file);
     }
 
     #[test]
-    fn what_somebody_wrote_above_the_first_heading_stays() {
+    fn text_above_the_first_heading_stays() {
         let template = NotesTemplate::parse("Of session 1.\n\n# One\n_first_\n");
         let (file, lines) = NotesContinuation::new(&template).drop_deleted_lines(&template.render(["- a"]), &template);
         for (edited, head) in [
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_text_is_known_by_all_of_it() {
+    fn a_whole_file_is_compared_by_hash() {
         let mut whole = WholeFileHashes::default();
         whole.record("compact.md", "text\n");
         assert!(whole.is_unchanged("compact.md", b"text\n"));

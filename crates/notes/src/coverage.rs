@@ -1,35 +1,32 @@
-//! What a text would have to carry over a boundary, and what of it it does.
+//! What the conversation needed after a boundary, and how much of it a text covers.
 //!
-//! The conversation went on after the boundary, so it is known what was needed: files that were edited, names that were
-//! used, tasks that were open, corrections that held. Only what had come up before counts: nothing else could be carried.
+//! The messages after the boundary show what was needed: files that were edited, names that were used, open tasks,
+//! corrections. Only what occurred before the boundary counts: a summary could not cover anything else.
 
-use crate::conversation::Conversation;
 use crate::offline::digest::{Digest, TaskState};
 use crate::offline::names;
-use crate::{SummaryRequest, SummaryVariant, TextBackend, size};
 use language::words::content_words;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 use transcript::messages::{Message, MessagePart};
+use transcript::tools::tool_role;
 
-/// What is looked for.
+/// A kind of needed information.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeedKind {
-    /// Files that were edited afterwards.
+    /// Files that were edited after the boundary.
     Files,
-    /// Tasks that were open.
+    /// Open tasks.
     Tasks,
     /// Corrections of the user.
     Corrections,
-    /// Names in code and of files that were used afterwards.
+    /// Identifiers and file names that were used after the boundary.
     Names,
 }
 
-/// All of them.
 pub const NEED_KINDS: [NeedKind; 4] = [NeedKind::Files, NeedKind::Tasks, NeedKind::Corrections, NeedKind::Names];
 
 impl NeedKind {
-    /// Name in outputs.
     pub fn name(self) -> &'static str {
         match self {
             NeedKind::Files => "files",
@@ -40,125 +37,84 @@ impl NeedKind {
     }
 }
 
-/// What was needed after a boundary.
+/// Items that were needed after a boundary, by kind.
 #[derive(Debug, Clone, Default)]
 pub struct NeededItems {
     lists: [Vec<String>; 4],
 }
 
-/// How much of something a text carries.
+/// How many of the needed items a text has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NeedCoverage {
-    /// What was needed.
     pub needed: u64,
-    /// What of it the text has.
     pub carried: u64,
 }
 
 impl NeedCoverage {
-    /// Takes another in.
     pub fn add(&mut self, other: NeedCoverage) {
         self.needed += other.needed;
         self.carried += other.carried;
     }
 
-    /// The share; `None` if nothing was needed.
+    /// Returns the share of needed items that the text has; `None` if none were needed.
     pub fn share(&self) -> Option<f64> {
         (self.needed > 0).then(|| self.carried as f64 / self.needed as f64)
     }
 }
 
-/// A recorded compaction, with the summary that a model wrote there and another one of the same size.
-#[derive(Debug, Clone)]
-pub struct SummaryComparison {
-    /// Tokens of the recorded summary: the budget of the other.
-    pub budget: u64,
-    /// Tokens of the other.
-    pub size: u64,
-    /// By need: what the recorded one carries, and what the other does.
-    pub scores: [[NeedCoverage; 2]; 4],
-    /// What the other misses, by need.
-    pub missed: [Vec<String>; 4],
-}
-
-/// Holds a backend against every recorded summary of a conversation after which it went on.
-pub fn compare_summaries(conversation: &Conversation, backend: &dyn TextBackend) -> Vec<SummaryComparison> {
-    let messages = &conversation.messages;
-    let summaries = (0..messages.len())
-        .filter(|at| messages[*at].is_summary)
-        .collect::<Vec<_>>();
-    let mut compared = Vec::new();
-    for (number, &at) in summaries.iter().enumerate() {
-        let start = number.checked_sub(1).map_or(0, |before| summaries[before]);
-        let end = summaries.get(number + 1).copied().unwrap_or(messages.len());
-        let boundaries = conversation.boundaries.iter().map(|boundary| boundary.before);
-        let stop = boundaries
-            .filter(|before| (start + 1..=at).contains(before))
-            .max()
-            .unwrap_or(at);
-        if stop == start || end == at + 1 {
-            continue;
-        }
-        let recorded = messages[at].texts().collect::<Vec<_>>().join("\n");
-        let budget = size::tokens(&recorded);
-        let ask = SummaryRequest {
-            material: conversation.to_material(start..stop),
-            variant: SummaryVariant::Whole,
-            instructions: "",
-            budget,
-            is_automatic: true,
-        };
-        let Ok(text) = backend.summary(&ask) else { continue };
-        let needed = NeededItems::new(&messages[start..stop], &messages[at + 1..end]);
-        let owned = |missing: Vec<&str>| missing.into_iter().map(str::to_owned).collect();
-        compared.push(SummaryComparison {
-            budget,
-            size: size::tokens(&text),
-            scores: NEED_KINDS.map(|need| [needed.coverage(need, &recorded), needed.coverage(need, &text)]),
-            missed: NEED_KINDS.map(|need| owned(needed.missing(need, &[&text]))),
-        });
-    }
-    compared
-}
-
-/// The mean over all needs of the shares that the recorded texts carry, and that the others do.
-pub fn mean_coverage<'c>(compared: impl IntoIterator<Item = &'c SummaryComparison>) -> Option<[f64; 2]> {
-    let mut sums = [[NeedCoverage::default(); 2]; 4];
-    for one in compared {
-        for (sums, scores) in std::iter::zip(&mut sums, one.scores) {
-            std::iter::zip(sums, scores).for_each(|(sum, score)| sum.add(score));
-        }
-    }
-    let shares = sums
-        .iter()
-        .filter_map(|[recorded, other]| Some([recorded.share()?, other.share()?]));
-    let shares = shares.collect::<Vec<_>>();
-    let mean = |of: usize| shares.iter().map(|share| share[of]).sum::<f64>() / shares.len() as f64;
-    (!shares.is_empty()).then(|| [mean(0), mean(1)])
-}
-
-/// Share of the words of a task or correction that must stand on one line.
+/// Share of the words of a task or correction that must be on one line of the text.
 const WORD_SHARE: f64 = 0.6;
 
+/// What the messages before a boundary named. It grows from boundary to boundary, so each message is looked at once.
+pub struct EarlierItems<'m> {
+    digest: Digest,
+    names: HashSet<&'m str>,
+    files: HashSet<&'m str>,
+}
+
+impl Default for EarlierItems<'_> {
+    fn default() -> Self {
+        EarlierItems {
+            digest: Digest::new(""),
+            names: HashSet::new(),
+            files: HashSet::new(),
+        }
+    }
+}
+
+impl<'m> EarlierItems<'m> {
+    /// Adds the next message.
+    pub fn push(&mut self, message: &'m Message) {
+        self.digest.push(message);
+        for_each_text(message, true, &mut |text| {
+            names::for_each_identifier(text, |name| {
+                self.names.insert(name);
+            });
+            names::for_each_path(text, |path| {
+                self.files.insert(names::file_name(path));
+            });
+        });
+    }
+}
+
 impl NeededItems {
-    /// From what was said before and after.
+    /// Finds the items from the messages before and after the boundary.
     pub fn new<'m>(
         before: impl IntoIterator<Item = &'m Message>,
         after: impl IntoIterator<Item = &'m Message>,
     ) -> NeededItems {
-        let mut digest = Digest::new("");
-        let (mut known_names, mut known_files) = (HashSet::new(), HashSet::new());
-        for message in before {
-            digest.push(message);
-            for_each_text(message, true, &mut |text| {
-                names::for_each_identifier(text, |name| {
-                    known_names.insert(name);
-                });
-                names::for_each_path(text, |path| {
-                    known_files.insert(names::file_name(path));
-                });
-            });
-        }
+        let mut earlier = EarlierItems::default();
+        before.into_iter().for_each(|message| earlier.push(message));
+        NeededItems::from_earlier(&earlier, after)
+    }
+
+    /// Finds the items from what was named before the boundary and the messages after it.
+    pub fn from_earlier<'m>(earlier: &EarlierItems<'_>, after: impl IntoIterator<Item = &'m Message>) -> NeededItems {
+        let EarlierItems {
+            digest,
+            names: known_names,
+            files: known_files,
+        } = earlier;
         let (mut files, mut used) = (BTreeSet::new(), BTreeSet::new());
         for message in after {
             if message.is_summary || message.is_sidechain {
@@ -166,7 +122,7 @@ impl NeededItems {
             }
             for part in &message.parts {
                 if let MessagePart::Call { name, input, .. } = part
-                    && matches!(name.as_str(), "Edit" | "Write" | "MultiEdit" | "NotebookEdit")
+                    && matches!(tool_role(name, true), "Edit" | "Write" | "MultiEdit" | "NotebookEdit")
                     && let Some(path) = input
                         .get("file_path")
                         .or(input.get("notebook_path"))
@@ -212,12 +168,12 @@ impl NeededItems {
         }
     }
 
-    /// What was needed of one kind.
+    /// Returns the items of one kind.
     pub fn of_kind(&self, need: NeedKind) -> &[String] {
         &self.lists[need as usize]
     }
 
-    /// Which of them some texts do not carry.
+    /// Returns the items of one kind that none of the texts has.
     pub fn missing(&self, need: NeedKind, texts: &[&str]) -> Vec<&str> {
         let list = self.of_kind(need).iter().map(String::as_str);
         match need {
@@ -245,7 +201,7 @@ impl NeededItems {
         }
     }
 
-    /// How much of one kind a text carries.
+    /// Returns how many items of one kind a text has.
     pub fn coverage(&self, need: NeedKind, text: &str) -> NeedCoverage {
         let needed = self.of_kind(need).len() as u64;
         NeedCoverage {
@@ -265,18 +221,19 @@ fn has_most_words(line: &HashSet<String>, wanted: &str) -> bool {
     found as f64 >= WORD_SHARE * wanted.len() as f64
 }
 
-/// Whether a text of several lines stands in others as it is.
+/// Returns whether one of the texts contains another.
 fn is_verbatim_in(texts: &[&str], wanted: &str) -> bool {
     texts.iter().any(|text| text.contains(wanted))
 }
 
-/// All that a message says; results only where they are asked for, because what a tool prints was not used by anybody yet.
+/// Calls `each` with every text and every string in the input of a call. Results are optional: the output of a tool is not
+/// yet used by the model.
 fn for_each_text<'m>(message: &'m Message, with_results: bool, each: &mut dyn FnMut(&'m str)) {
     for part in &message.parts {
         match part {
             MessagePart::Text(text) => each(text),
             MessagePart::Result { text, .. } if with_results => each(text),
-            MessagePart::Result { .. } => {}
+            MessagePart::Result { .. } | MessagePart::Reply(_) => {}
             MessagePart::Call { input, .. } => for_each_string(input, each),
         }
     }
@@ -316,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_came_up_before_can_be_carried() {
+    fn only_items_from_before_the_boundary_count() {
         let text = |text: &str| message(MessageRole::User, vec![MessagePart::Text(text.into())]);
         let before = [
             edit("/w/a.rs", "fn first_name() {}"),

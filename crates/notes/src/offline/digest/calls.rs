@@ -1,0 +1,427 @@
+//! Tool calls and their results: files, commands, tasks, choices and sub-agents of a digest.
+
+use super::Digest;
+use super::facts::{ShellCommand, TaskItem, TaskState, TouchedFile, UserChoice};
+use crate::offline::names;
+use crate::offline::prose::whole_sentences;
+use crate::offline::shell::{normalize_command, tool_output};
+use crate::offline::state::intent::CommandIntent;
+use crate::offline::state::refusals::RefusedCall;
+use language::shorten::to_one_line;
+use serde_json::Value;
+use transcript::tools::tool_role;
+
+/// A call whose result is not known yet.
+pub(super) struct PendingCall {
+    step: usize,
+    kind: PendingKind,
+}
+
+enum PendingKind {
+    Change(PendingChange),
+    Read { path: String },
+    Run { command: usize, raw: String },
+    NewTask { text: String },
+    Ask,
+    Plan { plan: String },
+    Agent { about: String },
+    Other { what: String },
+}
+
+/// An edit or a write.
+struct PendingChange {
+    path: String,
+    symbols: Vec<String>,
+    text: String,
+    why: String,
+    is_write: bool,
+}
+
+/// Returns a string of the input of a call; empty if there is none.
+fn input_text<'v>(input: &'v Value, key: &str) -> &'v str {
+    input.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+impl Digest {
+    pub(super) fn add_call(&mut self, id: &str, name: &str, input: &Value) {
+        let text = |key: &str| input_text(input, key);
+        let role = tool_role(name, !text("file_path").is_empty());
+        let kind = match role {
+            "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => self.change_call(role, input),
+            "Read" | "NotebookRead" => PendingKind::Read {
+                path: text("file_path").to_owned(),
+            },
+            "Bash" => {
+                self.note_names(text("command"), 1.0);
+                PendingKind::Run {
+                    command: self.command_number(text("command"), text("description")),
+                    raw: text("command").to_owned(),
+                }
+            }
+            "TodoWrite" => {
+                self.replace_tasks(input);
+                PendingKind::Other { what: String::new() }
+            }
+            "TaskCreate" => {
+                let subject = Some(text("subject")).filter(|subject| !subject.is_empty());
+                PendingKind::NewTask {
+                    text: subject.unwrap_or(text("description")).to_owned(),
+                }
+            }
+            "TaskUpdate" => {
+                self.update_task(text("taskId"), text("status"), text("subject"));
+                PendingKind::Other { what: String::new() }
+            }
+            "AskUserQuestion" => PendingKind::Ask,
+            "ExitPlanMode" => PendingKind::Plan {
+                plan: text("plan").to_owned(),
+            },
+            "Task" | "Agent" => PendingKind::Agent {
+                about: to_one_line(text("description"), 120),
+            },
+            "Grep" | "Glob" => {
+                self.note_names(text("pattern"), 2.0);
+                PendingKind::Other { what: String::new() }
+            }
+            _ => {
+                let keys = ["file_path", "path", "url", "query", "skill", "command", "title", "id"];
+                let mut targets = keys.into_iter().map(text);
+                let target = targets.find(|target| !target.is_empty()).unwrap_or_default();
+                PendingKind::Other {
+                    what: to_one_line(&format!("{name} {target}"), 160),
+                }
+            }
+        };
+        let step = self.steps;
+        self.pending.insert(id.to_owned(), PendingCall { step, kind });
+    }
+
+    fn change_call(&mut self, tool: &str, input: &Value) -> PendingKind {
+        let key = if tool == "NotebookEdit" {
+            "notebook_path"
+        } else {
+            "file_path"
+        };
+        let changes = edit_texts(tool, input);
+        let mut symbols = Vec::<String>::new();
+        for (old, new) in &changes {
+            self.note_names(new, 3.0);
+            self.note_names(old, 1.0);
+            for symbol in names::touched_symbols(old, new, 6) {
+                if !symbols.iter().any(|known| known == symbol) {
+                    symbols.push(symbol.to_owned());
+                }
+            }
+        }
+        symbols.retain(|symbol| symbol.len() > 3);
+        symbols.truncate(8);
+        PendingKind::Change(PendingChange {
+            path: input_text(input, key).to_owned(),
+            symbols,
+            text: changes.last().map(|(_, new)| (*new).to_owned()).unwrap_or_default(),
+            why: self.current_reason(),
+            is_write: tool == "Write",
+        })
+    }
+
+    /// Returns the reason for a call: what the model said just before, or the task in progress.
+    fn current_reason(&self) -> String {
+        if !self.why.is_empty() {
+            return self.why.clone();
+        }
+        let current = self.tasks.iter().find(|task| task.state == TaskState::InProgress);
+        current.map(|task| to_one_line(&task.text, 160)).unwrap_or_default()
+    }
+
+    fn command_number(&mut self, raw: &str, about: &str) -> usize {
+        let text = normalize_command(raw);
+        // A program that reads its script from a here-document is a different command every time.
+        let is_bare = text.ends_with('…') && text.chars().count() < 24;
+        let key = if is_bare {
+            format!("{text} {about}")
+        } else {
+            text.clone()
+        };
+        let at = match self.by_command.get(&key) {
+            Some(&at) => at,
+            None => {
+                self.commands.push(ShellCommand {
+                    intent: CommandIntent::parse(raw),
+                    text,
+                    ..ShellCommand::default()
+                });
+                self.by_command.insert(key, self.commands.len() - 1);
+                self.commands.len() - 1
+            }
+        };
+        let step = self.steps;
+        let command = &mut self.commands[at];
+        command.unfinished += 1;
+        command.step = step;
+        if !about.is_empty() {
+            command.about = to_one_line(about, 120);
+        }
+        at
+    }
+
+    /// Takes the result of a command that ran.
+    fn finish_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
+        // It goes on in the background: how it ends is not in this result.
+        if text.starts_with("Command running in background") {
+            return;
+        }
+        let known = &mut self.commands[command];
+        known.unfinished = known.unfinished.saturating_sub(1);
+        known.runs += 1;
+        let turn = self.current_turn();
+        if !turn.commands.contains(&command) {
+            turn.commands.push(command);
+        }
+        let is_answer = is_error && is_answer_by_status(self.commands[command].intent.as_ref(), text);
+        self.ledger.record_run(raw, text, is_error);
+        if !is_error {
+            let ran = self.commands[command].text.clone();
+            self.refusals.lift_command(&ran);
+        }
+        self.record_run(command, raw, text, is_error && !is_answer, step);
+    }
+
+    /// Forgets that a call was made: it never ran.
+    fn withdraw(&mut self, kind: &PendingKind) {
+        if let PendingKind::Run { command, .. } = kind {
+            let known = &mut self.commands[*command];
+            known.unfinished = known.unfinished.saturating_sub(1);
+        }
+    }
+
+    /// Takes a call that the user refused.
+    fn refuse(&mut self, kind: PendingKind) {
+        self.withdraw(&kind);
+        let call = match kind {
+            PendingKind::Run { command, .. } => RefusedCall::Command {
+                text: self.commands[command].text.clone(),
+            },
+            PendingKind::Change(change) => RefusedCall::Edit { path: change.path },
+            PendingKind::Plan { plan } => RefusedCall::Plan {
+                title: plan_heading(&plan),
+            },
+            PendingKind::Other { what } if !what.is_empty() => RefusedCall::Other { what },
+            // A refused question or read forbids nothing.
+            _ => return,
+        };
+        self.refusals.add(call);
+    }
+
+    fn replace_tasks(&mut self, input: &Value) {
+        let Some(items) = input.get("todos").and_then(Value::as_array) else {
+            return;
+        };
+        let task = |item: &Value| TaskItem {
+            id: String::new(),
+            text: input_text(item, "content").to_owned(),
+            state: TaskState::parse(input_text(item, "status")),
+        };
+        self.tasks = items.iter().map(task).collect();
+        self.tasks_step = self.steps;
+    }
+
+    fn update_task(&mut self, id: &str, status: &str, subject: &str) {
+        let Some(at) = self.tasks.iter().position(|task| task.id == id) else {
+            return;
+        };
+        self.tasks_step = self.steps;
+        if status == "deleted" {
+            self.tasks.remove(at);
+            return;
+        }
+        if !status.is_empty() {
+            self.tasks[at].state = TaskState::parse(status);
+        }
+        if !subject.is_empty() {
+            self.tasks[at].text = subject.to_owned();
+        }
+    }
+
+    pub(super) fn add_result(&mut self, call: &str, text: &str, is_error: bool) {
+        let Some(PendingCall { step, kind }) = self.pending.remove(call) else {
+            return;
+        };
+        let text = tool_output(text);
+        if is_error && text.starts_with("Permission for this action was denied") {
+            // The client denied it by its rules: it never ran, and the user forbade nothing.
+            self.withdraw(&kind);
+            return;
+        }
+        if is_error && is_refusal(&text) {
+            self.refuse(kind);
+            return;
+        }
+        match kind {
+            PendingKind::Change(change) if is_error => self.record_edit_failure(&change.path, &text, step),
+            PendingKind::Change(change) => self.record_change(change, step),
+            PendingKind::Read { path } if is_error => {
+                let what = format!("Read {}", names::relative_path(&path, &self.root));
+                self.record_failure(&what, None, &text, step);
+            }
+            PendingKind::Read { path } => self.record_read(&path, step),
+            PendingKind::Run { command, raw } => self.finish_run(command, &raw, &text, is_error, step),
+            PendingKind::NewTask { .. } if is_error => {}
+            PendingKind::NewTask { text: subject } => {
+                // `Task #3 created successfully: ...`
+                let id = text.split_once('#').map(|(_, rest)| rest).unwrap_or_default();
+                let digits = id.split(|sign: char| !sign.is_ascii_digit()).next();
+                self.tasks_step = self.steps;
+                self.tasks.push(TaskItem {
+                    id: digits.unwrap_or_default().to_owned(),
+                    text: subject,
+                    state: TaskState::Open,
+                });
+            }
+            // The answers follow as replies; a question without one decided nothing.
+            PendingKind::Ask => {}
+            PendingKind::Plan { plan } => {
+                if !is_error {
+                    self.approve_plan(&plan);
+                }
+            }
+            PendingKind::Agent { about } => {
+                if !is_error {
+                    self.agents.push((about, last_paragraph(&text)));
+                }
+            }
+            PendingKind::Other { what } => {
+                if is_error && !what.is_empty() {
+                    self.record_failure(&what, None, &text, step);
+                }
+            }
+        }
+    }
+
+    fn file_number(&mut self, path: &str) -> usize {
+        if let Some(&at) = self.by_path.get(path) {
+            return at;
+        }
+        self.files.push(TouchedFile {
+            path: path.to_owned(),
+            ..TouchedFile::default()
+        });
+        self.by_path.insert(path.to_owned(), self.files.len() - 1);
+        self.files.len() - 1
+    }
+
+    fn record_change(&mut self, change: PendingChange, step: usize) {
+        let at = self.file_number(&change.path);
+        let file = &mut self.files[at];
+        file.is_new |= change.is_write && file.reads == 0 && file.changes == 0;
+        file.changes += 1;
+        file.step = step;
+        file.last_text = change.text;
+        for symbol in change.symbols {
+            file.symbols.retain(|known| *known != symbol);
+            file.symbols.push(symbol);
+        }
+        let why = change.why;
+        if !why.is_empty() && file.change_reasons.last() != Some(&why) {
+            file.change_reasons.retain(|known| *known != why);
+            file.change_reasons.push(why);
+        }
+        self.ledger.record_edit(&change.path);
+        self.refusals
+            .lift(|call| matches!(call, RefusedCall::Edit { path } if *path == change.path));
+        let turn = self.current_turn();
+        if !turn.files.contains(&at) {
+            turn.files.push(at);
+        }
+    }
+
+    fn record_read(&mut self, path: &str, step: usize) {
+        let why = self.why.clone();
+        let at = self.file_number(path);
+        let file = &mut self.files[at];
+        file.reads += 1;
+        if file.changes == 0 {
+            file.step = step;
+            file.read_reason = why;
+        }
+    }
+
+    /// Records the answer to a question; the last answer to the same question counts.
+    pub(super) fn record_choice(&mut self, question: &str, answer: &str) {
+        let question = whole_sentences(question, 200);
+        self.choices.retain(|choice| choice.question != question);
+        self.choices.push(UserChoice {
+            question,
+            answer: whole_sentences(answer, 300),
+            step: self.steps,
+        });
+    }
+
+    /// Records an approved plan. Plans before it, approved or refused, no longer count.
+    fn approve_plan(&mut self, plan: &str) {
+        let title = plan_heading(plan);
+        self.refusals.lift(|call| matches!(call, RefusedCall::Plan { .. }));
+        self.choices.retain(|choice| !choice.question.starts_with("Plan: "));
+        self.choices.push(UserChoice {
+            question: format!("Plan: {title}"),
+            answer: "approved".to_owned(),
+            step: self.steps,
+        });
+        self.plan_title = title;
+    }
+}
+
+/// Returns whether the result of a call says that the user refused or stopped it.
+fn is_refusal(text: &str) -> bool {
+    text.contains("doesn't want to proceed with this tool use")
+        || text.contains("doesn't want to take this action")
+        || text.starts_with("[Request interrupted by user")
+}
+
+/// Returns whether a status other than 0 is an answer: nothing found, or a difference.
+fn is_answer_by_status(intent: Option<&CommandIntent>, text: &str) -> bool {
+    let is_one = text.trim_start().starts_with("Exit code 1\n") || text.trim() == "Exit code 1";
+    is_one && intent.is_some_and(CommandIntent::answers_by_status)
+}
+
+/// Returns the heading of a plan, or its first line.
+fn plan_heading(plan: &str) -> String {
+    let lines = plan.lines().map(str::trim).filter(|line| !line.is_empty());
+    let heading = lines
+        .clone()
+        .find(|line| line.starts_with('#'))
+        .or(lines.clone().next());
+    let heading = heading.unwrap_or_default().trim_start_matches(['#', ' ']);
+    let bare = heading
+        .strip_prefix("Plan:")
+        .or(heading.strip_prefix("Implementation Plan:"));
+    to_one_line(bare.unwrap_or(heading).trim(), 160)
+}
+
+/// Returns the last paragraph of prose in the answer of a sub-agent: its result.
+fn last_paragraph(text: &str) -> String {
+    let text = text.split("\nagentId:").next().unwrap_or(text);
+    let mut paragraphs = text.rsplit("\n\n").map(str::trim);
+    let is_prose = |paragraph: &&str| {
+        paragraph.len() > 30 && !paragraph.starts_with(['#', '|', '`', '<']) && paragraph.contains(' ')
+    };
+    let last = paragraphs.find(is_prose).unwrap_or_default();
+    whole_sentences(last, 300)
+}
+
+/// Returns the old and the new text of every change of an edit.
+fn edit_texts<'v>(tool: &str, input: &'v Value) -> Vec<(&'v str, &'v str)> {
+    match tool {
+        "Write" => vec![("", input_text(input, "content"))],
+        "NotebookEdit" => vec![("", input_text(input, "new_source"))],
+        "MultiEdit" => {
+            let edits = input.get("edits").and_then(Value::as_array);
+            let texts = |edit: &'v Value| (input_text(edit, "old_string"), input_text(edit, "new_string"));
+            match edits {
+                Some(edits) => edits.iter().map(texts).collect(),
+                // A file that a patch adds.
+                None => vec![("", input_text(input, "content"))],
+            }
+        }
+        _ => vec![(input_text(input, "old_string"), input_text(input, "new_string"))],
+    }
+}

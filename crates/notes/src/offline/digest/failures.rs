@@ -1,0 +1,129 @@
+//! Runs of commands in a digest: which failed, and what fixed them.
+
+use super::Digest;
+use super::facts::{DigestFailure, SentenceKind, TouchedFile};
+use crate::offline::names;
+use crate::offline::prose::whole_sentences;
+use crate::offline::shell::{has_failure_marks, key_error_lines, key_output_line};
+use crate::offline::state::intent::{CommandIntent, hides_status};
+
+/// Starts of errors that only mean that an edit must be repeated in another form.
+const EDIT_SLIPS: [&str; 5] = [
+    "has not been read yet",
+    "has been modified since",
+    "String to replace not found",
+    "Found ",
+    "No changes to make",
+];
+
+impl Digest {
+    pub(super) fn record_edit_failure(&mut self, path: &str, text: &str, step: usize) {
+        let start = text.trim_start();
+        let is_slip = EDIT_SLIPS.iter().any(|known| start.starts_with(known)) || text.contains("has not been read yet");
+        if is_slip {
+            self.edit_slips += 1;
+            return;
+        }
+        let what = format!("Editing {}", names::relative_path(path, &self.root));
+        self.record_failure(&what, None, text, step);
+    }
+
+    /// Records a run. The status counts, unless the command hides it: then what it printed does.
+    pub(super) fn record_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
+        let failed = is_error || hides_status(raw) && has_failure_marks(text);
+        let known = &mut self.commands[command];
+        known.is_failing = failed;
+        known.is_closed = false;
+        known.failed += usize::from(failed);
+        known.outcome = key_output_line(text, failed);
+        text.split_whitespace().for_each(|word| self.add_link(word));
+        if failed {
+            let what = self.commands[command].text.clone();
+            self.record_failure(&what, Some(command), text, step);
+            return;
+        }
+        self.follow_moves(command);
+        let open = self.failures.iter().enumerate();
+        let intents = CommandIntent::parse_all(raw);
+        let open =
+            open.filter(|(_, failure)| failure.fixed_at.is_none() && self.is_closed_by(failure, command, &intents));
+        for at in open.map(|(at, _)| at).collect::<Vec<_>>() {
+            self.mark_fixed(at, step);
+            if let Some(failed) = self.failures[at].command {
+                self.commands[failed].is_closed = true;
+            }
+        }
+    }
+
+    /// Returns whether a success of a command shows that a failure is gone: the same command, or one with a part of the same
+    /// intent.
+    fn is_closed_by(&self, failure: &DigestFailure, command: usize, intents: &[CommandIntent]) -> bool {
+        let Some(failed) = failure.command else { return false };
+        let intent = self.commands[failed].intent.as_ref();
+        failed == command || intent.is_some_and(|failed| intents.iter().any(|intent| intent.covers(failed)))
+    }
+
+    /// Gives files that a command renamed their new path, so that they keep their history.
+    fn follow_moves(&mut self, command: usize) {
+        let text = self.commands[command].text.clone();
+        for one in text.split("&&").map(str::trim) {
+            let Some(arguments) = one.strip_prefix("git mv ").or_else(|| one.strip_prefix("mv ")) else {
+                continue;
+            };
+            let arguments = arguments.split_whitespace().collect::<Vec<_>>();
+            let [old, new] = arguments[..] else { continue };
+            let is_it = |file: &TouchedFile| names::relative_path(&file.path, &self.root) == old || file.path == old;
+            let Some(at) = self.files.iter().position(is_it) else {
+                continue;
+            };
+            let path = match self.files[at].path.strip_suffix(old) {
+                Some(folder) if !new.starts_with('/') => format!("{folder}{new}"),
+                _ => new.to_owned(),
+            };
+            let known = self.by_path.remove(&self.files[at].path);
+            self.files[at].path.clone_from(&path);
+            self.by_path.insert(path, known.unwrap_or(at));
+        }
+    }
+
+    fn mark_fixed(&mut self, at: usize, step: usize) {
+        let from = self.failures[at].step;
+        let files = self.files.iter().enumerate();
+        let changed = files.filter(|(_, file)| file.changes > 0 && file.step > from && file.step <= step);
+        let mut changed = changed.map(|(number, file)| (file.step, number)).collect::<Vec<_>>();
+        changed.sort_unstable();
+        let mut sentences = self.sentences.iter().rev();
+        let cause = sentences.find(|said| said.step > from && said.kind == SentenceKind::Cause);
+        let failure = &mut self.failures[at];
+        failure.cause = cause.map(|said| whole_sentences(&said.text, 240)).unwrap_or_default();
+        failure.changed = changed.into_iter().map(|(_, number)| number).collect();
+        failure.fixed_at = Some(step);
+    }
+
+    pub(super) fn record_failure(&mut self, what: &str, command: Option<usize>, text: &str, step: usize) {
+        // The client cancelled this call because another call of the same response failed first.
+        if text.contains("Sibling tool call errored") || text.starts_with("Cancelled: parallel tool call") {
+            return;
+        }
+        let error = key_error_lines(text);
+        let is_same = |failure: &&mut DigestFailure| failure.fixed_at.is_none() && failure.what == what;
+        if let Some(failure) = self.failures.iter_mut().rev().find(is_same) {
+            failure.occurrences += 1;
+            failure.step = step;
+            failure.error = error;
+            return;
+        }
+        self.failures.push(DigestFailure {
+            what: what.to_owned(),
+            command,
+            error,
+            step,
+            occurrences: 1,
+            fixed_at: None,
+            changed: Vec::new(),
+            cause: String::new(),
+        });
+        let at = self.failures.len() - 1;
+        self.current_turn().failures.push(at);
+    }
+}

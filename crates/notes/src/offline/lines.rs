@@ -1,0 +1,285 @@
+//! Lines about files, commands, failures and choices, which notes and summaries share.
+
+use crate::offline::compose::inline_quote;
+use crate::offline::digest::{Digest, DigestFailure, SentenceKind, TouchedFile, UserChoice};
+use crate::offline::names;
+use crate::offline::prose::whole_sentences;
+use crate::offline::shell::{is_check_command, is_read_only_command};
+use crate::offline::state::FinalState;
+use crate::offline::state::refusals::{Refusal, RefusedCall};
+use language::markdown::{escape_markdown, inline_code};
+use std::cmp::Reverse;
+use transcript::log::Time;
+
+/// Most facts of one kind that a text lists.
+pub const MOST_FACTS: usize = 8;
+
+/// Returns whether a failure is still open: a check that failed in its last run, within the last three turns.
+pub fn is_still_failing(digest: &Digest, failure: &DigestFailure) -> bool {
+    let fails = failure
+        .command
+        .is_some_and(|command| digest.commands[command].state() == Some(FinalState::Failed));
+    let since = digest
+        .turns
+        .len()
+        .checked_sub(3)
+        .and_then(|at| digest.turns.get(at)?.prompt);
+    let is_recent = since.is_none_or(|prompt| failure.step >= digest.prompts[prompt].step);
+    failure.fixed_at.is_none() && fails && is_recent && is_check_command(&failure.what)
+}
+
+/// Returns the commands worth knowing, in the order of their first run: those that were run again, and checks.
+pub fn workflow_commands(digest: &Digest) -> Vec<usize> {
+    let is_shown = |at: &usize| {
+        let command = &digest.commands[*at];
+        let length = command.text.chars().count();
+        command.runs > 0
+            && !is_read_only_command(&command.text)
+            && length < 160
+            && (command.runs > 1 || is_check_command(&command.text) && length < 100)
+    };
+    (0..digest.commands.len()).filter(is_shown).collect()
+}
+
+/// Formats a command and how often it failed.
+pub fn command_line(digest: &Digest, at: usize) -> String {
+    let command = &digest.commands[at];
+    let runs = match (command.runs, command.failed) {
+        (1, 0) => String::new(),
+        (1, _) if command.is_closed => " (failed; went through later in another form)".into(),
+        (1, _) => " (failed)".into(),
+        (runs, 0) => format!(" ({runs} times)"),
+        (runs, failed) if command.is_failing && command.is_closed => {
+            format!(" ({runs} times, {failed} failed; went through later in another form)")
+        }
+        (runs, failed) if command.is_failing => format!(" ({runs} times, {failed} failed, the last too)"),
+        (runs, failed) => format!(" ({runs} times, {failed} failed, not the last)"),
+    };
+    let about = match command.about.is_empty() {
+        true => String::new(),
+        false => format!(": {}", escape_markdown(&command.about)),
+    };
+    format!("- {}{runs}{about}", inline_code(&command.text))
+}
+
+/// Formats the key line of an output; empty without one.
+pub fn format_outcome(text: &str) -> String {
+    match text.is_empty() {
+        true => String::new(),
+        false => format!(": {}", inline_code(text)),
+    }
+}
+
+/// Formats a file, what was done to it, and why.
+pub fn file_line(digest: &Digest, file: &TouchedFile) -> String {
+    let path = inline_code(names::relative_path(&file.path, &digest.root));
+    let times = |count: usize, what: &str| match count {
+        0 => None,
+        1 => Some(format!("{what} once")),
+        count => Some(format!("{what} {count} times")),
+    };
+    let mut done = Vec::new();
+    if file.is_new {
+        done.push("new".to_owned());
+    }
+    done.extend(times(file.changes, "changed"));
+    if file.changes == 0 {
+        done.extend(times(file.reads, "read"));
+    }
+    let symbols = file
+        .symbols
+        .iter()
+        .rev()
+        .take(8)
+        .map(|symbol| inline_code(symbol))
+        .collect::<Vec<_>>();
+    let symbols = match symbols.is_empty() {
+        true => String::new(),
+        false => format!(": {}", symbols.join(", ")),
+    };
+    let whys = file
+        .change_reasons
+        .iter()
+        .rev()
+        .take(2)
+        .map(|why| escape_markdown(why))
+        .collect::<Vec<_>>();
+    let why = match whys.is_empty() {
+        true if file.changes == 0 && !file.read_reason.is_empty() => {
+            format!(". {}", escape_markdown(&whole_sentences(&file.read_reason, 140)))
+        }
+        true => String::new(),
+        false => format!(". {}", whys.join(" / ")),
+    };
+    format!("- {path} ({}){symbols}{why}", done.join(", "))
+}
+
+/// Formats a failure and what fixed it.
+pub fn failure_line(digest: &Digest, failure: &DigestFailure) -> String {
+    let times = if failure.occurrences > 1 {
+        format!(" {} times", failure.occurrences)
+    } else {
+        String::new()
+    };
+    let mut line = format!(
+        "- {} failed{times}: {}",
+        inline_code(&failure.what),
+        escape_markdown(&failure.error)
+    );
+    if failure.fixed_at.is_some() {
+        let files = failure
+            .changed
+            .iter()
+            .rev()
+            .take(4)
+            .map(|at| inline_code(names::relative_path(&digest.files[*at].path, &digest.root)));
+        let files = files.collect::<Vec<_>>();
+        line.push_str(&match files.is_empty() {
+            true => ". Went through later without a change to a file".to_owned(),
+            false => format!(". Went through after changes to {}", files.join(", ")),
+        });
+        if !failure.cause.is_empty() {
+            line.push_str(&format!(". {}", escape_markdown(&failure.cause)));
+        }
+    } else if is_still_failing(digest, failure) {
+        line.push_str(". Not fixed yet");
+    }
+    line
+}
+
+/// Returns what the user refused and never allowed later, newest first.
+pub fn refusal_lines(digest: &Digest) -> Vec<String> {
+    let line = |refusal: &Refusal| {
+        let what = match &refusal.call {
+            RefusedCall::Command { text } => inline_code(text),
+            RefusedCall::Edit { path } => format!(
+                "the change to {}",
+                inline_code(names::relative_path(path, &digest.root))
+            ),
+            RefusedCall::Plan { title } => format!("the plan {}", inline_quote(title, 160)),
+            RefusedCall::Other { what } => inline_code(what),
+        };
+        match refusal.words.is_empty() {
+            true => format!("- Refused by the user, not to be done again: {what}"),
+            false => format!(
+                "- Refused by the user: {what}. They said {}",
+                inline_quote(&refusal.words, 400)
+            ),
+        }
+    };
+    digest.refusals.standing().take(MOST_FACTS).map(line).collect()
+}
+
+/// Returns how the repository stands: branch, commits, pull request, what is not committed.
+pub fn ledger_lines(digest: &Digest) -> Vec<String> {
+    let ledger = &digest.ledger;
+    let mut lines = Vec::new();
+    if !ledger.branch.is_empty() {
+        lines.push(format!("- Branch: {}", inline_code(&ledger.branch)));
+    }
+    let shown = ledger.commits.len().saturating_sub(MOST_FACTS);
+    if shown > 0 {
+        lines.push(format!("- {shown} earlier commits"));
+    }
+    for commit in &ledger.commits[shown..] {
+        let hash = match commit.hash.is_empty() {
+            true => String::new(),
+            false => format!("{} ", inline_code(&commit.hash)),
+        };
+        let pushed = if commit.is_pushed {
+            "pushed"
+        } else {
+            "not pushed in this session"
+        };
+        lines.push(format!(
+            "- Commit {hash}({pushed}): {}",
+            escape_markdown(&whole_sentences(&commit.subject, 120))
+        ));
+    }
+    if !ledger.pull_request.is_empty() {
+        lines.push(format!("- Pull request: {}", ledger.pull_request));
+    }
+    if ledger.stashes > 0 {
+        lines.push(format!("- Stashed changes: {}", ledger.stashes));
+    }
+    if !ledger.worktrees.is_empty() {
+        let paths = ledger
+            .worktrees
+            .iter()
+            .map(|path| inline_code(path))
+            .collect::<Vec<_>>();
+        lines.push(format!("- Worktrees added: {}", paths.join(", ")));
+    }
+    lines.extend(uncommitted_line(digest));
+    lines
+}
+
+/// Returns the files changed since the last commit that covers them; `None` if there are none.
+pub fn uncommitted_line(digest: &Digest) -> Option<String> {
+    let files = digest.ledger.uncommitted(&digest.root).collect::<Vec<_>>();
+    let shown = files.iter().rev().take(12);
+    let shown = shown.map(|path| inline_code(names::relative_path(path, &digest.root)));
+    let shown = shown.collect::<Vec<_>>();
+    let more = match files.len().saturating_sub(shown.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!shown.is_empty()).then(|| format!("- Uncommitted: {}{more}", shown.join(", ")))
+}
+
+/// Formats a question and its answer.
+pub fn choice_line(choice: &UserChoice) -> String {
+    format!(
+        "- Decided: {}: {}",
+        escape_markdown(&choice.question),
+        inline_quote(&choice.answer, 300)
+    )
+}
+
+/// Returns the newest sentences of a kind in their order, each once.
+pub fn best_sentences(digest: &Digest, kind: SentenceKind) -> Vec<&str> {
+    let mut found = Vec::<&str>::new();
+    for said in digest.sentences.iter().rev().filter(|said| said.kind == kind) {
+        if found.len() == MOST_FACTS {
+            break;
+        }
+        if !found.contains(&said.text.as_str()) {
+            found.push(&said.text);
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// Returns the folders of touched files with the number of files and of changed files, the busiest first.
+pub fn busiest_folders(digest: &Digest) -> Vec<(String, usize, usize)> {
+    let mut folders = std::collections::BTreeMap::<&str, (usize, usize)>::new();
+    for file in &digest.files {
+        let path = names::relative_path(&file.path, &digest.root);
+        let folder = path.rfind('/').map_or(".", |at| &path[..at]);
+        let entry = folders.entry(folder).or_default();
+        entry.0 += 1;
+        entry.1 += usize::from(file.changes > 0);
+    }
+    let mut folders = folders
+        .into_iter()
+        .map(|(folder, (files, changed))| (folder.to_owned(), files, changed))
+        .collect::<Vec<_>>();
+    folders.sort_by_key(|(_, files, changed)| (Reverse(*changed), Reverse(*files)));
+    folders
+}
+
+pub fn format_file_count(files: usize) -> String {
+    if files == 1 {
+        "1 file".into()
+    } else {
+        format!("{files} files")
+    }
+}
+
+/// Formats a time for the start of a line; empty without one.
+pub fn time_prefix(time: Option<Time>) -> String {
+    let time = time.and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
+    time.map(|time| format!("{} ", time.strftime("%Y-%m-%d %H:%M")))
+        .unwrap_or_default()
+}

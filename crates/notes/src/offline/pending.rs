@@ -1,0 +1,105 @@
+//! What is open at the end of a session, shared by notes and summaries: refusals, tasks, the request without an answer,
+//! failures, and what an earlier summary left open and nothing since has done.
+
+use crate::offline::compose::inline_quote;
+use crate::offline::digest::{Digest, TaskState};
+use crate::offline::lines::{MOST_FACTS, is_still_failing, refusal_lines};
+use crate::offline::prose::whole_sentences;
+use crate::offline::requests::{is_request, open_question};
+use language::markdown::{escape_markdown, inline_code};
+use language::words::content_words;
+use std::collections::HashSet;
+
+/// Prompts after the last change of the task list from which on it may be out of date.
+const STALE_PROMPTS: usize = 3;
+
+/// Returns the lines about what is open, the most important first.
+pub fn pending_lines(digest: &Digest) -> Vec<String> {
+    let mut lines = refusal_lines(digest);
+    lines.extend(unanswered_line(digest));
+    lines.extend(task_lines(digest));
+    if let Some(question) = open_question(digest) {
+        lines.push(format!("- Waiting for an answer to {}", inline_quote(question, 300)));
+    }
+    let open = digest.failures.iter().rev();
+    let open = open.filter(|failure| is_still_failing(digest, failure)).take(3);
+    lines.extend(open.map(|failure| {
+        let error = whole_sentences(&failure.error, 200);
+        format!(
+            "- Still failing: {} ({})",
+            inline_code(&failure.what),
+            escape_markdown(&error)
+        )
+    }));
+    lines.extend(earlier_lines(digest));
+    lines
+}
+
+/// Returns the line about a request that has no answer yet; `None` if the last one is answered.
+fn unanswered_line(digest: &Digest) -> Option<String> {
+    let turn = digest.turns.last().filter(|turn| !turn.is_answered)?;
+    let prompt = &digest.prompts[turn.prompt?];
+    Some(format!(
+        "- Asked and not answered yet: {}",
+        inline_quote(&prompt.text, 500)
+    ))
+}
+
+/// Returns the open tasks. A list that was not touched for some prompts may be out of date, and the line says so.
+fn task_lines(digest: &Digest) -> Vec<String> {
+    let since = digest
+        .prompts
+        .iter()
+        .filter(|prompt| prompt.step > digest.tasks_step && is_request(prompt));
+    let stale = since.count();
+    let open = digest.tasks.iter().filter(|task| task.state != TaskState::Done);
+    let line = |task: &crate::offline::digest::TaskItem| {
+        let text = escape_markdown(&whole_sentences(&task.text, 240));
+        match (task.state, stale >= STALE_PROMPTS) {
+            (TaskState::InProgress, false) => format!("- In progress: {text}"),
+            (_, false) => format!("- Not begun: {text}"),
+            (_, true) => format!("- On the task list, untouched for {stale} prompts: {text}"),
+        }
+    };
+    open.map(line).collect()
+}
+
+/// Returns what an earlier summary left open: with the evidence if something since then did it.
+fn earlier_lines(digest: &Digest) -> Vec<String> {
+    let mut lines = Vec::new();
+    for point in digest.earlier_points(7) {
+        let text = escape_markdown(&whole_sentences(&point, 240));
+        match evidence_of(digest, &point) {
+            Some(evidence) => lines.push(format!("- Done since the earlier summary: {text} ({evidence})")),
+            None => lines.push(format!(
+                "- Open by an earlier summary, not matched with later work: {text}"
+            )),
+        }
+    }
+    lines.truncate(MOST_FACTS);
+    lines
+}
+
+/// Returns what shows that a point of an earlier summary was done since: a commit, a finished task or an approved plan that
+/// shares most of its words; `None` without such evidence.
+fn evidence_of(digest: &Digest, point: &str) -> Option<String> {
+    let wanted = content_words(point).into_iter().collect::<HashSet<_>>();
+    let is_about = |text: &str| {
+        let words = content_words(text).into_iter().collect::<HashSet<_>>();
+        let shared = words.intersection(&wanted).count();
+        shared >= 3 && shared * 2 >= words.len().min(wanted.len())
+    };
+    let commit = digest
+        .ledger
+        .commits
+        .iter()
+        .rev()
+        .find(|commit| is_about(&commit.subject));
+    if let Some(commit) = commit {
+        return Some(format!("commit {}", inline_code(&commit.hash)));
+    }
+    let mut finished = digest.tasks.iter().filter(|task| task.state == TaskState::Done);
+    finished
+        .find(|task| is_about(&task.text))
+        .map(|_| "a task that was finished".to_owned())
+}

@@ -1,0 +1,315 @@
+//! Requests in a digest: the title of the session, the last request, the next step.
+
+use crate::offline::compose::inline_quote;
+use crate::offline::digest::{Digest, PromptChannel, TaskState, UserPrompt};
+use crate::offline::names;
+use crate::offline::prose::whole_sentences;
+use crate::offline::state::refusals::RefusedCall;
+use language::sentences::split_prose;
+use language::shorten::to_one_line;
+
+/// Returns the title of a session: the one in the log, the heading of its plan, else a verb phrase of its first task, or the
+/// start of an earlier summary.
+pub fn session_title(digest: &Digest) -> String {
+    for title in [&digest.recorded_title, &digest.plan_title] {
+        if !title.is_empty() {
+            return to_one_line(title, 100);
+        }
+    }
+    let is_specific = |prompt: &&UserPrompt| {
+        states_task(prompt) && (prompt.text.split_whitespace().count() >= 3 || !prompt.text.is_ascii())
+    };
+    let Some(prompt) = digest.prompts.iter().find(is_specific).or(digest.prompts.first()) else {
+        let earlier = digest.earlier_summary.as_ref();
+        return earlier
+            .map(|earlier| first_words(earlier.section(1), &[]))
+            .unwrap_or_default();
+    };
+    let title = first_words(task_sentence(&prompt.text), &POLITE_WORDS);
+    let words = title.split_whitespace().count();
+    if words >= 5 || !title.is_ascii() {
+        return title;
+    }
+    // Too short to be specific: add the file that the session was about.
+    let busiest = digest.files.iter().max_by_key(|file| (file.changes, file.reads));
+    match busiest {
+        Some(file) => format!("{title} (work on {} and around it)", names::file_name(&file.path)),
+        None => title,
+    }
+}
+
+/// Words before the verb of a request.
+const POLITE_WORDS: [&str; 22] = [
+    "please", "hi", "hello", "hey", "can", "could", "you", "would", "i", "want", "need", "to", "let's", "so", "we",
+    "ok", "okay", "now", "i'd", "like", "help", "me",
+];
+
+/// Starts of sentences that set a scene and ask for nothing.
+const SCENE_STARTS: [&str; 12] = [
+    "you are",
+    "you're",
+    "act as",
+    "as a ",
+    "your role",
+    "your name",
+    "context:",
+    "background",
+    "the user",
+    "here is",
+    "here's",
+    "i am ",
+];
+
+/// Returns the first sentence of a prompt that asks for something: after a role, a scene or a heading.
+fn task_sentence(text: &str) -> &str {
+    let sentences = split_prose(text);
+    let sets_scene = |sentence: &&str| {
+        let low = sentence.trim_start_matches(['#', '*', '-', '>', ' ']).to_lowercase();
+        SCENE_STARTS.iter().any(|start| low.starts_with(start))
+            || low.chars().filter(|sign| sign.is_alphabetic()).count() < 8
+    };
+    match sentences.iter().position(|sentence| !sets_scene(sentence)) {
+        Some(at) if at > 0 => sentences[at],
+        _ => text,
+    }
+}
+
+/// Words that a title does not end with.
+const NON_FINAL_WORDS: [&str; 24] = [
+    "which", "when", "so", "it", "we", "i", "in", "the", "of", "to", "and", "a", "an", "on", "at", "for", "with", "is",
+    "are", "that", "this", "from", "or", "by",
+];
+
+/// Returns the first ten words of the first line of prose, without the skipped words at its start.
+fn first_words(text: &str, skipped: &[&str]) -> String {
+    let is_prose = |line: &&str| line.chars().filter(|sign| sign.is_alphabetic()).count() >= 4;
+    let line = text
+        .lines()
+        .map(|line| line.trim().trim_start_matches(['#', '*', '-', '>', ' ']))
+        .find(is_prose)
+        .unwrap_or(text);
+    let line = line.replace(['`', '"', '*'], "");
+    let short = |word| {
+        if str::len(word) > 30 && word.contains('/') {
+            names::file_name(word.trim_end_matches('/'))
+        } else {
+            word
+        }
+    };
+    let is_marker = |word: &str| word.len() <= 3 && word.ends_with([')', '.', ':']);
+    let is_skipped = |word: &&str| {
+        let bare = word.to_lowercase();
+        skipped.contains(&bare.trim_matches(|sign: char| !sign.is_alphanumeric()))
+            || !skipped.is_empty() && is_marker(word)
+    };
+    let mut words = Vec::<&str>::new();
+    for word in line.split_whitespace().skip_while(is_skipped).map(short).take(10) {
+        words.push(word);
+        // One clause is enough if it has five words.
+        if words.len() >= 5 && word.ends_with(['.', '?', '!', '。', ',', ';']) {
+            break;
+        }
+    }
+    // A title does not end in the middle of a phrase.
+    while words.len() > 3
+        && words
+            .last()
+            .is_some_and(|word| NON_FINAL_WORDS.contains(&word.to_lowercase().as_str()))
+    {
+        words.pop();
+    }
+    let words = to_one_line(&words.join(" "), 80);
+    // In a script without blanks, the title is the first clause.
+    let words = match words.is_ascii() || words.contains(' ') {
+        true => words,
+        false => to_one_line(words.split(['，', '。', '！', '？', '；']).next().unwrap_or(&words), 30),
+    };
+    let mut signs = words.trim_end_matches(['.', ',', ':', ';', '?', '!', '…']).chars();
+    signs
+        .next()
+        .map(|first| first.to_uppercase().chain(signs).collect())
+        .unwrap_or_default()
+}
+
+/// Returns whether a prompt asks for something, rather than answering a question.
+pub fn is_request(prompt: &UserPrompt) -> bool {
+    prompt.channel != PromptChannel::Refusal && prompt.channel != PromptChannel::Shell && !is_short_answer(prompt)
+}
+
+/// Returns whether a prompt answers a question of the model in a few words.
+pub fn is_short_answer(prompt: &UserPrompt) -> bool {
+    prompt.channel == PromptChannel::Message
+        && prompt.answered_question.is_some()
+        && prompt.text.chars().count() <= 120
+        && !has_question(&prompt.text)
+}
+
+/// Returns whether a text is a question.
+pub fn has_question(text: &str) -> bool {
+    let low = text.trim_start().to_lowercase();
+    const STARTS: [&str; 13] = [
+        "what", "why", "how", "which", "where", "when", "who", "is ", "are ", "does ", "do ", "explain", "show",
+    ];
+    text.trim_end().ends_with(['?', '？']) || STARTS.iter().any(|start| low.starts_with(start))
+}
+
+/// Words that go on with what is there and state no task of their own.
+const GOING_ON: [&str; 28] = [
+    "and", "both", "continue", "go", "on", "ahead", "proceed", "ok", "okay", "yes", "yeah", "yep", "sure", "please",
+    "thanks", "thank", "you", "great", "good", "perfect", "nice", "cool", "done", "it", "do", "resume", "keep",
+    "going",
+];
+
+/// Returns whether a prompt states a task, rather than answering, thanking or letting the model go on.
+pub fn states_task(prompt: &UserPrompt) -> bool {
+    let mut words = prompt.text.split_whitespace().take(6);
+    let goes_on = |word: &str| {
+        let word = word.trim_matches(|sign: char| !sign.is_alphanumeric()).to_lowercase();
+        word.is_empty() || word.parse::<u32>().is_ok() || GOING_ON.contains(&word.as_str())
+    };
+    let is_short = prompt.text.split_whitespace().count() <= 5;
+    is_request(prompt) && !(is_short && words.all(goes_on))
+}
+
+/// Returns the last prompt that states a task, or the last prompt if none does.
+pub fn last_request(digest: &Digest) -> Option<&UserPrompt> {
+    digest
+        .prompts
+        .iter()
+        .rev()
+        .find(|prompt| states_task(prompt))
+        .or(digest.prompts.last())
+}
+
+/// Returns what a short prompt refers to in the last text of the model: the item of a list that it names, the last question,
+/// or for a bare agreement the last sentence; `None` if it refers to nothing.
+pub fn referred_text(answer: &str, prompt: &str) -> Option<String> {
+    if prompt.chars().count() > 120 || answer.is_empty() {
+        return None;
+    }
+    let first = prompt.split_whitespace().next().unwrap_or_default();
+    let first = first.trim_matches(|sign: char| !sign.is_alphanumeric()).to_lowercase();
+    let is_choice = prompt.split_whitespace().count() <= 4
+        && (first.parse::<u32>().is_ok() || first.len() == 1 && first.bytes().all(|byte| byte.is_ascii_lowercase()));
+    if is_choice {
+        let is_item = |line: &&str| {
+            let line = line.trim_start_matches(['-', '*', '#', ' ', '(']).to_lowercase();
+            let line = line.strip_prefix("option ").unwrap_or(&line);
+            line.strip_prefix(first.as_str())
+                .is_some_and(|rest| rest.starts_with(['.', ')', ':', '*']))
+        };
+        if let Some(item) = answer.lines().rev().map(str::trim).find(is_item) {
+            return Some(whole_sentences(item.trim_start_matches(['-', '*', '#', ' ']), 240));
+        }
+    }
+    let sentences = split_prose(answer);
+    let asks = |sentence: &&&str| sentence.ends_with(['?', '？']);
+    if let Some(question) = sentences.iter().rev().take(4).find(asks) {
+        return Some(whole_sentences(question, 240));
+    }
+    let agrees = ["yes", "proceed", "ok", "okay", "sure", "go", "both", "all", "do"].contains(&first.as_str());
+    let last = sentences.last().filter(|_| agrees)?;
+    Some(whole_sentences(last, 240))
+}
+
+/// Returns the question that the model ended with; `None` if it asked nothing, or the user went on.
+pub fn open_question(digest: &Digest) -> Option<&str> {
+    let turn = digest
+        .turns
+        .last()
+        .filter(|turn| turn.is_answered && !turn.is_retracted)?;
+    let sentences = split_prose(&turn.answer);
+    let asks = |sentence: &&&str| sentence.ends_with(['?', '？']);
+    let found = sentences.iter().rev().take(2).find(asks).copied()?;
+    let at = turn.answer.find(found)?;
+    Some(&turn.answer[at..at + found.len()])
+}
+
+/// Returns what comes next: the request without an answer, what the model announced or proposed at the end, or the open task;
+/// `None` if nothing is open.
+pub fn next_step(digest: &Digest) -> Option<String> {
+    if let Some(turn) = digest.turns.last().filter(|turn| !turn.is_answered)
+        && let Some(prompt) = turn.prompt
+    {
+        let prompt = &digest.prompts[prompt];
+        let about = match &prompt.answered_question {
+            Some(question) => format!(" (to {})", inline_quote(question, 200)),
+            None => String::new(),
+        };
+        return Some(format!(
+            "finish what the user asked: {}{about}",
+            inline_quote(&prompt.text, 300)
+        ));
+    }
+    let cues = [
+        "next",
+        "remaining",
+        "would you like",
+        "shall i",
+        "should i",
+        "want me to",
+        "ready to",
+        "still need",
+        "下一步",
+        "接下来",
+        "需要我",
+    ];
+    let is_cue = |sentence: &&&str| {
+        let low = sentence.to_lowercase();
+        cues.iter().any(|cue| low.contains(cue)) && !names_refusal(digest, &low)
+    };
+    let turn = digest
+        .turns
+        .last()
+        .filter(|turn| turn.is_answered && !turn.is_retracted);
+    let last = turn.map(|turn| split_prose(&turn.answer)).unwrap_or_default();
+    if let Some(sentence) = last.iter().rev().take(6).find(is_cue) {
+        return Some(format!("the assistant said {}", inline_quote(sentence, 300)));
+    }
+    let going = digest.tasks.iter().find(|task| task.state == TaskState::InProgress);
+    let task = going.or_else(|| digest.tasks.iter().find(|task| task.state == TaskState::Open))?;
+    Some(format!("the task {}", inline_quote(&task.text, 200)))
+}
+
+/// Returns whether a sentence names a command that the user refused.
+fn names_refusal(digest: &Digest, sentence: &str) -> bool {
+    digest.refusals.standing().any(|refusal| match &refusal.call {
+        RefusedCall::Command { text } => sentence.contains(&text.to_lowercase()),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_prompt_refers_to_an_item_a_question_or_the_last_sentence() {
+        let answer = "Two ways:\n\n1. Keep the table.\n2. **Drop the table.** It is empty.\n\nWhich one do you prefer?";
+        assert_eq!(
+            referred_text(answer, "2").as_deref(),
+            Some("2. **Drop the table.** It is empty.")
+        );
+        assert_eq!(
+            referred_text(answer, "the first").as_deref(),
+            Some("Which one do you prefer?")
+        );
+        assert_eq!(
+            referred_text("I can remove both.", "yes for both").as_deref(),
+            Some("I can remove both.")
+        );
+        assert_eq!(referred_text("I removed both.", "now test it"), None);
+    }
+
+    #[test]
+    fn a_task_sentence_skips_roles_and_scenes() {
+        assert_eq!(
+            task_sentence("You are a careful engineer. Fix the login form."),
+            "Fix the login form."
+        );
+        assert_eq!(
+            task_sentence("Fix the login form. It fails."),
+            "Fix the login form. It fails."
+        );
+    }
+}

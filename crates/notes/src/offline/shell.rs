@@ -1,0 +1,208 @@
+//! Shell commands and what tools print: which command it is, whether it failed, and which lines say so.
+
+use crate::offline::build_matcher;
+use aho_corasick::AhoCorasick;
+use language::clean::strip_control_codes;
+use language::client_text;
+use language::shorten::to_one_line;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+/// Returns the normal form of a command: without the folder it runs in and without the filters of its output, so that runs
+/// of the same command are equal.
+pub fn normalize_command(text: &str) -> String {
+    let text = strip_control_codes(text);
+    let mut text = text.trim();
+    while let Some(rest) = text.strip_prefix("cd ") {
+        let Some(end) = rest.find(['&', ';', '\n']) else { break };
+        let rest = rest[end..].trim_start_matches(['&', ';', '\n', ' ']);
+        if rest.is_empty() {
+            break;
+        }
+        text = rest;
+    }
+    // The content of a here-document is not part of the command.
+    let here = text.find("<<").map_or(text, |at| text[..at].trim_end());
+    let here = if here.len() < 4 { text } else { here };
+    let is_cut = here.len() < text.len();
+    let first = here.lines().take(3).collect::<Vec<_>>().join("; ");
+    let mut command = first.trim().trim_end_matches(';').to_owned();
+    for suffix in [
+        " | tail",
+        "|tail",
+        " | head",
+        "|head",
+        " 2>&1",
+        " 2>/dev/null",
+        " || true",
+        "; echo",
+    ] {
+        if let Some(at) = command.find(suffix).filter(|at| *at > 3) {
+            let is_redirect = suffix.starts_with(" 2>");
+            match is_redirect && command.len() > at + suffix.len() {
+                true => command = command.replacen(suffix, "", 1),
+                false => command.truncate(at),
+            }
+        }
+    }
+    let is_cut = is_cut || here.lines().count() > 3;
+    let line = to_one_line(&command, 200);
+    if is_cut && !line.ends_with('…') {
+        format!("{line} …")
+    } else {
+        line
+    }
+}
+
+/// Returns whether an output looks like a failure, for commands whose exit status a pipe hides.
+pub fn has_failure_marks(text: &str) -> bool {
+    const STARTS: [&str; 14] = [
+        "FAIL",
+        "--- FAIL",
+        "error:",
+        "error[",
+        "Error:",
+        "ERROR:",
+        "fatal:",
+        "panic:",
+        "Traceback (most recent",
+        "FAILED",
+        "npm ERR!",
+        "SyntaxError",
+        "TypeError",
+        "make: ***",
+    ];
+    text.lines().rev().take(60).any(|line| {
+        let line = line.trim_start();
+        let may_be = line.starts_with(['F', '-', 'e', 'E', 'f', 'p', 'T', 'n', 'S', 'm']);
+        may_be && STARTS.iter().any(|start| line.starts_with(start)) || line.starts_with("test result: FAILED")
+    })
+}
+
+/// Words of errors, and words of results that count something.
+const OUTPUT_CUES: [&[&str]; 2] = [
+    &[
+        "error",
+        "panic",
+        "fail",
+        "exception",
+        "fatal",
+        "undefined",
+        "not found",
+        "cannot",
+        "expected",
+        "denied",
+        "traceback",
+        "assert",
+    ],
+    &["passed", " ok", "warning", "0 issues", "passing"],
+];
+
+static OUTPUT_CUE_FINDER: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| build_matcher(OUTPUT_CUES.into_iter().flatten().copied()));
+
+/// Returns how many error words a line has, and whether it counts results.
+fn score_output_line(line: &str) -> (u32, bool) {
+    let Some(finder) = OUTPUT_CUE_FINDER.as_ref() else {
+        return (0, false);
+    };
+    let (mut seen, mut tally) = (0_u32, false);
+    for found in finder.find_overlapping_iter(line) {
+        match found.pattern().as_usize() {
+            word if word < OUTPUT_CUES[0].len() => seen |= 1 << word,
+            _ => tally = true,
+        }
+    }
+    (
+        seen.count_ones(),
+        tally && line.bytes().any(|byte| byte.is_ascii_digit()),
+    )
+}
+
+/// Returns the lines of an output that say what went wrong: at most three, in their order.
+pub fn key_error_lines(text: &str) -> String {
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.len() > 3 && !line.starts_with("Exit code"));
+    let lines = lines.collect::<Vec<_>>();
+    let scores = lines
+        .iter()
+        .map(|line| score_output_line(line).0.min(3))
+        .collect::<Vec<_>>();
+    let mut best = (0..lines.len()).collect::<Vec<_>>();
+    best.sort_by_key(|at| (std::cmp::Reverse(scores[*at]), *at));
+    best.truncate(3);
+    if best.iter().all(|at| scores[*at] == 0) {
+        // No line has an error word: the error is mostly at the end.
+        best = (lines.len().saturating_sub(2)..lines.len()).collect();
+    }
+    best.sort_unstable();
+    let chosen = best
+        .into_iter()
+        .map(|at| to_one_line(lines[at], 200))
+        .collect::<Vec<_>>();
+    chosen.join(" / ")
+}
+
+/// Returns the line of an output that says how the command ended; empty if there is none.
+pub fn key_output_line(text: &str, failed: bool) -> String {
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.len() > 3 && !line.starts_with("Exit code"));
+    let found = lines.rev().take(40).find(|line| match failed {
+        true => score_output_line(line).0 > 0,
+        false => score_output_line(line).1,
+    });
+    found.map(|line| to_one_line(line, 160)).unwrap_or_default()
+}
+
+/// Returns whether a command checks, builds or publishes something.
+pub fn is_check_command(command: &str) -> bool {
+    const WORDS: [&str; 36] = [
+        "test", "build", "lint", "check", "clippy", "fmt", "format", "vet", "tsc", "eslint", "pytest", "jest",
+        "vitest", "cargo", "make", "mise", "npm", "pnpm", "yarn", "bun", "gradle", "mvn", "docker", "deploy", "commit",
+        "push", "pr", "migrate", "install", "run", "uv", "ruff", "mypy", "tox", "bench", "flutter",
+    ];
+    let words = command.split_whitespace().filter(|word| !word.contains('='));
+    let words = words
+        .take(3)
+        .flat_map(|word| word.split(|sign: char| !sign.is_ascii_alphanumeric()));
+    words.into_iter().any(|word| WORDS.contains(&word)) && !is_read_only_command(command)
+}
+
+/// Returns whether a command only reads.
+pub fn is_read_only_command(command: &str) -> bool {
+    const NAMES: [&str; 16] = [
+        "ls", "cat", "head", "tail", "grep", "rg", "find", "sed", "echo", "wc", "pwd", "which", "cd", "for", "awk",
+        "jq",
+    ];
+    NAMES.contains(&command.split_whitespace().next().unwrap_or_default())
+}
+
+/// Returns the output of a tool without elements of the client and terminal codes.
+pub fn tool_output(text: &str) -> Cow<'_, str> {
+    let without = client_text::strip_result_context(text);
+    let unwrapped = match without.contains("tool_use_error>") {
+        true => Cow::Owned(without.replace("<tool_use_error>", "").replace("</tool_use_error>", "")),
+        false => without,
+    };
+    match strip_control_codes(&unwrapped) {
+        Cow::Borrowed(same) if same.len() == unwrapped.len() => unwrapped,
+        other => Cow::Owned(other.into_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_commands_have_one_normal_form() {
+        assert_eq!(normalize_command("cd /w && cargo test 2>&1 | tail -20"), "cargo test");
+        assert_eq!(normalize_command("cd /w\ncargo test|head -5"), "cargo test");
+        assert_eq!(normalize_command("python3 - <<'E'\nprint(1)\nE"), "python3 - …");
+        assert_eq!(normalize_command("cargo build"), "cargo build");
+    }
+}

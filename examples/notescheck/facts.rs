@@ -1,0 +1,333 @@
+//! What a session log says, read from its records alone. Shares no code with the programs that write notes.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// How a shell command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    Success,
+    Failure,
+    /// A person refused it, or it was stopped before it ran.
+    Refused,
+    /// It goes on in the background, or its result was never written.
+    Unknown,
+}
+
+/// A shell command that the model asked for.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    pub command: String,
+    pub ending: Ending,
+    pub order: usize,
+}
+
+/// What a log says about one session.
+#[derive(Debug, Default)]
+pub struct SessionFacts {
+    pub executions: Vec<Execution>,
+    /// Other calls: tool, what they were about, ending.
+    pub calls: Vec<(String, String, Ending)>,
+    /// The last state of every task by its text: finished or removed.
+    pub tasks: BTreeMap<String, bool>,
+    /// Words of a person, in order.
+    pub words: Vec<(usize, String)>,
+    /// Text that the client wrote in a person's name.
+    pub client_words: Vec<String>,
+    /// Results of questions that were answered.
+    pub answers: Vec<String>,
+    /// Questions that nobody answered, and plans that were not approved.
+    pub unanswered: Vec<String>,
+    /// Titles of plans, and whether they were approved.
+    pub plans: Vec<(String, bool)>,
+    /// Commits: hash and subject.
+    pub commits: Vec<(String, String)>,
+    /// Files by the order of their last edit.
+    pub edited: BTreeMap<String, usize>,
+    /// Order of the last commit that covers a file; every file if the path is empty.
+    pub committed: Vec<(String, usize)>,
+    /// Orders of the texts of the model after which no call follows.
+    pub last_answer: Option<usize>,
+    pub last_call: Option<usize>,
+    pub pushes: usize,
+    order: usize,
+    asked: HashMap<String, (String, Value)>,
+    task_ids: HashMap<String, String>,
+    queued: Vec<String>,
+    staged: Vec<String>,
+    seen: HashSet<String>,
+}
+
+const REFUSED: [&str; 3] = [
+    "The user doesn't want to",
+    "[Request interrupted by user",
+    "Permission for this action was denied",
+];
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let texts = items.iter().filter_map(|item| item["text"].as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Returns whether a text in a person's name comes from the client.
+fn is_client_text(text: &str) -> bool {
+    let text = text.trim_start();
+    let tags = [
+        "<command-",
+        "<local-command",
+        "<task-notification",
+        "<bash-",
+        "<agent-",
+        "<teammate-",
+        "<system-",
+        "<cross-session",
+        "<monitor-",
+        "<ci-monitor",
+        "<mcp-",
+        "<user-memory",
+    ];
+    let starts = [
+        "Caveat: The messages below",
+        "This session is being continued",
+        "Stop hook feedback",
+        "{\"task_id\"",
+        "Base directory for this skill",
+        "Unknown slash command",
+        "[SYSTEM NOTIFICATION",
+        "[Request interrupted",
+        "Another Claude session sent",
+        "Operation stopped by hook",
+    ];
+    tags.iter().chain(&starts).any(|start| text.starts_with(start))
+}
+
+impl SessionFacts {
+    /// Reads the records of a session, in the order of the log.
+    pub fn read<'r>(records: impl Iterator<Item = &'r Value>) -> SessionFacts {
+        let mut facts = SessionFacts::default();
+        for record in records {
+            facts.order += 1;
+            // Resumed logs repeat records.
+            let is_copy = record["uuid"]
+                .as_str()
+                .is_some_and(|uuid| !facts.seen.insert(uuid.to_owned()));
+            if record["isSidechain"] == true || is_copy {
+                continue;
+            }
+            match record["type"].as_str().unwrap_or_default() {
+                "user" if record["isCompactSummary"] != true => facts.read_user(record),
+                "assistant" if record["message"]["model"] == "<synthetic>" => {}
+                "assistant" => facts.read_assistant(record),
+                "attachment" if record["attachment"]["type"] == "queued_command" => {
+                    facts.add_words(&text_of(&record["attachment"]["prompt"]));
+                }
+                "queue-operation" => facts.read_queue(record),
+                _ => {}
+            }
+        }
+        facts
+    }
+
+    fn add_words(&mut self, text: &str) {
+        match is_client_text(text) {
+            true => self.client_words.push(text.to_owned()),
+            false => self.words.push((self.order, text.to_owned())),
+        }
+    }
+
+    fn read_queue(&mut self, record: &Value) {
+        let content = text_of(&record["content"]);
+        match record["operation"].as_str() {
+            Some("enqueue") if !content.is_empty() => {
+                self.queued.push(content.clone());
+                self.add_words(&content);
+            }
+            Some("popAll") => {
+                let order = self.order;
+                self.words
+                    .retain(|(at, word)| *at == order || !self.queued.contains(word));
+            }
+            _ => {}
+        }
+    }
+
+    fn read_user(&mut self, record: &Value) {
+        let content = &record["message"]["content"];
+        let blocks = match content {
+            Value::Array(blocks) => blocks.clone(),
+            Value::String(text) => vec![serde_json::json!({"type": "text", "text": text})],
+            _ => Vec::new(),
+        };
+        for block in &blocks {
+            match block["type"].as_str() {
+                Some("text") => {
+                    let text = block["text"].as_str().unwrap_or_default();
+                    match record["isMeta"] == true {
+                        true => self.client_words.push(text.to_owned()),
+                        false => self.add_words(text),
+                    }
+                }
+                Some("tool_result") => self.read_result(block),
+                _ => {}
+            }
+        }
+    }
+
+    fn read_assistant(&mut self, record: &Value) {
+        let empty = Vec::new();
+        for block in record["message"]["content"].as_array().unwrap_or(&empty) {
+            match block["type"].as_str() {
+                Some("text") if !block["text"].as_str().unwrap_or_default().trim().is_empty() => {
+                    self.last_answer = Some(self.order);
+                }
+                Some("tool_use") => {
+                    self.last_call = Some(self.order);
+                    let id = block["id"].as_str().unwrap_or_default().to_owned();
+                    let name = block["name"].as_str().unwrap_or_default().to_owned();
+                    self.read_tasks(&name, &block["input"]);
+                    self.asked.insert(id, (name, block["input"].clone()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn read_tasks(&mut self, tool: &str, input: &Value) {
+        if tool == "TodoWrite" {
+            for finished in self.tasks.values_mut() {
+                *finished = true;
+            }
+            for item in input["todos"].as_array().into_iter().flatten() {
+                let text = item["content"].as_str().unwrap_or_default().to_owned();
+                self.tasks.insert(text, item["status"] == "completed");
+            }
+        }
+        if tool == "TaskUpdate" {
+            let id = input["taskId"].as_str().unwrap_or_default();
+            let Some(text) = self.task_ids.get(id).cloned() else {
+                return;
+            };
+            match input["status"].as_str() {
+                Some("completed" | "deleted") => self.tasks.insert(text, true),
+                Some("pending" | "in_progress") => self.tasks.insert(text, false),
+                _ => None,
+            };
+        }
+    }
+
+    fn read_result(&mut self, block: &Value) {
+        let id = block["tool_use_id"].as_str().unwrap_or_default();
+        let Some((tool, input)) = self.asked.remove(id) else {
+            return;
+        };
+        let text = text_of(&block["content"]);
+        let is_refused = REFUSED.iter().any(|start| text.starts_with(start));
+        let ending = match (is_refused, block["is_error"] == true) {
+            (true, _) => Ending::Refused,
+            (false, true) => Ending::Failure,
+            (false, false) => Ending::Success,
+        };
+        if is_refused && let Some((_, said)) = text.split_once("the user said:") {
+            self.words.push((self.order, said.trim().to_owned()));
+        }
+        if is_refused && let Some((_, said)) = text.split_once("reason for the rejection:") {
+            self.words.push((self.order, said.trim().to_owned()));
+        }
+        match tool.as_str() {
+            "Bash" => self.add_execution(&input, &text, ending),
+            "Edit" | "Write" | "MultiEdit" | "NotebookEdit" if ending == Ending::Success => {
+                let path = input["file_path"].as_str().or(input["notebook_path"].as_str());
+                self.edited.insert(path.unwrap_or_default().to_owned(), self.order);
+            }
+            "AskUserQuestion" if ending == Ending::Success => self.answers.push(text.clone()),
+            "AskUserQuestion" => {
+                for question in input["questions"].as_array().into_iter().flatten() {
+                    let question = question["question"].as_str().unwrap_or_default();
+                    self.unanswered.push(question.to_owned());
+                }
+            }
+            "ExitPlanMode" => {
+                let plan = input["plan"].as_str().unwrap_or_default();
+                let title = plan.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                self.plans.push((title.to_owned(), ending == Ending::Success));
+            }
+            "TaskCreate" if ending == Ending::Success => {
+                let digits = text.split('#').nth(1).unwrap_or_default();
+                let digits = digits
+                    .split(|sign: char| !sign.is_ascii_digit())
+                    .next()
+                    .unwrap_or_default();
+                let subject = input["subject"].as_str().unwrap_or_default().to_owned();
+                self.task_ids.insert(digits.to_owned(), subject.clone());
+                self.tasks.insert(subject, false);
+            }
+            _ => {}
+        }
+        let about = input.to_string();
+        self.calls.push((tool, about, ending));
+    }
+
+    fn add_execution(&mut self, input: &Value, text: &str, ending: Ending) {
+        let command = input["command"].as_str().unwrap_or_default().to_owned();
+        let is_background = input["run_in_background"] == true || text.starts_with("Command running in background");
+        let ending = if is_background && ending == Ending::Success {
+            Ending::Unknown
+        } else {
+            ending
+        };
+        if ending == Ending::Success {
+            self.read_git(&command, text);
+        }
+        self.executions.push(Execution {
+            command,
+            ending,
+            order: self.order,
+        });
+    }
+
+    /// Notes commits by what git printed: `[branch 1a2b3c4] subject`.
+    fn read_git(&mut self, command: &str, output: &str) {
+        if command.contains("git push") {
+            self.pushes += 1;
+        }
+        let mut has_commit = false;
+        for line in output.lines() {
+            let Some((head, subject)) = line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) else {
+                continue;
+            };
+            let hash = head.split_whitespace().last().unwrap_or_default();
+            if hash.len() >= 7 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && head.contains(' ') {
+                self.commits.push((hash.to_owned(), subject.to_owned()));
+                has_commit = true;
+            }
+        }
+        let adds = command.split("git add").skip(1).flat_map(|add| {
+            let words = add
+                .split_whitespace()
+                .take_while(|word| !matches!(*word, "&&" | "||" | "|" | ";"));
+            words.map(|word| word.trim_matches(['"', '\'', ';']).to_owned())
+        });
+        self.staged.extend(adds);
+        if !has_commit {
+            return;
+        }
+        let staged = std::mem::take(&mut self.staged);
+        let is_all = command.contains("commit -a") || staged.is_empty();
+        for word in staged {
+            match word.as_str() {
+                "-A" | "." | "--all" | "-u" => self.committed.push((String::new(), self.order)),
+                option if option.starts_with('-') => {}
+                path => self.committed.push((path.to_owned(), self.order)),
+            }
+        }
+        if is_all {
+            self.committed.push((String::new(), self.order));
+        }
+    }
+}
