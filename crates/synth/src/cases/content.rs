@@ -1,6 +1,6 @@
 //! Cases: unusual contents, ends of files, and damaged lines.
 
-use super::{CaseFolder, PROJECT, ask, end_turn, lookup_block, project_file, say, turn, write_line};
+use super::{CaseFolder, CaseLog, PROJECT, ask, end_turn, lookup_block, project_file, say, turn, write_line};
 use crate::damage::Damage;
 use crate::drive::{ATTACHMENTS, attachment, local_command, local_command_output};
 use crate::json::Uuid;
@@ -66,6 +66,77 @@ pub(super) fn attachments(folder: &mut CaseFolder) -> io::Result<()> {
     }
     say(&mut log, "That is a lot.")?;
     folder.save(log)?;
+    Ok(())
+}
+
+/// Says in three ways what no prompt holds. Older clients write nothing of a queued prompt but the operations on the queue.
+pub(super) fn words_outside_prompts(folder: &mut CaseFolder) -> io::Result<()> {
+    for version in ["2.1.29", "2.1.220"] {
+        let mut log = folder.log(version);
+        ask(&mut log, "Count the apples in every basket.")?;
+        queue(
+            &mut log,
+            "enqueue",
+            Some("{\"task_id\":\"b1\",\"task_type\":\"local_bash\"}"),
+        )?;
+        let typed = "Leave the quinces out of it.";
+        queue(&mut log, "enqueue", Some(typed))?;
+        if version == "2.1.220" {
+            let body = format!("\"type\":\"queued_command\",\"prompt\":\"{typed}\",\"commandMode\":\"prompt\"");
+            let body = format!("{{{body},\"origin\":{{\"kind\":\"human\"}}}}");
+            log.attachment(&body, 20)?;
+            queue(&mut log, "remove", Some(typed))?;
+        } else {
+            queue(&mut log, "remove", None)?;
+        }
+        queue(&mut log, "enqueue", Some("Weigh the pears while you are there."))?;
+        queue(&mut log, "popAll", Some("Weigh the pears while you are there."))?;
+        let refused = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nNever shake the tree.";
+        let answered = "User has answered your questions: \"Which basket first?\"=\"The blue one\". You can now continue with the user's answers in mind.";
+        for (tool, input, said, error) in [
+            ("Bash", "{\"command\":\"shake --tree\"}", refused, true),
+            (
+                "AskUserQuestion",
+                "{\"questions\":[{\"question\":\"Which basket first?\"}]}",
+                answered,
+                false,
+            ),
+        ] {
+            let said = SynthText::of(said);
+            let output = ToolOutput {
+                content: string_value(&said),
+                kept: Vec::new(),
+                error,
+                units: said.units,
+                tokens: said.tokens(log.density()),
+            };
+            let call = call_block(&mut log, tool, input.as_bytes(), output);
+            log.respond(&[call], ResultOrder::CallsFirst)?;
+        }
+        say(&mut log, "Twelve apples, and the tree stands still.")?;
+        ask(&mut log, "Thank you.")?;
+        queue(&mut log, "enqueue", Some("Thank you."))?;
+        queue(&mut log, "dequeue", None)?;
+        ask(&mut log, "Thank you.")?;
+        say(&mut log, "Gladly.")?;
+        folder.save(log)?;
+    }
+    Ok(())
+}
+
+/// Writes an operation on the queue of prompts.
+fn queue(log: &mut CaseLog, operation: &str, content: Option<&str>) -> io::Result<()> {
+    let content = content.map(|content| {
+        let value = String::from_utf8_lossy(&string_value(&SynthText::of(content))).into_owned();
+        format!(",\"content\":{value}")
+    });
+    let json = format!(
+        "{{\"type\":\"queue-operation\",\"operation\":\"{operation}\",\"timestamp\":\"{}\",\"sessionId\":\"{}\"{}}}",
+        crate::json::timestamp(log.now),
+        log.identity.session_id,
+        content.unwrap_or_default()
+    );
+    log.write_plain("queue-operation", &json)?;
     Ok(())
 }
 

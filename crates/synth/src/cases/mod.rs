@@ -268,11 +268,18 @@ const CASES: &[CorpusCase] = &[
     ),
 ];
 
-/// Cases that were added later. The position of a case seeds its random numbers, so new cases must come last.
+/// Cases that were added later. The position of a case seeds its random numbers, so nothing may be added to these lists.
 const LATER_CASES: &[CorpusCase] = &[case(
     "lasting-words",
     "what people say that holds in later sessions, among what does not; a secret that must not be kept",
     counting::lasting_words,
+)];
+
+/// Cases that are seeded by their names: new ones go here, in any order.
+const NAMED_CASES: &[CorpusCase] = &[case(
+    "words-outside-prompts",
+    "what a person says while the model works, when refusing a call, and in answer to a question",
+    content::words_outside_prompts,
 )];
 
 /// Returns the names and one-line descriptions of the bundled cases.
@@ -281,13 +288,28 @@ pub fn cases() -> &'static [(&'static str, &'static str)] {
     LIST.get_or_init(|| all_cases().map(|case| (case.name, case.proves)).collect())
 }
 
-/// Iterates over all cases, in the order that seeds their random numbers.
-fn all_cases() -> impl Iterator<Item = &'static CorpusCase> {
+/// Iterates over the cases in the order that seeds their random numbers.
+fn numbered_cases() -> impl Iterator<Item = &'static CorpusCase> {
     CASES
         .iter()
         .chain(traced::CASES)
         .chain(LATER_CASES)
         .chain(traced::LATER_CASES)
+}
+
+/// Iterates over the cases that are seeded by their names.
+fn named_cases() -> impl Iterator<Item = &'static CorpusCase> {
+    NAMED_CASES.iter().chain(traced::NAMED_CASES)
+}
+
+fn all_cases() -> impl Iterator<Item = &'static CorpusCase> {
+    numbered_cases().chain(named_cases())
+}
+
+/// Returns the seed of a case that is seeded by its name (FNV-1a).
+fn seed_of_name(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// Writes every case below `dir`: its logs and `expected.json`, and one README.md for all.
@@ -297,12 +319,15 @@ pub fn write_corpus(dir: &Path) -> io::Result<()> {
         "# Bundled sessions\n\nSmall generated session logs, one folder per case. `expected.json` in each folder is what an honest\n\
          counter must find; it was written together with the logs, not read from them.\n\nThose with a `policy.toml` are replayed too: that is the policy, and `events.ndjson` what must\n\
          happen under it, worked out by hand; the sums stand beside each case in `crates/synth/src/traced`. All events are listed,\n\
-         but calls only where a case is about them, and then with the fields it is about.\n\n| case | proves |\n| --- | --- |\n",
+         but calls only where a case is about them, and then with the fields it is about. `cases.ndjson` lists the\n\
+         verdicts of `backcast validate`, worked out by hand as well.\n\n| case | proves |\n| --- | --- |\n",
     );
-    for (index, case) in all_cases().enumerate() {
+    let numbered = numbered_cases().zip(0_u64..).map(|(case, index)| (index, case));
+    let named = named_cases().map(|case| (seed_of_name(case.name), case));
+    for (index, case) in numbered.chain(named) {
         let root = dir.join(case.name);
         fs::create_dir_all(&root)?;
-        let rng = Rng::fork(0x6361_7365, index as u64);
+        let rng = Rng::fork(0x6361_7365, index);
         let mut folder = CaseFolder {
             root: root.clone(),
             pools: &pools,
@@ -329,6 +354,16 @@ pub(super) struct CaseFolder<'p> {
 pub(super) const PROJECT: &str = "projects/-home-dev-projects-orchard";
 
 impl<'p> CaseFolder<'p> {
+    /// Returns the random numbers of the case.
+    pub(super) fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// Adds the truth of a log that the case wrote itself.
+    pub(super) fn add_truth(&mut self, truth: &Truth) {
+        self.truth.merge(truth);
+    }
+
     /// Creates a main log of the given client version.
     pub(super) fn log(&mut self, version: &str) -> CaseLog<'p> {
         let client = by_version(version);
@@ -358,8 +393,14 @@ impl<'p> CaseFolder<'p> {
     /// Creates the log of a sub-agent of `main`.
     pub(super) fn agent_log(&mut self, main: &CaseLog<'p>, model: &str) -> CaseLog<'p> {
         let digits = if main.client.has_late_envelope() { 17 } else { 8 };
+        let id = hex_id(&mut self.rng, digits);
+        self.named_agent_log(main, model, id)
+    }
+
+    /// Creates the log of a sub-agent of `main` with a given id.
+    pub(super) fn named_agent_log(&mut self, main: &CaseLog<'p>, model: &str, id: String) -> CaseLog<'p> {
         let identity = LogIdentity {
-            agent_id: Some(hex_id(&mut self.rng, digits)),
+            agent_id: Some(id),
             ..main.identity.clone()
         };
         self.log_as(main.client.version, model, identity, main.now)

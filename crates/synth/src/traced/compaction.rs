@@ -36,6 +36,7 @@ pub(super) fn restore_cut(folder: &mut CaseFolder) -> io::Result<()> {
             ("restore.files", "5"),
             ("restore.file_tokens", "400"),
             ("restore.files_tokens", "2000"),
+            ("restore.large", "\"cut\""),
         ],
         r#"
         {"call":9,"event":"due","context":8000,"threshold":8000}
@@ -105,7 +106,7 @@ pub(super) fn recompaction(folder: &mut CaseFolder) -> io::Result<()> {
         {"call":1,"event":"boundary","cause":"auto","kind":"full","context":8000,"threshold":8000,"before":8000,"after":2450,"summary":500,"restored":0,"records":3,"last_record":2,"kept":null,"retries":0,"calls_since":1,"turns_since":0,"again":false,"recorded":false}
         {"call":2,"event":"due","context":8050,"threshold":8000}
         {"call":2,"event":"side-call","purpose":"compact","input":5702,"cache_read":2448,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":42234}
-        {"call":2,"event":"boundary","cause":"auto","kind":"full","context":8050,"threshold":8000,"before":8050,"after":2450,"summary":500,"restored":0,"records":2,"last_record":4,"kept":null,"retries":0,"calls_since":1,"turns_since":0,"again":true,"recorded":false}
+        {"call":2,"event":"boundary","cause":"auto","kind":"full","context":8050,"threshold":8000,"before":8050,"after":2450,"summary":500,"restored":0,"records":2,"last_record":4,"kept":null,"retries":0,"calls_since":1,"turns_since":0,"again":true,"recorded":false,"previous_call":1,"previous_turn":0,"call_source":"main"}
         {"call":0,"event":"called","window":2000,"in_step":true,"miss":"first"}
         {"call":1,"event":"called","window":2450,"in_step":false,"miss":"compaction","input":2,"cache_read":1900,"cache_write_5m":548,"output":100,"cost_micro_usd":6885,"base":1900,"drift":0,"parts":{"human":0,"assistant_text":0,"thinking":0,"tool_calls":0,"tool_results":0,"local_commands":0,"attachments":0,"images":0,"summaries":550,"other":0}}
         {"call":2,"event":"called","window":2450,"in_step":false,"miss":"compaction","cache_read":1900}

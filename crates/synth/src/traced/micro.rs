@@ -146,10 +146,16 @@ pub(super) fn micro_budget(folder: &mut CaseFolder) -> io::Result<()> {
 }
 
 /// c0 edits (100, result 50), c1 writes (200, 50), c2 and c3 read (20, 200), c4 runs a command (20, 200).
-/// W: 2,000; 2,150; 2,400; 2,620; 2,840; before c5 3,060, which is above the trigger of 3,000. Results are
-/// 50 + 50 + 200 + 200 + 200 = 700; the oldest are cleared until at most 250 stay: 650, 600, 400, 200. Four are cleared, 500
-/// saved. For Edit and Write the calls are removed too: 150 + 250; two placeholders: 380. c5 sends 3,060 - 780 = 2,280.
+/// W: 2,000; 2,150; 2,400; 2,620; 2,840; before c5 3,060, which is above the trigger of 3,000. Results of the other tools are
+/// 200 + 200 + 200 = 600; the oldest are cleared until at most 250 stay: 400, 200. Of Edit and Write whole calls count: 150 +
+/// 250 = 400; without the edit 250 are left. 150 + 200 + 200 = 550 saved of 1,000. The edit leaves nothing, the others two
+/// placeholders: c5 sends 3,060 - 150 - 380 = 2,530.
 pub(super) fn micro_api(folder: &mut CaseFolder) -> io::Result<()> {
+    api_log(folder)?;
+    write_expected(folder, API, API_EVENTS)
+}
+
+fn api_log(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     let edit = format!(
         "{{\"replace_all\":false,\"file_path\":{},\"old_string\":\"one\",\"new_string\":\"two\"}}",
@@ -163,21 +169,39 @@ pub(super) fn micro_api(folder: &mut CaseFolder) -> io::Result<()> {
     plant.bash(20, 200)?;
     plant.say(20)?;
     folder.save(plant.log)?;
-    write_expected(
-        folder,
-        &[
-            ("micro.api.on", "true"),
-            ("micro.api.trigger", "3000"),
-            ("micro.api.keep", "250"),
-        ],
-        r#"
-        {"call":5,"event":"micro","kind":"api","eligible":700,"saved":500,"cleared":[{"record":2,"tool":"Edit","path":"/home/dev/projects/orchard/a.rs","tokens":50},{"record":4,"tool":"Write","path":"/home/dev/projects/orchard/b.rs","tokens":50},{"record":6,"tool":"Read","path":"/home/dev/projects/orchard/c.rs","tokens":200},{"record":8,"tool":"Read","path":"/home/dev/projects/orchard/d.rs","tokens":200}]}
+    Ok(())
+}
+
+const API: &[(&str, &str)] = &[
+    ("micro.api.on", "true"),
+    ("micro.api.trigger", "3000"),
+    ("micro.api.keep", "250"),
+];
+
+const API_EVENTS: &str = r#"
+        {"call":5,"event":"micro","kind":"api","eligible":1000,"saved":550,"cleared":[{"record":2,"tool":"Edit","path":"/home/dev/projects/orchard/a.rs","tokens":50},{"record":6,"tool":"Read","path":"/home/dev/projects/orchard/c.rs","tokens":200},{"record":8,"tool":"Read","path":"/home/dev/projects/orchard/d.rs","tokens":200}]}
         {"call":0,"event":"called","window":2000}
         {"call":1,"event":"called","window":2150}
         {"call":2,"event":"called","window":2400}
         {"call":3,"event":"called","window":2620}
         {"call":4,"event":"called","window":2840}
-        {"call":5,"event":"called","window":2280,"in_step":false}
+        {"call":5,"event":"called","window":2530,"in_step":false}
+        "#;
+
+/// The same, but 600 must come free and only 550 would: c5 sends 3,060.
+pub(super) fn micro_api_least(folder: &mut CaseFolder) -> io::Result<()> {
+    api_log(folder)?;
+    let settings = [API, &[("micro.api.at_least", "600")]].concat();
+    write_expected(
+        folder,
+        &settings,
+        r#"
+        {"call":0,"event":"called","window":2000}
+        {"call":1,"event":"called","window":2150}
+        {"call":2,"event":"called","window":2400}
+        {"call":3,"event":"called","window":2620}
+        {"call":4,"event":"called","window":2840}
+        {"call":5,"event":"called","window":3060,"in_step":true}
         "#,
     )
 }

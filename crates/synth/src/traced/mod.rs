@@ -18,9 +18,12 @@
 //! - The last 2 tokens of a prompt are neither read nor written, so the cache holds W - 2 after a call.
 
 mod around;
+mod client;
+mod clients;
 mod compaction;
 mod micro;
 mod notes;
+mod restored;
 
 use crate::cases::{CaseFolder, CaseLog, CorpusCase, case};
 use crate::json::{Uuid, quoted};
@@ -225,6 +228,195 @@ pub(super) const LATER_CASES: &[CorpusCase] = &[
         "a result that comes after a compaction dropped its call is left out: no window holds it without the call",
         compaction::orphan_result,
     ),
+    case(
+        "restore-current",
+        "files that were read in part, written or edited come back whole; a large one only as a reference",
+        restored::restore_current,
+    ),
+    case(
+        "restore-stub",
+        "a read that only says \"unchanged\" does not make its file visible",
+        restored::restore_stub,
+    ),
+    case(
+        "restore-states",
+        "plan mode, to-do list, agents and announcements come back each by itself, with their sizes in the log",
+        restored::restore_states,
+    ),
+    case(
+        "restore-skill-listing",
+        "the listing of skills comes back only if the policy says so",
+        restored::restore_skill_listing,
+    ),
+    case(
+        "notes-plan-only",
+        "a compaction by notes restores the plan and nothing else",
+        restored::notes_plan_only,
+    ),
+    case(
+        "compact-strip",
+        "an image and the listing of skills leave before a summary that does not share the cache",
+        restored::compact_strip,
+    ),
+    case(
+        "compact-shared",
+        "a compaction that shares the cache has no limit to its output",
+        restored::compact_shared,
+    ),
+    case(
+        "compact-fallback",
+        "a compaction that cannot share the cache reads nothing and writes 20,000 at most",
+        restored::compact_fallback,
+    ),
+    case(
+        "hook-output",
+        "hooks add instructions to a compaction and output after it",
+        restored::hook_output,
+    ),
+    case(
+        "hook-veto",
+        "a hook forbids a compaction; that does not count for the breaker",
+        restored::hook_veto,
+    ),
+    case(
+        "autonomous",
+        "an agent without a user gets a longer text around the summary",
+        restored::autonomous,
+    ),
+    case(
+        "nested-memory",
+        "instructions of a folder come back when a file below it is touched",
+        restored::nested_memory,
+    ),
+    case(
+        "notes-edits",
+        "an update of the notes writes what they gain, and sends what they were",
+        client::notes_edits,
+    ),
+    case(
+        "notes-need-auto",
+        "no notes without automatic compaction",
+        client::notes_need_auto,
+    ),
+    case(
+        "notes-resume",
+        "a restarted session reads its notes",
+        client::notes_resume,
+    ),
+    case(
+        "notes-waited",
+        "a compaction waits for notes that will be done soon",
+        notes::notes_waited,
+    ),
+    case(
+        "recall",
+        "memories are chosen at every prompt, up to a limit that a boundary resets",
+        client::recall,
+    ),
+    case(
+        "extract-calls",
+        "an extraction of two calls: the second reads what the first one wrote to the cache",
+        client::extract_calls,
+    ),
+    case(
+        "extract-waits",
+        "of the turns that end while an extraction runs only the newest is extracted",
+        client::extract_waits,
+    ),
+    case(
+        "extract-drain",
+        "the end of a session waits for an extraction",
+        client::extract_drain,
+    ),
+    case(
+        "own-calls",
+        "calls of the client itself are never compacted",
+        client::own_calls,
+    ),
+    case(
+        "micro-cached-stale",
+        "a fall of cache reads ends deletions on the server",
+        client::micro_cached_stale,
+    ),
+    case(
+        "micro-api-least",
+        "edits on the API's side that free too little do not happen",
+        micro::micro_api_least,
+    ),
+    case(
+        "micro-target",
+        "a caller clears down to a target of its own",
+        client::micro_target,
+    ),
+    case(
+        "reads-needed",
+        "an edit of a file whose read was cleared needs a read first",
+        client::reads_needed,
+    ),
+    case(
+        "later-lines",
+        "the estimate counts later lines of the last response",
+        client::later_lines,
+    ),
+];
+
+/// Cases that are seeded by their names: new ones go here, in any order.
+pub(super) const NAMED_CASES: &[CorpusCase] = &[
+    case(
+        "client-trail-user",
+        "2.1.45 to 2.1.56 estimate user blocks after the last response, without padding",
+        clients::trail_of_user_blocks,
+    ),
+    case(
+        "client-trail-text",
+        "2.1.57 to 2.1.72 also estimate the text of its later lines",
+        clients::trail_of_texts,
+    ),
+    case(
+        "client-trail-all",
+        "from 2.1.73 on all its later lines and attachments are estimated",
+        clients::trail_of_all_lines,
+    ),
+    case(
+        "client-usage-last-line",
+        "usage on the last line of a response only: that line is counted from",
+        clients::usage_on_last_line,
+    ),
+    case(
+        "client-fresh-ids",
+        "a fork with a fresh id on every line, and an API id replayed under another request: each call counts once",
+        clients::fresh_ids,
+    ),
+    case(
+        "client-summarizer",
+        "the log of the client's own summarizer: its boundary is a copy, its call is a cost of compaction",
+        clients::summarizer_log,
+    ),
+    case(
+        "client-images",
+        "a micro-compaction of images is listed apart",
+        clients::images_cleared,
+    ),
+    case(
+        "client-model-switch",
+        "a boundary at a switch of the model is judged by the new model's window",
+        clients::model_switch,
+    ),
+    case(
+        "client-foreign-windows",
+        "models of other vendors: a window by its own boundary, an unknown one, one from the table",
+        clients::foreign_windows,
+    ),
+    case(
+        "client-mid-session",
+        "a log without its beginning: unrecorded history is no part of the base",
+        clients::mid_session,
+    ),
+    case(
+        "client-off-chain",
+        "a predicted compaction on a branch that the user left is no spurious one",
+        clients::boundary_off_chain,
+    ),
 ];
 
 /// The common part of all policies: a window of 10,000 with a threshold of 8,000, a summary of 500 with a wrap of 50,
@@ -250,6 +442,12 @@ const COMMON_SETTINGS: &[(&str, &str)] = &[
     ("restore.files", "0"),
     ("restore.state_tokens", "0"),
     ("extract.on", "false"),
+    ("extract.calls", "1"),
+    ("extract.seconds", "0"),
+    ("notes.edit_output", "0"),
+    ("notes.restore", "\"all\""),
+    ("micro.api.at_least", "0"),
+    ("recall.on", "false"),
 ];
 
 /// Writes the policy of a case and its expected events.

@@ -8,8 +8,10 @@ use std::io;
 /// of 100. W after: c0 2,100; c1 2,500; c2 2,900; c3 3,300 (four tool calls: notes of 140); c4 3,700 (grew 400); c5 4,400
 /// (grew 1,100, two tool calls); c6 4,800 (grew 1,500, three tool calls: 290); c7 5,200 (grew 400); c8 6,200 (grew 1,400;
 /// one tool call since, but none in this response: 430); c9 6,350 (grew 150). An update sends W + 100 and reads what the
-/// last call left in the cache: all but 100 + 100 + 2.
-/// Costs: 202 x 5 = 1,010; 140 x 25 + 3,198 / 2 = 5,099; 290 x 25 + 4,698 / 2 = 9,599; 430 x 25 + 6,098 / 2 = 13,799.
+/// last call left in the cache: all but 100 + 100 + 2. It also sends the present notes and writes only what they gain:
+/// 140; 150 more, with 140 sent; 140 more, with 290 sent.
+/// Costs: 202 x 5 + 140 x 25 + 3,198 / 2 = 6,109; 342 x 5 + 150 x 25 + 4,698 / 2 = 7,809;
+/// 492 x 5 + 140 x 25 + 6,098 / 2 = 9,009.
 pub(super) fn notes_gate(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
     for result in [300, 300, 300, 300, 600, 300, 300, 900] {
@@ -31,9 +33,9 @@ pub(super) fn notes_gate(folder: &mut CaseFolder) -> io::Result<()> {
         {"call":3,"event":"notes","tokens":140}
         {"call":3,"event":"side-call","purpose":"notes","input":202,"cache_read":3198,"cache_write_5m":0,"cache_write_1h":0,"output":140,"cost_micro_usd":6109}
         {"call":6,"event":"notes","tokens":290}
-        {"call":6,"event":"side-call","purpose":"notes","input":202,"cache_read":4698,"cache_write_5m":0,"cache_write_1h":0,"output":290,"cost_micro_usd":10609}
+        {"call":6,"event":"side-call","purpose":"notes","input":342,"cache_read":4698,"cache_write_5m":0,"cache_write_1h":0,"output":150,"cost_micro_usd":7809}
         {"call":8,"event":"notes","tokens":430}
-        {"call":8,"event":"side-call","purpose":"notes","input":202,"cache_read":6098,"cache_write_5m":0,"cache_write_1h":0,"output":430,"cost_micro_usd":14809}
+        {"call":8,"event":"side-call","purpose":"notes","input":492,"cache_read":6098,"cache_write_5m":0,"cache_write_1h":0,"output":140,"cost_micro_usd":9009}
         "#,
     )
 }
@@ -98,6 +100,7 @@ fn keep_policy(settings: &[(&'static str, &'static str)]) -> Vec<(&'static str, 
         ("notes.keep_most", "6000"),
         ("restore.files", "5"),
         ("restore.file_tokens", "400"),
+        ("restore.large", "\"cut\""),
     ];
     common.iter().chain(settings).copied().collect()
 }
@@ -214,7 +217,21 @@ pub(super) fn notes_running(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
-/// The same with a pause of three hours after c4: the update has finished. As `notes-keep-covered`.
+/// The same, but a compaction waits for two hours, so the update is done in time. As `notes-keep-covered`.
+pub(super) fn notes_waited(folder: &mut CaseFolder) -> io::Result<()> {
+    keep_log(folder, false)?;
+    write_expected(
+        folder,
+        &keep_policy(&[
+            ("notes.seconds", "7200"),
+            ("notes.wait_seconds", "7200"),
+            ("notes.stale_seconds", "9000"),
+        ]),
+        NOTES_USED,
+    )
+}
+
+/// As `notes-running` with a pause of three hours after c4: the update has finished. As `notes-keep-covered`.
 pub(super) fn notes_late(folder: &mut CaseFolder) -> io::Result<()> {
     keep_log_with(folder, false, 3)?;
     write_expected(
@@ -235,7 +252,7 @@ pub(super) fn notes_stale(folder: &mut CaseFolder) -> io::Result<()> {
 /// 8,000. Keeping r0 to r2 (6,100) would give 1,900 + 20 + 50 + 6,100 = 8,070: not usable. Full: sent 8,100, 1,998 read:
 /// 6,102 x 5 + 500 x 25 + 999 = 44,009. After: 1,900 + 550 = 2,450.
 /// c1 (r3) at 2,450 reads the 1,900 of system prompt and tools; r4 2,000. c2 (r5) at 4,550; W 4,650 grew 2,200: notes of
-/// 2,750 / 10 = 275, sent 4,750, 4,548 read: 1,010 + 6,875 + 2,274 = 10,159. r6 3,400: c3 due at 4,550 + 100 + 3,400 = 8,050.
+/// 2,750 / 10 = 275, 255 more than the 20 that are sent, 4,548 read: 222 x 5 + 255 x 25 + 2,274 = 9,759. r6 3,400: c3 due at 4,550 + 100 + 3,400 = 8,050.
 /// Everything since the boundary stays, nothing before it: r3 to r6, 5,600. After: 1,900 + 275 + 50 + 5,600 = 7,825.
 pub(super) fn notes_floor(folder: &mut CaseFolder) -> io::Result<()> {
     let mut plant = PlantedSession::new(folder, 2_000)?;
@@ -263,7 +280,7 @@ pub(super) fn notes_floor(folder: &mut CaseFolder) -> io::Result<()> {
         {"call":1,"event":"side-call","purpose":"compact","input":6102,"cache_read":1998,"cache_write_5m":0,"cache_write_1h":0,"output":500,"cost_micro_usd":44009}
         {"call":1,"event":"boundary","cause":"auto","kind":"full","context":8000,"threshold":8000,"before":8000,"after":2450,"summary":500,"restored":0,"records":3,"last_record":2,"kept":null,"retries":0,"calls_since":1,"turns_since":0,"again":false,"recorded":false}
         {"call":2,"event":"notes","tokens":275}
-        {"call":2,"event":"side-call","purpose":"notes","input":202,"cache_read":4548,"cache_write_5m":0,"cache_write_1h":0,"output":275,"cost_micro_usd":10159}
+        {"call":2,"event":"side-call","purpose":"notes","input":222,"cache_read":4548,"cache_write_5m":0,"cache_write_1h":0,"output":255,"cost_micro_usd":9759}
         {"call":3,"event":"due","context":8050,"threshold":8000}
         {"call":3,"event":"boundary","cause":"auto","kind":"session-memory","context":8050,"threshold":8000,"before":8050,"after":7825,"summary":275,"restored":0,"records":0,"last_record":6,"kept":{"from":3,"to":6},"retries":0,"calls_since":2,"turns_since":0,"again":true,"recorded":false}
         "#,
