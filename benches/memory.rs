@@ -68,14 +68,9 @@ fn message(at: usize) -> Message {
     Message {
         session: format!("session-{}", at / 50),
         uuid: format!("message-{at}"),
-        parent: None,
         time: Some(1_772_582_400_000 + at as i64 * 60_000),
-        role: MessageRole::User,
-        is_meta: false,
-        is_summary: false,
-        is_sidechain: false,
-        parts: vec![MessagePart::Text(text)],
         line: at as u64,
+        ..Message::with_parts(MessageRole::User, vec![MessagePart::Text(text)])
     }
 }
 

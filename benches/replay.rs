@@ -11,8 +11,9 @@ use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::event::Event;
 use replay::sim::trace::{Trace, build_trace};
-use replay::sim::{ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
+use replay::sim::{ReplayInput, ReplayMode, policies_and_prices, replay};
 use replay::tokens::ratios::RatioTable;
+use replay::windows::{ProjectWindows, WindowQuery, infer_windows};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -64,7 +65,12 @@ fn loop_alone(folder: &Path, only: Option<&str>) {
             .iter()
             .map(|trace| {
                 let (by_version, by_model) = policies_and_prices(&policies, PriceTable::built_in(), trace);
-                let windows = infer_replay_windows(trace, &by_version, &by_model);
+                let query = WindowQuery {
+                    policies: &by_version,
+                    prices: &by_model,
+                    siblings: &ProjectWindows::default(),
+                };
+                let windows = infer_windows(trace, &query);
                 (trace, by_version, by_model, windows)
             })
             .collect::<Vec<_>>();

@@ -1,6 +1,7 @@
 //! The top-level parser, and the arguments that several commands share. The arguments of each command are in its file.
 
 pub mod backend;
+pub mod defaults;
 
 use crate::commands::audit::AuditArgs;
 use crate::commands::check::CheckArgs;
@@ -15,7 +16,9 @@ use crate::commands::stats::StatsArgs;
 use crate::commands::synth::SynthArgs;
 use crate::commands::tune::TuneArgs;
 use crate::commands::validate::ValidateArgs;
+use crate::run::{TimeBound, TimeSpan, parse_zone};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use jiff::tz::TimeZone;
 use std::path::PathBuf;
 use table::OutputFormat;
 use transcript::bytes::{BLOCK, IoMode};
@@ -153,10 +156,11 @@ pub struct InputArgs {
         help_heading = "Reading"
     )]
     pub cache_dir: Option<PathBuf>,
-    /// List every problem with file, line and byte offset, not only how many there were.
+    /// List problems with file, line and byte offset, not only how many there were: the first ten of each kind and file, at
+    /// most a thousand.
     #[arg(long, help_heading = "Problems")]
     pub problems: bool,
-    /// List every problem as an annotation that GitHub shows beside a run.
+    /// List problems as annotations that GitHub shows beside a run: as many as --problems does.
     #[arg(long, conflicts_with = "quiet", help_heading = "Problems")]
     pub annotate: bool,
     /// End with status 3 if any input was lost: files or lines that could not be read. Links that are not followed are only
@@ -166,24 +170,48 @@ pub struct InputArgs {
     /// No progress bar and no summary on standard error.
     #[arg(long, short, help_heading = "Problems")]
     pub quiet: bool,
+    /// Which sessions and calls count.
+    #[command(flatten)]
+    pub selection: SelectionArgs,
 }
 
-/// Which times count.
+/// Which sessions and calls count. Every command that reads logs has these filters, with the same meaning.
 #[derive(Debug, Clone, Args)]
-pub struct TimeArgs {
-    /// Only what was written from this time on: a date (`2026-11-01`) or a time (`2026-11-01T12:00:00Z`; without a zone it is
-    /// one of --timezone). A call counts at the time of its first line.
-    #[arg(long, value_name = "TIME", help_heading = "Selection")]
-    pub since: Option<String>,
+pub struct SelectionArgs {
+    /// Only what was written from this time on: a date (`2026-11-01`), a time (`2026-11-01T12:00:00Z`; without a zone it is
+    /// one of --timezone), `today`, `yesterday`, or a span before now (`7d`, `36h`, `2w`, `3mo`). A call counts at the time
+    /// of its first line.
+    #[arg(long, value_name = "TIME", value_parser = TimeBound::parse, help_heading = "Selection")]
+    pub since: Option<TimeBound>,
     /// Only what was written before the end of this date, or before this time.
-    #[arg(long, value_name = "TIME", help_heading = "Selection")]
-    pub until: Option<String>,
-    /// Only the last days that the logs tell of: the day of the newest record, and those before it.
-    #[arg(long, value_name = "DAYS", conflicts_with_all = ["since", "until"], value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Selection")]
-    pub last: Option<u32>,
-    /// Time zone of days and dates, e.g. `Europe/Zurich`.
-    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
-    pub timezone: String,
+    #[arg(long, value_name = "TIME", value_parser = TimeBound::parse, help_heading = "Selection")]
+    pub until: Option<TimeBound>,
+    /// Only the last days, counted back from the newest record of the logs: `7`, `7d`, `36h`, `2w`, `3mo`.
+    #[arg(long, value_name = "SPAN", conflicts_with_all = ["since", "until"], value_parser = TimeSpan::parse, help_heading = "Selection")]
+    pub last: Option<TimeSpan>,
+    /// Time that spans count from [default: the time of the newest record that is read].
+    #[arg(long, value_name = "TIME", value_parser = TimeBound::parse, help_heading = "Selection")]
+    pub now: Option<TimeBound>,
+    /// Time zone of days and dates, e.g. `Europe/Zurich`; `local` is that of this machine [default: local for tables on a
+    /// terminal, UTC for files and pipes].
+    #[arg(
+        long,
+        default_value = "UTC",
+        hide_default_value = true,
+        value_name = "ZONE",
+        value_parser = parse_zone,
+        help_heading = "Selection"
+    )]
+    pub timezone: TimeZone,
+    /// Only sessions of projects whose path contains this text; may be given several times.
+    #[arg(long, value_name = "TEXT", help_heading = "Selection")]
+    pub project: Vec<String>,
+    /// Only calls of models whose name contains this text, and sessions that have any; may be given several times.
+    #[arg(long, value_name = "TEXT", help_heading = "Selection")]
+    pub model: Vec<String>,
+    /// Only sessions whose id starts with this text, or whose title contains it; may be given several times.
+    #[arg(long, value_name = "TEXT", help_heading = "Selection")]
+    pub session: Vec<String>,
 }
 
 impl InputArgs {

@@ -15,40 +15,60 @@ mod messages;
 mod parsing;
 mod progress;
 mod read;
+mod selection;
 mod session_view;
 mod source;
+mod split;
 mod usage;
 
 pub use folders::{client_home, read_path_lists, resolve_cache_folder};
 pub use messages::{MessageSearch, read_messages, search_messages};
 pub use progress::{progress_bar, progress_with_template};
 pub use read::ReadOptions;
+pub use selection::{SelectionQuery, TimeBound, TimeSpan, parse_zone};
 pub use session_view::{SessionView, attempt};
 pub use source::{LogInput, LogNeeds, LogSource, with_log_files, with_logs, with_messages};
 pub use usage::{TraceBytes, UsageConsumer, report_session, summarize};
 
+use crate::usage::selection::Selection;
+use crate::usage::session::TimeRange;
 use cache::ContentHash;
 use early::ReportContext;
 use parsing::{BufferPool, parse_log};
 use read::{StoredLog, read_logs, sealed_bytes, set_default_session};
+use replay::prices::PriceTable;
 use replay::sim::trace::Trace;
+use replay::windows::WindowSurvey;
+use replay::windows::evidence::shown_windows;
 use session_view::{PlannedSession, SharedChains};
+use split::SplitLog;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock};
 use transcript::bytes::{IoMode, ReadLimits};
-use transcript::corpus::{CorpusPlan, LogOrder, LogOutline, SessionPlan};
+use transcript::corpus::{CorpusPlan, LogOrder, LogOutline, SessionPlan, separate_families};
 use transcript::discover::DiscoveredLog;
 use transcript::ids::SHARDS;
 use transcript::line_hashes::LineHashes;
+use transcript::log::{NO_TIME, Time};
 use transcript::pack;
 use transcript::parallel;
 use transcript::parallel::parallel_map;
 use transcript::problem::Problem;
 use transcript::thread::SessionLog;
 
-/// How boundaries are counted among the kinds of records.
-const BOUNDARY_KIND: &str = "system/compact_boundary";
+/// How boundaries are counted among the kinds of records, by agent.
+const BOUNDARY_KINDS: [&str; 5] = [
+    "system/compact_boundary",
+    "compacted",
+    "event_msg/context_compacted",
+    "part/compaction",
+    "compaction",
+];
+
+/// How many sessions share a log that is split. Unpacking a log a few times costs less than splitting it.
+const MIN_SPLIT_SESSIONS: usize = 4;
 
 /// Sessions per thread that are worked on before their results are handed on.
 const STREAM_BATCH: usize = 32;
@@ -60,6 +80,8 @@ pub struct Run {
     limits: ReadLimits,
     stored: Vec<StoredLog>,
     outlines: Vec<LogOutline>,
+    /// Family of threads of each log; see [`separate_families`].
+    families: Vec<u64>,
     plan: CorpusPlan,
     /// Hashes of the logs' contents, as far as they are known.
     hashes: Vec<Option<ContentHash>>,
@@ -67,12 +89,18 @@ pub struct Run {
     contents: Vec<Option<ContentHash>>,
     /// Line hashes of each log, packed, if they were wanted.
     packed_line_hashes: Vec<Vec<u8>>,
+    /// Logs that many sessions share, once one of these was loaded, split into a part for each.
+    split: Vec<OnceLock<SplitLog>>,
     /// Which logs hold a compaction.
     compacted: Vec<bool>,
     /// By session: chains and traces that were built before the pass that needs them.
     shared: Vec<Mutex<Option<SharedChains>>>,
+    /// What sessions show about their windows; empty until it is asked for.
+    survey: Arc<WindowSurvey>,
     /// Numbers of the logs by their paths, built on first use.
     by_path: OnceLock<HashMap<String, usize>>,
+    /// Which sessions and calls count.
+    pub selection: Selection,
     /// Lines by record type, over all logs.
     pub kinds: BTreeMap<String, u64>,
     /// Lines of all logs.
@@ -106,13 +134,17 @@ impl Run {
             limits: options.limits,
             stored: Vec::with_capacity(read.len()),
             outlines: Vec::with_capacity(read.len()),
+            families: Vec::new(),
             hashes: Vec::with_capacity(read.len()),
             contents: Vec::with_capacity(read.len()),
             packed_line_hashes: Vec::new(),
+            split: Vec::new(),
             compacted: Vec::with_capacity(read.len()),
             shared: Vec::new(),
+            survey: Arc::default(),
             by_path: OnceLock::new(),
             plan: CorpusPlan::default(),
+            selection: Selection::default(),
             kinds: BTreeMap::new(),
             lines: 0,
             bytes: 0,
@@ -124,7 +156,7 @@ impl Run {
             run.problems.extend(one.problems);
             run.lines += one.counts.lines;
             run.bytes += one.counts.bytes;
-            let is_boundary = |(kind, _): &(String, u64)| kind == BOUNDARY_KIND;
+            let is_boundary = |(kind, _): &(String, u64)| BOUNDARY_KINDS.contains(&kind.as_str());
             run.compacted.push(one.counts.kinds.iter().any(is_boundary));
             for (kind, count) in one.counts.kinds {
                 *kinds.entry(kind).or_insert(0) += count;
@@ -136,21 +168,35 @@ impl Run {
             run.outlines.push(one.outline);
         }
         run.kinds = kinds.into_iter().collect();
+        if let Some(query) = options.selection {
+            run.selection = query.resolve(run.newest());
+        }
+        if let (Some(newest), Some(seen)) = (run.newest(), options.newest) {
+            seen.fetch_max(newest, Ordering::Relaxed);
+        }
         run.make_plan();
         run
     }
 
     /// Finds out which logs make up which session, and which records are copies.
     fn make_plan(&mut self) {
+        self.families = separate_families(&mut self.outlines);
         let order = LogOrder::new(&self.outlines);
         let shards = (0..SHARDS).collect::<Vec<_>>();
         let copies = parallel_map(&shards, |&shard| order.find_copies(&self.outlines, shard));
         self.plan = order.make_plan(&self.outlines, copies.into_iter().flatten());
+        self.split = self.outlines.iter().map(|_| OnceLock::new()).collect();
         self.shared = self.plan.sessions.iter().map(|_| Mutex::default()).collect();
         // Only the plan needed the ids.
         for outline in &mut self.outlines {
             outline.ids = Vec::new();
         }
+    }
+
+    /// Returns the time of the newest record; `None` if no record has a time.
+    pub fn newest(&self) -> Option<Time> {
+        let ends = self.outlines.iter().map(|outline| outline.times.1);
+        ends.filter(|time| *time != NO_TIME).max()
     }
 
     /// Returns how many logs were read.
@@ -178,24 +224,50 @@ impl Run {
             .collect()
     }
 
-    /// Works on every session on all threads; results in the order of the plan. A session on which the work panics is a
-    /// problem with its name, not the end of the run.
+    /// Works on every selected session on all threads; results in the order of the plan. A session on which the work panics is
+    /// a problem with its name, not the end of the run.
     pub fn map_sessions<R: Send>(&self, work: impl Fn(&SessionView<'_>) -> R + Sync) -> (Vec<R>, Vec<Problem>) {
+        let (done, problems) = self.map_planned(0..self.session_count(), |planned| planned.open_selected(&work));
+        (done.into_iter().flatten().collect(), problems)
+    }
+
+    /// Works on every session, selected or not. What several sessions tell of one call is only known from all of them.
+    pub fn map_every_session<R: Send>(&self, work: impl Fn(&SessionView<'_>) -> R + Sync) -> (Vec<R>, Vec<Problem>) {
         self.map_planned(0..self.session_count(), |planned| planned.open(|view| work(&view)))
     }
 
-    /// Works on every session and hands the results on in the order of the plan, a few sessions at a time, so that the
-    /// results need not be held all at once.
+    /// Works on every selected session and hands the results on in the order of the plan, a few sessions at a time, so that
+    /// the results need not be held all at once.
     pub fn stream_sessions<R: Send>(
         &self,
         work: impl Fn(&SessionView<'_>) -> R + Sync,
+        mut take: impl FnMut(R) -> std::io::Result<()>,
+    ) -> std::io::Result<Vec<Problem>> {
+        self.stream_planned(
+            |planned| planned.open_selected(&work),
+            |done| done.map_or(Ok(()), &mut take),
+        )
+    }
+
+    /// As [`Run::stream_sessions`], with the sessions that are not selected.
+    pub fn stream_every_session<R: Send>(
+        &self,
+        work: impl Fn(&SessionView<'_>) -> R + Sync,
+        take: impl FnMut(R) -> std::io::Result<()>,
+    ) -> std::io::Result<Vec<Problem>> {
+        self.stream_planned(|planned| planned.open(|view| work(&view)), take)
+    }
+
+    fn stream_planned<'r, R: Send>(
+        &'r self,
+        work: impl Fn(PlannedSession<'r>) -> R + Sync,
         mut take: impl FnMut(R) -> std::io::Result<()>,
     ) -> std::io::Result<Vec<Problem>> {
         let mut problems = Vec::new();
         let batch = STREAM_BATCH * parallel::thread_count();
         for first in (0..self.session_count()).step_by(batch) {
             let sessions = first..self.session_count().min(first + batch);
-            let (results, defects) = self.map_planned(sessions, |planned| planned.open(|view| work(&view)));
+            let (results, defects) = self.map_planned(sessions, &work);
             problems.extend(defects);
             for result in results {
                 take(result)?;
@@ -219,6 +291,32 @@ impl Run {
             })
         });
         median_size(sizes.into_iter().flatten().collect())
+    }
+
+    /// Whether a session may be selected, as far as the times of its logs tell.
+    fn may_select(&self, plan: &SessionPlan) -> bool {
+        let TimeRange { since, until } = self.selection.range;
+        let times = || plan.logs.iter().map(|log| self.outlines[*log].times);
+        since.is_none_or(|since| times().any(|(_, last)| last >= since))
+            && until.is_none_or(|until| times().any(|(first, _)| first < until))
+    }
+
+    /// Collects what sessions show about their windows. [`SessionView::infer_windows`] uses it for other sessions of the same
+    /// project.
+    pub fn survey_windows(&mut self) {
+        let largest = |model: &str| PriceTable::built_in().find(model)?.max_input;
+        // A session on which this panics is named by the pass that works on it.
+        let (shown, _) = self.map_planned(0..self.session_count(), |planned| {
+            planned.open(|view| {
+                let shown = shown_windows(view.session(), &largest);
+                (view.project().to_owned(), view.id().to_owned(), shown)
+            })
+        });
+        let mut survey = WindowSurvey::default();
+        for (project, session, windows) in &shown {
+            survey.add(project, session, windows);
+        }
+        self.survey = Arc::new(survey);
     }
 
     /// Whether a session has a log with a recorded compaction.
@@ -262,8 +360,17 @@ impl Run {
         (results, problems)
     }
 
+    /// Loads what a log has of a session: all of the log if few sessions share it.
+    fn load_log(&self, at: usize, session: &str) -> SessionLog {
+        if self.outlines[at].sessions.len() < MIN_SPLIT_SESSIONS {
+            return self.load_whole_log(at);
+        }
+        let split = self.split[at].get_or_init(|| SplitLog::new(self.load_whole_log(at)));
+        split.load(session, &self.outlines[at].path)
+    }
+
     /// Loads a log: from its packed form, or by parsing it once more.
-    fn load_log(&self, at: usize) -> SessionLog {
+    fn load_whole_log(&self, at: usize) -> SessionLog {
         let outline = &self.outlines[at];
         // A cache entry may have the right checksum and still be wrong if it was forged. Then the log is parsed after all.
         let known = match &self.stored[at] {
@@ -282,6 +389,7 @@ impl Run {
                 .finish()
         });
         set_default_session(&mut log, &outline.default_session);
+        log.separate_calls(self.families[at]);
         SessionLog {
             path: outline.path.clone(),
             log,

@@ -56,8 +56,9 @@ def main(folder):
     paths = [path for path in sorted(folder.rglob("*.jsonl*")) if path.name.endswith((".jsonl", ".jsonl.zst"))]
     if any(path.suffix == ".zst" for path in paths) and not shutil.which("zstd"):
         sys.exit("zstd is not installed")
-    # By message: list of [request or None, tokens]. Two requests make two calls, a missing one goes with any.
-    calls = {}
+    # An id of the API is one call, whatever the request. Other ids give way to the request, which any line of them may name.
+    found = []
+    requests = {}
     anonymous = []
     for path in paths:
         for line in lines(path):
@@ -72,14 +73,14 @@ def main(folder):
                     anonymous.append(billed)
                     continue
                 request = record.get("requestId")
-                known = calls.setdefault(message["id"], [])
-                same = next((call for call in known if None in (request, call[0]) or request == call[0]), None)
-                if same is None:
-                    known.append([request, billed])
-                else:
-                    same[0] = same[0] or request
-                    same[1] = max(same[1], billed, key=lambda one: (one[1], sum(one)))
-    billed = anonymous + [call[1] for known in calls.values() for call in known]
+                found.append((message["id"], billed))
+                if request and not message["id"].startswith("msg_"):
+                    requests.setdefault(message["id"], request)
+    calls = {}
+    for name, billed in found:
+        key = ("request", requests[name]) if name in requests else ("id", name)
+        calls[key] = max(calls.get(key, billed), billed, key=lambda one: (one[1], sum(one)))
+    billed = anonymous + list(calls.values())
     sums = [sum(column) for column in zip(*billed)] or [0] * 5
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
     print(json.dumps({"responses": len(billed), **dict(zip(names, sums))}))

@@ -22,9 +22,9 @@ pub struct BackendArgs {
     /// ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN) in the environment and from nowhere else.
     #[arg(long, value_enum, default_value_t, value_name = "NAME", help_heading = "Model")]
     pub backend: BackendName,
-    /// The model.
+    /// The model of the backend.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_MODEL, help_heading = "Model")]
-    pub model: String,
+    pub backend_model: String,
     /// The server: https, or http on this machine (a model of your own needs no key).
     #[arg(
         long,

@@ -16,11 +16,10 @@ use replay::policy;
 use replay::policy::Policy;
 use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
-use replay::sim::inference::infer_windows;
 use replay::sim::policies_and_prices;
 use serde_json::Value as Json;
 use std::path::PathBuf;
-use transcript::problem::Problem;
+use transcript::problem::{Problem, sort_problems};
 
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
@@ -60,7 +59,11 @@ pub fn run(args: &AuditArgs) -> Result<RunStatus> {
     ensure_absent(args.html.as_deref(), args.out.force)?;
     let auditor = Auditor::new(resolve_policy(&args.policy)?)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let (sessions, problems) = with_logs(&args.input, LogNeeds::default(), |source| {
+    let needs = LogNeeds {
+        windows: true,
+        ..LogNeeds::default()
+    };
+    let (sessions, problems) = with_logs(&args.input, needs, |source| {
         let run = source.read();
         let bar = source.session_bar(&run);
         let (sessions, defects) = run.map_sessions(|view| {
@@ -70,7 +73,7 @@ pub fn run(args: &AuditArgs) -> Result<RunStatus> {
         let mut problems = run.problems;
         problems.extend(defects);
         problems.extend(source.problems());
-        problems.sort();
+        sort_problems(&mut problems);
         (sessions, problems)
     })?;
     let options = AuditOptions {
@@ -130,7 +133,7 @@ impl Auditor {
         let mut audited = SessionAudit::default();
         for trace in view.traces() {
             let (policies, prices_of) = policies_and_prices(&self.usual, prices, trace);
-            let windows = infer_windows(trace, &policies, &prices_of);
+            let windows = view.infer_windows(trace, &policies, &prices_of);
             let in_force = AuditInput {
                 trace,
                 policies: &policies,

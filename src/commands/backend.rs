@@ -4,6 +4,7 @@ use crate::cli::DocumentFormat;
 use crate::cli::backend::{BackendArgs, BackendName};
 use crate::commands::given::GivenOptions;
 use crate::commands::print;
+use crate::commands::terminal::notice;
 use crate::commands::writing::load_prices;
 use crate::run::{progress_with_template, resolve_cache_folder};
 use anyhow::{Context, Result, bail};
@@ -37,7 +38,7 @@ const MODEL_OPTIONS: &[&str] = &[
     "estimate",
     "batch",
     "count-tokens",
-    "model",
+    "backend-model",
     "max-cost",
     "max-calls",
     "max-tokens",
@@ -98,7 +99,7 @@ pub fn open_model(
         return Ok(None);
     }
     let prices = load_prices(args.model_prices.as_deref())?;
-    let price = prices.find(&args.model).cloned();
+    let price = prices.find(&args.backend_model).cloned();
     let caps = spending_caps(args, price.is_some())?;
     let mode = match (&args.estimate, args.batch) {
         (Some(_), _) => AskMode::Estimate,
@@ -117,7 +118,7 @@ pub fn open_model(
         .transpose()?;
     let folder = resolve_cache_folder(cache).filter(|_| remembers && !args.no_answers);
     let setup = ModelSetup {
-        model: args.model.clone(),
+        model: args.backend_model.clone(),
         price,
         caps,
         mode,
@@ -144,7 +145,7 @@ pub fn open_model(
         ),
         mode,
         estimate: args.estimate,
-        name: args.model.clone(),
+        name: args.backend_model.clone(),
         concurrency: usize::from(args.at_once),
         quiet,
         bar,
@@ -164,7 +165,7 @@ fn spending_caps(args: &BackendArgs, has_price: bool) -> Result<SpendingCaps> {
     if !has_price && (args.max_cost.is_some() || !is_capped) {
         bail!(
             "no price is known for {}, so no amount of money can be kept to\n  hint: --model-prices FILE takes a table that has one; or cap the run with --max-calls or --max-tokens instead",
-            args.model
+            args.backend_model
         );
     }
     Ok(SpendingCaps {
@@ -187,7 +188,7 @@ fn api_key_from_env() -> Option<ApiKey> {
 /// Shows what goes on.
 fn progress_observer(detail: u8, quiet: bool, bar: ProgressBar) -> ModelObserver {
     let shown = bar.clone();
-    let say = move |text: &str| shown.suspend(|| eprintln!("{text}"));
+    let say = move |text: &str| shown.suspend(|| notice!("{text}"));
     let tell = move |event: ModelEvent<'_>| match event {
         ModelEvent::Received(bytes) => {
             bar.set_message(format!("an answer is coming in: {}", format_size(bytes as u64)))
@@ -306,7 +307,7 @@ impl ModelRunner {
                 format_usd(&to_micro_usd(tally.fetched_pico))
             ));
         }
-        eprintln!("{text}");
+        notice!("{text}");
     }
 
     fn print_estimate(&self) -> Result<()> {

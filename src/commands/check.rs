@@ -2,35 +2,34 @@
 
 mod limits;
 
-use crate::cli::{CheckFormat, CheckOutputArgs, InputArgs, PolicyArgs, TimeArgs};
+use crate::cli::{CheckFormat, CheckOutputArgs, InputArgs, PolicyArgs};
 use crate::commands::RunStatus;
 use crate::commands::audit::{ThresholdOverride, split_override};
 use crate::commands::policy::resolve_policy;
 use crate::commands::reading::report_problems;
-use crate::commands::times::TimeSelection;
 use crate::commands::writing::{load_prices, write_output};
 use crate::run::{LogNeeds, LogSource, Run, SessionView, UsageConsumer, summarize, with_logs};
 use crate::usage::budget;
 use crate::usage::budget::{BoundaryFacts, BudgetFacts, LIMITS, LimitLocation, LimitRow, RequiredData, SessionFacts};
-use crate::usage::session::{ReportOptions, TimeRange};
+use crate::usage::selection::Selection;
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally;
 use crate::usage::tally::{GroupBy, group_calls};
 use crate::views::check::CheckView;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use jiff::tz::TimeZone;
 use limits::{LimitArgs, parse_limits};
 use replay::audit::boundaries::{AuditInput, BoundaryKind, BoundaryRemark, boundaries};
 use replay::audit::thresholds::{SettingEffect, check_setting};
 use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::event::{CacheMiss, Event};
-use replay::sim::inference::infer_windows;
 use replay::sim::{ReplayInput, ReplayMode, policies_and_prices, replay};
 use replay::tokens::ratios::RatioTable;
 use std::path::PathBuf;
 use transcript::log::Time;
-use transcript::problem::Problem;
+use transcript::problem::{Problem, sort_problems};
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
@@ -58,9 +57,6 @@ pub struct CheckArgs {
     /// Show every measure, also those without a limit. Without any limit nothing is judged.
     #[arg(long, help_heading = "Limits")]
     pub all: bool,
-    /// Which times.
-    #[command(flatten)]
-    pub times: TimeArgs,
     /// Which policy, and the setting whose effect is looked for.
     #[command(flatten)]
     pub policy: PolicyArgs,
@@ -72,7 +68,6 @@ pub struct CheckArgs {
 /// Runs it.
 pub fn run(args: &CheckArgs) -> Result<RunStatus> {
     let limits = merge_limits(args)?;
-    let times = TimeSelection::new(&args.times)?;
     let (usual, setting) = split_override(resolve_policy(&args.policy)?)?;
     let wanted = limits_to_show(args, &limits, setting.is_some())?;
     let prices = load_prices(args.policy.prices.as_deref())?;
@@ -85,11 +80,13 @@ pub fn run(args: &CheckArgs) -> Result<RunStatus> {
         default_policies: &usual,
         threshold_override: setting.as_ref(),
         prices: &prices,
-        times: &times,
+        zone: &args.input.selection.timezone,
     };
-    let (facts, problems) = with_logs(&args.input, LogNeeds::default(), |source| {
-        collector.collect_facts(&source)
-    })?;
+    let needs = LogNeeds {
+        windows: true,
+        ..LogNeeds::default()
+    };
+    let (facts, problems) = with_logs(&args.input, needs, |source| collector.collect_facts(&source))?;
     let rows = wanted
         .into_iter()
         .map(|(limit, allowed)| LimitRow::new(limit, allowed, &facts))
@@ -161,25 +158,21 @@ struct FactCollector<'a> {
     default_policies: &'a PolicySet,
     threshold_override: Option<&'a ThresholdOverride>,
     prices: &'a PriceTable,
-    times: &'a TimeSelection,
+    zone: &'a TimeZone,
 }
 
 impl FactCollector<'_> {
     fn collect_facts(&self, source: &LogSource<'_>) -> (BudgetFacts, Vec<Problem>) {
         let needs_traces = self.needs != RequiredData::Usage;
-        let (mut summary, deep) = if needs_traces || self.times.needs_newest() {
-            self.read_sessions(&source.read(), source, needs_traces)
+        let (mut summary, deep) = if needs_traces {
+            self.read_sessions(&source.read(), source)
         } else {
-            let wanted = ReportOptions {
-                filter: self.times.range(|| None),
-                predictions: false,
-            };
-            let (summary, _) = summarize(source.logs, &source.options, RatioTable::built_in(), &wanted);
+            let (summary, _) = summarize(source.logs, &source.options, RatioTable::built_in(), false);
             (summary, Vec::new())
         };
         let mut problems = std::mem::take(&mut summary.problems);
         problems.extend(source.problems());
-        problems.sort();
+        sort_problems(&mut problems);
         let mut facts = self.usage_facts(&summary);
         for found in deep {
             facts.boundaries.extend(found.boundaries);
@@ -192,24 +185,21 @@ impl FactCollector<'_> {
         }
         facts.problems = problems
             .iter()
-            .map(|problem| (problem.kind.is_loss(), problem_place(problem)))
+            .filter(|problem| problem.kind.is_of_input())
+            .map(|problem| (problem.kind.is_loss(), problem.count(), problem_place(problem)))
             .collect();
         (facts, problems)
     }
 
-    /// Works on every session once: its usage, and what only its traces show if that is needed.
-    fn read_sessions(&self, run: &Run, source: &LogSource<'_>, needs_traces: bool) -> (UsageSummary, Vec<TraceFacts>) {
-        let filter = self.times.range(|| run.newest_time(&source.options));
-        let wanted = ReportOptions {
-            filter,
-            predictions: false,
-        };
-        let usage = UsageConsumer::new(run, RatioTable::built_in(), wanted, source.options.cache);
+    /// Works on every session once: its usage, and if it is selected what only its traces show.
+    fn read_sessions(&self, run: &Run, source: &LogSource<'_>) -> (UsageSummary, Vec<TraceFacts>) {
+        let usage = UsageConsumer::new(run, RatioTable::built_in(), false, source.options.cache);
         let bar = source.session_bar(run);
-        let (sessions, mut defects) = run.map_sessions(|view| {
+        let (sessions, mut defects) = run.map_every_session(|view| {
             bar.inc(1);
             let report = view.attempt(|view| usage.report(view));
-            let traced = needs_traces.then(|| view.attempt(|view| self.trace_session(view, filter)));
+            let is_selected = view.is_selected();
+            let traced = is_selected.then(|| view.attempt(|view| self.trace_session(view, &run.selection)));
             (report, traced.transpose())
         });
         let (mut reports, mut deep) = (Vec::new(), Vec::new());
@@ -232,7 +222,7 @@ impl FactCollector<'_> {
 
     /// What all calls add up to.
     fn usage_facts(&self, summary: &UsageSummary) -> BudgetFacts {
-        let rows = |by| group_calls(summary, by, false, &self.times.zone, self.prices).rows;
+        let rows = |by| group_calls(summary, by, false, self.zone, self.prices).rows;
         let sessions = rows(GroupBy::Session);
         let total = tally::UsageRow::total(&sessions).sums;
         let days = rows(GroupBy::Day).into_iter().map(|row| (row.key, row.sums.cost));
@@ -253,7 +243,7 @@ impl FactCollector<'_> {
     }
 
     /// Boundaries, cache misses, and whether the setting shows.
-    fn trace_session(&self, view: &SessionView<'_>, filter: TimeRange) -> TraceFacts {
+    fn trace_session(&self, view: &SessionView<'_>, selection: &Selection) -> TraceFacts {
         let (id, session) = (view.id(), view.session());
         let mut deep = TraceFacts {
             id: id.to_owned(),
@@ -261,7 +251,7 @@ impl FactCollector<'_> {
         };
         for trace in view.traces() {
             let (policies, prices) = policies_and_prices(self.default_policies, self.prices, trace);
-            let windows = infer_windows(trace, &policies, &prices);
+            let windows = view.infer_windows(trace, &policies, &prices);
             let in_force = AuditInput {
                 trace,
                 policies: &policies,
@@ -269,8 +259,8 @@ impl FactCollector<'_> {
                 windows: &windows,
             };
             let found = boundaries(&in_force);
-            let takes = |time: Time| filter.contains(time);
-            for boundary in found.iter().filter(|boundary| takes(boundary.time)) {
+            let takes = |time: Time, model: &str| selection.takes_call(time, model);
+            for boundary in found.iter().filter(|boundary| takes(boundary.time, &boundary.model)) {
                 deep.boundaries.push(BoundaryFacts {
                     session: id.to_owned(),
                     line: (
@@ -297,10 +287,14 @@ impl FactCollector<'_> {
                 if let Event::Called(called) = event {
                     let call = &trace.calls[call as usize];
                     let is_missed = called.miss == Some(CacheMiss::Unexplained) && !call.is_copied;
-                    deep.cache_misses += u64::from(is_missed && takes(call.time));
+                    deep.cache_misses +=
+                        u64::from(is_missed && takes(call.time, &trace.models[usize::from(call.model)]));
                 }
             });
-            let has_calls = trace.calls.iter().any(|call| !call.is_copied && takes(call.time));
+            let has_calls = trace
+                .calls
+                .iter()
+                .any(|call| !call.is_copied && takes(call.time, &trace.models[usize::from(call.model)]));
             if let Some(chosen) = self.threshold_override.filter(|_| !trace.is_sidechain && has_calls) {
                 let (with_setting, _) = policies_and_prices(&chosen.policies, self.prices, trace);
                 let checked = check_setting(&in_force, &with_setting, &found, &in_force.contexts());

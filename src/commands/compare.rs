@@ -73,3 +73,26 @@ impl Comparison {
         self.by_side.map(side)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_policies_are_replayed_once() {
+        let preset = |name: &str| PolicySet::preset(name).unwrap();
+        let numbers = |first: &str, second: PolicySet| {
+            let compared = Comparison::of_policies(Default::default(), &preset(first), second, preset("never"));
+            (compared.others.len(), compared.by_side)
+        };
+        assert_eq!(numbers("recorded", preset("article")), (2, [0, 1, 2]));
+        assert_eq!(numbers("recorded", preset("never")), (1, [0, 1, 1]));
+        assert_eq!(numbers("never", preset("recorded")), (1, [0, 1, 0]));
+        assert_eq!(numbers("article", preset("article")), (1, [0, 0, 1]));
+        assert_eq!(numbers("never", preset("never")), (0, [0, 0, 0]));
+        // A window is a part of a policy: the bound keeps the one that is inferred.
+        let mut windowed = preset("never");
+        windowed.assign("window.tokens=60000", "--window").unwrap();
+        assert_eq!(numbers("recorded", windowed), (2, [0, 1, 2]));
+    }
+}

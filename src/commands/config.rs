@@ -1,6 +1,7 @@
 //! `backcast config`: the policy in force and where each value comes from; the price table.
 
 use crate::cli::PolicyArgs;
+use crate::cli::defaults::{OPTIONS_TABLE, OptionDefault, OptionDefaults};
 use crate::commands::policy::resolve_policy;
 use crate::commands::writing::fold_for_terminal;
 use crate::commands::{RunStatus, print};
@@ -10,6 +11,7 @@ use replay::policy::presets;
 use replay::policy::presets::{ClientVersion, PolicySet, RECORDED};
 use replay::policy::{KEYS, PolicyKey};
 use replay::prices::PriceTable;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Arguments of `config`.
@@ -25,7 +27,8 @@ pub struct ConfigArgs {
 pub enum ConfigCommand {
     /// Prints the built-in price table, to be completed and given to --prices.
     Prices,
-    /// Prints the policy that the options come to, as TOML that --policy reads.
+    /// Prints the policy that the options come to, and the defaults of options that configuration files set, as TOML that
+    /// --policy reads.
     Show {
         /// Which policy.
         #[command(flatten)]
@@ -44,7 +47,10 @@ pub fn run(args: &ConfigArgs) -> Result<RunStatus> {
     let text = match &args.command {
         ConfigCommand::Prices => PriceTable::built_in_text().to_owned(),
         ConfigCommand::Show { presets: true, .. } => fold_for_terminal(&list_presets()),
-        ConfigCommand::Show { policy, origin, .. } => policy_toml(&resolve_policy(policy)?, *origin),
+        ConfigCommand::Show { policy, origin, .. } => {
+            let text = policy_toml(&resolve_policy(policy)?, *origin);
+            text + &options_toml(&OptionDefaults::read()?, *origin)
+        }
     };
     print(text.as_bytes())
 }
@@ -83,6 +89,40 @@ fn policy_toml(policies: &PolicySet, with_origin: bool) -> String {
                     let _ = writeln!(text, "#   from {from}: {value}");
                 }
             }
+        }
+    }
+    text
+}
+
+/// The defaults of options as the table of a file, with where each is from on request; empty if there are none.
+fn options_toml(defaults: &OptionDefaults, with_origin: bool) -> String {
+    let mut by_table = BTreeMap::<Option<&str>, BTreeMap<&str, &OptionDefault>>::new();
+    for default in &defaults.0 {
+        let table = by_table.entry(default.command.as_deref()).or_default();
+        table.insert(&default.name, default);
+    }
+    let mut text = String::new();
+    for (command, options) in by_table {
+        let name = command.map_or_else(
+            || OPTIONS_TABLE.to_owned(),
+            |command| format!("{OPTIONS_TABLE}.{command:?}"),
+        );
+        let _ = writeln!(text, "\n[{name}]");
+        for (name, default) in options {
+            let values = default
+                .values
+                .iter()
+                .map(|value| format!("{value:?}"))
+                .collect::<Vec<_>>();
+            let value = match &values[..] {
+                [value] => value.clone(),
+                values => format!("[{}]", values.join(", ")),
+            };
+            let _ = write!(text, "{name} = {value}");
+            if with_origin {
+                let _ = write!(text, "  # {}", default.origin);
+            }
+            let _ = writeln!(text);
         }
     }
     text

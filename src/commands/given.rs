@@ -47,13 +47,22 @@ mod tests {
 
     #[test]
     fn only_what_was_typed_is_given() {
-        let typed = ["backcast", "memory", "extract", "--model", notes::model::DEFAULT_MODEL];
+        let typed = [
+            "backcast",
+            "memory",
+            "extract",
+            "--backend-model",
+            notes::model::DEFAULT_MODEL,
+        ];
         let matches = Cli::command().try_get_matches_from(typed).unwrap();
         let given = GivenOptions::new(&matches);
-        assert!(given.has("model"));
+        assert!(given.has("backend-model"));
         assert!(!given.has("base-url"), "a default");
         assert!(!given.has("compare"), "of another command");
-        assert_eq!(given.list(&["batch", "model"]).as_deref(), Some("--model"));
+        assert_eq!(
+            given.list(&["batch", "backend-model"]).as_deref(),
+            Some("--backend-model")
+        );
         assert_eq!(given.list(&["batch", "max-cost"]), None);
     }
 }

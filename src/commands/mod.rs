@@ -1,7 +1,6 @@
 //! One file per verb, and what they share.
 
 #![allow(clippy::disallowed_methods, reason = "commands join the pure middle to the world")]
-#![allow(clippy::print_stderr, reason = "problems are shown to the user here")]
 
 pub(crate) mod audit;
 mod backend;
@@ -22,7 +21,7 @@ pub(crate) mod report;
 pub(crate) mod search;
 pub(crate) mod stats;
 pub(crate) mod synth;
-mod times;
+pub mod terminal;
 pub(crate) mod tune;
 pub(crate) mod validate;
 mod writing;
@@ -34,7 +33,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, CommandFactory};
 use given::GivenOptions;
-use std::io::{self, Write};
+use language::visible::strip_controls;
 
 /// How a command ended, if nothing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +104,10 @@ fn manual_page(path: &[String]) -> Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Writes to standard output; a reader that went away is noticed here.
+/// Writes to standard output.
 fn print(bytes: &[u8]) -> Result<RunStatus> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()?;
+    let text = String::from_utf8_lossy(bytes);
+    terminal::write_stdout(|out| out.write_all(strip_controls(&text).as_bytes()))?;
     Ok(RunStatus::Done)
 }
 
@@ -125,10 +123,4 @@ pub fn usage_hint(error: &clap::Error) -> Option<String> {
             table::words::shell_quote(word)
         )
     })
-}
-
-/// Whether an error only means that nobody reads the output any more.
-pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io_error = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
-    io_error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

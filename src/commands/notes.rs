@@ -9,6 +9,7 @@ use crate::commands::given::GivenOptions;
 use crate::commands::policy::resolve_policy;
 use crate::commands::reading::report_problems;
 use crate::commands::report::read_notes_folder;
+use crate::commands::terminal::notice;
 use crate::commands::writing::{ensure_absent_or_page, load_prices, write_output, write_page};
 use crate::page::PageContent;
 use crate::run::{LogNeeds, LogSource, Run, SessionView, attempt, with_logs};
@@ -16,11 +17,11 @@ use crate::views::notes::{NotesRow, limit_warnings, write_list};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use memory::names::{project_slug, safe_part};
-use notes::continued::{NotesContinuation, NotesLineHashes, WholeFileHashes};
 use notes::conversation::{Conversation, RecordLocation};
 use notes::offline::digest::Digest;
 use notes::offline::{NotesDraft, OfflineBackend, write_notes};
 use notes::template::{NotesTemplate, substitute};
+use notes::user_edits::{NotesContinuation, NotesLineHashes, WholeFileHashes};
 use notes::{
     CircuitBreaker, NotesLimits, NotesRequest, PromptRetries, SourceMaterial, SummaryRequest, SummaryVariant,
     TextBackend, TextError, size, summarize_with_retries,
@@ -30,7 +31,7 @@ use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::event::Event;
 use replay::sim::trace::Trace;
-use replay::sim::{ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
+use replay::sim::{ReplayInput, ReplayMode, policies_and_prices, replay};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -38,7 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use table::atomic;
 use transcript::parallel::parallel_map;
-use transcript::problem::{Problem, ProblemKind};
+use transcript::problem::{Problem, ProblemKind, sort_problems};
 
 /// Names of the files below a session's folder.
 const NOTES: &str = "session-memory/summary.md";
@@ -53,10 +54,11 @@ const PAGE: &str = "notes";
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Every session gets PROJECT/SESSION/session-memory/summary.md below the folder: ten sections, from the title to the worklog,
-as they would stand when the session ended. Notes are brought up to date when the window has grown enough (policy values
-notes.first, notes.growth and notes.calls); what came after the last update is in them only with --to-end. They are taken
-from the session itself, without a model: what was asked, changed, run, failed, fixed, decided and answered, in the words of
-the log, secrets masked. Sub-agents and rewound branches stay out.
+as things stand when the session ends. With --gated they stop at the last update of the live system, which updates notes when
+the window has grown enough (policy values notes.first, notes.growth and notes.calls). They are taken from the session
+itself, without a model: what was asked, changed, run, refused, failed, fixed, committed, decided and answered, in the words
+of the log, secrets masked. Only final states are shown: a failure that a later success closed is not open, a refused call
+did not run. Sub-agents and rewound branches stay out.
 
 A file that is there already is continued: what somebody wrote into it stays, what they deleted stays away. Summaries and
 histories are written whole; one that somebody changed since is left to them, and named (--problems). --force writes all of
@@ -70,6 +72,7 @@ every message of the user in full.
 
 Examples:
   backcast notes --out notes/                             your own sessions
+  backcast notes logs/ --out notes/ --gated               what the live system would have had
   backcast notes logs/ --out notes/ --history             also how the notes stood after every update
   backcast notes log.jsonl --out notes/ --summary         also what a compaction now would leave
   backcast notes logs/ --out notes/ --summary --backend anthropic --estimate    what a model would cost
@@ -85,8 +88,11 @@ pub struct NotesArgs {
     /// every recorded compaction.
     #[arg(long, help_heading = "Output")]
     pub history: bool,
-    /// Bring the notes up to the end of the session, not only to the last update.
+    /// Stop at the last update that the live system would have made, instead of the end of the session.
     #[arg(long, help_heading = "Output")]
+    pub gated: bool,
+    /// The default since notes go to the end of the session.
+    #[arg(long, hide = true, conflicts_with = "gated")]
     pub to_end: bool,
     /// Write the summary of a compaction, too: of what came since the last recorded one.
     #[arg(long, help_heading = "Output")]
@@ -163,7 +169,7 @@ pub fn run(args: &NotesArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     let model = backend::open_model(&args.model, given, cache, remembers, args.input.quiet)?;
     let prompt = args.prompt.as_deref().map(read).transpose()?;
     if let Some(path) = args.prompt.as_deref().filter(|_| model.is_none()) {
-        eprintln!(
+        notice!(
             "{}: has an effect only with a backend that asks a model",
             path.display()
         );
@@ -177,7 +183,11 @@ pub fn run(args: &NotesArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         prompt: prompt.as_deref(),
         root: std::path::absolute(&args.out).with_context(|| args.out.display().to_string())?,
     };
-    let outcome = with_logs(&args.input, LogNeeds::default(), |source| run.write_notes(&source));
+    let needs = LogNeeds {
+        windows: true,
+        ..LogNeeds::default()
+    };
+    let outcome = with_logs(&args.input, needs, |source| run.write_notes(&source));
     if let Some(model) = &model {
         model.print_spending();
     }
@@ -197,7 +207,7 @@ pub fn run(args: &NotesArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     })?;
     if !args.input.quiet {
         for warning in limit_warnings(&outcome.rows) {
-            eprintln!("{warning}");
+            notice!("{warning}");
         }
     }
     if let Some(path) = &args.html {
@@ -400,7 +410,7 @@ impl<'a> NotesRun<'a> {
         Ok(outcome.map(|mut outcome| {
             outcome.problems.extend(run.problems);
             outcome.problems.extend(source.problems());
-            outcome.problems.sort();
+            sort_problems(&mut outcome.problems);
             outcome
         }))
     }
@@ -501,7 +511,7 @@ impl<'a> NotesRun<'a> {
             session: view.id().to_owned(),
             log: view.logs()[0].path.clone(),
             pivot,
-            gates: self.update_calls(trace),
+            gates: self.update_calls(view, trace),
             policy: self.policy_of(trace),
             conversation,
             problems,
@@ -561,13 +571,13 @@ impl<'a> NotesRun<'a> {
     /// The policy of the version that the session ended with.
     fn policy_of(&self, trace: &Trace) -> &'a Policy {
         let version = trace.calls.last().map(|call| trace.versions[usize::from(call.version)]);
-        self.policies.for_version(version)
+        self.policies.for_client(trace.client, version)
     }
 
     /// The calls after which the notes were brought up to date.
-    fn update_calls(&self, trace: &Trace) -> Vec<u32> {
+    fn update_calls(&self, view: &SessionView<'_>, trace: &Trace) -> Vec<u32> {
         let (policies, prices) = policies_and_prices(self.policies, self.prices, trace);
-        let windows = infer_replay_windows(trace, &policies, &prices);
+        let windows = view.infer_windows(trace, &policies, &prices);
         let setting = ReplayInput {
             policies: &policies,
             prices: &prices,
@@ -620,7 +630,7 @@ impl<'a> NotesRun<'a> {
                 NotesContinuation::from_file(file, lines, &template)
             }
         };
-        let mut digest = Digest::new(&conversation.root);
+        let mut digest = Digest::of_conversation(conversation);
         let mut at = 0;
         let mut push_to = |digest: &mut Digest, end: usize| {
             for message in &conversation.messages[at..end] {
@@ -650,12 +660,12 @@ impl<'a> NotesRun<'a> {
                 limits,
             };
             let ends = gates.iter().map(|gate| conversation.message_count_after(*gate));
-            let ends = ends.chain(self.args.to_end.then_some(conversation.messages.len()));
+            let ends = ends.chain((!self.args.gated).then_some(conversation.messages.len()));
             match self.model_notes(model, &asked, &ends.collect::<Vec<_>>(), &continued.own_words, done) {
                 Ok(written) => last = written,
                 Err(error) => return self.record_missing_text(error, done, log),
             }
-        } else if self.args.to_end {
+        } else if !self.args.gated {
             last = Some(write_notes(&digest, &continued.own_words, &template, limits));
         }
         let Some(NotesDraft {

@@ -1,19 +1,20 @@
 //! `backcast overview`, and `backcast` alone: the first look. Everything on it comes from the summary of a run, so that it is
 //! there at once when the logs are as they were.
 
-use crate::cli::{Cli, CliCommand, DocumentFormat, InputArgs};
+use crate::cli::defaults::{ParseFailure, parse_command_line};
+use crate::cli::{CliCommand, DocumentFormat, InputArgs};
 use crate::commands::RunStatus;
 use crate::commands::reading::report_problems_if_asked;
-use crate::commands::times::parse_zone;
 use crate::commands::writing::{OutputTarget, load_prices, write_output};
 use crate::run::{LogNeeds, summarize, with_logs};
-use crate::usage::session::ReportOptions;
 use crate::views::overview::OverviewView;
 use anyhow::Result;
-use clap::{Args, Parser};
+use clap::Args;
 use replay::tokens::ratios::RatioTable;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use table::OutputFormat;
+use transcript::problem::sort_problems;
 
 /// Arguments of `overview`.
 #[derive(Debug, Args)]
@@ -27,9 +28,6 @@ pub struct OverviewArgs {
     /// Which logs.
     #[command(flatten)]
     pub input: InputArgs,
-    /// Time zone of days.
-    #[arg(long, default_value = "UTC", value_name = "ZONE", help_heading = "Selection")]
-    pub timezone: String,
     /// Price table to use instead of the built-in one (JSON).
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub prices: Option<PathBuf>,
@@ -47,7 +45,12 @@ pub struct OverviewArgs {
 
 /// Without any arguments: an overview of the user's own sessions.
 pub fn run_default() -> Result<RunStatus> {
-    match Cli::try_parse_from(["backcast", "overview"])?.command {
+    let typed = ["backcast", "overview"].map(OsString::from);
+    let (cli, _) = parse_command_line(&typed).map_err(|failure| match failure {
+        ParseFailure::Usage(error) => error.into(),
+        ParseFailure::Config(error) => error,
+    })?;
+    match cli.command {
         Some(CliCommand::Overview(args)) => run(&args),
         _ => Ok(RunStatus::Done),
     }
@@ -55,18 +58,18 @@ pub fn run_default() -> Result<RunStatus> {
 
 /// Runs it.
 pub fn run(args: &OverviewArgs) -> Result<RunStatus> {
-    let zone = parse_zone(&args.timezone)?;
+    let zone = &args.input.selection.timezone;
     let prices = load_prices(args.prices.as_deref())?;
     let (summary, logs, problems) = with_logs(&args.input, LogNeeds::default(), |source| {
         let logs = source.logs.len();
         let table = RatioTable::built_in();
-        let (mut summary, _) = summarize(source.logs, &source.options, table, &ReportOptions::default());
+        let (mut summary, _) = summarize(source.logs, &source.options, table, false);
         let mut problems = std::mem::take(&mut summary.problems);
         problems.extend(source.problems());
-        problems.sort();
+        sort_problems(&mut problems);
         (summary, logs, problems)
     })?;
-    let overview = OverviewView::new(&args.input.paths, &summary, logs, &problems, &zone, &prices);
+    let overview = OverviewView::new(&args.input.paths, &summary, logs, &problems, zone, &prices);
     let format = match args.format {
         DocumentFormat::Text => OutputFormat::Table,
         DocumentFormat::Json => OutputFormat::Json,

@@ -1,13 +1,15 @@
 //! The policy that the arguments of a command come to, and where each value comes from.
 
 use crate::cli::PolicyArgs;
+use crate::cli::defaults::{OPTIONS_TABLE, config_files};
 use crate::run::client_home;
 use anyhow::{Context, Result, anyhow};
 use memory::{index, recall};
 use replay::policy::Policy;
 use replay::policy::presets::{PolicySet, RECORDED, client_switches};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use toml::Value;
+use toml::{Table, Value};
 
 /// Reads the policy: preset or file, then the client's own switches, then what was set by hand.
 pub fn resolve_policy(args: &PolicyArgs) -> Result<PolicySet> {
@@ -36,16 +38,30 @@ pub fn memory_policy(set: &[String]) -> Result<Policy> {
     Ok(policies.for_version(None).clone())
 }
 
-/// The policy of the project, else of the user, else the recorded client's.
+/// The policy of the project, else of the user, else the recorded client's. A file that only sets options is none.
 fn default_policy_name() -> String {
-    let project = PathBuf::from("backcast.toml");
-    let config = std::env::var_os("XDG_CONFIG_HOME")
-        .map(PathBuf::from)
-        .filter(|folder| folder.is_absolute())
-        .or_else(|| std::env::home_dir().map(|home| home.join(".config")));
-    let user = config.map(|folder| folder.join("backcast").join("policy.toml"));
-    let file = std::iter::once(project).chain(user).find(|path| path.is_file());
+    let sets_policy = |path: &&PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let table = text.parse::<Table>();
+        // A file that cannot be read is refused where it is read.
+        table.map_or(true, |table| {
+            table.is_empty() || table.keys().any(|key| key != OPTIONS_TABLE)
+        })
+    };
+    let files = config_files();
+    let file = files.iter().rev().find(sets_policy);
     file.map_or_else(|| RECORDED.to_owned(), |path| path.display().to_string())
+}
+
+/// Returns a configuration file without the defaults of options, which are no part of a policy.
+fn without_options(text: String) -> String {
+    let Ok(mut table) = text.parse::<Table>() else {
+        return text;
+    };
+    match table.remove(OPTIONS_TABLE) {
+        Some(_) => toml::to_string(&table).unwrap_or(text),
+        None => text,
+    }
 }
 
 /// A preset by its name, or a file.
@@ -58,7 +74,39 @@ pub fn load_policy(name: &str) -> Result<PolicySet> {
     let text = std::fs::read_to_string(path).map_err(|cause| {
         anyhow!("reading the policy {name}: {cause}\n  hint: `backcast config show > {name}` writes one to start from")
     })?;
-    PolicySet::from_toml(name, &text).with_context(|| name.to_owned())
+    PolicySet::from_toml(name, &without_projects(&without_options(text))).with_context(|| name.to_owned())
+}
+
+/// Returns a config file with the lines of its `[projects]` table emptied, so that line numbers in errors stay true.
+fn without_projects(text: &str) -> String {
+    let mut is_projects = false;
+    let lines = text.lines().map(|line| {
+        if line.trim_start().starts_with('[') {
+            is_projects = line.trim() == "[projects]";
+        }
+        if is_projects { "" } else { line }
+    });
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Returns the `[projects]` table of the config file: the root of a checkout, and the root that it belongs to.
+pub fn joined_projects() -> Result<BTreeMap<String, String>> {
+    let name = default_policy_name();
+    let Ok(text) = std::fs::read_to_string(&name) else {
+        return Ok(BTreeMap::new());
+    };
+    let table = text.parse::<toml::Table>().with_context(|| name.clone())?;
+    let Some(projects) = table.get("projects") else {
+        return Ok(BTreeMap::new());
+    };
+    let joined = projects.as_table().into_iter().flatten();
+    let joined = joined.map(|(from, to)| {
+        let to = to
+            .as_str()
+            .with_context(|| format!("{name}: projects.\"{from}\" is not a folder"))?;
+        Ok((from.clone(), to.to_owned()))
+    });
+    joined.collect()
 }
 
 /// The client's environment variables and its settings file.

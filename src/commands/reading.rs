@@ -1,10 +1,11 @@
 //! Commands that read logs: from the options that were typed to what is read, and what is said at the end about problems.
 
-use crate::cli::InputArgs;
+use crate::cli::{InputArgs, SelectionArgs};
 use crate::commands::RunStatus;
-use crate::run::{LogInput, resolve_cache_folder};
+use crate::commands::terminal::notice;
+use crate::run::{LogInput, SelectionQuery, resolve_cache_folder};
 use crate::views::problem_counts;
-use table::findings::{CheckFinding, Severity, format_annotations};
+use table::findings::{CheckFinding, Severity, format_annotation};
 use table::sanitize;
 use transcript::problem::Problem;
 
@@ -20,6 +21,23 @@ impl From<&InputArgs> for LogInput {
             cache: resolve_cache_folder(args.cache_dir.as_deref()).filter(|_| wants_cache),
             quiet: args.quiet,
             wants_all_problems: args.wants_problem_list(),
+            selection: SelectionQuery::from(&args.selection),
+        }
+    }
+}
+
+impl From<&SelectionArgs> for SelectionQuery {
+    fn from(args: &SelectionArgs) -> SelectionQuery {
+        SelectionQuery {
+            since: args.since.clone(),
+            until: args.until.clone(),
+            last: args.last,
+            now: args.now.clone(),
+            zone: args.timezone.clone(),
+            projects: args.project.clone(),
+            models: args.model.clone(),
+            sessions: args.session.clone(),
+            ..SelectionQuery::default()
         }
     }
 }
@@ -48,22 +66,35 @@ impl From<&InputArgs> for ProblemOptions {
     }
 }
 
+/// Most problems that `--problems` and `--annotate` list.
+const MAX_LISTED: usize = 1000;
+
+/// Iterates over the problems that are listed.
+fn listed(problems: &[Problem]) -> impl Iterator<Item = &Problem> {
+    problems.iter().take(MAX_LISTED)
+}
+
 /// Says on standard error what was wrong. Returns how the run ends.
 pub fn report_problems(options: impl Into<ProblemOptions>, problems: &[Problem]) -> RunStatus {
     let options = options.into();
     if options.annotate {
-        eprint!(
-            "{}",
-            format_annotations(&problems.iter().map(finding).collect::<Vec<_>>())
-        );
-    } else if options.list {
-        for problem in problems {
-            eprintln!("{}", sanitize(&problem.to_string()));
+        for problem in listed(problems) {
+            notice!("{}", format_annotation(&finding(problem)).trim_end());
         }
-    } else if !options.quiet && !problems.is_empty() {
-        eprintln!("problems (--problems lists them with file and line):");
-        for (kind, count) in problem_counts(problems) {
-            eprintln!("{count:>8}  {kind}");
+    } else if options.list {
+        for problem in listed(problems) {
+            notice!("{}", sanitize(&problem.to_string()));
+        }
+        let left = problems.iter().skip(MAX_LISTED).map(Problem::count).sum::<u64>();
+        if left > 0 {
+            notice!("{left} more problems are not listed; name fewer logs to see them");
+        }
+    } else if !options.quiet && problems.iter().any(|problem| problem.kind.is_loss()) {
+        let lost = problems.iter().filter(|problem| problem.kind.is_loss());
+        let lost = lost.cloned().collect::<Vec<_>>();
+        notice!("input was lost (--problems lists every problem with file and line):");
+        for (kind, count) in problem_counts(&lost) {
+            notice!("{count:>8}  {kind}");
         }
     }
     run_status(options, problems)
@@ -102,7 +133,7 @@ fn finding(problem: &Problem) -> CheckFinding {
             Severity::Notice
         },
         title: problem.kind.name().to_owned(),
-        message: format!("{}{detail}", problem.kind.about()),
+        message: format!("{}{detail}{}", problem.kind.about(), problem.format_more()),
         location: Some((problem.path.clone(), problem.line)),
     }
 }

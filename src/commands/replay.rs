@@ -24,7 +24,7 @@ use std::io;
 use std::path::PathBuf;
 use table::atomic;
 use table::stream::{RowBatch, RowStream, StreamFormat};
-use transcript::problem::Problem;
+use transcript::problem::{Problem, sort_problems};
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
@@ -115,6 +115,7 @@ pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
     let needs = LogNeeds {
         line_hashes: args.wants_working_set(),
         content_hashes: files.is_some(),
+        windows: true,
     };
     let run = ReplayRun {
         args,
@@ -208,6 +209,7 @@ impl ReplayRun<'_> {
             }
         };
         outcome.add_problems(run.problems.into_iter().chain(source.problems()).chain(defects));
+        outcome.bill_consolidations(self.policies);
         Ok(outcome)
     }
 }
@@ -225,7 +227,7 @@ impl ReplayOutcome {
     /// Adds problems; the list is sorted then.
     pub(super) fn add_problems(&mut self, problems: impl IntoIterator<Item = Problem>) {
         self.problems.extend(problems);
-        self.problems.sort();
+        sort_problems(&mut self.problems);
     }
 
     /// Adds a session. Returns the rows of its calls.

@@ -1,10 +1,9 @@
 //! `replay --with-text`: real texts in simulated boundaries, and what the rest of the session needed that they lack.
 
 use crate::views::replay::TextLosses;
-use language::secrets;
-use notes::carried::{NEED_KINDS, NeedCoverage, NeededItems};
+use language::{markdown, secrets, shorten};
 use notes::conversation::Conversation;
-use notes::offline::clean;
+use notes::coverage::{EarlierItems, NEED_KINDS, NeedCoverage, NeededItems};
 use notes::offline::digest::Digest;
 use notes::offline::{OfflineBackend, write_notes};
 use notes::template::NotesTemplate;
@@ -16,6 +15,7 @@ use replay::sim::trace::Trace;
 use replay::tokens::ratios::{RatioTable, Ratios};
 use serde_json::{Value as Json, json};
 use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use transcript::messages::{Message, MessagePart, MessageRole};
 
@@ -43,6 +43,27 @@ struct ChainTextState {
     boundaries: Vec<BoundaryText>,
 }
 
+/// What is known of the messages before a boundary: what an earlier one replaced may be needed again, too.
+#[derive(Default)]
+struct EarlierMessages<'m> {
+    items: EarlierItems<'m>,
+    /// Messages that were taken.
+    taken: usize,
+}
+
+impl<'m> EarlierMessages<'m> {
+    /// Takes the messages up to `end`. Boundaries nearly always replace more than those before them.
+    fn take_until(&mut self, messages: &'m [Message], end: usize) {
+        if end < self.taken {
+            *self = EarlierMessages::default();
+        }
+        messages[self.taken..end]
+            .iter()
+            .for_each(|message| self.items.push(message));
+        self.taken = end;
+    }
+}
+
 /// A text in a boundary.
 struct BoundaryText {
     call: u32,
@@ -65,7 +86,8 @@ impl<'a> ChainTexts<'a> {
         for (message, node) in conversation.nodes.iter().enumerate() {
             // Both are in the order of the chain; records without words stand between.
             let mut ahead = items.clone();
-            if let Some((first, _)) = ahead.find(|(_, other)| other == node) {
+            let found = node.and_then(|node| ahead.find(|(_, other)| *other == node));
+            if let Some((first, _)) = found {
                 firsts[message] = *first;
                 items = ahead;
             }
@@ -87,7 +109,7 @@ impl<'a> ChainTexts<'a> {
             budget: policy.max_output,
             template: NotesTemplate::built_in(),
             state: RefCell::new(ChainTextState {
-                digest: Digest::new(&conversation.root),
+                digest: Digest::of_conversation(conversation),
                 ..ChainTextState::default()
             }),
         }
@@ -142,17 +164,23 @@ impl<'a> ChainTexts<'a> {
     pub(super) fn collect_losses(&self, boundaries: &mut [Json]) -> TextLosses {
         let state = self.state.borrow();
         let mut all = TextLosses::default();
+        let mut earlier = EarlierMessages::default();
+        let mut rows = HashMap::<u64, VecDeque<usize>>::new();
+        for (row, told) in boundaries.iter().enumerate() {
+            if let Some(call) = told["call"].as_u64().filter(|_| told.get("text").is_none()) {
+                rows.entry(call).or_default().push_back(row);
+            }
+        }
         for (at, placed) in state.boundaries.iter().enumerate() {
             let until = state
                 .boundaries
                 .get(at + 1)
                 .map_or(self.conversation.messages.len(), |next| next.end);
-            let (losses, missing) = self.measure_loss(placed, until);
+            earlier.take_until(&self.conversation.messages, placed.replaced.end);
+            let (losses, missing) = self.measure_loss(placed, until, &earlier.items);
             all.add(losses);
-            let told = boundaries
-                .iter_mut()
-                .find(|told| told["call"] == json!(placed.call) && told.get("text").is_none());
-            if let Some(told) = told {
+            let row = rows.get_mut(&u64::from(placed.call)).and_then(VecDeque::pop_front);
+            if let Some(told) = row.map(|row| &mut boundaries[row]) {
                 told["text"] = losses.to_json();
                 told["text"]["missing"] = missing;
             }
@@ -160,7 +188,7 @@ impl<'a> ChainTexts<'a> {
         all
     }
 
-    fn measure_loss(&self, placed: &BoundaryText, until: usize) -> (TextLosses, Json) {
+    fn measure_loss(&self, placed: &BoundaryText, until: usize, earlier: &EarlierItems<'_>) -> (TextLosses, Json) {
         let messages = &self.conversation.messages;
         let mut losses = TextLosses {
             boundaries: 1,
@@ -181,19 +209,18 @@ impl<'a> ChainTexts<'a> {
             losses.prompts += 1;
             if held.contains(&words) {
                 losses.prompts_in_full += 1;
-            } else if held.contains(start.as_str()) || held.contains(&clean::escape_markdown(&start).replace('"', "'"))
+            } else if held.contains(start.as_str())
+                || held.contains(&markdown::escape_markdown(&start).replace('"', "'"))
             {
                 losses.prompts_in_part += 1;
             }
         }
-        // What an earlier boundary replaced may be needed again, too.
-        let before = &messages[..placed.replaced.end];
-        let needed = NeededItems::new(before, &messages[placed.end..until.max(placed.end)]);
+        let needed = NeededItems::from_earlier(earlier, &messages[placed.end..until.max(placed.end)]);
         let mut texts = vec![placed.text.as_str()];
         for message in &messages[placed.preserved.clone()] {
             texts.extend(message.parts.iter().filter_map(|part| match part {
                 MessagePart::Text(text) | MessagePart::Result { text, .. } => Some(text.as_str()),
-                MessagePart::Call { .. } => None,
+                MessagePart::Call { .. } | MessagePart::Reply(_) => None,
             }));
         }
         let calls = messages[placed.preserved.clone()]
@@ -216,7 +243,7 @@ impl<'a> ChainTexts<'a> {
             let named = lost
                 .iter()
                 .take(20)
-                .map(|lost| clean::to_one_line(lost, 120))
+                .map(|lost| shorten::to_one_line(lost, 120))
                 .collect::<Vec<_>>();
             missing.insert(need.name().to_owned(), json!(named));
         }

@@ -14,7 +14,6 @@ use crate::commands::writing::{ensure_absent, load_prices, write_page};
 use crate::commands::{RunStatus, stats};
 use crate::page::{PageContent, PageNotes, short_name};
 use crate::run::{LogInput, LogNeeds, LogSource, UsageConsumer, client_home, read_path_lists, with_logs};
-use crate::usage::session::ReportOptions;
 use crate::views::audit::SessionAudit;
 use crate::views::replay::ReplayOutcome;
 use crate::views::stats::StatsResult;
@@ -28,7 +27,7 @@ use replay::tokens::ratios::RatioTable;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use transcript::discover::discover;
-use transcript::problem::Problem;
+use transcript::problem::{Problem, sort_problems};
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
@@ -221,6 +220,7 @@ fn read_logs(
     };
     let needs = LogNeeds {
         line_hashes: true,
+        windows: true,
         ..LogNeeds::default()
     };
     let mut read = with_logs(input, needs, |source| reader.read(&source))??;
@@ -263,7 +263,7 @@ impl PageReader {
     fn read(&self, source: &LogSource<'_>) -> Result<PageData> {
         let run = source.read();
         let table = RatioTable::built_in();
-        let usage = UsageConsumer::new(&run, table, ReportOptions::default(), source.options.cache);
+        let usage = UsageConsumer::new(&run, table, false, source.options.cache);
         let replayer = ReplayConsumer {
             policies: &self.policies,
             prices: &self.prices,
@@ -280,17 +280,23 @@ impl PageReader {
         // Each consumer fails on its own, and so has a list of its own.
         let [mut usage_defects, mut replay_defects, mut audit_defects] = [const { Vec::new() }; 3];
         let bar = source.session_bar(&run);
-        let defects = run.stream_sessions(
+        let defects = run.stream_every_session(
             |view| {
-                (
-                    view.attempt(|view| usage.report(view)),
-                    view.attempt(|view| replayer.replay(view)),
-                    view.attempt(|view| self.auditor.audit(view, &self.prices)),
-                )
+                let report = view.attempt(|view| usage.report(view));
+                let others = view.is_selected().then(|| {
+                    (
+                        view.attempt(|view| replayer.replay(view)),
+                        view.attempt(|view| self.auditor.audit(view, &self.prices)),
+                    )
+                });
+                (report, others)
             },
-            |(report, replayed, audited)| {
+            |(report, others)| {
                 bar.inc(1);
                 keep(report, &mut reports, &mut usage_defects);
+                let Some((replayed, audited)) = others else {
+                    return Ok(());
+                };
                 keep(audited, &mut audits, &mut audit_defects);
                 match replayed {
                     Ok(replayed) => replay.add_session(replayed).map(|_| ())?,
@@ -305,8 +311,9 @@ impl PageReader {
         let summary = usage.finish(reports, usage_defects);
         let common = run.problems.iter().cloned().chain(source.problems());
         let mut audit_problems = common.clone().chain(audit_defects).collect::<Vec<_>>();
-        audit_problems.sort();
+        sort_problems(&mut audit_problems);
         replay.add_problems(common.chain(replay_defects));
+        replay.bill_consolidations(&self.policies);
         Ok(PageData {
             stats: StatsResult::new(summary, source),
             replay,

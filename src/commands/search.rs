@@ -3,6 +3,7 @@
 use crate::cli::{InputArgs, MemoryFormat};
 use crate::commands::memory::{DirArgs, folder};
 use crate::commands::reading::report_problems;
+use crate::commands::terminal::notice;
 use crate::commands::writing::fold_for_terminal;
 use crate::commands::{RunStatus, print};
 use crate::run::{MessageSearch, ReadOptions, search_messages, with_log_files};
@@ -105,7 +106,7 @@ pub fn run(args: &SearchArgs) -> Result<RunStatus> {
     };
     print(text.as_bytes())?;
     if memories.is_empty() && messages.is_empty() && !args.input.quiet {
-        eprintln!("nothing found");
+        notice!("nothing found");
     }
     Ok(report_problems(&args.input, &problems))
 }
@@ -122,7 +123,7 @@ fn find_memories(args: &SearchArgs, terms: &SearchTerms) -> Result<Vec<MemoryHit
         Err(error) if args.dir.dir.is_some() || args.only.is_some() => return Err(error),
         Err(error) => {
             if !args.input.quiet {
-                eprintln!("no memories searched: {error}");
+                notice!("no memories searched: {error}");
             }
             return Ok(Vec::new());
         }
@@ -132,7 +133,7 @@ fn find_memories(args: &SearchArgs, terms: &SearchTerms) -> Result<Vec<MemoryHit
     };
     let (memories, passed) = memdir.read_memories(usize::MAX)?;
     for passed in &passed {
-        eprintln!("{}: {}", passed.file, passed.reason);
+        notice!("{}: {}", passed.file, passed.reason);
     }
     let mut index = RecallIndex::default();
     memories.iter().for_each(|memory| memory.index_into(&mut index));
@@ -160,6 +161,8 @@ fn searchable_texts(message: &Message) -> impl Iterator<Item = &str> {
         // Text of the client is not part of the conversation.
         MessagePart::Text(text) if client_text::classify(text).is_some() => None,
         MessagePart::Text(text) | MessagePart::Result { text, .. } => Some(text.as_str()),
+        // With results, the whole result is searched already.
+        MessagePart::Reply(reply) => Some(reply.text.as_str()).filter(|text| !text.is_empty()),
         MessagePart::Call { .. } => None,
     })
 }
@@ -174,6 +177,7 @@ fn find_messages(
     // Most lines are passed over unread, and with them what is wrong with them.
     let wanted = PartSelection {
         results: args.results,
+        every_word: true,
         every_line: args.input.wants_problem_list(),
         ..PartSelection::default()
     };

@@ -1,12 +1,10 @@
 //! `backcast stats`: what the logs add up to.
 
-use crate::cli::{InputArgs, OutputArgs, TimeArgs};
+use crate::cli::{InputArgs, OutputArgs};
 use crate::commands::RunStatus;
 use crate::commands::reading::report_problems;
-use crate::commands::times::TimeSelection;
 use crate::commands::writing::{load_prices, write_output};
 use crate::run::{LogNeeds, LogSource, summarize, with_logs};
-use crate::usage::session::ReportOptions;
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally::GroupBy;
 use crate::views::stats::{StatsOptions, StatsResult, StatsView};
@@ -17,6 +15,7 @@ use replay::prices::PriceTable;
 use replay::tokens::ratios::RatioTable;
 use serde_json::Value as Json;
 use std::path::PathBuf;
+use transcript::problem::sort_problems;
 
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
@@ -32,6 +31,9 @@ Examples:
   backcast stats                              your own sessions
   backcast stats --by day --since 2026-11-01  cost by day
   backcast stats --by project --last 30       the last 30 days by project
+  backcast stats --by week --breakdown        every week, and its models
+  backcast stats --by pr --project shop       what pull requests cost
+  backcast stats --ledger                     what filled the window
   backcast stats corpus --by tool             which tools fill the window
   backcast stats logs/ -f json -o usage.json  everything, for other programs")]
 pub struct StatsArgs {
@@ -41,15 +43,19 @@ pub struct StatsArgs {
     /// What rows are grouped by.
     #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = "Selection")]
     pub by: GroupBy,
-    /// Which times.
-    #[command(flatten)]
-    pub times: TimeArgs,
     /// Show sub-agents in rows of their own.
     #[arg(long, help_heading = "Selection")]
     pub subagents: bool,
-    /// Most rows of the table, of which the costliest are kept (the largest by tool); 0 for all. Other formats have all rows.
-    #[arg(long, default_value_t = 20, value_name = "N", help_heading = "Output")]
-    pub top: usize,
+    /// Most rows of the table, of which the costliest are kept (the largest by tool); 0 for all. Other formats have all rows
+    /// [default: 20; all days, weeks and months].
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub top: Option<usize>,
+    /// Split every row by model.
+    #[arg(long, help_heading = "Output")]
+    pub breakdown: bool,
+    /// Show what filled the window, too: tokens by category, tool and kind of attachment.
+    #[arg(long, help_heading = "Output")]
+    pub ledger: bool,
     /// Price table to use instead of the built-in one (JSON; `backcast stats -f json` names the one in use).
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub prices: Option<PathBuf>,
@@ -64,26 +70,26 @@ pub struct StatsArgs {
 
 /// Runs it.
 pub fn run(args: &StatsArgs) -> Result<RunStatus> {
-    if args.subagents && args.by == GroupBy::Tool {
-        bail!("--subagents does not go with --by tool: tools are counted over all agents together");
+    if args.by == GroupBy::Tool && (args.subagents || args.breakdown) {
+        let option = if args.subagents { "--subagents" } else { "--breakdown" };
+        bail!("{option} does not go with --by tool: tools are counted over all agents and models together");
     }
-    let times = TimeSelection::new(&args.times)?;
     let prices = load_prices(args.prices.as_deref())?;
     let needs = LogNeeds {
         line_hashes: args.quality,
         ..LogNeeds::default()
     };
-    let stats = with_logs(&args.input, needs, |source| {
-        StatsResult::read(&source, &times, args.quality)
-    })?;
+    let stats = with_logs(&args.input, needs, |source| StatsResult::read(&source, args.quality))?;
     let options = StatsOptions {
         by: args.by,
         subagents: args.subagents,
         top: args.top,
+        breakdown: args.breakdown,
+        ledger: args.ledger,
         quality: args.quality,
         list_problems: args.input.problems,
     };
-    let view = StatsView::new(&stats, options, &times.zone, &prices);
+    let view = StatsView::new(&stats, options, &args.input.selection.timezone, &prices);
     write_output(&args.out, |out, style| view.write(args.out.format, style, out))?;
     Ok(report_problems(&args.input, &stats.problems))
 }
@@ -93,7 +99,9 @@ pub(super) fn usage_overview(stats: &StatsResult, prices: &PriceTable) -> Json {
     let options = StatsOptions {
         by: GroupBy::Model,
         subagents: false,
-        top: 0,
+        top: Some(0),
+        breakdown: false,
+        ledger: false,
         quality: false,
         list_problems: true,
     };
@@ -102,22 +110,8 @@ pub(super) fn usage_overview(stats: &StatsResult, prices: &PriceTable) -> Json {
 
 impl StatsResult {
     /// Reads logs and sums them up.
-    fn read(source: &LogSource<'_>, times: &TimeSelection, predictions: bool) -> StatsResult {
-        let table = RatioTable::built_in();
-        let report_on = |filter| ReportOptions { filter, predictions };
-        let (summary, trace_bytes) = if times.needs_newest() {
-            // The range is known once the logs are read: there is no early report.
-            let run = source.read();
-            let wanted = report_on(times.range(|| run.newest_time(&source.options)));
-            let trace_bytes = match source.options.with_line_hashes {
-                true => run.trace_bytes(),
-                false => (0, None),
-            };
-            (run.summarize(table, &wanted, source.options.cache), trace_bytes)
-        } else {
-            let wanted = report_on(times.range(|| None));
-            summarize(source.logs, &source.options, table, &wanted)
-        };
+    fn read(source: &LogSource<'_>, predictions: bool) -> StatsResult {
+        let (summary, trace_bytes) = summarize(source.logs, &source.options, RatioTable::built_in(), predictions);
         StatsResult {
             trace_bytes,
             ..StatsResult::new(summary, source)
@@ -128,7 +122,7 @@ impl StatsResult {
     pub(super) fn new(mut summary: UsageSummary, source: &LogSource<'_>) -> StatsResult {
         let mut problems = std::mem::take(&mut summary.problems);
         problems.extend(source.problems());
-        problems.sort();
+        sort_problems(&mut problems);
         let mut base = summary
             .sessions
             .iter()

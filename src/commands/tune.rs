@@ -1,6 +1,8 @@
 //! `backcast tune`: many policies over one corpus, and what to set.
 
 mod kept;
+mod outcomes;
+mod sweep;
 
 use crate::cli::{InputArgs, PageArgs, PolicyArgs, PrintArgs};
 use crate::commands::RunStatus;
@@ -8,48 +10,34 @@ use crate::commands::policy::resolve_policy;
 use crate::commands::reading::report_problems;
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page::PageContent;
-use crate::run::cache::BUILD_ID;
-use crate::run::{
-    LogHash, LogNeeds, LogSource, Run, SessionView, median_size, progress_with_template, summary_sizes, with_logs,
-};
-use crate::views::tune::{PointRow, ScoreBounds, TuneResult};
-use anyhow::{Context, Result, bail};
+use crate::run::{LogNeeds, with_logs};
+use crate::views::tune::TuneResult;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use kept::{PolicyScores, SweepFile};
-use replay::policy::presets::PolicySet;
-use replay::prices::PriceTable;
-use replay::sim::oracle::oracle_bound;
-use replay::sim::trace::build_trace;
-use replay::sim::uses::find_file_uses;
-use replay::tokens::ratios::RatioTable;
-use replay::tune::evidence::{ChoiceOptions, choose};
-use replay::tune::front::{find_flips, pareto, saved_per_miss};
-use replay::tune::score::{PolicyScore, PreparedChain, PreparedSession};
-use replay::tune::search::{SearchMethod, round_sizes, shuffled, survivors};
-use replay::tune::settings::advice;
+use replay::tune::search::SearchMethod;
 use replay::tune::space;
 use replay::tune::space::SweepPoint;
-use serde_json::json;
 use std::path::{Path, PathBuf};
-use table::store::EntryName;
+use sweep::Tuner;
 use table::{atomic, write_json};
-use transcript::parallel::parallel_map;
-use transcript::problem::Problem;
 
 /// Arguments of `tune`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Every policy is replayed on every session; traces are made once. The one that is best on all sessions is recommended only if
-choosing on some sessions pays on the others: sessions are split into folds, and the interval comes from resampling them.
+Thresholds are tried in tokens, on your own sessions. Sessions with different windows are compared apart.
 
-The table has the present policy, the best, and others that no policy beats in everything; --top 0 shows all policies.
+The verdict comes first. `Set` needs all of this: choosing on some sessions saves on others, in most folds, with an interval
+clear of zero and by more than the cost model errs; the point is not the lowest that can be tried, its neighbors save too, it
+blocks no session, no single session decides, the same choice wins from the measured price of a miss to --miss-cost, a saving
+is left if sessions get longer as in published runs, and the client has a setting for it. Otherwise the reason is printed.
 
 A miss is an edit of lines that are no longer in the window. What one is worth only you can say: --miss-cost, and the list
 of prices at which the choice flips.
 
 Examples:
-  backcast tune                                  thresholds from 40 to 100 % on your own sessions
-  backcast tune logs/ --policy client-2.1.30 --vary window.percent=50..100:5 --vary micro.budget.on=true,false
+  backcast tune                                  thresholds in tokens, on your own sessions
+  backcast tune logs/ --step 5000                a finer sweep
+  backcast tune logs/ --policy client-2.1.30 --vary window.threshold=80000..160000:20000 --vary micro.budget.on=true,false
   backcast tune logs/ --vary window.percent=30..100:1 --search halving --out reports/tune")]
 #[command(mut_arg("top", |arg| arg.default_value("15")))]
 pub struct TuneArgs {
@@ -59,14 +47,13 @@ pub struct TuneArgs {
     /// The present policy: what others are compared with, and differ from.
     #[command(flatten)]
     pub policy: PolicyArgs,
-    /// Values of a key to try: `key=a,b,c` or `key=lo..hi:step`; several are combined.
-    #[arg(
-        long,
-        default_value = "window.percent=40..100:10",
-        value_name = "KEY=VALUES",
-        help_heading = "Search"
-    )]
+    /// Values of a key to try: `key=a,b,c` or `key=lo..hi:step`; several are combined [default: thresholds in tokens, for
+    /// each window from 60,000 to what it allows, and lower if the best is the lowest].
+    #[arg(long, value_name = "KEY=VALUES", help_heading = "Search")]
     pub vary: Vec<String>,
+    /// Tokens between two thresholds of the default sweep; half of it where most sessions end, five times above 200,000.
+    #[arg(long, default_value_t = 10_000, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1_000..=100_000), conflicts_with = "vary", help_heading = "Search")]
+    pub step: u64,
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
     pub search: SearchArg,
@@ -91,6 +78,11 @@ pub struct TuneArgs {
     /// Folder for points.csv, front.csv, recommendation.json and scores, from which a run that was broken off goes on.
     #[arg(long, value_name = "DIR", group = "files", help_heading = "Output")]
     pub out: Option<PathBuf>,
+    /// What happened under settings that were tried: a CSV file with the columns session, solved (or reward, or merged) and,
+    /// if several settings were tried, arm; or a folder of trials, each with a result.json and its logs. Adds cost and
+    /// success per arm.
+    #[arg(long, value_name = "PATH", help_heading = "Search")]
+    pub outcomes: Option<PathBuf>,
     /// The HTML page.
     #[command(flatten)]
     pub page: PageArgs,
@@ -140,33 +132,31 @@ const SCORES_FILE: &str = "scores";
 /// Policies that are replayed before what is known is put on disk.
 const POLICIES_PER_BATCH: usize = 16;
 
-/// Runs it.
+/// Sweeps, judges and writes the result.
 pub fn run(args: &TuneArgs) -> Result<RunStatus> {
     let base = resolve_policy(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let points = policy_points(args)?;
-    let policies = points
-        .iter()
-        .map(|point| point.policies(&base))
-        .collect::<Result<Vec<_>, _>>()?;
+    let varied = varied_points(args)?;
     let folder = args
         .out
         .as_deref()
         .map(|folder| check_folder(folder, args))
         .transpose()?;
+    let outcomes = args.outcomes.as_deref().map(outcomes::read_outcomes).transpose()?;
     let tuner = Tuner {
         args,
-        points: &points,
-        policies: &policies,
+        varied,
         base: &base,
         prices: &prices,
         folder: folder.as_deref(),
+        outcomes,
     };
     ensure_absent(args.page.html.as_deref(), args.page.force)?;
     // A run that leaves files behind has to name what it depends on.
     let needs = LogNeeds {
         line_hashes: true,
         content_hashes: folder.is_some(),
+        windows: true,
     };
     let result = with_logs(&args.input, needs, |source| tuner.tune(&source))??;
     if let Some(folder) = &folder {
@@ -174,7 +164,7 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
     }
     if let Some(path) = &args.page.html {
         let content = PageContent {
-            name: format!("tune {}", args.vary.join(", ")),
+            name: format!("tune {}", args.vary.join(", ")).trim_end().to_owned(),
             tunes: vec![result.document()],
             ..PageContent::default()
         };
@@ -186,22 +176,27 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
     Ok(report_problems(&args.input, &result.problems))
 }
 
-/// The present policy first, then everything that is tried.
-fn policy_points(args: &TuneArgs) -> Result<Vec<SweepPoint>> {
+/// Returns the points that --vary asks for; `None` for the default sweep.
+fn varied_points(args: &TuneArgs) -> Result<Option<Vec<SweepPoint>>> {
+    if args.points.is_some() && args.search != SearchArg::Random {
+        bail!("--points is about a random search\n  hint: add --search random, or leave --points out");
+    }
+    if args.vary.is_empty() {
+        if args.search == SearchArg::Random {
+            bail!("a random search needs something to vary\n  hint: --vary key=lo..hi:step");
+        }
+        return Ok(None);
+    }
     let axes = args
         .vary
         .iter()
         .map(|text| space::parse_axis(text, args.max_points))
         .collect::<Result<Vec<_>, _>>()?;
-    if args.points.is_some() && args.search != SearchArg::Random {
-        bail!("--points is about a random search\n  hint: add --search random, or leave --points out");
-    }
-    let tried = match args.search {
+    let points = match args.search {
         SearchArg::Random => space::sample_points(&axes, args.points.unwrap_or(DEFAULT_POINTS), args.seed)?,
         SearchArg::Grid | SearchArg::Halving => space::grid(&axes, args.max_points)?,
     };
-    let present = SweepPoint { settings: Vec::new() };
-    Ok(std::iter::once(present).chain(tried).collect())
+    Ok(Some(points))
 }
 
 fn check_folder(folder: &Path, args: &TuneArgs) -> Result<PathBuf> {
@@ -215,272 +210,7 @@ fn check_folder(folder: &Path, args: &TuneArgs) -> Result<PathBuf> {
     Ok(folder.to_path_buf())
 }
 
-struct Tuner<'a> {
-    args: &'a TuneArgs,
-    points: &'a [SweepPoint],
-    policies: &'a [PolicySet],
-    base: &'a PolicySet,
-    prices: &'a PriceTable,
-    folder: Option<&'a Path>,
-}
-
-/// Scores by policy and session, as far as they are known.
-type KnownScores = Vec<PolicyScores>;
-
-impl Tuner<'_> {
-    fn tune(&self, source: &LogSource<'_>) -> Result<TuneResult> {
-        let run = source.read();
-        let (prepared, defects) = self.prepare_sessions(&run, source);
-        let (mut sessions, mut summaries) = (Vec::new(), Vec::new());
-        for (session, sizes) in prepared {
-            summaries.extend(sizes);
-            sessions.extend(Some(session).filter(|session| !session.chains.is_empty()));
-        }
-        let summary = median_size(summaries);
-        let name = self.folder.map(|_| self.scores_name(&run.log_hashes(), &sessions));
-        let mut problems = run.problems;
-        problems.extend(defects);
-        problems.extend(source.problems());
-        problems.sort();
-        if sessions.is_empty() {
-            bail!(
-                "no session with a call in these logs\n  hint: `backcast stats` with the same paths shows what is in them"
-            );
-        }
-        if let Some(folds) = self.args.folds.filter(|folds| *folds > sessions.len()) {
-            bail!(
-                "--folds {folds} is more than there are sessions with a call: {}\n  hint: a fold needs a session at least",
-                sessions.len()
-            );
-        }
-        let known = self.search(&sessions, summary, name)?;
-        let never = PolicySet::preset("never")?;
-        let bound = parallel_map(&sessions, |session| session.replay(&never, summary));
-        let bounds = ScoreBounds {
-            never: PolicyScore::sum(&bound),
-            oracle: parallel_map(&sessions, oracle_occupancy)
-                .iter()
-                .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
-        };
-        Ok(TuneResult::new(self, &sessions, known, bounds, problems))
-    }
-
-    /// Traces every session. Also returns the sizes of its recorded summaries.
-    fn prepare_sessions(
-        &self,
-        run: &Run,
-        source: &LogSource<'_>,
-    ) -> (Vec<(PreparedSession<'_>, Vec<u64>)>, Vec<Problem>) {
-        let bar = source.session_bar(run);
-        run.map_sessions(|view| {
-            bar.inc(1);
-            self.prepare_session(view)
-        })
-    }
-
-    fn prepare_session(&self, view: &SessionView<'_>) -> (PreparedSession<'_>, Vec<u64>) {
-        let mut sizes = Vec::new();
-        let mut ready = Vec::new();
-        for chain in view.chains() {
-            // The trace outlives the view, which therefore does not build it.
-            let trace = build_trace(view.session(), chain, RatioTable::built_in());
-            if view.is_compacted() {
-                sizes.extend(summary_sizes(&trace));
-            }
-            if trace.calls.iter().any(|call| !call.is_copied) {
-                let uses = find_file_uses(view.session(), &trace);
-                ready.push(PreparedChain::new(trace, uses, self.prices));
-            }
-        }
-        let session = PreparedSession {
-            id: view.id().to_owned(),
-            chains: ready,
-        };
-        (session, sizes)
-    }
-
-    /// Returns the hash of everything that scores depend on, except the points themselves.
-    fn scores_name(&self, logs: &[LogHash], sessions: &[PreparedSession<'_>]) -> EntryName {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(BUILD_ID.as_bytes());
-        hasher.update(format!("{:?}", self.base.ranges()).as_bytes());
-        hasher.update(format!("{:?}", self.prices).as_bytes());
-        for (path, size, hash) in logs {
-            hasher
-                .update(path.as_bytes())
-                .update(&size.to_le_bytes())
-                .update(&hash.unwrap_or_default());
-        }
-        for session in sessions {
-            hasher.update(session.id.as_bytes());
-        }
-        EntryName::new(*hasher.finalize().as_bytes())
-    }
-
-    fn search(
-        &self,
-        sessions: &[PreparedSession<'_>],
-        summary: Option<u64>,
-        name: Option<EntryName>,
-    ) -> Result<KnownScores> {
-        let (mut known, mut kept) = self.resume(sessions.len(), name)?;
-        let order = shuffled(sessions.iter().map(|session| session.id.as_str()), !self.args.seed);
-        let mut alive = (0..self.points.len()).collect::<Vec<_>>();
-        let sizes = round_sizes(self.args.search.into(), alive.len(), sessions.len());
-        let bar = progress_with_template(
-            sizes.len() as u64 * alive.len() as u64,
-            self.args.input.quiet,
-            "{pos} of {len} replays, {eta} left, {msg}",
-        );
-        for (round, &size) in sizes.iter().enumerate() {
-            let chosen = &order[..size];
-            let mut totals = Vec::with_capacity(alive.len());
-            for batch in alive.chunks(POLICIES_PER_BATCH) {
-                let alike = batch.chunk_by(|a, b| self.points[*a].is_equivalent_without_compaction(&self.points[*b]));
-                let jobs = alike.flat_map(|policies| chosen.iter().map(move |session| (policies, *session)));
-                let open = jobs
-                    .map(|(policies, session)| {
-                        let policies = policies.iter().filter(|policy| known[**policy][session].is_none());
-                        (policies.copied().collect::<Vec<_>>(), session)
-                    })
-                    .filter(|(policies, _)| !policies.is_empty())
-                    .collect::<Vec<_>>();
-                let scores = parallel_map(&open, |(policies, session)| {
-                    let policies = policies.iter().map(|policy| &self.policies[*policy]);
-                    sessions[*session].replay_equivalent(policies, summary)
-                });
-                for ((policies, session), scores) in std::iter::zip(open, scores) {
-                    for (policy, score) in std::iter::zip(policies, scores) {
-                        known[policy][session] = Some(score);
-                    }
-                }
-                bar.inc(batch.len() as u64);
-                totals.extend(batch.iter().map(|policy| sum_scores(&known[*policy], chosen)));
-                bar.set_message(self.best_so_far(&alive, &totals));
-                if let Some(kept) = &mut kept {
-                    let batch = batch
-                        .iter()
-                        .map(|policy| (self.points[*policy].name(), &known[*policy]));
-                    kept.append_batch(&batch.collect::<Vec<_>>())?;
-                }
-            }
-            if round + 1 < sizes.len() {
-                alive = survivors(&alive, &totals, self.args.miss_cost);
-            }
-        }
-        bar.finish_and_clear();
-        Ok(known)
-    }
-
-    /// The best of the policies whose totals are known: the first of those that are alive.
-    fn best_so_far(&self, alive: &[usize], totals: &[PolicyScore]) -> String {
-        let objectives = totals.iter().map(|total| total.objective(self.args.miss_cost));
-        let best = std::iter::zip(alive, objectives).min_by(|(_, a), (_, b)| a.total_cmp(b));
-        best.map_or_else(String::new, |(policy, _)| {
-            format!("best: {}", self.points[*policy].name())
-        })
-    }
-
-    /// Returns the scores of an earlier run over the same logs, and the file that holds them.
-    fn resume(&self, sessions: usize, name: Option<EntryName>) -> Result<(KnownScores, Option<SweepFile>)> {
-        let open = |(folder, name): (&Path, EntryName)| {
-            std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-            let path = folder.join(SCORES_FILE);
-            let sweep = SweepFile::open(&path, &name)?;
-            if sweep.is_restarted && !self.args.input.quiet {
-                eprintln!(
-                    "{}: scores of other logs, options or another version of backcast; starting over",
-                    path.display()
-                );
-            }
-            Ok::<_, anyhow::Error>((Some(sweep.file), sweep.scores))
-        };
-        let (kept, mut scores) = self.folder.zip(name).map(open).transpose()?.unwrap_or_default();
-        let known = self
-            .points
-            .iter()
-            .map(|point| scores.remove(&point.name()).filter(|list| list.len() == sessions));
-        let known = known.map(|known| known.unwrap_or_else(|| vec![None; sessions]));
-        Ok((known.collect(), kept))
-    }
-}
-
-/// Windows and calls of a session if only what is used again were kept.
-fn oracle_occupancy(session: &PreparedSession<'_>) -> (u128, u64) {
-    let main = session.chains.iter().filter(|chain| !chain.trace.is_sidechain);
-    main.map(|chain| oracle_bound(&chain.trace, &chain.uses))
-        .fold((0, 0), |sum, bound| (sum.0 + bound.occupancy_sum, sum.1 + bound.calls))
-}
-
-fn sum_scores(scores: &[Option<PolicyScore>], sessions: &[usize]) -> PolicyScore {
-    PolicyScore::sum(sessions.iter().filter_map(|session| scores[*session].as_ref()))
-}
-
 impl TuneResult {
-    fn new(
-        tuner: &Tuner<'_>,
-        sessions: &[PreparedSession<'_>],
-        known: KnownScores,
-        bounds: ScoreBounds,
-        problems: Vec<Problem>,
-    ) -> TuneResult {
-        let whole = (0..known.len())
-            .filter(|policy| known[*policy].iter().all(Option::is_some))
-            .collect::<Vec<_>>();
-        let scores = whole
-            .iter()
-            .map(|policy| known[*policy].iter().flatten().copied().collect::<Vec<_>>())
-            .collect::<Vec<_>>();
-        let totals = scores.iter().map(PolicyScore::sum).collect::<Vec<_>>();
-        let front = pareto(&totals);
-        let miss_cost = tuner.args.miss_cost;
-        let rows = whole.iter().enumerate().map(|(at, policy)| PointRow {
-            number: *policy,
-            name: tuner.points[*policy].name(),
-            score: totals[at],
-            present: totals[0],
-            sessions: sessions.len(),
-            objective: totals[at].objective(miss_cost),
-            on_front: front.contains(&at),
-            saved_per_miss: saved_per_miss(&totals, &front, at),
-        });
-        let rows = rows.collect::<Vec<_>>();
-        let names = sessions.iter().map(|session| session.id.clone()).collect::<Vec<_>>();
-        let rigour = ChoiceOptions {
-            miss_cost,
-            folds: tuner.args.folds.unwrap_or(DEFAULT_FOLDS),
-            resamples: tuner.args.resamples,
-            seed: tuner.args.seed,
-        };
-        let choice = choose(&scores, &names, &rigour);
-        let best = choice.as_ref().map_or(0, |choice| whole[choice.best]);
-        let policy = tuner.policies[best].for_version(None);
-        let advice = advice(&tuner.points[best], policy, 200_000);
-        let advice = advice.iter().map(|advice| {
-            let setting = advice
-                .setting
-                .as_ref()
-                .map(|(name, value)| json!({"name": name, "value": value}));
-            json!({"key": advice.key, "setting": setting, "note": advice.note})
-        });
-        TuneResult {
-            miss_cost,
-            seed: tuner.args.seed,
-            reached: (0..sessions.len())
-                .filter(|at| scores.iter().any(|scores| scores[*at].compactions > 0))
-                .count(),
-            advice: advice.collect(),
-            flips: find_flips(&totals),
-            points: whole.iter().map(|policy| tuner.points[*policy].clone()).collect(),
-            rows,
-            front,
-            choice,
-            bounds,
-            sessions: sessions.len(),
-            problems,
-        }
-    }
-
     fn write_files(&self, folder: &Path, args: &TuneArgs) -> Result<()> {
         atomic::write_with(&folder.join("points.csv"), args.page.force, |out| {
             self.write_points(out)

@@ -14,11 +14,10 @@ use replay::audit::first_edits::first_edits;
 use replay::audit::validate::{CostComparison, validate};
 use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
-use replay::sim::inference::infer_windows;
 use replay::sim::policies_and_prices;
 use replay::sim::trace::uuid;
 use std::collections::BTreeMap;
-use transcript::problem::{Problem, ProblemKind};
+use transcript::problem::{Problem, ProblemKind, sort_problems};
 
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
@@ -65,6 +64,7 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
     let prices = load_prices(args.policy.prices.as_deref())?;
     let needs = LogNeeds {
         line_hashes: args.working_set,
+        windows: true,
         ..LogNeeds::default()
     };
     let (sessions, problems) = with_logs(&args.input, needs, |source| {
@@ -81,7 +81,7 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
     })?;
     let mut problems = problems;
     problems.extend(sessions.iter().flat_map(|session| session.problems.iter().cloned()));
-    problems.sort();
+    sort_problems(&mut problems);
     if let Some(wanted) = &args.explain {
         explain_session(args, &sessions, wanted)?;
         return Ok(report_problems(&args.input, &problems));
@@ -123,6 +123,7 @@ impl SessionValidation {
         let (id, session) = (view.id(), view.session());
         let mut validated = SessionValidation {
             id: id.to_owned(),
+            client: view.client(),
             calls: Vec::new(),
             grounds: BTreeMap::new(),
             rows: Vec::new(),
@@ -134,11 +135,14 @@ impl SessionValidation {
         };
         for (number, trace) in view.traces().enumerate() {
             let (by_version, by_model) = policies_and_prices(policies, prices, trace);
-            let windows = infer_windows(trace, &by_version, &by_model);
+            let windows = view.infer_windows(trace, &by_version, &by_model);
             let found = validate(trace, &by_version, &by_model, &windows);
             for (call, window) in std::iter::zip(&trace.calls, &windows) {
                 if call.usage.is_some() && !call.is_copied {
-                    *validated.grounds.entry(window.grounds).or_insert(0) += 1;
+                    *validated
+                        .grounds
+                        .entry((window.grounds, window.confidence))
+                        .or_insert(0) += 1;
                 }
             }
             if with_uses {

@@ -1,11 +1,14 @@
 //! What every command that writes results does: the price table they are priced by, and where they go.
 
 use crate::cli::{CheckOutputArgs, OutputArgs, PrintArgs};
+use crate::commands::terminal::{is_stdout_terminal, notice, write_stdout};
 use crate::page::{PageContent, is_page_of, render_page};
 use anyhow::{Context, Result, bail};
+use language::secrets;
+use language::visible::strip_controls;
 use replay::prices::PriceTable;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use table::human::format_size;
 use table::{OutputFormat, TableStyle, atomic, fold_lines};
@@ -54,7 +57,7 @@ pub fn write_page(path: &Path, force: bool, is_quiet: bool, content: PageContent
     let text = render_page(content);
     atomic::write(path, force, text.as_bytes())?;
     if !is_quiet {
-        eprintln!("{}: a page of {}", path.display(), format_size(text.len() as u64));
+        notice!("{}: a page of {}", path.display(), format_size(text.len() as u64));
     }
     Ok(())
 }
@@ -133,41 +136,66 @@ pub fn write_output<'a>(
         // Tables fit as they are; sentences between them may not.
         let mut text = Vec::new();
         write(&mut text, look)?;
-        out.write_all(fold_lines(&String::from_utf8_lossy(&text), look.width).as_bytes())
+        let text = String::from_utf8_lossy(&text);
+        let shown = to_shown_table(&text, look.color);
+        out.write_all(fold_lines(&shown, look.width).as_bytes())
     };
     if let Some(path) = path {
         if is_session_log(path) {
             bail!("{} looks like a session log, which is never replaced", path.display());
         }
         return Ok(atomic::write_with(path, force, |out| {
-            fitted(out, TableStyle::default())
+            let style = TableStyle {
+                width: usize::MAX,
+                ..TableStyle::default()
+            };
+            fitted(out, style)
         })?);
     }
-    let out = io::stdout().lock();
-    let is_terminal = out.is_terminal();
+    let is_terminal = is_stdout_terminal();
     if format.is_binary() && is_terminal {
         bail!("{format:?} is binary: name a file with --output");
     }
-    // Standard output writes line by line of its own accord, and rows have many lines.
-    let mut out = io::BufWriter::with_capacity(1 << 16, out);
-    fitted(&mut out, table_style(is_terminal))?;
-    Ok(out.flush()?)
+    Ok(write_stdout(|out| fitted(out, table_style(is_terminal)))?)
+}
+
+/// Returns a table with its sentences without tokens and control characters. Cells have been made fit before. The colors of our
+/// own stay.
+fn to_shown_table(text: &str, has_color: bool) -> String {
+    let text = secrets::mask_forms(text);
+    if !has_color {
+        return strip_controls(&text).into_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    for (at, part) in text.split("\u{1b}[").enumerate() {
+        let codes = part
+            .bytes()
+            .take_while(|byte| byte.is_ascii_digit() || *byte == b';')
+            .count();
+        let is_color = at > 0 && part.as_bytes().get(codes) == Some(&b'm');
+        if is_color {
+            out.push_str("\u{1b}[");
+        }
+        out.push_str(&strip_controls(part));
+    }
+    out
 }
 
 /// Text for standard output, folded to its width.
 pub fn fold_for_terminal(text: &str) -> String {
-    fold_lines(text, table_style(io::stdout().is_terminal()).width)
+    fold_lines(text, table_style(is_stdout_terminal()).width)
 }
 
-/// How standard output wants its tables.
+/// How standard output wants its tables. `COLUMNS` has the last word; a pipe has no limit.
 fn table_style(is_terminal: bool) -> TableStyle {
-    let width = if is_terminal {
-        comfy_table::Table::new().width().map_or(80, usize::from)
-    } else {
-        80
+    let columns = std::env::var("COLUMNS").ok();
+    let columns = columns.and_then(|columns| columns.parse::<usize>().ok());
+    let terminal = || match is_terminal {
+        true => comfy_table::Table::new().width().map_or(80, usize::from),
+        false => usize::MAX,
     };
     TableStyle {
-        width: width.clamp(40, 200),
+        width: columns.filter(|columns| *columns > 0).unwrap_or_else(terminal).max(20),
         color: wants_color(is_terminal, |name| std::env::var(name).ok()),
     }
 }

@@ -10,7 +10,7 @@ pub mod pack;
 mod palette;
 pub mod rounds;
 
-use language::secrets;
+use language::visible::shown;
 use memory::topic::to_one_line;
 use replay::tokens::ledger::CATEGORIES;
 use rounds::{PageTally, SessionRounds};
@@ -117,7 +117,7 @@ impl PageContent {
 
 /// The page.
 pub fn render_page(content: PageContent) -> String {
-    let name = to_one_line(&secrets::mask(&content.name));
+    let name = to_one_line(&shown(&content.name));
     let mut blocks = String::new();
     let mut runs = Vec::new();
     for (number, run) in content.runs.into_iter().enumerate() {
@@ -161,7 +161,7 @@ pub fn render_page(content: PageContent) -> String {
         "overview": content.overview.map(mask_secrets),
         "runs": runs,
         "audits": lists_to_columns(content.audits, "boundaries"),
-        "tunes": lists_to_columns(content.tunes, "points"),
+        "tunes": lists_to_columns(split_by_window(content.tunes), "points"),
         "memories": content.memories.into_iter().map(mask_secrets).collect::<Vec<_>>(),
         "notes": notes.map(mask_secrets).collect::<Vec<_>>(),
     });
@@ -203,6 +203,28 @@ impl PageReplay {
     }
 }
 
+/// Returns one sweep per window, each with its own points. The points of a sweep that was read from files stand in one list;
+/// a document without windows stays as it is.
+fn split_by_window(tunes: Vec<Json>) -> Vec<Json> {
+    let split = |mut tune: Json| {
+        let windows = match tune.get_mut("windows").map(Json::take) {
+            Some(Json::Array(windows)) if !windows.is_empty() => windows,
+            _ => return vec![tune],
+        };
+        let of_window = |mut window: Json| {
+            window["name"] = tune["name"].clone();
+            if window.get("points").is_none() {
+                let points = tune["points"].as_array().into_iter().flatten();
+                let own = points.filter(|point| point["window_tokens"] == window["window_tokens"]);
+                window["points"] = own.cloned().collect();
+            }
+            window
+        };
+        windows.into_iter().map(of_window).collect()
+    };
+    tunes.into_iter().flat_map(split).collect()
+}
+
 /// Documents whose one long list becomes columns.
 fn lists_to_columns(documents: Vec<Json>, rows: &str) -> Vec<Json> {
     let documents = documents.into_iter();
@@ -221,7 +243,7 @@ fn with_columns(mut document: Json, rows: &str) -> Json {
 /// The value with every secret in its texts masked.
 fn mask_secrets(value: Json) -> Json {
     match value {
-        Json::String(text) => Json::String(secrets::mask(&text)),
+        Json::String(text) => Json::String(shown(&text).into_owned()),
         Json::Array(list) => list.into_iter().map(mask_secrets).collect(),
         Json::Object(fields) => {
             let one = |(key, value): (String, Json)| {

@@ -9,6 +9,7 @@ use replay::tokens::ratios::RatioTable;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use transcript::agents::Agent;
 use transcript::corpus::LogOutline;
 use transcript::log::RecordId;
 use transcript::thread::SessionLog;
@@ -41,6 +42,10 @@ impl<'r> EarlyReporter<'r> {
 
     /// Reports on a log. Returns `None` if other logs may belong to its session, or if the report panics.
     pub fn report(&self, part: &SessionLog, outline: &LogOutline) -> Option<SessionReport> {
+        // A forked thread repeats the calls of its parent under ids that only the plan can tell apart.
+        if part.log.agent != Agent::Claude {
+            return None;
+        }
         if !is_of_one_session(&part.log, outline) || self.shared.contains(&outline.sessions[0]) {
             return None;
         }

@@ -5,9 +5,11 @@ use crate::run::Run;
 use crate::run::read::{ReadOptions, default_session, read_error_kind};
 use crate::run::session_view::SessionView;
 use notes::conversation::{CONVERSATION_FILTER, Conversation, chain_lines};
+use transcript::agents::{AgentReader, CanonicalConsumer, CanonicalLines};
 use transcript::bytes::{LineConsumer, LogFile};
 use transcript::discover::DiscoveredLog;
-use transcript::messages::{Message, MessageReader, PartSelection};
+use transcript::log::LineProblemKind;
+use transcript::messages::{Message, MessageReader, PartSelection, SessionTitle, title_of};
 use transcript::parallel::parallel_map;
 use transcript::problem::Problem;
 
@@ -15,37 +17,48 @@ impl SessionView<'_> {
     /// Reads the words of a chain, by number. Also returns the logs that could not be read again.
     pub fn read_conversation(&self, chain: usize) -> (Conversation, Vec<Problem>) {
         let chain = &self.chains()[chain];
-        let (mut problems, mut read) = (Vec::new(), Vec::new());
+        let (mut problems, mut read, mut titles) = (Vec::new(), Vec::new(), Vec::new());
         for wanted in chain_lines(self.session(), chain) {
-            let (messages, problem) = match &self.planned {
+            let (messages, found, problem) = match &self.planned {
                 Some(planned) => planned.run.read_lines(&wanted.path, wanted.lines, CONVERSATION_FILTER),
                 None => Default::default(),
             };
             problems.extend(problem);
             read.push((wanted.part, messages));
+            titles.extend(found);
         }
-        (Conversation::new(self.session(), chain, read), problems)
+        let mut conversation = Conversation::new(self.session(), chain, read);
+        title_of(&titles, self.id()).clone_into(&mut conversation.title);
+        (conversation, problems)
     }
 }
 
 impl Run {
-    /// Reads the messages of some lines of a log, by number and ascending.
-    fn read_lines(&self, path: &str, lines: Vec<u64>, wanted: PartSelection) -> (Vec<Message>, Option<Problem>) {
+    /// Reads the messages of some lines of a log, by number and ascending, and the titles of its sessions.
+    fn read_lines(
+        &self,
+        path: &str,
+        lines: Vec<u64>,
+        wanted: PartSelection,
+    ) -> (Vec<Message>, Vec<SessionTitle>, Option<Problem>) {
         let by_path = self.by_path.get_or_init(|| {
             let paths = self.outlines.iter().map(|outline| outline.path.clone());
             paths.zip(0..).collect()
         });
         let Some(found) = by_path.get(path).map(|at: &usize| &self.logs[*at]) else {
-            return (Vec::new(), None);
+            return Default::default();
         };
         let mut reader = MessageReader::new(wanted, self.limits.max_line, &|_| ()).with_only_lines(lines);
+        let mut lines = AgentReader::new(&mut reader);
         let done = LogFile::open(&found.path, found.packing, self.io)
-            .and_then(|open| open.read(0..u64::MAX, self.limits, &mut reader));
+            .and_then(|open| open.read(0..u64::MAX, self.limits, &mut lines));
+        lines.finish();
+        reader.finish();
         // Problems with lines were reported when the log was read the first time.
         let problem = done
             .err()
             .map(|error| Problem::file(path, read_error_kind(found.packing), error.to_string()));
-        (reader.messages, problem)
+        (reader.messages, reader.titles, problem)
     }
 }
 
@@ -93,17 +106,20 @@ pub fn search_messages<T: Send>(
                 if message.session.is_empty() {
                     message.session.clone_from(&session);
                 }
-                (search.take)(number, message)
+                match options.messages {
+                    Some(filter) if !filter.takes(&message) => None,
+                    _ => (search.take)(number, message),
+                }
             },
             taken: Vec::new(),
             read: 0,
         };
+        let mut lines = AgentReader::new(&mut searcher);
         let done = LogFile::open(&found.path, found.packing, options.io)
-            .and_then(|open| open.read(0..u64::MAX, options.limits, &mut searcher));
-        let problems = searcher.reader.problems.iter();
-        let mut problems = problems
-            .map(|problem| Problem::line(&path, problem))
-            .collect::<Vec<_>>();
+            .and_then(|open| open.read(0..u64::MAX, options.limits, &mut lines));
+        lines.finish();
+        searcher.end_log();
+        let mut problems = Problem::lines(&path, &searcher.reader.problems).collect::<Vec<_>>();
         if let Err(error) = done {
             problems.push(Problem::file(&path, read_error_kind(found.packing), error.to_string()));
         }
@@ -126,12 +142,43 @@ struct MessageSearcher<'l, T> {
     read: u64,
 }
 
-impl<T> LineConsumer for MessageSearcher<'_, T> {
-    fn take_lines(&mut self, bytes: &[u8], offset: u64) {
-        self.reader.take_lines(bytes, offset);
+impl<T> MessageSearcher<'_, T> {
+    /// Takes the messages that can only be read once the log has ended.
+    fn end_log(&mut self) {
+        self.reader.finish();
+        self.take_messages();
+    }
+
+    fn take_messages(&mut self) {
         self.read += self.reader.messages.len() as u64;
         let messages = self.reader.messages.drain(..);
         self.taken.extend(messages.filter_map(|message| (self.take)(message)));
+    }
+}
+
+impl<T> CanonicalConsumer for MessageSearcher<'_, T> {
+    fn take_canonical(&mut self, lines: &CanonicalLines) {
+        self.reader.take_canonical(lines);
+        self.take_messages();
+    }
+
+    fn add_line_problem(&mut self, kind: LineProblemKind, line: u64, offset: u64) {
+        self.reader.add_line_problem(kind, line, offset);
+    }
+
+    fn count_source(&mut self, lines: u64, bytes: u64) {
+        self.reader.count_source(lines, bytes);
+    }
+
+    fn max_line(&self) -> usize {
+        self.reader.max_line()
+    }
+}
+
+impl<T> LineConsumer for MessageSearcher<'_, T> {
+    fn take_lines(&mut self, bytes: &[u8], offset: u64) {
+        self.reader.take_lines(bytes, offset);
+        self.take_messages();
     }
 
     fn skip_long_line(&mut self, offset: u64, length: u64, head: &[u8]) {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use transcript::agents::{Agent, AgentReader, SNIFFED_BYTES};
 use transcript::build::{LogBuffers, LogBuilder};
 use transcript::bytes::{Compression, LineConsumer, LogFile};
 use transcript::discover::DiscoveredLog;
@@ -43,7 +44,15 @@ pub fn parse_log(found: &DiscoveredLog, path: &str, pool: &BufferPool, options: 
         }
     };
     let threads = parallel::thread_count();
-    let parts = open.split_ranges(if threads > 1 { MIN_PART_BYTES } else { u64::MAX });
+    let mut parts = open.split_ranges(if threads > 1 { MIN_PART_BYTES } else { u64::MAX });
+    // A reader of another agent keeps what a line means for the next one.
+    if parts.len() > 1
+        && open
+            .read_head(SNIFFED_BYTES)
+            .is_ok_and(|head| Agent::detect(&head) != Agent::Claude)
+    {
+        parts = open.split_ranges(u64::MAX);
+    }
     let parser = PartParser {
         open: &open,
         found,
@@ -112,13 +121,18 @@ impl PartParser<'_> {
         // The first part is the one that the others are joined to.
         let end = if part.start == 0 { u64::MAX } else { part.end };
         walker.reserve_for(end.min(self.found.stamp.size).saturating_sub(part.start));
+        let mut reader = match part.start {
+            0 => AgentReader::new(&mut walker),
+            _ => AgentReader::of_claude(&mut walker),
+        };
         let (done, content) = if is_hashed {
-            let mut hashing = HashingConsumer::new(&mut walker);
+            let mut hashing = HashingConsumer::new(&mut reader);
             let done = self.open.read(part.clone(), options.limits, &mut hashing);
             (done, hashing.finish(self.found.stamp.size))
         } else {
-            (self.open.read(part.clone(), options.limits, &mut walker), None)
+            (self.open.read(part.clone(), options.limits, &mut reader), None)
         };
+        reader.finish();
         let kind = read_error_kind(self.found.packing);
         let problem = done
             .err()
@@ -134,17 +148,17 @@ impl PartParser<'_> {
 }
 
 /// Hashes lines on their way to the parser.
-struct HashingConsumer<'w, 'p> {
-    walker: &'w mut Walker<'p>,
+struct HashingConsumer<'w, L> {
+    reader: &'w mut L,
     hasher: blake3::Hasher,
     /// Whether a line was passed over, so that the hash is not that of the file.
     has_gap: bool,
 }
 
-impl<'w, 'p> HashingConsumer<'w, 'p> {
-    fn new(walker: &'w mut Walker<'p>) -> HashingConsumer<'w, 'p> {
+impl<'w, L: LineConsumer> HashingConsumer<'w, L> {
+    fn new(reader: &'w mut L) -> HashingConsumer<'w, L> {
         HashingConsumer {
-            walker,
+            reader,
             hasher: blake3::Hasher::new(),
             has_gap: false,
         }
@@ -157,15 +171,15 @@ impl<'w, 'p> HashingConsumer<'w, 'p> {
     }
 }
 
-impl LineConsumer for HashingConsumer<'_, '_> {
+impl<L: LineConsumer> LineConsumer for HashingConsumer<'_, L> {
     fn take_lines(&mut self, bytes: &[u8], offset: u64) {
         self.hasher.update(bytes);
-        self.walker.take_lines(bytes, offset);
+        self.reader.take_lines(bytes, offset);
     }
 
     fn skip_long_line(&mut self, offset: u64, length: u64, head: &[u8]) {
         self.has_gap = true;
-        self.walker.skip_long_line(offset, length, head);
+        self.reader.skip_long_line(offset, length, head);
     }
 }
 

@@ -4,9 +4,11 @@
 use crate::run::cache::{self, Cache, CachePart, ContentHash};
 use crate::run::early::{EarlyReporter, ReportContext};
 use crate::run::parsing::{BufferPool, ParsedLog, parse_log};
+use crate::run::selection::SelectionQuery;
+use crate::run::source::MessageFilter;
 use crate::usage::session::SessionReport;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use table::store::SEAL_BYTES;
 use transcript::build::LogBuffers;
 use transcript::bytes::{Compression, IoMode, ReadLimits};
@@ -37,6 +39,12 @@ pub struct ReadOptions<'a> {
     pub with_line_hashes: bool,
     /// Whether [`super::Run::log_hashes`] will be asked for.
     pub with_content_hashes: bool,
+    /// Which sessions and calls count; all of them if `None`.
+    pub selection: Option<&'a SelectionQuery>,
+    /// Which messages count, where messages are read; all of them if `None`.
+    pub messages: Option<&'a MessageFilter>,
+    /// Takes the time of the newest record.
+    pub newest: Option<&'a AtomicI64>,
     /// Called with the number of bytes that were read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -49,6 +57,9 @@ impl Default for ReadOptions<'_> {
             cache: None,
             with_line_hashes: false,
             with_content_hashes: false,
+            selection: None,
+            messages: None,
+            newest: None,
             progress: &|_| (),
         }
     }
@@ -115,7 +126,7 @@ pub(super) struct LogCounts {
 impl LogCounts {
     /// Counts of a log, or of the outline of one; its problems are added to `problems`.
     fn new(path: &str, log: &Log, problems: &mut Vec<Problem>) -> LogCounts {
-        problems.extend(log.problems.iter().map(|problem| Problem::line(path, problem)));
+        problems.extend(Problem::lines(path, &log.problems));
         let name = |(kind, count): &(u32, u64)| (log.string(*kind).to_owned(), *count);
         LogCounts {
             kinds: log.kinds.iter().map(name).collect(),
@@ -293,7 +304,7 @@ fn read_cached(
 /// Returns the name of a log, the session of records that name none.
 pub(super) fn default_session(found: &DiscoveredLog) -> String {
     let name = found.path.file_name().unwrap_or_default().to_string_lossy();
-    name.split(".jsonl").next().unwrap_or(&name).to_owned()
+    name.split(".json").next().unwrap_or(&name).to_owned()
 }
 
 /// Assigns records that name no session to the one that the log is named after.
@@ -303,6 +314,11 @@ pub(super) fn set_default_session(log: &mut Log, session: &str) {
         let name = log.strings.len() as u32 - 1;
         for scope in log.scopes.iter_mut().filter(|scope| scope.session == 0) {
             scope.session = name;
+        }
+        let titles = log.titles.iter_mut().map(|title| &mut title.session);
+        let pulls = log.pulls.iter_mut().map(|link| &mut link.session);
+        for session in titles.chain(pulls).filter(|session| **session == 0) {
+            *session = name;
         }
     }
 }

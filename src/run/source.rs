@@ -7,15 +7,21 @@ use crate::run::cache::Cache;
 use crate::run::messages::read_messages;
 use crate::run::progress::{progress_bar, progress_with_template};
 use crate::run::read::ReadOptions;
+use crate::run::selection::SelectionQuery;
 use crate::run::{Run, folders};
+use crate::usage::session::TimeRange;
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
+use std::collections::HashSet;
+use std::io::Write;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicI64;
 use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::{DiscoveredLog, Discovery, discover};
+use transcript::log::NO_TIME;
 use transcript::messages::{Message, PartSelection};
 use transcript::parallel::with_threads;
-use transcript::problem::{Problem, ProblemKind};
+use transcript::problem::{Problem, ProblemKind, sort_problems};
 
 /// Longest line that is read where nothing else is said.
 const DEFAULT_MAX_LINE: u64 = 32 << 20;
@@ -39,6 +45,8 @@ pub struct LogInput {
     pub quiet: bool,
     /// Whether every problem of a line is reported, so that no line may be skipped unread.
     pub wants_all_problems: bool,
+    /// Which sessions and calls count.
+    pub selection: SelectionQuery,
 }
 
 impl Default for LogInput {
@@ -52,6 +60,7 @@ impl Default for LogInput {
             cache: None,
             quiet: false,
             wants_all_problems: false,
+            selection: SelectionQuery::default(),
         }
     }
 }
@@ -63,6 +72,8 @@ pub struct LogNeeds {
     pub line_hashes: bool,
     /// Hashes of the files.
     pub content_hashes: bool,
+    /// What sessions show about their windows, for [`crate::run::SessionView::infer_windows`].
+    pub windows: bool,
 }
 
 /// Logs that were found and how they are to be read.
@@ -74,13 +85,17 @@ pub struct LogSource<'a> {
     problems: Vec<Problem>,
     bar: &'a ProgressBar,
     quiet: bool,
+    needs_windows: bool,
 }
 
 impl LogSource<'_> {
     /// Reads all logs.
     pub fn read(&self) -> Run {
-        let run = Run::read(self.logs, &self.options);
+        let mut run = Run::read(self.logs, &self.options);
         self.bar.finish_and_clear();
+        if self.needs_windows {
+            run.survey_windows();
+        }
         run
     }
 
@@ -113,6 +128,7 @@ pub fn with_logs<R: Send>(
     work: impl FnOnce(LogSource<'_>) -> R + Send,
 ) -> Result<R> {
     let input = input.into();
+    input.selection.check()?;
     with_threads(input.threads, || {
         let (found, limits) = find_logs(&input)?;
         let cache = input
@@ -121,6 +137,7 @@ pub fn with_logs<R: Send>(
             .map(|folder| Cache::open(folder, limits.max_line));
         let total = found.logs.iter().map(|log| log.stamp.size).sum();
         let bar = progress_bar(total, input.quiet);
+        let newest = AtomicI64::new(NO_TIME);
         let result = work(LogSource {
             logs: &found.logs,
             options: ReadOptions {
@@ -129,20 +146,30 @@ pub fn with_logs<R: Send>(
                 cache: cache.as_ref(),
                 with_line_hashes: needs.line_hashes,
                 with_content_hashes: needs.content_hashes,
+                selection: Some(&input.selection),
+                messages: None,
+                newest: Some(&newest),
                 progress: &|bytes| bar.inc(bytes),
             },
             problems: found.problems,
             bar: &bar,
             quiet: input.quiet,
+            needs_windows: needs.windows,
         });
         if let Some(cache) = cache {
             cache.close();
+        }
+        let newest = Some(newest.into_inner()).filter(|newest| *newest != NO_TIME);
+        if let Some(nothing) = input.selection.explain_nothing(newest).filter(|_| !input.quiet) {
+            bar.finish_and_clear();
+            // A closed standard error is no reason to stop.
+            let _ = writeln!(std::io::stderr(), "{nothing}");
         }
         Ok(result)
     })?
 }
 
-/// Reads the messages of logs, in the order of the logs, then runs `work` on them and on the problems.
+/// Reads the selected messages of logs, in the order of the logs, then runs `work` on them and on the problems.
 pub fn with_messages<R: Send>(
     input: impl Into<LogInput>,
     wanted: PartSelection,
@@ -170,12 +197,53 @@ pub fn with_log_files<R: Send>(
         ..input.into()
     };
     with_logs(input, LogNeeds::default(), |source| {
-        work(source.logs, &source.options, &|mut problems| {
+        let filter = source.message_filter();
+        let options = ReadOptions {
+            messages: filter.as_ref(),
+            ..source.options
+        };
+        work(source.logs, &options, &|mut problems| {
             problems.extend(source.problems());
-            problems.sort();
+            sort_problems(&mut problems);
             problems
         })
     })
+}
+
+/// Which messages count.
+pub struct MessageFilter {
+    range: TimeRange,
+    sessions: HashSet<String>,
+}
+
+impl MessageFilter {
+    /// Whether a message counts: it was written in the range, in a session that is selected.
+    pub fn takes(&self, message: &Message) -> bool {
+        self.range.contains(message.time.unwrap_or(NO_TIME)) && self.sessions.contains(&message.session)
+    }
+}
+
+impl LogSource<'_> {
+    /// Returns the filter of messages; `None` if all of them count. Only the numbers of all logs tell which sessions are
+    /// selected, so they are read first.
+    fn message_filter(&self) -> Option<MessageFilter> {
+        let query = self.options.selection?;
+        if query.resolve(None).is_everything() && !query.needs_newest() {
+            return None;
+        }
+        let run = Run::read(
+            self.logs,
+            &ReadOptions {
+                progress: &|_| (),
+                ..self.options
+            },
+        );
+        let (sessions, _) = run.map_sessions(|view| view.id().to_owned());
+        Some(MessageFilter {
+            range: run.selection.range,
+            sessions: sessions.into_iter().collect(),
+        })
+    }
 }
 
 /// What to do without logs where they usually are.
@@ -196,7 +264,7 @@ fn find_logs(input: &LogInput) -> Result<(Discovery, ReadLimits)> {
         let why = if input.paths.is_empty() {
             NO_LOGS
         } else {
-            "  hint: logs are files ending in .jsonl, .jsonl.gz or .jsonl.zst; name a file, a folder or a pattern"
+            "  hint: logs are files ending in .jsonl, .jsonl.gz or .jsonl.zst, and exports of OpenCode (.json); name a file,\n  a folder or a pattern"
         };
         bail!("no logs in {places}\n{why}");
     }
@@ -209,15 +277,21 @@ pub fn log_roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if !paths.is_empty() {
         return folders::read_path_lists(paths);
     }
-    let home = folders::client_home();
-    let folder = home
-        .map(|home| home.join("projects"))
-        .context("no path given, and no home folder to look for sessions in")?;
-    if !folder.is_dir() {
+    let places = folders::session_folders();
+    if places.is_empty() {
+        bail!("no path given, and no home folder to look for sessions in");
+    }
+    let found = places
+        .iter()
+        .filter(|place| place.is_dir())
+        .cloned()
+        .collect::<Vec<_>>();
+    if found.is_empty() {
+        let places = places.iter().map(|place| place.display().to_string());
         bail!(
-            "no path given, and {} does not exist, where Claude Code keeps its session logs\n{NO_LOGS}",
-            folder.display()
+            "no path given, and none of the folders exists where agents keep their session logs:\n  {}\n{NO_LOGS}",
+            places.collect::<Vec<_>>().join("\n  ")
         );
     }
-    Ok(vec![folder])
+    Ok(found)
 }

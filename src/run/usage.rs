@@ -12,7 +12,6 @@ use crate::usage::summary::{LogFacts, UsageSummary};
 use replay::tokens::ratios::RatioTable;
 use transcript::corpus::SessionPlan;
 use transcript::discover::DiscoveredLog;
-use transcript::log::{NO_TIME, Time};
 use transcript::parallel::{self, join, parallel_map};
 use transcript::problem::Problem;
 
@@ -30,17 +29,16 @@ pub struct UsageConsumer<'a> {
 
 impl<'a> UsageConsumer<'a> {
     /// For the sessions of a run. The cache holds only sums of the built-in table.
-    pub fn new(
-        run: &'a Run,
-        table: &'a RatioTable,
-        wanted: ReportOptions,
-        cache: Option<&'a Cache>,
-    ) -> UsageConsumer<'a> {
+    pub fn new(run: &'a Run, table: &'a RatioTable, predictions: bool, cache: Option<&'a Cache>) -> UsageConsumer<'a> {
+        let wanted = ReportOptions {
+            filter: run.selection.range,
+            predictions,
+        };
         UsageConsumer {
             run,
             table,
             wanted,
-            cache: cache.filter(|_| wanted.is_cacheable()),
+            cache: cache.filter(|_| !predictions && run.selection.is_everything()),
         }
     }
 
@@ -68,9 +66,10 @@ impl<'a> UsageConsumer<'a> {
             kinds: run.kinds.clone(),
             lines: run.lines,
             bytes: run.bytes,
+            newest: run.newest(),
         };
         let problems = run.problems.iter().cloned().chain(defects).collect();
-        let summary = UsageSummary::new(facts, sessions, problems, self.wanted.filter);
+        let summary = UsageSummary::new(facts, sessions, problems, &run.selection);
         if let Some((cache, name)) = name
             && let Some(bytes) = summary.to_bytes()
         {
@@ -86,10 +85,19 @@ pub fn summarize(
     logs: &[DiscoveredLog],
     options: &ReadOptions<'_>,
     table: &RatioTable,
-    wanted: &ReportOptions,
+    predictions: bool,
 ) -> (UsageSummary, TraceBytes) {
     let known = known_contents(logs, options);
-    if wanted.is_cacheable()
+    // A range that counts from the newest record is known once the logs are read.
+    let is_known = options.selection.is_none_or(|query| !query.needs_newest());
+    let selection = options.selection.filter(|_| is_known).map(|query| query.resolve(None));
+    let wanted = ReportOptions {
+        filter: selection.as_ref().map(|selection| selection.range).unwrap_or_default(),
+        predictions,
+    };
+    let is_everything = is_known && selection.is_none_or(|selection| selection.is_everything());
+    if is_everything
+        && !predictions
         && !options.with_line_hashes
         && let Some(summary) = cached_summary(logs, &known, options)
     {
@@ -97,20 +105,20 @@ pub fn summarize(
         return (summary, (0, None));
     }
     // What the cache is to remember is packed anyway, and line hashes are asked for together with the size of what is packed.
-    let is_early = options.cache.is_none() && !options.with_line_hashes;
-    let reporting = is_early.then_some(ReportContext { table, wanted });
+    let is_early = options.cache.is_none() && !options.with_line_hashes && is_known;
+    let reporting = is_early.then_some(ReportContext { table, wanted: &wanted });
     let mut run = Run::read_known(logs, &known, reporting, options);
     let trace_bytes = if options.with_line_hashes {
         run.trace_bytes()
     } else {
         (0, None)
     };
-    let (sessions, defects) = UsageConsumer::new(&run, table, *wanted, options.cache).report_all();
+    let (sessions, defects) = UsageConsumer::new(&run, table, predictions, options.cache).report_all();
     // The packed logs have served their purpose; summing up many calls needs memory.
     run.stored = Vec::new();
     // The sum of a run with line hashes is the same, but such a run is asked for something else.
     let cache = options.cache.filter(|_| !options.with_line_hashes);
-    let summary = UsageConsumer::new(&run, table, *wanted, cache).finish(sessions, defects);
+    let summary = UsageConsumer::new(&run, table, predictions, cache).finish(sessions, defects);
     (summary, trace_bytes)
 }
 
@@ -126,30 +134,6 @@ fn cached_summary(
 }
 
 impl Run {
-    /// Sums up the usage of all sessions in a pass of its own.
-    pub fn summarize(&self, table: &RatioTable, wanted: &ReportOptions, cache: Option<&Cache>) -> UsageSummary {
-        let consumer = UsageConsumer::new(self, table, *wanted, cache);
-        let (sessions, defects) = consumer.report_all();
-        consumer.finish(sessions, defects)
-    }
-
-    /// Returns the time of the newest record that no other log owns; `None` if no record has a time.
-    pub fn newest_time(&self, options: &ReadOptions<'_>) -> Option<Time> {
-        if let Some(summary) = cached_summary(&self.logs, &self.contents, options) {
-            let times = summary.sessions.iter().filter_map(|session| session.times);
-            return times.map(|(_, last)| last).max();
-        }
-        // A session that panics has no time to offer, and is named when it is summed up.
-        let (newest, _) = self.map_sessions(|view| {
-            let session = view.session();
-            let own = session.own_nodes().filter(|node| !session.is_copied(*node));
-            own.map(|node| session.record(node).time)
-                .filter(|time| *time != NO_TIME)
-                .max()
-        });
-        newest.into_iter().flatten().max()
-    }
-
     /// Takes the report that was made as soon as a log was read, if the plan says that the log is all there is to its session.
     fn early_report(&self, plan: &SessionPlan) -> Option<SessionReport> {
         let [log] = *plan.logs else { return None };

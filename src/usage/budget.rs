@@ -152,8 +152,8 @@ pub struct BudgetFacts {
     pub cache_misses: Vec<(String, u64)>,
     /// Sessions in which a setting did not take effect.
     pub without_effect: Vec<String>,
-    /// Problems: whether each lost something, and where it is.
-    pub problems: Vec<(bool, LimitLocation)>,
+    /// Problems: whether each lost something, how many it stands for, and where it is.
+    pub problems: Vec<(bool, u64, LimitLocation)>,
 }
 
 /// A value, and where it is worst.
@@ -383,10 +383,12 @@ fn count_boundaries(facts: &BudgetFacts, wanted: impl Fn(&BoundaryFacts) -> bool
 }
 
 fn count_problems(facts: &BudgetFacts, wanted: impl Fn(bool) -> bool) -> Measurement {
-    let mut found = facts.problems.iter().filter(|(lost, _)| wanted(*lost));
-    let first = found.next();
-    let count = u64::from(first.is_some()) + found.count() as u64;
-    (Some(count as f64), first.map(|(_, place)| place.clone()))
+    let found = facts.problems.iter().filter(|(lost, ..)| wanted(*lost));
+    let count = found.clone().map(|(_, count, _)| *count).sum::<u64>();
+    (
+        Some(count as f64),
+        found.clone().next().map(|(.., place)| place.clone()),
+    )
 }
 
 /// The limit of a name.
@@ -526,7 +528,10 @@ mod tests {
                 boundary("b", false, false),
             ],
             cache_misses: vec![("a".into(), 1), ("b".into(), 2)],
-            problems: vec![(false, LimitLocation::named("x")), (true, LimitLocation::named("y"))],
+            problems: vec![
+                (false, 1, LimitLocation::named("x")),
+                (true, 1, LimitLocation::named("y")),
+            ],
             ..BudgetFacts::default()
         };
         (facts.total.cost, facts.total.unpriced) = (5_000_000_000_000, 1);

@@ -2,6 +2,8 @@
 
 pub mod budget;
 pub mod quality;
+pub mod selection;
 pub mod session;
 pub mod summary;
 pub mod tally;
+pub mod title;

@@ -3,6 +3,7 @@
 //! Pure: takes threaded records, gives numbers. Calls are merged inside the session here; merging across sessions is the
 //! work of `super::usage`.
 
+use crate::usage::title::SessionTitle;
 use replay::tokens::calibrate::{ChainSizes, RoundSize, TokenOrigin, UnfitReason, size_rounds};
 use replay::tokens::ledger::{LedgerBuilder, TokenLedger};
 use replay::tokens::ratios::RatioTable;
@@ -14,7 +15,7 @@ use transcript::build::IdMap;
 use transcript::log::{Block, BlockKind, NO_TIME, NameId, RecordKind, Time};
 use transcript::problem::Problem;
 use transcript::record::Tokens;
-use transcript::thread::{Chain, Node, Session, ThreadedSession, is_prompt};
+use transcript::thread::{Chain, Node, Session, ThreadedSession, is_client_chain, is_prompt};
 
 /// Times that count; both ends included and excluded as ranges go.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,13 +51,6 @@ pub struct ReportOptions {
     pub predictions: bool,
 }
 
-impl ReportOptions {
-    /// Whether it is what a plain run wants, so that a report of an earlier one will do.
-    pub fn is_cacheable(&self) -> bool {
-        !self.predictions && self.filter.is_unbounded()
-    }
-}
-
 /// One API call, as far as one session tells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BilledCall {
@@ -80,6 +74,8 @@ pub struct BilledCall {
     pub agent: u32,
     /// Made by a sub-agent.
     pub is_sidechain: bool,
+    /// Made by the client for itself, to write a summary or ask a question aside.
+    pub is_client: bool,
     /// Seen only in a progress record.
     pub is_progress: bool,
     /// All its lines are copies that another session owns.
@@ -153,6 +149,10 @@ pub struct SessionReport {
     pub id: String,
     /// Strings that calls refer to; number 0 is empty.
     pub names: Vec<String>,
+    /// Its title.
+    pub title: SessionTitle,
+    /// Its pull requests, each with the time of the link, in the order of time.
+    pub pulls: Vec<(Time, String)>,
     /// Working directory of its first record.
     pub project: String,
     /// First and last time of its own records.
@@ -209,6 +209,9 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             names: NameInterner::default(),
             owning_records: Vec::new(),
         };
+        told.report.title = SessionTitle::find(session);
+        told.report.project = session_project(session).to_owned();
+        told.report.pulls = pull_links(session);
         count_records(session, wanted.filter, &mut told.report);
         told.merge_calls();
         told
@@ -301,6 +304,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
                 cwd,
                 agent,
                 is_sidechain: scope.is_sidechain,
+                is_client: scope.is_sidechain && is_client_chain(log.string(scope.agent)),
                 is_progress: line.is_progress,
                 is_copied,
                 is_rewound: false,
@@ -521,6 +525,52 @@ impl NameInterner {
     }
 }
 
+/// Returns the working directory of a session: that of the first record which is no copy, else of the first one.
+pub fn session_project<'a>(session: &Session<'a>) -> &'a str {
+    let folder = |node: Node| {
+        let log = session.log(node);
+        log.string(log.scope_of(session.record(node)).cwd)
+    };
+    let mut fresh = session.own_nodes().filter(|node| !session.is_copied(*node));
+    let found = fresh.find(|node| !folder(*node).is_empty());
+    found.or_else(|| session.own_nodes().next()).map_or("", folder)
+}
+
+/// Returns the pull requests that a session was linked to; a link that repeats the one before is left out.
+fn pull_links(session: &Session<'_>) -> Vec<(Time, String)> {
+    let logs = session.parts().iter().map(|part| &part.log);
+    let links = logs.flat_map(|log| log.pulls.iter().filter(|link| log.string(link.session) == session.id));
+    let mut links = links.map(|link| (link.time, pull_name(&link.url))).collect::<Vec<_>>();
+    links.sort();
+    links.dedup_by(|next, known| next.1 == known.1);
+    links
+}
+
+/// Returns the short name of a pull request, `owner/repository#7`, or its address if that has another form.
+fn pull_name(url: &str) -> String {
+    let path = url
+        .split_once("://")
+        .and_then(|(_, rest)| rest.split_once('/'))
+        .map_or("", |(_, path)| path);
+    let parts = path
+        .trim_end_matches('/')
+        .split('/')
+        .filter(|part| *part != "-")
+        .collect::<Vec<_>>();
+    match parts[..] {
+        [
+            ..,
+            owner,
+            repository,
+            "pull" | "pulls" | "pull-requests" | "merge_requests",
+            number,
+        ] => {
+            format!("{owner}/{repository}#{number}")
+        }
+        _ => url.to_owned(),
+    }
+}
+
 /// What can be read off the records without threading them.
 fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) {
     let mut version = "";
@@ -538,9 +588,6 @@ fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionR
         if record.time != NO_TIME {
             let (first, last) = report.times.unwrap_or((record.time, record.time));
             report.times = Some((first.min(record.time), last.max(record.time)));
-        }
-        if report.project.is_empty() {
-            report.project = log.string(scope.cwd).to_owned();
         }
         if scope.version != 0 && !scope.is_sidechain {
             version = log.string(scope.version);
@@ -594,6 +641,8 @@ pub struct CallIndex {
     /// Further calls with a message id that is known but another request, by both. They all have a request: one without is the
     /// same as any other with its message.
     others: IdMap<u128, u32>,
+    /// Calls whose message id is not the API's, by request: forks write a fresh id on every line.
+    requests: IdMap<u64, u32>,
 }
 
 impl CallIndex {
@@ -606,21 +655,30 @@ impl CallIndex {
 
     /// Place of the same call; `call_at` gives the calls of the list.
     pub fn find<'a>(&mut self, call: &BilledCall, call_at: impl Fn(u32) -> &'a BilledCall) -> Option<u32> {
-        let first = match self.latest {
-            Some((message, first)) if message == call.message => first,
-            _ => *self.first.get(&call.message).filter(|_| call.message != 0)?,
-        };
-        self.latest = Some((call.message, first));
-        match call.is_same(call_at(first)) {
-            true => Some(first),
-            false => self.others.get(&call.key()).copied(),
+        if call.message == 0 {
+            return None;
         }
+        let first = match self.latest {
+            Some((message, first)) if message == call.message => Some(first),
+            _ => self.first.get(&call.message).copied(),
+        };
+        let by_message = first.and_then(|first| {
+            self.latest = Some((call.message, first));
+            match call.is_same(call_at(first)) {
+                true => Some(first),
+                false => self.others.get(&call.key()).copied(),
+            }
+        });
+        by_message.or_else(|| self.requests.get(&call.request).copied())
     }
 
     /// Remembers where a call that was not found is put.
     pub fn insert(&mut self, call: &BilledCall, at: u32) {
         if call.message == 0 {
             return;
+        }
+        if call.request != 0 {
+            self.requests.entry(call.request).or_insert(at);
         }
         let first = *self.first.entry(call.message).or_insert(at);
         self.latest = Some((call.message, first));
@@ -631,7 +689,7 @@ impl CallIndex {
 }
 
 impl BilledCall {
-    /// Whether two tellings are of one call: same message, and requests that do not contradict each other.
+    /// Returns whether two tellings with one message id are of one call: their requests do not contradict each other.
     pub fn is_same(&self, other: &BilledCall) -> bool {
         self.message == other.message && (self.request == other.request || self.request == 0 || other.request == 0)
     }

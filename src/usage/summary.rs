@@ -4,7 +4,8 @@
 //! counts, in the session that made it. The cache keeps a summary, so that a run over logs that are as they were has
 //! nothing to do but group.
 
-use crate::usage::session::{BilledCall, CallIndex, SessionReport, TimeRange};
+use crate::usage::selection::Selection;
+use crate::usage::session::{BilledCall, CallIndex, SessionReport};
 use replay::tokens::ledger::TokenLedger;
 use replay::tokens::reads::ReadTotals;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,24 @@ pub struct LogFacts {
     pub lines: u64,
     /// Bytes of all logs, unpacked.
     pub bytes: u64,
+    /// Time of the newest record.
+    pub newest: Option<Time>,
+}
+
+/// Sessions that are in the logs and do not count, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct LeftOutSessions {
+    /// Without an API call of their own: opened and left, cut off, or all of their calls count for other sessions.
+    pub without_calls: u64,
+    /// With nothing but records that another session owns.
+    pub only_copies: u64,
+}
+
+impl LeftOutSessions {
+    /// Returns how many there are.
+    pub fn total(&self) -> u64 {
+        self.without_calls + self.only_copies
+    }
 }
 
 /// A run in numbers.
@@ -43,17 +62,26 @@ pub struct UsageSummary {
     pub reads: ReadTotals,
     /// What was not as it should be in logs and sessions.
     pub problems: Vec<Problem>,
+    /// The filters in words; empty if everything counts.
+    #[serde(skip)]
+    pub selection: String,
 }
 
 impl UsageSummary {
-    /// Sums up sessions, of their calls those that `filter` takes. A call counts at the time of its first line, wherever that
-    /// stands, so it is asked only when all tellings are known: of two ranges that meet, each call is in one.
+    /// Sums up the selected sessions and calls. A call counts at the time of its first line, wherever that stands, so it is
+    /// asked only when everything that tells of it is known: of two ranges that meet, each call is in one. `sessions` are all
+    /// of them, also those that are not selected: a call that two sessions tell of belongs to one whatever is selected.
     pub fn new(
         facts: LogFacts,
         mut sessions: Vec<SessionReport>,
         mut problems: Vec<Problem>,
-        filter: TimeRange,
+        selection: &Selection,
     ) -> UsageSummary {
+        let calls = sessions.iter_mut().map(|session| std::mem::take(&mut session.calls));
+        let mut calls = dedupe_calls(calls.collect());
+        if !selection.is_everything() {
+            select_calls(&mut sessions, &mut calls, selection);
+        }
         let mut reads = ReadTotals::default();
         for session in &mut sessions {
             problems.append(&mut session.problems);
@@ -61,13 +89,6 @@ impl UsageSummary {
         }
         let ledger = TokenLedger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.ledger)));
         let rewound = TokenLedger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.rewound)));
-        let calls = sessions.iter_mut().map(|session| std::mem::take(&mut session.calls));
-        let mut calls = dedupe_calls(calls.collect());
-        if !filter.is_unbounded() {
-            for calls in &mut calls {
-                calls.retain(|call| filter.contains(call.time));
-            }
-        }
         UsageSummary {
             calls,
             facts,
@@ -76,7 +97,36 @@ impl UsageSummary {
             rewound,
             reads,
             problems,
+            selection: selection.label.clone(),
         }
+    }
+
+    /// Whether the filters select nothing.
+    pub fn is_nothing_selected(&self) -> bool {
+        !self.selection.is_empty() && self.sessions.is_empty()
+    }
+
+    /// Returns the sessions that count, with their numbers: those with an API call of their own. This is what every command
+    /// means by the number of sessions.
+    pub fn counted_sessions(&self) -> impl Iterator<Item = (u32, &SessionReport)> {
+        let all = std::iter::zip(0.., std::iter::zip(&self.sessions, &self.calls));
+        let counted = all.filter(|(_, (_, calls))| calls.iter().any(|call| !call.is_progress));
+        counted.map(|(number, (session, _))| (number, session))
+    }
+
+    /// Returns what is left out of the number of sessions, by reason.
+    pub fn left_out_sessions(&self) -> LeftOutSessions {
+        let mut left = LeftOutSessions::default();
+        for (session, calls) in std::iter::zip(&self.sessions, &self.calls) {
+            if calls.iter().any(|call| !call.is_progress) {
+                continue;
+            }
+            match (session.times.is_some(), session.copied_records > 0) {
+                (false, true) => left.only_copies += 1,
+                _ => left.without_calls += 1,
+            }
+        }
+        left
     }
 
     /// Calls with the number of their session.
@@ -99,6 +149,24 @@ impl UsageSummary {
         let mut input = PackReader { bytes };
         summary.calls = unpack_calls(&mut input, summary.sessions.len()).ok()?;
         input.bytes.is_empty().then_some(summary)
+    }
+}
+
+/// Leaves the selected sessions, and of their calls the selected ones.
+fn select_calls(sessions: &mut Vec<SessionReport>, calls: &mut Vec<Vec<BilledCall>>, selection: &Selection) {
+    let all = std::iter::zip(std::mem::take(sessions), std::mem::take(calls));
+    for (session, mut own) in all {
+        if !selection.takes_session(&session.id, &session.project, session.title.unmasked()) {
+            continue;
+        }
+        let model = |call: &BilledCall| session.names.get(call.model as usize).map_or("", |model| model);
+        own.retain(|call| selection.takes_call(call.time, model(call)));
+        let has_records = selection.range.is_unbounded() || session.times.is_some();
+        if !own.is_empty() || has_records && selection.models.is_empty() {
+            selection.mark_found();
+            sessions.push(session);
+            calls.push(own);
+        }
     }
 }
 
@@ -181,6 +249,8 @@ mod flag {
     pub const WINDOW: u64 = 1 << 5;
     /// Some of the cache writes are for one hour.
     pub const HOUR: u64 = 1 << 6;
+    /// The client's own.
+    pub const CLIENT: u64 = 1 << 7;
 }
 
 /// Calls are most of a summary, and differ little from one to the next.
@@ -201,6 +271,7 @@ fn pack_call(out: &mut PackWriter, call: &BilledCall, place: &mut [u32; 4], time
     let mut flags = 0;
     let mut set = |condition: bool, flag: u64| flags |= u64::from(condition) * flag;
     set(call.is_sidechain, flag::SIDECHAIN);
+    set(call.is_client, flag::CLIENT);
     set(call.is_progress, flag::PROGRESS);
     set(call.is_copied, flag::COPIED);
     set(call.is_rewound, flag::REWOUND);
@@ -276,6 +347,7 @@ fn unpack_call(input: &mut PackReader<'_>, place: &mut [u32; 4], time: &mut Time
         cwd,
         agent,
         is_sidechain: flags & flag::SIDECHAIN != 0,
+        is_client: flags & flag::CLIENT != 0,
         is_progress: flags & flag::PROGRESS != 0,
         is_copied: flags & flag::COPIED != 0,
         is_rewound: flags & flag::REWOUND != 0,
@@ -310,7 +382,7 @@ mod tests {
             LogFacts::default(),
             vec![session("a"), session("b")],
             Vec::new(),
-            TimeRange::default(),
+            &Selection::default(),
         )
     }
 

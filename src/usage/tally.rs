@@ -2,9 +2,11 @@
 
 use crate::usage::session::{BilledCall, SessionReport};
 use crate::usage::summary::UsageSummary;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use replay::prices::{PicoUsd, PriceBook, PriceTable, Tariff, micro_usd};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use transcript::log::{NO_TIME, Time};
 
@@ -20,8 +22,16 @@ pub enum GroupBy {
     Model,
     /// One row a day.
     Day,
+    /// One row a week, named by its Monday.
+    Week,
+    /// One row a month.
+    Month,
     /// One row a git branch.
     Branch,
+    /// One row a pull request: the calls since the session was linked to it, up to the next link.
+    Pr,
+    /// One row a user, by the home folder that sessions worked in.
+    User,
     /// One row a tool: what its calls and results put into the window.
     Tool,
 }
@@ -34,11 +44,84 @@ impl GroupBy {
             GroupBy::Project => "project",
             GroupBy::Model => "model",
             GroupBy::Day => "day",
+            GroupBy::Week => "week",
+            GroupBy::Month => "month",
             GroupBy::Branch => "branch",
+            GroupBy::Pr => "pr",
+            GroupBy::User => "user",
             GroupBy::Tool => "tool",
         }
     }
+
+    /// Returns the period of time that a row covers; `None` if rows are not periods.
+    pub fn period(self) -> Option<Period> {
+        match self {
+            GroupBy::Day => Some(Period::Day),
+            GroupBy::Week => Some(Period::Week),
+            GroupBy::Month => Some(Period::Month),
+            _ => None,
+        }
+    }
 }
+
+/// A period of the calendar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    Day,
+    Week,
+    Month,
+}
+
+impl Period {
+    /// Returns the first day of the period that a day lies in.
+    fn first_day(self, day: Date) -> Option<Date> {
+        match self {
+            Period::Day => Some(day),
+            Period::Week => {
+                let since_monday = day.weekday().to_monday_zero_offset();
+                day.checked_sub(i64::from(since_monday).days()).ok()
+            }
+            Period::Month => Some(day.first_of_month()),
+        }
+    }
+
+    /// Returns the first day of the next period, given that of one.
+    fn next(self, first: Date) -> Option<Date> {
+        let step = match self {
+            Period::Day => 1.day(),
+            Period::Week => 1.week(),
+            Period::Month => 1.month(),
+        };
+        first.checked_add(step).ok()
+    }
+
+    /// Returns the name of the period that starts with a day.
+    fn name(self, first: Date) -> String {
+        match self {
+            Period::Day | Period::Week => first.to_string(),
+            Period::Month => first.strftime("%Y-%m").to_string(),
+        }
+    }
+
+    /// Returns the first day of the period that a time lies in; `None` outside the calendar.
+    fn of_time(self, time: Time, zone: &TimeZone) -> Option<Date> {
+        self.first_day(date_of(time, zone)?)
+    }
+}
+
+fn date_of(time: Time, zone: &TimeZone) -> Option<Date> {
+    let timestamp = Timestamp::from_millisecond(time).ok().filter(|_| time != NO_TIME)?;
+    Some(timestamp.to_zoned(zone.clone()).date())
+}
+
+/// Calls without a time.
+const UNDATED: &str = "(undated)";
+
+/// Calls of sessions without a pull request.
+const NO_PULL: &str = "(none)";
+
+/// Calls of sessions with pull requests, before the first one.
+const BEFORE_PULLS: &str = "(before any)";
 
 /// Sums over calls.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +146,10 @@ pub struct UsageSums {
     pub subagent_responses: u64,
     /// Their cost.
     pub subagent_cost: PicoUsd,
+    /// Of all calls, those of the client for itself: the cost of compaction.
+    pub client_responses: u64,
+    /// Their cost.
+    pub client_cost: PicoUsd,
     /// Of all calls, those on rewound branches.
     pub rewound_responses: u64,
 }
@@ -84,6 +171,10 @@ impl UsageSums {
             self.subagent_responses += 1;
             self.subagent_cost += cost.unwrap_or(0);
         }
+        if call.is_client {
+            self.client_responses += 1;
+            self.client_cost += cost.unwrap_or(0);
+        }
         self.rewound_responses += u64::from(call.is_rewound);
     }
 
@@ -99,6 +190,8 @@ impl UsageSums {
         self.unpriced += other.unpriced;
         self.subagent_responses += other.subagent_responses;
         self.subagent_cost += other.subagent_cost;
+        self.client_responses += other.client_responses;
+        self.client_cost += other.client_cost;
         self.rewound_responses += other.rewound_responses;
     }
 
@@ -125,6 +218,8 @@ impl UsageSums {
         map.insert("unpriced_responses".into(), self.unpriced.into());
         map.insert("subagent_responses".into(), self.subagent_responses.into());
         map.insert("subagent_cost_micro_usd".into(), micro_usd(self.subagent_cost).into());
+        map.insert("compaction_responses".into(), self.client_responses.into());
+        map.insert("compaction_cost_micro_usd".into(), micro_usd(self.client_cost).into());
         map.insert("rewound_responses".into(), self.rewound_responses.into());
         map
     }
@@ -137,18 +232,26 @@ pub struct UsageRow {
     pub key: String,
     /// Sub-agent, where they are shown apart.
     pub agent: Option<String>,
+    /// Title of a session, secrets masked; empty if it has none.
+    pub title: String,
+    /// Day on which a session started, in the zone of the command.
+    pub start_day: String,
     /// Project of a session.
     pub project: Option<String>,
     /// First and last call or record.
     pub times: Option<(Time, Time)>,
     /// Sums over the calls.
     pub sums: UsageSums,
-    /// Models used.
-    pub models: BTreeSet<String>,
+    /// Models used, each with its sums.
+    pub models: BTreeMap<String, UsageSums>,
     /// Only of sessions: the window and what happened to it.
     pub window: Option<WindowFacts>,
     /// Sessions in the row.
     pub sessions: BTreeSet<u32>,
+    /// First day of the period that the row covers.
+    pub period_start: Option<Date>,
+    /// Whether the row is the part of another one that a model has.
+    pub is_part: bool,
     /// Windows of a session, call by call, where they are drawn.
     pub course: Vec<u64>,
 }
@@ -177,7 +280,7 @@ pub struct WindowFacts {
 /// Calls, grouped.
 #[derive(Debug, Clone, Default)]
 pub struct UsageTally {
-    /// One for each group. Sessions without any call have a row too when grouped by session.
+    /// One for each group. A session that counts has a row for its main agent even if only its sub-agents made calls.
     pub rows: Vec<UsageRow>,
     /// Calls that only progress records show; they are in no row.
     pub progress_only: UsageSums,
@@ -197,16 +300,16 @@ pub fn group_calls(
     let mut places = BTreeMap::<(String, Option<String>), usize>::new();
     let mut book = PriceBook::new(prices);
     if by == GroupBy::Session {
-        let sessions = std::iter::zip(0.., &summary.sessions);
-        for (number, session) in sessions.filter(|(_, session)| session.times.is_some()) {
+        for (number, session) in summary.counted_sessions() {
             let key = (session.id.clone(), apart.then(String::new));
             places.insert(key.clone(), rows.len());
-            rows.push(session_row(number, session, key));
+            rows.push(session_row(number, session, key, zone));
         }
     }
-    let mut days = DayCache::new(zone);
-    // Most calls go where the one before went, at the same price.
+    let mut periods = PeriodCache::new(by.period(), zone);
+    // Most calls go where the one before went, at the same price. Their sums are added up apart and booked together.
     let mut recent: Option<(CallGroup, usize, usize)> = None;
+    let mut pending = UsageSums::default();
     let mut progress_only = UsageSums::default();
     for (number, call) in summary.numbered_calls() {
         let session = &summary.sessions[number as usize];
@@ -223,21 +326,29 @@ pub fn group_calls(
                 GroupBy::Session => 0,
                 GroupBy::Project => i64::from(call.cwd),
                 GroupBy::Model | GroupBy::Tool => i64::from(call.model),
-                GroupBy::Day => days.day_number(call.time),
+                GroupBy::Day | GroupBy::Week | GroupBy::Month => periods.number(call.time),
                 GroupBy::Branch => i64::from(call.branch),
+                GroupBy::Pr => pull_number(session, call.time),
+                GroupBy::User => i64::from(call.cwd),
             },
             agent: apart.then_some((call.is_sidechain, call.agent)),
         };
         let (at, price) = match recent {
             Some((known, at, price)) if known == group => (at, price),
             _ => {
+                if let Some((known, at, _)) = recent {
+                    let session = &summary.sessions[known.session as usize];
+                    book_model(&mut rows[at], session, known.model, &mut pending);
+                }
                 let name = |number: u32| session.names.get(number as usize).cloned().unwrap_or_default();
                 let key = match by {
                     GroupBy::Session => session.id.clone(),
                     GroupBy::Project => project_of(session, call),
                     GroupBy::Model | GroupBy::Tool => name(call.model),
-                    GroupBy::Day => day_of(call.time, zone),
+                    GroupBy::Day | GroupBy::Week | GroupBy::Month => periods.name(call.time),
                     GroupBy::Branch => name(call.branch),
+                    GroupBy::Pr => pull_of(session, call.time).to_owned(),
+                    GroupBy::User => user_of(&project_of(session, call)),
                 };
                 let agent = apart.then(|| match (call.is_sidechain, name(call.agent)) {
                     (false, _) => String::new(),
@@ -248,41 +359,118 @@ pub fn group_calls(
                     rows.push(UsageRow {
                         key,
                         agent,
+                        title: match by {
+                            GroupBy::Session => session.title.masked(),
+                            _ => String::new(),
+                        },
+                        start_day: session.times.map_or_else(String::new, |times| day_of(times.0, zone)),
+                        period_start: periods.start(call.time),
                         project: (by == GroupBy::Session).then(|| session.project.clone()),
                         ..UsageRow::default()
                     });
                     rows.len() - 1
                 });
-                let model = model();
-                if !rows[at].models.contains(model) {
-                    rows[at].models.insert(model.to_owned());
-                }
                 rows[at].sessions.insert(number);
-                (at, book.number(model))
+                (at, book.number(model()))
             }
         };
         recent = Some((group, at, price));
         let row = &mut rows[at];
-        row.sums.add(call, book.tariff(price));
+        pending.add(call, book.tariff(price));
         if by != GroupBy::Session || apart {
             row.extend_times(call.time);
         }
     }
-    if by == GroupBy::Session {
-        rows.sort_by_cached_key(|row| {
-            (
-                row.times.map_or(Time::MAX, |times| times.0),
-                row.key.clone(),
-                row.agent.clone(),
-            )
-        });
-    } else {
-        rows.sort_by(|a, b| (&a.key, &a.agent).cmp(&(&b.key, &b.agent)));
+    if let Some((known, at, _)) = recent {
+        let session = &summary.sessions[known.session as usize];
+        book_model(&mut rows[at], session, known.model, &mut pending);
+    }
+    match by.period() {
+        Some(period) => {
+            fill_gaps(&mut rows, period, apart);
+            rows.sort_by(|a, b| (&a.key, &a.agent).cmp(&(&b.key, &b.agent)));
+        }
+        None => sort_by_cost(&mut rows),
     }
     UsageTally {
         rows,
         progress_only,
         unknown: book.unpriced().map(str::to_owned).collect(),
+    }
+}
+
+/// Books what was added up of one model.
+fn book_model(row: &mut UsageRow, session: &SessionReport, model: u32, pending: &mut UsageSums) {
+    let sums = std::mem::take(pending);
+    row.sums.merge(&sums);
+    let model = session.names.get(model as usize).map_or("", |model| model);
+    match row.models.get_mut(model) {
+        Some(known) => known.merge(&sums),
+        None => {
+            row.models.insert(model.to_owned(), sums);
+        }
+    }
+}
+
+/// Sorts rows by cost, the costliest first. Of equal ones, those with more calls come first, then the earlier ones.
+pub fn sort_by_cost(rows: &mut [UsageRow]) {
+    rows.sort_by_cached_key(|row| {
+        let start = row.times.map_or(Time::MAX, |times| times.0);
+        let start = if row.window.is_some() { start } else { Time::MAX };
+        (
+            Reverse((row.sums.cost, row.sums.responses)),
+            start,
+            row.key.clone(),
+            row.agent.clone(),
+        )
+    });
+}
+
+/// Adds a row for every period without calls between the first and the last one.
+fn fill_gaps(rows: &mut Vec<UsageRow>, period: Period, apart: bool) {
+    /// More would be decades of days: then a time is wrong.
+    const MOST: usize = 20_000;
+    let starts = rows.iter().filter_map(|row| row.period_start).collect::<BTreeSet<_>>();
+    let (Some(&first), Some(&last)) = (starts.first(), starts.last()) else {
+        return;
+    };
+    let days = std::iter::successors(Some(first), |day| period.next(*day)).take_while(|day| *day <= last);
+    let days = days.take(MOST + 1).collect::<Vec<_>>();
+    if days.len() > MOST {
+        return;
+    }
+    let missing = days.into_iter().filter(|day| !starts.contains(day));
+    rows.extend(missing.map(|day| UsageRow {
+        key: period.name(day),
+        agent: apart.then(String::new),
+        period_start: Some(day),
+        ..UsageRow::default()
+    }));
+}
+
+/// Returns the number of the pull request that a call belongs to: that of the last link before it.
+fn pull_number(session: &SessionReport, time: Time) -> i64 {
+    session.pulls.partition_point(|(since, _)| *since <= time) as i64
+}
+
+fn pull_of(session: &SessionReport, time: Time) -> &str {
+    let links = &session.pulls;
+    match usize::try_from(pull_number(session, time)).unwrap_or(0) {
+        0 if links.is_empty() => NO_PULL,
+        0 => BEFORE_PULLS,
+        number => &links[number - 1].1,
+    }
+}
+
+/// Returns the user whose home folder a path lies in.
+fn user_of(path: &str) -> String {
+    let mut parts = path
+        .split(['/', '\\'])
+        .skip_while(|part| part.is_empty() || part.ends_with(':'));
+    match (parts.next(), parts.next()) {
+        (Some(homes), Some(user)) if homes.eq_ignore_ascii_case("users") || homes == "home" => user.to_owned(),
+        (Some("root"), _) => "root".to_owned(),
+        _ => "(unknown)".to_owned(),
     }
 }
 
@@ -309,39 +497,64 @@ struct CallGroup {
     agent: Option<(bool, u32)>,
 }
 
-/// Numbers days, so that neighbouring calls need not ask the calendar.
-struct DayCache<'a> {
+/// Numbers periods, so that calls that follow one another need not ask the calendar.
+struct PeriodCache<'a> {
     zone: &'a TimeZone,
-    /// The day asked for last: its first millisecond, and that of the next day.
+    /// `None` if calls are grouped by something else.
+    period: Option<Period>,
+    /// The period asked for last: its first millisecond, and that of the next one.
     latest: (Time, Time),
 }
 
-impl<'a> DayCache<'a> {
-    fn new(zone: &'a TimeZone) -> DayCache<'a> {
-        DayCache { zone, latest: (0, 0) }
+impl<'a> PeriodCache<'a> {
+    fn new(period: Option<Period>, zone: &'a TimeZone) -> PeriodCache<'a> {
+        PeriodCache {
+            zone,
+            period,
+            latest: (0, 0),
+        }
     }
 
-    /// A number that two times share only if they lie on the same day.
-    fn day_number(&mut self, time: Time) -> i64 {
+    /// Returns a number that two times share only if they lie in the same period.
+    fn number(&mut self, time: Time) -> i64 {
         if !(self.latest.0..self.latest.1).contains(&time) {
-            // What has no day is one of its own.
-            self.latest = self.day(time).unwrap_or((time, time));
+            // A time outside the calendar is a period of its own.
+            self.latest = self.bounds(time).unwrap_or((time, time));
         }
         self.latest.0
     }
 
-    fn day(&self, time: Time) -> Option<(Time, Time)> {
-        let at = Timestamp::from_millisecond(time).ok()?.to_zoned(self.zone.clone());
-        let start = at.start_of_day().ok()?;
-        let end = start.tomorrow().ok()?;
-        Some((start.timestamp().as_millisecond(), end.timestamp().as_millisecond()))
+    fn bounds(&self, time: Time) -> Option<(Time, Time)> {
+        let first = self.start(time)?;
+        let next = self.period?.next(first)?;
+        let millis = |date: Date| Some(date.to_zoned(self.zone.clone()).ok()?.timestamp().as_millisecond());
+        Some((millis(first)?, millis(next)?))
+    }
+
+    /// Returns the first day of the period of a time.
+    fn start(&self, time: Time) -> Option<Date> {
+        self.period?.of_time(time, self.zone)
+    }
+
+    fn name(&self, time: Time) -> String {
+        match (self.period, self.start(time)) {
+            (Some(period), Some(first)) => period.name(first),
+            _ => UNDATED.to_owned(),
+        }
     }
 }
 
-fn session_row(number: u32, session: &SessionReport, (key, agent): (String, Option<String>)) -> UsageRow {
+fn session_row(
+    number: u32,
+    session: &SessionReport,
+    (key, agent): (String, Option<String>),
+    zone: &TimeZone,
+) -> UsageRow {
     UsageRow {
         key,
         agent,
+        title: session.title.masked(),
+        start_day: session.times.map_or_else(String::new, |times| day_of(times.0, zone)),
         project: Some(session.project.clone()),
         times: session.times,
         window: Some(WindowFacts {
@@ -373,10 +586,7 @@ fn project_of(session: &SessionReport, call: &BilledCall) -> String {
 
 /// The day of a time.
 pub fn day_of(time: Time, zone: &TimeZone) -> String {
-    match Timestamp::from_millisecond(time) {
-        Ok(timestamp) if time != NO_TIME => timestamp.to_zoned(zone.clone()).date().to_string(),
-        _ => "(undated)".into(),
-    }
+    date_of(time, zone).map_or_else(|| UNDATED.to_owned(), |date| date.to_string())
 }
 
 /// Returns the start of the first of `days` days that end with the day of `newest`; `None` outside the calendar.
@@ -394,14 +604,34 @@ impl UsageRow {
         }
     }
 
+    /// Returns a row for each model, the costliest first.
+    pub fn by_model(&self) -> Vec<UsageRow> {
+        let row = |(model, sums): (&String, &UsageSums)| UsageRow {
+            key: self.key.clone(),
+            agent: self.agent.clone(),
+            title: self.title.clone(),
+            models: BTreeMap::from([(model.clone(), sums.clone())]),
+            sums: sums.clone(),
+            is_part: true,
+            ..UsageRow::default()
+        };
+        let mut rows = self.models.iter().map(row).collect::<Vec<_>>();
+        rows.sort_by_key(|row| Reverse(row.sums.cost));
+        rows
+    }
+
     /// All rows in one, for the line below the table.
     pub fn total(rows: &[UsageRow]) -> UsageRow {
         let mut total = UsageRow {
             key: "total".into(),
+            title: "total".into(),
             ..UsageRow::default()
         };
         for row in rows {
             total.sums.merge(&row.sums);
+            for (model, sums) in &row.models {
+                total.models.entry(model.clone()).or_default().merge(sums);
+            }
             total.sessions.extend(&row.sessions);
             if let Some(window) = &row.window {
                 let all = total.window.get_or_insert_default();
@@ -416,5 +646,55 @@ impl UsageRow {
             }
         }
         total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_named_by_their_home_folder() {
+        let check = |path: &str, user: &str| assert_eq!(user_of(path), user, "{path}");
+        check("/home/ana/shop", "ana");
+        check("/Users/ben", "ben");
+        check("C:\\Users\\cem\\shop", "cem");
+        check("/root/x", "root");
+        check("/work/shop", "(unknown)");
+        check("", "(unknown)");
+    }
+
+    #[test]
+    fn weeks_and_months_have_names_and_no_gaps() {
+        let row = |key: &str| UsageRow {
+            key: key.into(),
+            period_start: Some(key.parse().unwrap()),
+            ..UsageRow::default()
+        };
+        let mut rows = vec![row("2026-08-31"), row("2026-08-10")];
+        fill_gaps(&mut rows, Period::Week, false);
+        let mut keys = rows.iter().map(|row| row.key.as_str()).collect::<Vec<_>>();
+        keys.sort_unstable();
+        assert_eq!(keys, ["2026-08-10", "2026-08-17", "2026-08-24", "2026-08-31"]);
+        let thursday = "2026-08-20".parse::<Date>().unwrap();
+        assert_eq!(Period::Week.first_day(thursday), Some("2026-08-17".parse().unwrap()));
+        assert_eq!(
+            Period::Month.name(Period::Month.first_day(thursday).unwrap()),
+            "2026-08"
+        );
+    }
+
+    #[test]
+    fn calls_belong_to_the_last_pull_request_before_them() {
+        let session = SessionReport {
+            pulls: vec![(10, "o/r#1".into()), (20, "o/r#2".into())],
+            ..SessionReport::default()
+        };
+        let of = |time| pull_of(&session, time).to_owned();
+        assert_eq!(
+            [of(9), of(10), of(19), of(20)],
+            ["(before any)", "o/r#1", "o/r#1", "o/r#2"]
+        );
+        assert_eq!(pull_of(&SessionReport::default(), 5), "(none)");
     }
 }

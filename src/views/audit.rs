@@ -17,10 +17,7 @@ use table::{Column, OutputFormat, OutputSchema, TableStyle, write_json};
 use transcript::problem::Problem;
 
 /// See docs/outputs.md.
-const SCHEMA: OutputSchema = OutputSchema {
-    kind: "audit",
-    version: 1,
-};
+const SCHEMA: OutputSchema = OutputSchema::new("audit", 1);
 
 /// Returns the columns of a table without the last few, which would squeeze the others on a narrow terminal.
 fn columns_for_width<R>(columns: &[Column<R>], style: TableStyle, last: usize) -> &[Column<R>] {

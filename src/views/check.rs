@@ -9,10 +9,7 @@ use table::{OutputFormat, OutputSchema, TableStyle, Tone, columns, write_json};
 use transcript::problem::Problem;
 
 /// See docs/outputs.md.
-const SCHEMA: OutputSchema = OutputSchema {
-    kind: "check",
-    version: 1,
-};
+const SCHEMA: OutputSchema = OutputSchema::new("check", 1);
 
 columns! {
     /// Limits, in machine-readable formats.

@@ -14,10 +14,7 @@ use table::human::{format_count, format_percent, group_digits};
 use table::{OutputFormat, OutputSchema, Sheet, TableStyle, columns, write_json};
 
 /// See docs/outputs.md.
-const SCHEMA: OutputSchema = OutputSchema {
-    kind: "compare",
-    version: 1,
-};
+const SCHEMA: OutputSchema = OutputSchema::new("compare", 1);
 
 /// The comparison of two policies on all sessions.
 pub struct ComparisonReport<'a> {

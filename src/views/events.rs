@@ -6,8 +6,10 @@
 
 use replay::prices::{PicoUsd, micro_usd};
 use replay::sim::event::{Event, SimBoundary, SimCall};
+use replay::sim::restore::RestoredPart;
 use replay::sim::trace::{Trace, flag};
 use replay::tokens::ledger::CATEGORIES;
+use replay::windows::known_level;
 use serde_json::{Map, Value, json};
 use transcript::record::Tokens;
 
@@ -68,6 +70,10 @@ pub fn event_json(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
         }
         Event::Notes { tokens } => ("notes", json!({"tokens": tokens})),
         Event::Extract => ("extract", json!({})),
+        Event::Recalled { tokens } => ("recalled", json!({"tokens": tokens})),
+        Event::NotesRead { tokens } => ("notes-read", json!({"tokens": tokens})),
+        Event::Nested { path, tokens } => ("nested", json!({"path": trace.paths[*path as usize], "tokens": tokens})),
+        Event::NeedsRead { path } => ("needs-read", json!({"path": trace.paths[*path as usize]})),
         Event::Orphans(results) => ("orphans", json!({"results": results})),
         Event::Defect { running, counted } => ("defect", json!({"running": running, "counted": counted})),
     };
@@ -123,11 +129,12 @@ fn boundary_json(trace: &Trace, found: &SimBoundary) -> Value {
         "cause": found.cause.name(),
         "kind": found.kind.name(),
         "context": found.context,
-        "threshold": found.threshold,
+        "threshold": known_level(found.threshold),
         "before": found.size.before,
         "after": found.size.after,
         "summary": found.size.summary,
         "restored": found.size.restored,
+        "restored_parts": restored_parts_json(found),
         "records": found.summarized.records,
         "last_record": found.last_item.map(|item| record_number(trace, item)),
         "kept": kept,
@@ -135,8 +142,21 @@ fn boundary_json(trace: &Trace, found: &SimBoundary) -> Value {
         "calls_since": found.since.calls,
         "turns_since": found.since.turns,
         "again": found.since.is_recompaction,
+        "previous_call": found.since.previous.map(|(call, _)| call),
+        "previous_turn": found.since.previous.map(|(_, turn)| turn),
+        "call_source": trace.call_source(),
         "recorded": found.is_recorded,
     })
+}
+
+/// Returns the restored tokens of a boundary by kind, without kinds that did not come back.
+pub fn restored_parts_json(found: &SimBoundary) -> Value {
+    let parts = std::iter::zip(RestoredPart::ALL, found.restored_parts).filter(|(_, tokens)| *tokens > 0);
+    Value::Object(
+        parts
+            .map(|(part, tokens)| (part.name().to_owned(), json!(tokens)))
+            .collect(),
+    )
 }
 
 fn call_json(trace: &Trace, call: u32, found: &SimCall) -> Value {
@@ -152,7 +172,7 @@ fn call_json(trace: &Trace, call: u32, found: &SimCall) -> Value {
         ("parts", Value::Object(parts.collect::<Map<_, _>>())),
         ("base", json!(found.base)),
         ("drift", json!(found.drift)),
-        ("threshold", json!(found.threshold)),
+        ("threshold", json!(known_level(found.threshold))),
         ("level", json!(found.level.name())),
         ("in_step", json!(found.in_step)),
         ("miss", json!(found.miss.map(|miss| miss.name()))),
@@ -240,6 +260,7 @@ mod tests {
                 restored: 0,
             },
             restored_files: Vec::new(),
+            restored_parts: [0; RestoredPart::ALL.len()],
             dropped: [0; replay::sim::event::PARTS],
             kept_parts: [0; replay::sim::event::PARTS],
             summarized: RecordCount { records: 2, prompts: 0 },
@@ -250,6 +271,7 @@ mod tests {
                 calls: 1,
                 turns: 0,
                 is_recompaction: false,
+                previous: None,
             },
             is_recorded: false,
         };
@@ -288,6 +310,10 @@ mod tests {
             (Event::Notes { tokens: 1 }, "notes"),
             (Event::Extract, "extract"),
             (Event::Orphans(1), "orphans"),
+            (Event::Recalled { tokens: 1 }, "recalled"),
+            (Event::NotesRead { tokens: 1 }, "notes-read"),
+            (Event::Nested { path: 1, tokens: 1 }, "nested"),
+            (Event::NeedsRead { path: 1 }, "needs-read"),
             (Event::Defect { running: 1, counted: 2 }, "defect"),
             (
                 Event::Reached {

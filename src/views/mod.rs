@@ -18,19 +18,25 @@ use std::collections::BTreeMap;
 use transcript::problem::{Problem, ProblemRow};
 
 /// Counts problems by kind.
-pub fn problem_counts(problems: &[Problem]) -> BTreeMap<&'static str, u64> {
+pub fn problem_counts<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> BTreeMap<&'static str, u64> {
     let mut counts = BTreeMap::new();
     for problem in problems {
-        *counts.entry(problem.kind.name()).or_insert(0) += 1;
+        *counts.entry(problem.kind.name()).or_insert(0) += problem.count();
     }
     counts
 }
 
-/// Returns the field `problems` of a document: counts and, if `with_list` is set, every problem.
+/// Returns how many problems there are, those that are only counted among them.
+fn total_problems<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> u64 {
+    problems.into_iter().map(Problem::count).sum()
+}
+
+/// Returns the field `problems` of a document: counts and, if `with_list` is set, the problems that were kept with their places.
 fn problems_json(problems: &[Problem], with_list: bool) -> Json {
-    let mut fields = json!({"total": problems.len(), "by_kind": problem_counts(problems)});
+    let of_input = || problems.iter().filter(|problem| problem.kind.is_of_input());
+    let mut fields = json!({"total": total_problems(of_input()), "by_kind": problem_counts(of_input())});
     if with_list {
-        fields["list"] = json!(problems.iter().map(ProblemRow::from).collect::<Vec<_>>());
+        fields["list"] = json!(of_input().map(ProblemRow::from).collect::<Vec<_>>());
     }
     fields
 }
@@ -38,4 +44,10 @@ fn problems_json(problems: &[Problem], with_list: bool) -> Json {
 /// Returns the first eight characters of a session id, as tables show it.
 fn short_id(id: &str) -> String {
     id.chars().take(8).collect()
+}
+
+/// Returns the last folder of a path, whatever system it is from.
+fn folder_name(path: &str) -> String {
+    let trimmed = path.trim_end_matches(['/', '\\']);
+    trimmed.rsplit(['/', '\\']).next().unwrap_or(trimmed).to_owned()
 }

@@ -6,10 +6,7 @@ use table::human::{format_count, group_digits};
 use table::{OutputFormat, OutputSchema, TableStyle, columns};
 
 /// See docs/outputs.md.
-const SCHEMA: OutputSchema = OutputSchema {
-    kind: "notes",
-    version: 1,
-};
+const SCHEMA: OutputSchema = OutputSchema::new("notes", 1);
 
 /// The texts of a session.
 #[derive(Debug, Clone, Default)]

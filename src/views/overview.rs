@@ -21,10 +21,7 @@ use transcript::log::{NO_TIME, Time};
 use transcript::problem::Problem;
 
 /// See docs/outputs.md.
-const SCHEMA: OutputSchema = OutputSchema {
-    kind: "overview",
-    version: 1,
-};
+const SCHEMA: OutputSchema = OutputSchema::new("overview", 1);
 
 /// Days of the sparkline.
 const DAYS_SHOWN: u32 = 30;
@@ -45,8 +42,7 @@ columns! {
     "sessions" "Sessions" Count Always "Sessions with calls." |r| r.sessions;
     "calls" "Calls" Count Always "API calls." |r| r.sums.responses;
     "input" "Sent" Tokens Always "Input tokens." |r| tokens_sent(&r.sums);
-    "cached" "Cached" Share Always
-        "Read from the cache." |r| cached_share(&r.sums);
+    "cached" "Cached" Share Always "Read from the cache." |r| cached_share(&r.sums);
     "output" "Output" Tokens Always "Output tokens." |r| r.sums.output;
     "cost" "Cost" MicroUsd Always "Cost." |r| r.sums.cost_micro_usd();
 }
@@ -189,7 +185,7 @@ impl<'a> OverviewView<'a> {
     }
 
     fn active_sessions(&self) -> impl Iterator<Item = &SessionReport> {
-        self.summary.sessions.iter().filter(|session| session.times.is_some())
+        self.summary.counted_sessions().map(|(_, session)| session)
     }
 
     /// Returns the first and the last day of the logs.
@@ -289,7 +285,8 @@ impl<'a> OverviewView<'a> {
             );
             writeln!(out, "\n{}", style.paint(Tone::Doubtful, &text))?;
         }
-        let lost = self.problems.iter().filter(|problem| problem.kind.is_loss()).count() as u64;
+        let lost = self.problems.iter().filter(|problem| problem.kind.is_loss());
+        let lost = lost.map(Problem::count).sum::<u64>();
         if lost > 0 {
             let text = format!(
                 "Input was lost in {}; --problems lists them.",

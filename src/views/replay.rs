@@ -10,6 +10,7 @@ use crate::views::compare::CompareRow;
 use crate::views::problems_json;
 pub use collector::{BlockLedger, ReplayCollector, ReplayDetail, ReplayResult};
 pub use losses::TextLosses;
+use replay::policy::Policy;
 use replay::policy::presets::PolicySet;
 use replay::prices::micro_usd;
 use replay::sim::event::{CompactionCause, MicroKind, SideCallPurpose};
@@ -25,26 +26,22 @@ use std::path::Path;
 use table::human::{format_count, format_dollars, format_percent, group_digits};
 use table::{Column, OutputFormat, OutputSchema, Sheet, TableStyle, columns, sparkline, write_json};
 use transcript::problem::Problem;
+use transcript::record::Tokens;
 
 /// See docs/outputs.md.
-pub const SCHEMA: OutputSchema = OutputSchema {
-    kind: "replay",
-    version: 1,
-};
+pub const SCHEMA: OutputSchema = OutputSchema::new("replay", 1);
 
 /// `manifest.json`, which lists the other files of a run.
-const MANIFEST: OutputSchema = OutputSchema {
-    kind: "manifest",
-    ..SCHEMA
-};
+const MANIFEST: OutputSchema = OutputSchema::new("manifest", SCHEMA.version);
 
 /// Kinds of micro-compaction, in the order of [`rows::MicroTotals::by_kind`].
-const MICRO_KINDS: [MicroKind; 5] = [
+const MICRO_KINDS: [MicroKind; 6] = [
     MicroKind::Gap,
     MicroKind::Cached,
     MicroKind::Budget,
     MicroKind::Api,
     MicroKind::Thinking,
+    MicroKind::Target,
 ];
 
 /// Returns the names of [`rows::WindowTotals::parts`].
@@ -134,6 +131,8 @@ impl ReplayOutcome {
             ("compact", SideCallPurpose::Compact),
             ("notes", SideCallPurpose::Notes),
             ("extract", SideCallPurpose::Extract),
+            ("recall", SideCallPurpose::Recall),
+            ("consolidate", SideCallPurpose::Consolidate),
         ];
         let side = purposes.map(|(name, purpose)| {
             let at = purpose as usize;
@@ -163,12 +162,15 @@ impl ReplayOutcome {
             "blocked_calls": total.calls.blocked,
             "notes_updates": total.notes,
             "extractions": total.extractions,
-            "consolidations": self.count_consolidations(policies),
+            "consolidations": total.costs.side_calls[SideCallPurpose::Consolidate as usize],
+            "recalled_tokens": total.recalled,
+            "reads_needed": total.reads_needed,
             "window": {"peak": total.window.peak, "mean": total.window.mean(), "shares": parts},
             "cost_micro_usd": total.total_cost().map(micro_usd),
             "conversation_micro_usd": micro_usd(costs.conversation),
             "recorded_micro_usd": micro_usd(costs.recorded),
             "side_calls": serde_json::Map::from_iter(side),
+            "progress_only": {"responses": costs.progress_calls, "cost_micro_usd": micro_usd(costs.progress_cost)},
             "side_cached_share": share(costs.side_cached, costs.side_input),
             "unpriced_calls": costs.unpriced_calls,
             "unexplained_cache_misses": total.calls.unexplained_misses,
@@ -188,33 +190,38 @@ impl ReplayOutcome {
         }))
     }
 
-    /// Returns how often the memories of the projects would have been consolidated: each time enough hours and sessions had
-    /// passed.
-    fn count_consolidations(&self, policies: &PolicySet) -> u64 {
+    /// Bills the consolidations of the projects' memories: one each time enough hours and sessions have passed, at the prices
+    /// of the session that ends then. They belong to no session, so only the total has them.
+    pub fn bill_consolidations(&mut self, policies: &PolicySet) {
         let policy = policies.for_version(None);
         if !policy.extract_on {
-            return 0;
+            return;
         }
-        let mut projects = BTreeMap::<&str, Vec<i64>>::new();
+        let mut projects = BTreeMap::<&str, Vec<(i64, &SessionRow)>>::new();
         for session in &self.sessions {
             if let Some((_, last)) = session.times {
-                projects.entry(&session.project).or_default().push(last);
+                projects.entry(&session.project).or_default().push((last, session));
             }
         }
-        let mut count = 0;
+        let tokens = consolidation_tokens(policy);
+        let at = SideCallPurpose::Consolidate as usize;
+        let costs = &mut self.total.costs;
         for ends in projects.values_mut() {
-            ends.sort_unstable();
-            let (mut since, mut sessions) = (ends[0], 0);
-            for &end in ends.iter() {
+            ends.sort_by_key(|(end, session)| (*end, session.session.as_str()));
+            let (mut since, mut sessions) = (ends[0].0, 0);
+            for (end, session) in ends.iter() {
                 sessions += 1;
                 let is_due = end - since >= policy.dream_hours as i64 * 3_600_000;
                 if is_due && sessions >= policy.dream_sessions {
-                    count += 1;
-                    (since, sessions) = (end, 0);
+                    costs.side_calls[at] += 1;
+                    let tariff = session.last_tariff.as_ref();
+                    costs.side[at] += tariff.map_or(0, |tariff| tariff.cost(&tokens, policy.dream_input));
+                    costs.side_input += tokens.input_side();
+                    costs.side_cached += tokens.cache_read;
+                    (since, sessions) = (*end, 0);
                 }
             }
         }
-        count
     }
 
     /// Returns `manifest.json`. `second` is the policy of `--compare`, `prices` the file of the price table.
@@ -308,7 +315,7 @@ impl ReplayOutcome {
         }
         writeln!(out)?;
         self.write_window(out, style)?;
-        self.write_facts(policies, out)
+        self.write_facts(out)
     }
 
     fn write_window(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
@@ -370,7 +377,7 @@ impl ReplayOutcome {
         )
     }
 
-    fn write_facts(&self, policies: &PolicySet, out: &mut dyn Write) -> io::Result<()> {
+    fn write_facts(&self, out: &mut dyn Write) -> io::Result<()> {
         let total = &self.total;
         let (compactions, costs) = (&total.compactions, &total.costs);
         writeln!(
@@ -410,7 +417,7 @@ impl ReplayOutcome {
                 "Notes updated {}, memories extracted {}, consolidated {}.",
                 format_count(total.notes, "time"),
                 format_count(total.extractions, "time"),
-                format_count(self.count_consolidations(policies), "time")
+                format_count(total.costs.side_calls[SideCallPurpose::Consolidate as usize], "time")
             )?;
         }
         writeln!(
@@ -421,6 +428,14 @@ impl ReplayOutcome {
             format_dollars(micro_usd(costs.side_total())),
             format_percent(costs.side_cached, costs.side_input)
         )?;
+        if costs.progress_calls > 0 {
+            writeln!(
+                out,
+                "Sub-agents' calls that only progress records show, not replayed: {},\n  {} beside the cost above.",
+                group_digits(costs.progress_calls),
+                format_dollars(micro_usd(costs.progress_cost))
+            )?;
+        }
         self.write_working_set(out)?;
         writeln!(
             out,
@@ -428,6 +443,17 @@ impl ReplayOutcome {
             format_percent(total.calls.in_step, total.calls.made),
             format_percent(total.window.estimated_tokens, total.window.block_tokens())
         )
+    }
+}
+
+/// Returns the tokens of a consolidation. Its prompt grows evenly from call to call, and each call reads from the prompt
+/// cache what the one before it sent.
+fn consolidation_tokens(policy: &Policy) -> Tokens {
+    Tokens {
+        cache_write: policy.dream_input,
+        cache_read: policy.dream_input * policy.dream_calls.saturating_sub(1) / 2,
+        output: policy.dream_output,
+        ..Tokens::default()
     }
 }
 

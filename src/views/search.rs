@@ -6,10 +6,7 @@ use std::fmt::Write;
 use table::OutputSchema;
 
 /// See docs/outputs.md.
-const SCHEMA: OutputSchema = OutputSchema {
-    kind: "search",
-    version: 1,
-};
+const SCHEMA: OutputSchema = OutputSchema::new("search", 1);
 
 /// A memory that matches.
 #[derive(Debug, Serialize)]

@@ -6,28 +6,27 @@ use crate::page;
 use crate::page::overview::overview_from_stats;
 use crate::usage::quality::{Quality, QualityRow, quality};
 use crate::usage::summary::UsageSummary;
-use crate::usage::tally::{GroupBy, UsageRow, UsageTally, group_calls, window_series};
+use crate::usage::tally::{GroupBy, UsageRow, UsageSums, UsageTally, day_of, group_calls, window_series};
 use crate::views::problems_json;
-use columns::{LEDGER_TABLE, LedgerRow, ledger_rows, tool_rows, usage_table_columns};
+use columns::{LEDGER_TABLE, LedgerRow, breakdown_columns, ledger_rows, tool_rows, usage_table_columns};
 pub use columns::{QUALITY_COLUMNS, TOOL_COLUMNS, usage_columns};
 use jiff::tz::TimeZone;
-use replay::prices::PriceTable;
+use replay::prices::{PriceTable, micro_usd};
 use replay::tokens::calibrate::TokenOrigin;
 use replay::tokens::ledger::{Amount, CATEGORIES, TokenLedger};
 use replay::tokens::ratios::RatioTable;
 use replay::tokens::reads::ReadTotals;
 use serde_json::{Map, Value as Json, json};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
-use table::human::{format_count, format_percent, format_price, format_size, group_digits};
-use table::{OutputFormat, OutputSchema, Sheet, TableStyle, write_json};
+use table::human::{format_count, format_percent, format_price, group_digits};
+use table::{OutputFormat, OutputSchema, Sheet, TableStyle, write_json_with_rows};
+use transcript::log::Time;
 use transcript::problem::Problem;
 
 /// See docs/outputs.md.
-const SCHEMA: OutputSchema = OutputSchema {
-    kind: "stats",
-    version: 1,
-};
+const SCHEMA: OutputSchema = OutputSchema::new("stats", 1);
 
 /// The usage of all logs.
 pub struct StatsResult {
@@ -42,8 +41,7 @@ pub struct StatsResult {
 
 impl StatsResult {
     fn active_sessions(&self) -> usize {
-        let sessions = &self.summary.sessions;
-        sessions.iter().filter(|session| session.times.is_some()).count()
+        self.summary.counted_sessions().count()
     }
 }
 
@@ -52,8 +50,12 @@ pub struct StatsOptions {
     pub by: GroupBy,
     /// Whether sub-agents have rows of their own.
     pub subagents: bool,
-    /// Rows of the table; 0 for all.
-    pub top: usize,
+    /// Rows of the table; 0 for all. Without it, a table of periods has all of them, others the first few.
+    pub top: Option<usize>,
+    /// Whether every row is split by model.
+    pub breakdown: bool,
+    /// Whether the table of what filled the window is shown.
+    pub ledger: bool,
     /// Whether the quality of the estimates is shown.
     pub quality: bool,
     /// Whether the document lists every problem.
@@ -66,6 +68,9 @@ pub struct StatsView<'a> {
     tally: UsageTally,
     /// The sum of all rows.
     total: UsageRow,
+    /// The sums over all calls.
+    total_sums: UsageSums,
+    zone: &'a TimeZone,
     prices: &'a PriceTable,
     quality: Option<Quality>,
     options: StatsOptions,
@@ -76,14 +81,17 @@ impl<'a> StatsView<'a> {
     pub fn new(
         stats: &'a StatsResult,
         options: StatsOptions,
-        zone: &TimeZone,
+        zone: &'a TimeZone,
         prices: &'a PriceTable,
     ) -> StatsView<'a> {
         let summary = &stats.summary;
         let tally = group_calls(summary, options.by, options.subagents, zone, prices);
+        let total = UsageRow::total(&tally.rows);
         StatsView {
             stats,
-            total: UsageRow::total(&tally.rows),
+            total_sums: total.sums.clone(),
+            total,
+            zone,
             tally,
             prices,
             quality: options
@@ -96,8 +104,12 @@ impl<'a> StatsView<'a> {
     pub fn write(&self, format: OutputFormat, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
         match format {
             OutputFormat::Table => self.write_text(out, style),
-            OutputFormat::Json => write_json(&self.document(), out),
+            OutputFormat::Json => self.write_json(out),
             _ if self.quality.is_some() => self.quality_sheet().write(format, style, out),
+            _ if self.options.breakdown => {
+                let columns = breakdown_columns(self.options.by, self.options.subagents);
+                SCHEMA.sheet(&columns, &self.breakdown_rows()).write(format, style, out)
+            }
             _ if self.options.by == GroupBy::Tool => {
                 let rows = tool_rows(&self.stats.summary.ledger);
                 SCHEMA.sheet(TOOL_COLUMNS, &rows).write(format, style, out)
@@ -110,40 +122,19 @@ impl<'a> StatsView<'a> {
     }
 
     fn write_text(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
+        if self.stats.summary.is_nothing_selected() {
+            return Ok(());
+        }
         let stats = self.stats;
-        writeln!(
-            out,
-            "{} logs, {} sessions, {} lines, {}\n",
-            group_digits(stats.logs as u64),
-            group_digits(stats.active_sessions() as u64),
-            group_digits(stats.summary.facts.lines),
-            format_size(stats.summary.facts.bytes)
-        )?;
+        writeln!(out, "{}\n", self.answer())?;
         if self.options.by == GroupBy::Tool {
-            let rows = tool_rows(&stats.summary.ledger);
-            let shown = &rows[..self.shown_rows(rows.len())];
-            SCHEMA
-                .sheet(TOOL_COLUMNS, shown)
-                .write(OutputFormat::Table, style, out)?;
-            if shown.len() < rows.len() {
-                let (shown, all) = (shown.len(), rows.len());
-                writeln!(out, "The {shown} largest of {all} tools; --top 0 shows all.")?;
-            }
+            self.write_tools(out, style)?;
         } else {
             self.write_usage(out, style)?;
         }
-        writeln!(out)?;
-        let ledger = ledger_rows(&stats.summary.ledger, self.options.by != GroupBy::Tool);
-        let ledger_total = LedgerRow::new(
-            "total",
-            &stats.summary.ledger.total(),
-            stats.summary.ledger.total().tokens(),
-        );
-        let sheet = Sheet {
-            total: Some(&ledger_total),
-            ..SCHEMA.sheet(LEDGER_TABLE, &ledger)
-        };
-        sheet.write(OutputFormat::Table, style, out)?;
+        if self.options.ledger {
+            self.write_ledger(out, style)?;
+        }
         self.write_facts(out)?;
         if self.quality.is_some() {
             writeln!(out, "\nEvery round predicted from the one before:\n")?;
@@ -166,42 +157,115 @@ impl<'a> StatsView<'a> {
         Ok(())
     }
 
+    /// Returns what was spent, in one sentence.
+    fn answer(&self) -> String {
+        let sums = &self.total_sums;
+        let times = self
+            .stats
+            .summary
+            .counted_sessions()
+            .filter_map(|(_, session)| session.times);
+        let (first, last) = times.fold((Time::MAX, Time::MIN), |(first, last), times| {
+            (first.min(times.0), last.max(times.1))
+        });
+        let day = |time| day_of(time, self.zone);
+        let selection = &self.stats.summary.selection;
+        let when = match (selection.is_empty(), first <= last) {
+            (false, _) => format!(" ({selection})"),
+            (true, true) => format!(", {} to {}", day(first), day(last)),
+            (true, false) => String::new(),
+        };
+        format!(
+            "{} for {} in {}{when}.",
+            format_price(sums.cost_micro_usd()),
+            format_count(sums.responses, "API call"),
+            format_count(self.stats.active_sessions() as u64, "session"),
+        )
+    }
+
+    /// Writes the table of tools.
+    fn write_tools(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
+        let rows = tool_rows(&self.stats.summary.ledger);
+        let shown = &rows[..self.shown_rows(rows.len())];
+        SCHEMA
+            .sheet(TOOL_COLUMNS, shown)
+            .write(OutputFormat::Table, style, out)?;
+        if shown.len() < rows.len() {
+            let (shown, all) = (shown.len(), rows.len());
+            writeln!(out, "The {shown} largest of {all} tools; --top 0 shows all.")?;
+        }
+        Ok(())
+    }
+
+    /// Writes what filled the window.
+    fn write_ledger(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
+        let ledger = &self.stats.summary.ledger;
+        let rows = ledger_rows(ledger, self.options.by != GroupBy::Tool);
+        let total = LedgerRow::new("total", &ledger.total(), ledger.total().tokens());
+        let sheet = Sheet {
+            total: Some(&total),
+            ..SCHEMA.sheet(LEDGER_TABLE, &rows)
+        };
+        writeln!(out)?;
+        sheet.write(OutputFormat::Table, style, out)
+    }
+
     /// Returns how many of so many rows the table shows.
     fn shown_rows(&self, rows: usize) -> usize {
-        match self.options.top {
+        const DEFAULT: usize = 20;
+        let usual = if self.options.by.period().is_some() { 0 } else { DEFAULT };
+        match self.options.top.unwrap_or(usual) {
             0 => rows,
             top => top.min(rows),
         }
     }
 
+    /// Returns all rows, each split by model.
+    fn breakdown_rows(&self) -> Vec<UsageRow> {
+        self.tally.rows.iter().flat_map(UsageRow::by_model).collect()
+    }
+
     /// Writes the table of the costliest rows.
     fn write_usage(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
-        let columns = usage_table_columns(self.options.by, self.options.subagents);
+        let with_models = self.options.breakdown && self.options.by != GroupBy::Model;
+        let columns = usage_table_columns(self.options.by, self.options.subagents, with_models);
         let mut order = (0..self.tally.rows.len()).collect::<Vec<_>>();
         let weight = |at: usize| (self.tally.rows[at].sums.cost, self.tally.rows[at].sums.responses);
         order.sort_by_key(|&at| (Reverse(weight(at)), at));
         order.truncate(self.shown_rows(self.tally.rows.len()));
         order.sort_unstable();
-        let mut shown = order.iter().map(|&at| self.tally.rows[at].clone()).collect::<Vec<_>>();
-        if self.options.by == GroupBy::Session {
+        let mut shown = Vec::with_capacity(order.len());
+        for at in &order {
+            let mut row = self.tally.rows[*at].clone();
             // The drawing is of the main agent, not of sub-agents with rows of their own.
-            for row in shown
-                .iter_mut()
-                .filter(|row| row.agent.as_ref().is_none_or(String::is_empty))
-            {
-                row.course = window_series(&self.stats.summary, row);
+            if self.options.by == GroupBy::Session && row.agent.as_ref().is_none_or(String::is_empty) {
+                row.course = window_series(&self.stats.summary, &row);
+            }
+            let parts = if with_models { row.by_model() } else { Vec::new() };
+            row.models.clear();
+            shown.push(row);
+            if parts.len() > 1 || !parts.is_empty() && with_models {
+                shown.extend(parts.into_iter().map(|part| UsageRow {
+                    title: " ".to_owned(),
+                    key: " ".to_owned(),
+                    ..part
+                }));
             }
         }
+        let total = UsageRow {
+            models: BTreeMap::new(),
+            ..self.total.clone()
+        };
         let sheet = Sheet {
-            total: Some(&self.total),
+            total: Some(&total),
             ..SCHEMA.sheet(&columns, &shown)
         };
         sheet.write(OutputFormat::Table, style, out)?;
-        if shown.len() < self.tally.rows.len() {
+        if order.len() < self.tally.rows.len() {
             writeln!(
                 out,
                 "The {} costliest of {} rows; --top 0 shows all.",
-                shown.len(),
+                order.len(),
                 group_digits(self.tally.rows.len() as u64)
             )?;
         }
@@ -209,6 +273,56 @@ impl<'a> StatsView<'a> {
     }
 
     fn write_facts(&self, out: &mut dyn Write) -> io::Result<()> {
+        let stats = self.stats;
+        if self.options.ledger {
+            self.write_ledger_facts(out)?;
+        }
+        let left = stats.summary.left_out_sessions();
+        if left.total() > 0 {
+            writeln!(
+                out,
+                "Left out: {} without an API call of {} own.",
+                format_count(left.total(), "session"),
+                if left.total() == 1 { "its" } else { "their" }
+            )?;
+        }
+        let own = self.tally.rows.iter().map(|row| &row.sums);
+        let client_responses = own.clone().map(|sums| sums.client_responses).sum::<u64>();
+        if client_responses > 0 {
+            writeln!(
+                out,
+                "Calls of the client for itself, such as summaries at compactions: {}, {} of the cost above.",
+                group_digits(client_responses),
+                format_price(Some(micro_usd(own.map(|sums| sums.client_cost).sum())))
+            )?;
+        }
+        if self.tally.progress_only.responses > 0 {
+            writeln!(
+                out,
+                "Not in the totals: {} of sub-agents that only progress records show, {}.",
+                format_count(self.tally.progress_only.responses, "call"),
+                format_price(self.tally.progress_only.cost_micro_usd())
+            )?;
+        }
+        if !self.tally.unknown.is_empty() {
+            let models = self
+                .tally
+                .unknown
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", ");
+            writeln!(
+                out,
+                "No price is known for {models} ({}). `backcast config prices` prints the table; --prices takes one that has more.",
+                format_count(self.total.sums.unpriced, "call")
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Writes where the sizes of the ledger come from, and what was read again.
+    fn write_ledger_facts(&self, out: &mut dyn Write) -> io::Result<()> {
         let stats = self.stats;
         let total = stats.summary.ledger.total();
         let share = |origin: TokenOrigin| format_percent(total.of_origin(origin), total.tokens());
@@ -230,8 +344,8 @@ impl<'a> StatsView<'a> {
         if reads.repeated_files > 0 {
             writeln!(
                 out,
-                "Files read more than once: {}. Of {} tokens read, {} by the simple\n  formula \
-                 and {} truly (same version, range covered) were there already.",
+                "Files read more than once: {}. Of {} tokens read, {} by the simple formula and {} truly (same version, range \
+                 covered) were there already.",
                 group_digits(reads.repeated_files),
                 group_digits(reads.tokens),
                 format_percent(reads.duplicate_tokens, reads.tokens),
@@ -244,28 +358,6 @@ impl<'a> StatsView<'a> {
                 out,
                 "On rewound branches, not in the ledger: {} tokens (estimated).",
                 group_digits(rewound)
-            )?;
-        }
-        if self.tally.progress_only.responses > 0 {
-            writeln!(
-                out,
-                "Sub-agents' calls that only progress records show, not in the totals:\n  {} calls, {}.",
-                group_digits(self.tally.progress_only.responses),
-                format_price(self.tally.progress_only.cost_micro_usd())
-            )?;
-        }
-        if !self.tally.unknown.is_empty() {
-            let models = self
-                .tally
-                .unknown
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(", ");
-            writeln!(
-                out,
-                "No price is known for {models} ({}).\n  `backcast config prices` prints the table; --prices takes one that has more.",
-                format_count(self.total.sums.unpriced, "call")
             )?;
         }
         Ok(())
@@ -287,13 +379,32 @@ impl<'a> StatsView<'a> {
     }
 
     fn document(&self) -> Json {
-        let stats = self.stats;
         let columns = usage_columns(self.options.by, self.options.subagents);
-        let rows = match self.options.by {
-            GroupBy::Tool => SCHEMA.sheet(TOOL_COLUMNS, &tool_rows(&stats.summary.ledger)).to_json(),
+        self.document_with(match self.options.by {
+            GroupBy::Tool => SCHEMA
+                .sheet(TOOL_COLUMNS, &tool_rows(&self.stats.summary.ledger))
+                .to_json(),
             _ => SCHEMA.sheet(&columns, &self.tally.rows).to_json(),
-        };
+        })
+    }
+
+    /// Writes the document without holding all of it.
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let document = self.document_with(json!([]));
+        let columns = usage_columns(self.options.by, self.options.subagents);
+        match self.options.by {
+            GroupBy::Tool => {
+                let rows = tool_rows(&self.stats.summary.ledger);
+                write_json_with_rows(&document, &SCHEMA.sheet(TOOL_COLUMNS, &rows), out)
+            }
+            _ => write_json_with_rows(&document, &SCHEMA.sheet(&columns, &self.tally.rows), out),
+        }
+    }
+
+    fn document_with(&self, rows: Json) -> Json {
+        let stats = self.stats;
         let mut document = SCHEMA.document(json!({
+            "selection": stats.summary.selection,
             "totals": self.total.sums.to_json(),
             "by": self.options.by.name(),
             "rows": rows,
@@ -306,6 +417,7 @@ impl<'a> StatsView<'a> {
             "input": {
                 "logs": stats.logs,
                 "sessions": stats.active_sessions(),
+                "left_out": stats.summary.left_out_sessions(),
                 "copied_records": stats.summary.sessions.iter().map(|session| session.copied_records).sum::<u64>(),
                 "lines": stats.summary.facts.lines,
                 "bytes": stats.summary.facts.bytes,
@@ -313,6 +425,10 @@ impl<'a> StatsView<'a> {
             },
             "problems": problems_json(&stats.problems, self.options.list_problems),
         }));
+        if self.options.breakdown {
+            let columns = breakdown_columns(self.options.by, self.options.subagents);
+            document["breakdown"] = SCHEMA.sheet(&columns, &self.breakdown_rows()).to_json();
+        }
         if let Some(quality) = &self.quality {
             let (trace, lines) = stats.trace_bytes;
             document["quality"] = json!({

@@ -3,12 +3,12 @@
 mod rows;
 
 use crate::views::problems_json;
-use replay::audit::first_edits::FirstEdits;
+use replay::audit::first_edits::{COPY_STATES, FirstEdits, NextTouches};
 use replay::audit::validate::{CaseVerdict, CostComparison, Mechanism};
-use replay::policy::presets::{ClientVersion, PolicySet};
+use replay::policy::presets::{ClientVersion, PolicySet, Preset, client_preset};
 use replay::prices::micro_usd;
 use replay::quantile::quantile;
-use replay::sim::inference::WindowGrounds;
+use replay::windows::{WindowConfidence, WindowGrounds};
 pub use rows::{CASE_COLUMNS, CaseRow};
 use rows::{VERSION_TABLE, VersionRow};
 use serde_json::{Value as Json, json};
@@ -17,19 +17,20 @@ use std::io::{self, Write};
 use table::findings::{CheckFinding, Severity, TestCase, TestOutcome, format_annotations, format_junit};
 use table::human::{format_count, format_count_with_plural, format_dollars, format_percent, group_digits};
 use table::{OutputFormat, OutputSchema, Sheet, TableStyle, write_json};
+use transcript::agents::Agent;
 use transcript::problem::Problem;
 
 /// See docs/outputs.md.
-const SCHEMA: OutputSchema = OutputSchema {
-    kind: "validate",
-    version: 1,
-};
+const SCHEMA: OutputSchema = OutputSchema::new("validate", 1);
 
 /// The findings of one session.
 pub struct SessionValidation {
     pub id: String,
+    /// The coding agent that wrote its logs.
+    pub client: Agent,
     pub calls: Vec<(ClientVersion, u64)>,
-    pub grounds: BTreeMap<WindowGrounds, u64>,
+    /// Calls by what their window is inferred from.
+    pub grounds: BTreeMap<(WindowGrounds, WindowConfidence), u64>,
     pub rows: Vec<CaseRow>,
     pub costs: CostComparison,
     pub segments: Vec<f64>,
@@ -45,6 +46,10 @@ pub struct ValidationReport<'a> {
     problems: &'a [Problem],
     within: u64,
     versions: Vec<VersionRow>,
+    /// The same by range of versions with the same rules.
+    ranges: Vec<VersionRow>,
+    /// Recorded clearings of images.
+    images: u64,
     total: VersionRow,
     /// Absolute errors of tokens before, with the recorded size, ascending.
     errors: Vec<(u64, u64)>,
@@ -61,13 +66,15 @@ impl<'a> ValidationReport<'a> {
         problems: &'a [Problem],
         within: u64,
     ) -> ValidationReport<'a> {
-        let mut versions = BTreeMap::<ClientVersion, VersionRow>::new();
+        let mut versions = BTreeMap::<(Agent, ClientVersion), VersionRow>::new();
         let mut report = ValidationReport {
             sessions,
             policies,
             problems,
             within,
             versions: Vec::new(),
+            ranges: Vec::new(),
+            images: 0,
             total: VersionRow {
                 version: "all".to_owned(),
                 ..VersionRow::default()
@@ -83,16 +90,20 @@ impl<'a> ValidationReport<'a> {
         };
         for session in sessions {
             for (version, calls) in &session.calls {
-                versions.entry(*version).or_default().calls += calls;
+                versions.entry((session.client, *version)).or_default().calls += calls;
                 report.total.calls += calls;
             }
             for row in &session.rows {
                 let case = &row.case;
-                let version = versions.entry(case.version).or_default();
+                let version = versions.entry((session.client, case.version)).or_default();
                 let scores = match case.mechanism {
                     Mechanism::Auto => [&mut version.auto, &mut report.total.auto],
                     Mechanism::Micro => [&mut version.micro, &mut report.total.micro],
                     Mechanism::Manual => continue,
+                    Mechanism::Images => {
+                        report.images += 1;
+                        continue;
+                    }
                 };
                 for score in scores {
                     score.add(case, within);
@@ -113,10 +124,14 @@ impl<'a> ValidationReport<'a> {
         report.errors.sort_unstable();
         report.segments.sort_by(f64::total_cmp);
         report.cost_errors.sort_by(f64::total_cmp);
+        report.ranges = sum_by_range(&versions);
         report.versions = versions
             .into_iter()
-            .map(|(version, row)| VersionRow {
-                version: version.to_string(),
+            .map(|((client, version), row)| VersionRow {
+                version: match client {
+                    Agent::Claude => version.to_string(),
+                    other => format!("{} {version}", other.name()),
+                },
                 ..row
             })
             .collect();
@@ -164,6 +179,9 @@ impl<'a> ValidationReport<'a> {
         let by_version = self.versions.iter().map(|row| {
             json!({"version": row.version, "calls": row.calls, "auto": row.auto.auto_json(), "micro": row.micro.micro_json()})
         });
+        let by_range = self.ranges.iter().map(|row| {
+            json!({"versions": row.version, "unsettled": row.is_unsettled, "calls": row.calls, "auto": row.auto.auto_json(), "micro": row.micro.micro_json()})
+        });
         let cases = SCHEMA.sheet(CASE_COLUMNS, &self.all_rows()).to_json();
         let relative_errors = self.relative_errors();
         let count = self.errors.len();
@@ -172,6 +190,7 @@ impl<'a> ValidationReport<'a> {
             "policy": self.policies.name,
             "calls": self.total.calls,
             "calls_by_window_grounds": self.count_grounds(),
+            "calls_by_window_confidence": self.count_confidence().into_iter().map(|(one, calls)| (one.name(), calls)).collect::<BTreeMap<_, _>>(),
             "within": self.within,
             "auto": self.total.auto.auto_json(),
             "micro": self.total.micro.micro_json(),
@@ -200,6 +219,8 @@ impl<'a> ValidationReport<'a> {
             },
             "working_set": self.first_edits.map(|edits| first_edits_json(&edits)),
             "by_version": by_version.collect::<Vec<_>>(),
+            "by_range": by_range.collect::<Vec<_>>(),
+            "image_clearings": self.images,
             "cases": cases,
             "problems": problems_json(self.problems, false),
         }))
@@ -219,16 +240,33 @@ impl<'a> ValidationReport<'a> {
         errors
     }
 
+    /// Returns the number of calls by what their window is inferred from.
     fn count_grounds(&self) -> BTreeMap<&'static str, u64> {
         let mut grounds = BTreeMap::new();
-        for (ground, calls) in self.sessions.iter().flat_map(|session| &session.grounds) {
+        for ((ground, _), calls) in self.sessions.iter().flat_map(|session| &session.grounds) {
             *grounds.entry(ground.name()).or_insert(0) += calls;
         }
         grounds
     }
 
+    /// Returns the number of calls by how far their window can be trusted.
+    fn count_confidence(&self) -> BTreeMap<WindowConfidence, u64> {
+        let mut counts = BTreeMap::new();
+        for ((_, confidence), calls) in self.sessions.iter().flat_map(|session| &session.grounds) {
+            *counts.entry(*confidence).or_insert(0) += calls;
+        }
+        counts
+    }
+
     fn write_text(&self, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
         let auto = &self.total.auto;
+        if auto.within_margin > 0 {
+            writeln!(
+                out,
+                "{} at the very call within the margin that masked\nreasoning leaves, not decidable to the token.",
+                format_count(auto.within_margin, "automatic compaction")
+            )?;
+        }
         writeln!(
             out,
             "Policy {}: {} of {} decidable automatic compactions at the very call,\n{} spurious in {}.\n",
@@ -239,7 +277,7 @@ impl<'a> ValidationReport<'a> {
             format_count(self.total.calls, "call")
         )?;
         let shown = self
-            .versions
+            .ranges
             .iter()
             .filter(|row| row.auto.recorded + row.auto.spurious + row.micro.recorded > 0);
         let shown = shown.cloned().collect::<Vec<_>>();
@@ -250,11 +288,15 @@ impl<'a> ValidationReport<'a> {
             };
             sheet.write(OutputFormat::Table, style, out)?;
             writeln!(out, "Versions without compactions are left out.\n")?;
+            self.write_unsettled(out)?;
         }
         self.write_errors(out)?;
         let odd = self.sessions.iter().flat_map(|session| &session.rows).filter(|row| {
             row.case.mechanism != Mechanism::Manual
-                && !matches!(row.case.verdict, CaseVerdict::Exact | CaseVerdict::Unrecorded)
+                && !matches!(
+                    row.case.verdict,
+                    CaseVerdict::Exact | CaseVerdict::WithinMargin | CaseVerdict::Unrecorded
+                )
         });
         let odd = odd.map(CaseRow::with_short_session).collect::<Vec<_>>();
         if !odd.is_empty() {
@@ -271,6 +313,26 @@ impl<'a> ValidationReport<'a> {
             for reason in reasons {
                 writeln!(out, "{}: {}.", reason.name(), reason.about())?;
             }
+        }
+        Ok(())
+    }
+
+    /// Writes the scores of versions whose rules are not settled apart from the others.
+    fn write_unsettled(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (open, settled): (Vec<_>, Vec<_>) = self.ranges.iter().partition(|row| row.is_unsettled);
+        let sum = |rows: &[&VersionRow]| {
+            rows.iter().fold(VersionRow::default(), |mut sum, row| {
+                sum.merge(row);
+                sum
+            })
+        };
+        let (open, settled) = (sum(&open), sum(&settled));
+        if open.auto.recorded + open.auto.spurious > 0 {
+            writeln!(
+                out,
+                "The rules from 2.1.220 on are not settled: {} of {} exact there, {} of {} before.\n",
+                open.auto.exact, open.auto.decidable, settled.auto.exact, settled.auto.decidable
+            )?;
         }
         Ok(())
     }
@@ -293,6 +355,13 @@ impl<'a> ValidationReport<'a> {
                 out,
                 "Micro-compactions: {} of {} decidable with the very list of results, {} spurious;\n  {} more happened without being written down.",
                 micro.exact, micro.decidable, micro.spurious, micro.unrecorded
+            )?;
+        }
+        if self.images > 0 {
+            writeln!(
+                out,
+                "Clearings of images, which no policy models: {}.",
+                group_digits(self.images)
             )?;
         }
         if self.costs.recorded > 0 {
@@ -329,25 +398,81 @@ impl<'a> ValidationReport<'a> {
             };
             writeln!(
                 out,
-                "First edits of known files after a boundary: {}; that a read comes first is\n  predicted with precision {} and recall {}.",
+                "First edits of known files after a boundary: {}; that a read comes first is\n  predicted with precision {} and recall {};\n  it comes first in {} of all.",
                 edits.hits + edits.false_alarms + edits.surprises + edits.quiet,
                 interval(edits.precision()),
-                interval(edits.recall())
+                interval(edits.recall()),
+                interval(edits.base_rate())
             )?;
-        }
-        let grounds = self.count_grounds();
-        let unsure = grounds.get(WindowGrounds::Assumed.name()).copied().unwrap_or(0);
-        let by_usage = grounds.get(WindowGrounds::Usage.name()).copied().unwrap_or(0);
-        if unsure + by_usage > 0 {
+            let share = |(state, touches): (&str, &NextTouches)| {
+                format!(
+                    "{state} {} of {}",
+                    interval(touches.read_share()),
+                    group_digits(touches.touches)
+                )
+            };
+            let shares = std::iter::zip(COPY_STATES, &edits.next_touches).map(share);
             writeln!(
                 out,
-                "Windows of {} were inferred from what the same session sent, so that no\n  prediction there can be spurious; those of {} are not known (--window says).",
-                format_count(by_usage, "call"),
-                group_digits(unsure)
+                "The next touch of a known file is a read, by what is left of it:\n  {}.",
+                shares.collect::<Vec<_>>().join(";\n  ")
             )?;
         }
+        self.write_windows(out)
+    }
+
+    /// Writes how well the windows are known: predictions are scored only where they are certain.
+    fn write_windows(&self, out: &mut dyn Write) -> io::Result<()> {
+        let counts = self.count_confidence();
+        let calls = |confidence| counts.get(&confidence).copied().unwrap_or(0);
+        let total = counts.values().sum::<u64>();
+        let known = calls(WindowConfidence::Certain);
+        if known == total {
+            return Ok(());
+        }
+        let shares = [
+            (WindowConfidence::Likely, "likely"),
+            (WindowConfidence::Weak, "weak"),
+            (WindowConfidence::None, "unknown"),
+        ];
+        let shares = shares.into_iter().filter(|(confidence, _)| calls(*confidence) > 0);
+        let shares = shares.map(|(confidence, word)| format!("{word} for {}", group_digits(calls(confidence))));
+        writeln!(
+            out,
+            "Windows: certain for {} of {},\n  {}. Only predictions on certain windows are\n  scored; an unknown window predicts nothing (--window sets it).",
+            group_digits(known),
+            format_count(total, "call"),
+            shares.collect::<Vec<_>>().join(", "),
+        )?;
         Ok(())
     }
+}
+
+/// Sums rows by the ranges of versions that have the same rules.
+fn sum_by_range(versions: &BTreeMap<(Agent, ClientVersion), VersionRow>) -> Vec<VersionRow> {
+    let mut ranges = Vec::<(&Preset, [ClientVersion; 2], VersionRow)>::new();
+    let own = versions.iter().filter(|((client, _), _)| *client == Agent::Claude);
+    for ((_, version), row) in own {
+        let Some(preset) = client_preset(*version) else {
+            continue;
+        };
+        match ranges.last_mut() {
+            Some((known, seen, sum)) if known.name == preset.name => {
+                seen[1] = *version;
+                sum.merge(row);
+            }
+            _ => ranges.push((preset, [*version; 2], row.clone())),
+        }
+    }
+    let finish = |(preset, [first, last], row): (&Preset, [ClientVersion; 2], VersionRow)| VersionRow {
+        version: match first == last {
+            true => first.to_string(),
+            false => format!("{first} - {last}"),
+        },
+        is_unsettled: preset.is_unsettled,
+        ..row
+    };
+    ranges.into_iter().map(finish).collect()
 }
 
 fn first_edits_json(edits: &FirstEdits) -> Json {
@@ -362,6 +487,13 @@ fn first_edits_json(edits: &FirstEdits) -> Json {
         "neither": edits.quiet,
         "precision": share(edits.precision()),
         "recall": share(edits.recall()),
+        "base_rate": share(edits.base_rate()),
+        "next_touch_is_read": std::iter::zip(COPY_STATES, &edits.next_touches)
+            .map(|(state, touches)| {
+                let found = json!({"touches": touches.touches, "reads": touches.reads, "share": share(touches.read_share())});
+                (state.to_owned(), found)
+            })
+            .collect::<serde_json::Map<_, _>>(),
     })
 }
 

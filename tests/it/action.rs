@@ -56,6 +56,7 @@ fn step(fixture: &Fixture, id: &str, inputs: &[(&str, &str)]) -> (Run, BTreeMap<
     let value = |text: &str| match text {
         "${{ steps.install.outputs.program }}" => env!("CARGO_BIN_EXE_backcast").to_owned(),
         "${{ github.action_path }}" => env!("CARGO_MANIFEST_DIR").to_owned(),
+        "${{ github.action_repository }}" | "${{ github.server_url }}" | "${{ github.token }}" => String::new(),
         text => {
             let names = inputs_in(text);
             let name = names.first().expect("an input");
@@ -176,4 +177,13 @@ fn the_memory_step_updates_the_directory_and_reports_a_change() {
     second.success();
     assert_eq!(outputs["changed"], "false");
     assert_eq!(files_below(&fixture.path("memory")), before);
+}
+
+#[test]
+fn the_install_step_takes_the_given_program() {
+    let fixture = Fixture::new();
+    let program = env!("CARGO_BIN_EXE_backcast");
+    let (run, outputs) = step(&fixture, "install", &[("backcast", program)]);
+    run.success();
+    assert_eq!(outputs["program"], program);
 }

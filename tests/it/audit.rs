@@ -29,11 +29,11 @@ fn every_boundary_of_the_corpus_is_there() {
     let document = document(corpus(), &[]);
     let totals = &document["totals"];
     assert_eq!(document["schema_version"], 1);
-    assert_eq!(totals["automatic"], 5);
+    assert_eq!(totals["automatic"], 15);
     assert_eq!(totals["manual"], 5);
-    assert_eq!(totals["micro"], 1);
-    assert_eq!(totals["boundaries"], 11);
-    assert_eq!(document["boundaries"].as_array().map(Vec::len), Some(11));
+    assert_eq!(totals["micro"], 2);
+    assert_eq!(totals["boundaries"], 22);
+    assert_eq!(document["boundaries"].as_array().map(Vec::len), Some(22));
     assert_eq!(totals["net_negative"], 3);
     assert_eq!(document["setting"], Value::Null);
     assert!(document["problems"]["total"].is_u64());
@@ -129,7 +129,7 @@ fn the_effect_of_a_setting_is_judged_per_session() {
 fn the_screen_has_eighty_columns_and_few_lines() {
     for more in [&[][..], &["--set=window.percent=50"], &["--top=0"]] {
         let run = audit(&Fixture::new(), corpus(), more);
-        assert!(run.text().lines().count() <= 46, "{}", run.text());
+        assert!(run.text().lines().count() <= 70, "{}", run.text());
         for line in run.text().lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
@@ -147,9 +147,9 @@ fn formats_hold_the_same_rows_for_any_number_of_threads() {
         assert!(one.stdout == several.stdout && one.stdout == again.stdout, "{format}");
     }
     let lines = audit(&fixture, corpus(), &["--format=jsonl"]);
-    assert_eq!(lines.text().lines().count(), 11);
+    assert_eq!(lines.text().lines().count(), 22);
     let csv = audit(&fixture, corpus(), &["--format=csv"]);
-    assert_eq!(csv.text().lines().count(), 12);
+    assert_eq!(csv.text().lines().count(), 23);
     assert!(
         csv.text().starts_with("schema_version,session,agent,project,time,"),
         "{}",

@@ -497,3 +497,74 @@ fn the_same_bytes_under_a_name_that_says_otherwise_are_another_log() {
         assert_eq!(totals(&fixture, &log, &[])["responses"], 3);
     }
 }
+
+/// Every document, as it is without a cache.
+fn documents(fixture: &Fixture, more: &[&str]) -> Vec<Vec<u8>> {
+    let logs = fixture.path("logs").display().to_string();
+    let commands: [&[&str]; 7] = [
+        &["stats", "-f=json", "--problems"],
+        &["overview", "-f=json"],
+        &["audit", "-f=json", "--problems"],
+        &["replay", "-f=json"],
+        &["check", "-f=json", "--max-problems=0"],
+        &["validate", "-f=json"],
+        &["stats", "--quality"],
+    ];
+    let run = |args: &&[&str]| fixture.run(args.iter().chain([&&*logs]).chain(more)).stdout;
+    commands.iter().map(run).collect()
+}
+
+#[test]
+fn documents_do_not_depend_on_the_state_of_the_cache() {
+    let fixture = Fixture::new();
+    for name in ["long-session", "plain"] {
+        settle(&fixture.write(&format!("logs/{name}.jsonl"), only_log(name)));
+    }
+    let expected = documents(&fixture, &["--no-cache"]);
+    assert!(documents(&fixture, &[]) == expected, "cold");
+    assert!(documents(&fixture, &[]) == expected, "warm");
+    let files = [entries(&fixture), vec![index_path(&fixture)]].concat();
+    assert!(files.len() > 3);
+    for damage in [&b""[..], b"short", &[7; 4096]] {
+        for file in &files {
+            std::fs::write(file, damage).expect("damaged");
+        }
+        let args = ["stats", "logs", "-f=json", "--problems"];
+        let run = fixture.run(args).success();
+        assert!(run.stderr.contains("cache-rebuilt"), "{}", run.stderr);
+        for file in &files {
+            std::fs::write(file, damage).expect("damaged");
+        }
+        assert!(documents(&fixture, &[]) == expected, "damaged");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_cache_entry_that_is_no_regular_file_is_refused_at_once() {
+    let fixture = Fixture::new();
+    settle(&fixture.write("logs/a.jsonl", only_log("plain")));
+    let stats = || fixture.run(["stats", "logs", "-f=json"]).success();
+    let expected = stats().stdout;
+    let content = index(&fixture);
+    let target = fixture.write("target", &content);
+    let targets = ["target", "/dev/zero", "missing"].map(|to| Some(fixture.path(to)));
+    for file in [summary(&fixture), index_path(&fixture)] {
+        for link in [None].iter().chain(&targets) {
+            std::fs::remove_file(&file).expect("removed");
+            match link {
+                None => assert!(fixture.hermetic("mkfifo", [&file]).status().expect("mkfifo").success()),
+                Some(to) => std::os::unix::fs::symlink(to, &file).expect("a link"),
+            }
+            assert!(stats().stdout == expected, "{link:?}");
+            assert!(stats().stdout == expected, "{link:?}, again");
+            let kind = std::fs::symlink_metadata(&file).expect("made again").file_type();
+            assert!(kind.is_file(), "{}", file.display());
+        }
+    }
+    assert_eq!(
+        std::fs::read(&target).expect("the target"),
+        content,
+        "nothing is written through a link"
+    );
+}

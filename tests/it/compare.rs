@@ -74,6 +74,28 @@ fn each_side_is_that_policy_replayed_alone() {
 }
 
 #[test]
+fn a_policy_has_the_same_figures_on_either_side() {
+    let fixture = Fixture::new();
+    let run = |first: &str, second: &str| {
+        let options = [first, second, "-f=json", "--no-cache"];
+        compare(&fixture, &corpus(), &options).json()
+    };
+    let there = run("--policy=article", "--compare=never");
+    let back = run("--policy=never", "--compare=article");
+    let never = run("--policy=never", "--compare=never");
+    assert_eq!(there["totals"]["a"], back["totals"]["b"]);
+    assert_eq!(there["totals"]["b"], back["totals"]["a"]);
+    for found in [&there, &back, &never] {
+        assert_eq!(found["bounds"]["never"], there["totals"]["b"]);
+        assert_eq!(found["bounds"]["oracle"]["mean"], there["bounds"]["oracle"]["mean"]);
+    }
+    let misses = |found: &Value| found["bounds"]["oracle"]["misses_under_peak_window"].clone();
+    assert_eq!(misses(&there)["a"], misses(&back)["b"]);
+    assert_eq!(misses(&there)["b"], misses(&never)["a"]);
+    assert_eq!(misses(&never)["a"], misses(&never)["b"]);
+}
+
+#[test]
 fn output_is_the_same_for_any_number_of_threads() {
     let fixture = Fixture::new();
     for format in FORMATS {

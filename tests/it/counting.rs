@@ -118,7 +118,7 @@ fn a_rewound_branch_was_still_billed() {
 }
 
 #[test]
-fn one_message_id_under_two_requests_is_two_calls() {
+fn an_id_of_the_api_is_one_call_and_any_other_gives_way_to_the_request() {
     let fixture = Fixture::new();
     let line = |uuid: &str, request: &str, output: u64| {
         format!(
@@ -133,8 +133,18 @@ fn one_message_id_under_two_requests_is_two_calls() {
     let path = fixture.write("two.jsonl", two);
     assert_eq!(
         figures(&fixture.stats(path, &["--no-cache"])["totals"]),
-        [2, 20, 12, 0, 0, 0]
+        [1, 10, 7, 0, 0, 0]
     );
+    let foreign = |ids: [&str; 2], requests: [&str; 2]| {
+        let lines = [("a", 5), ("b", 7)].iter().zip(std::iter::zip(ids, requests));
+        let lines = lines.map(|((uuid, output), (id, request))| {
+            line(uuid, &format!(r#","requestId":"{request}""#), *output).replace("msg_1", id)
+        });
+        let path = fixture.write("foreign.jsonl", lines.collect::<Vec<_>>().join("\n"));
+        figures(&fixture.stats(path, &["--no-cache"])["totals"])
+    };
+    assert_eq!(foreign(["x", "y"], ["req_1", "req_1"]), [1, 10, 7, 0, 0, 0]);
+    assert_eq!(foreign(["x", "x"], ["req_1", "req_2"]), [2, 20, 12, 0, 0, 0]);
     let one = [line("a", r#","requestId":"req_1""#, 5), line("b", "", 7)].join("\n");
     let path = fixture.write("one.jsonl", one);
     assert_eq!(
@@ -231,7 +241,7 @@ fn cache_writes_without_their_sum_are_added_up() {
 
 #[test]
 fn any_number_of_records_on_one_line_is_read() {
-    let record = |at: usize| response_line(&format!("m{at}"), "q", "1", NOON, &format!("u{at}"));
+    let record = |at: usize| response_line(&format!("msg_{at}"), "q", "1", NOON, &format!("u{at}"));
     let glued = (0..300).map(record).collect::<String>().replace('\n', "");
     assert_eq!(of_lines(&[glued], &[]), (300, 300, vec!["records-split".into()]));
     // A torn record with more blocks than the repair tries as starts of a record, then a whole one.

@@ -1,7 +1,6 @@
 //! A hermetic place to run in: temporary home, temporary cache, empty environment.
 
 use backcast::run::{self, ReadOptions, summarize};
-use backcast::usage::session::ReportOptions;
 use replay::sim::trace::Trace;
 use replay::tokens::ratios::RatioTable;
 use serde_json::Value;
@@ -93,6 +92,7 @@ impl Fixture {
             .env("HOME", self.path("home"))
             .env("BACKCAST_CACHE", self.cache())
             .env("CI", "1")
+            .env("COLUMNS", "80")
             .stdin(Stdio::null());
         // Shells and tools must be found.
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
@@ -237,7 +237,7 @@ pub fn library_stats(path: &Path) -> LibraryStats {
         ..ReadOptions::default()
     };
     let table = RatioTable::built_in();
-    let (summary, _) = summarize(&found.logs, &options, table, &ReportOptions::default());
+    let (summary, _) = summarize(&found.logs, &options, table, false);
     let mut figures = Figures::default();
     for call in summary.calls.iter().flatten().filter(|call| !call.is_progress) {
         let tokens = &call.tokens;

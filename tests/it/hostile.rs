@@ -4,7 +4,7 @@ use crate::fixture::{Fixture, Run, figures, only_log};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Puts a line between the lines of a good log: the good lines must count as before. Returns the problem kinds.
 fn between_good_lines(line: &[u8]) -> Vec<String> {
@@ -109,6 +109,76 @@ fn peak_memory(process: u32) -> Option<u64> {
         .map(|kib| kib << 10)
 }
 
+/// Runs a command to its end and watches how much memory it takes. The output must be small enough for a pipe to hold it.
+fn run_measured(mut command: Command) -> (Run, u64) {
+    let pipes = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().expect("started");
+    let mut peak = 0;
+    while child.try_wait().expect("a child").is_none() {
+        peak = peak_memory(child.id()).unwrap_or(peak);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    (Run::from(child.wait_with_output().expect("ended")), peak)
+}
+
+/// A few hundred bytes that unpack to millions of lines that are no records.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_small_packed_file_of_bad_lines_stays_within_the_memory_limit() {
+    const LINES: usize = 1_500_000;
+    let lines = |line: &[u8]| [&line.repeat(LINES)[..], &only_log("one-hour-writes")].concat();
+    for (line, kind) in [
+        (&b"{x}\n"[..], "malformed"),
+        (b"[]\n", "not-an-object"),
+        (b"\0\n", "only-nul"),
+    ] {
+        let fixture = Fixture::new();
+        let log = fixture.write("log.jsonl.zst", zstd::encode_all(&lines(line)[..], 3).expect("packed"));
+        for command in ["stats", "audit"] {
+            let args = [command, "--no-cache", "--threads=2", "--format=json", "--problems"];
+            let command = fixture.command(args.iter().map(Path::new).chain([log.as_path()]));
+            let (run, peak) = run_measured(command);
+            let run = run.success();
+            let problems = &run.json()["problems"];
+            assert_eq!(problems["by_kind"][kind], LINES);
+            assert_eq!(problems["total"], LINES);
+            let list = problems["list"].as_array().expect("a list");
+            let places = list.iter().map(|problem| problem["line"].as_u64().expect("a line"));
+            assert_eq!(places.collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
+            assert_eq!(list[9]["more"], LINES - 10);
+            assert!(list[..9].iter().all(|problem| problem["more"] == 0));
+            assert!(
+                run.stderr.contains("1499990 more of this kind in this file"),
+                "{}",
+                run.stderr
+            );
+            assert!(peak > 0 && peak < PEAK, "{kind}: {} MiB", peak >> 20);
+        }
+    }
+}
+
+#[test]
+fn problems_are_counted_alike_however_a_log_is_read() {
+    let fixture = Fixture::new();
+    // Long enough to be read in parts.
+    let log = [&b"{x}\n".repeat(3 << 20)[..], &only_log("one-hour-writes")].concat();
+    let plain = fixture.write("plain/log.jsonl", &log);
+    let packed = fixture.write("packed/log.jsonl.zst", zstd::encode_all(&log[..], 1).expect("packed"));
+    let problems = |path: &Path, more: &[&str]| {
+        let mut problems = fixture.stats(path, &[&["--problems"], more].concat())["problems"].clone();
+        for problem in problems["list"].as_array_mut().expect("a list") {
+            problem["path"] = Default::default();
+        }
+        problems
+    };
+    let expected = problems(&plain, &["--no-cache", "--threads=1"]);
+    assert_eq!(expected["by_kind"]["malformed"], 3 << 20);
+    assert_eq!(problems(&plain, &["--no-cache", "--threads=4"]), expected);
+    assert_eq!(problems(&packed, &["--no-cache"]), expected);
+    assert_eq!(problems(&packed, &[]), expected);
+    assert_eq!(problems(&packed, &[]), expected, "from the cache");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_line_of_a_gigabyte_stays_within_the_memory_limit() {
@@ -128,19 +198,9 @@ fn a_line_of_a_gigabyte_stays_within_the_memory_limit() {
         "--problems",
     ];
     let args = args.iter().map(Path::new).chain([log.as_path()]);
-    let mut command = fixture.hermetic("sh", args);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("started");
-    let mut peak = 0;
-    // The output is small enough for the pipe to hold it, so the child can end before it is read.
-    while child.try_wait().expect("a child").is_none() {
-        peak = peak_memory(child.id()).unwrap_or(peak);
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    let stats = Run::from(child.wait_with_output().expect("ended")).success().json();
+    let command = fixture.hermetic("sh", args);
+    let (run, peak) = run_measured(command);
+    let stats = run.success().json();
     assert_eq!(stats["problems"]["by_kind"]["too-long"], 1);
     assert_eq!(stats["problems"]["total"], 1, "{}", stats["problems"]);
     assert_eq!(

@@ -5,6 +5,7 @@
 //! Python, recorded logs, a user who is not root) is `#[ignore]`d with the reason; `.ci/run` runs it where it can.
 
 mod action;
+mod agents;
 #[cfg(feature = "model")]
 mod anthropic;
 mod audit;
@@ -14,6 +15,7 @@ mod build_script;
 mod cache;
 mod check;
 mod cli;
+mod closed;
 mod compare;
 mod corpus;
 mod counting;
@@ -25,6 +27,7 @@ mod fixture;
 mod garbage;
 mod hostile;
 mod independent_count;
+mod installed;
 mod live;
 mod memdir;
 mod memory;
@@ -33,7 +36,10 @@ mod memory_upkeep;
 #[cfg(feature = "model")]
 mod mock;
 mod notes;
+mod notescheck;
 mod odd_sessions;
+#[cfg(target_os = "linux")]
+mod opens;
 mod overview;
 mod policy;
 mod recorded;
@@ -41,7 +47,10 @@ mod replay;
 mod report;
 mod samples;
 mod search;
+mod secrets;
+mod selection;
 mod traced;
 mod truncation;
 mod tune;
 mod validate;
+mod verdicts;

@@ -2,7 +2,7 @@
 
 use crate::fixture::{Fixture, files_below};
 use memory::change::ChangeAction;
-use memory::kinds::{Candidate, MemoryKind, MemorySource};
+use memory::kinds::{Candidate, CandidateOrigin, MemoryKind, MemorySource};
 use memory::memdir::Memdir;
 use memory::plan::{MemoryPlanOptions, plan_memories};
 use memory::topic::Topic;
@@ -27,6 +27,8 @@ fn candidate(kind: MemoryKind, title: &str, body: &str, number: usize) -> Candid
             uuid: format!("record-{number}"),
             time: Some(NOW - 1_000 * number as i64),
         }],
+        project: String::new(),
+        origin: CandidateOrigin::Person,
     }
 }
 
@@ -479,6 +481,8 @@ proptest! {
             body: format!("{body} {title}"),
             confidence: 1.0,
             sources: vec![MemorySource { session: session.clone(), uuid: format!("../{at}"), time: None }],
+            project: String::new(),
+            origin: CandidateOrigin::Person,
         }).collect::<Vec<_>>();
         prop_assert!(apply(&folder, &candidates));
         let first = visible(&folder);

@@ -54,7 +54,7 @@ fn recall_finds_a_memory_or_prints_nothing() {
         .run(["memory", "recall", "--dir", "memory", "when is the next release"])
         .success();
     assert!(text.text().contains("Releases leave on Tuesday"), "{}", text.text());
-    for query in ["holiday photos of the mountains", "release"] {
+    for query in ["holiday photos of the mountains", "?!"] {
         let nothing = fixture
             .run(["memory", "recall", "--dir", "memory", "-f", "json", query])
             .success();
@@ -83,7 +83,7 @@ fn an_empty_answer_says_why() {
     with_memories(&fixture);
     fixture.write("empty/memory/.keep", "");
     for (dir, query, more, why) in [
-        ("memory", "release", &[][..], "queries of one word are not answered"),
+        ("memory", "?!", &[][..], "the query has no word"),
         (
             "memory",
             "capital of france",
@@ -96,12 +96,6 @@ fn an_empty_answer_says_why() {
             "next release day",
             &["--surfaced", "deploys.md"],
             "nothing new: ",
-        ),
-        (
-            "memory",
-            "release the kraken kangaroo zebra walrus penguin ostrich giraffe",
-            &["--fit", "1"],
-            "--fit 0 shows the best there is",
         ),
         ("empty/memory", "next release day", &[], "has no memories"),
         ("nowhere/memory", "next release day", &[], "no memories there"),
@@ -238,9 +232,7 @@ fn list_shows_every_memory() {
     with_memories(&fixture);
     let listed = fixture.run(["memory", "list", "--dir", "memory"]).success();
     assert!(
-        listed
-            .text()
-            .contains("- [project] deploys.md (today, said 0x): when a release is planned"),
+        listed.text().contains("      deploys.md (today, said 0x)"),
         "{}",
         listed.text()
     );

@@ -38,7 +38,11 @@ fn write_sessions(fixture: &Fixture) {
     ];
     let second = [
         user("b", 1, "ok. Never rewrite the history of shared branches!"),
-        user("b", 2, "I'm a database engineer, new to this."),
+        user(
+            "b",
+            2,
+            "I'm a database engineer, and I prefer short answers without jargon.",
+        ),
     ];
     fixture.write("logs/a.jsonl", first.concat());
     fixture.write("logs/deep/b.jsonl", second.concat());
@@ -60,6 +64,8 @@ fn every_candidate_is_one_object_with_its_sources() {
             "body",
             "confidence",
             "hook",
+            "origin",
+            "project",
             "schema_version",
             "sources",
             "title",
@@ -238,4 +244,121 @@ fn memory_files_of_the_agent_are_rebuilt() {
     assert_eq!((found[0]["file"].as_str(), found.len()), (Some(path), 1));
     assert_eq!(found[0]["text"], text.replace("Tabs", "Spaces"));
     assert_eq!(found[0]["schema_version"], 1);
+}
+
+fn said(session: &str, cwd: &str, day: u32, text: &str) -> String {
+    json!({
+        "parentUuid": null, "isSidechain": false, "userType": "external", "cwd": cwd, "sessionId": session,
+        "version": "2.1.50", "type": "user", "message": {"role": "user", "content": text},
+        "uuid": format!("{session}-{day}"), "timestamp": format!("2026-03-{day:02}T10:00:00.000Z"),
+    })
+    .to_string()
+        + "\n"
+}
+
+/// Two projects, each with a rule and something weaker.
+fn write_projects(fixture: &Fixture) {
+    let api = said("a", "/home/me/work/api", 1, "Never push to main without a review")
+        + &said(
+            "a",
+            "/home/me/work/api",
+            2,
+            "we should be using typed errors in tests and comments",
+        );
+    let web = said(
+        "b",
+        "/home/me/work/web",
+        1,
+        "Always run the migration check before you commit",
+    );
+    fixture.write("logs/a.jsonl", api);
+    fixture.write("logs/b.jsonl", web);
+}
+
+#[test]
+fn a_directory_takes_one_project() {
+    let fixture = Fixture::new();
+    write_projects(&fixture);
+    let refused = fixture.run(["memory", "extract", "logs", "--dir", "memory"]).ended(2);
+    for word in [
+        "2 projects",
+        "/home/me/work/api",
+        "/home/me/work/web",
+        "--project",
+        "--out",
+    ] {
+        assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
+    }
+    assert!(!fixture.path("memory").exists());
+    fixture
+        .run(["memory", "extract", "logs", "--dir", "memory", "--project", "api"])
+        .success();
+    let index = std::fs::read_to_string(fixture.path("memory/MEMORY.md")).expect("an index");
+    assert!(
+        index.contains("push to main") && !index.contains("migration"),
+        "{index}"
+    );
+    fixture.run(["memory", "extract", "logs", "--out", "out"]).success();
+    let index = |name: &str| std::fs::read_to_string(fixture.path(format!("out/{name}/MEMORY.md"))).expect("an index");
+    assert!(index("api").contains("push to main") && !index("api").contains("migration"));
+    assert!(index("web").contains("migration") && !index("web").contains("push to main"));
+    let unknown = fixture
+        .run(["memory", "extract", "logs", "--dry-run", "--project", "nothing"])
+        .ended(2);
+    assert!(
+        unknown.stderr.contains("no session of a project nothing"),
+        "{}",
+        unknown.stderr
+    );
+}
+
+#[test]
+fn candidates_are_reviewed_and_runs_without_an_act_change_nothing() {
+    let fixture = Fixture::new();
+    write_projects(&fixture);
+    let base = [
+        "logs",
+        "--dir",
+        "memory",
+        "--project",
+        "api",
+        "--min-confidence",
+        "0.99",
+    ];
+    let run = |verb: &[&str], more: &[&str]| fixture.run([verb, &base, more].concat()).success();
+    run(&["memory", "review"], &["--review-file", "review.md"]);
+    let text = std::fs::read_to_string(fixture.path("review.md")).expect("a file");
+    assert!(
+        text.contains("- [ ] **") && text.contains("> said: 2026-03-01 a"),
+        "{text}"
+    );
+    fixture.write("review.md", text.replacen("- [ ]", "- [x]", 1));
+    run(&["memory", "review"], &["--apply", "review.md"]);
+    let files = || {
+        let mut files = std::fs::read_dir(fixture.path("memory"))
+            .expect("a directory")
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.extension().is_some_and(|end| end == "md"))
+            .map(|path| (path.clone(), std::fs::read(path).expect("a file")))
+            .collect::<Vec<_>>();
+        files.sort();
+        files
+    };
+    let acts = || std::fs::read(fixture.path("memory/.archive/acts.jsonl")).expect("acts");
+    let (before, taught) = (files(), acts());
+    assert!(before.len() >= 2);
+    for _ in 0..20 {
+        run(&["memory", "extract"], &["-q"]);
+    }
+    assert_eq!((files(), acts()), (before, taught));
+    // What was decided does not come again.
+    run(&["memory", "review"], &["--review-file", "review.md", "--force"]);
+    let rest = std::fs::read_to_string(fixture.path("review.md")).expect("a file");
+    assert!(rest.matches("- [ ]").count() < text.matches("- [ ]").count(), "{rest}");
+    let listed = fixture.run(["memory", "review", "--dir", "memory", "--acts"]).success();
+    assert!(listed.text().starts_with("accept "), "{}", listed.text());
+    fixture
+        .run(["memory", "review", "--dir", "memory", "--forget-acts"])
+        .success();
+    assert_eq!(acts(), b"");
 }

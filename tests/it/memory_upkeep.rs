@@ -77,7 +77,10 @@ fn a_deleted_memory_comes_back_only_when_it_is_said_again() {
     let index = std::fs::read_to_string(fixture.path("memory/MEMORY.md")).expect("an index");
     assert!(!index.contains("tabs"), "{index}");
     // The old log again, with a new one that says something else: still away.
-    fixture.write("logs/b.jsonl", said("b", 4, "I prefer small commits over big ones."));
+    fixture.write(
+        "logs/b.jsonl",
+        said("b", 4, "I prefer small commits, so never squash them."),
+    );
     extract(&fixture);
     assert_eq!(topics(&fixture).len(), 2);
     fixture.write("logs/c.jsonl", said("c", 9, TABS));
@@ -279,7 +282,7 @@ fn the_printed_undo_command_works() {
     for place in [
         &["--dir", "my memory's/here"][..],
         &["--agent", "my team:reviewer", "--scope", "project"],
-        &[],
+        &["--dir", "plain"],
     ] {
         for more in [&[][..], &["--daily"]] {
             let run = fixture.run([&["memory", "extract", "logs"], place, more].concat());
@@ -332,4 +335,57 @@ fn recall_and_list_show_the_same_age() {
         .success();
     assert!(answer.text().contains("Written in the past"), "{}", answer.text());
     assert_eq!(age(listed.text()), age(answer.text()));
+}
+
+/// The lines that a person wrote come first, byte by byte.
+fn assert_starts_with(fixture: &Fixture, own: &str, step: &str) -> String {
+    let index = std::fs::read_to_string(fixture.path("memory/MEMORY.md")).expect("an index");
+    assert!(index.starts_with(own), "{step}: {index}");
+    index
+}
+
+#[test]
+fn every_command_keeps_the_lines_that_a_person_wrote() {
+    let line = |at| format!("- remember number {at}, [see](gone_{at}.md) or `x`  \r\n");
+    let own = (0..299).map(line).collect::<String>() + "\r\n";
+    let fixture = Fixture::new();
+    fixture.write("memory/MEMORY.md", &own);
+    fixture.write("logs/a.jsonl", said("a", 1, TABS) + &said("a", 2, SIGN));
+    let stderr = extract(&fixture);
+    assert!(
+        stderr.contains("MEMORY.md: the client does not load its last 101 lines"),
+        "{stderr}"
+    );
+    let index = assert_starts_with(&fixture, &own, "extract");
+    assert_eq!(index.lines().count(), 301, "{index}");
+    assert!(
+        index.ends_with("- [More memories](MEMORY-more.md) — 2 not listed here\r\n"),
+        "{index}"
+    );
+    let more = std::fs::read_to_string(fixture.path("memory/MEMORY-more.md")).expect("the rest");
+    assert!(more.contains("tabs") && more.contains("sign your commits"), "{more}");
+    assert!(extract(&fixture).contains("nothing to do"));
+    assert_starts_with(&fixture, &own, "extract again");
+
+    let check = fixture.run(["memory", "check", "--dir", "memory"]).ended(1);
+    assert!(check.text().contains("101 lines are not loaded"), "{}", check.text());
+    assert!(!check.text().contains("not-listed"), "{}", check.text());
+    fixture.run(["memory", "dream", "--force", "--dir", "memory"]).success();
+    assert_starts_with(&fixture, &own, "dream");
+    fixture.write(
+        "logs/b.jsonl",
+        said("b", 5, "Forget about always using tabs in the Go files") + &said("b", 6, SIGN),
+    );
+    extract(&fixture);
+    let index = assert_starts_with(&fixture, &own, "retracted");
+    assert!(index.ends_with("— 1 not listed here\r\n"), "{index}");
+    for _ in 0..2 {
+        fixture.run(["memory", "undo", "--dir", "memory"]).success();
+        assert_starts_with(&fixture, &own, "undo");
+    }
+    // Lines that a person adds below make no difference.
+    let own = format!("{own}## Below\r\n");
+    fixture.write("memory/MEMORY.md", &own);
+    extract(&fixture);
+    assert_starts_with(&fixture, &own, "below");
 }

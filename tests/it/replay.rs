@@ -1,6 +1,6 @@
 //! `backcast replay`: the files of a run, and that they agree with each other.
 
-use crate::fixture::{Fixture, ROUNDS, case, corpus, files_below};
+use crate::fixture::{Fixture, ROUNDS, case, corpus, files_below, only_log};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -86,6 +86,54 @@ fn the_files_of_a_run_agree_with_each_other() {
         summary["boundaries"]["freed_tokens"],
         boundaries.iter().map(freed).sum::<u64>()
     );
+}
+
+#[test]
+fn the_hash_of_an_input_is_that_of_its_bytes_however_it_is_read() {
+    let fixture = Fixture::new();
+    let log = only_log("plain");
+    let long = [&log[..], b"{\"text\":\"", &vec![b'x'; 300 << 10][..], b"\"}\n", &log].concat();
+    let packed = zstd::encode_all(&log[..], 1).expect("packed");
+    fixture.write("logs/plain.jsonl", &log);
+    fixture.write("logs/empty.jsonl", b"");
+    fixture.write("logs/long.jsonl", &long);
+    fixture.write("logs/packed.jsonl.zst", &packed);
+    fixture.write("logs/cut.jsonl.zst", &packed[..packed.len() / 2]);
+    // Big enough for two parts on two threads.
+    let line = [
+        b"{\"type\":\"system\",\"text\":\"",
+        &vec![b'x'; 200 << 10][..],
+        b"\"}\n",
+    ]
+    .concat();
+    fixture.write("logs/parts.jsonl", line.repeat((9 << 20) / line.len()));
+    for more in [
+        ["--threads=1", "--io=read"],
+        ["--threads=2", "--io=read"],
+        ["--threads=2", "--io=mmap"],
+    ] {
+        for cache in ["--no-cache", "--cache-dir=cache"] {
+            let args = [
+                "replay",
+                "logs",
+                "-q",
+                "--out=run",
+                "--force",
+                "--max-line=256KiB",
+                cache,
+            ];
+            fixture.run(args.into_iter().chain(more)).success();
+            let manifest = json(&fixture.path("run"), "manifest.json");
+            let inputs = manifest["inputs"].as_array().expect("inputs");
+            assert_eq!(inputs.len(), 6);
+            for input in inputs {
+                let path = input["path"].as_str().expect("a path");
+                let bytes = std::fs::read(fixture.path(path)).expect("a log");
+                let hash = blake3::hash(&bytes).to_hex();
+                assert_eq!(input["blake3"], hash.as_str(), "{path} {more:?} {cache}");
+            }
+        }
+    }
 }
 
 #[test]

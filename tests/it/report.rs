@@ -197,6 +197,15 @@ fn inputs_that_cannot_be_shown_are_errors() {
     of_environment.env("BACKCAST_POLICY", "never");
     crate::fixture::Run::of(of_environment).success();
     std::fs::remove_file(fixture.path("run/report.html")).expect("there");
+    // A policy that was typed is one, also where the environment says the same.
+    let mut typed = fixture.command(["report", "run", "-q", "--policy=never"]);
+    typed.env("BACKCAST_POLICY", "never");
+    let run = crate::fixture::Run::of(typed).ended(2);
+    assert!(
+        run.stderr.contains("--policy: only logs are replayed"),
+        "{}",
+        run.stderr
+    );
     std::fs::remove_file(fixture.path("run/manifest.json")).expect("there");
     let run = fixture.run(["report", "run"]).ended(2);
     assert!(run.stderr.contains("broken off"), "{}", run.stderr);

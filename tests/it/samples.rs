@@ -12,6 +12,7 @@ fn root() -> PathBuf {
 const SAMPLES: &[(&str, &str, i32)] = &[
     ("overview.txt", "overview corpus", 0),
     ("stats.txt", "stats corpus", 0),
+    ("stats-ledger.txt", "stats corpus --ledger", 0),
     ("stats-by-tool.txt", "stats corpus --by tool", 0),
     ("stats-by-model.csv", "stats corpus --by model -f csv", 0),
     ("stats.json", "stats corpus -f json", 0),

@@ -1,6 +1,6 @@
 //! `backcast search`: memories first, transcripts second, the same bytes for any threads and order, no secrets.
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, case};
 use serde_json::{Value, json};
 
 fn message(kind: &str, session: &str, at: u32, text: &str) -> String {
@@ -205,4 +205,29 @@ fn lines_fit_the_screen_and_rows_name_their_version() {
     let rows = fixture.run(args.into_iter().chain(["-f", "jsonl"])).success();
     let row: Value = serde_json::from_str(rows.text().lines().next().expect("a row")).expect("JSON");
     assert_eq!((&row["schema_version"], &row["session"]), (&json!(1), &json!(session)));
+}
+
+#[test]
+fn what_a_person_said_outside_of_prompts_is_found_once() {
+    let fixture = Fixture::new();
+    for (query, hits) in [
+        ("leave the quinces out", 2),
+        ("never shake the tree", 2),
+        ("the blue one", 2),
+        ("weigh the pears while you are there", 0),
+    ] {
+        let log = case("words-outside-prompts").display().to_string();
+        let args = ["search", query, &log, "--only", "transcripts", "-f", "json"];
+        let found = fixture.run(args).success().json();
+        let found = found["transcripts"].as_array().expect("a list").clone();
+        let of_user = found.iter().filter(|hit| hit["role"] == "user");
+        let whole = of_user.filter(|hit| {
+            hit["snippet"]
+                .as_str()
+                .unwrap_or_default()
+                .to_lowercase()
+                .contains(query)
+        });
+        assert_eq!(whole.count(), hits, "{query}: {found:?}");
+    }
 }

@@ -6,6 +6,7 @@ use crate::commands::backend::ModelRunner;
 use crate::commands::given::GivenOptions;
 use crate::commands::memory::{DirArgs, folder, now};
 use crate::commands::policy::{index_limits, memory_policy};
+use crate::commands::terminal::notice;
 use crate::commands::writing::fold_for_terminal;
 use crate::commands::{RunStatus, print};
 use anyhow::{Context, Result, bail};
@@ -14,6 +15,7 @@ use language::{dates, secrets};
 use memory::change::{ChangeAction, MemoryChange, diff};
 use memory::dream;
 use memory::dream::{DreamRules, MemoryConflicts};
+use memory::index::IndexLimits;
 use memory::kinds::Candidate;
 use memory::memdir::Memdir;
 use memory::names;
@@ -101,7 +103,7 @@ pub fn dream(args: &DreamArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     if !args.force {
         let transcripts = args.transcripts.as_deref().or_else(|| memdir.root().parent());
         if let Some(gate) = check_gate(&memdir, &rules, transcripts, now)? {
-            eprintln!("not yet: {gate}; --force runs anyway");
+            notice!("not yet: {gate}; --force runs anyway");
             return Ok(RunStatus::Done);
         }
     }
@@ -112,11 +114,11 @@ pub fn dream(args: &DreamArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         ask_model(model, &apply_changes(&snapshot, &distilled))?;
     }
     let Some(lock) = memdir.lock(now)? else {
-        eprintln!("not now: another run is writing there");
+        notice!("not now: another run is writing there");
         return Ok(RunStatus::Done);
     };
     let Some(consolidation) = lock::acquire_consolidation(memdir.root(), now).context("the consolidation lock")? else {
-        eprintln!("not now: another consolidation is running");
+        notice!("not now: another consolidation is running");
         return Ok(RunStatus::Done);
     };
     let distilled = distill_daily_logs(&memdir, &read_snapshot(&memdir)?, &rules);
@@ -128,6 +130,7 @@ pub fn dream(args: &DreamArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     consolidation.finish(now).context("the consolidation lock")?;
     print_proposals(&dreamt.proposals);
     print_changes(&args.dir, &dreamt.changes, run.as_deref());
+    print_overlong_indexes(&memdir, &rules.index);
     Ok(RunStatus::Done)
 }
 
@@ -135,7 +138,7 @@ pub fn dream(args: &DreamArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
 fn read_snapshot(memdir: &Memdir) -> Result<Snapshot> {
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
-        eprintln!("{}: {}", passed.file, passed.reason);
+        notice!("{}: {}", passed.file, passed.reason);
     }
     Ok(snapshot)
 }
@@ -264,10 +267,11 @@ pub fn undo(args: &UndoArgs) -> Result<RunStatus> {
     let Some(lock) = memdir.lock(now)? else {
         bail!("another run is writing there; try again")
     };
+    let limits = index_limits(&memory_policy(&args.dir.set)?);
     let (run, mut changes, kept) = memdir.plan_undo(args.run.as_deref())?;
     if kept.iter().any(|file| !file.starts_with(names::LOG_FOLDER)) {
         let (snapshot, passed) = memdir.read()?;
-        refresh_index_changes(&snapshot, &mut changes, &index_limits(&memory_policy(&args.dir.set)?));
+        refresh_index_changes(&snapshot, &mut changes, &limits);
         // An index that cannot be read cannot be written either, and stays as it is.
         let is_unread = |file: &str| passed.iter().any(|passed| passed.file == file);
         changes.retain(|change| change.action != ChangeAction::Index || !is_unread(&change.file));
@@ -277,30 +281,41 @@ pub fn undo(args: &UndoArgs) -> Result<RunStatus> {
             true => "only brought in line with what stays",
             false => "left as it is",
         };
-        eprintln!("{file}: changed since run {run}; {left}");
+        notice!("{file}: changed since run {run}; {left}");
     }
     if args.dry_run {
         return print(diff(&changes).as_bytes());
     }
     let undone = memdir.commit(&lock, "undo", now, &changes)?;
     print_changes(&args.dir, &changes, undone.as_deref());
+    print_overlong_indexes(&memdir, &limits);
     Ok(RunStatus::Done)
 }
 
 /// Says what a run did, and how to take it back.
 pub(super) fn print_changes(dir: &DirArgs, changes: &[MemoryChange], run: Option<&str>) {
     for change in changes.iter().filter(|change| change.action != ChangeAction::Index) {
-        eprintln!("{} {}: {}", change.action.name(), change.file, change.reason);
+        notice!("{} {}: {}", change.action.name(), change.file, change.reason);
     }
     match run {
         Some(run) => print_undo_hint(dir, run),
-        None => eprintln!("nothing to do"),
+        None => notice!("nothing to do"),
+    }
+}
+
+/// Says which indexes the client loads only in part. Lines that a person wrote are never cut.
+pub(super) fn print_overlong_indexes(memdir: &Memdir, limits: &IndexLimits) {
+    for (file, lines) in memdir.overlong_indexes(limits) {
+        notice!(
+            "{file}: the client does not load its last {}",
+            format_count(lines as u64, "line")
+        );
     }
 }
 
 /// Says how to take a run back, as it can be pasted.
 pub(super) fn print_undo_hint(dir: &DirArgs, run: &str) {
-    eprintln!(
+    notice!(
         "run {run}; `backcast memory undo {run}{}` takes it back",
         folder::dir_options(dir)
     );
@@ -308,6 +323,6 @@ pub(super) fn print_undo_hint(dir: &DirArgs, run: &str) {
 
 fn print_proposals(proposals: &[dream::DreamProposal]) {
     for proposal in proposals {
-        eprintln!("look at {} and {}: {}", proposal.file, proposal.other, proposal.about);
+        notice!("look at {} and {}: {}", proposal.file, proposal.other, proposal.about);
     }
 }

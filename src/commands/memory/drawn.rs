@@ -48,9 +48,9 @@ pub fn directory_json(memdir: &Memdir) -> Result<Value> {
 }
 
 /// What extraction found, and what it turned down.
-pub fn extraction_json(found: &Extraction) -> Value {
+pub fn extraction_json(project: &str, found: &Extraction) -> Value {
     json!({
-        "name": "extracted",
+        "name": project,
         "memories": found.candidates.iter().map(candidate_json).collect::<Vec<_>>(),
         "rejected": found.rejections.iter().map(rejection_json).collect::<Vec<_>>(),
         "secrets_dropped": found.secrets_dropped,
@@ -62,11 +62,21 @@ pub fn source_json(source: &MemorySource) -> Value {
     let time = source
         .time
         .and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
-    json!({
+    // A record without an id is named by its session and line.
+    let line = source
+        .uuid
+        .strip_prefix(&source.session)
+        .and_then(|rest| rest.strip_prefix(':'));
+    let line = line.and_then(|line| line.parse::<u64>().ok());
+    let mut object = json!({
         "session": source.session,
-        "uuid": source.uuid,
+        "uuid": if line.is_some() { "" } else { source.uuid.as_str() },
         "time": time.map(|time| format!("{time:.3}")),
-    })
+    });
+    if let Some(line) = line {
+        object["line"] = line.into();
+    }
+    object
 }
 
 /// What was found.
@@ -77,6 +87,8 @@ pub fn candidate_json(candidate: &Candidate) -> Value {
         "hook": candidate.hook,
         "body": candidate.body,
         "confidence": candidate.confidence,
+        "origin": candidate.origin.name(),
+        "project": candidate.project,
         "sources": candidate.sources.iter().map(source_json).collect::<Vec<_>>(),
     })
 }

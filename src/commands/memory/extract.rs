@@ -2,13 +2,18 @@
 
 use crate::cli::backend::BackendArgs;
 use crate::cli::{InputArgs, MemoryFormat, PageArgs, parse_share};
+use crate::commands::backend::ModelRunner;
 use crate::commands::given::GivenOptions;
-use crate::commands::memory::consolidate::{print_changes, print_undo_hint};
+use crate::commands::memory::consolidate::{print_changes, print_overlong_indexes, print_undo_hint};
 use crate::commands::memory::drawn;
 use crate::commands::memory::drawn::{candidate_json, rejection_json, source_json};
+use crate::commands::memory::projects::{
+    ProjectArgs, ProjectMessages, read_instructions, split_by_project, target_dirs,
+};
 use crate::commands::memory::{DirArgs, MemoryCheckArgs, folder, now};
 use crate::commands::policy::{index_limits, memory_policy};
 use crate::commands::reading::{ProblemOptions, report_problems};
+use crate::commands::terminal::notice;
 use crate::commands::writing::{ensure_absent, fold_for_terminal, write_page};
 use crate::commands::{RunStatus, backend, print};
 use crate::page::PageContent;
@@ -16,27 +21,28 @@ use crate::run::{LogInput, with_messages};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use language::secrets;
+use memory::acts::LearnedWeights;
 use memory::check;
 use memory::check::MemoryFinding;
 use memory::daily;
 use memory::extract::{
-    Extraction, Rejection, accept_candidate, extract, extract_with_threshold, find_user_messages, unknown_source,
+    ExtractOptions, Extraction, Rejection, accept_candidate, extract, extract_with, find_user_messages, unknown_source,
 };
-use memory::harvest;
-use memory::harvest::{Harvest, harvest};
-use memory::kinds::Candidate;
+use memory::harvest::{HARVEST_FILTER, Harvest, harvest};
+use memory::kinds::{Candidate, CandidateOrigin};
 use memory::lock::WriteLock;
 use memory::memdir::Memdir;
 use memory::plan::{MemoryPlanOptions, Snapshot, plan_with_retractions};
+use memory::projects::ProjectRoots;
 use memory::rules::ExtractionRules;
 use notes::model::extract as anthropic;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use table::human::{format_count, format_count_with_plural};
 use transcript::log::Time;
-use transcript::messages::{Message, PartSelection};
+use transcript::messages::PartSelection;
 
 /// Version of the fields below, named in JSON documents.
 const SCHEMA_VERSION: u32 = 1;
@@ -44,19 +50,24 @@ const SCHEMA_VERSION: u32 = 1;
 /// Arguments of `memory extract`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Lasting instructions, preferences, corrections and confirmations, who somebody is, decisions with their reasons, where
-things are: said by a person, in English or Chinese. Pasted text, questions, tasks and what programs write in the user's
-name are no memories. Secrets are never kept or printed.
+Standing orders, preferences, corrections, decisions with their reasons, and where things are: what people said in prompts,
+in prompts queued while the agent worked, when they refused a call, and in answers to its questions; in English or Chinese.
+Memory files that the agent wrote in the sessions are taken over, marked as the agent's. Pasted text, tasks, questions and
+what programs write in the user's name are no memories. Secrets are never kept or printed.
 
-Without --dry-run they are put into the memory directory: new ones as files, known ones get the new sources, a person's
-wording stays. A second run over the same logs changes nothing. `memory undo` takes a run back.
+A memory belongs to the project whose sessions said it. Without PATH, sessions of the repository in this folder are read.
+With PATH, all of them: --out makes a directory for each project. A directory never takes memories of two projects.
+
+Only what is likely to hold is written. The rest waits in `memory review`. A second run over the same logs changes nothing,
+and `memory undo` takes a run back.
 
 Examples:
-  backcast memory extract logs/ --dir memory/                   into a directory
+  backcast memory extract                                       this repository's sessions, into its directory
+  backcast memory extract logs/ --out memories/                 a directory for each project
+  backcast memory extract logs/ --dir memory/                   one project, into a directory
   backcast memory extract logs/ --dry-run                       what would be kept
-  backcast memory extract logs/ --dry-run -f jsonl --rejected   everything, and why the rest was turned down
-  backcast memory extract logs/ --dry-run --harvest             memory files that the agent itself wrote
-  backcast memory extract logs/ --backend anthropic --estimate  what asking a model would cost")]
+  backcast memory extract logs/ --dry-run -f jsonl --rejected   everything, and why the rest was rejected
+  backcast memory extract logs/ --dir memory/ --backend anthropic --estimate  what asking a model would cost")]
 pub struct ExtractArgs {
     /// Which logs.
     #[command(flatten)]
@@ -64,6 +75,9 @@ pub struct ExtractArgs {
     /// Which directory.
     #[command(flatten)]
     pub dir: DirArgs,
+    /// Which projects.
+    #[command(flatten)]
+    pub projects: ProjectArgs,
     /// Only print what would be kept.
     #[arg(long)]
     pub dry_run: bool,
@@ -77,7 +91,7 @@ pub struct ExtractArgs {
     /// Print what was found, in this form [default: a table with --dry-run, --rejected or --harvest, else nothing].
     #[arg(long, short, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub format: Option<MemoryFormat>,
-    /// Print what was found and what was turned down, and why.
+    /// Print what was found and what was rejected, and why.
     #[arg(long, help_heading = "Output")]
     pub rejected: bool,
     /// The HTML page.
@@ -86,19 +100,33 @@ pub struct ExtractArgs {
     /// Print the memory files that the agent itself wrote, as they last were, instead; no directory is touched.
     #[arg(
         long,
-        conflicts_with_all = ["html", "rejected", "team", "daily", "dir", "agent", "rules", "min_confidence", "backend"],
+        conflicts_with_all = ["html", "rejected", "team", "daily", "dir", "agent", "rules", "min_confidence", "backend", "out", "project", "all_projects"],
         help_heading = "Output"
     )]
     pub harvest: bool,
-    /// More rules (TOML, in the form of the built-in ones).
+    /// Rules of your own (TOML): patterns whose hits are memories.
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub rules: Option<PathBuf>,
-    /// Confidence from which something counts, 0 to 1.
+    /// Confidence from which a memory is written, 0 to 1.
     #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = parse_share, help_heading = "Selection")]
     pub min_confidence: f64,
     /// Which backend.
     #[command(flatten)]
     pub model: BackendArgs,
+}
+
+/// Selects what extraction reads: words of people, calls that change files, and results as far as they say that a call failed.
+pub(super) const EXTRACT_FILTER: PartSelection = PartSelection {
+    every_word: true,
+    calls: &["Write", "Edit", "MultiEdit", "Bash", "ExitPlanMode", "Task", "Agent"],
+    ..HARVEST_FILTER
+};
+
+/// What was found in the sessions of one project.
+pub(super) struct ProjectExtraction {
+    pub root: String,
+    pub name: String,
+    pub extraction: Extraction,
 }
 
 /// Runs it.
@@ -110,9 +138,9 @@ pub fn run(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     }
 }
 
-/// Puts candidates into the directory; the time of the run is only in its journal, so that the same logs leave the same files.
-fn store_candidates(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
-    let memdir = Memdir::create(&folder::resolve_dir(&args.dir)?)?;
+/// Puts candidates into a directory; the time of the run is only in its journal, so that the same logs leave the same files.
+fn store_candidates(args: &ExtractArgs, path: &Path, extraction: &Extraction) -> Result<()> {
+    let memdir = Memdir::create(path)?;
     let now = now();
     let Some(lock) = memdir.lock(now)? else {
         bail!(
@@ -123,69 +151,116 @@ fn store_candidates(args: &ExtractArgs, extraction: &Extraction) -> Result<()> {
     if args.daily {
         return append_daily_logs(args, &memdir, &lock, now, &extraction.candidates);
     }
-    let (snapshot, passed) = memdir.read()?;
+    let (mut snapshot, passed) = memdir.read()?;
     for passed in &passed {
-        eprintln!("{}: {}", passed.file, passed.reason);
+        notice!("{}: {}", passed.file, passed.reason);
     }
+    snapshot.retired.extend(memdir.dropped_marks()?);
     let options = MemoryPlanOptions {
         team: args.team,
         index: index_limits(&memory_policy(&args.dir.set)?),
     };
     let planned = plan_with_retractions(&snapshot, &extraction.candidates, &extraction.retractions, &options);
     for file in &planned.unwritable {
-        eprintln!("{file}: left alone, its frontmatter is not YAML");
+        notice!("{file}: left alone, its frontmatter is not YAML");
     }
     let run = memdir.commit(&lock, "extract", now, &planned.changes)?;
     if !args.input.quiet {
         print_changes(&args.dir, &planned.changes, run.as_deref());
-        eprintln!(
+        notice!(
             "{} there already, {} had been retired, {} had been deleted",
-            planned.unchanged, planned.retired, planned.deleted
+            planned.unchanged,
+            planned.retired,
+            planned.deleted
         );
+        print_overlong_indexes(&memdir, &options.index);
     }
     Ok(())
 }
 
-/// Finds memories by rules, or asks a model; `None` if it was only to be estimated.
-fn find_memories(
-    args: &ExtractArgs,
-    given: GivenOptions<'_>,
-    messages: &[Message],
+/// Finds the memories of each project by the built-in score, with what the person's acts in its directory taught.
+pub(super) fn extract_projects(
+    projects: Vec<ProjectMessages>,
+    roots: &ProjectRoots,
+    dirs: &[Option<PathBuf>],
+    min_confidence: f64,
     rules: &ExtractionRules,
-) -> Result<Option<(Extraction, Result<()>)>> {
-    let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
-    let Some(model) = backend::open_model(&args.model, given, cache, remembers, args.input.quiet)? else {
-        let extraction = extract_with_threshold(args.min_confidence, messages, rules);
-        return Ok(Some((extraction, Ok(()))));
-    };
-    // What is known helps the model to say less; a directory that is not there yet knows nothing.
-    let memdir = folder::resolve_dir(&args.dir)
-        .ok()
-        .and_then(|path| Memdir::open(&path).ok().flatten());
-    let known = memdir.map(|memdir| memdir.read()).transpose()?;
-    let known = known.map(|(snapshot, _)| snapshot).unwrap_or_default();
-    let questions = anthropic::build_questions(&model.backend, &find_user_messages(messages, rules), &known, rules);
+) -> Result<Vec<ProjectExtraction>> {
+    let mut found = Vec::new();
+    for (project, dir) in projects.into_iter().zip(dirs) {
+        let memdir = dir.as_deref().map(Memdir::open).transpose()?.flatten();
+        let acts = memdir.map(|memdir| memdir.all_acts()).transpose()?.unwrap_or_default();
+        let options = ExtractOptions {
+            rules,
+            min_confidence,
+            projects: Some(roots),
+            learned: Some(&LearnedWeights::from_acts(&acts)),
+            instructions: &read_instructions,
+        };
+        found.push(ProjectExtraction {
+            extraction: extract_with(&project.messages, &options),
+            root: project.root,
+            name: project.name,
+        });
+    }
+    Ok(found)
+}
+
+/// Asks a model about the messages of each project; `None` if it was only to be estimated.
+fn ask_model(
+    args: &ExtractArgs,
+    model: &ModelRunner,
+    projects: &[ProjectMessages],
+    dirs: &[Option<PathBuf>],
+    rules: &ExtractionRules,
+) -> Result<Option<(Vec<ProjectExtraction>, Result<()>)>> {
+    let mut questions = Vec::new();
+    for (at, (project, dir)) in projects.iter().zip(dirs).enumerate() {
+        // What is known helps the model to say less; a directory that is not there yet knows nothing.
+        let memdir = dir.as_deref().and_then(|path| Memdir::open(path).ok().flatten());
+        let known = memdir.map(|memdir| memdir.read()).transpose()?;
+        let known = known.map(|(snapshot, _)| snapshot).unwrap_or_default();
+        let said = find_user_messages(&project.messages, rules);
+        let asked = anthropic::build_questions(&model.backend, &said, &known, rules);
+        questions.extend(asked.into_iter().map(|question| (at, question)));
+    }
     let asked = model.run_passes(|model, _| {
-        model.ask_all(&questions, |backend, question| {
+        model.ask_all(&questions, |backend, (_, question)| {
             backend.ask(&question.request, |text| question.parse_answer(text))
         })
     });
     model.print_spending();
     let Some(asked) = asked? else { return Ok(None) };
-    let mut extraction = Extraction::default();
-    for found in asked.answers.iter().flatten().flatten() {
-        match found {
-            Ok(candidate) => accept_candidate(candidate.clone(), args.min_confidence, rules, &mut extraction),
-            Err(unfit) => extraction.rejections.push(Rejection {
-                text: secrets::mask(&unfit.text),
-                reason: unfit.reason.to_owned(),
-                rule: None,
-                confidence: None,
-                source: unknown_source(),
-            }),
+    let mut found = projects
+        .iter()
+        .map(|project| ProjectExtraction {
+            root: project.root.clone(),
+            name: project.name.clone(),
+            extraction: Extraction::default(),
+        })
+        .collect::<Vec<_>>();
+    for ((at, _), answer) in questions.iter().zip(&asked.answers) {
+        let project = &mut found[*at];
+        for memory in answer.iter().flatten() {
+            match memory {
+                Ok(candidate) => {
+                    let candidate = Candidate {
+                        project: project.root.clone(),
+                        ..candidate.clone()
+                    };
+                    accept_candidate(candidate, args.min_confidence, rules, &mut project.extraction);
+                }
+                Err(unfit) => project.extraction.rejections.push(Rejection {
+                    text: secrets::mask(&unfit.text),
+                    reason: unfit.reason.to_owned(),
+                    rule: None,
+                    confidence: None,
+                    source: unknown_source(),
+                }),
+            }
         }
     }
-    Ok(Some((extraction, asked.ensure_complete())))
+    Ok(Some((found, asked.ensure_complete())))
 }
 
 /// Notes candidates in the logs of the days they were said on.
@@ -210,7 +285,7 @@ fn append_daily_logs(
     }
     let run = memdir.commit(lock, "extract", now, &changes)?;
     if !args.input.quiet {
-        eprintln!(
+        notice!(
             "{} noted; `backcast memory dream{}` distils them",
             format_count(added, "line"),
             folder::dir_options(&args.dir)
@@ -230,7 +305,7 @@ pub(super) fn find_out_of_date(args: &MemoryCheckArgs, snapshot: &Snapshot) -> R
         wants_all_problems: args.problems || args.strict,
         ..LogInput::default()
     };
-    let (extraction, problems) = with_messages(input, PartSelection::default(), |messages, problems| {
+    let (extraction, problems) = with_messages(input, EXTRACT_FILTER, |messages, problems| {
         (extract(&messages, ExtractionRules::built_in()), problems)
     })?;
     let shown = ProblemOptions {
@@ -248,55 +323,123 @@ pub(super) fn find_out_of_date(args: &MemoryCheckArgs, snapshot: &Snapshot) -> R
     Ok((check::check_against_logs(snapshot, &planned.changes), ending))
 }
 
-fn run_extract(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
-    ensure_absent(args.page.html.as_deref(), args.page.force)?;
-    let own = args.rules.as_deref().map(|path| {
+/// Reads the user's own rules, or the built-in ones.
+pub(super) fn read_rules(path: Option<&Path>) -> Result<Option<ExtractionRules>> {
+    let own = path.map(|path| {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         ExtractionRules::parse_with_built_in(&text).with_context(|| path.display().to_string())
     });
-    let own = own.transpose()?;
+    own.transpose()
+}
+
+fn run_extract(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
+    ensure_absent(args.page.html.as_deref(), args.page.force)?;
+    let own = read_rules(args.rules.as_deref())?;
     let rules = own.as_ref().unwrap_or_else(|| ExtractionRules::built_in());
-    let (found, problems) = with_messages(&args.input, PartSelection::default(), |messages, problems| {
-        (find_memories(args, given, &messages, rules), problems)
-    })?;
-    let Some((extraction, complete)) = found? else {
+    let (messages, problems) = with_messages(&args.input, EXTRACT_FILTER, |messages, problems| (messages, problems))?;
+    let (projects, roots) = split_by_project(
+        messages,
+        &args.input.selection.project,
+        &args.projects,
+        !args.input.paths.is_empty(),
+    )?;
+    let dirs = match args.dry_run {
+        // What is only shown may be of any number of projects.
+        true => {
+            let known = target_dirs(&projects, &args.input.selection.project, &args.projects, &args.dir).ok();
+            known.map_or_else(
+                || vec![None; projects.len()],
+                |dirs| dirs.into_iter().map(Some).collect(),
+            )
+        }
+        false => target_dirs(&projects, &args.input.selection.project, &args.projects, &args.dir)?
+            .into_iter()
+            .map(Some)
+            .collect(),
+    };
+    let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
+    let found = match backend::open_model(&args.model, given, cache, remembers, args.input.quiet)? {
+        Some(model) => ask_model(args, &model, &projects, &dirs, rules)?,
+        None => Some((
+            extract_projects(projects, &roots, &dirs, args.min_confidence, rules)?,
+            Ok(()),
+        )),
+    };
+    let Some((found, complete)) = found else {
         return Ok(report_problems(&args.input, &problems));
     };
     if let Some(path) = &args.page.html {
         let content = PageContent {
             name: "memories".to_owned(),
-            memories: vec![drawn::extraction_json(&extraction)],
+            memories: found
+                .iter()
+                .map(|project| drawn::extraction_json(&project.name, &project.extraction))
+                .collect(),
             ..PageContent::default()
         };
         write_page(path, args.page.force, args.input.quiet, content)?;
     }
     if !args.dry_run {
-        store_candidates(args, &extraction)?;
+        for (path, project) in merge_by_dir(&dirs, &found) {
+            if dirs.len() > 1 && !args.input.quiet {
+                notice!("{}:", path.display());
+            }
+            store_candidates(args, &path, &project)?;
+        }
     }
     // Who keeps what was found sees it only by asking for it.
     let is_shown = args.dry_run || args.rejected;
     if let Some(format) = args.format.or(is_shown.then_some(MemoryFormat::Table)) {
         let text = match format {
-            MemoryFormat::Table => fold_for_terminal(&to_table(&extraction, args.rejected)),
-            MemoryFormat::Json => to_json_document(&extraction, args.rejected),
-            MemoryFormat::Jsonl => to_json_lines(&extraction, args.rejected),
+            MemoryFormat::Table => fold_for_terminal(&to_table(&found, args.rejected)),
+            MemoryFormat::Json => to_json_document(&found, args.rejected),
+            MemoryFormat::Jsonl => to_json_lines(&found, args.rejected),
         };
         print(text.as_bytes())?;
     }
-    if args.dry_run && !args.input.quiet {
-        eprintln!(
-            "{}, {} turned down, {} dropped for a secret",
-            format_count_with_plural(extraction.candidates.len() as u64, "memory", "memories"),
-            extraction.rejections.len(),
-            extraction.secrets_dropped
-        );
+    if !args.input.quiet {
+        print_counts(args, &found);
     }
     let ending = report_problems(&args.input, &problems);
     complete.map(|()| ending)
 }
 
+/// Joins what goes into one directory: sessions that name no folder go with the one project there is.
+fn merge_by_dir(dirs: &[Option<PathBuf>], found: &[ProjectExtraction]) -> BTreeMap<PathBuf, Extraction> {
+    let mut merged = BTreeMap::<PathBuf, Extraction>::new();
+    for (dir, project) in dirs.iter().zip(found) {
+        let Some(dir) = dir else { continue };
+        let all = merged.entry(dir.clone()).or_default();
+        all.candidates.extend(project.extraction.candidates.iter().cloned());
+        all.retractions.extend(project.extraction.retractions.iter().cloned());
+    }
+    merged
+}
+
+fn print_counts(args: &ExtractArgs, found: &[ProjectExtraction]) {
+    let count = |of: fn(&Extraction) -> usize| found.iter().map(|project| of(&project.extraction)).sum::<usize>();
+    let waiting = count(|found| found.review.len());
+    if args.dry_run {
+        notice!(
+            "{}, {} turned down, {} dropped for a secret",
+            format_count_with_plural(count(|found| found.candidates.len()) as u64, "memory", "memories"),
+            count(|found| found.rejections.len()),
+            found
+                .iter()
+                .map(|project| project.extraction.secrets_dropped)
+                .sum::<u64>()
+        );
+    }
+    if waiting > 0 {
+        notice!(
+            "{} less sure: `backcast memory review` with the same arguments shows them",
+            format_count_with_plural(waiting as u64, "candidate is", "candidates are")
+        );
+    }
+}
+
 fn run_harvest(args: &ExtractArgs) -> Result<RunStatus> {
-    let (found, problems) = with_messages(&args.input, harvest::HARVEST_FILTER, |messages, problems| {
+    let (found, problems) = with_messages(&args.input, HARVEST_FILTER, |messages, problems| {
         (harvest(&messages), problems)
     })?;
     let files = found.files.iter().map(|file| {
@@ -320,7 +463,7 @@ fn run_harvest(args: &ExtractArgs) -> Result<RunStatus> {
     };
     print(text.as_bytes())?;
     if !args.input.quiet {
-        eprintln!(
+        notice!(
             "{}, {} edited but never written in these logs, {} dropped for a secret",
             format_count(found.files.len() as u64, "memory file"),
             found.unknown.len(),
@@ -330,63 +473,109 @@ fn run_harvest(args: &ExtractArgs) -> Result<RunStatus> {
     Ok(report_problems(&args.input, &problems))
 }
 
-fn to_json_lines(extraction: &Extraction, with_rejected: bool) -> String {
-    let turned = extraction
-        .rejections
-        .iter()
-        .filter(|_| with_rejected)
-        .map(rejection_json);
-    let all = extraction.candidates.iter().map(candidate_json).chain(turned);
-    all.map(to_json_line).collect()
+fn to_json_lines(found: &[ProjectExtraction], with_rejected: bool) -> String {
+    let mut lines = String::new();
+    for project in found {
+        let extraction = &project.extraction;
+        let turned = extraction.rejections.iter().filter(|_| with_rejected);
+        let kept = extraction.candidates.iter().map(candidate_json);
+        for mut object in kept.chain(turned.map(rejection_json)) {
+            object["project"] = project.root.as_str().into();
+            lines.push_str(&to_json_line(object));
+        }
+    }
+    lines
 }
 
 /// An object on a line of its own, with the version of its fields.
 fn to_json_line(mut object: Value) -> String {
     object["schema_version"] = SCHEMA_VERSION.into();
-    format!("{object}\n")
+    to_shown(|out| table::write_json_line(&object, out))
 }
 
-fn to_json_document(extraction: &Extraction, with_rejected: bool) -> String {
+fn to_json_document(found: &[ProjectExtraction], with_rejected: bool) -> String {
+    let all = |list: &dyn Fn(&Extraction) -> Vec<Value>| {
+        let of = |project: &ProjectExtraction| {
+            let mut objects = list(&project.extraction);
+            for object in &mut objects {
+                object["project"] = project.root.as_str().into();
+            }
+            objects
+        };
+        Value::from(found.iter().flat_map(of).collect::<Vec<_>>())
+    };
     let mut document = json!({
         "schema_version": SCHEMA_VERSION,
         "kind": "memories",
-        "memories": extraction.candidates.iter().map(candidate_json).collect::<Vec<_>>(),
-        "secrets_dropped": extraction.secrets_dropped,
+        "memories": all(&|found| found.candidates.iter().map(candidate_json).collect()),
+        "review": all(&|found| found.review.iter().map(candidate_json).collect()),
+        "secrets_dropped": found.iter().map(|project| project.extraction.secrets_dropped).sum::<u64>(),
     });
     if with_rejected {
-        document["rejected"] = extraction.rejections.iter().map(rejection_json).collect();
+        document["rejected"] = all(&|found| found.rejections.iter().map(rejection_json).collect());
     }
-    format!("{document:#}\n")
+    to_shown(|out| table::write_json(&document, out))
 }
 
-/// For people: a paragraph a memory.
-fn to_table(extraction: &Extraction, with_rejected: bool) -> String {
+/// Returns what is written, without secrets and control characters. Writing to memory never fails.
+fn to_shown(write: impl Fn(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+    let mut out = Vec::new();
+    let _ = write(&mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// For people: by project, a paragraph a memory.
+fn to_table(found: &[ProjectExtraction], with_rejected: bool) -> String {
     let mut text = String::new();
-    for candidate in &extraction.candidates {
-        let times = candidate.sources.len();
-        let said = if times > 1 {
-            format!(", said {times} times")
+    for project in found {
+        let extraction = &project.extraction;
+        let has_rejected = with_rejected && !extraction.rejections.is_empty();
+        if extraction.candidates.is_empty() && !has_rejected {
+            continue;
+        }
+        let root = if project.root.is_empty() {
+            "no folder in the logs"
         } else {
-            String::new()
+            &project.root
         };
-        let _ = writeln!(
-            text,
-            "{} ({}, {:.2}{said})",
-            candidate.title,
-            candidate.kind.name(),
-            candidate.confidence
-        );
-        let _ = writeln!(text, "  {}", candidate.hook);
-        for line in candidate.body.lines().filter(|line| !line.is_empty()) {
-            let _ = writeln!(text, "    {line}");
+        let _ = writeln!(text, "{} ({root})\n", project.name);
+        for candidate in &extraction.candidates {
+            let _ = writeln!(text, "{}", candidate_paragraph(candidate));
+        }
+        if has_rejected {
+            let _ = writeln!(text, "Turned down:");
+            for rejected in &extraction.rejections {
+                let one_line = rejected.text.split_whitespace().collect::<Vec<_>>().join(" ");
+                let _ = writeln!(text, "  {}: {one_line}", rejected.reason);
+            }
+            text.push('\n');
         }
     }
-    if with_rejected && !extraction.rejections.is_empty() {
-        let _ = writeln!(text, "\nTurned down:");
-        for rejected in &extraction.rejections {
-            let one_line = rejected.text.split_whitespace().collect::<Vec<_>>().join(" ");
-            let _ = writeln!(text, "  {}: {one_line}", rejected.reason);
-        }
+    text
+}
+
+/// Returns a candidate as a person reads it.
+pub(super) fn candidate_paragraph(candidate: &Candidate) -> String {
+    let times = candidate.sources.len();
+    let said = if times > 1 {
+        format!(", said {times} times")
+    } else {
+        String::new()
+    };
+    let origin = match candidate.origin {
+        CandidateOrigin::Person => "",
+        CandidateOrigin::Habit => ", a habit",
+        CandidateOrigin::Agent => ", written by the agent",
+    };
+    let mut text = format!(
+        "  {} ({}, {:.2}{said}{origin})\n",
+        candidate.title,
+        candidate.kind.name(),
+        candidate.confidence
+    );
+    let _ = writeln!(text, "    {}", candidate.hook);
+    for line in candidate.body.lines().filter(|line| !line.is_empty()) {
+        let _ = writeln!(text, "      {line}");
     }
     text
 }

@@ -4,13 +4,16 @@ mod consolidate;
 pub(super) mod drawn;
 mod extract;
 pub(super) mod folder;
+mod projects;
 mod prompt;
 mod recall;
+mod review;
 
 use crate::cli::backend::BackendName;
 use crate::cli::{DocumentFormat, PageArgs};
 use crate::commands::given::GivenOptions;
 use crate::commands::policy::{index_limits, memory_policy};
+use crate::commands::terminal::notice;
 use crate::commands::writing::{ensure_absent, fold_for_terminal, write_page};
 use crate::commands::{RunStatus, print};
 use crate::page::PageContent;
@@ -23,7 +26,9 @@ use memory::check;
 use memory::check::MemoryFinding;
 use prompt::PromptArgs;
 use recall::RecallArgs;
+use review::ReviewArgs;
 use serde_json::json;
+use std::fmt::Write;
 use std::path::PathBuf;
 use table::findings::{format_annotations, format_junit};
 use table::human::{format_count, format_count_with_plural};
@@ -42,6 +47,7 @@ impl MemoryArgs {
     pub fn dir(&self) -> &DirArgs {
         match &self.command {
             MemoryCommand::Extract(args) => &args.dir,
+            MemoryCommand::Review(args) => &args.dir,
             MemoryCommand::Recall(args) => &args.dir,
             MemoryCommand::Dream(args) => &args.dir,
             MemoryCommand::Undo(args) => &args.dir,
@@ -67,7 +73,9 @@ impl MemoryArgs {
 pub enum MemoryCommand {
     /// Finds what people said that will hold in later sessions, and keeps it.
     Extract(ExtractArgs),
-    /// Finds the memories that help with a query; none is a good answer.
+    /// Decides on candidates that are not sure enough to be written.
+    Review(ReviewArgs),
+    /// Finds the memories that help with a query.
     Recall(RecallArgs),
     /// Consolidates: merges what says the same, settles contradictions, retires what is old. Nothing is lost.
     Dream(DreamArgs),
@@ -147,7 +155,8 @@ pub struct MemoryCheckArgs {
     /// How findings are written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: MemoryCheckFormat,
-    /// List every problem of the logs with file, line and byte offset, not only how many there were.
+    /// List problems of the logs with file, line and byte offset, not only how many there were: the first ten of each kind and
+    /// file, at most a thousand.
     #[arg(long, requires = "logs", help_heading = "Problems")]
     pub problems: bool,
     /// End with status 3 if any of the logs was lost or skipped.
@@ -178,6 +187,7 @@ pub fn run(args: &MemoryArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     memory_policy(&args.dir().set)?;
     match &args.command {
         MemoryCommand::Extract(args) => extract::run(args, given),
+        MemoryCommand::Review(args) => review::run(args),
         MemoryCommand::Recall(args) => recall::run(args, given),
         MemoryCommand::Dream(args) => consolidate::dream(args, given),
         MemoryCommand::Undo(args) => consolidate::undo(args),
@@ -237,7 +247,7 @@ fn run_check(args: &MemoryCheckArgs) -> Result<RunStatus> {
     };
     print(text.as_bytes())?;
     if !args.quiet {
-        eprintln!(
+        notice!(
             "{}, {}",
             format_count_with_plural(snapshot.topics.len() as u64, "memory", "memories"),
             format_count(findings.len() as u64, "finding")
@@ -265,6 +275,38 @@ fn finding_line(finding: &MemoryFinding, prefix: &str) -> String {
     )
 }
 
+/// Returns the memories as a table: by type, with age, project and how often each was said.
+fn list_table(topics: &[memory::topic::Topic], now: Time) -> String {
+    let mut text = String::new();
+    let kinds = memory::kinds::MEMORY_KINDS.map(Some).into_iter().chain([None]);
+    for kind in kinds {
+        let of_kind = topics.iter().filter(|topic| topic.kind() == kind).collect::<Vec<_>>();
+        if of_kind.is_empty() {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let name = kind.map_or("untyped", |kind| kind.name());
+        let _ = writeln!(text, "{name} ({})", of_kind.len());
+        for topic in of_kind {
+            let project = topic
+                .field("project")
+                .map(|project| format!(", {project}"))
+                .unwrap_or_default();
+            let age = when::format_age(topic.last_said(), now);
+            let _ = writeln!(text, "  {}", topic.name());
+            let _ = writeln!(
+                text,
+                "      {} ({age}, said {}x{project})",
+                topic.file,
+                topic.confirmation_count()
+            );
+        }
+    }
+    text
+}
+
 fn run_list(args: &ListArgs) -> Result<RunStatus> {
     ensure_absent(args.page.html.as_deref(), args.page.force)?;
     let memdir = folder::open_existing(&args.dir)?;
@@ -278,24 +320,11 @@ fn run_list(args: &ListArgs) -> Result<RunStatus> {
     }
     let (snapshot, passed) = memdir.read()?;
     for passed in &passed {
-        eprintln!("{}: {}", passed.file, passed.reason);
+        notice!("{}: {}", passed.file, passed.reason);
     }
     let now = now();
-    let kind = |topic: &memory::topic::Topic| topic.kind().map_or("untyped", |kind| kind.name());
     let text = match args.format {
-        DocumentFormat::Text => {
-            let line = |topic: &memory::topic::Topic| {
-                let age = when::format_age(topic.last_said(), now);
-                format!(
-                    "- [{}] {} ({age}, said {}x): {}\n",
-                    kind(topic),
-                    topic.file,
-                    topic.confirmation_count(),
-                    topic.description()
-                )
-            };
-            fold_for_terminal(&snapshot.topics.iter().map(line).collect::<String>())
-        }
+        DocumentFormat::Text => fold_for_terminal(&list_table(&snapshot.topics, now)),
         DocumentFormat::Json => {
             let object = |topic: &memory::topic::Topic| {
                 let source = |source: &memory::kinds::MemorySource| {

@@ -7,6 +7,7 @@ use crate::commands::backend::ModelRunner;
 use crate::commands::given::GivenOptions;
 use crate::commands::memory::{DirArgs, folder, now};
 use crate::commands::policy::{memory_policy, recall_limits};
+use crate::commands::terminal::notice;
 use crate::commands::{RunStatus, print};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -36,9 +37,8 @@ struct RecallQuery {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Memories are ranked by the words of the query: in name, description and text, by how rare they are, how close together they
-stand, and by stems and other words for the same. If the best memories hold hardly any of what the query asks for, and not
-its sharpest word, the answer is empty (--fit). In a big directory it is empty, too, if much of the query is nowhere, or if
-nobody said together what a question about oneself puts together. Queries of one word are not answered.
+stand, and by stems and other words for the same. The answer ends at the first memory that scores less than half of the best
+one (--fit). It is empty only if no memory has a word that the query is about.
 
 Examples:
   backcast memory recall \"how do we run the integration tests\"
@@ -60,9 +60,8 @@ pub struct RecallArgs {
     /// How many files are looked at, the newest first; 0 for all [default: 200, `recall.files`].
     #[arg(long, value_name = "N")]
     pub max_files: Option<usize>,
-    /// Share of a query's weight, 0 to 1, that must be there when its sharpest word is not; with 0 whatever has a word of the
-    /// query will do.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.15, value_parser = parse_share)]
+    /// Share of the best score, 0 to 1, below which a memory is left out; 0 leaves none out.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
     pub fit: f64,
     /// A file that this session was shown or has read; may be given several times.
     #[arg(long, value_name = "FILE")]
@@ -93,7 +92,7 @@ pub fn run(args: &RecallArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     let (memories, passed) = match memdir {
         Some(memdir) => memdir.read_memories(most)?,
         None => {
-            eprintln!(
+            notice!(
                 "{}: no memories there; `backcast memory extract` makes them from past sessions",
                 path.display()
             );
@@ -101,12 +100,12 @@ pub fn run(args: &RecallArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         }
     };
     for passed in &passed {
-        eprintln!("{}: {}", passed.file, passed.reason);
+        notice!("{}: {}", passed.file, passed.reason);
     }
     let mut index = RecallIndex::default();
     memories.iter().for_each(|memory| memory.index_into(&mut index));
     let weights = RecallWeights {
-        fit: args.fit,
+        least: args.fit,
         ..RecallWeights::default()
     };
     let usual = recall_limits(&policy);
@@ -162,7 +161,7 @@ pub fn run(args: &RecallArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         DocumentFormat::Text => {
             if taken.is_empty() && is_there {
                 let why = explain_no_answer(&memories, &index, query, &weights, &limits, chosen.as_deref());
-                eprintln!("{why}");
+                notice!("{why}");
             }
             let texts = taken.iter().map(|taken| taken.text.as_str()).collect::<Vec<_>>();
             print(texts.join("\n").as_bytes())
@@ -181,15 +180,10 @@ fn explain_no_answer(
 ) -> &'static str {
     let found = |weights: &RecallWeights| index.find_matches(query, weights);
     let hits = chosen.map_or_else(|| found(weights), <[RecallHit]>::to_vec);
-    let shares_word = || {
-        let loose = RecallWeights { fit: 0.0, ..*weights };
-        !found(&loose).is_empty()
-    };
     match explain_nothing(memories, &hits, query, limits) {
-        NoRecallReason::OneWord => "queries of one word are not answered",
+        NoRecallReason::NoWord => "nothing fits: the query has no word",
         NoRecallReason::NoMemories => "nothing fits: the directory has no memories",
         NoRecallReason::NoFit if chosen.is_some() => "nothing fits: the model chose none",
-        NoRecallReason::NoFit if shares_word() => "nothing fits well enough; --fit 0 shows the best there is",
         NoRecallReason::NoFit => "nothing fits: no memory has a word of the query",
         NoRecallReason::NoNews => "nothing new: what fits was left out by --surfaced or --tool",
         NoRecallReason::NoRoom => "no room: what fits is longer than the bytes that are left (--budget)",

@@ -13,7 +13,7 @@ use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::event::{Event, EventSink};
 use replay::sim::oracle::{OracleBound, oracle_bound, oracle_bound_under};
-use replay::sim::{BoundaryTextWriter, ReplayInput, ReplayMode, infer_replay_windows, policies_and_prices, replay};
+use replay::sim::{BoundaryTextWriter, ReplayInput, ReplayMode, policies_and_prices, replay};
 use replay::tune::score::chain_key;
 use std::io;
 use table::stream::{RowBatch, StreamFormat};
@@ -119,6 +119,11 @@ impl ReplayConsumer<'_> {
                 oracle.merge(&oracle_bound(view.trace(chain), view.uses(chain)));
             }
         }
+        let (calls, cost) = view.progress_only_cost(self.prices);
+        for replayed in std::iter::once(&mut first).chain(&mut other_replays) {
+            let costs = &mut replayed.replayed.row.costs;
+            (costs.progress_calls, costs.progress_cost) = (calls, cost);
+        }
         if first.replayed.row.defects > 0 {
             let detail = format!("replay of session {}", view.id());
             problems.push(Problem::file(&view.logs()[0].path, ProblemKind::Internal, detail));
@@ -179,7 +184,7 @@ impl ReplayConsumer<'_> {
     ) {
         let trace = view.trace(chain);
         let (by_version, by_model) = policies_and_prices(policies, self.prices, trace);
-        let windows = infer_replay_windows(trace, &by_version, &by_model);
+        let windows = view.infer_windows(trace, &by_version, &by_model);
         let uses = self.wants.working_set.then(|| view.uses(chain));
         let input = ReplayInput {
             policies: &by_version,

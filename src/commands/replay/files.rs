@@ -8,7 +8,7 @@ use replay::policy::presets::PolicySet;
 use serde_json::Value as Json;
 use std::io;
 use std::path::{Path, PathBuf};
-use table::{OutputFormat, TableStyle, atomic, write_json};
+use table::{OutputFormat, TableStyle, atomic, write_json, write_json_line};
 
 /// The last file of a run: it says that the rest is whole, and lists it.
 const MANIFEST: &str = "manifest.json";
@@ -134,8 +134,7 @@ impl ReplayFiles {
     fn write_json_lines(&self, name: &str, objects: &[Json]) -> Result<()> {
         atomic::write_with(&self.folder.join(name), self.force, |out| {
             for object in objects {
-                serde_json::to_writer(&mut *out, object)?;
-                out.write_all(b"\n")?;
+                write_json_line(object, out)?;
             }
             Ok(())
         })?;

@@ -1,5 +1,6 @@
 //! What lies in the folders that a page is to be made of.
 
+use crate::commands::terminal::notice;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 
@@ -69,7 +70,7 @@ impl ReportInputs {
             Ok(listed) => listed,
             Err(error) if depth == 0 => bail!("{}: {error}", folder.display()),
             Err(error) => {
-                eprintln!("{}: {error}; passed over", folder.display());
+                notice!("{}: {error}; passed over", folder.display());
                 return Ok(());
             }
         };

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use replay::tune::score::PolicyScore;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use table::atomic::AtomicWriteError;
+use table::atomic::{self, AtomicWriteError};
 use table::store::frames::FrameFile;
 use table::store::{EntryKind, EntryName};
 
@@ -40,6 +40,7 @@ pub fn check_overwritable(path: &Path, force: bool) -> Result<(), AtomicWriteErr
 pub struct SweepFile {
     file: FrameFile,
     path: PathBuf,
+    name: EntryName,
 }
 
 /// What [`SweepFile::open`] found.
@@ -53,9 +54,9 @@ pub struct OpenedSweep {
 
 impl SweepFile {
     /// Opens the file of a sweep, or starts it. Scores under another name are discarded.
-    pub fn open(path: &Path, name: &EntryName) -> Result<OpenedSweep> {
+    pub fn open(path: &Path, name: EntryName) -> Result<OpenedSweep> {
         let opened =
-            FrameFile::open(path, EntryKind::Scores, name).with_context(|| format!("opening {}", path.display()))?;
+            FrameFile::open(path, EntryKind::Scores, &name).with_context(|| format!("opening {}", path.display()))?;
         let mut scores = BTreeMap::new();
         for frame in &opened.frames {
             // A frame that cannot be read only means that its policies are replayed again.
@@ -65,6 +66,7 @@ impl SweepFile {
             file: SweepFile {
                 file: opened.file,
                 path: path.to_owned(),
+                name,
             },
             scores,
             is_restarted: opened.is_restarted,
@@ -77,6 +79,30 @@ impl SweepFile {
         let body = postcard::to_allocvec(batch).with_context(context)?;
         self.file.append(&body).with_context(context)
     }
+
+    /// Replaces the file by one with all scores, a frame per policy: the same bytes whether the search was interrupted or not.
+    pub fn finish<'k>(
+        self,
+        stored: BTreeMap<String, PolicyScores>,
+        known: impl Iterator<Item = (String, &'k PolicyScores)>,
+    ) -> Result<()> {
+        let context = || format!("writing {}", self.path.display());
+        let mut all = stored;
+        for (policy, scores) in known.filter(|(_, scores)| scores.iter().any(Option::is_some)) {
+            let merged = all.entry(policy).or_insert_with(|| vec![None; scores.len()]);
+            for (merged, score) in std::iter::zip(merged, scores) {
+                *merged = score.or(*merged);
+            }
+        }
+        let frame = |one: (String, PolicyScores)| postcard::to_allocvec(&vec![one] as &ScoreBatch);
+        let frames = all
+            .into_iter()
+            .map(frame)
+            .collect::<Result<Vec<_>, _>>()
+            .with_context(context)?;
+        let bytes = FrameFile::encode(EntryKind::Scores, &self.name, &frames);
+        atomic::write(&self.path, true, &bytes).with_context(context)
+    }
 }
 
 #[cfg(test)]
@@ -84,7 +110,7 @@ mod tests {
     use super::*;
 
     fn open(path: &Path, name: u8) -> OpenedSweep {
-        SweepFile::open(path, &EntryName::new([name; 32])).unwrap()
+        SweepFile::open(path, EntryName::new([name; 32])).unwrap()
     }
 
     #[test]

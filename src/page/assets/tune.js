@@ -14,11 +14,12 @@ function tunePart(tune, number, query) {
   const chosen = best === null ? -1 : find(best);
   const column = (name, title, how, about) => fieldColumn(rows, name, title, how, about);
   const columns = [
-    { title: "Policy", kind: "text", value: (row) => rows.get(row, "policy"), cell: (row) => h("a", { href: "#tune?point=" + number + "." + row }, rows.get(row, "policy")) },
+    { title: "Policy", kind: "text", value: (row) => rows.get(row, "label") || rows.get(row, "policy"), cell: (row) => h("a", { href: "#tune?point=" + number + "." + row, title: rows.get(row, "policy") }, rows.get(row, "label") || rows.get(row, "policy")) },
     column("cost_micro_usd", "Cost", say.money), column("saved_share", "Saved", say.share, "Share of the present policy's cost"),
-    column("misses", "Misses", say.count, "Files that came back not credited"), column("misses_credited", "credited", say.count, "Files that came back credited"),
-    column("at_risk_hit_share", "At-risk hits", say.share, "Of uses 20,000 tokens or more away"), column("compactions", "Compactions", say.count),
-    column("model_calls", "Model calls", say.count, "Beside the conversation"), column("mean_window", "Mean window", say.tokens), column("blocked_calls", "Blocked", say.count),
+    column("misses_per_100_calls", "Misses per 100", (value) => value.toFixed(2), "Edits of lines that were gone, per 100 calls"),
+    column("usd_per_extra_miss_micro", "Per extra miss", say.money, "Dollars saved for each miss more than now"),
+    column("compactions", "Compactions", say.count), column("waiting_hours", "Hours waiting", (value) => value.toFixed(2), "For compactions, at the median recorded duration"),
+    column("mean_window", "Mean window", say.tokens), column("blocked_sessions", "Blocks", say.count, "Sessions that it would end"),
     { title: "Front", kind: "text", value: (row) => (rows.get(row, "on_front") ? "yes" : ""), cell: (row) => (rows.get(row, "on_front") ? "on it" : "") },
   ].filter(Boolean);
   const table = new Table({
@@ -30,11 +31,11 @@ function tunePart(tune, number, query) {
   const asked = query && query.get("point") ? query.get("point").split(".").map(Number) : null;
   if (asked && asked[0] === number && asked[1] < rows.count) {
     table.goTo(asked[1], false);
-    plots.forEach((plot) => plot.choose(asked[1]));
+    if (known(rows.get(asked[1], "cost_micro_usd"))) plots.forEach((plot) => plot.choose(asked[1]));
   }
   const id = "tune-" + number;
   return h("div", {},
-    h("h1", {}, data.tunes.length > 1 ? tune.name : "Tune"),
+    h("h1", {}, data.tunes.length > 1 && tune.window_tokens ? "Tune: windows of " + say.count(tune.window_tokens) + " tokens" : "Tune"),
     h("p", { class: "about" }, say.several(tune.policies, "policy", "policies") + " on " + say.several(tune.sessions, "session") + ", of which " + say.count(tune.sessions_that_compact) + " compact under any of them. A miss is taken to cost $" + tune.miss_cost_usd + "."),
     choiceSection(tune, id),
     section(id + "-front", "What each policy costs and loses", "Every policy is a bar from misses with files that came back credited to not credited. Filled ones are on the front: no other policy beats them in everything.",
@@ -46,34 +47,21 @@ function choiceSection(tune, id) {
   const choice = tune.choice;
   if (!choice) return section(id + "-choice", "Recommendation", "No session to choose on.");
   const told = (interval) => say.share(interval.share) + " [" + say.share(interval.low) + ", " + say.share(interval.high) + "]";
-  const isPresent = choice.best === "as it is" || !Object.keys(choice.settings || {}).length;
-  const verdict = isPresent ? "Keep what you have: nothing that was tried is better on these sessions together."
-    : choice.holds ? "Set " + choice.best : "No difference is shown. The best on all sessions is " + choice.best + ", but choosing on some sessions does not pay on the others.";
-  const advice = (tune.client_settings || []).filter((one) => one.setting);
-  const notes = (tune.client_settings || []).map((one) => h("li", {}, h("code", {}, one.key), ": ", one.note));
-  const paste = advice.length ? JSON.stringify(settingsOf(advice), null, 2) : null;
+  const isSet = tune.verdict === "set";
+  const notes = (tune.client_settings || []).map((one) => h("li", {}, h("code", {}, one.key), ": ", one.note + " (reported, not proven)" + (one.warning ? ". Warning: " + one.warning : "")));
+  const paste = isSet && tune.paste ? JSON.stringify(tune.paste, null, 2) : null;
   return section(id + "-choice", "Recommendation", null,
-    h("p", { class: choice.holds ? "verdict good" : "verdict" }, verdict),
+    h("p", { class: isSet ? "verdict good" : "verdict" }, tune.sentence),
     figures([
       ["On all sessions", say.share(choice.saved_on_all_sessions.share), "of cost and misses saved, " + told(choice.saved_on_all_sessions).replace(/^[^[]*/, "")],
       ["On sessions that had no say", say.share(choice.saved_on_held_out_sessions.share), told(choice.saved_on_held_out_sessions).replace(/^[^[]*/, "") + " (95 %)"],
+      ["If sessions get longer", say.share(choice.saved_if_sessions_get_longer), "as in published runs"],
       ["Folds that agree", choice.folds_that_agree + " of " + choice.folds],
     ]),
     intervalPlot(choice),
     paste ? h("div", { class: "paste" }, h("p", {}, "To paste into the client's settings.json:"), copyBox(paste)) : null,
     notes.length ? h("ul", { class: "list" }, notes) : null,
-    h("p", { class: "about" }, "Open loop: recorded messages are taken as they came. Wrong edits and lost reasoning after a compaction are not in these dollars, which favours low thresholds."));
-}
-
-// As the client's settings file has them: variables under `env` are text, switches are true or false.
-function settingsOf(advice) {
-  const settings = {};
-  for (const { setting } of advice) {
-    const [group, ...rest] = setting.name.split(".");
-    if (rest.length) settings[group] = { ...settings[group], [rest.join(".")]: setting.value };
-    else settings[group] = setting.value === "true" || (setting.value === "false" ? false : setting.value);
-  }
-  return settings;
+    h("p", { class: "about" }, "Open loop: recorded messages are taken as they came. Wrong edits and lost reasoning after a compaction are not in these dollars, which favors low thresholds."));
 }
 
 function intervalPlot(choice) {
@@ -139,7 +127,8 @@ function tunePlot({ tune, rows, chosen, table, number }, kind) {
   const frame = [];
   if (never) frame.push({ name: "never", at: isCost ? never.cost_micro_usd / 1e6 : never.mean_window, misses: never.misses });
   if (oracle && !isCost && known(oracle.mean_window)) frame.push({ name: "oracle", at: oracle.mean_window, misses: oracle.misses });
-  const all = Array.from({ length: rows.count }, (_, row) => row);
+  // A policy that ends sessions has no figures.
+  const all = Array.from({ length: rows.count }, (_, row) => row).filter((row) => known(rows.get(row, "cost_micro_usd")));
   const xs = [...all.map(across), ...frame.map((one) => one.at)];
   const ys = [...all.map((row) => rows.get(row, "misses") || 0), ...frame.map((one) => one.misses || 0)];
   const [low, high] = [-largest(xs.map((value) => -value)), largest(xs)];
@@ -150,7 +139,7 @@ function tunePlot({ tune, rows, chosen, table, number }, kind) {
   let picked = -1;
   let mark = null;
   const tell = (row) => {
-    readout.textContent = rows.get(row, "policy") + ": " + say.money(rows.get(row, "cost_micro_usd")) + ", " + say.count(rows.get(row, "misses_credited")) + "–" + say.count(rows.get(row, "misses")) +
+    readout.textContent = (rows.get(row, "label") || rows.get(row, "policy")) + ": " + say.money(rows.get(row, "cost_micro_usd")) + ", " + say.count(rows.get(row, "misses_credited")) + "–" + say.count(rows.get(row, "misses")) +
       " misses, mean window " + say.tokens(rows.get(row, "mean_window")) + ", " + say.several(rows.get(row, "compactions"), "compaction");
   };
   const choose = (row) => {
@@ -183,7 +172,7 @@ function tunePlot({ tune, rows, chosen, table, number }, kind) {
       svg.append(s("line", { class: is ? "range thin" : "range thin soft", x1: x(across(row)), x2: x(across(row)), y1: y(rows.get(row, "misses_credited") || 0), y2: y(rows.get(row, "misses") || 0) }));
       svg.append(s("circle", { class: is ? "dot" : "ring soft", cx: x(across(row)), cy: y(middle(row)), r: is ? 3.5 : 2.5 }));
     }
-    const named = [[0, "as it is", 16], [chosen, chosen > 0 ? (tune.choice.holds ? "recommended" : "best on all sessions") : "", -9]];
+    const named = [[0, "now", 16], [chosen, chosen > 0 ? (tune.verdict === "set" ? "recommended" : "best on all sessions") : "", -9]];
     for (const [row, text, shift] of named) {
       if (row < 0 || !text || row >= rows.count) continue;
       svg.append(s("circle", { class: row === chosen ? "halo hot" : "halo", cx: x(across(row)), cy: y(middle(row)), r: 7 }));

@@ -103,9 +103,10 @@ columns! {
     "took_ms" "Took" Millis Never "How long it took." |r| r.boundary.duration.map(|(took, _)| took);
     "took_from" "Timed by" Text Never
         "`recorded` by the boundary; `clock`: from the last record before it, or from the command that asked for it." |r| r.boundary.duration.map(|(_, from)| from.name());
-    "window_tokens" "Window" Tokens Never "Window of the model, inferred; empty if nothing tells." |r| r.boundary.window;
+    "window_tokens" "Window" Tokens Never "Window of the model, inferred; empty if it is unknown." |r| r.boundary.window.tokens;
     "window_grounds" "Grounds" Text Never
-        "What it is inferred from: `given`, `version`, `boundary`, `usage`; `silent` and `assumed` tell nothing." |r| r.boundary.grounds.name();
+        "What it is inferred from: `given`, `stated`, `boundary`, `usage`, `text`, `sessions` of the same project, `table`, `unknown`." |r| r.boundary.window.grounds.name();
+    "window_confidence" "Confidence" Text Never "How far it can be trusted: `certain`, `likely`, `weak`, `none`." |r| r.boundary.window.confidence.name();
     "threshold_tokens" "Threshold" Tokens Never
         "Where the policy puts automatic compaction for that version and window; for the smallest window if none is told." |r| r.boundary.threshold;
     "over_tokens" "Over" Tokens Never "Recorded tokens before minus that threshold." |r| r.boundary.tokens_over_threshold();

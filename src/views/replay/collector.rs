@@ -5,10 +5,10 @@ use super::rows::{RoundRow, SessionRow};
 use crate::views::events;
 use replay::prices::{Price, Tariff, tariffs};
 use replay::sim::event::{CacheMiss, CompactionKind, Event, EventSink, PARTS, SimBoundary, SimCall};
-use replay::sim::inference::InferredWindow;
 use replay::sim::trace::{BoundaryTrigger, Trace, flag, uuid};
 use replay::sim::working_set::UseOutcome;
 use replay::tokens::ledger::{CATEGORIES, Category};
+use replay::windows::{InferredWindow, WindowConfidence, known_level};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -89,7 +89,10 @@ impl<'a> ReplayCollector<'a> {
                 row.window.measured_tokens += tokens;
             }
         }
-        row.calls.assumed_windows += windows.iter().filter(|window| !window.grounds.is_sure()).count() as u64;
+        row.calls.assumed_windows += windows
+            .iter()
+            .filter(|window| window.confidence > WindowConfidence::Likely)
+            .count() as u64;
         if detail.boundaries {
             ReplayCollector::add_blocks(trace, &mut replayed.ledger);
         }
@@ -186,6 +189,9 @@ impl<'a> ReplayCollector<'a> {
             };
             row.costs.recorded += tariff.cost(&recorded, usage.input_side());
         }
+        if !self.trace.is_sidechain {
+            row.last_tariff = self.tariffs[usize::from(call.model)];
+        }
         match called.cost {
             Some(cost) => row.costs.conversation += cost,
             None => row.costs.unpriced_calls += 1,
@@ -200,7 +206,11 @@ impl<'a> ReplayCollector<'a> {
                 model: self.models[usize::from(call.model)].clone(),
                 called: *called,
                 recorded: call.usage.map(|usage| usage.input_side()),
-                window: self.windows.get(at as usize).map(|window| window.tokens),
+                window: self
+                    .windows
+                    .get(at as usize)
+                    .copied()
+                    .unwrap_or(InferredWindow::UNKNOWN),
                 boundary: self.last_recorded_boundary(at),
                 events: std::mem::take(&mut self.pending),
             });
@@ -291,6 +301,7 @@ impl<'a> ReplayCollector<'a> {
             "summary_tokens": boundary.size.summary,
             "restored_tokens": boundary.size.restored,
             "restored_files": restored_files.collect::<Vec<_>>(),
+            "restored_parts": events::restored_parts_json(boundary),
             "dropped_tokens": parts(&boundary.dropped),
             "kept_tokens": parts(&boundary.kept_parts),
             "messages_summarized": boundary.summarized.records,
@@ -302,9 +313,13 @@ impl<'a> ReplayCollector<'a> {
             "is_recompaction": boundary.since.is_recompaction,
             "rounds_since": boundary.since.calls,
             "turns_since": boundary.since.turns,
-            "threshold": boundary.threshold,
-            "window": window.map(|window| window.tokens),
+            "previous_call": boundary.since.previous.map(|(call, _)| call),
+            "previous_turn": boundary.since.previous.map(|(_, turn)| turn),
+            "call_source": self.trace.call_source(),
+            "threshold": known_level(boundary.threshold),
+            "window": window.and_then(|window| window.tokens),
             "window_grounds": window.map(|window| window.grounds.name()),
+            "window_confidence": window.map(|window| window.confidence.name()),
             "source": if boundary.is_recorded { "recorded" } else { "simulated" },
         })
     }
@@ -333,8 +348,8 @@ impl EventSink for ReplayCollector<'_> {
             let mut line = events::event_json(self.trace, at, event);
             line["session"] = json!(self.id);
             line["schema_version"] = json!(SCHEMA.version);
-            self.replayed.events.extend_from_slice(line.to_string().as_bytes());
-            self.replayed.events.push(b'\n');
+            // Writing into memory does not fail.
+            let _ = table::write_json_line(&line, &mut self.replayed.events);
         }
         match event {
             Event::Called(called) => self.add_call(at, called),
@@ -365,6 +380,14 @@ impl EventSink for ReplayCollector<'_> {
             Event::Extract => {
                 self.replayed.row.extractions += 1;
                 self.add_note(format_args!("extract"));
+            }
+            Event::Recalled { tokens } | Event::NotesRead { tokens } | Event::Nested { tokens, .. } => {
+                self.replayed.row.recalled += tokens;
+                self.add_note(format_args!("recalled {tokens}"));
+            }
+            Event::NeedsRead { path } => {
+                self.replayed.row.reads_needed += 1;
+                self.add_note(format_args!("needs-read {}", self.trace.paths[*path as usize]));
             }
             Event::Side { purpose, tokens, cost } => {
                 let costs = &mut self.replayed.row.costs;

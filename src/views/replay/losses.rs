@@ -1,6 +1,6 @@
 //! What texts in simulated boundaries lack (`replay --with-text`).
 
-use notes::carried::{NEED_KINDS, NeedCoverage};
+use notes::coverage::{NEED_KINDS, NeedCoverage};
 use serde_json::{Value as Json, json};
 
 /// Losses of the texts of one boundary, or of many.

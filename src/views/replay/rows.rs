@@ -1,11 +1,12 @@
 //! Rows of `backcast replay`, one per call and one per session, and their columns.
 
 use crate::views::short_id;
-use replay::prices::{PicoUsd, micro_usd};
-use replay::sim::event::{CacheMiss, CompactionCause, PARTS, SideCallPurpose, SimCall};
+use replay::prices::{PicoUsd, Tariff, micro_usd};
+use replay::sim::event::{CacheMiss, CompactionCause, MicroKind, PARTS, SideCallPurpose, SimCall};
 use replay::sim::use_counts::UseCounts;
 use replay::sim::working_set::{FetchKind, UseOutcome};
 use replay::tokens::ledger::Category;
+use replay::windows::{InferredWindow, known_level};
 use std::iter::zip;
 use std::sync::Arc;
 use table::columns;
@@ -27,7 +28,7 @@ pub struct RoundRow {
     /// Tokens that the log says were sent.
     pub recorded: Option<u64>,
     /// Context window of the model.
-    pub window: Option<u64>,
+    pub window: InferredWindow,
     /// The boundary that the log has before the call.
     pub boundary: Option<&'static str>,
     /// What happened before the call.
@@ -66,8 +67,11 @@ columns! {
     "other" "other" Tokens Never "Tokens in the window, by category: other." |r| r.part(Category::Other);
     "unexplained" "Unexplained" Count Never
         "Tokens that the log says were sent beyond everything above; negative if fewer were." |r| r.called.drift;
-    "threshold" "Threshold" Tokens Always "Where compaction starts." |r| r.called.threshold;
-    "window" "Window" Tokens Never "Context window of the model, inferred." |r| r.window;
+    "threshold" "Threshold" Tokens Always "Where compaction starts; empty if the window is unknown." |r| known_level(r.called.threshold);
+    "window" "Window" Tokens Never "Context window of the model, inferred; empty if it is unknown." |r| r.window.tokens;
+    "window_grounds" "Grounds" Text Never
+        "What it is inferred from: `given`, `stated`, `boundary`, `usage`, `text`, `sessions` of the same project, `table`, `unknown`." |r| r.window.grounds.name();
+    "window_confidence" "Confidence" Text Never "How far it can be trusted: `certain`, `likely`, `weak`, `none`." |r| r.window.confidence.name();
     "level" "Level" Text Always "Where the window stands: `normal`, `warning`, `error`, `threshold`." |r| r.called.level.name();
     "cache_read" "Read" Tokens Never "Of the input, read from the prompt cache." |r| r.called.tokens.cache_read;
     "cache_write" "Written" Tokens Never "Of the input, written to it." |r| r.called.tokens.cache_write;
@@ -156,7 +160,7 @@ impl CompactionTotals {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MicroTotals {
     /// In the order of [`super::MICRO_KINDS`].
-    pub by_kind: [u64; 5],
+    pub by_kind: [u64; MicroKind::ALL.len()],
     /// Results and thinking that they cleared.
     pub cleared: u64,
     /// Tokens that they saved.
@@ -223,16 +227,22 @@ pub struct ReplayCosts {
     /// Calls of the conversation without a price.
     pub unpriced_calls: u64,
     /// Costs and numbers of side calls by [`SideCallPurpose`].
-    pub side: [PicoUsd; 3],
-    pub side_calls: [u64; 3],
+    pub side: [PicoUsd; SideCallPurpose::ALL.len()],
+    pub side_calls: [u64; SideCallPurpose::ALL.len()],
     /// Input tokens of side calls, and those of them that came from the prompt cache.
     pub side_input: u64,
     pub side_cached: u64,
+    /// Sub-agents' calls that only progress records show. They are not replayed.
+    pub progress_calls: u64,
+    /// Their cost.
+    pub progress_cost: PicoUsd,
 }
 
 impl ReplayCosts {
     fn merge(&mut self, other: &ReplayCosts) {
         self.conversation += other.conversation;
+        self.progress_calls += other.progress_calls;
+        self.progress_cost += other.progress_cost;
         self.recorded += other.recorded;
         self.unpriced_calls += other.unpriced_calls;
         zip(&mut self.side, other.side).for_each(|(sum, part)| *sum += part);
@@ -268,6 +278,12 @@ pub struct SessionRow {
     pub notes: u64,
     /// Turns at whose end memories would be extracted.
     pub extractions: u64,
+    /// Memories and instructions that joined the window beyond the record: tokens.
+    pub recalled: u64,
+    /// Edits for which the client would have demanded a read first.
+    pub reads_needed: u64,
+    /// Prices of the last call of the main chain, for a consolidation at the end of the session.
+    pub last_tariff: Option<Tariff>,
     /// Whether uses of files were looked for.
     pub has_working_set: bool,
     pub working_set: UseCounts,
@@ -291,6 +307,8 @@ impl SessionRow {
         self.costs.merge(&other.costs);
         self.notes += other.notes;
         self.extractions += other.extractions;
+        self.recalled += other.recalled;
+        self.reads_needed += other.reads_needed;
         self.has_working_set |= other.has_working_set;
         self.working_set.merge(&other.working_set);
         self.orphans += other.orphans;
@@ -362,12 +380,17 @@ columns! {
     "compact_micro_usd" "Compact $" MicroUsd Never "Of the cost, summaries." |r| r.costs.side_of(SideCallPurpose::Compact);
     "notes_micro_usd" "Notes $" MicroUsd Never "Of the cost, notes." |r| r.costs.side_of(SideCallPurpose::Notes);
     "extract_micro_usd" "Extract $" MicroUsd Never "Of the cost, extraction of memories." |r| r.costs.side_of(SideCallPurpose::Extract);
+    "recall_micro_usd" "Recall $" MicroUsd Never "Of the cost, side queries that choose memories." |r| r.costs.side_of(SideCallPurpose::Recall);
+    "recalled_tokens" "Recalled" Tokens Never
+        "Memories, notes and instructions of folders that joined the window beyond the record." |r| r.recalled;
+    "reads_needed" "Reads needed" Count Never
+        "Edits for which the client would have demanded a read first, because it had forgotten the file." |r| r.reads_needed;
     "side_cached_share" "Shared" Share Never
         "Of the input of the calls beside the conversation, what was read from the prompt cache." |r| share(r.costs.side_cached, r.costs.side_input);
     "unexplained_misses" "Misses" Count Never "Cache misses that nothing in the log explains." |r| r.calls.unexplained_misses;
     "in_step_calls" "In step" Count Never "Calls whose window is the recorded one." |r| r.calls.in_step;
     "estimated_share" "Estimated" Share Never "Share of the tokens of all items that is estimated." |r| r.window.estimated_share();
-    "assumed_window_calls" "Guessed" Count Never "Calls whose window is a guess." |r| r.calls.assumed_windows;
+    "assumed_window_calls" "Guessed" Count Never "Calls whose window is unknown or a weak guess." |r| r.calls.assumed_windows;
     "uses" "Uses" Count Never
         "Edits and writes of known files (with --working-set, as all that follows)." |r| r.count_uses(UseCounts::uses);
     "misses" "Misses" Count IfRoom

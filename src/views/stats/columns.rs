@@ -2,7 +2,7 @@
 
 use crate::usage::quality::QualityRow;
 use crate::usage::tally::{GroupBy, UsageRow, WindowFacts};
-use crate::views::short_id;
+use crate::views::{folder_name, short_id};
 use replay::prices::micro_usd;
 use replay::tokens::ledger::{Amount, CATEGORIES, Category, TokenLedger};
 use std::cmp::Reverse;
@@ -19,21 +19,63 @@ columns! {
     "model" "Model" Text Always "Model." |r| &r.key;
     DAY_KEY: UsageRow;
     "day" "Day" Text Always "Day of the call in the chosen time zone." |r| &r.key;
+    WEEK_KEY: UsageRow;
+    "week" "Week of" Text Always "Monday of the week of the call in the chosen time zone." |r| &r.key;
+    MONTH_KEY: UsageRow;
+    "month" "Month" Text Always "Month of the call in the chosen time zone." |r| &r.key;
     BRANCH_KEY: UsageRow;
     "branch" "Branch" Text Always "Git branch." |r| &r.key;
-    SHORT_SESSION_KEY: UsageRow;
-    "session" "Session" Text Always "Session id." |r| short_id(&r.key);
+    PULL_KEY: UsageRow;
+    "pr" "Pull request" Text Always "Pull request that the session was linked to last, before the call." |r| &r.key;
+    USER_KEY: UsageRow;
+    "user" "User" Text Always "User whose home folder the session worked in." |r| &r.key;
+    MODEL: UsageRow;
+    "model" "Model" Text Always "Model." |r| r.models.keys().next();
     AGENT: UsageRow;
     "agent" "Agent" Text Always "Sub-agent; empty for the main agent." |r| &r.agent;
     SESSION_PROJECT: UsageRow;
     "project" "Project" Text IfRoom "Working directory of the session's first record." |r| &r.project;
     SESSION_COUNT: UsageRow;
-    "sessions" "Sess." Count Always "Sessions with calls in the row." |r| r.sessions.len();
-    WINDOW_SPARKLINE: UsageRow;
-    "window" "Window" Drawing Always "Its course." |r| sparkline(&r.course, 10);
-    MERGED_CACHE_WRITES: UsageRow;
-    "cache_write_5m_tokens" "Written" Tokens Always
-        "Input tokens written to the prompt cache for five minutes." |r| r.sums.write_5m + r.sums.write_1h;
+    "sessions" "Sessions" Count Always "Sessions with calls in the row." |r| (!r.is_part).then_some(r.sessions.len());
+    SESSION_TITLE: UsageRow;
+    "title" "Title" Text Never "Title of the session, else a phrase from its first prompt; secrets are masked." |r| some_text(&r.title);
+}
+
+// Columns of the table for people.
+columns! {
+    TITLE_AND_PLACE: UsageRow;
+    "title" "Session" Text Always "Title of the session, or its id." |r| shown_title(r);
+    "project" "Project" Text IfRoom "Last folder of the project's path." |r| r.project.as_deref().map(folder_name);
+    "start" "Start" Drawing IfRoom "Day of the first record." |r| some_text(&r.start_day);
+    COST: UsageRow;
+    "cost_micro_usd" "Cost" MicroUsd Always "Cost." |r| r.sums.cost_micro_usd();
+    CALLS: UsageRow;
+    "responses" "Calls" Count IfRoom "API calls." |r| r.sums.responses;
+    PEAK_AND_COMPACTIONS: UsageRow;
+    "context_peak" "Peak" Tokens IfRoom "Largest window." |r| r.known_window().map(|window| window.peak);
+    "compactions" "Compacted" Count IfRoom "Compactions, automatic and by hand." |r| r.window.map(|window| window.boundaries[0] + window.boundaries[1]);
+    "window" "Window" Drawing IfRoom "Its course." |r| sparkline(&r.course, 10);
+    SHORT_ID: UsageRow;
+    "session" "Id" Id IfRoom "Beginning of the session id." |r| (r.title != r.key).then_some(&r.key);
+    TABLE_TOKENS: UsageRow;
+    "output_tokens" "Output" Tokens IfRoom "Output tokens." |r| r.sums.output;
+    "cache_read_tokens" "Read" Tokens IfRoom "Input tokens read from the prompt cache." |r| r.sums.cache_read;
+    "cache_write_tokens" "Written" Tokens IfRoom "Input tokens written to the prompt cache." |r| r.sums.write_5m + r.sums.write_1h;
+    "input_tokens" "Uncached" Tokens IfRoom "Input tokens neither read from nor written to the prompt cache." |r| r.sums.input;
+    BREAKDOWN_MODEL: UsageRow;
+    "model" "Model" Text Always "Model; empty for all together." |r| short_models(r);
+}
+
+fn some_text(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// Returns the title of a session, or the beginning of its id.
+fn shown_title(row: &UsageRow) -> String {
+    match row.title.as_str() {
+        "" => short_id(&row.key),
+        title => title.to_owned(),
+    }
 }
 
 columns! {
@@ -63,6 +105,17 @@ columns! {
 }
 
 columns! {
+    TOKENS: UsageRow;
+    "responses" "Calls" Count Always "API calls, each counted once over all logs." |r| r.sums.responses;
+    "input_tokens" "Input" Tokens IfRoom "Input tokens neither read from nor written to the prompt cache." |r| r.sums.input;
+    "cache_read_tokens" "Read" Tokens Always "Input tokens read from the prompt cache." |r| r.sums.cache_read;
+    "cache_write_5m_tokens" "Wr. 5m" Tokens Always "Input tokens written to the prompt cache for five minutes." |r| r.sums.write_5m;
+    "cache_write_1h_tokens" "Wr. 1h" Tokens Always "Input tokens written to the prompt cache for one hour." |r| r.sums.write_1h;
+    "output_tokens" "Output" Tokens Always "Output tokens, as the most complete line of each response has them." |r| r.sums.output;
+    "cost_micro_usd" "Cost" MicroUsd Always "Cost of the calls whose model has a price; empty if none has." |r| r.sums.cost_micro_usd();
+}
+
+columns! {
     SESSION_WINDOW: UsageRow;
     "rounds" "Rounds" Count Never "Calls of the main chain with a known window." |r| r.window.map(|window| window.rounds);
     "prompts" "Prompts" Count Never "Prompts that a person typed or ran." |r| r.window.map(|window| window.prompts);
@@ -76,44 +129,65 @@ columns! {
     "subagents" "Agents" Count Never "Sub-agents with records of their own." |r| r.window.map(|window| window.subagents);
 }
 
-/// Returns the columns of usage rows. The first one has the name of the grouping.
-pub fn usage_columns(by: GroupBy, with_agents: bool) -> Vec<Column<UsageRow>> {
-    let is_session = by == GroupBy::Session;
-    let key = match by {
+fn key_columns(by: GroupBy) -> &'static [Column<UsageRow>] {
+    match by {
         GroupBy::Session => SESSION_KEY,
         GroupBy::Project => PROJECT_KEY,
         GroupBy::Model | GroupBy::Tool => MODEL_KEY,
         GroupBy::Day => DAY_KEY,
+        GroupBy::Week => WEEK_KEY,
+        GroupBy::Month => MONTH_KEY,
         GroupBy::Branch => BRANCH_KEY,
-    };
+        GroupBy::Pr => PULL_KEY,
+        GroupBy::User => USER_KEY,
+    }
+}
+
+/// Returns the columns of usage rows. The first one has the name of the grouping.
+pub fn usage_columns(by: GroupBy, with_agents: bool) -> Vec<Column<UsageRow>> {
+    let is_session = by == GroupBy::Session;
     let lists = [
-        key,
+        key_columns(by),
         if with_agents { AGENT } else { &[] },
         if is_session { SESSION_PROJECT } else { SESSION_COUNT },
         TIMES_AND_INPUT,
         CACHE_WRITES,
         OUTPUT_AND_COST,
         if is_session { SESSION_WINDOW } else { &[] },
+        if is_session { SESSION_TITLE } else { &[] },
     ];
     lists.concat()
 }
 
-/// Returns the columns of usage rows in the table. Rows of sessions have short ids, one column of cache writes, and a drawing
-/// of the window.
-pub fn usage_table_columns(by: GroupBy, with_agents: bool) -> Vec<Column<UsageRow>> {
-    if by != GroupBy::Session {
-        return usage_columns(by, with_agents);
-    }
+/// Returns the columns of rows that are split by model.
+pub fn breakdown_columns(by: GroupBy, with_agents: bool) -> Vec<Column<UsageRow>> {
     let lists = [
-        SHORT_SESSION_KEY,
+        key_columns(by),
         if with_agents { AGENT } else { &[] },
-        SESSION_PROJECT,
-        TIMES_AND_INPUT,
-        MERGED_CACHE_WRITES,
-        OUTPUT_AND_COST,
-        SESSION_WINDOW,
-        WINDOW_SPARKLINE,
+        if by == GroupBy::Model { &[] } else { MODEL },
+        TOKENS,
     ];
+    lists.concat()
+}
+
+/// Returns the columns of usage rows in the table: what a row is and what it cost comes first and is never dropped.
+pub fn usage_table_columns(by: GroupBy, with_agents: bool, with_models: bool) -> Vec<Column<UsageRow>> {
+    let agent = if with_agents { AGENT } else { &[] };
+    let model = if with_models { BREAKDOWN_MODEL } else { &[] };
+    if by == GroupBy::Session {
+        let lists = [
+            TITLE_AND_PLACE,
+            agent,
+            model,
+            COST,
+            CALLS,
+            PEAK_AND_COMPACTIONS,
+            SHORT_ID,
+            TABLE_TOKENS,
+        ];
+        return lists.concat();
+    }
+    let lists = [key_columns(by), agent, model, COST, CALLS, SESSION_COUNT, TABLE_TOKENS];
     lists.concat()
 }
 
@@ -128,7 +202,7 @@ impl UsageRow {
 fn short_models(row: &UsageRow) -> String {
     let short = row
         .models
-        .iter()
+        .keys()
         .map(|model| model.strip_prefix("claude-").unwrap_or(model));
     short.collect::<Vec<_>>().join(" ")
 }

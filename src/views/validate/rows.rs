@@ -2,6 +2,7 @@
 
 use crate::views::short_id;
 use replay::audit::validate::{CaseVerdict, Mechanism, UndecidableReason, ValidationCase};
+use replay::windows::known_level;
 use serde_json::{Value as Json, json};
 use table::columns;
 use table::findings::TestOutcome;
@@ -31,7 +32,7 @@ impl CaseRow {
             tokens(case.predicted)
         );
         match case.verdict {
-            CaseVerdict::Exact => TestOutcome::Passed,
+            CaseVerdict::Exact | CaseVerdict::WithinMargin => TestOutcome::Passed,
             CaseVerdict::Early | CaseVerdict::Late if case.distance.unsigned_abs() <= within => TestOutcome::Passed,
             CaseVerdict::Early | CaseVerdict::Late => TestOutcome::Failed(format!(
                 "{} by {}: {numbers}",
@@ -53,7 +54,7 @@ impl CaseRow {
     fn distance(&self) -> Option<i64> {
         let has_both = matches!(
             self.case.verdict,
-            CaseVerdict::Exact | CaseVerdict::Early | CaseVerdict::Late
+            CaseVerdict::Exact | CaseVerdict::WithinMargin | CaseVerdict::Early | CaseVerdict::Late
         );
         has_both.then_some(self.case.distance)
     }
@@ -71,7 +72,7 @@ columns! {
     pub CASE_COLUMNS: CaseRow;
     "session" "Session" Text Always "Session id." |r| &r.session;
     "agent" "Agent" Text Never "Sub-agent; empty for the main agent." |r| &r.agent;
-    "mechanism" "What" Text Always "`auto`, `micro` or `manual`." |r| r.case.mechanism.name();
+    "mechanism" "What" Text Always "`auto`, `micro`, `images` or `manual`." |r| r.case.mechanism.name();
     "verdict" "Verdict" Verdict Always "How the prediction came out." |r| r.case.verdict.name();
     "reason" "Reason" Text Always "Why it cannot be judged." |r| r.case.reason.map(UndecidableReason::name);
     "version" "Version" Text Always "Version of the client." |r| r.case.version.to_string();
@@ -83,10 +84,11 @@ columns! {
         "Tokens before, as the client wrote them down; of a micro-compaction the results that could go." |r| r.case.recorded;
     "predicted_tokens" "Predicted" Tokens Always "The same, predicted." |r| r.case.predicted;
     "error_tokens" "Error" Count IfRoom "Predicted minus recorded." |r| r.case.error();
-    "threshold" "Threshold" Tokens Never "Threshold in force." |r| (r.case.mechanism != Mechanism::Micro).then_some(r.case.threshold);
+    "threshold" "Threshold" Tokens Never "Threshold in force." |r| known_level(r.case.threshold).filter(|_| r.case.mechanism != Mechanism::Micro);
     "window" "Window" Tokens Never "Context window." |r| r.case.window.tokens;
     "window_grounds" "Grounds" Text Never
-        "What the window was inferred from: `given`, `version`, `boundary`, `usage`, `silent` (any size comes to the same), `assumed`." |r| r.case.window.grounds.name();
+        "What the window is inferred from: `given`, `stated`, `boundary`, `usage`, `text`, `sessions` of the same project, `table`, `unknown`." |r| r.case.window.grounds.name();
+    "window_confidence" "Confidence" Text Never "How far it can be trusted: `certain`, `likely`, `weak`, `none`." |r| r.case.window.confidence.name();
     "cleared_recorded" "Cleared" Count Never
         "Results that were cleared, as recorded." |r| (r.case.mechanism == Mechanism::Micro && r.case.is_recorded).then_some(r.case.cleared.0.len());
     "cleared_predicted" "Cleared" Count Never
@@ -102,6 +104,8 @@ pub struct VerdictCounts {
     pub recorded: u64,
     pub decidable: u64,
     pub exact: u64,
+    /// At the very call, by a count that the log determines only within a margin.
+    pub within_margin: u64,
     pub early: u64,
     pub late: u64,
     pub missed: u64,
@@ -112,16 +116,18 @@ pub struct VerdictCounts {
 
 impl VerdictCounts {
     pub fn add(&mut self, case: &ValidationCase, within: u64) {
-        let is_decidable = case.is_recorded && case.verdict != CaseVerdict::Undecidable;
+        let is_decidable =
+            case.is_recorded && !matches!(case.verdict, CaseVerdict::Undecidable | CaseVerdict::WithinMargin);
         self.recorded += u64::from(case.is_recorded);
         self.decidable += u64::from(is_decidable);
         let is_near = matches!(
             case.verdict,
-            CaseVerdict::Exact | CaseVerdict::Early | CaseVerdict::Late
+            CaseVerdict::Exact | CaseVerdict::WithinMargin | CaseVerdict::Early | CaseVerdict::Late
         ) && case.distance.unsigned_abs() <= within;
         self.within += u64::from(is_near);
         match case.verdict {
             CaseVerdict::Exact => self.exact += 1,
+            CaseVerdict::WithinMargin => self.within_margin += 1,
             CaseVerdict::Early => self.early += 1,
             CaseVerdict::Late => self.late += 1,
             CaseVerdict::Missed => self.missed += 1,
@@ -131,11 +137,24 @@ impl VerdictCounts {
         }
     }
 
+    fn merge(&mut self, other: &VerdictCounts) {
+        self.recorded += other.recorded;
+        self.decidable += other.decidable;
+        self.exact += other.exact;
+        self.early += other.early;
+        self.late += other.late;
+        self.missed += other.missed;
+        self.spurious += other.spurious;
+        self.unrecorded += other.unrecorded;
+        self.within += other.within;
+    }
+
     pub fn auto_json(&self) -> Json {
         json!({
             "recorded": self.recorded,
             "decidable": self.decidable,
             "exact": self.exact,
+            "within_margin": self.within_margin,
             "within": self.within,
             "early": self.early,
             "late": self.late,
@@ -156,18 +175,29 @@ impl VerdictCounts {
     }
 }
 
-/// Verdicts on the predictions for one client version.
+/// Verdicts on the predictions for a client version, or for a range of versions.
 #[derive(Clone, Default)]
 pub struct VersionRow {
     pub version: String,
     pub calls: u64,
     pub auto: VerdictCounts,
     pub micro: VerdictCounts,
+    /// Whether too few boundaries support the rules of these versions.
+    pub is_unsettled: bool,
+}
+
+impl VersionRow {
+    /// Adds the counts of other versions.
+    pub fn merge(&mut self, other: &VersionRow) {
+        self.calls += other.calls;
+        self.auto.merge(&other.auto);
+        self.micro.merge(&other.micro);
+    }
 }
 
 columns! {
     pub VERSION_TABLE: VersionRow;
-    "version" "Version" Text Always "Version of the client." |r| &r.version;
+    "version" "Versions" Text Always "Versions of the client." |r| &r.version;
     "calls" "Calls" Count Always "Calls with usage." |r| r.calls;
     "recorded" "Recorded" Count Always "Automatic compactions." |r| r.auto.recorded;
     "decidable" "Decidable" Count Always "Those that can be judged." |r| r.auto.decidable;

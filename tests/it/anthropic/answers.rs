@@ -25,7 +25,7 @@ fn an_answer_in_the_wrong_form_is_retried_once_and_never_cached() {
         write_session(&fixture);
         let run = extract(&fixture, &mock, &[]).ended(2);
         assert!(
-            run.stderr.contains("not in the form that was asked for, twice"),
+            run.stderr.contains("does not have the requested form, twice"),
             "{}",
             run.stderr
         );
@@ -38,9 +38,9 @@ fn an_answer_in_the_wrong_form_is_retried_once_and_never_cached() {
 #[test]
 fn an_answer_that_stops_early_is_an_error() {
     for (stop, words) in [
-        ("max_tokens", "does not fit"),
+        ("max_tokens", "exceeds the output limit"),
         ("refusal", "declined"),
-        ("tool_use", "no end"),
+        ("tool_use", "before the end"),
     ] {
         let fixture = Fixture::new();
         write_session(&fixture);

@@ -78,7 +78,7 @@ fn model(mock: &Mock) -> Vec<String> {
         &url,
         "--retry-wait=0.01",
         "--batch-poll=0.01",
-        "--model=claude-haiku-4-5",
+        "--backend-model=claude-haiku-4-5",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -155,6 +155,7 @@ fn a_prompt_that_is_too_long_loses_its_oldest_part() {
         "--out",
         "notes",
         "--summary",
+        "--gated",
         "--set",
         "notes.first=9000000",
     ];
@@ -219,7 +220,7 @@ fn notes_that_are_too_long_are_condensed_then_cut() {
 fn notes_in_batches_build_on_the_update_before() {
     let fixture = Fixture::new();
     write_growing(&fixture, 5);
-    let verb = ["notes", "logs", "--out", "notes", "--history"];
+    let verb = ["notes", "logs", "--out", "notes", "--gated", "--history"];
     // Direct calls and batches give the same notes.
     let direct = Mock::new(|_, request| Reply::says(&notes_answer(&request.text())));
     run(&fixture, &direct, &verb, &[]).success();
@@ -235,7 +236,7 @@ fn notes_in_batches_build_on_the_update_before() {
     );
     // Without --history one update covers all.
     let once = Mock::new(|_, request| Reply::says(&notes_answer(&request.text())));
-    run(&fixture, &once, &["notes", "logs", "--out", "other"], &[]).success();
+    run(&fixture, &once, &["notes", "logs", "--out", "other", "--gated"], &[]).success();
     assert_eq!(once.calls(), 1);
 
     let fixture = Fixture::new();

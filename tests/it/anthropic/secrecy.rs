@@ -163,12 +163,12 @@ fn only_safe_urls_and_models_with_a_price_or_a_cap_are_accepted() {
         }
         Run::of(command).ended(2).stderr
     };
-    assert!(run(&["--base-url=http://example.com"], true).contains("only https"));
-    assert!(run(&["--base-url=http://127.0.0.1.example.com"], true).contains("only https"));
-    assert!(run(&["--base-url=https://user:pw@example.com"], true).contains("must have no user"));
+    assert!(run(&["--base-url=http://example.com"], true).contains("use https, or http on this machine"));
+    assert!(run(&["--base-url=http://127.0.0.1.example.com"], true).contains("use https, or http on this machine"));
+    assert!(run(&["--base-url=https://user:pw@example.com"], true).contains("must not have a user"));
     assert!(run(&[], false).contains("ANTHROPIC_API_KEY is not set"));
-    assert!(run(&["--model=quartz-9"], true).contains("no price is known for quartz-9"));
-    assert!(run(&["--model=quartz-9", "--max-cost=1", "--max-calls=1"], true).contains("no price is known"));
+    assert!(run(&["--backend-model=quartz-9"], true).contains("no price is known for quartz-9"));
+    assert!(run(&["--backend-model=quartz-9", "--max-cost=1", "--max-calls=1"], true).contains("no price is known"));
     let wrong = fixture
         .run(["memory", "extract", "logs", "--dry-run", "--estimate"])
         .ended(2);
@@ -178,7 +178,7 @@ fn only_safe_urls_and_models_with_a_price_or_a_cap_are_accepted() {
     let url = mock.url();
     let args = [
         "--backend=anthropic",
-        "--model=quartz-9",
+        "--backend-model=quartz-9",
         "--max-calls=3",
         "--base-url",
         &url,

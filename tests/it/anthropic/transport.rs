@@ -194,7 +194,7 @@ fn a_refused_connection_is_retried_and_costs_nothing() {
         &url,
         "--retry-wait=0.01",
         "--retries=2",
-        "--model=claude-haiku-4-5",
+        "--backend-model=claude-haiku-4-5",
     ];
     let mut command = fixture.command(EXTRACT.iter().chain(&args));
     command.env("ANTHROPIC_API_KEY", KEY);

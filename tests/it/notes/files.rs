@@ -12,7 +12,7 @@ fn options_without_effect_are_refused() {
     fixture.write("logs/a.jsonl", shop().text);
     for (option, words) in [
         ("--instructions=mind the receipts", "add --summary"),
-        ("--model=claude-haiku-4-5", "--model: about a model"),
+        ("--backend-model=claude-haiku-4-5", "--backend-model: about a model"),
         ("--max-cost=1", "--max-cost: about a model"),
     ] {
         let run = fixture.run(["notes", "logs", "--out", "notes", option]).ended(2);

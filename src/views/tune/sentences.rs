@@ -1,0 +1,150 @@
+//! The verdict of a sweep in one plain sentence, and what speaks against a recommendation.
+
+use super::{PointRow, TuneResult, WindowSweep};
+use replay::tune::evidence::Interval;
+use replay::tune::settings::window_for_threshold;
+use replay::tune::verdict::{Objection, Ruling, Verdict};
+use table::human::{format_count, format_dollars, group_digits};
+
+/// Formats a share in percent: one decimal below ten.
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent.abs() {
+        small if small < 9.95 => format!("{percent:.1}"),
+        _ => format!("{percent:.0}"),
+    }
+    .replace("-0.0", "0.0")
+}
+
+fn with_interval(interval: &Interval) -> String {
+    format!(
+        "{} % [{}, {}]",
+        percent(interval.middle),
+        percent(interval.low),
+        percent(interval.high)
+    )
+}
+
+/// Returns the verdict in one sentence.
+pub fn verdict_sentence(sweep: &WindowSweep, result: &TuneResult) -> String {
+    let Some(ruling) = &sweep.ruling else {
+        return "No session can be compared: the present setting blocks all of them.".to_owned();
+    };
+    let best = &sweep.rows[ruling.choice.best];
+    match ruling.verdict {
+        Verdict::Set => set_sentence(sweep, ruling, best),
+        Verdict::Keep => "Keep your setting: it is shown to be better than everything that was tried.".to_owned(),
+        Verdict::NoDifference if ruling.choice.best == 0 => {
+            "No difference shown. Keep your setting: nothing that was tried saves anything on these sessions together."
+                .to_owned()
+        }
+        Verdict::NoDifference => {
+            let reason = ruling.objections.first();
+            let reason = reason.map_or(String::new(), |one| objection_clause(*one, sweep, result, ruling));
+            format!(
+                "No difference shown. Keep your setting: the best point, {}, {reason}.",
+                best.label
+            )
+        }
+    }
+}
+
+fn set_sentence(sweep: &WindowSweep, ruling: &Ruling, best: &PointRow) -> String {
+    let what = match best.facts.place.filter(|_| best.name.starts_with("window.threshold=")) {
+        Some(threshold) => {
+            let window = window_for_threshold(threshold).map_or(String::new(), group_digits);
+            format!(
+                "Set autoCompactWindow to {window} (compacts at {})",
+                group_digits(threshold)
+            )
+        }
+        None => format!("Set {}", best.label),
+    };
+    let mut parts = vec![format!(
+        "saves {}, {} % if sessions get longer as in published runs",
+        with_interval(&ruling.choice.held_out),
+        percent(ruling.stretched)
+    )];
+    if let Some(score) = best.score {
+        let extra = score.misses_per_100() - best.present.misses_per_100();
+        let word = if extra < 0.0 { "fewer" } else { "more" };
+        parts.push(format!("{:.1} {word} misses per 100 calls", extra.abs()));
+        if let (Some(hours), Some(now)) = (best.waiting_hours(), sweep.rows[0].waiting_hours()) {
+            let word = if hours < now { "less" } else { "more" };
+            parts.push(format!("{:.1} h {word} waiting", (hours - now).abs()));
+        }
+    }
+    let choice = &ruling.choice;
+    parts.push(format!("{} of {} folds agree", choice.agreeing_folds, choice.folds));
+    format!("{what}: {}.", parts.join("; "))
+}
+
+/// Returns what speaks against the best point, as the end of a sentence about it.
+pub fn objection_clause(objection: Objection, sweep: &WindowSweep, result: &TuneResult, ruling: &Ruling) -> String {
+    let choice = &ruling.choice;
+    let saves = |interval: &Interval| format!("saves {}", with_interval(interval));
+    match objection {
+        Objection::NotSignificant => format!("{} on sessions that had no say", saves(&choice.held_out)),
+        Objection::BelowModelError => format!(
+            "{}, less than the cost model's own error of {} %",
+            saves(&choice.held_out),
+            percent(result.model_error)
+        ),
+        Objection::FewFolds => format!("saves on only {} of {} folds", choice.agreeing_folds, choice.folds),
+        Objection::AtEdge => "is the lowest that can be tried, so the best may lie beyond it".to_owned(),
+        Objection::Cliff => "has a neighbor that saves less than half as much or blocks a session".to_owned(),
+        Objection::OneSession => ruling.without.as_ref().map_or(String::new(), |without| {
+            format!(
+                "rests on session {}: without it, it {}",
+                without.session,
+                saves(&without.saved)
+            )
+        }),
+        Objection::PriceFlips => {
+            let other = ruling
+                .best_at_least_price
+                .map_or("", |at| sweep.rows[at].label.as_str());
+            format!(
+                "wins at {} a miss, but at the measured {} another point, {other}, does",
+                format_dollars((1e6 * result.miss_cost).round() as i64),
+                format_dollars((1e6 * sweep.least_miss_cost.unwrap_or(0.0)).round() as i64),
+            )
+        }
+        Objection::LongerSessions => {
+            format!(
+                "{}, and nothing if sessions get longer as in published runs",
+                saves(&choice.held_out)
+            )
+        }
+    }
+}
+
+/// Returns how many sessions are compared, and on what grounds their window is assumed.
+pub fn basis_sentence(sweep: &WindowSweep) -> String {
+    let grounds = sweep
+        .grounds
+        .iter()
+        .map(|(name, count)| format!("{} by {}", group_digits(*count), ground_phrase(name)))
+        .collect::<Vec<_>>();
+    format!(
+        "Window of {} tokens: {}, {} compared, {} compact under any policy. Window known for {}.",
+        group_digits(sweep.window),
+        format_count(sweep.sessions as u64, "session"),
+        group_digits(sweep.compared as u64),
+        group_digits(sweep.reached as u64),
+        grounds.join(", ")
+    )
+}
+
+/// Returns the words for the grounds of a window.
+fn ground_phrase(name: &str) -> &str {
+    match name {
+        "given" => "--window or the policy",
+        "boundary" => "a recorded compaction",
+        "usage" => "a large prompt",
+        "text" => "a text in the log",
+        "sessions" => "other sessions",
+        "table" => "the table of models",
+        other => other,
+    }
+}

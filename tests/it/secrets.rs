@@ -1,0 +1,332 @@
+//! Secrets and control characters of a log stay out of every output. The lists under `secrets/` were written by a person who
+//! had not seen the module that masks.
+
+use crate::fixture::{Fixture, files_below};
+use language::secrets;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const PHRASINGS: &str = include_str!("secrets/phrasings.txt");
+const TOKENS: &str = include_str!("secrets/tokens.txt");
+const ORDINARY_IDS: &str = include_str!("secrets/ordinary-ids.txt");
+const ORDINARY_SENTENCES: &str = include_str!("secrets/ordinary-sentences.txt");
+
+/// Returns the pairs of a list: `value TAB text`, with `\n` for a line feed.
+fn pairs(list: &'static str) -> Vec<(String, String)> {
+    let lines = list.lines().filter_map(|line| line.split_once('\t'));
+    lines
+        .map(|(value, text)| (value.replace("\\n", "\n"), text.replace("\\n", "\n")))
+        .collect()
+}
+
+/// Asserts that at most `percent` of the cases of a list failed.
+fn assert_few(what: &str, tries: usize, failures: &[String], percent: usize) {
+    assert!(tries >= 40, "{what}: {tries}");
+    assert!(
+        failures.len() * 100 <= tries * percent,
+        "{what}: {} of {tries}\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn secrets_said_in_words_are_masked() {
+    let cases = pairs(PHRASINGS);
+    let shown = cases
+        .iter()
+        .filter(|(value, sentence)| secrets::mask(sentence).contains(value));
+    let shown = shown
+        .map(|(value, sentence)| format!("{value}: {sentence}"))
+        .collect::<Vec<_>>();
+    assert_few("phrasings", cases.len(), &shown, 2);
+}
+
+#[test]
+fn tokens_are_masked_where_they_are_called_one() {
+    let cases = pairs(TOKENS);
+    for frame in [
+        "the token is {} for now",
+        "export SERVICE_TOKEN={}",
+        "curl -H 'Authorization: Bearer {}' https://example.com",
+    ] {
+        let shown = cases
+            .iter()
+            .filter(|(_, token)| secrets::mask(&frame.replace("{}", token)).contains(token));
+        let shown = shown
+            .map(|(name, token)| format!("{name}: {token}"))
+            .collect::<Vec<_>>();
+        assert_few(frame, cases.len(), &shown, 2);
+    }
+}
+
+#[test]
+fn tokens_with_a_form_of_their_own_are_masked_without_a_word() {
+    let cases = pairs(TOKENS);
+    let shown = cases
+        .iter()
+        .filter(|(_, token)| secrets::mask(&format!("here: {token} thanks")).contains(token));
+    let shown = shown
+        .map(|(name, token)| format!("{name}: {token}"))
+        .collect::<Vec<_>>();
+    // What remains is a plain hexadecimal number, a UUID, or too short: ids look the same.
+    assert_few("tokens", cases.len(), &shown, 7);
+}
+
+#[test]
+fn ordinary_ids_hashes_and_links_are_left_alone() {
+    let cases = pairs(ORDINARY_IDS);
+    let hidden = cases.iter().filter(|(id, line)| !secrets::mask(line).contains(id));
+    let hidden = hidden.map(|(_, line)| secrets::mask(line)).collect::<Vec<_>>();
+    assert_few("ids", cases.len(), &hidden, 2);
+}
+
+#[test]
+fn ordinary_sentences_about_secrets_are_left_alone() {
+    let hidden = ORDINARY_SENTENCES
+        .lines()
+        .filter(|line| !secrets::find(line).is_empty());
+    let hidden = hidden.map(secrets::mask).collect::<Vec<_>>();
+    assert_few("sentences", ORDINARY_SENTENCES.lines().count(), &hidden, 2);
+}
+
+/// Where a log can hold a secret.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Placement {
+    Prompt,
+    ToolResult,
+    AssistantText,
+    RefusedCall,
+    Names,
+    Title,
+}
+
+const PLACEMENTS: [Placement; 6] = [
+    Placement::Prompt,
+    Placement::ToolResult,
+    Placement::AssistantText,
+    Placement::RefusedCall,
+    Placement::Names,
+    Placement::Title,
+];
+
+/// Returns the records of one session that holds a text in one place.
+fn session_with(placement: Placement, at: usize, text: &str) -> String {
+    let session = format!("{placement:?}-{at}").to_lowercase();
+    let is_name = matches!(placement, Placement::Names);
+    let name = |name: &str| {
+        if is_name {
+            format!("{name}-{}", text.replace(['/', ' '], "_"))
+        } else {
+            name.to_owned()
+        }
+    };
+    let mut lines = Vec::new();
+    let mut parent = Value::Null;
+    let mut add = |kind: &str, message: Value| {
+        let uuid = format!("{session}-{}", lines.len());
+        let minute = lines.len() % 60;
+        let record = json!({
+            "parentUuid": parent, "isSidechain": false, "userType": "external", "cwd": format!("/w/{}", name("folder")),
+            "gitBranch": name("branch"), "sessionId": session, "version": "2.1.50", "type": kind, "message": message,
+            "requestId": format!("req_{session}_{}", lines.len()), "uuid": uuid,
+            "timestamp": format!("2026-03-04T10:{minute:02}:00.000Z"),
+        });
+        parent = json!(uuid);
+        lines.push(record.to_string());
+    };
+    let usage = json!({"input_tokens": 10, "output_tokens": 20, "cache_read_input_tokens": 1000, "cache_creation_input_tokens": 200});
+    let says = |id: usize, content: Value| {
+        json!({"id": format!("msg_{session}_{id}"), "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
+            "content": content, "stop_reason": "end_turn", "usage": usage})
+    };
+    let prompt = match placement {
+        Placement::Prompt => format!("Always remember this for next time. {text}"),
+        _ => "Never rewrite the history of shared branches, because others build on them.".to_owned(),
+    };
+    add("user", json!({"role": "user", "content": prompt}));
+    let reply = match placement {
+        Placement::AssistantText => format!("I noted it. {text}"),
+        _ => "I will read the file.".to_owned(),
+    };
+    let path = format!("/w/{}/{}.md", name("folder"), name("file"));
+    add(
+        "assistant",
+        says(
+            1,
+            json!([{"type": "text", "text": reply}, {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": path}}]),
+        ),
+    );
+    let (result, is_error) = match placement {
+        Placement::ToolResult => (text.to_owned(), false),
+        Placement::RefusedCall => (
+            format!(
+                "The user doesn't want to proceed with this tool use. The tool use was rejected. To tell you how to proceed, the user said:\n{text}"
+            ),
+            true,
+        ),
+        _ => ("one line".to_owned(), false),
+    };
+    add(
+        "user",
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": result, "is_error": is_error}]}),
+    );
+    add(
+        "assistant",
+        says(2, json!([{"type": "text", "text": "Done with the importer."}])),
+    );
+    if matches!(placement, Placement::Title) {
+        let title = json!({"type": "custom-title", "customTitle": text, "sessionId": session});
+        let summary = json!({"type": "summary", "summary": text, "leafUuid": format!("{session}-3")});
+        let named = json!({"type": "ai-title", "aiTitle": text, "sessionId": session});
+        lines.extend([title.to_string(), summary.to_string(), named.to_string()]);
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Runs every command that shows, keeps or sends something of a log. Returns all it wrote, by command.
+fn outputs(fixture: &Fixture) -> Vec<(String, String)> {
+    let commands: [&[&str]; 12] = [
+        &["stats", "logs", "--problems"],
+        &["stats", "logs", "-f", "json"],
+        &["stats", "logs", "--by", "project", "-f", "csv"],
+        &["stats", "logs", "--by", "branch"],
+        &[
+            "search",
+            "importer history remember password token 密码",
+            "logs",
+            "--most",
+            "2000",
+        ],
+        &[
+            "search",
+            "importer history remember password token 密码",
+            "logs",
+            "-f",
+            "json",
+            "--most",
+            "2000",
+        ],
+        &["notes", "logs", "--out", "out/notes", "--summary", "--to-end"],
+        &["memory", "extract", "logs", "--dry-run", "--rejected", "-f", "json"],
+        &["memory", "extract", "logs", "--out", "out/memories"],
+        &["replay", "logs", "--out", "out/replay", "--events", "--with-text"],
+        &["report", "logs", "-o", "out/page.html"],
+        &["audit", "logs", "-f", "json"],
+    ];
+    let mut all = Vec::new();
+    for args in commands {
+        let run = fixture.run(args.iter().copied());
+        assert!(matches!(run.status, Some(0 | 1)), "{args:?}: {}", run.stderr);
+        all.push((
+            args[..2.min(args.len())].join(" "),
+            String::from_utf8_lossy(&run.stdout).into_owned(),
+        ));
+        all.push((format!("{} (standard error)", args[0]), run.stderr));
+    }
+    let out = fixture.path("out");
+    for path in files_below(&out) {
+        let bytes = std::fs::read(out.join(&path)).expect("a file");
+        all.push((
+            path.display().to_string(),
+            format!("{}\n{}", path.display(), String::from_utf8_lossy(&bytes)),
+        ));
+    }
+    all
+}
+
+/// Returns the sentences of a placement with the value that must not be seen.
+fn planted(placement: Placement) -> Vec<(String, String)> {
+    let tokens = pairs(TOKENS).into_iter().filter(|(_, token)| !token.contains('\n'));
+    let tokens = tokens.map(|(_, token)| (token.clone(), format!("the access token is {token}")));
+    match placement {
+        // Names hold no sentences: forms alone.
+        Placement::Names => {
+            let is_formed = |(token, _): &(String, String)| {
+                !token.contains('/')
+                    && token.len() < 100
+                    && secrets::mask(&format!("folder-{token}")) != format!("folder-{token}")
+            };
+            tokens
+                .map(|(token, _)| (token.clone(), token))
+                .filter(is_formed)
+                .collect()
+        }
+        _ => pairs(PHRASINGS)
+            .into_iter()
+            .filter(|(_, sentence)| !sentence.contains('\n'))
+            .chain(tokens)
+            .collect(),
+    }
+}
+
+#[test]
+fn no_output_shows_a_secret_whatever_place_it_has_in_a_log() {
+    println!("{:<16} {:>6} {:>7}", "placement", "tries", "shown");
+    let mut leaks = Vec::new();
+    for placement in PLACEMENTS {
+        let fixture = Fixture::new();
+        let cases = planted(placement);
+        assert!(cases.len() >= 40, "{placement:?}: {}", cases.len());
+        for (at, (_, text)) in cases.iter().enumerate() {
+            fixture.write(&format!("logs/{at:03}.jsonl"), session_with(placement, at, text));
+        }
+        let outputs = outputs(&fixture);
+        let mut shown = BTreeSet::new();
+        for (value, _) in &cases {
+            let escaped = serde_json::to_string(value).expect("JSON");
+            let escaped = escaped.trim_matches('"');
+            // Directories of memories and notes are named after the project's folder.
+            let is_named = |name: &str| placement == Placement::Names && name.contains('/');
+            for (name, text) in outputs.iter().filter(|(name, _)| !is_named(name)) {
+                if text.contains(value.as_str()) || text.contains(escaped) {
+                    shown.insert(value.clone());
+                    leaks.push(format!("{placement:?}: {value} in {name}"));
+                }
+            }
+        }
+        println!("{:<16} {:>6} {:>7}", format!("{placement:?}"), cases.len(), shown.len());
+    }
+    // No place lets through what the module masks in the sentence alone.
+    let is_kept = |(value, sentence): &(String, String)| secrets::mask(sentence).contains(value.as_str());
+    let kept = PLACEMENTS
+        .into_iter()
+        .flat_map(planted)
+        .filter(is_kept)
+        .map(|(value, _)| value)
+        .collect::<BTreeSet<_>>();
+    let values = leaks
+        .iter()
+        .filter_map(|leak| leak.split_once(": "))
+        .filter_map(|(_, rest)| rest.split(" in ").next())
+        .filter(|value| !kept.contains(*value))
+        .collect::<BTreeSet<_>>();
+    // Of the phrasings that mask to something, a few hide only a part of the value.
+    assert!(values.is_empty(), "{values:?}\n{}", leaks.join("\n"));
+}
+
+#[test]
+fn no_output_holds_a_control_character() {
+    let hostile = "red\u{1b}[31m bell\u{7} nul\u{0} csi\u{9b}2J turned\u{202e}cba\u{2066} title\u{1b}]0;x\u{7} end";
+    let fixture = Fixture::new();
+    for (at, placement) in PLACEMENTS.into_iter().enumerate() {
+        fixture.write(&format!("logs/{at}.jsonl"), session_with(placement, at, hostile));
+    }
+    // Arguments of calls reach notes as they are: see docs/notes.md.
+    for (name, text) in outputs(&fixture)
+        .into_iter()
+        .filter(|(name, _)| !name.starts_with("notes/"))
+    {
+        let found = text.chars().find(|c| language::visible::is_control(*c) && *c != '\r');
+        assert_eq!(found, None, "{name}");
+        for escaped in ["\\u001b", "\\u0007", "\\u0000", "\\u202e"] {
+            assert!(!text.contains(escaped), "{name}: {escaped}");
+        }
+    }
+    let run = fixture.run(["stats", "no\u{1b}[31msuch\u{202e}log"]);
+    assert_ne!(run.status, Some(0));
+    assert!(!run.stderr.contains(['\u{1b}', '\u{202e}']), "{:?}", run.stderr);
+    let run = fixture.run(["stats", "--top", "\u{1b}[31m"]);
+    assert_eq!(run.status, Some(2));
+    assert!(!run.stderr.contains('\u{1b}'), "{:?}", run.stderr);
+}
