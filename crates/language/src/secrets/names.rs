@@ -796,11 +796,15 @@ fn is_folder(text: &str, start: usize, end: usize) -> bool {
     SIGNS.iter().any(|sign| near.contains(sign))
 }
 
-/// Returns whether the words before a key say that it is the key of a cache, a map or a keyboard.
+/// Returns whether the words of the same sentence before a key say that it is the key of a cache, a map or a keyboard.
 fn has_other_qualifier(text: &str, at: usize) -> bool {
+    const SENTENCE_ENDS: [&str; 9] = ["\n", ". ", "! ", "? ", "; ", "。", "！", "？", "；"];
     let start = text.floor_char_boundary(at.saturating_sub(40));
-    let line = text[start..at].rsplit('\n').next().unwrap_or_default();
-    let mut words = line
+    let near = &text[start..at];
+    let ends = SENTENCE_ENDS
+        .iter()
+        .filter_map(|end| Some(near.rfind(end)? + end.len()));
+    let mut words = near[ends.max().unwrap_or(0)..]
         .rsplit(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .take(4);
