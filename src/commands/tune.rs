@@ -52,7 +52,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "KEY=VALUES", help_heading = "Search")]
     pub vary: Vec<String>,
     /// Tokens between two thresholds of the default sweep; half of it where most sessions end, five times above 200,000.
-    #[arg(long, default_value_t = 10_000, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1_000..=100_000), conflicts_with = "vary", help_heading = "Search")]
+    #[arg(long, default_value_t = DEFAULT_STEP, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1_000..=100_000), conflicts_with = "vary", help_heading = "Search")]
     pub step: u64,
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
@@ -64,16 +64,16 @@ pub struct TuneArgs {
     #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
     pub max_points: u64,
     /// What a miss is worth in dollars.
-    #[arg(long, default_value_t = 1.0, value_name = "USD", value_parser = parse_miss_cost, help_heading = "Search")]
+    #[arg(long, default_value_t = DEFAULT_MISS_COST, value_name = "USD", value_parser = parse_miss_cost, help_heading = "Search")]
     pub miss_cost: f64,
     /// Same seed, same result.
-    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Search")]
+    #[arg(long, default_value_t = DEFAULT_SEED, value_name = "N", help_heading = "Search")]
     pub seed: u64,
     /// Parts that sessions are split into, to choose on some and test on others; at most one a session [default: 5].
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
     pub folds: Option<usize>,
     /// Resamples for intervals, at least 100: with fewer there is no telling where 95 % lie.
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(100..), help_heading = "Search")]
+    #[arg(long, default_value_t = DEFAULT_RESAMPLES, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(100..), help_heading = "Search")]
     pub resamples: usize,
     /// Folder for points.csv, front.csv, recommendation.json and scores, from which a run that was broken off goes on.
     #[arg(long, value_name = "DIR", group = "files", help_heading = "Output")]
@@ -120,6 +120,18 @@ fn parse_miss_cost(text: &str) -> Result<f64, String> {
     worth.ok_or_else(|| "an amount is a number of dollars, 0 or more".to_owned())
 }
 
+/// Tokens between two thresholds of the default sweep, where nothing else is said.
+const DEFAULT_STEP: u64 = 10_000;
+
+/// What a miss is worth in dollars, where nothing else is said.
+const DEFAULT_MISS_COST: f64 = 1.0;
+
+/// Seed, where nothing else is said.
+const DEFAULT_SEED: u64 = 1;
+
+/// Resamples for intervals, where nothing else is said.
+const DEFAULT_RESAMPLES: usize = 1000;
+
 /// Policies of a random search, where nothing else is said.
 const DEFAULT_POINTS: u64 = 100;
 
@@ -131,6 +143,35 @@ const SCORES_FILE: &str = "scores";
 
 /// Policies that are replayed before what is known is put on disk.
 const POLICIES_PER_BATCH: usize = 16;
+
+/// What steers a sweep, whichever command asks for it.
+#[derive(Debug, Clone)]
+pub(super) struct SweepOptions {
+    /// Tokens between two thresholds.
+    step: u64,
+    search: SearchArg,
+    /// Dollars.
+    miss_cost: f64,
+    seed: u64,
+    folds: Option<usize>,
+    resamples: usize,
+    /// Whether there are no progress bars.
+    quiet: bool,
+}
+
+impl From<&TuneArgs> for SweepOptions {
+    fn from(args: &TuneArgs) -> SweepOptions {
+        SweepOptions {
+            step: args.step,
+            search: args.search,
+            miss_cost: args.miss_cost,
+            seed: args.seed,
+            folds: args.folds,
+            resamples: args.resamples,
+            quiet: args.input.quiet,
+        }
+    }
+}
 
 /// Sweeps, judges and writes the result.
 pub fn run(args: &TuneArgs) -> Result<RunStatus> {
@@ -144,7 +185,7 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
         .transpose()?;
     let outcomes = args.outcomes.as_deref().map(outcomes::read_outcomes).transpose()?;
     let tuner = Tuner {
-        args,
+        options: args.into(),
         varied,
         base: &base,
         prices: &prices,

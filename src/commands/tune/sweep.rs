@@ -2,7 +2,7 @@
 
 use super::kept::{PolicyScores, SweepFile};
 use super::outcomes::OutcomeTable;
-use super::{DEFAULT_FOLDS, POLICIES_PER_BATCH, SCORES_FILE, TuneArgs};
+use super::{DEFAULT_FOLDS, POLICIES_PER_BATCH, SCORES_FILE, SweepOptions};
 use crate::commands::terminal::notice;
 use crate::run::cache::BUILD_ID;
 use crate::run::{LogHash, LogSource, Run, SessionView, median_size, progress_with_template, summary_sizes};
@@ -37,7 +37,7 @@ const PLACED: [&str; 3] = [THRESHOLD, "window.percent", "window.override"];
 
 /// A sweep over the sessions of a run.
 pub struct Tuner<'a> {
-    pub args: &'a TuneArgs,
+    pub options: SweepOptions,
     /// What --vary asks for; `None` for thresholds in tokens.
     pub varied: Option<Vec<SweepPoint>>,
     pub base: &'a PolicySet,
@@ -75,15 +75,19 @@ struct WindowMembers<'p> {
 impl Tuner<'_> {
     /// Reads the logs, sweeps every window, and judges.
     pub fn tune(&self, source: &LogSource<'_>) -> Result<TuneResult> {
-        let run = source.read();
-        let (parts, defects) = self.prepare_sessions(&run, source);
+        self.sweep(&source.read(), source)
+    }
+
+    /// Sweeps every window over the sessions of a run, and judges.
+    pub fn sweep(&self, run: &Run, source: &LogSource<'_>) -> Result<TuneResult> {
+        let (parts, defects) = self.prepare_sessions(run, source);
         let (mut sessions, mut summaries) = (Vec::new(), Vec::new());
         for (session, sizes) in parts {
             summaries.extend(sizes);
             sessions.extend(Some(session).filter(|session| !session.chains.is_empty()));
         }
         let name = self.folder.map(|_| self.scores_name(&run.log_hashes(), &sessions));
-        let mut problems = run.problems;
+        let mut problems = run.problems.clone();
         problems.extend(defects);
         problems.extend(source.problems());
         sort_problems(&mut problems);
@@ -119,14 +123,14 @@ impl Tuner<'_> {
         sweeps.sort_by_key(|sweep| std::cmp::Reverse((sweep.rows[0].all.cost, sweep.window)));
         let unknown = prepared.windows.iter().filter(|facts| facts.window.tokens.is_none());
         Ok(TuneResult {
-            miss_cost: self.args.miss_cost,
-            seed: self.args.seed,
+            miss_cost: self.options.miss_cost,
+            seed: self.options.seed,
             unknown: unknown.count(),
             model_error: prepared.model_error,
             outcomes: self
                 .outcomes
                 .as_ref()
-                .map(|outcomes| outcomes.summarize(&prepared.costs(), &self.options())),
+                .map(|outcomes| outcomes.summarize(&prepared.costs(), &self.choice_options())),
             sweeps,
             problems,
         })
@@ -138,7 +142,7 @@ impl Tuner<'_> {
                 "no session with a call in these logs\n  hint: `backcast stats` with the same paths shows what is in them"
             );
         }
-        if let Some(folds) = self.args.folds.filter(|folds| *folds > sessions.len()) {
+        if let Some(folds) = self.options.folds.filter(|folds| *folds > sessions.len()) {
             bail!(
                 "--folds {folds} is more than there are sessions with a call: {}\n  hint: a fold needs a session at least",
                 sessions.len()
@@ -147,12 +151,12 @@ impl Tuner<'_> {
         Ok(())
     }
 
-    fn options(&self) -> ChoiceOptions {
+    fn choice_options(&self) -> ChoiceOptions {
         ChoiceOptions {
-            miss_cost: self.args.miss_cost,
-            folds: self.args.folds.unwrap_or(DEFAULT_FOLDS),
-            resamples: self.args.resamples,
-            seed: self.args.seed,
+            miss_cost: self.options.miss_cost,
+            folds: self.options.folds.unwrap_or(DEFAULT_FOLDS),
+            resamples: self.options.resamples,
+            seed: self.options.seed,
         }
     }
 
@@ -237,7 +241,7 @@ impl Tuner<'_> {
             let usual_threshold = facts().map(|facts| facts.threshold).max().unwrap_or(0);
             let tried = self.varied.clone().unwrap_or_else(|| {
                 let peaks = facts().map(|facts| facts.peak).collect::<Vec<_>>();
-                let thresholds = default_thresholds(usual_threshold, &peaks, self.args.step);
+                let thresholds = default_thresholds(usual_threshold, &peaks, self.options.step);
                 thresholds.into_iter().map(threshold_point).collect()
             });
             let present = SweepPoint { settings: Vec::new() };
@@ -266,7 +270,7 @@ impl Tuner<'_> {
         }
         let lower = facts[best]
             .place
-            .map_or(Vec::new(), |place| lower_thresholds(place, self.args.step));
+            .map_or(Vec::new(), |place| lower_thresholds(place, self.options.step));
         group.points.splice(1..1, lower.iter().copied().map(threshold_point));
         !lower.is_empty()
     }
@@ -298,15 +302,15 @@ impl Tuner<'_> {
             .members
             .iter()
             .map(|session| prepared.sessions[*session].id.as_str());
-        let order = shuffled(ids, !self.args.seed)
+        let order = shuffled(ids, !self.options.seed)
             .into_iter()
             .map(|at| group.members[at])
             .collect::<Vec<_>>();
         let mut alive = (0..group.points.len()).collect::<Vec<_>>();
-        let sizes = round_sizes(self.args.search.into(), alive.len(), order.len());
+        let sizes = round_sizes(self.options.search.into(), alive.len(), order.len());
         let bar = progress_with_template(
             sizes.len() as u64 * alive.len() as u64,
-            self.args.input.quiet,
+            self.options.quiet,
             "{pos} of {len} replays, {eta} left, {msg}",
         );
         for (round, &size) in sizes.iter().enumerate() {
@@ -345,14 +349,14 @@ impl Tuner<'_> {
                 }
                 bar.inc(batch.len() as u64);
                 totals.extend(batch.iter().map(|policy| sum_scores(&scores[*policy], chosen)));
-                bar.set_message(best_so_far(&names, &alive, &totals, self.args.miss_cost));
+                bar.set_message(best_so_far(&names, &alive, &totals, self.options.miss_cost));
                 if let Some(kept) = kept.as_deref_mut().filter(|_| has_new) {
                     let batch = batch.iter().map(|policy| (names[*policy].clone(), &scores[*policy]));
                     kept.append_batch(&batch.collect::<Vec<_>>())?;
                 }
             }
             if round + 1 < sizes.len() {
-                alive = survivors(&alive, &totals, self.args.miss_cost);
+                alive = survivors(&alive, &totals, self.options.miss_cost);
             }
         }
         bar.finish_and_clear();
@@ -366,7 +370,7 @@ impl Tuner<'_> {
             std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
             let path = folder.join(SCORES_FILE);
             let sweep = SweepFile::open(&path, name)?;
-            if sweep.is_restarted && !self.args.input.quiet {
+            if sweep.is_restarted && !self.options.quiet {
                 notice!(
                     "{}: scores of other logs, options or another version of backcast; starting over",
                     path.display()
@@ -445,7 +449,7 @@ impl Tuner<'_> {
                 all: PolicyScore::sum(&all[at]),
                 sessions: names.len(),
                 facts: facts[at],
-                objective: score.map(|score| score.objective(self.args.miss_cost)),
+                objective: score.map(|score| score.objective(self.options.miss_cost)),
                 on_front: front.rows.contains(&at),
                 saved_per_miss: front.saved_per_miss(at),
                 waiting_ms: prepared.waiting_ms,
@@ -494,7 +498,7 @@ impl Tuner<'_> {
         };
         let input = VerdictInput {
             points,
-            options: self.options(),
+            options: self.choice_options(),
             model_error,
             least_miss_cost,
             unlimited_window: bounds.never.mean_window(),
