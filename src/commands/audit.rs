@@ -172,7 +172,14 @@ pub(super) struct ThresholdOverride {
 /// Parts what the client would do by itself from what the user set: only held against the former does the record show
 /// whether the latter took effect.
 pub(super) fn split_override(policies: PolicySet) -> Result<(PolicySet, Option<ThresholdOverride>)> {
-    const KEYS: [&str; 4] = ["window.percent", "window.override", "switch.auto", "switch.compaction"];
+    const KEYS: [&str; 6] = [
+        "window.percent",
+        "window.threshold",
+        "window.override",
+        "window.override_models",
+        "switch.auto",
+        "switch.compaction",
+    ];
     let default = Policy::default();
     let mut usual = policies.clone();
     let mut given = Vec::new();

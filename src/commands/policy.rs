@@ -6,10 +6,11 @@ use crate::run::client_home;
 use anyhow::{Context, Result, anyhow};
 use memory::{index, recall};
 use replay::policy::Policy;
-use replay::policy::presets::{PolicySet, RECORDED, client_switches};
+use replay::policy::client_settings::client_switches;
+use replay::policy::presets::{PolicySet, RECORDED};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use toml::{Table, Value};
+use toml::Table;
 
 /// Reads the policy: preset or file, then the client's own switches, then what was set by hand.
 pub fn resolve_policy(args: &PolicyArgs) -> Result<PolicySet> {
@@ -112,19 +113,9 @@ pub fn joined_projects() -> Result<BTreeMap<String, String>> {
 /// The client's environment variables and its settings file.
 fn apply_client_settings(policies: &mut PolicySet) -> Result<()> {
     let settings = read_client_settings()?;
-    let from_settings = |name: &str| settings.as_ref()?.get("env")?.get(name)?.as_str().map(str::to_owned);
-    let lookup = |name: &str| std::env::var(name).ok().or_else(|| from_settings(name));
-    for (key, value, origin) in client_switches(lookup).map_err(|reason| anyhow!(reason))? {
-        policies.assign(&format!("{key}={value}"), &origin)?;
-    }
-    let enabled = settings
-        .as_ref()
-        .and_then(|settings| settings.get("autoCompactEnabled")?.as_bool());
-    if enabled == Some(false) {
-        policies.assign(
-            &format!("switch.auto={}", Value::Boolean(false)),
-            "settings: autoCompactEnabled",
-        )?;
+    let switches = client_switches(|name| std::env::var(name).ok(), settings.as_ref());
+    for switch in switches.map_err(|reason| anyhow!(reason))? {
+        policies.assign(&format!("{}={}", switch.key, switch.value), &switch.origin)?;
     }
     Ok(())
 }

@@ -121,6 +121,33 @@ fn a_setting_without_effect_exceeds_its_limit() {
 }
 
 #[test]
+fn a_window_of_the_clients_settings_that_shows_no_effect_exceeds_the_limit() {
+    let fixture = Fixture::new();
+    let auto = case("boundary-auto").display().to_string();
+    let status = |settings: &str, status: i32| {
+        fixture.write("home/.claude/settings.json", settings);
+        let arguments = [
+            "check",
+            &auto,
+            "--no-cache",
+            "--client-env",
+            "--max-without-effect",
+            "0",
+        ];
+        let mut command = fixture.command(arguments);
+        command.env("CLAUDE_CONFIG_DIR", fixture.path("home/.claude"));
+        Run::of(command).ended(status);
+    };
+    // These sessions compacted far above 67,000.
+    status(r#"{"autoCompactWindow": 100000}"#, 1);
+    // The window of another model does not concern them.
+    status(
+        r#"{"autoCompactWindow": 1000000, "modelSettings": {"claude-other": {"autoCompactWindow": 100000}}}"#,
+        0,
+    );
+}
+
+#[test]
 fn times_select_what_is_checked() {
     let fixture = Fixture::new();
     let cost = |more: &[&str]| {

@@ -79,6 +79,44 @@ fn the_clients_switches_are_taken_over_on_request() {
     }
 }
 
+/// A window is taken from the environment, else for single models, else from the top level of the settings file.
+#[test]
+fn windows_of_the_clients_settings_are_taken_over_in_its_order() {
+    let fixture = Fixture::new();
+    let settings =
+        r#"{"autoCompactWindow": 300000, "modelSettings": {"claude-opus-5": {"autoCompactWindow": 200000}}}"#;
+    fixture.write("home/.claude/settings.json", settings);
+    let run = |variable: Option<&str>| {
+        let mut command = fixture.command(["config", "show", "--origin", "--client-env"]);
+        command.env("CLAUDE_CONFIG_DIR", fixture.path("home/.claude"));
+        command.envs(variable.map(|window| ("CLAUDE_CODE_AUTO_COMPACT_WINDOW", window)));
+        Run::of(command).success().text().to_owned()
+    };
+    let from_file = run(None);
+    for line in [
+        "override = 300000  # settings: autoCompactWindow",
+        "override_models = [\"claude-opus-5=200000\"]  # settings: modelSettings",
+    ] {
+        assert!(from_file.contains(line), "{line}\n{from_file}");
+    }
+    let from_environment = run(Some("250000"));
+    for line in [
+        "override = 250000  # CLAUDE_CODE_AUTO_COMPACT_WINDOW",
+        "override_models = []  # default",
+    ] {
+        assert!(from_environment.contains(line), "{line}\n{from_environment}");
+    }
+    fixture.write("home/.claude/settings.json", r#"{"autoCompactWindow": 50000}"#);
+    let mut command = fixture.command(["config", "show", "--client-env"]);
+    command.env("CLAUDE_CONFIG_DIR", fixture.path("home/.claude"));
+    let refused = Run::of(command).ended(2);
+    assert!(
+        refused.stderr.contains("autoCompactWindow: 50000"),
+        "{}",
+        refused.stderr
+    );
+}
+
 #[test]
 fn a_projects_file_is_used_without_being_named() {
     let fixture = Fixture::new();

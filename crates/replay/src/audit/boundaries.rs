@@ -57,7 +57,8 @@ impl AuditInput<'_> {
     /// Returns the levels at a call for a window of the given size.
     pub fn limits_of(&self, policies: &[&Policy], call: usize, window: u64) -> WindowLimits {
         let found = &self.trace.calls[call];
-        WindowLimits::new(policies[usize::from(found.version)], window, self.output_limit(call))
+        let policy = policies[usize::from(found.version)];
+        WindowLimits::new(policy, self.trace.model(found), window, self.output_limit(call))
     }
 
     fn output_limit(&self, call: usize) -> Option<u64> {
@@ -341,6 +342,7 @@ fn boundary(
     let window = chain.windows[sized];
     let limits = WindowLimits::new(
         chain.policies[usize::from(recorded.version)],
+        trace.model(&trace.calls[sized]),
         chain.window(sized).unwrap_or(WINDOW_SIZES[0]),
         chain.output_limit(sized),
     );

@@ -7,6 +7,7 @@ use crate::sim::event::ContextCount;
 use crate::sim::limits::WindowLimits;
 use crate::sim::micro::{estimate, is_in_trail};
 use crate::sim::trace::{Call, Trace};
+use crate::windows::call_of_boundary;
 use std::fmt::Write;
 use transcript::thread::Session;
 
@@ -194,7 +195,10 @@ impl CaseExplainer<'_> {
             );
             return;
         };
-        let limits = WindowLimits::new(self.policy, tokens, None);
+        let model = self
+            .trace
+            .model(&self.trace.calls[call_of_boundary(self.trace, self.case.call)]);
+        let limits = WindowLimits::new(self.policy, model, tokens, None);
         let rule = match self.policy.reserve_rule {
             ReserveRule::Limit => "the output limit",
             _ => "the summary",

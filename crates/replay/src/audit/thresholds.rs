@@ -8,6 +8,7 @@ use crate::audit::boundaries::{AuditBoundary, AuditInput};
 use crate::audit::validate::TOLERANCE;
 use crate::policy::Policy;
 use crate::policy::presets::{ClientVersion, PolicySet};
+use crate::policy::value::model_family;
 use crate::quantile::median;
 use crate::windows::{WINDOW_SIZES, call_of_boundary};
 use std::collections::BTreeMap;
@@ -123,23 +124,17 @@ impl ThresholdEvidence {
     }
 }
 
-/// Returns a model's name without vendor and date.
-pub fn model_family(model: &str) -> &str {
-    let name = model.strip_prefix("claude-").unwrap_or(model);
-    match name.rsplit_once('-') {
-        Some((name, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => name,
-    }
+/// Returns the values of a policy that decide about its levels.
+fn levels(policy: &Policy) -> impl PartialEq + '_ {
+    (
+        (policy.reserve, policy.reserve_rule, policy.output_limit, policy.buffer),
+        (policy.window_override, &policy.override_models),
+        (policy.threshold, policy.percent.map(f64::to_bits)),
+    )
 }
 
 /// Returns the first version of the run of presets around `version` that have the same levels as its preset.
 fn first_version_with_levels(policies: &PolicySet, version: ClientVersion) -> ClientVersion {
-    let levels = |policy: &Policy| {
-        (
-            (policy.reserve, policy.reserve_rule, policy.output_limit, policy.buffer),
-            (policy.window_override, policy.percent.map(f64::to_bits)),
-        )
-    };
     let in_force = levels(policies.for_version(Some(version)));
     let older = policies.ranges().iter().rev().skip_while(|(from, _)| *from > version);
     let alike = older.take_while(|(_, policy)| levels(policy) == in_force);

@@ -4,13 +4,14 @@
 //! the documentation all use that declaration. The defaults are those of the articles that describe the system;
 //! [`presets`] are differences from them.
 
+pub mod client_settings;
 pub mod presets;
 pub mod value;
 
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 use value::{
-    CacheLife, LargeFile, NotesRestore, OutputCount, PolicyValue, ReserveRule, SummaryRange, SummarySize,
+    CacheLife, LargeFile, ModelWindows, NotesRestore, OutputCount, PolicyValue, ReserveRule, SummaryRange, SummarySize,
     TrailEstimate, WindowSize,
 };
 
@@ -64,6 +65,7 @@ fn string_list(list: &[&str]) -> Vec<String> {
 policy! {
     "window.tokens" window_tokens: WindowSize = WindowSize::Auto, "Context window of the model in tokens; `auto` infers it for each segment of a session.";
     "window.override" window_override: Option<u64> = None, "Context window to use instead of the model's, if it is smaller.";
+    "window.override_models" override_models: ModelWindows = ModelWindows::default(), "The same for single models, each as `model=tokens`; they come before `window.override`.";
     "window.reserve" reserve: u64 = 20_000, "Tokens of the window reserved for writing the summary.";
     "window.reserve_rule" reserve_rule: ReserveRule = ReserveRule::Fixed, "How the reserve depends on the model's output limit: not at all, the smaller or the larger of both, or the limit itself.";
     "window.output_limit" output_limit: Option<u64> = None, "Output limit to use instead of the model's.";

@@ -3,7 +3,6 @@
 //! A preset is a TOML file of differences from the defaults. Presets that model the recorded client state their first
 //! version; `recorded` stands for all of them and uses for every call the one of its version.
 
-use crate::policy::value::PolicyValue;
 use crate::policy::{Policy, PolicyError, nearest};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -261,44 +260,6 @@ fn policies_mut<'p>(
     ranges.chain(clients.iter_mut().map(|(_, policy)| policy))
 }
 
-/// Translates the client's own environment variables into policy values: key, value, and name of the variable. `lookup`
-/// returns an environment variable. Fails on a value that is not a number.
-pub fn client_switches(lookup: impl Fn(&str) -> Option<String>) -> Result<Vec<(&'static str, Value, String)>, String> {
-    let mut set = Vec::new();
-    for (name, key) in [
-        ("DISABLE_COMPACT", "switch.compaction"),
-        ("DISABLE_AUTO_COMPACT", "switch.auto"),
-        ("DISABLE_MICROCOMPACT", "switch.micro"),
-    ] {
-        if lookup(name).is_some_and(|value| is_on(&value)) {
-            set.push((key, false.write(), name.to_owned()));
-        }
-    }
-    for (name, key) in [
-        ("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "window.percent"),
-        ("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "window.override"),
-    ] {
-        if let Some(text) = lookup(name).filter(|text| !text.is_empty()) {
-            let number = text.trim().parse::<f64>().ok().filter(|number| *number > 0.0);
-            let number = number.ok_or_else(|| format!("{name}={text}: not a number above 0"))?;
-            let value = match key {
-                "window.override" => (number as u64).write(),
-                _ => number.write(),
-            };
-            set.push((key, value, name.to_owned()));
-        }
-    }
-    Ok(set)
-}
-
-/// Returns whether a switch is on: anything but empty, `0`, `false`, `no` and `off`.
-fn is_on(value: &str) -> bool {
-    !matches!(
-        value.trim().to_ascii_lowercase().as_str(),
-        "" | "0" | "false" | "no" | "off"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,13 +293,16 @@ mod tests {
         let recorded = PolicySet::preset(RECORDED).unwrap();
         let codex = recorded.for_client(Agent::Codex, None);
         assert_eq!((codex.share, codex.reasoning), (Some(90.0), true));
-        let limits = WindowLimits::new(codex, 272_000, None);
+        let limits = WindowLimits::new(codex, "", 272_000, None);
         assert_eq!(limits.threshold, 244_800);
-        let pi = WindowLimits::new(recorded.for_client(Agent::Pi, None), 200_000, None);
+        let pi = WindowLimits::new(recorded.for_client(Agent::Pi, None), "", 200_000, None);
         assert_eq!(pi.threshold, 200_000 - 16_384);
         let opencode = recorded.for_client(Agent::OpenCode, None);
-        assert_eq!(WindowLimits::new(opencode, 200_000, Some(64_000)).threshold, 168_000);
-        assert_eq!(WindowLimits::new(opencode, 200_000, Some(8_000)).threshold, 192_000);
+        assert_eq!(
+            WindowLimits::new(opencode, "", 200_000, Some(64_000)).threshold,
+            168_000
+        );
+        assert_eq!(WindowLimits::new(opencode, "", 200_000, Some(8_000)).threshold, 192_000);
         let never = PolicySet::preset("never").unwrap();
         assert!(
             !never.for_client(Agent::Codex, None).auto,
@@ -360,20 +324,5 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("did you mean `window.buffer`?"), "{error}");
-    }
-
-    #[test]
-    fn the_clients_switches_are_understood() {
-        let lookup = |name: &str| match name {
-            "DISABLE_COMPACT" => Some("0".to_owned()),
-            "DISABLE_AUTO_COMPACT" => Some("1".to_owned()),
-            "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE" => Some("70".to_owned()),
-            "CLAUDE_CODE_AUTO_COMPACT_WINDOW" => Some("400000".to_owned()),
-            _ => None,
-        };
-        let set = client_switches(lookup).unwrap();
-        let keys = set.iter().map(|(key, ..)| *key).collect::<Vec<_>>();
-        assert_eq!(keys, ["switch.auto", "window.percent", "window.override"]);
-        assert!(client_switches(|_| Some("many".to_owned())).is_err());
     }
 }

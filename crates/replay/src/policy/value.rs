@@ -117,6 +117,54 @@ impl PolicyValue for Vec<String> {
     }
 }
 
+/// Context windows for single models, each written as `model=tokens`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModelWindows(Vec<(String, u64)>);
+
+impl ModelWindows {
+    /// Returns the window of a model, if there is one. The date at the end of a model's name does not matter.
+    pub fn find(&self, model: &str) -> Option<u64> {
+        let family = model_family(model);
+        let found = self.0.iter().find(|(name, _)| model_family(name) == family);
+        found.map(|(_, tokens)| *tokens)
+    }
+}
+
+impl PolicyValue for ModelWindows {
+    fn read(value: &Value) -> Result<ModelWindows, String> {
+        let parse = |text: &str| {
+            let (model, tokens) = text.rsplit_once('=')?;
+            let tokens = tokens.trim().parse::<u64>().ok()?;
+            (!model.is_empty() && tokens > 0).then(|| (model.trim().to_owned(), tokens))
+        };
+        let list = value
+            .as_array()
+            .map(|list| list.iter().map(|text| parse(text.as_str()?)));
+        list.and_then(Iterator::collect::<Option<Vec<_>>>)
+            .map(ModelWindows)
+            .ok_or_else(|| mismatch_message::<ModelWindows>(value))
+    }
+
+    fn write(&self) -> Value {
+        let texts = self.0.iter().map(|(model, tokens)| format!("{model}={tokens}"));
+        Value::Array(texts.map(Value::String).collect())
+    }
+
+    fn expects() -> String {
+        "a list of texts of the form \"model=tokens\"".to_owned()
+    }
+}
+
+/// Returns a model's name without vendor, date and the mark of a large window.
+pub fn model_family(model: &str) -> &str {
+    let name = model.strip_prefix("claude-").unwrap_or(model);
+    let name = name.strip_suffix("[1m]").unwrap_or(name);
+    match name.rsplit_once('-') {
+        Some((name, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => name,
+    }
+}
+
 fn mismatch_message<T: PolicyValue>(value: &Value) -> String {
     format!("`{value}` is not {}", T::expects())
 }

@@ -23,7 +23,7 @@ pub struct WindowLimits {
 
 impl WindowLimits {
     /// Computes the levels of a window of `window` tokens. `output_limit` is the model's, if known.
-    pub fn new(policy: &Policy, window: u64, output_limit: Option<u64>) -> WindowLimits {
+    pub fn new(policy: &Policy, model: &str, window: u64, output_limit: Option<u64>) -> WindowLimits {
         let limit = policy.output_limit.or(output_limit).unwrap_or(USUAL_OUTPUT_LIMIT);
         let reserve = match policy.reserve_rule {
             ReserveRule::Fixed => policy.reserve,
@@ -31,7 +31,8 @@ impl WindowLimits {
             ReserveRule::Max => policy.reserve.max(limit),
             ReserveRule::Limit => limit,
         };
-        let used = policy.window_override.map_or(window, |smaller| smaller.min(window));
+        let smaller = policy.override_models.find(model).or(policy.window_override);
+        let used = smaller.map_or(window, |smaller| smaller.min(window));
         let effective = used.saturating_sub(reserve);
         let usual = match policy.share {
             Some(share) => (used as f64 * share / 100.0).floor() as u64,
@@ -60,7 +61,7 @@ mod tests {
         for setting in settings {
             policy.assign(setting).unwrap();
         }
-        WindowLimits::new(&policy, window, Some(64_000)).threshold
+        WindowLimits::new(&policy, "", window, Some(64_000)).threshold
     }
 
     #[test]
@@ -69,6 +70,7 @@ mod tests {
         let threshold = |version: &str| {
             WindowLimits::new(
                 recorded.for_version(ClientVersion::parse(version)),
+                "",
                 200_000,
                 Some(64_000),
             )

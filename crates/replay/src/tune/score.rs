@@ -92,7 +92,7 @@ impl PreparedSession<'_> {
                 if let Some(tokens) = window.tokens {
                     let policy = by_version[usize::from(call.version)];
                     let output = chain.prices[usize::from(call.model)].and_then(|price| price.max_output);
-                    let limits = WindowLimits::new(policy, tokens, output);
+                    let limits = WindowLimits::new(policy, chain.trace.model(call), tokens, output);
                     facts.threshold = limits.threshold;
                 }
             }

@@ -2,15 +2,13 @@
 //!
 //! What a switch does is *reported* by users of the client, with versions; nothing here is proven.
 
+use crate::policy::client_settings::AUTO_COMPACT_WINDOWS;
 use crate::policy::presets::ClientVersion;
 use crate::tune::space::SweepPoint;
 use toml::Value;
 
 /// The client compacts this far below `autoCompactWindow`: the reserve and the buffer.
 const WINDOW_ABOVE_THRESHOLD: u64 = 33_000;
-
-/// The values that `autoCompactWindow` takes.
-const WINDOW_RANGE: std::ops::RangeInclusive<u64> = 100_000..=1_000_000;
 
 /// The first version that knows `autoCompactWindow`.
 const WINDOW_FROM: ClientVersion = ClientVersion([2, 1, 89]);
@@ -67,7 +65,7 @@ pub fn is_settable(point: &SweepPoint, newest: Option<ClientVersion>) -> bool {
 /// Returns the value of `autoCompactWindow` that makes the client compact at a threshold; `None` if it takes no such value.
 pub fn window_for_threshold(threshold: u64) -> Option<u64> {
     let window = threshold.checked_add(WINDOW_ABOVE_THRESHOLD)?;
-    WINDOW_RANGE.contains(&window).then_some(window)
+    AUTO_COMPACT_WINDOWS.contains(&window).then_some(window)
 }
 
 fn advise(key: &'static str, value: &Value, newest: Option<ClientVersion>) -> Advice {
@@ -94,7 +92,7 @@ fn advise(key: &'static str, value: &Value, newest: Option<ClientVersion>) -> Ad
                 "autoCompactWindow takes 100,000 to 1,000,000, so thresholds from 67,000",
             ),
         },
-        ("window.override", Some(window)) if WINDOW_RANGE.contains(&window) => Advice {
+        ("window.override", Some(window)) if AUTO_COMPACT_WINDOWS.contains(&window) => Advice {
             warning: window_warning(window, newest),
             ..set(
                 "autoCompactWindow",

@@ -108,12 +108,18 @@ impl WindowEvidence {
     }
 
     /// Infers the window of a call from the session alone; `None` if it shows nothing.
-    pub(super) fn shown(&self, at: usize, model: usize, policy: &Policy, known: &ModelFacts) -> Option<InferredWindow> {
+    pub(super) fn shown(
+        &self,
+        at: usize,
+        model: usize,
+        policy: &Policy,
+        known: &ModelFacts<'_>,
+    ) -> Option<InferredWindow> {
         let seen = self.models.get(model)?;
         let certain = |tokens, grounds| InferredWindow::new(tokens, grounds, WindowConfidence::Certain);
         let sizes = known.sizes();
-        let client = |window: u64| threshold(known.client(), window);
-        let wanted = |window: u64| threshold(policy, window);
+        let client = |window: u64| threshold(known.client(), known.name, window);
+        let wanted = |window: u64| threshold(policy, known.name, window);
         let by_boundary = seen
             .size_from_boundaries(at, &sizes, &client)
             .or_else(|| seen.size_from_boundaries(at, &sizes, &wanted));

@@ -184,7 +184,8 @@ fn foreign_window(call: &Call, largest: Option<u64>) -> InferredWindow {
 }
 
 /// What is known about a model under a client version without looking at any session.
-pub(crate) struct ModelFacts {
+pub(crate) struct ModelFacts<'m> {
+    pub name: &'m str,
     pub is_claude: bool,
     pub version: ClientVersion,
     /// Largest input of the price table.
@@ -192,9 +193,10 @@ pub(crate) struct ModelFacts {
     row: Option<&'static table::TableWindow>,
 }
 
-impl ModelFacts {
-    pub fn new(model: &str, version: ClientVersion, largest: Option<u64>) -> ModelFacts {
+impl<'m> ModelFacts<'m> {
+    pub fn new(model: &'m str, version: ClientVersion, largest: Option<u64>) -> ModelFacts<'m> {
         ModelFacts {
+            name: model,
             is_claude: table::is_claude(model),
             version,
             largest,
@@ -233,7 +235,7 @@ impl ModelFacts {
     }
 }
 
-/// Returns the threshold of a window under a policy.
-fn threshold(policy: &Policy, window: u64) -> u64 {
-    WindowLimits::new(policy, window, None).threshold
+/// Returns the threshold of a model's window under a policy.
+fn threshold(policy: &Policy, model: &str, window: u64) -> u64 {
+    WindowLimits::new(policy, model, window, None).threshold
 }

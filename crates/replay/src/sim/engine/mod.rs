@@ -117,7 +117,7 @@ impl<'r, S: EventSink> Replay<'r, S> {
             // No call has this key, so the first call looks its rules up.
             rules: RulesInForce {
                 policy,
-                limits: WindowLimits::new(policy, 0, None),
+                limits: WindowLimits::new(policy, "", 0, None),
                 tariff: None,
                 may_clear: false,
                 key: (u16::MAX, u16::MAX, 0),
@@ -185,7 +185,7 @@ impl<'r, S: EventSink> Replay<'r, S> {
         let policy = self.input.policies[usize::from(call.version)];
         self.rules = RulesInForce {
             policy,
-            limits: WindowLimits::new(policy, window, output_limit),
+            limits: WindowLimits::new(policy, self.trace.model(call), window, output_limit),
             tariff: self.rules.tariffs[usize::from(call.model)].as_ref(),
             may_clear: micro::may_clear(policy),
             key,
