@@ -59,6 +59,11 @@ pub struct PointRow {
 }
 
 impl PointRow {
+    /// Returns the threshold in tokens if that is what the policy sets.
+    pub fn threshold(&self) -> Option<u64> {
+        self.facts.place.filter(|_| self.name.starts_with("window.threshold="))
+    }
+
     /// Returns the share of the present policy's cost that it saves.
     pub fn saved(&self) -> Option<f64> {
         let score = self.score.filter(|_| self.present.cost > 0)?;
@@ -165,7 +170,40 @@ pub struct TuneResult {
     pub problems: Vec<Problem>,
 }
 
+/// What a setting that is recommended for one window does in sessions with another one.
+pub struct EffectElsewhere {
+    pub window: u64,
+    pub usual_threshold: u64,
+    /// The threshold in force with the setting.
+    pub threshold: u64,
+    /// Share of cost saved there, by the point of the sweep next to that threshold; `None` if none lies near.
+    pub saved: Option<f64>,
+}
+
 impl WindowSweep {
+    /// Returns what the recommended threshold does in sessions with other windows; empty if it stays above theirs.
+    pub fn effects_elsewhere(&self, result: &TuneResult) -> Vec<EffectElsewhere> {
+        let ruling = self.ruling.as_ref().filter(|_| self.verdict() == Verdict::Set);
+        let Some(threshold) = ruling.and_then(|ruling| self.rows[ruling.choice.best].threshold()) else {
+            return Vec::new();
+        };
+        let others = result.sweeps.iter().filter(|other| other.window != self.window);
+        let lowered = others.filter(|other| threshold < other.usual_threshold && other.compared > 0);
+        let effects = lowered.map(|other| {
+            let points = other.rows.iter().filter_map(|row| Some((row, row.threshold()?)));
+            let nearest = points.min_by_key(|(_, place)| place.abs_diff(threshold));
+            EffectElsewhere {
+                window: other.window,
+                usual_threshold: other.usual_threshold,
+                threshold,
+                saved: nearest
+                    .filter(|(_, place)| place.abs_diff(threshold) <= threshold / 10)
+                    .and_then(|(row, _)| row.saved()),
+            }
+        });
+        effects.collect()
+    }
+
     /// Returns the verdict; that no difference is shown where no session can be compared.
     pub fn verdict(&self) -> Verdict {
         self.ruling
@@ -229,6 +267,12 @@ impl WindowSweep {
             "choice": choice,
             "client_settings": if is_set { self.advice_json() } else { Json::Null },
             "paste": if is_set { self.paste() } else { Json::Null },
+            "in_other_windows": self.effects_elsewhere(result).iter().map(|other| json!({
+                "window_tokens": other.window,
+                "usual_threshold": other.usual_threshold,
+                "threshold": other.threshold,
+                "saved_share": other.saved,
+            })).collect::<Vec<_>>(),
             "newest_version": self.newest.map(|version| version.to_string()),
             "flips": flips.collect::<Vec<_>>(),
             "front": self.front.iter().map(|at| name(*at)).collect::<Vec<_>>(),

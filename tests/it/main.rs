@@ -42,6 +42,7 @@ mod odd_sessions;
 mod opens;
 mod overview;
 mod policy;
+mod recommend;
 mod recorded;
 mod replay;
 mod report;

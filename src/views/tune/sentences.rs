@@ -1,6 +1,6 @@
 //! The verdict of a sweep in one plain sentence, and what speaks against a recommendation.
 
-use super::{PointRow, TuneResult, WindowSweep};
+use super::{EffectElsewhere, PointRow, TuneResult, WindowSweep};
 use replay::tune::evidence::Interval;
 use replay::tune::settings::window_for_threshold;
 use replay::tune::verdict::{Objection, Ruling, Verdict};
@@ -35,8 +35,10 @@ pub fn verdict_sentence(sweep: &WindowSweep, result: &TuneResult) -> String {
         Verdict::Set => set_sentence(sweep, ruling, best),
         Verdict::Keep => "Keep your setting: it is shown to be better than everything that was tried.".to_owned(),
         Verdict::NoDifference if ruling.choice.best == 0 => {
-            "No difference shown. Keep your setting: nothing that was tried saves anything on these sessions together."
-                .to_owned()
+            format!(
+                "No difference shown. Keep your setting: {}.",
+                nothing_clause(sweep, ruling)
+            )
         }
         Verdict::NoDifference => {
             let reason = ruling.objections.first();
@@ -49,8 +51,21 @@ pub fn verdict_sentence(sweep: &WindowSweep, result: &TuneResult) -> String {
     }
 }
 
+/// Returns why no other point can be the best one.
+fn nothing_clause(sweep: &WindowSweep, ruling: &Ruling) -> String {
+    match (ruling.unclaimed, &ruling.unsettable) {
+        (Some(at), _) => format!(
+            "what saves, such as {}, keeps less than half of the present mean window, where agents solved fewer tasks in \
+             published runs",
+            sweep.rows[at].label
+        ),
+        (None, Some((at, _))) => format!("what saves, such as {}, cannot be set", sweep.rows[*at].label),
+        (None, None) => "nothing that was tried saves anything on these sessions together".to_owned(),
+    }
+}
+
 fn set_sentence(sweep: &WindowSweep, ruling: &Ruling, best: &PointRow) -> String {
-    let what = match best.facts.place.filter(|_| best.name.starts_with("window.threshold=")) {
+    let what = match best.threshold() {
         Some(threshold) => {
             let window = window_for_threshold(threshold).map_or(String::new(), group_digits);
             format!(
@@ -67,8 +82,11 @@ fn set_sentence(sweep: &WindowSweep, ruling: &Ruling, best: &PointRow) -> String
     )];
     if let Some(score) = best.score {
         let extra = score.misses_per_100() - best.present.misses_per_100();
-        let word = if extra < 0.0 { "fewer" } else { "more" };
-        parts.push(format!("{:.1} {word} misses per 100 calls", extra.abs()));
+        parts.push(match extra {
+            same if same.abs() < 0.05 => "no more misses".to_owned(),
+            fewer if fewer < 0.0 => format!("{:.1} fewer misses per 100 calls", -fewer),
+            more => format!("{more:.1} more misses per 100 calls"),
+        });
         if let (Some(hours), Some(now)) = (best.waiting_hours(), sweep.rows[0].waiting_hours()) {
             let word = if hours < now { "less" } else { "more" };
             parts.push(format!("{:.1} h {word} waiting", (hours - now).abs()));
@@ -77,6 +95,22 @@ fn set_sentence(sweep: &WindowSweep, ruling: &Ruling, best: &PointRow) -> String
     let choice = &ruling.choice;
     parts.push(format!("{} of {} folds agree", choice.agreeing_folds, choice.folds));
     format!("{what}: {}.", parts.join("; "))
+}
+
+/// Returns what a recommended setting does in sessions with another window.
+pub fn elsewhere_sentence(other: &EffectElsewhere) -> String {
+    let saved = other
+        .saved
+        .map_or("a cost that was not compared".to_owned(), |saved| match saved < 0.0 {
+            true => format!("{} % more cost", percent(-saved)),
+            false => format!("{} % less cost", percent(saved)),
+        });
+    format!(
+        "The same setting lowers the threshold of windows of {} from {} to {}: {saved} there.",
+        group_digits(other.window),
+        group_digits(other.usual_threshold),
+        group_digits(other.threshold)
+    )
 }
 
 /// Returns what speaks against the best point, as the end of a sentence about it.

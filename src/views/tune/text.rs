@@ -1,6 +1,6 @@
 //! The text of a sweep: the verdict first, then a table per window.
 
-use super::sentences::{basis_sentence, objection_clause, percent, verdict_sentence};
+use super::sentences::{basis_sentence, elsewhere_sentence, objection_clause, percent, verdict_sentence};
 use super::{TuneResult, WindowSweep, sheet};
 use replay::prices::micro_usd;
 use replay::tune::verdict::{Objection, Verdict};
@@ -27,13 +27,17 @@ const OPEN_LOOP: &str = "Open loop: recorded messages are taken as they came. Wr
 pub fn write(result: &TuneResult, top: usize, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
     let is_large = |sweep: &&WindowSweep| sweep.compared >= FEW_SESSIONS;
     let is_alone = result.sweeps.len() == 1;
-    for (at, sweep) in result
-        .sweeps
-        .iter()
-        .filter(|sweep| is_alone || is_large(sweep))
-        .enumerate()
-    {
-        if at > 0 {
+    let shown = result.sweeps.iter().filter(|sweep| is_alone || is_large(sweep));
+    let shown = shown.collect::<Vec<_>>();
+    for sweep in &shown {
+        let verdict = verdict_sentence(sweep, result);
+        match shown.len() {
+            1 => paragraph(out, &verdict)?,
+            _ => paragraph(out, &format!("Windows of {}: {verdict}", group_digits(sweep.window)))?,
+        }
+    }
+    for sweep in &shown {
+        if shown.len() > 1 {
             writeln!(out)?;
         }
         write_sweep(result, sweep, top, style, out)?;
@@ -105,7 +109,6 @@ fn write_sweep(
     style: TableStyle,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    paragraph(out, &verdict_sentence(sweep, result))?;
     paragraph(out, &basis_sentence(sweep))?;
     writeln!(out)?;
     let (shown, is_thinned) = table_rows(sweep, top);
@@ -139,7 +142,7 @@ fn write_sweep(
     write_grounds(result, sweep, out)?;
     write_prices(result, sweep, out)?;
     if sweep.verdict() == Verdict::Set {
-        write_settings(sweep, out)?;
+        write_settings(result, sweep, out)?;
     }
     Ok(())
 }
@@ -279,7 +282,7 @@ fn write_prices(result: &TuneResult, sweep: &WindowSweep, out: &mut dyn Write) -
 }
 
 /// Writes what to paste, what is reported against it, and how to prove the effect.
-fn write_settings(sweep: &WindowSweep, out: &mut dyn Write) -> io::Result<()> {
+fn write_settings(result: &TuneResult, sweep: &WindowSweep, out: &mut dyn Write) -> io::Result<()> {
     let paste = serde_json::to_string_pretty(&sweep.paste()).unwrap_or_default();
     writeln!(out, "\nTo paste into the client's settings.json:\n{paste}")?;
     let newest = sweep.newest.map_or_else(String::new, |version| version.to_string());
@@ -295,6 +298,9 @@ fn write_settings(sweep: &WindowSweep, out: &mut dyn Write) -> io::Result<()> {
                 advice.note
             ),
         )?;
+    }
+    for other in sweep.effects_elsewhere(result) {
+        paragraph(out, &elsewhere_sentence(&other))?;
     }
     writeln!(out, "After a few days of work: backcast audit --since DATE-YOU-SET-IT")
 }
