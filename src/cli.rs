@@ -17,10 +17,12 @@ use crate::commands::synth::SynthArgs;
 use crate::commands::tune::TuneArgs;
 use crate::commands::validate::ValidateArgs;
 use crate::run::{TimeBound, TimeSpan, parse_zone};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use jiff::tz::TimeZone;
 use std::path::PathBuf;
 use table::OutputFormat;
+use transcript::agents::Agent;
 use transcript::bytes::{BLOCK, IoMode};
 
 /// Sees what really happened in the session logs of coding agents: every token counted once, what it cost, what filled the
@@ -203,6 +205,16 @@ pub struct SelectionArgs {
         help_heading = "Selection"
     )]
     pub timezone: TimeZone,
+    /// Only sessions of this coding agent: `claude`, `codex`, `opencode` or `pi`; may be given several times. Without a path,
+    /// only its folder is read.
+    #[arg(
+        long,
+        value_name = "AGENT",
+        value_parser = PossibleValuesParser::new(Agent::ALL.iter().map(|agent| agent.name())).map(parse_agent),
+        hide_possible_values = true,
+        help_heading = "Selection"
+    )]
+    pub agent: Vec<Agent>,
     /// Only sessions of projects whose path contains this text; may be given several times.
     #[arg(long, value_name = "TEXT", help_heading = "Selection")]
     pub project: Vec<String>,
@@ -398,6 +410,12 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         _ => return Err(format!("unknown unit `{unit}`: use KiB, MiB, GiB, kB, MB or GB")),
     };
     number.checked_mul(factor).ok_or_else(|| "too large".to_owned())
+}
+
+/// The parser of possible values has refused any other name.
+#[allow(clippy::needless_pass_by_value, reason = "the signature that the parser asks for")]
+fn parse_agent(name: String) -> Agent {
+    Agent::from_name(&name).unwrap_or_default()
 }
 
 /// A line may always be as long as a block that is read.

@@ -38,6 +38,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use table::atomic;
+use transcript::agents::Agent;
 use transcript::parallel::parallel_map;
 use transcript::problem::{Problem, ProblemKind, sort_problems};
 
@@ -299,6 +300,7 @@ struct NotesRun<'a> {
 /// A session whose words are read: all that its texts are written from.
 struct NotesInput<'a> {
     session: String,
+    coding_agent: Agent,
     /// Path of its first log, which problems name.
     log: String,
     conversation: Conversation,
@@ -509,6 +511,7 @@ impl<'a> NotesRun<'a> {
         let trace = view.trace(0);
         Ok(Box::new(NotesInput {
             session: view.id().to_owned(),
+            coding_agent: view.coding_agent(),
             log: view.logs()[0].path.clone(),
             pivot,
             gates: self.update_calls(view, trace),
@@ -548,6 +551,7 @@ impl<'a> NotesRun<'a> {
         let mut done = SessionTexts {
             row: NotesRow {
                 session: input.session.clone(),
+                coding_agent: input.coding_agent,
                 project: conversation.root.clone(),
                 file: format!("{slug}/{}", safe_part(&input.session)),
                 updates: input.gates.len() as u64,

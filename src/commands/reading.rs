@@ -34,6 +34,7 @@ impl From<&SelectionArgs> for SelectionQuery {
             last: args.last,
             now: args.now.clone(),
             zone: args.timezone.clone(),
+            agents: args.agent.clone(),
             projects: args.project.clone(),
             models: args.model.clone(),
             sessions: args.session.clone(),

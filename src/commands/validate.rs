@@ -123,7 +123,7 @@ impl SessionValidation {
         let (id, session) = (view.id(), view.session());
         let mut validated = SessionValidation {
             id: id.to_owned(),
-            client: view.client(),
+            client: view.coding_agent(),
             calls: Vec::new(),
             grounds: BTreeMap::new(),
             rows: Vec::new(),
@@ -166,6 +166,7 @@ impl SessionValidation {
             validated.segments.extend(found.segments);
             let rows = found.cases.into_iter().map(|case| CaseRow {
                 session: id.to_owned(),
+                coding_agent: view.coding_agent(),
                 agent: trace.agent.clone(),
                 model: trace.models[usize::from(case.model)].clone(),
                 uuid: uuid(session, case.node),

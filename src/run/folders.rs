@@ -5,22 +5,29 @@
 use anyhow::{Context, Result, bail};
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
+use transcript::agents::Agent;
 
 /// Returns `$CLAUDE_CONFIG_DIR`, or `~/.claude`; `None` without a home folder.
 pub fn client_home() -> Option<PathBuf> {
     path_variable("CLAUDE_CONFIG_DIR").or_else(|| std::env::home_dir().map(|home| home.join(".claude")))
 }
 
-/// Returns the folders where agents keep their session logs, Claude Code's first; none without a home folder. OpenCode keeps
-/// its sessions in a database: only what it exported can be read, wherever that lies.
-pub fn session_folders() -> Vec<PathBuf> {
+/// Returns the folders where an agent keeps its session logs; none without a home folder. OpenCode keeps its sessions in a
+/// database: only what it exported can be read, wherever that lies.
+pub fn session_folders(agent: Agent) -> Vec<PathBuf> {
     let home = |folder: &str| std::env::home_dir().map(|home| home.join(folder));
-    let claude = client_home().map(|home| home.join("projects"));
-    let codex = path_variable("CODEX_HOME").or_else(|| home(".codex"));
-    let codex = codex.map(|home| ["sessions", "archived_sessions"].map(|folder| home.join(folder)));
-    let pi = home(".pi/agent/sessions");
-    let codex = codex.into_iter().flatten();
-    claude.into_iter().chain(codex).chain(pi).collect()
+    let (home, folders): (Option<PathBuf>, &[&str]) = match agent {
+        Agent::Claude => (client_home(), &["projects"]),
+        Agent::Codex => (
+            path_variable("CODEX_HOME").or_else(|| home(".codex")),
+            &["sessions", "archived_sessions"],
+        ),
+        Agent::OpenCode => (None, &[]),
+        Agent::Pi => (home(".pi/agent"), &["sessions"]),
+    };
+    home.iter()
+        .flat_map(|home| folders.iter().map(|folder| home.join(folder)))
+        .collect()
 }
 
 /// Returns the folder of the cache: the one that was named, or the user's; `None` without a home folder.

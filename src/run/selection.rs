@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use transcript::agents::Agent;
 use transcript::log::{NO_TIME, Time};
 
 /// Unit of a stretch of time.
@@ -177,6 +178,8 @@ pub struct SelectionQuery {
     pub now: Option<TimeBound>,
     /// Zone of days.
     pub zone: TimeZone,
+    /// Coding agents.
+    pub agents: Vec<Agent>,
     /// Parts of project paths.
     pub projects: Vec<String>,
     /// Parts of model names.
@@ -195,6 +198,7 @@ impl Default for SelectionQuery {
             last: None,
             now: None,
             zone: TimeZone::UTC,
+            agents: Vec::new(),
             projects: Vec::new(),
             models: Vec::new(),
             sessions: Vec::new(),
@@ -258,6 +262,7 @@ impl SelectionQuery {
         let range = self.range(newest);
         Selection {
             range,
+            agents: self.agents.clone(),
             projects: lower(&self.projects),
             models: lower(&self.models),
             sessions: lower(&self.sessions),
@@ -292,7 +297,9 @@ impl SelectionQuery {
                 parts.push([since, until].into_iter().flatten().collect::<Vec<_>>().join(" "));
             }
         }
+        let agents = self.agents.iter().map(|agent| agent.name().to_owned()).collect();
         for (noun, texts) in [
+            ("agent", &agents),
             ("project", &self.projects),
             ("model", &self.models),
             ("session", &self.sessions),
@@ -307,7 +314,8 @@ impl SelectionQuery {
     /// Returns what to say if nothing is selected.
     fn nothing(&self, range: TimeRange, newest: Option<Time>) -> String {
         let end = newest.map(|newest| format!("; logs end {}", day_of(newest, &self.zone)));
-        let is_named = !self.projects.is_empty() || !self.models.is_empty() || !self.sessions.is_empty();
+        let lists = [&self.projects, &self.models, &self.sessions];
+        let is_named = !self.agents.is_empty() || lists.iter().any(|texts| !texts.is_empty());
         let what = match (range.is_unbounded(), is_named) {
             (false, false) => "Nothing in this time",
             (true, _) => "No session matches",

@@ -3,7 +3,7 @@
 
 use crate::run::Run;
 use crate::run::read::StoredLog;
-use crate::usage::selection::Selection;
+use crate::usage::selection::{Selection, SessionNames};
 use crate::usage::session::session_project;
 use crate::usage::title::SessionTitle;
 use replay::policy::Policy;
@@ -64,8 +64,8 @@ impl<'v> SessionView<'v> {
     }
 
     /// Returns the coding agent that wrote its logs.
-    pub fn client(&self) -> Agent {
-        self.logs.first().map_or(Agent::Claude, |part| part.log.agent)
+    pub fn coding_agent(&self) -> Agent {
+        self.session.coding_agent()
     }
 
     /// Returns its records.
@@ -129,7 +129,13 @@ impl<'v> SessionView<'v> {
             true => SessionTitle::default(),
             false => SessionTitle::find(&self.session),
         };
-        selection.takes_session(self.id(), self.project(), title.unmasked()) && self.has_selected_record(selection)
+        let names = SessionNames {
+            agent: self.coding_agent(),
+            id: self.id(),
+            project: self.project(),
+            title: title.unmasked(),
+        };
+        selection.takes_session(names) && self.has_selected_record(selection)
     }
 
     fn has_selected_record(&self, selection: &Selection) -> bool {

@@ -1,4 +1,4 @@
-//! Where the logs of a run come from: the paths that were named or the client's own folder, the cache, and the threads that read
+//! Where the logs of a run come from: the paths that were named or the agents' own folders, the cache, and the threads that read
 //! them.
 
 #![allow(clippy::disallowed_methods, reason = "looks for folders, and reads lists of paths")]
@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicI64;
+use transcript::agents::Agent;
 use transcript::bytes::{IoMode, ReadLimits};
 use transcript::discover::{DiscoveredLog, Discovery, discover};
 use transcript::log::NO_TIME;
@@ -29,7 +30,7 @@ const DEFAULT_MAX_LINE: u64 = 32 << 20;
 /// Which logs a command reads, and how.
 #[derive(Debug, Clone)]
 pub struct LogInput {
-    /// Logs, folders, patterns; `-` for a list on standard input; none for the client's own folder.
+    /// Logs, folders, patterns; `-` for a list on standard input; none for the agents' own folders.
     pub paths: Vec<PathBuf>,
     /// Threads; all cores if `None`.
     pub threads: Option<usize>,
@@ -248,12 +249,12 @@ impl LogSource<'_> {
 
 /// What to do without logs where they usually are.
 const NO_LOGS: &str =
-    "  hint: name logs or folders (backcast overview PATH), or set CLAUDE_CONFIG_DIR to the client's home
+    "  hint: name logs or folders (backcast overview PATH), or set CLAUDE_CONFIG_DIR or CODEX_HOME to the agent's home
   hint: to try it on made-up sessions: backcast synth bulk --out demo --bytes 4MiB && backcast overview demo";
 
 /// Finds the logs that are named.
 fn find_logs(input: &LogInput) -> Result<(Discovery, ReadLimits)> {
-    let roots = log_roots(&input.paths)?;
+    let roots = log_roots(&input.paths, &input.selection.agents)?;
     let found = discover(&roots, input.follow_links)?;
     if found.logs.is_empty() && found.problems.is_empty() {
         let places = roots
@@ -272,12 +273,19 @@ fn find_logs(input: &LogInput) -> Result<(Discovery, ReadLimits)> {
     Ok((found, ReadLimits::new(max_line)))
 }
 
-/// Returns the paths that were named, those of a list on standard input among them, or the client's own folder.
-pub fn log_roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+/// Returns the paths that were named, those of a list on standard input among them, or the folders of the agents.
+fn log_roots(paths: &[PathBuf], agents: &[Agent]) -> Result<Vec<PathBuf>> {
     if !paths.is_empty() {
         return folders::read_path_lists(paths);
     }
-    let places = folders::session_folders();
+    if agents == [Agent::OpenCode] {
+        bail!(
+            "no path given, and OpenCode keeps its sessions in a database\n  hint: `opencode export SESSION > FILE.json` writes one; name the files or their folder"
+        );
+    }
+    let agents = if agents.is_empty() { Agent::ALL } else { agents };
+    let places = agents.iter().flat_map(|agent| folders::session_folders(*agent));
+    let places = places.collect::<Vec<_>>();
     if places.is_empty() {
         bail!("no path given, and no home folder to look for sessions in");
     }

@@ -11,6 +11,7 @@ use replay::tokens::reads::{FileEvent, ReadTotals, ReadTracker};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use transcript::agents::Agent;
 use transcript::build::IdMap;
 use transcript::log::{Block, BlockKind, NO_TIME, NameId, RecordKind, Time};
 use transcript::problem::Problem;
@@ -147,6 +148,8 @@ pub struct Prediction {
 pub struct SessionReport {
     /// Its id.
     pub id: String,
+    /// The coding agent that wrote its logs.
+    pub coding_agent: Agent,
     /// Strings that calls refer to; number 0 is empty.
     pub names: Vec<String>,
     /// Its title.
@@ -203,6 +206,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             session,
             report: SessionReport {
                 id: session.id.to_owned(),
+                coding_agent: session.coding_agent(),
                 names: vec![String::new()],
                 ..SessionReport::default()
             },

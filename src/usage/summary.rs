@@ -4,7 +4,7 @@
 //! counts, in the session that made it. The cache keeps a summary, so that a run over logs that are as they were has
 //! nothing to do but group.
 
-use crate::usage::selection::Selection;
+use crate::usage::selection::{Selection, SessionNames};
 use crate::usage::session::{BilledCall, CallIndex, SessionReport};
 use replay::tokens::ledger::TokenLedger;
 use replay::tokens::reads::ReadTotals;
@@ -156,7 +156,13 @@ impl UsageSummary {
 fn select_calls(sessions: &mut Vec<SessionReport>, calls: &mut Vec<Vec<BilledCall>>, selection: &Selection) {
     let all = std::iter::zip(std::mem::take(sessions), std::mem::take(calls));
     for (session, mut own) in all {
-        if !selection.takes_session(&session.id, &session.project, session.title.unmasked()) {
+        let names = SessionNames {
+            agent: session.coding_agent,
+            id: &session.id,
+            project: &session.project,
+            title: session.title.unmasked(),
+        };
+        if !selection.takes_session(names) {
             continue;
         }
         let model = |call: &BilledCall| session.names.get(call.model as usize).map_or("", |model| model);

@@ -8,6 +8,7 @@ use jiff::{Timestamp, ToSpan};
 use replay::prices::{PicoUsd, PriceBook, PriceTable, Tariff, micro_usd};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use transcript::agents::Agent;
 use transcript::log::{NO_TIME, Time};
 
 /// What rows are grouped by.
@@ -18,6 +19,8 @@ pub enum GroupBy {
     Session,
     /// One row a project (working directory).
     Project,
+    /// One row a coding agent.
+    Agent,
     /// One row a model.
     Model,
     /// One row a day.
@@ -42,6 +45,7 @@ impl GroupBy {
         match self {
             GroupBy::Session => "session",
             GroupBy::Project => "project",
+            GroupBy::Agent => "agent",
             GroupBy::Model => "model",
             GroupBy::Day => "day",
             GroupBy::Week => "week",
@@ -238,6 +242,8 @@ pub struct UsageRow {
     pub start_day: String,
     /// Project of a session.
     pub project: Option<String>,
+    /// Coding agent of a session.
+    pub coding_agent: Option<Agent>,
     /// First and last call or record.
     pub times: Option<(Time, Time)>,
     /// Sums over the calls.
@@ -324,6 +330,7 @@ pub fn group_calls(
             model: call.model,
             key: match by {
                 GroupBy::Session => 0,
+                GroupBy::Agent => session.coding_agent as i64,
                 GroupBy::Project => i64::from(call.cwd),
                 GroupBy::Model | GroupBy::Tool => i64::from(call.model),
                 GroupBy::Day | GroupBy::Week | GroupBy::Month => periods.number(call.time),
@@ -343,6 +350,7 @@ pub fn group_calls(
                 let name = |number: u32| session.names.get(number as usize).cloned().unwrap_or_default();
                 let key = match by {
                     GroupBy::Session => session.id.clone(),
+                    GroupBy::Agent => session.coding_agent.name().to_owned(),
                     GroupBy::Project => project_of(session, call),
                     GroupBy::Model | GroupBy::Tool => name(call.model),
                     GroupBy::Day | GroupBy::Week | GroupBy::Month => periods.name(call.time),
@@ -366,6 +374,7 @@ pub fn group_calls(
                         start_day: session.times.map_or_else(String::new, |times| day_of(times.0, zone)),
                         period_start: periods.start(call.time),
                         project: (by == GroupBy::Session).then(|| session.project.clone()),
+                        coding_agent: (by == GroupBy::Session).then_some(session.coding_agent),
                         ..UsageRow::default()
                     });
                     rows.len() - 1
@@ -556,6 +565,7 @@ fn session_row(
         title: session.title.masked(),
         start_day: session.times.map_or_else(String::new, |times| day_of(times.0, zone)),
         project: Some(session.project.clone()),
+        coding_agent: Some(session.coding_agent),
         times: session.times,
         window: Some(WindowFacts {
             rounds: session.occupancy.rounds,

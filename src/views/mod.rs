@@ -13,8 +13,10 @@ pub mod stats;
 pub mod tune;
 pub mod validate;
 
+use ::replay::policy::presets::ClientVersion;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
+use transcript::agents::Agent;
 use transcript::problem::{Problem, ProblemRow};
 
 /// Counts problems by kind.
@@ -44,6 +46,16 @@ fn problems_json(problems: &[Problem], with_list: bool) -> Json {
 /// Returns the first eight characters of a session id, as tables show it.
 fn short_id(id: &str) -> String {
     id.chars().take(8).collect()
+}
+
+/// Returns a version of a coding agent, or several, as tables show it: agents other than Claude Code are named.
+fn name_version(agent: Agent, version: &str) -> String {
+    let is_known = !version.is_empty() && version != ClientVersion::default().to_string();
+    match (agent, is_known) {
+        (Agent::Claude, _) => version.to_owned(),
+        (other, true) => format!("{} {version}", other.name()),
+        (other, false) => other.name().to_owned(),
+    }
 }
 
 /// Returns the last folder of a path, whatever system it is from.

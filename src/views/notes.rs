@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use table::human::{format_count, group_digits};
 use table::{OutputFormat, OutputSchema, TableStyle, columns};
+use transcript::agents::Agent;
 
 /// See docs/outputs.md.
 const SCHEMA: OutputSchema = OutputSchema::new("notes", 1);
@@ -11,6 +12,7 @@ const SCHEMA: OutputSchema = OutputSchema::new("notes", 1);
 /// The texts of a session.
 #[derive(Debug, Clone, Default)]
 pub struct NotesRow {
+    pub coding_agent: Agent,
     pub session: String,
     pub project: String,
     /// The folder of the session, below the output folder.
@@ -29,6 +31,7 @@ pub struct NotesRow {
 columns! {
     pub COLUMNS: NotesRow;
     "session" "Session" Id Always "Session id." |r| &r.session;
+    "coding_agent" "Agent" Text Never "Coding agent: `claude`, `codex`, `opencode` or `pi`." |r| r.coding_agent.name();
     "project" "Project" Text IfRoom "Working directory." |r| &r.project;
     "messages" "Messages" Count Always "Messages of the main conversation." |r| r.messages;
     "prompts" "Prompts" Count Always "Of these, messages of a person." |r| r.prompts;

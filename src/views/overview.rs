@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use table::human::{format_count, format_dollars, format_percent, format_size, format_tokens, group_digits};
 use table::words::shell_quote;
 use table::{OutputFormat, OutputSchema, TableStyle, Tone, bar, columns, format_time, sparkline, write_json};
+use transcript::agents::Agent;
 use transcript::log::{NO_TIME, Time};
 use transcript::problem::Problem;
 
@@ -75,6 +76,7 @@ columns! {
 /// One of the costliest sessions.
 struct CostlySessionRow {
     session: String,
+    coding_agent: Agent,
     project: String,
     calls: u64,
     peak: u64,
@@ -351,6 +353,7 @@ impl<'a> OverviewView<'a> {
             },
             "costliest": self.costliest.iter().map(|row| json!({
                 "session": row.session,
+                "coding_agent": row.coding_agent,
                 "project": row.project,
                 "responses": row.calls,
                 "context_peak": row.peak,
@@ -438,6 +441,7 @@ fn costliest_sessions(sessions: &[UsageRow], summary: &UsageSummary) -> Vec<Cost
         .into_iter()
         .map(|row| CostlySessionRow {
             session: row.key.clone(),
+            coding_agent: row.coding_agent.unwrap_or_default(),
             project: row.project.clone().unwrap_or_default(),
             calls: row.sums.responses,
             peak: row.window.map_or(0, |window| window.peak),

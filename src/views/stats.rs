@@ -228,7 +228,7 @@ impl<'a> StatsView<'a> {
     /// Writes the table of the costliest rows.
     fn write_usage(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
         let with_models = self.options.breakdown && self.options.by != GroupBy::Model;
-        let columns = usage_table_columns(self.options.by, self.options.subagents, with_models);
+        let columns = usage_table_columns(self.options.by, self.options.subagents, with_models, &self.tally.rows);
         let mut order = (0..self.tally.rows.len()).collect::<Vec<_>>();
         let weight = |at: usize| (self.tally.rows[at].sums.cost, self.tally.rows[at].sums.responses);
         order.sort_by_key(|&at| (Reverse(weight(at)), at));

@@ -2,7 +2,7 @@
 
 mod rows;
 
-use crate::views::problems_json;
+use crate::views::{name_version, problems_json};
 use replay::audit::first_edits::{COPY_STATES, FirstEdits, NextTouches};
 use replay::audit::validate::{CaseVerdict, CostComparison, Mechanism};
 use replay::policy::presets::{ClientVersion, PolicySet, Preset, client_preset};
@@ -128,10 +128,8 @@ impl<'a> ValidationReport<'a> {
         report.versions = versions
             .into_iter()
             .map(|((client, version), row)| VersionRow {
-                version: match client {
-                    Agent::Claude => version.to_string(),
-                    other => format!("{} {version}", other.name()),
-                },
+                version: name_version(client, &version.to_string()),
+                coding_agent: client,
                 ..row
             })
             .collect();
@@ -177,7 +175,7 @@ impl<'a> ValidationReport<'a> {
 
     fn document(&self) -> Json {
         let by_version = self.versions.iter().map(|row| {
-            json!({"version": row.version, "calls": row.calls, "auto": row.auto.auto_json(), "micro": row.micro.micro_json()})
+            json!({"version": row.version, "coding_agent": row.coding_agent, "calls": row.calls, "auto": row.auto.auto_json(), "micro": row.micro.micro_json()})
         });
         let by_range = self.ranges.iter().map(|row| {
             json!({"versions": row.version, "unsettled": row.is_unsettled, "calls": row.calls, "auto": row.auto.auto_json(), "micro": row.micro.micro_json()})

@@ -362,6 +362,113 @@ fn compactions_of_opencode_are_predicted_at_the_very_call() {
     assert_eq!(auto["spurious"], 0, "{auto}");
 }
 
+/// Logs of two agents: a session of Codex with two calls, and two sessions of Pi with one call each.
+fn write_two_agents(fixture: &Fixture, codex: &str, pi: &str) {
+    let lines = thread(meta("p", json!({})), 0, 1..=2, "go");
+    let text = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    fixture.write(&format!("{codex}/rollout-1.jsonl"), text);
+    for id in ["x", "y"] {
+        let usage = json!({"input": 400, "output": 100, "cacheRead": 600, "cacheWrite": 0, "totalTokens": 1100});
+        let content = json!([{"type": "text", "text": "done"}]);
+        let message = json!({"role": "assistant", "content": content, "model": "m", "usage": usage, "stopReason": "stop",
+                             "timestamp": 1_778_000_000_000u64});
+        let lines = [
+            json!({"type": "session", "version": 3, "id": id, "timestamp": "2026-05-05T16:00:00.000Z", "cwd": "/w"}),
+            json!({"type": "message", "id": format!("{id}1"), "parentId": null, "timestamp": "2026-05-05T16:00:01.000Z",
+                   "message": {"role": "user", "content": "go", "timestamp": 1_777_999_000_000u64}}),
+            json!({"type": "message", "id": format!("{id}2"), "parentId": format!("{id}1"),
+                   "timestamp": "2026-05-05T16:00:02.000Z", "message": message}),
+        ];
+        let text = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+        fixture.write(&format!("{pi}/{id}.jsonl"), text);
+    }
+}
+
+#[test]
+fn agents_are_a_filter_a_group_and_a_column() {
+    let fixture = Fixture::new();
+    write_two_agents(&fixture, "logs", "logs");
+    let stats = fixture.stats("logs", &["--by", "agent"]);
+    let rows = stats["rows"].as_array().unwrap().iter();
+    let rows = rows.map(|row| (row["agent"].as_str().unwrap(), row["sessions"].as_u64(), figures(row)));
+    let mut rows = rows.collect::<Vec<_>>();
+    rows.sort_unstable();
+    assert_eq!(rows, [("codex", Some(1), of_calls(2)), ("pi", Some(2), of_calls(2))]);
+    // Sub-agents keep a column of their own.
+    let apart = fixture.stats("logs", &["--by", "agent", "--subagents"]);
+    assert_eq!(
+        (&apart["rows"][0]["agent"], &apart["rows"][0]["subagent"]),
+        (&json!("codex"), &json!(""))
+    );
+    for (filter, sessions, label) in [
+        (&["--agent", "pi"][..], 2, "agent pi"),
+        (&["--agent", "codex"], 1, "agent codex"),
+        (&["--agent", "codex", "--agent", "pi"], 3, "agent codex or pi"),
+    ] {
+        let stats = fixture.stats("logs", filter);
+        assert_eq!(
+            (&stats["input"]["sessions"], &stats["selection"]),
+            (&json!(sessions), &json!(label))
+        );
+        let known = stats["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["coding_agent"].as_str().unwrap());
+        assert!(
+            known.eq(stats["rows"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|row| { if row["session"] == "p" { "codex" } else { "pi" } }))
+        );
+        let of = |command: &str, key: &str| {
+            let command = [&[command, "logs", "-f", "json", "-q"], filter].concat();
+            fixture.run(command).success().json()["totals"][key].as_u64()
+        };
+        assert_eq!(of("audit", "sessions"), Some(sessions));
+        let replayed = fixture
+            .run([&["replay", "logs", "-f", "csv", "-q"], filter].concat())
+            .success();
+        assert_eq!(
+            replayed.text().lines().count() as u64,
+            sessions + 1,
+            "{}",
+            replayed.text()
+        );
+    }
+    let refused = fixture.run(["stats", "logs", "--agent", "gemini"]).ended(2);
+    assert!(
+        refused
+            .stderr
+            .contains("[possible values: claude, codex, opencode, pi]"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn without_a_path_only_the_folders_of_the_chosen_agent_are_read() {
+    let fixture = Fixture::new();
+    write_two_agents(
+        &fixture,
+        "home/.codex/sessions/2026/05/05",
+        "home/.pi/agent/sessions/--w--",
+    );
+    let logs = |agent: &[&str]| {
+        let command = [&["stats", "-f", "json", "-q"], agent].concat();
+        fixture.run(command).success().json()["input"]["logs"].as_u64()
+    };
+    assert_eq!(
+        (logs(&[]), logs(&["--agent=codex"]), logs(&["--agent=pi"])),
+        (Some(3), Some(1), Some(2))
+    );
+    let refused = fixture.run(["stats", "--agent=opencode"]).ended(2);
+    assert!(refused.stderr.contains("opencode export"), "{}", refused.stderr);
+    let refused = fixture.run(["stats", "--agent=claude"]).ended(2);
+    assert!(!refused.stderr.contains(".codex/sessions"), "{}", refused.stderr);
+}
+
 #[test]
 fn without_a_path_the_folders_of_all_agents_are_read() {
     let fixture = Fixture::new();

@@ -151,7 +151,8 @@ fn formats_hold_the_same_rows_for_any_number_of_threads() {
     let csv = audit(&fixture, corpus(), &["--format=csv"]);
     assert_eq!(csv.text().lines().count(), 23);
     assert!(
-        csv.text().starts_with("schema_version,session,agent,project,time,"),
+        csv.text()
+            .starts_with("schema_version,session,agent,coding_agent,project,time,"),
         "{}",
         csv.text()
     );

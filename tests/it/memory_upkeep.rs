@@ -172,7 +172,7 @@ fn an_agent_has_a_memory_of_its_own_in_each_scope() {
             "memory",
             "extract",
             logs.to_str().expect("text"),
-            "--agent",
+            "--agent-type",
             "my-team:reviewer",
             "--scope",
             scope,
@@ -281,7 +281,7 @@ fn the_printed_undo_command_works() {
     fixture.write("logs/a.jsonl", said("a", 1, TABS));
     for place in [
         &["--dir", "my memory's/here"][..],
-        &["--agent", "my team:reviewer", "--scope", "project"],
+        &["--agent-type", "my team:reviewer", "--scope", "project"],
         &["--dir", "plain"],
     ] {
         for more in [&[][..], &["--daily"]] {

@@ -117,7 +117,7 @@ fn sessions_have_titles_and_come_by_cost() {
 fn cost_is_never_dropped_and_pipes_are_as_wide_as_they_need() {
     let fixture = fixture();
     for by in [
-        "session", "project", "model", "day", "week", "month", "branch", "pr", "user",
+        "session", "project", "agent", "model", "day", "week", "month", "branch", "pr", "user",
     ] {
         for columns in ["40", "80", "120"] {
             let mut command = fixture.command(["stats", "logs", "--by", by]);
@@ -160,6 +160,7 @@ fn every_command_that_reads_logs_has_the_same_filters() {
             "--session=dddd",
             "No session matches session dddd; logs end 2026-08-20.",
         ),
+        ("--agent=pi", "No session matches agent pi; logs end 2026-08-20."),
         ("--model=gpt", "No session matches model gpt; logs end 2026-08-20."),
         ("--since=2026-09-01", "Nothing in this time; logs end 2026-08-20."),
         ("--until=2026-08-02", "Nothing in this time; logs end 2026-08-20."),
@@ -170,6 +171,7 @@ fn every_command_that_reads_logs_has_the_same_filters() {
             assert!(run.stderr.contains(message), "{command:?} {filter}: {}", run.stderr);
         }
         let selecting = [
+            "--agent=claude",
             "--project=SHOP",
             "--session=aaaa",
             "--session=water",

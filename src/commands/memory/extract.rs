@@ -100,7 +100,7 @@ pub struct ExtractArgs {
     /// Print the memory files that the agent itself wrote, as they last were, instead; no directory is touched.
     #[arg(
         long,
-        conflicts_with_all = ["html", "rejected", "team", "daily", "dir", "agent", "rules", "min_confidence", "backend", "out", "project", "all_projects"],
+        conflicts_with_all = ["html", "rejected", "team", "daily", "dir", "agent_type", "rules", "min_confidence", "backend", "out", "project", "all_projects"],
         help_heading = "Output"
     )]
     pub harvest: bool,

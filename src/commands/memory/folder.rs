@@ -18,7 +18,7 @@ pub fn resolve_dir(args: &DirArgs) -> Result<PathBuf> {
     let current = std::env::current_dir().context("the current folder")?;
     let project = project_root(&current);
     let home = client_home();
-    if let Some(agent) = &args.agent {
+    if let Some(agent) = &args.agent_type {
         let home = home.context("no home folder to look for memories in")?;
         let scope = match args.scope {
             AgentScope::User => AgentMemoryScope::User,
@@ -67,7 +67,7 @@ pub fn dir_options(args: &DirArgs) -> String {
         let sign = if dir.starts_with('-') { "./" } else { "" };
         return format!(" --dir {}", shell_quote(&format!("{sign}{dir}")));
     }
-    let Some(agent) = &args.agent else {
+    let Some(agent) = &args.agent_type else {
         return String::new();
     };
     let scope = match args.scope {
@@ -75,7 +75,7 @@ pub fn dir_options(args: &DirArgs) -> String {
         AgentScope::Project => "project",
         AgentScope::Local => "local",
     };
-    format!(" --agent {} --scope {scope}", shell_quote(agent))
+    format!(" --agent-type {} --scope {scope}", shell_quote(agent))
 }
 
 fn read_settings(path: &Path) -> Option<Value> {

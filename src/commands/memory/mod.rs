@@ -98,9 +98,9 @@ pub struct DirArgs {
     pub dir: Option<PathBuf>,
     /// The memory of an agent of this type instead; a `:` in it becomes `-`.
     #[arg(long, value_name = "TYPE", conflicts_with = "dir")]
-    pub agent: Option<String>,
+    pub agent_type: Option<String>,
     /// Which memory of the agent.
-    #[arg(long, value_enum, default_value_t, value_name = "SCOPE", requires = "agent")]
+    #[arg(long, value_enum, default_value_t, value_name = "SCOPE", requires = "agent_type")]
     pub scope: AgentScope,
     /// Sets a limit of the policy, e.g. `recall.most=3`; may be given several times.
     #[arg(long, value_name = "KEY=VALUE")]

@@ -16,10 +16,10 @@ use transcript::messages::Message;
 #[derive(Debug, Args)]
 pub struct ProjectArgs {
     /// One directory for each project, below this folder.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "agent"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "agent_type"])]
     pub out: Option<PathBuf>,
     /// Every project of the logs, each into the directory that the client uses for it.
-    #[arg(long, conflicts_with_all = ["dir", "agent", "out", "project"])]
+    #[arg(long, conflicts_with_all = ["dir", "agent_type", "out", "project"])]
     pub all_projects: bool,
 }
 
@@ -143,8 +143,9 @@ pub fn target_dirs(
         );
     }
     let target = folder::resolve_dir(dir)?;
-    let is_default =
-        dir.dir.is_none() && dir.agent.is_none() && std::env::var_os("CLAUDE_COWORK_MEMORY_PATH_OVERRIDE").is_none();
+    let is_default = dir.dir.is_none()
+        && dir.agent_type.is_none()
+        && std::env::var_os("CLAUDE_COWORK_MEMORY_PATH_OVERRIDE").is_none();
     if is_default
         && let Some(root) = roots.first()
         && *root != current_project()?

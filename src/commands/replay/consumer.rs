@@ -76,6 +76,7 @@ impl PolicyReplay {
     fn new(view: &SessionView<'_>, has_working_set: bool) -> PolicyReplay {
         let row = SessionRow {
             session: view.id().to_owned(),
+            coding_agent: view.coding_agent(),
             project: view.project().to_owned(),
             has_working_set,
             ..SessionRow::default()
@@ -130,6 +131,7 @@ impl ReplayConsumer<'_> {
         }
         let comparison = self.compare.map(|compare| CompareRow {
             session: first.replayed.row.session.clone(),
+            coding_agent: first.replayed.row.coding_agent,
             project: first.replayed.row.project.clone(),
             sides: compare.sides(|number| match number {
                 0 => first.to_side(),

@@ -1,11 +1,12 @@
 //! Rows of `backcast audit` and their columns.
 
-use crate::views::short_id;
+use crate::views::{name_version, short_id};
 use replay::audit::boundaries::{AuditBoundary, BoundaryKind, BoundaryRemark};
 use replay::audit::thresholds::{SettingCheck, ThresholdEvidence, ThresholdGroup};
 use replay::sim::trace::BoundaryTrigger;
 use std::collections::BTreeMap;
 use table::columns;
+use transcript::agents::Agent;
 use transcript::log::NO_TIME;
 use transcript::thread::Session;
 
@@ -33,6 +34,7 @@ impl SessionAudit {
 #[derive(Clone)]
 pub struct AuditRow {
     session: String,
+    coding_agent: Agent,
     project: String,
     agent: String,
     path: String,
@@ -46,6 +48,7 @@ impl AuditRow {
         let log = session.log(boundary.node);
         AuditRow {
             session: session.id.to_owned(),
+            coding_agent: session.coding_agent(),
             project: log.string(log.scope_of(record).cwd).to_owned(),
             agent: agent.to_owned(),
             path: session.part(boundary.node).path.clone(),
@@ -80,6 +83,7 @@ columns! {
     pub BOUNDARY_COLUMNS: AuditRow;
     "session" "Session" Text Always "Session id." |r| &r.session;
     "agent" "Agent" Text Never "Sub-agent id; empty for the main agent." |r| non_empty(&r.agent);
+    "coding_agent" "Agent" Text Never "Coding agent: `claude`, `codex`, `opencode` or `pi`." |r| r.coding_agent.name();
     "project" "Project" Text Never "Working directory." |r| non_empty(&r.project);
     "time" "Time" Time Never "When it was written." |r| (r.boundary.time != NO_TIME).then_some(r.boundary.time);
     "version" "Version" Text Never "Version of the client." |r| r.boundary.version.to_string();
@@ -128,7 +132,7 @@ columns! {
     /// Boundaries in the table, with exact counts where the thousands matter.
     pub BOUNDARY_TABLE: AuditRow;
     "session" "Session" Text Always "" |r| short_id(&r.session);
-    "version" "Version" Text Always "" |r| r.boundary.version.to_string();
+    "version" "Version" Text Always "" |r| name_version(r.coding_agent, &r.boundary.version.to_string());
     "trigger" "What" Text Always "" |r| if r.boundary.kind == BoundaryKind::Micro { "micro" } else { r.trigger() };
     "recorded" "Recorded" Count Always "" |r| r.boundary.pre_tokens;
     "after" "After" Tokens Always "" |r| r.boundary.after;
@@ -147,19 +151,21 @@ pub struct ThresholdRow {
 }
 
 impl ThresholdRow {
-    /// Returns the range of client versions in short form.
+    /// Returns the range of client versions in short form. Agents other than Claude Code are named.
     pub fn versions(&self) -> String {
-        match self.evidence.versions {
+        let versions = match self.evidence.versions {
             (first, last) if first == last => first.to_string(),
             (first, last) if first.0[..2] == last.0[..2] => format!("{first}-{}", last.0[2]),
             (first, last) => format!("{first}-{last}"),
-        }
+        };
+        name_version(self.group.client, &versions)
     }
 }
 
 columns! {
     /// Thresholds, in machine-readable formats.
     pub THRESHOLD_COLUMNS: ThresholdRow;
+    "coding_agent" "Agent" Text Never "Coding agent: `claude`, `codex`, `opencode` or `pi`." |r| r.group.client.name();
     "version_first" "First" Text Never "First version of the client seen." |r| r.evidence.versions.0.to_string();
     "version_last" "Last" Text Never "Last version seen." |r| r.evidence.versions.1.to_string();
     "model" "Model" Text Never "Model, without vendor and date." |r| non_empty(&r.group.family);

@@ -8,6 +8,7 @@ use replay::sim::trace::Trace;
 use replay::sim::working_set::UseOutcome;
 use table::columns;
 use table::human::format_tokens;
+use transcript::agents::Agent;
 
 /// What removed content from the window last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +62,7 @@ pub const NEVER_SIDE: usize = 2;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CompareRow {
     pub session: String,
+    pub coding_agent: Agent,
     /// Working directory.
     pub project: String,
     pub sides: [CompareSide; 3],
@@ -187,6 +189,7 @@ columns! {
     /// Columns of `compare.csv`.
     pub COLUMNS: CompareRow;
     "session" "Session" Text Always "Session id." |r| &r.session;
+    "coding_agent" "Agent" Text Never "Coding agent: `claude`, `codex`, `opencode` or `pi`." |r| r.coding_agent.name();
     "project" "Project" Text Never "Working directory." |r| &r.project;
     "a_calls" "a_calls" Count Never "Calls of the conversation, first policy." |r| calls(&r.sides[FIRST_SIDE]);
     "b_calls" "b_calls" Count Never "The same, second policy: fewer if a session is blocked." |r| calls(&r.sides[SECOND_SIDE]);

@@ -200,6 +200,7 @@ impl<'a> ReplayCollector<'a> {
             self.replayed.rounds.push(RoundRow {
                 session: self.session_name.clone(),
                 agent: self.agent.clone(),
+                coding_agent: self.trace.client,
                 call: at,
                 turn: call.turn,
                 time: call.time,
@@ -290,6 +291,7 @@ impl<'a> ReplayCollector<'a> {
             "schema_version": SCHEMA.version,
             "session": self.id,
             "agent": self.trace.agent,
+            "coding_agent": self.trace.client,
             "call": at,
             "turn": call.map(|call| call.turn),
             "time": call.and_then(|call| format_time(call.input_time)),

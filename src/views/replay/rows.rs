@@ -10,6 +10,7 @@ use replay::windows::{InferredWindow, known_level};
 use std::iter::zip;
 use std::sync::Arc;
 use table::columns;
+use transcript::agents::Agent;
 use transcript::log::{NO_TIME, Time};
 
 /// One simulated call of the conversation.
@@ -18,6 +19,7 @@ pub struct RoundRow {
     pub session: Arc<str>,
     /// Sub-agent; empty for the main agent.
     pub agent: Arc<str>,
+    pub coding_agent: Agent,
     /// Number of the call in its chain, from 0.
     pub call: u32,
     /// Turn, from 0.
@@ -46,6 +48,7 @@ columns! {
     pub ROUND_COLUMNS: RoundRow;
     "session" "Session" Text Always "Session id." |r| &r.session;
     "agent" "Agent" Text Always "Sub-agent; empty for the main agent." |r| &r.agent;
+    "coding_agent" "Agent" Text Never "Coding agent: `claude`, `codex`, `opencode` or `pi`." |r| r.coding_agent.name();
     "call" "Call" Count Always "Number of the call in its chain, from 0." |r| r.call;
     "turn" "Turn" Count Always "Turn, from 0." |r| r.turn;
     "time" "Time" Time Always "When the call was made." |r| (r.time != NO_TIME).then_some(r.time);
@@ -265,6 +268,7 @@ impl ReplayCosts {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionRow {
     pub session: String,
+    pub coding_agent: Agent,
     /// Working directory.
     pub project: String,
     /// First and last call.
@@ -347,6 +351,7 @@ columns! {
     /// Columns of `sessions.csv`.
     pub SESSION_COLUMNS: SessionRow;
     "session" "Session" Text Always "Session id." |r| &r.session;
+    "coding_agent" "Agent" Text Never "Coding agent: `claude`, `codex`, `opencode` or `pi`." |r| r.coding_agent.name();
     "project" "Project" Text Never "Working directory." |r| &r.project;
     "first_time" "First" Time Never "First call." |r| r.times.map(|times| times.0);
     "last_time" "Last" Time Never "Last call." |r| r.times.map(|times| times.1);

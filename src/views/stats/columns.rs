@@ -8,6 +8,7 @@ use replay::tokens::ledger::{Amount, CATEGORIES, Category, TokenLedger};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use table::{Column, columns, sparkline};
+use transcript::agents::Agent;
 
 // Lists of one or a few columns, which the functions below put together.
 columns! {
@@ -15,6 +16,8 @@ columns! {
     "session" "Session" Text Always "Session id." |r| &r.key;
     PROJECT_KEY: UsageRow;
     "project" "Project" Text Always "Working directory." |r| &r.key;
+    CODING_AGENT_KEY: UsageRow;
+    "agent" "Agent" Text Always "Coding agent: `claude`, `codex`, `opencode` or `pi`." |r| &r.key;
     MODEL_KEY: UsageRow;
     "model" "Model" Text Always "Model." |r| &r.key;
     DAY_KEY: UsageRow;
@@ -33,8 +36,11 @@ columns! {
     "model" "Model" Text Always "Model." |r| r.models.keys().next();
     AGENT: UsageRow;
     "agent" "Agent" Text Always "Sub-agent; empty for the main agent." |r| &r.agent;
+    SUBAGENT: UsageRow;
+    "subagent" "Sub-agent" Text Always "Sub-agent; empty for the main agent." |r| &r.agent;
     SESSION_PROJECT: UsageRow;
     "project" "Project" Text IfRoom "Working directory of the session's first record." |r| &r.project;
+    "coding_agent" "Agent" Text IfRoom "Coding agent that wrote the session's log: `claude`, `codex`, `opencode` or `pi`." |r| r.coding_agent.map(Agent::name);
     SESSION_COUNT: UsageRow;
     "sessions" "Sessions" Count Always "Sessions with calls in the row." |r| (!r.is_part).then_some(r.sessions.len());
     SESSION_TITLE: UsageRow;
@@ -47,6 +53,8 @@ columns! {
     "title" "Session" Text Always "Title of the session, or its id." |r| shown_title(r);
     "project" "Project" Text IfRoom "Last folder of the project's path." |r| r.project.as_deref().map(folder_name);
     "start" "Start" Drawing IfRoom "Day of the first record." |r| some_text(&r.start_day);
+    CODING_AGENT: UsageRow;
+    "coding_agent" "Agent" Text IfRoom "Coding agent." |r| r.coding_agent.map(Agent::name);
     COST: UsageRow;
     "cost_micro_usd" "Cost" MicroUsd Always "Cost." |r| r.sums.cost_micro_usd();
     CALLS: UsageRow;
@@ -132,6 +140,7 @@ columns! {
 fn key_columns(by: GroupBy) -> &'static [Column<UsageRow>] {
     match by {
         GroupBy::Session => SESSION_KEY,
+        GroupBy::Agent => CODING_AGENT_KEY,
         GroupBy::Project => PROJECT_KEY,
         GroupBy::Model | GroupBy::Tool => MODEL_KEY,
         GroupBy::Day => DAY_KEY,
@@ -143,12 +152,21 @@ fn key_columns(by: GroupBy) -> &'static [Column<UsageRow>] {
     }
 }
 
+/// Returns the column of sub-agents. Grouped by coding agent, `agent` is the name of the first column.
+fn subagent_columns(by: GroupBy, with_agents: bool) -> &'static [Column<UsageRow>] {
+    match (with_agents, by) {
+        (false, _) => &[],
+        (true, GroupBy::Agent) => SUBAGENT,
+        (true, _) => AGENT,
+    }
+}
+
 /// Returns the columns of usage rows. The first one has the name of the grouping.
 pub fn usage_columns(by: GroupBy, with_agents: bool) -> Vec<Column<UsageRow>> {
     let is_session = by == GroupBy::Session;
     let lists = [
         key_columns(by),
-        if with_agents { AGENT } else { &[] },
+        subagent_columns(by, with_agents),
         if is_session { SESSION_PROJECT } else { SESSION_COUNT },
         TIMES_AND_INPUT,
         CACHE_WRITES,
@@ -163,7 +181,7 @@ pub fn usage_columns(by: GroupBy, with_agents: bool) -> Vec<Column<UsageRow>> {
 pub fn breakdown_columns(by: GroupBy, with_agents: bool) -> Vec<Column<UsageRow>> {
     let lists = [
         key_columns(by),
-        if with_agents { AGENT } else { &[] },
+        subagent_columns(by, with_agents),
         if by == GroupBy::Model { &[] } else { MODEL },
         TOKENS,
     ];
@@ -171,12 +189,20 @@ pub fn breakdown_columns(by: GroupBy, with_agents: bool) -> Vec<Column<UsageRow>
 }
 
 /// Returns the columns of usage rows in the table: what a row is and what it cost comes first and is never dropped.
-pub fn usage_table_columns(by: GroupBy, with_agents: bool, with_models: bool) -> Vec<Column<UsageRow>> {
-    let agent = if with_agents { AGENT } else { &[] };
+pub fn usage_table_columns(
+    by: GroupBy,
+    with_agents: bool,
+    with_models: bool,
+    rows: &[UsageRow],
+) -> Vec<Column<UsageRow>> {
+    let agent = subagent_columns(by, with_agents);
     let model = if with_models { BREAKDOWN_MODEL } else { &[] };
     if by == GroupBy::Session {
+        // Where one agent wrote all sessions, the column says nothing.
+        let agents = rows.iter().filter_map(|row| row.coding_agent).collect::<BTreeSet<_>>();
         let lists = [
             TITLE_AND_PLACE,
+            if agents.len() > 1 { CODING_AGENT } else { &[] },
             agent,
             model,
             COST,

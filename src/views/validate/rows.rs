@@ -7,12 +7,14 @@ use serde_json::{Value as Json, json};
 use table::columns;
 use table::findings::TestOutcome;
 use table::human::{format_count, group_digits};
+use transcript::agents::Agent;
 use transcript::log::NO_TIME;
 
 /// A recorded or predicted compaction and its place in the logs.
 #[derive(Clone)]
 pub struct CaseRow {
     pub session: String,
+    pub coding_agent: Agent,
     pub agent: String,
     pub model: String,
     pub uuid: String,
@@ -72,6 +74,7 @@ columns! {
     pub CASE_COLUMNS: CaseRow;
     "session" "Session" Text Always "Session id." |r| &r.session;
     "agent" "Agent" Text Never "Sub-agent; empty for the main agent." |r| &r.agent;
+    "coding_agent" "Agent" Text Never "Coding agent: `claude`, `codex`, `opencode` or `pi`." |r| r.coding_agent.name();
     "mechanism" "What" Text Always "`auto`, `micro`, `images` or `manual`." |r| r.case.mechanism.name();
     "verdict" "Verdict" Verdict Always "How the prediction came out." |r| r.case.verdict.name();
     "reason" "Reason" Text Always "Why it cannot be judged." |r| r.case.reason.map(UndecidableReason::name);
@@ -179,6 +182,7 @@ impl VerdictCounts {
 #[derive(Clone, Default)]
 pub struct VersionRow {
     pub version: String,
+    pub coding_agent: Agent,
     pub calls: u64,
     pub auto: VerdictCounts,
     pub micro: VerdictCounts,

@@ -12,6 +12,7 @@ use crate::policy::value::model_family;
 use crate::quantile::median;
 use crate::windows::{WINDOW_SIZES, call_of_boundary};
 use std::collections::BTreeMap;
+use transcript::agents::Agent;
 
 /// A context counts as past a threshold if it exceeds it by this much. The client's count is reproduced with some
 /// estimated outputs, so smaller differences prove nothing.
@@ -20,6 +21,8 @@ const MARGIN: u64 = 1_000;
 /// What a threshold depends on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThresholdGroup {
+    /// The coding agent.
+    pub client: Agent,
     /// First version of the client with these levels.
     pub from: ClientVersion,
     /// Model family; see [`model_family`].
@@ -151,7 +154,12 @@ pub fn gather_evidence(
     let trace = chain.trace;
     let mut groups = BTreeMap::<ThresholdGroup, ThresholdEvidence>::new();
     let group = |version: ClientVersion, model: &str, window: Option<u64>| ThresholdGroup {
-        from: first_version_with_levels(policies, version),
+        client: trace.client,
+        from: match trace.client {
+            Agent::Claude => first_version_with_levels(policies, version),
+            // Presets of other agents know no versions.
+            _ => ClientVersion::default(),
+        },
         family: model_family(model).to_owned(),
         window,
     };

@@ -1,5 +1,6 @@
 //! The records of one session, gathered from its logs.
 
+use crate::agents::Agent;
 use crate::build::IdMap;
 use crate::line_hashes::LineHashes;
 use crate::log::{
@@ -81,6 +82,11 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
+    /// Returns the coding agent that wrote its logs.
+    pub fn coding_agent(&self) -> Agent {
+        self.parts.first().map_or(Agent::Claude, |part| part.log.agent)
+    }
+
     /// Collects the records of session `id` from its logs.
     pub fn new(id: &'a str, parts: &'a [SessionLog]) -> Session<'a> {
         let total = parts.iter().map(|part| part.log.records.len()).sum();
