@@ -6,9 +6,11 @@ pub mod defaults;
 use crate::commands::audit::AuditArgs;
 use crate::commands::check::CheckArgs;
 use crate::commands::config::ConfigArgs;
+use crate::commands::map::MapArgs;
 use crate::commands::memory::MemoryArgs;
 use crate::commands::notes::NotesArgs;
 use crate::commands::overview::OverviewArgs;
+use crate::commands::reduce::ReduceArgs;
 use crate::commands::replay::ReplayArgs;
 use crate::commands::report::ReportArgs;
 use crate::commands::search::SearchArgs;
@@ -16,10 +18,12 @@ use crate::commands::stats::StatsArgs;
 use crate::commands::synth::SynthArgs;
 use crate::commands::tune::TuneArgs;
 use crate::commands::validate::ValidateArgs;
+use crate::run::parts::PartSet;
 use crate::run::{TimeBound, TimeSpan, parse_zone};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use jiff::tz::TimeZone;
+use std::ops::Deref;
 use std::path::PathBuf;
 use table::OutputFormat;
 use transcript::agents::Agent;
@@ -94,6 +98,10 @@ pub enum CliCommand {
     Tune(TuneArgs),
     /// Shows the policy in force, and the prices.
     Config(ConfigArgs),
+    /// Packs logs into parts, on any number of machines.
+    Map(MapArgs),
+    /// Runs a command on the logs in parts, as if it were run on the logs.
+    Reduce(ReduceArgs),
     /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
     Synth(SynthArgs),
     /// Prints a completion script for a shell.
@@ -119,9 +127,9 @@ impl CliCommand {
     }
 }
 
-/// Which logs, and how they are read.
+/// Where logs are, and how they are read.
 #[derive(Debug, Clone, Args)]
-pub struct InputArgs {
+pub struct ReadingArgs {
     /// Logs, folders or glob patterns; `-` reads a list of paths, one a line, from standard input. Without any, the
     /// client's own projects folder. Logs may be packed (`.jsonl.gz`, `.jsonl.zst`).
     #[arg(value_name = "PATH")]
@@ -172,9 +180,29 @@ pub struct InputArgs {
     /// No progress bar and no summary on standard error.
     #[arg(long, short, help_heading = "Problems")]
     pub quiet: bool,
+}
+
+/// Which logs, how they are read, and what of them counts.
+#[derive(Debug, Clone, Args)]
+pub struct InputArgs {
+    /// Where they are, and how they are read.
+    #[command(flatten)]
+    pub reading: ReadingArgs,
     /// Which sessions and calls count.
     #[command(flatten)]
     pub selection: SelectionArgs,
+    /// Parts that hold the logs in place of files: `reduce` sets them.
+    #[arg(skip)]
+    pub parts: Option<PartSet>,
+}
+
+/// Commands name an option without the group that it is in.
+impl Deref for InputArgs {
+    type Target = ReadingArgs;
+
+    fn deref(&self) -> &ReadingArgs {
+        &self.reading
+    }
 }
 
 /// Which sessions and calls count. Every command that reads logs has these filters, with the same meaning.
@@ -226,7 +254,7 @@ pub struct SelectionArgs {
     pub session: Vec<String>,
 }
 
-impl InputArgs {
+impl ReadingArgs {
     /// Whether the user wants every line checked for problems.
     pub fn wants_problem_list(&self) -> bool {
         self.strict || self.problems || self.annotate

@@ -13,6 +13,7 @@ mod early;
 mod folders;
 mod messages;
 mod parsing;
+pub mod parts;
 mod progress;
 mod read;
 mod selection;
@@ -35,13 +36,13 @@ use crate::usage::session::TimeRange;
 use cache::ContentHash;
 use early::ReportContext;
 use parsing::{BufferPool, parse_log};
-use read::{StoredLog, read_logs, sealed_bytes, set_default_session};
+use read::{StoredLog, read_logs, sealed_length, set_default_session};
 use replay::prices::PriceTable;
 use replay::sim::trace::Trace;
 use replay::windows::WindowSurvey;
 use replay::windows::evidence::shown_windows;
 use session_view::{PlannedSession, SharedChains};
-use split::SplitLog;
+use split::{SplitLog, empty_log};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -87,8 +88,10 @@ pub struct Run {
     hashes: Vec<Option<ContentHash>>,
     /// The same, but only of logs that the cache may remember.
     contents: Vec<Option<ContentHash>>,
-    /// Line hashes of each log, packed, if they were wanted.
+    /// Line hashes of each log, packed, if they were wanted and the logs are in files.
     packed_line_hashes: Vec<Vec<u8>>,
+    /// Whether line hashes were wanted.
+    with_line_hashes: bool,
     /// Logs that many sessions share, once one of these was loaded, split into a part for each.
     split: Vec<OnceLock<SplitLog>>,
     /// Which logs hold a compaction.
@@ -138,6 +141,7 @@ impl Run {
             hashes: Vec::with_capacity(read.len()),
             contents: Vec::with_capacity(read.len()),
             packed_line_hashes: Vec::new(),
+            with_line_hashes: options.with_line_hashes,
             split: Vec::new(),
             compacted: Vec::with_capacity(read.len()),
             shared: Vec::new(),
@@ -211,10 +215,14 @@ impl Run {
 
     /// Returns the sizes of all packed logs, and of their line hashes if they were wanted, as they are in the cache.
     pub fn trace_bytes(&self) -> TraceBytes {
-        let lines = self.packed_line_hashes.iter().map(|lines| sealed_bytes(lines)).sum();
-        let has_lines = !self.packed_line_hashes.is_empty();
+        let lines = self
+            .packed_line_hashes
+            .iter()
+            .map(|lines| sealed_length(lines.len() as u64));
+        let in_parts = self.stored.iter().map(StoredLog::line_bytes);
+        let has_lines = self.with_line_hashes && !self.logs.is_empty();
         let logs = self.stored.iter().map(StoredLog::packed_bytes).sum();
-        (logs, has_lines.then_some(lines))
+        (logs, has_lines.then(|| lines.chain(in_parts).sum()))
     }
 
     /// Returns the hash of each log, in the order of the logs. Asked for by [`ReadOptions::with_content_hashes`].
@@ -376,6 +384,7 @@ impl Run {
         let known = match &self.stored[at] {
             StoredLog::Packed(packed) => pack::unpack(packed).ok(),
             StoredLog::Whole(log) => log.lock().ok().and_then(|mut log| log.take()).map(|log| *log),
+            StoredLog::Part(part) => Some(part.read_log().unwrap_or_else(empty_log)),
             StoredLog::Reported(_) => None,
         };
         let mut log = known.unwrap_or_else(|| {
@@ -394,11 +403,17 @@ impl Run {
             path: outline.path.clone(),
             log,
             copied: self.plan.copied[at].clone(),
-            lines: self
-                .packed_line_hashes
-                .get(at)
-                .and_then(|lines| LineHashes::unpack(lines).ok())
-                .unwrap_or_default(),
+            lines: self.load_line_hashes(at).unwrap_or_default(),
+        }
+    }
+}
+
+impl Run {
+    /// Loads the line hashes of a log, if they were wanted.
+    fn load_line_hashes(&self, at: usize) -> Option<LineHashes> {
+        match &self.stored[at] {
+            StoredLog::Part(part) if self.with_line_hashes => part.read_lines(),
+            _ => LineHashes::unpack(self.packed_line_hashes.get(at)?).ok(),
         }
     }
 }

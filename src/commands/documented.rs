@@ -1,6 +1,7 @@
 //! The tables of docs/outputs.md and docs/policy.md come from the code. `BACKCAST_UPDATE_DOCS=1 cargo test` writes them.
 
 use crate::cli::Cli;
+use crate::commands::reduce::{REDUCED_COMMANDS, TextNeed};
 use crate::usage::budget;
 use crate::usage::tally::GroupBy;
 use crate::views::stats::usage_columns;
@@ -81,6 +82,20 @@ fn the_documented_command_line_is_the_real_one() {
         ],
     );
     check_document("docs/ci.md", &[("<!-- limits -->", limit_docs())]);
+    check_document("docs/scale.md", &[("<!-- reduced -->", reduced_docs())]);
+}
+
+fn reduced_docs() -> String {
+    let mut table = String::from("| command | needs `map --texts` |\n| --- | --- |\n");
+    for command in REDUCED_COMMANDS {
+        let need = match command.texts {
+            TextNeed::Never => "no".to_owned(),
+            TextNeed::With(option) => format!("with `{option}`"),
+            TextNeed::Always => "yes".to_owned(),
+        };
+        table.push_str(&format!("| `{}` | {need} |\n", command.name));
+    }
+    table
 }
 
 fn limit_docs() -> String {

@@ -10,11 +10,13 @@ pub(crate) mod config;
 #[cfg(test)]
 mod documented;
 mod given;
+pub(crate) mod map;
 pub(crate) mod memory;
 pub(crate) mod notes;
 pub(crate) mod overview;
 mod policy;
 mod reading;
+pub mod reduce;
 pub(crate) mod replay;
 mod replay_texts;
 pub(crate) mod report;
@@ -71,6 +73,8 @@ pub fn run(cli: Cli, matches: &ArgMatches) -> Result<RunStatus> {
         CliCommand::Tune(args) => tune::run(&args),
         CliCommand::Config(args) => config::run(&args),
         CliCommand::Synth(args) => synth::run(&args),
+        CliCommand::Map(args) => map::run(&args),
+        CliCommand::Reduce(args) => reduce::run(&args, cli.offline),
         CliCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "backcast", &mut script);

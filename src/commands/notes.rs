@@ -186,6 +186,7 @@ pub fn run(args: &NotesArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     };
     let needs = LogNeeds {
         windows: true,
+        texts: true,
         ..LogNeeds::default()
     };
     let outcome = with_logs(&args.input, needs, |source| run.write_notes(&source));

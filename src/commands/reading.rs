@@ -1,6 +1,6 @@
 //! Commands that read logs: from the options that were typed to what is read, and what is said at the end about problems.
 
-use crate::cli::{InputArgs, SelectionArgs};
+use crate::cli::{InputArgs, ReadingArgs, SelectionArgs};
 use crate::commands::RunStatus;
 use crate::commands::terminal::notice;
 use crate::run::{LogInput, SelectionQuery, resolve_cache_folder};
@@ -9,19 +9,31 @@ use table::findings::{CheckFinding, Severity, format_annotation};
 use table::sanitize;
 use transcript::problem::Problem;
 
-impl From<&InputArgs> for LogInput {
-    fn from(args: &InputArgs) -> LogInput {
-        let wants_cache = !args.no_cache;
+impl From<&ReadingArgs> for LogInput {
+    fn from(args: &ReadingArgs) -> LogInput {
         LogInput {
             paths: args.paths.clone(),
             threads: args.threads.map(usize::from),
             io: args.io.into(),
             max_line: args.max_line,
             follow_links: args.follow_links,
-            cache: resolve_cache_folder(args.cache_dir.as_deref()).filter(|_| wants_cache),
+            cache: resolve_cache_folder(args.cache_dir.as_deref()).filter(|_| !args.no_cache),
             quiet: args.quiet,
             wants_all_problems: args.wants_problem_list(),
+            ..LogInput::default()
+        }
+    }
+}
+
+impl From<&InputArgs> for LogInput {
+    fn from(args: &InputArgs) -> LogInput {
+        let input = LogInput::from(&args.reading);
+        LogInput {
+            // Logs in parts are packed already.
+            cache: input.cache.filter(|_| args.parts.is_none()),
+            parts: args.parts.clone(),
             selection: SelectionQuery::from(&args.selection),
+            ..input
         }
     }
 }
@@ -58,6 +70,12 @@ pub struct ProblemOptions {
 
 impl From<&InputArgs> for ProblemOptions {
     fn from(args: &InputArgs) -> ProblemOptions {
+        ProblemOptions::from(&args.reading)
+    }
+}
+
+impl From<&ReadingArgs> for ProblemOptions {
+    fn from(args: &ReadingArgs) -> ProblemOptions {
         ProblemOptions {
             list: args.problems,
             annotate: args.annotate,

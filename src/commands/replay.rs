@@ -116,6 +116,7 @@ pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
         line_hashes: args.wants_working_set(),
         content_hashes: files.is_some(),
         windows: true,
+        texts: args.with_text,
     };
     let run = ReplayRun {
         args,

@@ -60,10 +60,15 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
     // A list on standard input can be read only once, and its paths are looked at before they are read.
     let paths = match args.input.paths.as_slice() {
+        named if args.input.parts.is_some() => named.to_vec(),
         [] => Vec::new(),
         named => read_path_lists(named)?,
     };
-    let found = find_inputs(&paths)?;
+    let found = match args.input.parts {
+        // The paths are those of another machine, and what they name was mapped.
+        Some(_) => ReportInputs::default(),
+        None => find_inputs(&paths)?,
+    };
     reject_ignored_input(args, given, &paths, &found)?;
     let target = page_path(args, &paths, &found);
     ensure_absent(Some(&target), args.force)?;
@@ -95,7 +100,7 @@ fn reject_ignored_input(
     paths: &[PathBuf],
     found: &ReportInputs,
 ) -> Result<()> {
-    if found.is_empty() && !paths.is_empty() {
+    if found.is_empty() && !paths.is_empty() && args.input.parts.is_none() {
         let logs = discover(paths, args.input.follow_links)?;
         if logs.logs.is_empty() && logs.problems.is_empty() {
             bail!("{}", nothing_found_message(paths));
@@ -137,7 +142,7 @@ fn page_path(args: &ReportArgs, paths: &[PathBuf], found: &ReportInputs) -> Path
     let name = "report.html";
     match (&args.output, paths) {
         (Some(path), _) => path.clone(),
-        (None, [folder]) if folder.is_dir() && found.logs.is_empty() => folder.join(name),
+        (None, [folder]) if folder.is_dir() && !has_logs_to_read(found) => folder.join(name),
         _ => PathBuf::from(name),
     }
 }

@@ -198,6 +198,7 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
         line_hashes: true,
         content_hashes: folder.is_some(),
         windows: true,
+        ..LogNeeds::default()
     };
     let result = with_logs(&args.input, needs, |source| tuner.tune(&source))??;
     if let Some(folder) = &folder {

@@ -71,14 +71,14 @@ pub fn read_path_lists(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 /// Reads a path of a list. Where the system allows paths that are not UTF-8, so does a list.
 #[cfg(unix)]
-fn parse_listed_path(line: &[u8]) -> Result<PathBuf> {
+pub(super) fn parse_listed_path(line: &[u8]) -> Result<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     Ok(PathBuf::from(std::ffi::OsStr::from_bytes(line)))
 }
 
 /// Reads a path of a list.
 #[cfg(not(unix))]
-fn parse_listed_path(line: &[u8]) -> Result<PathBuf> {
+pub(super) fn parse_listed_path(line: &[u8]) -> Result<PathBuf> {
     let line = std::str::from_utf8(line).context("a path on standard input")?;
     Ok(PathBuf::from(line))
 }

@@ -50,8 +50,7 @@ impl Run {
         };
         let mut reader = MessageReader::new(wanted, self.limits.max_line, &|_| ()).with_only_lines(lines);
         let mut lines = AgentReader::new(&mut reader);
-        let done = LogFile::open(&found.path, found.packing, self.io)
-            .and_then(|open| open.read(0..u64::MAX, self.limits, &mut lines));
+        let done = LogFile::open_found(found, self.io).and_then(|open| open.read(0..u64::MAX, self.limits, &mut lines));
         lines.finish();
         reader.finish();
         // Problems with lines were reported when the log was read the first time.
@@ -115,8 +114,8 @@ pub fn search_messages<T: Send>(
             read: 0,
         };
         let mut lines = AgentReader::new(&mut searcher);
-        let done = LogFile::open(&found.path, found.packing, options.io)
-            .and_then(|open| open.read(0..u64::MAX, options.limits, &mut lines));
+        let done =
+            LogFile::open_found(found, options.io).and_then(|open| open.read(0..u64::MAX, options.limits, &mut lines));
         lines.finish();
         searcher.end_log();
         let mut problems = Problem::lines(&path, &searcher.reader.problems).collect::<Vec<_>>();

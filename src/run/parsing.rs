@@ -34,7 +34,7 @@ pub struct ParsedLog {
 
 /// Parses a log, a big one in parts on several threads.
 pub fn parse_log(found: &DiscoveredLog, path: &str, pool: &BufferPool, options: &ReadOptions<'_>) -> ParsedLog {
-    let open = match LogFile::open(&found.path, found.packing, options.io) {
+    let open = match LogFile::open_found(found, options.io) {
         Ok(open) => open,
         Err(error) => {
             return ParsedLog {

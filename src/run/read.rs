@@ -4,11 +4,13 @@
 use crate::run::cache::{self, Cache, CachePart, ContentHash};
 use crate::run::early::{EarlyReporter, ReportContext};
 use crate::run::parsing::{BufferPool, ParsedLog, parse_log};
+use crate::run::parts::{PartLog, PartSet};
 use crate::run::selection::SelectionQuery;
 use crate::run::source::MessageFilter;
+use crate::run::split::empty_log;
 use crate::usage::session::SessionReport;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use table::store::SEAL_BYTES;
 use transcript::build::LogBuffers;
 use transcript::bytes::{Compression, IoMode, ReadLimits};
@@ -33,6 +35,8 @@ pub struct ReadOptions<'a> {
     pub io: IoMode,
     /// Bounds of what is held in memory.
     pub limits: ReadLimits,
+    /// The parts that the logs are in, in place of files.
+    pub parts: Option<&'a PartSet>,
     /// The cache, if one is used.
     pub cache: Option<&'a Cache>,
     /// Whether line hashes are wanted: replays that look for hits and misses need them.
@@ -54,6 +58,7 @@ impl Default for ReadOptions<'_> {
         ReadOptions {
             io: IoMode::Auto,
             limits: ReadLimits::new(32 << 20),
+            parts: None,
             cache: None,
             with_line_hashes: false,
             with_content_hashes: false,
@@ -78,6 +83,8 @@ pub(super) enum StoredLog {
     Packed(Vec<u8>),
     /// As it was parsed: a big one that belongs to one session alone, which takes it and puts it back.
     Whole(Mutex<Option<Box<Log>>>),
+    /// In the log's part.
+    Part(Arc<PartLog>),
     /// Not at all: its session was reported on as soon as it was read. Should another log turn out to hold records of the
     /// session, or to own records of this log, it is parsed once more.
     Reported(Mutex<Option<Box<SessionReport>>>),
@@ -87,19 +94,28 @@ impl StoredLog {
     /// Returns the bytes of the packed log in the cache; 0 for one that is not kept.
     pub(super) fn packed_bytes(&self) -> u64 {
         match self {
-            StoredLog::Packed(packed) => sealed_bytes(packed),
+            StoredLog::Packed(packed) => sealed_length(packed.len() as u64),
             StoredLog::Whole(log) => match log.lock().as_deref() {
-                Ok(Some(log)) => sealed_bytes(&pack::pack(log)),
+                Ok(Some(log)) => sealed_length(pack::pack(log).len() as u64),
                 _ => 0,
             },
+            StoredLog::Part(part) => sealed_length(part.packed_lengths().0),
             StoredLog::Reported(_) => 0,
+        }
+    }
+
+    /// Returns the bytes that line hashes of a log in a part have in the cache; 0 for a log in a file.
+    pub(super) fn line_bytes(&self) -> u64 {
+        match self {
+            StoredLog::Part(part) => sealed_length(part.packed_lengths().1),
+            _ => 0,
         }
     }
 }
 
-/// Returns the bytes of an entry of the cache with this content.
-pub(super) fn sealed_bytes(content: &[u8]) -> u64 {
-    (content.len() + SEAL_BYTES) as u64
+/// Returns the bytes of an entry of the cache whose content has this length.
+pub(super) fn sealed_length(content: u64) -> u64 {
+    content + SEAL_BYTES as u64
 }
 
 /// One log, read.
@@ -137,10 +153,20 @@ impl LogCounts {
 }
 
 /// Memory that logs share while they are read.
-struct ReadBudget {
+pub(super) struct ReadBudget {
     /// How much is left of [`WHOLE_LOG_BUDGET`].
     whole_bytes_left: AtomicUsize,
     buffers: BufferPool,
+}
+
+impl ReadBudget {
+    /// For logs that are all packed.
+    pub fn packed() -> ReadBudget {
+        ReadBudget {
+            whole_bytes_left: AtomicUsize::new(0),
+            buffers: BufferPool::default(),
+        }
+    }
 }
 
 /// Reads logs on all threads; results in their order.
@@ -156,7 +182,11 @@ pub(super) fn read_logs(
     };
     let read = |numbers: Vec<usize>, early: Option<&EarlyReporter<'_>>| {
         parallel_map(&numbers, |&at| {
-            (at, read_log(&logs[at], known[at], &budget, early, options))
+            let read = match options.parts {
+                Some(parts) => read_part(parts, at, options),
+                None => read_log(&logs[at], known[at], &budget, early, options),
+            };
+            (at, read)
         })
     };
     // For early reports logs of sub-agents come first: they show which sessions have more than one log. The others in the
@@ -180,7 +210,38 @@ fn is_agent_log(found: &DiscoveredLog) -> bool {
     name.as_encoded_bytes().starts_with(b"agent-")
 }
 
-fn read_log(
+/// Reads the front of a log in a part. What is wrong with the part ends the run.
+fn read_part(parts: &PartSet, at: usize, options: &ReadOptions<'_>) -> LoadedLog {
+    let (found, part) = (&parts.logs()[at], parts.log(at));
+    (options.progress)(found.stamp.size);
+    let path = found.path.display().to_string();
+    let packed = part.read_packed().unwrap_or_default();
+    let front = PackedOutline::read(&packed).inspect_err(|error| part.fail(error));
+    let mut problems = part.problems().to_vec();
+    let (counts, outline) = match &front {
+        Ok(front) => (
+            LogCounts::new(&path, &front.log, &mut problems),
+            LogOutline::new(path, default_session(found), front),
+        ),
+        Err(_) => {
+            let log = empty_log();
+            let counts = LogCounts::new(&path, &log, &mut problems);
+            (counts, LogOutline::of_log(path, default_session(found), &log))
+        }
+    };
+    LoadedLog {
+        stored: StoredLog::Part(Arc::clone(part)),
+        hash: part.content(),
+        is_cacheable: false,
+        line_hashes: None,
+        outline,
+        counts,
+        problems,
+    }
+}
+
+/// Reads one log: from the cache, or by parsing it.
+pub(super) fn read_log(
     found: &DiscoveredLog,
     known: Option<ContentHash>,
     budget: &ReadBudget,

@@ -5,6 +5,7 @@
 
 use crate::run::cache::Cache;
 use crate::run::messages::read_messages;
+use crate::run::parts::PartSet;
 use crate::run::progress::{progress_bar, progress_with_template};
 use crate::run::read::ReadOptions;
 use crate::run::selection::SelectionQuery;
@@ -42,6 +43,8 @@ pub struct LogInput {
     pub follow_links: bool,
     /// Folder of the cache, if one is used.
     pub cache: Option<PathBuf>,
+    /// Parts that hold the logs, in place of the paths.
+    pub parts: Option<PartSet>,
     /// Whether there are no progress bars.
     pub quiet: bool,
     /// Whether every problem of a line is reported, so that no line may be skipped unread.
@@ -59,6 +62,7 @@ impl Default for LogInput {
             max_line: DEFAULT_MAX_LINE,
             follow_links: false,
             cache: None,
+            parts: None,
             quiet: false,
             wants_all_problems: false,
             selection: SelectionQuery::default(),
@@ -75,6 +79,8 @@ pub struct LogNeeds {
     pub content_hashes: bool,
     /// What sessions show about their windows, for [`crate::run::SessionView::infer_windows`].
     pub windows: bool,
+    /// The words of the logs, for [`crate::run::SessionView::read_conversation`] and messages.
+    pub texts: bool,
 }
 
 /// Logs that were found and how they are to be read.
@@ -131,7 +137,7 @@ pub fn with_logs<R: Send>(
     let input = input.into();
     input.selection.check()?;
     with_threads(input.threads, || {
-        let (found, limits) = find_logs(&input)?;
+        let (found, limits) = find_logs(&input, needs)?;
         let cache = input
             .cache
             .as_deref()
@@ -144,6 +150,7 @@ pub fn with_logs<R: Send>(
             options: ReadOptions {
                 io: input.io,
                 limits,
+                parts: input.parts.as_ref(),
                 cache: cache.as_ref(),
                 with_line_hashes: needs.line_hashes,
                 with_content_hashes: needs.content_hashes,
@@ -157,6 +164,10 @@ pub fn with_logs<R: Send>(
             quiet: input.quiet,
             needs_windows: needs.windows,
         });
+        if let Some(parts) = &input.parts {
+            bar.finish_and_clear();
+            parts.check()?;
+        }
         if let Some(cache) = cache {
             cache.close();
         }
@@ -197,7 +208,11 @@ pub fn with_log_files<R: Send>(
         cache: None,
         ..input.into()
     };
-    with_logs(input, LogNeeds::default(), |source| {
+    let needs = LogNeeds {
+        texts: true,
+        ..LogNeeds::default()
+    };
+    with_logs(input, needs, |source| {
         let filter = source.message_filter();
         let options = ReadOptions {
             messages: filter.as_ref(),
@@ -253,7 +268,10 @@ const NO_LOGS: &str =
   hint: to try it on made-up sessions: backcast synth bulk --out demo --bytes 4MiB && backcast overview demo";
 
 /// Finds the logs that are named.
-fn find_logs(input: &LogInput) -> Result<(Discovery, ReadLimits)> {
+fn find_logs(input: &LogInput, needs: LogNeeds) -> Result<(Discovery, ReadLimits)> {
+    if let Some(parts) = &input.parts {
+        return find_part_logs(parts, needs);
+    }
     let roots = log_roots(&input.paths, &input.selection.agents)?;
     let found = discover(&roots, input.follow_links)?;
     if found.logs.is_empty() && found.problems.is_empty() {
@@ -269,8 +287,25 @@ fn find_logs(input: &LogInput) -> Result<(Discovery, ReadLimits)> {
         };
         bail!("no logs in {places}\n{why}");
     }
-    let max_line = usize::try_from(input.max_line).context("--max-line is larger than this machine can address")?;
-    Ok((found, ReadLimits::new(max_line)))
+    Ok((found, line_limit(input.max_line)?))
+}
+
+fn line_limit(max_line: u64) -> Result<ReadLimits> {
+    let max_line = usize::try_from(max_line).context("--max-line is larger than this machine can address")?;
+    Ok(ReadLimits::new(max_line))
+}
+
+/// Lists the logs of parts, once these are known to be whole.
+fn find_part_logs(parts: &PartSet, needs: LogNeeds) -> Result<(Discovery, ReadLimits)> {
+    if needs.texts {
+        parts.ensure_texts()?;
+    }
+    parts.check_sections()?;
+    let found = Discovery {
+        logs: parts.logs().to_vec(),
+        problems: parts.problems().to_vec(),
+    };
+    Ok((found, line_limit(parts.max_line())?))
 }
 
 /// Returns the paths that were named, those of a list on standard input among them, or the folders of the agents.

@@ -56,7 +56,7 @@ impl SplitLog {
 }
 
 /// Returns a log without records.
-fn empty_log() -> Log {
+pub(super) fn empty_log() -> Log {
     Log {
         strings: vec!["".into()],
         ..Log::default()

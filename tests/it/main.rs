@@ -41,6 +41,7 @@ mod odd_sessions;
 #[cfg(target_os = "linux")]
 mod opens;
 mod overview;
+mod parts;
 mod policy;
 mod recommend;
 mod recorded;

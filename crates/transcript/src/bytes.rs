@@ -9,10 +9,13 @@
 //!
 //! Memory is bounded by the longest line that is copied ([`ReadLimits::max_line`]), not by the file.
 
+mod source;
 #[cfg(test)]
 mod tests;
 
-use crate::discover::FileStamp;
+pub use source::{ByteSource, OpenBytes, PositionedReader};
+
+use crate::discover::{DiscoveredLog, FileStamp, LogOrigin};
 use crate::parallel;
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::cell::Cell;
@@ -128,20 +131,54 @@ pub fn read_start(path: &Path, compression: Compression, length: usize) -> io::R
 /// An open log.
 pub struct LogFile {
     /// The one handle that every part is read from, whatever becomes of the path.
-    file: File,
-    path: PathBuf,
+    handle: LogHandle,
     compression: Compression,
-    /// Size when it was opened. Bytes appended later are left to the next run.
+    /// Size when it was found or opened. Bytes appended later are left to the next run.
     size: u64,
     map: Option<Mmap>,
 }
 
+/// Where the bytes of an open log come from.
+enum LogHandle {
+    File(File, PathBuf),
+    Source(Box<dyn OpenBytes>),
+}
+
+impl LogHandle {
+    fn as_bytes(&self) -> &dyn OpenBytes {
+        match self {
+            LogHandle::File(file, _) => file,
+            LogHandle::Source(bytes) => bytes.as_ref(),
+        }
+    }
+}
+
 impl LogFile {
-    /// Opens a log and decides whether to map it.
+    /// Opens a log that was found: of a file that has grown since, what it held then.
+    pub fn open_found(found: &DiscoveredLog, io: IoMode) -> io::Result<LogFile> {
+        match &found.origin {
+            LogOrigin::File => LogFile::open_up_to(&found.path, found.packing, io, found.stamp.size),
+            LogOrigin::Source(source) => {
+                let bytes = source.open()?;
+                Ok(LogFile {
+                    compression: found.packing,
+                    size: bytes.size(),
+                    handle: LogHandle::Source(bytes),
+                    map: None,
+                })
+            }
+        }
+    }
+
+    /// Opens the log in a file and decides whether to map it.
     pub fn open(path: &Path, compression: Compression, io: IoMode) -> io::Result<LogFile> {
+        LogFile::open_up_to(path, compression, io, u64::MAX)
+    }
+
+    fn open_up_to(path: &Path, compression: Compression, io: IoMode, most: u64) -> io::Result<LogFile> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
-        let size = metadata.len();
+        let size = metadata.len().min(most);
         let is_mapped = compression == Compression::Plain
             && size > 0
             && match io {
@@ -151,12 +188,16 @@ impl LogFile {
             };
         let map = if is_mapped { map_file(&file, size)? } else { None };
         Ok(LogFile {
-            file,
-            path: path.to_owned(),
+            handle: LogHandle::File(file, path.to_owned()),
             compression,
             size,
             map,
         })
+    }
+
+    /// Returns how many bytes of the log are read.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// Splits the file into ranges of about `part` bytes that can be read independently. Compressed logs are one range.
@@ -183,10 +224,13 @@ impl LogFile {
         }
         match self.compression {
             Compression::Gzip => {
-                let file = io::BufReader::with_capacity(BLOCK, self.reader_at(0));
+                let file = io::BufReader::with_capacity(BLOCK, self.reader_at(0).take(self.size));
                 read_blocks(flate2::bufread::MultiGzDecoder::new(file), 0, None, limits, lines)
             }
-            Compression::Zstd => read_blocks(zstd::Decoder::new(self.reader_at(0))?, 0, None, limits, lines),
+            Compression::Zstd => {
+                let file = self.reader_at(0).take(self.size);
+                read_blocks(zstd::Decoder::new(file)?, 0, None, limits, lines)
+            }
             Compression::Plain if part.start == 0 && part.end >= self.size => {
                 read_blocks(self.reader_at(0).take(self.size), 0, None, limits, lines)
             }
@@ -220,9 +264,17 @@ impl LogFile {
         }
     }
 
+    /// Returns a reader of the file as it is on disk.
+    pub fn reader(&self) -> impl Read + '_ {
+        self.reader_at(0).take(self.size)
+    }
+
     /// Whether the path still names the open file, and the file has still the size that it was mapped with.
     fn is_unchanged(&self) -> bool {
-        let (Ok(named), Ok(open)) = (std::fs::metadata(&self.path), self.file.metadata()) else {
+        let LogHandle::File(file, path) = &self.handle else {
+            return true;
+        };
+        let (Ok(named), Ok(open)) = (std::fs::metadata(path), file.metadata()) else {
             return false;
         };
         let (named, open) = (FileStamp::from_metadata(&named), FileStamp::from_metadata(&open));
@@ -231,7 +283,9 @@ impl LogFile {
 
     /// Fails if the open file is shorter than it was.
     fn check_size(&self) -> io::Result<()> {
-        if self.file.metadata()?.len() < self.size {
+        if let LogHandle::File(file, _) = &self.handle
+            && file.metadata()?.len() < self.size
+        {
             return Err(io::Error::other("the file became shorter while it was read"));
         }
         Ok(())
@@ -270,8 +324,8 @@ impl LogFile {
         Ok(head)
     }
 
-    fn reader_at(&self, at: u64) -> PositionedReader<'_> {
-        PositionedReader { file: &self.file, at }
+    fn reader_at(&self, at: u64) -> PositionedReader<'_, dyn OpenBytes + '_> {
+        PositionedReader::new(self.handle.as_bytes(), at)
     }
 
     /// Returns where the first line that starts inside `part` starts; the end of `part` if none does.
@@ -293,23 +347,6 @@ impl LogFile {
             at += read as u64;
         }
         Ok(part.end)
-    }
-}
-
-/// Reads a file from a position of its own: several threads share one handle.
-struct PositionedReader<'f> {
-    file: &'f File,
-    at: u64,
-}
-
-impl Read for PositionedReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.at)?;
-        #[cfg(windows)]
-        let read = std::os::windows::fs::FileExt::seek_read(self.file, buffer, self.at)?;
-        self.at += read as u64;
-        Ok(read)
     }
 }
 

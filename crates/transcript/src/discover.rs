@@ -4,13 +4,14 @@
 //! followed only on request. A file that is reached twice is read once, under the path that sorts first.
 
 use crate::agents::{Agent, SNIFFED_BYTES};
-use crate::bytes::{Compression, read_start};
+use crate::bytes::{ByteSource, Compression, read_start};
 use crate::parallel::parallel_map;
 use crate::problem::{Problem, ProblemKind};
 use globset::GlobBuilder;
 use std::collections::HashSet;
 use std::fs::{DirEntry, Metadata};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// Identifies one state of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -60,12 +61,26 @@ impl FileStamp {
     }
 }
 
+/// A log that was found.
 #[derive(Debug, Clone)]
 pub struct DiscoveredLog {
+    /// Its name, in every output.
     pub path: PathBuf,
     pub packing: Compression,
     /// State when it was found.
     pub stamp: FileStamp,
+    /// Where its bytes are.
+    pub origin: LogOrigin,
+}
+
+/// Where the bytes of a log are.
+#[derive(Debug, Clone, Default)]
+pub enum LogOrigin {
+    /// In the file of its path.
+    #[default]
+    File,
+    /// Elsewhere.
+    Source(Arc<dyn ByteSource>),
 }
 
 /// Result of a search.
@@ -239,7 +254,12 @@ impl Discovery {
     fn add_file(&mut self, path: PathBuf, metadata: &Metadata, packing: Compression) {
         if metadata.is_file() {
             let stamp = FileStamp::from_metadata(metadata);
-            self.logs.push(DiscoveredLog { path, packing, stamp });
+            self.logs.push(DiscoveredLog {
+                path,
+                packing,
+                stamp,
+                origin: LogOrigin::File,
+            });
         } else {
             self.add_problem(&path, ProblemKind::SpecialFile, "");
         }
