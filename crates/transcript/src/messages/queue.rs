@@ -5,7 +5,8 @@
 //! older clients write nothing. So a queued prompt is held back until the end of the log, and read as a message only if no
 //! record with the same words came after it. What leaves the queue is mostly not named; words decide, not the order.
 
-use super::{Message, MessagePart, MessageRole, SessionTitle, WordsChannel, decode_owned, read_result_text};
+use super::record::{decode_owned, read_result_text};
+use super::{Message, MessagePart, MessageRole, SessionTitle, WordsChannel};
 use crate::json::{JsonKind, PullParser};
 use crate::log::{NO_TIME, Time};
 use crate::skim::SlowPath;

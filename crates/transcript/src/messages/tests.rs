@@ -1,4 +1,6 @@
 use super::*;
+use crate::bytes::LineConsumer;
+use crate::log::LineProblemKind;
 
 fn messages(log: &str) -> (Vec<Message>, Vec<LineProblemKind>) {
     let selection = PartSelection {
