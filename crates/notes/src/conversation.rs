@@ -182,6 +182,14 @@ impl Conversation {
         }
     }
 
+    /// Returns the first message of the window that ends before message `end`: since the last compaction.
+    pub fn window_start(&self, end: usize) -> usize {
+        let boundaries = self.boundaries.iter().map(|boundary| boundary.before);
+        let boundary = boundaries.filter(|before| *before < end).max();
+        let summary = self.messages[..end].iter().rposition(|message| message.is_summary);
+        boundary.max(summary).unwrap_or(0)
+    }
+
     /// Returns the number of messages up to the answer of a call.
     pub fn message_count_after(&self, call: u32) -> usize {
         self.calls.partition_point(|other| *other <= call)

@@ -12,6 +12,7 @@ pub mod material;
 pub mod model;
 pub mod offline;
 pub mod retry;
+pub mod session;
 pub mod size;
 pub mod template;
 pub mod user_edits;
