@@ -1,5 +1,5 @@
-//! `backcast tune`: rows, the recommendation as JSON, and text for people. Sessions with different windows are swept and
-//! shown apart.
+//! `backcast tune`: rows, the recommendation as JSON, and text for people. Sessions of different agents, and with
+//! different windows, are swept and shown apart.
 
 pub mod sentences;
 mod text;
@@ -8,6 +8,7 @@ pub use text::label;
 
 use replay::policy::presets::ClientVersion;
 use replay::prices::micro_usd;
+use replay::tune::agent_settings::settings_file;
 use replay::tune::evidence::Interval;
 use replay::tune::front::FrontStep;
 use replay::tune::score::PolicyScore;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use table::{OutputFormat, OutputSchema, Sheet, TableStyle, columns, write_json};
+use transcript::agents::Agent;
 use transcript::problem::Problem;
 
 /// See docs/outputs.md.
@@ -37,6 +39,7 @@ pub struct ScoreBounds {
 /// One policy of the sweep and its score.
 #[derive(Clone)]
 pub struct PointRow {
+    pub coding_agent: Agent,
     pub window: u64,
     pub number: usize,
     pub name: String,
@@ -88,6 +91,7 @@ impl PointRow {
 
 columns! {
     pub POINT_COLUMNS: PointRow;
+    "coding_agent" "Agent" Text Never "Coding agent of the sessions: `claude`, `codex`, `opencode` or `pi`." |r| r.coding_agent.name();
     "window_tokens" "Window size" Count Never "Window of the sessions." |r| r.window;
     "point" "No." Count Never "Number of the policy; 0 is the present one." |r| r.number;
     "label" "Policy" Text Always "The threshold in tokens, or what else is set; `now` is the present policy." |r| &r.label;
@@ -123,8 +127,9 @@ columns! {
     "all_mean_window" "All window" Tokens Never "Mean window over all sessions with this window." |r| r.all.whole_mean_window();
 }
 
-/// The sweep over the sessions with one window.
+/// The sweep over the sessions of one coding agent with one window.
 pub struct WindowSweep {
+    pub coding_agent: Agent,
     pub window: u64,
     /// Sessions by what the window was inferred from.
     pub grounds: BTreeMap<&'static str, u64>,
@@ -145,6 +150,8 @@ pub struct WindowSweep {
     pub front: Vec<usize>,
     pub flips: Vec<FrontStep>,
     pub ruling: Option<Ruling>,
+    /// Median absolute error of the cost model on the logs of this agent, as a share.
+    pub model_error: f64,
     /// Client settings for the best policy.
     pub advice: Vec<Advice>,
     /// Newest client version.
@@ -163,8 +170,6 @@ pub struct TuneResult {
     pub sweeps: Vec<WindowSweep>,
     /// Sessions whose window is not known: nothing is predicted for them.
     pub unknown: usize,
-    /// Median absolute error of the cost model on these logs, as a share.
-    pub model_error: f64,
     /// What happened under settings that were tried, if outcomes were given.
     pub outcomes: Option<Json>,
     pub problems: Vec<Problem>,
@@ -187,7 +192,15 @@ impl WindowSweep {
         let Some(threshold) = ruling.and_then(|ruling| self.rows[ruling.choice.best].threshold()) else {
             return Vec::new();
         };
-        let others = result.sweeps.iter().filter(|other| other.window != self.window);
+        // OpenCode is set by model, and what Pi keeps free is no threshold.
+        if matches!(self.coding_agent, Agent::OpenCode | Agent::Pi) {
+            return Vec::new();
+        }
+        let alike = result
+            .sweeps
+            .iter()
+            .filter(|other| other.coding_agent == self.coding_agent);
+        let others = alike.filter(|other| other.window != self.window);
         let lowered = others.filter(|other| threshold < other.usual_threshold && other.compared > 0);
         let effects = lowered.map(|other| {
             let points = other.rows.iter().filter_map(|row| Some((row, row.threshold()?)));
@@ -251,13 +264,14 @@ impl WindowSweep {
         json!({
             "verdict": self.verdict().name(),
             "sentence": sentences::verdict_sentence(self, result),
+            "coding_agent": self.coding_agent,
             "window_tokens": self.window,
             "window_grounds": self.grounds,
             "window_confidence": self.confidence,
             "usual_threshold": self.usual_threshold,
             "miss_cost_usd": result.miss_cost,
             "least_miss_cost_usd": self.least_miss_cost,
-            "model_error": result.model_error,
+            "model_error": self.model_error,
             "seed": result.seed,
             "sessions": self.sessions,
             "sessions_compared": self.compared,
@@ -267,6 +281,7 @@ impl WindowSweep {
             "choice": choice,
             "client_settings": if is_set { self.advice_json() } else { Json::Null },
             "paste": if is_set { self.paste() } else { Json::Null },
+            "paste_into": settings_file(self.coding_agent),
             "in_other_windows": self.effects_elsewhere(result).iter().map(|other| json!({
                 "window_tokens": other.window,
                 "usual_threshold": other.usual_threshold,
@@ -299,26 +314,35 @@ impl WindowSweep {
         advice.collect()
     }
 
-    /// Returns what to paste into the client's settings.json.
+    /// Returns a noun for the sessions' window. Agents other than Claude Code are named.
+    fn window_noun(&self, noun: &str) -> String {
+        match self.coding_agent {
+            Agent::Claude => noun.to_owned(),
+            other => format!("{}, {}", other.title(), noun.to_lowercase()),
+        }
+    }
+
+    /// Returns the value of the setting for the threshold that is recommended; `None` if it is no threshold.
+    fn threshold_setting(&self) -> Option<(&str, &SettingValue)> {
+        let advice = self.advice.iter().find(|advice| advice.key == "window.threshold")?;
+        let (name, value) = advice.setting.as_ref()?;
+        Some((name.rsplit_once("MODEL.").map_or(name, |(_, name)| name), value))
+    }
+
+    /// Returns what to paste into the settings of the client.
     pub fn paste(&self) -> Json {
-        let mut settings = Map::new();
+        let mut settings = json!({});
         for (name, value) in self.advice.iter().filter_map(|advice| advice.setting.as_ref()) {
             let value = match value {
                 SettingValue::Number(number) => json!(number),
                 SettingValue::Flag(flag) => json!(flag),
                 SettingValue::Text(text) => json!(text),
             };
-            match name.strip_prefix("env.") {
-                Some(variable) => {
-                    let variables = settings.entry("env").or_insert_with(|| json!({}));
-                    variables[variable] = value;
-                }
-                None => {
-                    settings.insert(name.clone(), value);
-                }
-            }
+            // Each part of a name is an object, the last one the value.
+            let place = name.split('.').fold(&mut settings, |object, part| &mut object[part]);
+            *place = value;
         }
-        Json::Object(settings)
+        settings
     }
 }
 

@@ -448,6 +448,41 @@ fn agents_are_a_filter_a_group_and_a_column() {
 }
 
 #[test]
+fn agents_with_the_same_window_share_no_recommendation() {
+    let fixture = Fixture::new();
+    write_two_agents(&fixture, "logs", "logs");
+    let command = [
+        "tune",
+        "logs",
+        "--window=272000",
+        "--vary=window.threshold=100000",
+        "-f",
+        "json",
+        "-q",
+    ];
+    let tuned = fixture.run(command).success().json();
+    let windows = tuned["windows"].as_array().unwrap().iter();
+    let windows = windows.map(|window| {
+        let of = |key: &str| window[key].as_u64().unwrap();
+        let agent = window["coding_agent"].as_str().unwrap();
+        (
+            agent,
+            of("window_tokens"),
+            of("usual_threshold"),
+            of("sessions"),
+            window["paste_into"].clone(),
+        )
+    });
+    let mut windows = windows.collect::<Vec<_>>();
+    windows.sort_by_key(|window| window.0);
+    let expected = [
+        ("codex", 272_000, 244_800, 1, json!("~/.codex/config.toml")),
+        ("pi", 272_000, 255_616, 2, json!("~/.pi/agent/settings.json")),
+    ];
+    assert_eq!(windows, expected);
+}
+
+#[test]
 fn without_a_path_only_the_folders_of_the_chosen_agent_are_read() {
     let fixture = Fixture::new();
     write_two_agents(

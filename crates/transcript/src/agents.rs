@@ -55,6 +55,16 @@ impl Agent {
         }
     }
 
+    /// Returns the name in sentences.
+    pub fn title(self) -> &'static str {
+        match self {
+            Agent::Claude => "Claude Code",
+            Agent::Codex => "Codex",
+            Agent::OpenCode => "OpenCode",
+            Agent::Pi => "Pi",
+        }
+    }
+
     /// Returns the agent with this name.
     pub fn from_name(name: &str) -> Option<Agent> {
         Agent::ALL.iter().copied().find(|agent| agent.name() == name)

@@ -1,4 +1,4 @@
-//! The sweep itself: sessions by window, policies replayed on them, and the result.
+//! The sweep itself: sessions by coding agent and window, policies replayed on them, and the result.
 
 use super::kept::{PolicyScores, SweepFile};
 use super::outcomes::OutcomeTable;
@@ -19,13 +19,14 @@ use replay::tune::evidence::{ChoiceOptions, SweepScores};
 use replay::tune::front::{FrontStep, find_flips, pareto, saved_per_miss};
 use replay::tune::score::{PolicyScore, PreparedChain, PreparedSession, WindowFacts};
 use replay::tune::search::{round_sizes, shuffled, survivors};
-use replay::tune::settings::{advice, is_settable};
+use replay::tune::settings::{SettingTarget, advice, is_settable};
 use replay::tune::space::SweepPoint;
 use replay::tune::thresholds::{default_thresholds, lower_thresholds};
 use replay::tune::verdict::{PointFacts, Ruling, VerdictInput, is_at_edge, rule};
 use std::collections::BTreeMap;
 use std::path::Path;
 use table::store::EntryName;
+use transcript::agents::Agent;
 use transcript::parallel::parallel_map;
 use transcript::problem::{Problem, sort_problems};
 
@@ -53,15 +54,24 @@ type KnownScores = BTreeMap<String, PolicyScores>;
 struct Prepared<'s> {
     sessions: Vec<PreparedSession<'s>>,
     windows: Vec<WindowFacts>,
+    agents: BTreeMap<Agent, AgentFacts>,
+}
+
+/// What the sessions of one coding agent show.
+#[derive(Debug, Clone, Copy, Default)]
+struct AgentFacts {
+    /// Median size of the recorded summaries.
     summary: Option<u64>,
     /// Median recorded duration of a compaction, in milliseconds.
     waiting_ms: Option<u64>,
+    /// Median absolute error of the cost model, as a share.
     model_error: f64,
 }
 
-/// The sessions of one window and the policies tried on them.
+/// The sessions of one agent and window, and the policies tried on them.
 struct WindowMembers<'p> {
     prepared: &'p Prepared<'p>,
+    agent: Agent,
     window: u64,
     /// Numbers of the sessions.
     members: Vec<usize>,
@@ -81,9 +91,9 @@ impl Tuner<'_> {
     /// Sweeps every window over the sessions of a run, and judges.
     pub fn sweep(&self, run: &Run, source: &LogSource<'_>) -> Result<TuneResult> {
         let (parts, defects) = self.prepare_sessions(run, source);
-        let (mut sessions, mut summaries) = (Vec::new(), Vec::new());
+        let (mut sessions, mut summaries) = (Vec::new(), BTreeMap::<Agent, Vec<u64>>::new());
         for (session, sizes) in parts {
-            summaries.extend(sizes);
+            summaries.entry(session.coding_agent()).or_default().extend(sizes);
             sessions.extend(Some(session).filter(|session| !session.chains.is_empty()));
         }
         let name = self.folder.map(|_| self.scores_name(&run.log_hashes(), &sessions));
@@ -93,17 +103,25 @@ impl Tuner<'_> {
         sort_problems(&mut problems);
         self.check_sessions(&sessions)?;
         let windows = parallel_map(&sessions, |session| session.window_facts(self.base));
-        let durations = sessions.iter().flat_map(PreparedSession::compaction_durations);
+        let facts = |(agent, sizes): (Agent, Vec<u64>)| {
+            let own = sessions.iter().filter(|session| session.coding_agent() == agent);
+            let own = own.collect::<Vec<_>>();
+            let durations = own.iter().flat_map(|session| session.compaction_durations());
+            let facts = AgentFacts {
+                summary: median_size(sizes),
+                waiting_ms: median(durations.collect()),
+                model_error: self.model_error(&own),
+            };
+            (agent, facts)
+        };
         let prepared = Prepared {
             windows,
-            summary: median_size(summaries),
-            waiting_ms: median(durations.collect()),
-            model_error: self.model_error(&sessions),
+            agents: summaries.into_iter().map(facts).collect(),
             sessions,
         };
         let (stored, mut kept) = self.resume(prepared.sessions.len(), name)?;
         let mut known = KnownScores::new();
-        let groups = self.group_by_window(&prepared);
+        let groups = self.group_sessions(&prepared);
         if groups.is_empty() {
             bail!("the window of no session is known, so nothing can be compared\n  hint: say it with --window 200000");
         }
@@ -126,7 +144,6 @@ impl Tuner<'_> {
             miss_cost: self.options.miss_cost,
             seed: self.options.seed,
             unknown: unknown.count(),
-            model_error: prepared.model_error,
             outcomes: self
                 .outcomes
                 .as_ref()
@@ -196,7 +213,7 @@ impl Tuner<'_> {
     }
 
     /// Returns the median absolute error of the simulated cost over projects, each with the calls of its sessions together.
-    fn model_error(&self, sessions: &[PreparedSession<'_>]) -> f64 {
+    fn model_error(&self, sessions: &[&PreparedSession<'_>]) -> f64 {
         let costs = parallel_map(sessions, |session| session.compare_costs(self.base));
         let mut projects = BTreeMap::<&str, (u128, u128)>::new();
         for (session, costs) in std::iter::zip(sessions, costs) {
@@ -229,14 +246,16 @@ impl Tuner<'_> {
         EntryName::new(*hasher.finalize().as_bytes())
     }
 
-    fn group_by_window<'p>(&self, prepared: &'p Prepared<'p>) -> Vec<WindowMembers<'p>> {
-        let mut groups = BTreeMap::<u64, Vec<usize>>::new();
+    /// Groups sessions by coding agent and window: a setting is that of one agent, and thresholds depend on the window.
+    fn group_sessions<'p>(&self, prepared: &'p Prepared<'p>) -> Vec<WindowMembers<'p>> {
+        let mut groups = BTreeMap::<(Agent, u64), Vec<usize>>::new();
         for (session, facts) in prepared.windows.iter().enumerate() {
             if let Some(tokens) = facts.window.tokens {
-                groups.entry(tokens).or_default().push(session);
+                let agent = prepared.sessions[session].coding_agent();
+                groups.entry((agent, tokens)).or_default().push(session);
             }
         }
-        let groups = groups.into_iter().map(|(window, members)| {
+        let groups = groups.into_iter().map(|((agent, window), members)| {
             let facts = || members.iter().map(|session| &prepared.windows[*session]);
             let usual_threshold = facts().map(|facts| facts.threshold).max().unwrap_or(0);
             let tried = self.varied.clone().unwrap_or_else(|| {
@@ -246,6 +265,7 @@ impl Tuner<'_> {
             });
             let present = SweepPoint { settings: Vec::new() };
             WindowMembers {
+                agent,
                 window,
                 usual_threshold,
                 newest: members
@@ -284,6 +304,7 @@ impl Tuner<'_> {
         mut kept: Option<&mut SweepFile>,
     ) -> Result<()> {
         let prepared = group.prepared;
+        let summary = group.facts().summary;
         let policies = group
             .points
             .iter()
@@ -340,7 +361,7 @@ impl Tuner<'_> {
                 let has_new = !open.is_empty();
                 let found = parallel_map(&open, |(open, session)| {
                     let open = open.iter().map(|policy| &policies[*policy]);
-                    prepared.sessions[*session].replay_equivalent(open, prepared.summary)
+                    prepared.sessions[*session].replay_equivalent(open, summary)
                 });
                 for ((open, session), found) in std::iter::zip(open, found) {
                     for (policy, score) in std::iter::zip(open, found) {
@@ -403,7 +424,7 @@ impl Tuner<'_> {
             .zip(&all)
             .map(|(point, scores)| PointFacts {
                 place: self.place(point),
-                is_settable: point.settings.is_empty() || is_settable(point, group.newest),
+                is_settable: point.settings.is_empty() || is_settable(point, &group.setting_target()),
                 blocked_sessions: count_blocked(scores, &all[0]),
             })
             .collect::<Vec<_>>();
@@ -424,7 +445,7 @@ impl Tuner<'_> {
             .filter(|(_, compared)| **compared)
             .map(|(session, _)| session)
             .collect::<Vec<_>>();
-        let bounds = self.bounds(&compared_members, prepared.summary)?;
+        let bounds = self.bounds(&compared_members, group.facts().summary)?;
         let least_miss_cost = least_miss_cost(&compared);
         let names = id(true);
         let ruling = self.rule(
@@ -433,13 +454,14 @@ impl Tuner<'_> {
             &facts,
             &bounds,
             least_miss_cost,
-            prepared.model_error,
+            group.facts().model_error,
         );
         let totals = compared.iter().map(PolicyScore::sum).collect::<Vec<_>>();
         let front = Front::new(&totals, &facts);
         let rows = points.iter().enumerate().map(|(at, point)| {
             let score = Some(totals[at]).filter(|_| facts[at].blocked_sessions == 0 && !names.is_empty());
             PointRow {
+                coding_agent: group.agent,
                 window: group.window,
                 number: at,
                 name: point.name(),
@@ -452,13 +474,14 @@ impl Tuner<'_> {
                 objective: score.map(|score| score.objective(self.options.miss_cost)),
                 on_front: front.rows.contains(&at),
                 saved_per_miss: front.saved_per_miss(at),
-                waiting_ms: prepared.waiting_ms,
+                waiting_ms: group.facts().waiting_ms,
             }
         });
         let rows = rows.collect::<Vec<_>>();
         let best = ruling.as_ref().map_or(0, |ruling| ruling.choice.best);
         let windows = || group.members.iter().map(|session| prepared.windows[*session].window);
         Ok(WindowSweep {
+            coding_agent: group.agent,
             window: group.window,
             grounds: count_names(windows().map(|window| window.grounds.name())),
             confidence: count_names(windows().map(|window| window.confidence.name())),
@@ -469,13 +492,14 @@ impl Tuner<'_> {
             reached: (0..group.members.len())
                 .filter(|at| all.iter().any(|scores| scores[*at].compactions > 0))
                 .count(),
-            advice: advice(&points[best], group.newest),
+            advice: advice(&points[best], &group.setting_target()),
             newest: group.newest,
             rows,
             flips: front.flips.clone(),
             front: front.rows,
             points,
             ruling,
+            model_error: group.facts().model_error,
             least_miss_cost,
             bounds,
         })
@@ -566,6 +590,22 @@ impl Front {
 
     fn saved_per_miss(&self, at: usize) -> Option<u64> {
         self.saved[at]
+    }
+}
+
+impl WindowMembers<'_> {
+    /// Returns what the sessions of its agent show.
+    fn facts(&self) -> AgentFacts {
+        self.prepared.agents.get(&self.agent).copied().unwrap_or_default()
+    }
+
+    fn setting_target(&self) -> SettingTarget {
+        SettingTarget {
+            agent: self.agent,
+            newest: self.newest,
+            window: self.window,
+            usual_threshold: self.usual_threshold,
+        }
     }
 }
 

@@ -35,7 +35,7 @@ function tunePart(tune, number, query) {
   }
   const id = "tune-" + number;
   return h("div", {},
-    h("h1", {}, data.tunes.length > 1 && tune.window_tokens ? "Tune: windows of " + say.count(tune.window_tokens) + " tokens" : "Tune"),
+    h("h1", {}, data.tunes.length > 1 && tune.window_tokens ? "Tune: " + (tune.coding_agent && tune.coding_agent !== "claude" ? tune.coding_agent + ", " : "") + "windows of " + say.count(tune.window_tokens) + " tokens" : "Tune"),
     h("p", { class: "about" }, say.several(tune.policies, "policy", "policies") + " on " + say.several(tune.sessions, "session") + ", of which " + say.count(tune.sessions_that_compact) + " compact under any of them. A miss is taken to cost $" + tune.miss_cost_usd + "."),
     choiceSection(tune, id),
     section(id + "-front", "What each policy costs and loses", "Every policy is a bar from misses with files that came back credited to not credited. Filled ones are on the front: no other policy beats them in everything.",

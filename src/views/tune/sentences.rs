@@ -2,7 +2,7 @@
 
 use super::{EffectElsewhere, PointRow, TuneResult, WindowSweep};
 use replay::tune::evidence::Interval;
-use replay::tune::settings::window_for_threshold;
+use replay::tune::settings::SettingValue;
 use replay::tune::verdict::{Objection, Ruling, Verdict};
 use table::human::{format_count, format_dollars, group_digits};
 
@@ -65,13 +65,13 @@ fn nothing_clause(sweep: &WindowSweep, ruling: &Ruling) -> String {
 }
 
 fn set_sentence(sweep: &WindowSweep, ruling: &Ruling, best: &PointRow) -> String {
-    let what = match best.threshold() {
-        Some(threshold) => {
-            let window = window_for_threshold(threshold).map_or(String::new(), group_digits);
-            format!(
-                "Set autoCompactWindow to {window} (compacts at {})",
-                group_digits(threshold)
-            )
+    let what = match best.threshold().zip(sweep.threshold_setting()) {
+        Some((threshold, (name, value))) => {
+            let value = match value {
+                SettingValue::Number(number) => group_digits(*number),
+                other => other.to_string(),
+            };
+            format!("Set {name} to {value} (compacts at {})", group_digits(threshold))
         }
         None => format!("Set {}", best.label),
     };
@@ -122,7 +122,7 @@ pub fn objection_clause(objection: Objection, sweep: &WindowSweep, result: &Tune
         Objection::BelowModelError => format!(
             "{}, less than the cost model's own error of {} %",
             saves(&choice.held_out),
-            percent(result.model_error)
+            percent(sweep.model_error)
         ),
         Objection::FewFolds => format!("saves on only {} of {} folds", choice.agreeing_folds, choice.folds),
         Objection::AtEdge => "is the lowest that can be tried, so the best may lie beyond it".to_owned(),
@@ -161,7 +161,8 @@ pub fn basis_sentence(sweep: &WindowSweep) -> String {
         .map(|(name, count)| format!("{} by {}", group_digits(*count), ground_phrase(name)))
         .collect::<Vec<_>>();
     format!(
-        "Window of {} tokens: {}, {} compared, {} compact under any policy. Window known for {}.",
+        "{} of {} tokens: {}, {} compared, {} compact under any policy. Window known for {}.",
+        sweep.window_noun("Window"),
         group_digits(sweep.window),
         format_count(sweep.sessions as u64, "session"),
         group_digits(sweep.compared as u64),
@@ -174,6 +175,7 @@ pub fn basis_sentence(sweep: &WindowSweep) -> String {
 fn ground_phrase(name: &str) -> &str {
     match name {
         "given" => "--window or the policy",
+        "logged" => "the log itself",
         "boundary" => "a recorded compaction",
         "usage" => "a large prompt",
         "text" => "a text in the log",

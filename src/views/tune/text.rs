@@ -2,12 +2,15 @@
 
 use super::sentences::{basis_sentence, elsewhere_sentence, objection_clause, percent, verdict_sentence};
 use super::{TuneResult, WindowSweep, sheet};
+use replay::policy::presets::ClientVersion;
 use replay::prices::micro_usd;
+use replay::tune::agent_settings::settings_file;
 use replay::tune::verdict::{Objection, Verdict};
 use serde_json::Value as Json;
 use std::io::{self, Write};
 use table::human::{format_count, format_count_with_plural, format_dollars, group_digits};
 use table::{OutputFormat, TableStyle, fold_lines};
+use transcript::agents::Agent;
 
 /// Width of sentences.
 const ROOM: usize = 80;
@@ -33,7 +36,14 @@ pub fn write(result: &TuneResult, top: usize, style: TableStyle, out: &mut dyn W
         let verdict = verdict_sentence(sweep, result);
         match shown.len() {
             1 => paragraph(out, &verdict)?,
-            _ => paragraph(out, &format!("Windows of {}: {verdict}", group_digits(sweep.window)))?,
+            _ => paragraph(
+                out,
+                &format!(
+                    "{} of {}: {verdict}",
+                    sweep.window_noun("Windows"),
+                    group_digits(sweep.window)
+                ),
+            )?,
         }
     }
     for sweep in &shown {
@@ -46,7 +56,8 @@ pub fn write(result: &TuneResult, top: usize, style: TableStyle, out: &mut dyn W
         paragraph(
             out,
             &format!(
-                "Window of {} tokens: {}, too few to compare.",
+                "{} of {} tokens: {}, too few to compare.",
+                sweep.window_noun("Window"),
                 group_digits(sweep.window),
                 format_count(sweep.sessions as u64, "session")
             ),
@@ -248,7 +259,7 @@ fn write_grounds(result: &TuneResult, sweep: &WindowSweep, out: &mut dyn Write) 
         out,
         &format!(
             "The cost model errs by {} % in the median over the projects of these logs.",
-            percent(result.model_error)
+            percent(sweep.model_error)
         ),
     )
 }
@@ -283,9 +294,26 @@ fn write_prices(result: &TuneResult, sweep: &WindowSweep, out: &mut dyn Write) -
 
 /// Writes what to paste, what is reported against it, and how to prove the effect.
 fn write_settings(result: &TuneResult, sweep: &WindowSweep, out: &mut dyn Write) -> io::Result<()> {
-    let paste = serde_json::to_string_pretty(&sweep.paste()).unwrap_or_default();
-    writeln!(out, "\nTo paste into the client's settings.json:\n{paste}")?;
-    let newest = sweep.newest.map_or_else(String::new, |version| version.to_string());
+    let paste = sweep.paste();
+    let text = match (sweep.coding_agent, &paste) {
+        // Its settings are TOML.
+        (Agent::Codex, Json::Object(settings)) => {
+            let lines = settings.iter().map(|(name, value)| format!("{name} = {value}"));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        _ => serde_json::to_string_pretty(&paste).unwrap_or_default(),
+    };
+    let file = match sweep.coding_agent {
+        Agent::Claude => "the client's settings.json",
+        other => settings_file(other),
+    };
+    writeln!(out, "\nTo paste into {file}:\n{text}")?;
+    let version = sweep.newest.filter(|version| *version != ClientVersion::default());
+    let version = version.map_or_else(String::new, |version| version.to_string());
+    let newest = match sweep.coding_agent {
+        Agent::Claude => format!("client {version}"),
+        other => format!("{} {version}", other.title()).trim_end().to_owned(),
+    };
     for advice in &sweep.advice {
         let warning = match advice.warning.is_empty() {
             true => String::new(),
@@ -294,7 +322,7 @@ fn write_settings(result: &TuneResult, sweep: &WindowSweep, out: &mut dyn Write)
         paragraph(
             out,
             &format!(
-                "For client {newest}, the newest in these logs: {} (reported, not proven).{warning}",
+                "For {newest}, the newest in these logs: {} (reported, not proven).{warning}",
                 advice.note
             ),
         )?;
@@ -302,7 +330,14 @@ fn write_settings(result: &TuneResult, sweep: &WindowSweep, out: &mut dyn Write)
     for other in sweep.effects_elsewhere(result) {
         paragraph(out, &elsewhere_sentence(&other))?;
     }
-    writeln!(out, "After a few days of work: backcast audit --since DATE-YOU-SET-IT")
+    let agent = match sweep.coding_agent {
+        Agent::Claude => String::new(),
+        other => format!(" --agent {}", other.name()),
+    };
+    writeln!(
+        out,
+        "After a few days of work: backcast audit{agent} --since DATE-YOU-SET-IT"
+    )
 }
 
 /// Returns prices and policies in two aligned columns.

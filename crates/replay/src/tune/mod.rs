@@ -6,6 +6,7 @@
 //! loop, [`verdict`] decides what to recommend, [`settings`] translates a policy into client settings. The caller replays
 //! in parallel.
 
+pub mod agent_settings;
 pub mod evidence;
 pub mod front;
 mod rng;

@@ -13,6 +13,7 @@ use crate::sim::working_set::FetchKind;
 use crate::sim::{ReplayInput, ReplayMode, replay};
 use crate::windows::{InferredWindow, ProjectWindows, WindowEvidence, WindowQuery};
 use serde::{Deserialize, Serialize};
+use transcript::agents::Agent;
 use transcript::record::Tokens;
 
 /// A session, ready to be replayed under many policies.
@@ -75,6 +76,11 @@ impl<'p> PreparedChain<'p> {
 }
 
 impl PreparedSession<'_> {
+    /// Returns the coding agent that wrote its logs.
+    pub fn coding_agent(&self) -> Agent {
+        self.chains.first().map_or(Agent::Claude, |chain| chain.trace.client)
+    }
+
     /// Returns the window of the main chain's last call, the threshold in force there, and the largest context of the chain. The window is that of the policies.
     pub fn window_facts(&self, policies: &PolicySet) -> WindowFacts {
         let mut facts = WindowFacts {

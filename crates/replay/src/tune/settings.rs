@@ -1,11 +1,13 @@
 //! Client settings: what a user can paste to get a policy, and which values no setting can reach.
 //!
-//! What a switch does is *reported* by users of the client, with versions; nothing here is proven.
+//! What a switch of Claude Code does is *reported* by users of the client, with versions; nothing here is proven.
 
 use crate::policy::client_settings::AUTO_COMPACT_WINDOWS;
 use crate::policy::presets::ClientVersion;
+use crate::tune::agent_settings;
 use crate::tune::space::SweepPoint;
 use toml::Value;
+use transcript::agents::Agent;
 
 /// The client compacts this far below `autoCompactWindow`: the reserve and the buffer.
 const WINDOW_ABOVE_THRESHOLD: u64 = 33_000;
@@ -18,6 +20,19 @@ const PERCENT_IGNORED: (ClientVersion, ClientVersion) = (ClientVersion([2, 1, 79
 
 /// A version in which a window below 200,000 is reported to switch automatic compaction off.
 const WINDOW_SWITCHED_OFF: ClientVersion = ClientVersion([2, 1, 221]);
+
+/// The sessions that a setting is meant for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettingTarget {
+    /// Their coding agent.
+    pub agent: Agent,
+    /// The newest version of it.
+    pub newest: Option<ClientVersion>,
+    /// Their window.
+    pub window: u64,
+    /// The largest threshold in force.
+    pub usual_threshold: u64,
+}
 
 /// The client setting for one policy value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,19 +66,24 @@ impl std::fmt::Display for SettingValue {
     }
 }
 
-/// Returns the advice for every value of a point. `newest` is the newest client version in the logs.
-pub fn advice(point: &SweepPoint, newest: Option<ClientVersion>) -> Vec<Advice> {
+/// Returns the advice for every value of a point.
+pub fn advice(point: &SweepPoint, target: &SettingTarget) -> Vec<Advice> {
     let settings = point.settings.iter();
-    settings.map(|(key, value)| advise(key, value, newest)).collect()
+    let advise = |(key, value): &(&'static str, Value)| match target.agent {
+        Agent::Claude => advise(key, value, target.newest),
+        agent => agent_settings::advise(key, value, target)
+            .unwrap_or_else(|| no_setting(key, &format!("no setting of {} does this", agent.title()))),
+    };
+    settings.map(advise).collect()
 }
 
 /// Returns whether the client can be set to every value of a point.
-pub fn is_settable(point: &SweepPoint, newest: Option<ClientVersion>) -> bool {
-    advice(point, newest).iter().all(|advice| advice.setting.is_some())
+pub fn is_settable(point: &SweepPoint, target: &SettingTarget) -> bool {
+    advice(point, target).iter().all(|advice| advice.setting.is_some())
 }
 
 /// Returns the value of `autoCompactWindow` that makes the client compact at a threshold; `None` if it takes no such value.
-pub fn window_for_threshold(threshold: u64) -> Option<u64> {
+fn window_for_threshold(threshold: u64) -> Option<u64> {
     let window = threshold.checked_add(WINDOW_ABOVE_THRESHOLD)?;
     AUTO_COMPACT_WINDOWS.contains(&window).then_some(window)
 }
@@ -165,7 +185,13 @@ mod tests {
         let point = SweepPoint {
             settings: vec![(key, value.into())],
         };
-        advice(&point, Some(ClientVersion(newest))).remove(0)
+        let target = SettingTarget {
+            agent: Agent::Claude,
+            newest: Some(ClientVersion(newest)),
+            window: 1_000_000,
+            usual_threshold: 967_000,
+        };
+        advice(&point, &target).remove(0)
     }
 
     #[test]
