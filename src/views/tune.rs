@@ -264,6 +264,8 @@ impl WindowSweep {
         json!({
             "verdict": self.verdict().name(),
             "sentence": sentences::verdict_sentence(self, result),
+            "basis": sentences::basis_sentence(self),
+            "grounds": sentences::ground_sentences(self, result),
             "coding_agent": self.coding_agent,
             "window_tokens": self.window,
             "window_grounds": self.grounds,

@@ -7,7 +7,7 @@ use replay::tune::verdict::{Objection, Ruling, Verdict};
 use table::human::{format_count, format_dollars, group_digits};
 
 /// Formats a share in percent: one decimal below ten.
-pub fn percent(share: f64) -> String {
+fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     match percent.abs() {
         small if small < 9.95 => format!("{percent:.1}"),
@@ -151,6 +151,49 @@ pub fn objection_clause(objection: Objection, sweep: &WindowSweep, result: &Tune
             )
         }
     }
+}
+
+/// Returns what else speaks for and against the best point, in sentences.
+pub fn ground_sentences(sweep: &WindowSweep, result: &TuneResult) -> Vec<String> {
+    let Some(ruling) = &sweep.ruling else {
+        return Vec::new();
+    };
+    // Both speak of the savings on held-out sessions.
+    let is_said = |objection: &&Objection| {
+        **objection == Objection::NotSignificant && ruling.objections[0] == Objection::BelowModelError
+    };
+    let others = ruling.objections.iter().skip(1).filter(|one| !is_said(one));
+    let mut sentences = others
+        .map(|objection| format!("Also: it {}.", objection_clause(*objection, sweep, result, ruling)))
+        .collect::<Vec<_>>();
+    let is_decided_by_one = ruling.objections.contains(&Objection::OneSession);
+    if let (Some(without), true) = (&ruling.without, ruling.choice.best != 0 && !is_decided_by_one) {
+        sentences.push(format!(
+            "The session that weighs most is {}; without it, {} saves {}.",
+            without.session,
+            sweep.rows[ruling.choice.best].label,
+            with_interval(&without.saved)
+        ));
+    }
+    if let Some((at, saved)) = &ruling.unsettable {
+        sentences.push(format!(
+            "The client has no setting for {}, which saves {}.",
+            sweep.rows[*at].label,
+            with_interval(saved)
+        ));
+    }
+    if let Some(at) = ruling.unclaimed {
+        sentences.push(format!(
+            "No saving is claimed for {} and other points that keep less than half of the present mean window: in \
+             published runs agents solved fewer tasks there.",
+            sweep.rows[at].label
+        ));
+    }
+    sentences.push(format!(
+        "The cost model errs by {} % in the median over the projects of these logs.",
+        percent(sweep.model_error)
+    ));
+    sentences
 }
 
 /// Returns how many sessions are compared, and on what grounds their window is assumed.

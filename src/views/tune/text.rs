@@ -1,11 +1,11 @@
 //! The text of a sweep: the verdict first, then a table per window.
 
-use super::sentences::{basis_sentence, elsewhere_sentence, objection_clause, percent, verdict_sentence};
+use super::sentences::{basis_sentence, elsewhere_sentence, ground_sentences, verdict_sentence};
 use super::{TuneResult, WindowSweep, sheet};
 use replay::policy::presets::ClientVersion;
 use replay::prices::micro_usd;
 use replay::tune::agent_settings::settings_file;
-use replay::tune::verdict::{Objection, Verdict};
+use replay::tune::verdict::Verdict;
 use serde_json::Value as Json;
 use std::io::{self, Write};
 use table::human::{format_count, format_count_with_plural, format_dollars, group_digits};
@@ -210,58 +210,10 @@ fn table_rows(sweep: &WindowSweep, top: usize) -> (Vec<usize>, bool) {
 
 /// Writes what else speaks for and against the best point.
 fn write_grounds(result: &TuneResult, sweep: &WindowSweep, out: &mut dyn Write) -> io::Result<()> {
-    let Some(ruling) = &sweep.ruling else { return Ok(()) };
-    // Both speak of the savings on held-out sessions.
-    let is_said = |objection: &&Objection| {
-        **objection == Objection::NotSignificant && ruling.objections[0] == Objection::BelowModelError
-    };
-    for objection in ruling.objections.iter().skip(1).filter(|one| !is_said(one)) {
-        let clause = objection_clause(*objection, sweep, result, ruling);
-        paragraph(out, &format!("Also: it {clause}."))?;
+    for sentence in ground_sentences(sweep, result) {
+        paragraph(out, &sentence)?;
     }
-    let is_decided_by_one = ruling.objections.contains(&Objection::OneSession);
-    if let (Some(without), true) = (&ruling.without, ruling.choice.best != 0 && !is_decided_by_one) {
-        paragraph(
-            out,
-            &format!(
-                "The session that weighs most is {}; without it, {} saves {} % [{}, {}].",
-                without.session,
-                sweep.rows[ruling.choice.best].label,
-                percent(without.saved.middle),
-                percent(without.saved.low),
-                percent(without.saved.high)
-            ),
-        )?;
-    }
-    if let Some((at, saved)) = &ruling.unsettable {
-        paragraph(
-            out,
-            &format!(
-                "The client has no setting for {}, which saves {} % [{}, {}].",
-                sweep.rows[*at].label,
-                percent(saved.middle),
-                percent(saved.low),
-                percent(saved.high)
-            ),
-        )?;
-    }
-    if let Some(at) = ruling.unclaimed {
-        paragraph(
-            out,
-            &format!(
-                "No saving is claimed for {} and other points that keep less than half of the present mean window: in \
-                 published runs agents solved fewer tasks there.",
-                sweep.rows[at].label
-            ),
-        )?;
-    }
-    paragraph(
-        out,
-        &format!(
-            "The cost model errs by {} % in the median over the projects of these logs.",
-            percent(sweep.model_error)
-        ),
-    )
+    Ok(())
 }
 
 /// Writes the price of a miss: what is measured, what is assumed, and where the choice flips.
