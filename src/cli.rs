@@ -49,6 +49,7 @@ Environment:
   BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
   BACKCAST_OFFLINE   as --offline
   ANTHROPIC_API_KEY  key for --backend anthropic (or ANTHROPIC_AUTH_TOKEN); ANTHROPIC_BASE_URL is its server
+  BROWSER            browser that `report --open` starts
   NO_COLOR           no colours, ever
   CLICOLOR_FORCE     colours also where no terminal is (anything but 0)
   CI                 no progress bars

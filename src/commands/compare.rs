@@ -1,5 +1,6 @@
 //! `backcast replay --compare`: two policies side by side on the same sessions.
 
+use crate::cli::PolicyArgs;
 use crate::commands::policy::load_policy;
 use crate::commands::replay::ReplayArgs;
 use crate::views::compare::CompareSide;
@@ -20,25 +21,30 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The policy that `--compare` names, if it is given. The window of the model is a fact about the sessions, so it is
-    /// the same for both; everything else that was set belongs to the first.
+    /// The policy that `--compare` names, if it is given.
     pub fn new(args: &ReplayArgs, first: &PolicySet) -> Result<Option<Comparison>> {
         let Some(name) = &args.compare else { return Ok(None) };
+        Comparison::with_settings(name, &args.compare_set, &args.policy, first).map(Some)
+    }
+
+    /// A policy by its name or file, as it is.
+    pub fn with_policy(name: &str, args: &PolicyArgs, first: &PolicySet) -> Result<Comparison> {
+        Comparison::with_settings(name, &[], args, first)
+    }
+
+    /// The window of the model is a fact about the sessions, so it is the same for both; everything else that was set belongs
+    /// to the first.
+    fn with_settings(name: &str, set: &[String], args: &PolicyArgs, first: &PolicySet) -> Result<Comparison> {
         let mut second = load_policy(name)?;
-        if let Some(window) = args.policy.window {
+        if let Some(window) = args.window {
             second.assign(&format!("window.tokens={window}"), "--window")?;
         }
-        for assignment in &args.compare_set {
+        for assignment in set {
             second.assign(assignment, "--compare-set")?;
         }
-        let names = [(first, &args.policy.set), (&second, &args.compare_set)]
+        let names = [(first, &args.set[..]), (&second, set)]
             .map(|(policies, set)| [std::slice::from_ref(&policies.name), set].concat().join(" "));
-        Ok(Some(Comparison::of_policies(
-            names,
-            first,
-            second,
-            load_policy("never")?,
-        )))
+        Ok(Comparison::of_policies(names, first, second, load_policy("never")?))
     }
 
     fn of_policies(names: [String; 2], first: &PolicySet, second: PolicySet, never: PolicySet) -> Comparison {

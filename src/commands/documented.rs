@@ -90,7 +90,7 @@ fn reduced_docs() -> String {
     for command in REDUCED_COMMANDS {
         let need = match command.texts {
             TextNeed::Never => "no".to_owned(),
-            TextNeed::With(option) => format!("with `{option}`"),
+            TextNeed::With(options) => format!("with `{}`", options.join("`, `")),
             TextNeed::Always => "yes".to_owned(),
         };
         table.push_str(&format!("| `{}` | {need} |\n", command.name));

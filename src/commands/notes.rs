@@ -201,6 +201,7 @@ pub fn run(args: &NotesArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
             } else {
                 Vec::new()
             },
+            with_text: true,
             ..PageContent::default()
         };
         write_page(path, true, args.input.quiet, content)?;

@@ -29,8 +29,8 @@ pub struct ReduceArgs {
 pub enum TextNeed {
     /// Never.
     Never,
-    /// With this option.
-    With(&'static str),
+    /// With any of these options.
+    With(&'static [&'static str]),
     /// Always.
     Always,
 }
@@ -66,10 +66,10 @@ reduced_commands! {
     "stats", TextNeed::Never, CliCommand::Stats(args) => &mut args.input;
     "audit", TextNeed::Never, CliCommand::Audit(args) => &mut args.input;
     "validate", TextNeed::Never, CliCommand::Validate(args) => &mut args.input;
-    "replay", TextNeed::With("--with-text"), CliCommand::Replay(args) => &mut args.input;
+    "replay", TextNeed::With(&["--with-text"]), CliCommand::Replay(args) => &mut args.input;
     "tune", TextNeed::Never, CliCommand::Tune(args) => &mut args.input;
     "check", TextNeed::Never, CliCommand::Check(args) => &mut args.input;
-    "report", TextNeed::Never, CliCommand::Report(args) => &mut args.input;
+    "report", TextNeed::With(&["--memories", "--notes", "--all"]), CliCommand::Report(args) => &mut args.input;
     "notes", TextNeed::Always, CliCommand::Notes(args) => &mut args.input;
     "search", TextNeed::Always, CliCommand::Search(args) => &mut args.input;
     "memory extract", TextNeed::Always, CliCommand::Memory(MemoryArgs { command: MemoryCommand::Extract(args), .. }) => &mut args.input;
@@ -79,10 +79,13 @@ reduced_commands! {
 /// Returns what stands below the help.
 fn long_help() -> String {
     let all = REDUCED_COMMANDS.iter().map(|command| format!("`{}`", command.name));
-    let with_texts = REDUCED_COMMANDS.iter().filter_map(|command| match command.texts {
-        TextNeed::Never => None,
-        TextNeed::With(option) => Some(format!("`{} {option}`", command.name)),
-        TextNeed::Always => Some(format!("`{}`", command.name)),
+    let with_texts = REDUCED_COMMANDS.iter().flat_map(|command| match command.texts {
+        TextNeed::Never => Vec::new(),
+        TextNeed::With(options) => options
+            .iter()
+            .map(|option| format!("`{} {option}`", command.name))
+            .collect(),
+        TextNeed::Always => vec![format!("`{}`", command.name)],
     });
     format!(
         "\

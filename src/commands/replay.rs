@@ -141,6 +141,7 @@ pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
             PageContent {
                 name: drawn.name.clone(),
                 runs: vec![drawn],
+                with_text: args.with_text,
                 ..PageContent::default()
             },
         )?;
@@ -252,7 +253,8 @@ impl ReplayOutcome {
         done.batch
     }
 
-    fn comparison_report<'a>(&'a self, compare: &'a Comparison, top: usize) -> ComparisonReport<'a> {
+    /// Returns the comparison of all sessions, with lists of `top` rows.
+    pub(super) fn comparison_report<'a>(&'a self, compare: &'a Comparison, top: usize) -> ComparisonReport<'a> {
         ComparisonReport {
             names: &compare.names,
             rows: &self.comparisons,

@@ -1,60 +1,113 @@
-//! `backcast report`: one HTML page of what other commands wrote, or of logs.
+//! `backcast report`: one HTML page of logs, or of what other commands wrote.
 
 mod found;
+mod logs;
+mod open;
 mod read;
+mod texts;
 
 use crate::cli::{InputArgs, PolicyArgs};
-use crate::commands::audit::{Auditor, audit_document};
+use crate::commands::RunStatus;
 use crate::commands::given::GivenOptions;
 use crate::commands::memory::drawn;
-use crate::commands::policy::resolve_policy;
 use crate::commands::reading::report_problems;
-use crate::commands::replay::{ReplayConsumer, ReplayWants, policy_name};
-use crate::commands::writing::{ensure_absent, load_prices, write_page};
-use crate::commands::{RunStatus, stats};
-use crate::page::{PageContent, PageNotes, short_name};
-use crate::run::{LogInput, LogNeeds, LogSource, UsageConsumer, client_home, read_path_lists, with_logs};
-use crate::views::audit::SessionAudit;
-use crate::views::replay::ReplayOutcome;
-use crate::views::stats::StatsResult;
+use crate::commands::writing::{ensure_absent, write_page};
+use crate::page::{AbsentView, PageContent, PageNotes, short_name};
+use crate::run::read_path_lists;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use found::{ReportInputs, find_inputs};
 use memory::memdir::Memdir;
-use replay::policy::presets::PolicySet;
-use replay::prices::PriceTable;
-use replay::tokens::ratios::RatioTable;
+use notes::size;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use transcript::discover::discover;
-use transcript::problem::{Problem, sort_problems};
+use transcript::problem::Problem;
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A folder may hold what `replay --out`, `tune --out`, `notes --out` and `memory` wrote, and JSON documents of `stats`, `audit`,
-`replay --compare`, `tune` and `memory extract`, in any depth: the page shows whatever is there. Logs are replayed and audited
-for it, by the policy; where there are only results, a policy is refused. The page is one file that loads nothing: it can be
-mailed, archived and opened without a network.
+Of logs, the page has an overview, all sessions, the recorded compactions, and memory directories that are there. --tune,
+--compare, --memories and --notes add the views that take longer; --all adds them all.
+
+The page is one file that loads nothing: it can be mailed, archived and opened without a network. It holds figures, and names
+of sessions, projects, tools, models and files, but no sentence of a log: of memories and notes it shows title, type, project,
+age and counts. --with-text adds their texts.
+
+A folder may also hold what `replay --out`, `tune --out`, `notes --out` and `memory` wrote, and JSON documents of `stats`,
+`audit`, `replay --compare`, `tune` and `memory extract`, in any depth: the page shows whatever is there. Logs are replayed and
+audited for it, by the policy; where there are only results, a policy is refused.
 
 Examples:
-  backcast report                        your own sessions, to report.html
-  backcast report reports/run            what is in a folder, to reports/run/report.html
-  backcast report logs/ -o week.html     logs, to a file")]
+  backcast report --open                 your own sessions, to report.html, shown in the browser
+  backcast report --all -o everything.html    every view
+  backcast report --notes --with-text -o notes.html    also the notes of every session, with their texts
+  backcast report logs/ -o week.html     logs, to a file
+  backcast report reports/run            what is in a folder, to reports/run/report.html")]
 pub struct ReportArgs {
-    /// Folders that other commands wrote to, or logs.
+    /// Logs, or folders that other commands wrote to.
     #[command(flatten)]
     pub input: InputArgs,
     /// Which policy logs are replayed with; results are shown as they are.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// Add the sweep of thresholds: what to set, with evidence. As `tune` without options.
+    #[arg(long, help_heading = "Views")]
+    pub tune: bool,
+    /// Add a comparison with a second policy: a preset or a file, as for --policy [default: never].
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "never",
+        help_heading = "Views"
+    )]
+    pub compare: Option<String>,
+    /// Add the memories that `memory extract` finds in the logs. Nothing is written to a memory directory.
+    #[arg(long, help_heading = "Views")]
+    pub memories: bool,
+    /// Add the notes of every session, as `notes` writes them.
+    #[arg(long, help_heading = "Views")]
+    pub notes: bool,
+    /// Add all of these.
+    #[arg(long, help_heading = "Views")]
+    pub all: bool,
+    /// Put the texts of memories and notes on the page, and whole titles. Without it, no sentence of a log is on the page.
+    #[arg(long, help_heading = "Output")]
+    pub with_text: bool,
     /// Where the page goes [default: report.html in the folder that other commands wrote to; for logs, in the current one].
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
+    /// Open the page in the browser ($BROWSER, or the usual one).
+    #[arg(long, help_heading = "Output")]
+    pub open: bool,
     /// Replace files that exist.
     #[arg(long, help_heading = "Output")]
     pub force: bool,
 }
+
+impl ReportArgs {
+    fn wants_tune(&self) -> bool {
+        self.tune || self.all
+    }
+
+    /// Returns the policy to compare with.
+    fn compared_policy(&self) -> Option<&str> {
+        self.compare.as_deref().or(self.all.then_some("never"))
+    }
+
+    fn wants_memories(&self) -> bool {
+        self.memories || self.all
+    }
+
+    fn wants_notes(&self) -> bool {
+        self.notes || self.all
+    }
+}
+
+/// The file of a page where none is named.
+const PAGE_FILE: &str = "report.html";
 
 /// Runs it.
 pub fn run(args: &ReportArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
@@ -81,7 +134,11 @@ pub fn run(args: &ReportArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         [] => "all sessions".to_owned(),
         several => format!("{} and {} more", short_name(&full_name(&several[0])), several.len() - 1),
     };
+    content.with_text = args.with_text;
     write_page(&target, args.force, args.input.quiet, content)?;
+    if args.open {
+        open::open_page(&target);
+    }
     Ok(report_problems(&args.input, &problems))
 }
 
@@ -106,10 +163,19 @@ fn reject_ignored_input(
             bail!("{}", nothing_found_message(paths));
         }
     }
-    let given = given.list(&["policy", "set", "window", "client-env", "prices"]);
-    if let Some(given) = given.filter(|_| !has_logs_to_read(found)) {
+    if has_logs_to_read(found) {
+        return Ok(());
+    }
+    let policy = given.list(&["policy", "set", "window", "client-env", "prices"]);
+    if let Some(given) = policy {
         bail!(
             "{given}: only logs are replayed, and {} holds results that are shown as they are\n  hint: leave it out, or give it to the command that makes the results",
+            path_names(paths)
+        );
+    }
+    if let Some(given) = given.list(&["tune", "compare", "memories", "notes", "all"]) {
+        bail!(
+            "{given}: views are made of logs, and {} holds results that are shown as they are\n  hint: leave it out, or name the logs",
             path_names(paths)
         );
     }
@@ -139,11 +205,10 @@ fn full_name(path: &Path) -> String {
 
 /// Beside what it is about, where that is ours to write to; never among logs.
 fn page_path(args: &ReportArgs, paths: &[PathBuf], found: &ReportInputs) -> PathBuf {
-    let name = "report.html";
     match (&args.output, paths) {
         (Some(path), _) => path.clone(),
-        (None, [folder]) if folder.is_dir() && !has_logs_to_read(found) => folder.join(name),
-        _ => PathBuf::from(name),
+        (None, [folder]) if folder.is_dir() && !has_logs_to_read(found) => folder.join(PAGE_FILE),
+        _ => PathBuf::from(PAGE_FILE),
     }
 }
 
@@ -152,7 +217,7 @@ fn read_content(args: &ReportArgs, paths: &[PathBuf], found: &ReportInputs) -> R
     let mut content = PageContent::default();
     let mut problems = Vec::new();
     if has_logs_to_read(found) {
-        problems = read_logs(args, paths, found, &mut content)?;
+        problems = logs::read_logs(args, paths, found, &mut content)?;
     }
     for folder in &found.runs {
         content.runs.push(read::read_replay(folder)?);
@@ -173,7 +238,54 @@ fn read_content(args: &ReportArgs, paths: &[PathBuf], found: &ReportInputs) -> R
     for file in &found.notes {
         content.notes.push(read_notes_file(file)?);
     }
+    content.absent = absent_views(&content);
     Ok((content, problems))
+}
+
+/// Says of every view that nothing was found for how to get it.
+fn absent_views(content: &PageContent) -> Vec<AbsentView> {
+    let has_comparison = content.runs.iter().any(|run| run.compare.is_some());
+    let options = [
+        (
+            "tune",
+            content.tunes.is_empty(),
+            "--tune",
+            "which threshold to set, with evidence",
+        ),
+        (
+            "compare",
+            !has_comparison,
+            "--compare",
+            "what compaction saves and what it loses",
+        ),
+        (
+            "memories",
+            content.memories.is_empty(),
+            "--memories",
+            "what people said that later sessions should know",
+        ),
+        (
+            "notes",
+            content.notes.is_empty(),
+            "--notes",
+            "what each session was asked, changed, and left open",
+        ),
+    ];
+    let failed = |view: &str| content.absent.iter().any(|absent| absent.view == view);
+    let missing = options
+        .into_iter()
+        .filter(|(view, is_missing, ..)| *is_missing && !failed(view));
+    let mut absent = missing
+        .map(|(view, _, option, about)| AbsentView {
+            view,
+            why: format!("Not on this page. `backcast report {option}` adds it: {about}. `backcast report --all` adds everything."),
+        })
+        .collect::<Vec<_>>();
+    absent.extend(content.absent.iter().map(|failed| AbsentView {
+        view: failed.view,
+        why: failed.why.clone(),
+    }));
+    absent
 }
 
 /// The notes and summaries in a folder.
@@ -197,140 +309,9 @@ fn read_notes_file(file: &Path) -> Result<PageNotes> {
     Ok(PageNotes {
         session: session.unwrap_or_default().to_owned(),
         file: short_name(&file.display().to_string()).into_owned(),
+        title: texts::notes_title(&text),
+        tokens: size::tokens(&text),
         text,
+        ..PageNotes::default()
     })
-}
-
-/// Reads logs for a page: usage as recorded, a replay and an audit.
-fn read_logs(
-    args: &ReportArgs,
-    paths: &[PathBuf],
-    found: &ReportInputs,
-    content: &mut PageContent,
-) -> Result<Vec<Problem>> {
-    let input = LogInput {
-        paths: if found.is_mixed() {
-            found.logs.clone()
-        } else {
-            paths.to_vec()
-        },
-        ..LogInput::from(&args.input)
-    };
-    let policies = resolve_policy(&args.policy)?;
-    let prices = load_prices(args.policy.prices.as_deref())?;
-    let reader = PageReader {
-        auditor: Auditor::new(policies.clone())?,
-        policies,
-        prices,
-    };
-    let needs = LogNeeds {
-        line_hashes: true,
-        windows: true,
-        ..LogNeeds::default()
-    };
-    let mut read = with_logs(input, needs, |source| reader.read(&source))??;
-    content.overview = Some(stats::usage_overview(&read.stats, &reader.prices));
-    let name = policy_name(&reader.policies, &args.policy.set);
-    content
-        .runs
-        .push(read.replay.to_page_replay(name, &reader.policies, None));
-    content
-        .audits
-        .push(audit_document(&reader.auditor, read.audits, &read.audit_problems));
-    if paths.is_empty()
-        && let Some(home) = client_home()
-    {
-        for memdir in find_inputs(&[home.join("projects")])?.memdirs {
-            if let Some(memdir) = Memdir::open(&memdir)? {
-                content.memories.push(drawn::directory_json(&memdir)?);
-            }
-        }
-    }
-    Ok(read.stats.problems)
-}
-
-/// Reads logs once and hands every session to three consumers: usage, a replay, an audit.
-struct PageReader {
-    policies: PolicySet,
-    prices: PriceTable,
-    auditor: Auditor,
-}
-
-/// What the three consumers found out.
-struct PageData {
-    stats: StatsResult,
-    replay: ReplayOutcome,
-    audits: Vec<SessionAudit>,
-    audit_problems: Vec<Problem>,
-}
-
-impl PageReader {
-    fn read(&self, source: &LogSource<'_>) -> Result<PageData> {
-        let run = source.read();
-        let table = RatioTable::built_in();
-        let usage = UsageConsumer::new(&run, table, false, source.options.cache);
-        let replayer = ReplayConsumer {
-            policies: &self.policies,
-            prices: &self.prices,
-            compare: None,
-            summary: run.learn_summary(),
-            wants: ReplayWants {
-                working_set: true,
-                page: true,
-                ..ReplayWants::default()
-            },
-        };
-        let mut replay = ReplayOutcome::new(run.log_count(), replayer.summary);
-        let (mut reports, mut audits) = (Vec::new(), Vec::new());
-        // Each consumer fails on its own, and so has a list of its own.
-        let [mut usage_defects, mut replay_defects, mut audit_defects] = [const { Vec::new() }; 3];
-        let bar = source.session_bar(&run);
-        let defects = run.stream_every_session(
-            |view| {
-                let report = view.attempt(|view| usage.report(view));
-                let others = view.is_selected().then(|| {
-                    (
-                        view.attempt(|view| replayer.replay(view)),
-                        view.attempt(|view| self.auditor.audit(view, &self.prices)),
-                    )
-                });
-                (report, others)
-            },
-            |(report, others)| {
-                bar.inc(1);
-                keep(report, &mut reports, &mut usage_defects);
-                let Some((replayed, audited)) = others else {
-                    return Ok(());
-                };
-                keep(audited, &mut audits, &mut audit_defects);
-                match replayed {
-                    Ok(replayed) => replay.add_session(replayed).map(|_| ())?,
-                    Err(problem) => replay_defects.push(problem),
-                }
-                Ok(())
-            },
-        )?;
-        for list in [&mut usage_defects, &mut replay_defects, &mut audit_defects] {
-            list.extend(defects.iter().cloned());
-        }
-        let summary = usage.finish(reports, usage_defects);
-        let common = run.problems.iter().cloned().chain(source.problems());
-        let mut audit_problems = common.clone().chain(audit_defects).collect::<Vec<_>>();
-        sort_problems(&mut audit_problems);
-        replay.add_problems(common.chain(replay_defects));
-        replay.bill_consolidations(&self.policies);
-        Ok(PageData {
-            stats: StatsResult::new(summary, source),
-            replay,
-            audits,
-            audit_problems,
-        })
-    }
-}
-
-fn keep<T>(result: Result<T, Problem>, results: &mut Vec<T>, defects: &mut Vec<Problem>) {
-    match result {
-        Ok(result) => results.push(result),
-        Err(problem) => defects.push(problem),
-    }
 }

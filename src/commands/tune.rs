@@ -10,10 +10,12 @@ use crate::commands::policy::resolve_policy;
 use crate::commands::reading::report_problems;
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page::PageContent;
-use crate::run::{LogNeeds, with_logs};
+use crate::run::{LogNeeds, LogSource, Run, with_logs};
 use crate::views::tune::TuneResult;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use replay::policy::presets::PolicySet;
+use replay::prices::PriceTable;
 use replay::tune::search::SearchMethod;
 use replay::tune::space;
 use replay::tune::space::SweepPoint;
@@ -171,6 +173,33 @@ impl From<&TuneArgs> for SweepOptions {
             quiet: args.input.quiet,
         }
     }
+}
+
+/// Sweeps thresholds over the sessions of a run as `tune` without options does.
+pub(super) fn sweep_usual_thresholds(
+    run: &Run,
+    source: &LogSource<'_>,
+    base: &PolicySet,
+    prices: &PriceTable,
+    quiet: bool,
+) -> Result<TuneResult> {
+    let tuner = Tuner {
+        options: SweepOptions {
+            step: DEFAULT_STEP,
+            search: SearchArg::default(),
+            miss_cost: DEFAULT_MISS_COST,
+            seed: DEFAULT_SEED,
+            folds: None,
+            resamples: DEFAULT_RESAMPLES,
+            quiet,
+        },
+        varied: None,
+        base,
+        prices,
+        folder: None,
+        outcomes: None,
+    };
+    tuner.sweep(run, source)
 }
 
 /// Sweeps, judges and writes the result.

@@ -8,6 +8,7 @@ pub mod overview;
 pub mod pack;
 #[cfg(test)]
 mod palette;
+pub mod private;
 pub mod rounds;
 
 use language::visible::shown;
@@ -26,18 +27,21 @@ const PAGE: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/style.css");
 
 /// How it works, in the order in which it is put together.
-const SCRIPTS: [&str; 13] = [
+const SCRIPTS: [&str; 16] = [
     include_str!("assets/dom.js"),
     include_str!("assets/data.js"),
+    include_str!("assets/filter.js"),
     include_str!("assets/table.js"),
     include_str!("assets/plot.js"),
     include_str!("assets/overview.js"),
+    include_str!("assets/tree.js"),
     include_str!("assets/sessions.js"),
     include_str!("assets/sawtooth.js"),
     include_str!("assets/session.js"),
     include_str!("assets/audit.js"),
     include_str!("assets/tune.js"),
     include_str!("assets/compare.js"),
+    include_str!("assets/prose.js"),
     include_str!("assets/memories.js"),
     include_str!("assets/main.js"),
 ];
@@ -78,10 +82,47 @@ pub struct PageReplay {
 pub struct PageNotes {
     /// Session id, or the folder they lie in.
     pub session: String,
-    /// Path of the file.
+    /// Path of the file; empty if the notes were written for the page.
     pub file: String,
+    pub title: String,
+    /// Whether the user or a model gave the title.
+    pub is_titled: bool,
+    /// Working directory, where it is known.
+    pub project: String,
+    /// When the session ended, where that is known.
+    pub last_time: Option<String>,
+    /// Messages of a person.
+    pub prompts: Option<u64>,
+    /// Messages of the conversation.
+    pub messages: Option<u64>,
+    /// Size in tokens.
+    pub tokens: u64,
     /// Markdown.
     pub text: String,
+}
+
+impl PageNotes {
+    fn to_json(&self) -> Json {
+        json!({
+            "session": self.session,
+            "file": self.file,
+            "title": self.title,
+            "project": self.project,
+            "last_time": self.last_time,
+            "prompts": self.prompts,
+            "messages": self.messages,
+            "tokens": self.tokens,
+            "text": self.text,
+        })
+    }
+}
+
+/// A view that a page could have, and why it has not.
+#[derive(Debug)]
+pub struct AbsentView {
+    /// Its name in addresses.
+    pub view: &'static str,
+    pub why: String,
 }
 
 /// Everything that a page can show. What is empty has no place on it.
@@ -101,6 +142,10 @@ pub struct PageContent {
     pub memories: Vec<Json>,
     /// Notes.
     pub notes: Vec<PageNotes>,
+    /// Views that are named, and why they are not there.
+    pub absent: Vec<AbsentView>,
+    /// Whether the page holds texts: of memories and notes, and titles that are taken from what was said.
+    pub with_text: bool,
 }
 
 impl PageContent {
@@ -116,7 +161,10 @@ impl PageContent {
 }
 
 /// The page.
-pub fn render_page(content: PageContent) -> String {
+pub fn render_page(mut content: PageContent) -> String {
+    if !content.with_text {
+        private::hide_texts(&mut content);
+    }
     let name = to_one_line(&shown(&content.name));
     let mut blocks = String::new();
     let mut runs = Vec::new();
@@ -151,19 +199,21 @@ pub fn render_page(content: PageContent) -> String {
             "compare": run.compare.map(|compare| with_columns(compare, "sessions")),
         })));
     }
-    let notes = content.notes.into_iter();
-    let notes = notes.map(|notes| json!({"session": notes.session, "file": notes.file, "text": notes.text}));
+    let absent = content.absent.iter();
+    let absent = absent.map(|absent| (absent.view.to_owned(), json!(absent.why)));
     let data = json!({
         "backcast": env!("CARGO_PKG_VERSION"),
         "name": name,
         "categories": CATEGORIES.map(|category| category.name()),
         "columns": rounds::column_names(),
-        "overview": content.overview.map(mask_secrets),
+        "with_text": content.with_text,
+        "absent": absent.collect::<Map<_, _>>(),
+        "overview": content.overview.map(|overview| mask_secrets(overview::pack_usage(overview))),
         "runs": runs,
         "audits": lists_to_columns(content.audits, "boundaries"),
         "tunes": lists_to_columns(split_by_window(content.tunes), "points"),
         "memories": content.memories.into_iter().map(mask_secrets).collect::<Vec<_>>(),
-        "notes": notes.map(mask_secrets).collect::<Vec<_>>(),
+        "notes": content.notes.iter().map(|notes| mask_secrets(notes.to_json())).collect::<Vec<_>>(),
     });
     let data = embed_json(data);
     let nonce = blake3::Hasher::new()

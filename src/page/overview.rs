@@ -1,13 +1,28 @@
 //! The first view: what was spent on what. From recorded usage where there is any, else from a replay.
 
 use crate::page::PageReplay;
+use crate::page::pack;
 use crate::page::rounds::PageTally;
+use crate::usage::cells::UsageCell;
+use crate::usage::session::SessionReport;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
+use table::format_time;
 use transcript::problem::ProblemKind;
 
 /// Most problems that are listed one by one.
 const MAX_LISTED_PROBLEMS: usize = 200;
+
+/// Puts the rows of recorded usage into columns.
+pub fn pack_usage(mut overview: Json) -> Json {
+    if let Some(Json::Object(usage)) = overview.get_mut("usage") {
+        for rows in usage.values_mut() {
+            let list = rows.take();
+            *rows = pack::rows_to_columns(list.as_array().map_or(&[][..], Vec::as_slice), &["is_titled"]);
+        }
+    }
+    overview
+}
 
 /// Recorded usage: the document of `stats`, and its rows by day, model and project where they are known.
 pub fn overview_from_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json {
@@ -35,6 +50,42 @@ pub fn overview_from_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json 
     overview.insert("basis".to_owned(), json!("recorded"));
     overview.insert("problems".to_owned(), problems_json(&document["problems"]));
     overview.into()
+}
+
+/// A session with an API call of its own.
+pub fn session_json(session: &SessionReport) -> Json {
+    let window = (session.occupancy.rounds > 0).then_some(session.occupancy.peak);
+    json!({
+        "session": session.id,
+        "title": session.title.masked(),
+        "is_titled": session.title.is_given,
+        "coding_agent": session.coding_agent,
+        "project": session.project,
+        "first_time": session.times.and_then(|times| format_time(times.0)),
+        "last_time": session.times.and_then(|times| format_time(times.1)),
+        "prompts": session.prompts,
+        "peak": window,
+        "auto": session.boundaries.auto,
+        "manual": session.boundaries.manual,
+        "micro": session.boundaries.micro,
+    })
+}
+
+/// Calls of a session on one day with one model. The cost is in billionths of a dollar, so that sums of many rows are exact.
+pub fn cell_json(cell: &UsageCell) -> Json {
+    let sums = &cell.sums;
+    json!({
+        "at": cell.session,
+        "day": cell.day,
+        "model": cell.model,
+        "calls": sums.responses,
+        "sub_calls": sums.subagent_responses,
+        "unpriced": sums.unpriced,
+        "sent": sums.input + sums.cache_read + sums.write_5m + sums.write_1h,
+        "cached": sums.cache_read,
+        "output": sums.output,
+        "cost_nano": u64::try_from(sums.cost / 1_000).unwrap_or(u64::MAX),
+    })
 }
 
 /// What a replay comes to.

@@ -1,6 +1,7 @@
 //! What sessions add up to: calls and costs per session, project and day, budgets, the quality of estimates.
 
 pub mod budget;
+pub mod cells;
 pub mod quality;
 pub mod selection;
 pub mod session;

@@ -300,8 +300,8 @@ impl<'a> OverviewView<'a> {
         Ok(())
     }
 
-    /// Returns three commands to try next on the same logs.
-    fn next_commands(&self) -> [(String, &'static str); 3] {
+    /// Returns commands to try next on the same logs.
+    fn next_commands(&self) -> [(String, &'static str); 4] {
         let paths = self
             .paths
             .iter()
@@ -322,6 +322,10 @@ impl<'a> OverviewView<'a> {
             (
                 format!("backcast memory extract{paths} --dry-run"),
                 "what to remember for later sessions",
+            ),
+            (
+                format!("backcast report{paths} --open"),
+                "all of it as a page, in the browser",
             ),
         ]
     }

@@ -4,6 +4,7 @@ mod columns;
 
 use crate::page;
 use crate::page::overview::overview_from_stats;
+use crate::usage::cells::usage_cells;
 use crate::usage::quality::{Quality, QualityRow, quality};
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally::{GroupBy, UsageRow, UsageSums, UsageTally, day_of, group_calls, window_series};
@@ -370,12 +371,17 @@ impl<'a> StatsView<'a> {
 
     /// Returns what the page shows of recorded usage.
     pub fn page_overview(&self) -> Json {
-        let by = [GroupBy::Day, GroupBy::Model, GroupBy::Project].map(|by| {
-            let grouped = group_calls(&self.stats.summary, by, false, &TimeZone::UTC, self.prices);
-            let rows = SCHEMA.sheet(&usage_columns(by, false), &grouped.rows).to_json();
-            (by.name(), page::sheet_rows(rows))
+        let summary = &self.stats.summary;
+        // The page groups by day, model and project itself, because its reader chooses from them.
+        let mut overview = overview_from_stats(&self.document(), &[]);
+        let sessions = summary.counted_sessions();
+        let sessions = sessions.map(|(_, session)| page::overview::session_json(session));
+        let cells = usage_cells(summary, self.prices);
+        overview["usage"] = json!({
+            "sessions": sessions.collect::<Vec<_>>(),
+            "cells": cells.iter().map(page::overview::cell_json).collect::<Vec<_>>(),
         });
-        overview_from_stats(&self.document(), &by)
+        overview
     }
 
     fn document(&self) -> Json {

@@ -93,6 +93,8 @@ impl Fixture {
             .env("BACKCAST_CACHE", self.cache())
             .env("CI", "1")
             .env("COLUMNS", "80")
+            // Starts, shows nothing and ends.
+            .env("BROWSER", "true")
             .stdin(Stdio::null());
         // Shells and tools must be found.
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));

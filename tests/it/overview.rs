@@ -72,7 +72,7 @@ fn the_suggested_commands_run() {
     let fixture = at_home(&["boundary-auto", "lasting-words"]);
     let overview = fixture.run(["overview", "-f", "json"]).success().json();
     let next = overview["next"].as_array().expect("commands");
-    assert_eq!(next.len(), 3);
+    assert_eq!(next.len(), 4);
     for command in next {
         let words = command["command"].as_str().expect("a command").split(' ').skip(1);
         fixture.run(words.map(OsStr::new)).success();

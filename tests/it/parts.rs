@@ -84,7 +84,10 @@ fn lines_of(name: &str) -> &'static [&'static [&'static str]] {
             "out/tune",
         ]],
         "check" => &[&["check", "--all"], &["check", "--max-cost", "0.01", "-f", "junit"]],
-        "report" => &[&["report", "-o", "out/all.html"]],
+        "report" => &[
+            &["report", "-o", "out/all.html"],
+            &["report", "--memories", "--notes", "--with-text", "-o", "out/whole.html"],
+        ],
         "notes" => &[&["notes", "--summary", "--out", "out/notes", "-f", "json"]],
         "search" => &[&["search", "connection pool tests", "--only", "transcripts", "-f", "json"]],
         "memory extract" => &[&["memory", "extract", "--dry-run", "--rejected", "-f", "json"]],

@@ -242,3 +242,226 @@ fn secrets_do_not_reach_the_page() {
     assert!(!page.contains(&secret[..20]));
     assert!(page.contains("[secret]"));
 }
+
+/// A session in which every kind of text has words of its own.
+fn telling_log() -> String {
+    let line = |role: &str, uuid: &str, parent: &str, content: serde_json::Value, usage: bool| {
+        let mut record = serde_json::json!({"type": role, "uuid": uuid, "parentUuid": (!parent.is_empty()).then_some(parent),
+            "sessionId": "s1", "timestamp": "2026-01-02T03:04:05.000Z", "cwd": "/w", "version": "2.1.30",
+            "message": {"role": role, "content": content}});
+        if usage {
+            record["requestId"] = format!("r-{uuid}").into();
+            record["message"]["id"] = format!("m-{uuid}").into();
+            record["message"]["model"] = "claude-opus-4-5".into();
+            record["message"]["usage"] = serde_json::json!({"input_tokens": 5000, "output_tokens": 5});
+        }
+        format!("{record}\n")
+    };
+    let said = |words: &str| serde_json::json!(words);
+    let mut log = line("user", "u1", "", said(SENTENCES[0]), false);
+    log += &line(
+        "assistant",
+        "a1",
+        "u1",
+        serde_json::json!([
+        {"type": "thinking", "thinking": SENTENCES[1], "signature": "x"},
+        {"type": "text", "text": SENTENCES[2]},
+        {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make", "description": SENTENCES[3]}}]),
+        true,
+    );
+    log += &line(
+        "user",
+        "u2",
+        "a1",
+        serde_json::json!([{"type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": SENTENCES[4]}]),
+        false,
+    );
+    log += &line(
+        "assistant",
+        "a2",
+        "u2",
+        serde_json::json!([{"type": "text", "text": SENTENCES[5]}]),
+        true,
+    );
+    log += &line("user", "u3", "a2", said(SENTENCES[6]), false);
+    log += &line(
+        "assistant",
+        "a3",
+        "u3",
+        serde_json::json!([{"type": "text", "text": SENTENCES[7]}]),
+        true,
+    );
+    log
+}
+
+const SENTENCES: [&str; 8] = [
+    "Please sort the walnut crates before the harvest van arrives.",
+    "The quiet miller probably keeps his ledger under the stairs.",
+    "I sorted the walnut crates and swept the northern barn.",
+    "Counts the crates behind the copper still",
+    "error: the copper still refuses to open before noon",
+    "The still was locked, so the crates remain uncounted today.",
+    "From now on, always weigh the walnuts twice before you seal a crate.",
+    "I will weigh the walnuts twice from now on.",
+];
+
+#[test]
+fn no_sentence_of_a_log_is_on_the_page_unless_texts_are_asked_for() {
+    let fixture = Fixture::new();
+    fixture.write("logs/s1.jsonl", telling_log());
+    fixture.run(["report", "logs", "-q", "--all"]).success();
+    let page = std::fs::read_to_string(fixture.path("report.html")).expect("a page");
+    let folded = |text: &str| {
+        let words = text
+            .split(|sign: char| !sign.is_alphanumeric())
+            .filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+    };
+    let shown = folded(&page);
+    for sentence in SENTENCES {
+        assert!(!shown.contains(&folded(sentence)), "{sentence}");
+    }
+    let data = data_of(&fixture.path("report.html"));
+    assert_eq!(data["with_text"], false);
+    let memory = &data["memories"][0]["memories"][0];
+    assert_eq!(memory["type"], "feedback");
+    assert!(memory["sources"].as_array().is_some_and(|sources| sources.len() == 1));
+    assert_eq!(memory.get("body"), None);
+    assert_eq!(data["notes"][0]["prompts"], 2);
+    assert_eq!(data["notes"][0]["text"], "");
+    assert!(data["notes"][0]["tokens"].as_u64() > Some(0));
+    fixture
+        .run(["report", "logs", "-q", "--all", "--with-text", "--force"])
+        .success();
+    let data = data_of(&fixture.path("report.html"));
+    let body = data["memories"][0]["memories"][0]["body"].as_str().expect("a body");
+    assert!(folded(body).contains("weigh the walnuts twice"), "{body}");
+    assert!(folded(data["notes"][0]["text"].as_str().expect("notes")).contains("walnut crates"));
+}
+
+#[test]
+fn the_page_shows_what_the_commands_show() {
+    let fixture = Fixture::new();
+    let logs = text(corpus());
+    fixture.run(["report", &logs, "-q", "--all", "--with-text"]).success();
+    let data = data_of(&fixture.path("report.html"));
+    let json = |args: &[&str]| {
+        fixture
+            .run(args.iter().copied().chain([logs.as_str(), "-q"]))
+            .success()
+            .json()
+    };
+    let tune = json(&["tune", "-f", "json"]);
+    assert_eq!(data["tunes"][0]["sentence"], tune["sentence"]);
+    let compare = json(&["replay", "--compare", "never", "-f", "json"]);
+    assert_eq!(data["runs"][0]["compare"]["totals"], compare["totals"]);
+    let found = json(&["memory", "extract", "--dry-run", "-f", "json"]);
+    let titles = |lists: &[Value]| {
+        let titles = lists
+            .iter()
+            .flat_map(|list| list["memories"].as_array().expect("a list"));
+        let mut titles = titles
+            .map(|memory| memory["title"].clone().to_string())
+            .collect::<Vec<_>>();
+        titles.sort();
+        titles
+    };
+    assert_eq!(titles(data["memories"].as_array().expect("parts")), titles(&[found]));
+    fixture.run(["notes", &logs, "-q", "--out", "notes"]).success();
+    let mut compared = 0;
+    for notes in data["notes"].as_array().expect("notes") {
+        let session = notes["session"].as_str().expect("an id");
+        let files = glob_notes(&fixture.path("notes"), session);
+        for file in files {
+            assert_eq!(
+                std::fs::read_to_string(file).expect("notes"),
+                notes["text"],
+                "{session}"
+            );
+            compared += 1;
+        }
+    }
+    assert!(compared > 100, "{compared}");
+    let stats = fixture.stats(&logs, &["--by", "session"]);
+    let sessions = &data["overview"]["usage"]["sessions"];
+    assert_eq!(sessions["rows"], stats["rows"].as_array().map_or(0, Vec::len));
+    let cells = &data["overview"]["usage"]["cells"]["columns"]["calls"];
+    let calls = cells
+        .as_array()
+        .expect("calls")
+        .iter()
+        .map(|calls| calls.as_u64().unwrap_or(0))
+        .sum::<u64>();
+    assert_eq!(stats["totals"]["responses"], calls);
+}
+
+/// Returns the notes of a session below a folder.
+fn glob_notes(folder: &Path, session: &str) -> Vec<std::path::PathBuf> {
+    let projects = std::fs::read_dir(folder).expect("a folder");
+    let projects = projects.map(|project| project.expect("an entry").path().join(session));
+    let files = projects.map(|folder| folder.join("session-memory/summary.md"));
+    files.filter(|file| file.is_file()).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn the_page_opens_in_the_browser_that_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let fixture = Fixture::new();
+    let logs = text(case("boundary-auto"));
+    let script = fixture.write(
+        "browser",
+        "#!/bin/sh\nprintf '%s' \"$1\" > opened.part && mv opened.part opened\n",
+    );
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let mut command = fixture.command(["report", &logs, "-q", "--open"]);
+    command.env("BROWSER", &script);
+    crate::fixture::Run::of(command).success();
+    let opened = fixture.path("opened");
+    // The browser is left to itself, and takes its time.
+    for _ in 0..500 {
+        if opened.exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let named = std::fs::read_to_string(opened).expect("a path");
+    assert!(named.ends_with("report.html") && named.starts_with('/'), "{named}");
+    // Without a browser the page is written all the same.
+    let mut command = fixture.command(["report", &logs, "--force", "--open"]);
+    command.env("BROWSER", fixture.path("missing"));
+    let run = crate::fixture::Run::of(command).success();
+    assert!(run.stderr.contains("no browser could be started"), "{}", run.stderr);
+}
+
+#[test]
+fn views_are_added_on_request() {
+    let fixture = Fixture::new();
+    let logs = text(case("boundary-auto"));
+    fixture.run(["report", &logs, "-q"]).success();
+    let data = data_of(&fixture.path("report.html"));
+    for view in ["tune", "compare", "memories", "notes"] {
+        let why = data["absent"][view].as_str().expect("a reason");
+        assert!(why.contains(&format!("backcast report --{view}")), "{why}");
+    }
+    fixture
+        .run(["report", &logs, "-q", "--compare=article", "--notes", "--force"])
+        .success();
+    let data = data_of(&fixture.path("report.html"));
+    assert_eq!(data["runs"][0]["compare"]["policies"][1], "article");
+    assert_eq!(data["absent"].get("notes"), None);
+    assert!(data["absent"].get("memories").is_some());
+    // Without a call there is nothing to sweep; the page says so and is written.
+    fixture.write("empty/s.jsonl", "{\"type\":\"user\",\"uuid\":\"u1\",\"sessionId\":\"s1\",\"timestamp\":\"2026-01-02T03:04:05.000Z\",\"cwd\":\"/w\",\"message\":{\"role\":\"user\",\"content\":\"hi\"}}\n");
+    fixture.run(["report", "empty", "-q", "--tune", "--force"]).success();
+    let data = data_of(&fixture.path("report.html"));
+    assert!(
+        data["absent"]["tune"]
+            .as_str()
+            .is_some_and(|why| why.starts_with("No thresholds were compared"))
+    );
+    // Results are shown as they are.
+    fixture.run(["replay", &logs, "-q", "--out", "run"]).success();
+    let run = fixture.run(["report", "run", "--all"]).ended(2);
+    assert!(run.stderr.contains("--all: views are made of logs"), "{}", run.stderr);
+}

@@ -8,7 +8,7 @@ use crate::commands::memory::consolidate::{print_changes, print_overlong_indexes
 use crate::commands::memory::drawn;
 use crate::commands::memory::drawn::{candidate_json, rejection_json, source_json};
 use crate::commands::memory::projects::{
-    ProjectArgs, ProjectMessages, read_instructions, split_by_project, target_dirs,
+    ProjectArgs, ProjectMessages, read_instructions, split_by_project, target_dirs, usual_dirs,
 };
 use crate::commands::memory::{DirArgs, MemoryCheckArgs, folder, now};
 use crate::commands::policy::{index_limits, memory_policy};
@@ -42,10 +42,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use table::human::{format_count, format_count_with_plural};
 use transcript::log::Time;
-use transcript::messages::PartSelection;
+use transcript::messages::{Message, PartSelection};
 
 /// Version of the fields below, named in JSON documents.
 const SCHEMA_VERSION: u32 = 1;
+
+/// Confidence from which a memory is written, where nothing else is said.
+const DEFAULT_CONFIDENCE: f64 = 0.5;
 
 /// Arguments of `memory extract`.
 #[derive(Debug, Args)]
@@ -108,7 +111,7 @@ pub struct ExtractArgs {
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub rules: Option<PathBuf>,
     /// Confidence from which a memory is written, 0 to 1.
-    #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = parse_share, help_heading = "Selection")]
+    #[arg(long, value_name = "X", default_value_t = DEFAULT_CONFIDENCE, value_parser = parse_share, help_heading = "Selection")]
     pub min_confidence: f64,
     /// Which backend.
     #[command(flatten)]
@@ -116,14 +119,14 @@ pub struct ExtractArgs {
 }
 
 /// Selects what extraction reads: words of people, calls that change files, and results as far as they say that a call failed.
-pub(super) const EXTRACT_FILTER: PartSelection = PartSelection {
+pub(in crate::commands) const EXTRACT_FILTER: PartSelection = PartSelection {
     every_word: true,
     calls: &["Write", "Edit", "MultiEdit", "Bash", "ExitPlanMode", "Task", "Agent"],
     ..HARVEST_FILTER
 };
 
 /// What was found in the sessions of one project.
-pub(super) struct ProjectExtraction {
+pub(in crate::commands) struct ProjectExtraction {
     pub root: String,
     pub name: String,
     pub extraction: Extraction,
@@ -204,6 +207,24 @@ pub(super) fn extract_projects(
         });
     }
     Ok(found)
+}
+
+/// Finds the memories in messages of any number of projects, each with what the person's acts in its usual directory taught.
+/// Nothing is written.
+pub(in crate::commands) fn find_memories(messages: Vec<Message>, named: &[String]) -> Result<Vec<ProjectExtraction>> {
+    let everything = ProjectArgs {
+        out: None,
+        all_projects: true,
+    };
+    let (projects, roots) = split_by_project(messages, named, &everything, true)?;
+    let usual = usual_dirs(&projects);
+    extract_projects(
+        projects,
+        &roots,
+        &usual,
+        DEFAULT_CONFIDENCE,
+        ExtractionRules::built_in(),
+    )
 }
 
 /// Asks a model about the messages of each project; `None` if it was only to be estimated.
@@ -375,6 +396,7 @@ fn run_extract(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus>
                 .iter()
                 .map(|project| drawn::extraction_json(&project.name, &project.extraction))
                 .collect(),
+            with_text: true,
             ..PageContent::default()
         };
         write_page(path, args.page.force, args.input.quiet, content)?;

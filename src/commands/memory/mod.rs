@@ -2,7 +2,7 @@
 
 mod consolidate;
 pub(super) mod drawn;
-mod extract;
+pub(super) mod extract;
 pub(super) mod folder;
 mod projects;
 mod prompt;
@@ -314,6 +314,7 @@ fn run_list(args: &ListArgs) -> Result<RunStatus> {
         let content = PageContent {
             name: "memories".to_owned(),
             memories: vec![drawn::directory_json(&memdir)?],
+            with_text: true,
             ..PageContent::default()
         };
         write_page(path, args.page.force, false, content)?;

@@ -4,7 +4,7 @@ use crate::commands::memory::{DirArgs, folder};
 use crate::commands::policy::joined_projects;
 use crate::commands::terminal::notice;
 use crate::run::client_home;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use memory::names::project_slug;
 use memory::projects::{ProjectRoots, short_names};
@@ -116,11 +116,8 @@ pub fn target_dirs(
             .collect());
     }
     if args.all_projects {
-        let Some(home) = client_home() else {
-            bail!("no home folder to keep memories in\n  hint: --out names a folder");
-        };
-        let place = |project: &ProjectMessages| home.join("projects").join(project_slug(&project.root)).join("memory");
-        return Ok(projects.iter().map(place).collect());
+        let dirs = usual_dirs(projects).into_iter().collect::<Option<Vec<_>>>();
+        return dirs.context("no home folder to keep memories in\n  hint: --out names a folder");
     }
     // Sessions that name no folder belong to the one project there is.
     let roots = projects
@@ -155,6 +152,13 @@ pub fn target_dirs(
         );
     }
     Ok(projects.iter().map(|_| target.clone()).collect())
+}
+
+/// Returns the directory that the client uses for each project; `None` without a home folder.
+pub fn usual_dirs(projects: &[ProjectMessages]) -> Vec<Option<PathBuf>> {
+    let home = client_home().map(|home| home.join("projects"));
+    let place = |project: &ProjectMessages| Some(home.as_ref()?.join(project_slug(&project.root)).join("memory"));
+    projects.iter().map(place).collect()
 }
 
 /// Returns a name as one part of a path.

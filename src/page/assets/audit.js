@@ -22,24 +22,55 @@ function auditPart(audit, number) {
   const id = "audit-" + number;
   return h("div", {},
     data.audits.length > 1 ? h("h1", {}, audit.name) : null,
+    h("p", { class: "lead" }, auditSentence(totals)),
     figures(list),
     thresholdSection(audit.thresholds || [], id),
     audit.setting ? settingSection(audit.setting, id) : null,
     rows.count ? boundarySection(rows, id) : section(id + "-none", "Boundaries", "No compaction is recorded in these sessions."));
 }
 
+// The answer in a few words.
+function auditSentence(totals) {
+  const count = totals.boundaries - (totals.micro || 0);
+  if (!totals.boundaries) return h("strong", {}, "No compaction is recorded in " + say.several(totals.sessions, "session") + ".");
+  return [h("strong", {}, say.several(totals.sessions_with_boundaries, "session") + " of " + say.count(totals.sessions) + " compacted: " + say.several(count, "compaction") +
+    (totals.micro ? " and " + say.several(totals.micro, "micro-compaction") : "") + ". "),
+    totals.net_negative ? say.count(totals.net_negative) + " of them left a window that was larger than before." : ""];
+}
+
+// What the words in the tables mean.
+const VERDICTS = [
+  ["as expected", "compactions came where the policy puts them for this version, and no context passed that place"],
+  ["lower", "they came earlier: a setting lowered the threshold, or the window was smaller than assumed"],
+  ["higher", "contexts passed the place without a compaction: the window was larger than assumed, or automatic compaction was off"],
+  ["no evidence", "no context came near the place"],
+];
+const REMARKS = [
+  ["grew", "the window was larger after than before"],
+  ["lower", "below the usual threshold"],
+  ["high", "10,000 tokens or more above it"],
+  ["little", "less than half of the window came free"],
+  ["again", "fewer than 10 calls after the one before"],
+  ["slow", "took over two minutes"],
+];
+
+const wordList = (words, seen) => h("dl", { class: "words" }, words.filter(([word]) => seen(word)).map(([word, about]) => h("div", {}, h("dt", {}, word), h("dd", {}, about))));
+
 function thresholdSection(thresholds, id) {
   const told = thresholds.filter((row) => row.verdict !== "no evidence");
   const versions = (row) => (row.version_first === row.version_last ? row.version_first : row.version_first + " – " + row.version_last);
-  const columns = [["Versions", "text"], ["Model", "text"], ["Window", "number"], ["Expected", "number"], ["Not at", "number"], ["Lowest", "number"], ["Median", "number"], ["Highest", "number"], ["Fired", "number"], ["Lower", "number"], ["Verdict", "text"]];
-  const cells = (row) => [versions(row), say.text(row.model), say.tokens(row.window_tokens), say.tokens(row.expected_tokens), say.tokens(row.highest_unfired),
-    say.tokens(row.lowest_fired), say.tokens(row.median_fired), say.tokens(row.highest_fired), say.count(row.automatic), say.count(row.lower),
-    row.about_tokens ? row.verdict + ", about " + say.tokens(row.about_tokens) + " (" + say.share(row.about_share) + ")" : row.verdict];
+  const columns = [["Versions", "text"], ["Model", "text"], ["Verdict", "text"], ["Window", "number"], ["Expected", "number"], ["Not at", "number"], ["Compacted", "number"], ["Lowest", "number"], ["Median", "number"], ["Highest", "number"], ["Too early", "number"]];
+  const cells = (row) => [versions(row), say.text(row.model),
+    row.about_tokens ? row.verdict + ", at about " + say.tokens(row.about_tokens) + " (" + say.share(row.about_share) + ")" : row.verdict,
+    say.tokens(row.window_tokens), say.tokens(row.expected_tokens), say.tokens(row.highest_unfired),
+    say.count(row.automatic), say.tokens(row.lowest_fired), say.tokens(row.median_fired), say.tokens(row.highest_fired), say.count(row.lower)];
   const plot = told.length ? thresholdPlot(told, versions) : null;
   return section(id + "-thresholds", "Thresholds by version",
     "The log does not record thresholds: each lies above the highest context that was not compacted, and is at most the lowest that was.",
     plot,
     told.length ? smallTable("Thresholds by version, model and window", columns, told.map(cells)) : h("p", {}, "The threshold was not reached in any group."),
+    told.length ? h("p", { class: "about" }, "Expected: where the policy of the version compacts. Not at: the highest context that was sent on without a compaction. Compacted: automatic compactions, with the lowest, median and highest context that they came at. Too early: those below the expected place.") : null,
+    wordList(VERDICTS, (word) => thresholds.some((row) => row.verdict === word)),
     told.length < thresholds.length
       ? h("details", {}, h("summary", {}, say.several(thresholds.length - told.length, "group") + " that did not reach the threshold"),
         smallTable("Groups without evidence", columns, thresholds.filter((row) => row.verdict === "no evidence").map(cells)))
@@ -81,10 +112,10 @@ function settingSection(setting, id) {
 
 function boundarySection(rows, id) {
   const get = (row, name) => rows.get(row, name);
-  const link = (row) => sessionLink(get(row, "session"), { agent: get(row, "agent"), call: get(row, "call") });
+  const link = (row) => sessionLink(get(row, "session"), { agent: get(row, "agent"), call: get(row, "call") }, sessionTitle(get(row, "session")));
   const column = (name, title, how, about) => fieldColumn(rows, name, title, how, about);
   const columns = [
-    { title: "Session", kind: "text", value: (row) => get(row, "session"), cell: link },
+    { title: "Session", kind: "text title-cell", value: (row) => sessionTitle(get(row, "session")).toLowerCase(), cell: link },
     column("time", "Time", say.time), column("version", "Version", say.text), column("trigger", "Trigger", say.text), column("kind", "Kind", say.text),
     column("recorded_tokens", "Recorded", say.tokens, "Tokens before, as the client wrote them down"),
     column("recorded_after_tokens", "Rec. after", say.tokens, "Tokens after, as the client wrote them down: without system prompt and tools"),
@@ -101,7 +132,8 @@ function boundarySection(rows, id) {
   const worse = sized.filter((row) => get(row, "net_negative") === true);
   return section(id + "-boundaries", "Recorded boundaries",
     worse.length ? say.several(worse.length, "boundary", "boundaries") + " left the window larger than it was (marked)." : "No boundary left the window larger than it was.",
-    sized.length ? dropPlot(rows, sized) : null, table.element);
+    sized.length ? dropPlot(rows, sized) : null, table.element,
+    wordList(REMARKS, (word) => table.order.some((row) => String(get(row, "remarks") || "").split(", ").includes(word))));
 }
 
 // A line a boundary, from the window before down to the window after, in the order of time.

@@ -4,6 +4,11 @@ function viewCompare() {
   return h("div", {}, runs.filter((run) => run.compare).map((run) => comparePart(run)));
 }
 
+// In a column of differences, all amounts are told to the cent.
+const cents = (micro) => (known(micro) ? minus((micro / 1e6 < 0 ? "-$" : "$") + Math.abs(micro / 1e6).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })) : say.none);
+
+const largestFirst = (column) => column && { ...column, value: (row) => Math.abs(column.value(row) || 0) };
+
 function comparePart(run) {
   const { policies, totals, bounds, limits } = run.compare;
   const [first, second] = policies.map((policy) => (typeof policy === "string" ? policy : JSON.stringify(policy)));
@@ -14,30 +19,50 @@ function comparePart(run) {
   const oracle = (bounds && bounds.oracle) || {};
   const table = measures.map(([key, title, how]) => [title, how(totals.a[key]), how(totals.b[key]), say.signed(totals.difference[key], how), how(never[key]), known(oracle[key]) ? how(oracle[key]) : say.none]);
   const id = "compare-" + run.number;
+  // Most sessions never come near a threshold; a row of zeros says nothing.
+  const CENT = 10000;
+  const differs = (row) => Math.abs(rows.get(row, "cost_difference_micro_usd") || 0) >= CENT || rows.get(row, "misses_difference") ||
+    (rows.get(row, "a_compactions") || 0) !== (rows.get(row, "b_compactions") || 0);
+  const different = Array.from({ length: rows.count }, (_, row) => row).filter(differs);
+  const alike = rows.count - different.length;
   const column = (name, title, how, about) => fieldColumn(rows, name, title, how, about);
   const difference = (how) => (value) => say.signed(value, how);
+  const of = (column) => column && { ...column, value: (at) => column.value(different[at]), cell: column.cell && ((at) => column.cell(different[at])) };
   const sessions = new Table({
-    caption: "Sessions under both policies", count: rows.count,
-    sort: { title: "B − A", down: false },
-    search: (row) => [rows.get(row, "session"), rows.get(row, "project"), rows.get(row, "why_cost"), rows.get(row, "why_misses")].join(" "),
+    caption: "Sessions that differ", count: different.length,
+    sort: { title: "B − A", down: true },
+    search: (at) => ["session", "project", "why_cost", "why_misses"].map((name) => rows.get(different[at], name)).join(" ") + sessionTitle(rows.get(different[at], "session")),
     columns: [
-      { title: "Session", kind: "text", value: (row) => rows.get(row, "session"), cell: (row) => sessionLink(rows.get(row, "session")) },
+      { title: "Session", kind: "text title-cell", value: (row) => sessionTitle(rows.get(row, "session")).toLowerCase(), cell: (row) => sessionLink(rows.get(row, "session"), null, sessionTitle(rows.get(row, "session"))) },
+      largestFirst(column("cost_difference_micro_usd", "B − A", difference(cents), "What B costs more than A; sorted by the size of the difference")),
+      column("misses_difference", "Misses, B − A", difference(say.count), "Edits of what was no longer in the window"),
+      column("a_compactions", "Comp. A", say.count, "Compactions under A"), column("b_compactions", "Comp. B", say.count, "Compactions under B"),
       { title: "Project", kind: "text", value: (row) => rows.get(row, "project"), cell: (row) => pathText(rows.get(row, "project")) },
-      column("a_cost_micro_usd", "Cost A", say.money), column("b_cost_micro_usd", "Cost B", say.money),
-      column("cost_difference_micro_usd", "B − A", difference(say.money)),
-      column("a_compactions", "Comp. A", say.count), column("b_compactions", "Comp. B", say.count),
+      column("a_cost_micro_usd", "Cost A", cents), column("b_cost_micro_usd", "Cost B", cents),
       column("a_misses", "Misses A", say.count), column("b_misses", "Misses B", say.count),
-      column("a_mean", "Mean A", say.tokens), column("b_mean", "Mean B", say.tokens),
       { title: "Why", kind: "text wrap", value: (row) => [rows.get(row, "why_cost"), rows.get(row, "why_misses")].filter(Boolean).join("; ") },
-    ].filter(Boolean),
+    ].filter(Boolean).map(of),
   });
   return h("div", {},
-    h("h1", {}, "Two policies"),
+    h("p", { class: "lead" }, compareSentence(totals, first, second, different.length)),
     h("p", { class: "about" }, "A: ", h("strong", {}, first), " · B: ", h("strong", {}, second), " · ", say.several(totals.sessions, "session"),
-      limits && known(limits.sessions_alike) ? ", " + say.count(limits.sessions_alike) + " come out alike" : null, "."),
+      limits && known(limits.sessions_alike) ? ", " + say.count(limits.sessions_alike) + " come out alike" : null, ". Simulated: messages are taken as recorded, whatever a policy dropped."),
     section(id + "-totals", "Together", "Between two bounds: nothing is ever dropped, and only what later edits need is kept.",
       smallTable("Totals of both policies", [["", "text"], ["A", "number"], ["B", "number"], ["B − A", "number"], ["Never", "number"], ["Oracle", "number"]], table)),
-    rows.count ? section(id + "-sessions", "Session by session", null, differencePlot(rows), sessions.element) : null);
+    rows.count ? section(id + "-sessions", "Session by session",
+      alike ? say.several(alike, "session") + " cost the same to a cent, with as many compactions and misses, and " + (alike === 1 ? "is" : "are") + " not listed." : null,
+      differencePlot(rows), different.length ? sessions.element : null) : null);
+}
+
+// The answer in a few words.
+function compareSentence(totals, first, second, count) {
+  const cost = totals.difference.cost_micro_usd || 0;
+  const misses = totals.difference.misses || 0;
+  const share = totals.a.cost_micro_usd ? " (" + say.share(Math.abs(cost) / totals.a.cost_micro_usd) + ")" : "";
+  if (!count) return h("strong", {}, "No session comes out differently.");
+  return [h("strong", {}, "Under " + second + " these sessions would cost " + (Math.abs(cost) < 5000 ? "as much as" : say.money(Math.abs(cost)) + share + (cost < 0 ? " less than" : " more than")) + " under " + first + ". "),
+    misses === 0 ? "As many edits would miss lines that are gone. " : say.several(Math.abs(misses), misses < 0 ? "edit fewer" : "edit more", misses < 0 ? "edits fewer" : "edits more") + " would need lines that are gone. ",
+    say.several(count, "session differs", "sessions differ") + "."];
 }
 
 // Sessions by what B changes: cost across, misses up.

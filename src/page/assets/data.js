@@ -150,6 +150,14 @@ function sessionRow(run, session) {
   return rows ? rows[0] : -1;
 }
 
+// Finds the place of a call in a chain by its number. A boundary at the end of a chain has no call after it.
+function callPlaces(chain) {
+  const places = new Map();
+  for (let at = 0; at < chain.count; at += 1) places.set(chain.call[at], at);
+  const first = chain.count ? chain.call[0] : 0;
+  return (call) => (places.has(call) ? places.get(call) : Math.min(chain.count, Math.max(0, call - first)));
+}
+
 // The chains of a session, unpacked; a few are remembered.
 const remembered = new Map();
 function chainsOf(run, row) {
@@ -173,5 +181,5 @@ function sessionLink(session, more, text) {
   const shown = text || String(session || "").slice(0, 8) || say.none;
   const run = runs.find((one) => sessionRow(one, session) >= 0);
   if (!run) return h("span", { title: session }, shown);
-  return h("a", { href: sessionPlace(run, session, more), title: session, class: "mono" }, shown);
+  return h("a", { href: sessionPlace(run, session, more), title: session, class: text ? null : "mono" }, shown);
 }

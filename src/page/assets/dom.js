@@ -7,7 +7,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const ATTRIBUTES = new Set(
   ("class id title role tabindex type value placeholder for scope colspan href x y x1 x2 y1 y2 cx cy r width height d " +
     "points transform viewBox fill stroke text-anchor dominant-baseline open hidden disabled download spellcheck " +
-    "autocomplete preserveAspectRatio").split(" "),
+    "autocomplete preserveAspectRatio name min max selected start").split(" "),
 );
 
 function put(element, attributes, children) {
@@ -56,12 +56,13 @@ const say = {
   none: "–",
   text: (value) => (known(value) && value !== "" ? String(value) : say.none),
   count: (value) => (known(value) ? minus(grouping.format(Math.round(value))) : say.none),
+  range: (low, high) => (low === high ? say.count(low) : say.count(low) + "–" + say.count(high)),
   // Three digits are enough to compare by.
   tokens(value) {
     if (!known(value)) return say.none;
     const size = Math.abs(value);
     if (size < 1000) return minus(Math.round(value));
-    const [unit, letter] = size < 999500 ? [1e3, "k"] : size < 999.5e6 ? [1e6, "M"] : [1e9, "G"];
+    const [unit, letter] = size < 999500 ? [1e3, "k"] : size < 999.5e6 ? [1e6, "M"] : size < 999.5e9 ? [1e9, "B"] : [1e12, "T"];
     const scaled = value / unit;
     return minus(scaled.toFixed(Math.abs(scaled) < 9.995 ? 2 : Math.abs(scaled) < 99.95 ? 1 : 0)) + letter;
   },
@@ -74,7 +75,7 @@ const say = {
   },
   // Single calls cost cents: as many digits for all of them.
   price: (micro) => (known(micro) ? "$" + (micro / 1e6).toFixed(3) : say.none),
-  share: (value) => (known(value) ? minus((100 * value).toFixed(1)) + " %" : say.none),
+  share: (value) => (known(value) ? minus((100 * value).toFixed(1)) + "\u00a0%" : say.none),
   signed: (value, how) => (known(value) ? (value > 0 ? "+" : "") + how(value) : say.none),
   time: (value) => (known(value) && value !== "" ? String(value).slice(0, 16).replace("T", " ") : say.none),
   second: (second) => (known(second) ? new Date(second * 1000).toISOString().slice(0, 19).replace("T", " ") : say.none),
@@ -89,13 +90,16 @@ const say = {
   several: (number, one, many) => say.count(number) + " " + (number === 1 ? one : many || one + "s"),
 };
 
-// The last part of a path says most; the whole of it is one hover away.
-function pathText(path) {
+// The last parts of a path say most, whichever sign parts them.
+function shortPath(path) {
   const text = say.text(path);
-  const parts = text.split("/").filter(Boolean);
-  const short = parts.length > 2 ? "…/" + parts.slice(-2).join("/") : text;
-  return h("span", { title: text, class: "path" }, short);
+  const parts = text.split(/[/\\]/).filter(Boolean);
+  const sign = text.includes("/") ? "/" : "\\";
+  return parts.length > 2 ? "…" + sign + parts.slice(-2).join(sign) : text;
 }
+
+// The whole of a path is one hover away. Where even the last parts are too long, the style cuts them at the front.
+const pathText = (path) => h("span", { title: say.text(path), class: "path" }, h("bdi", {}, shortPath(path)));
 
 // Of lists of any length: spreading them over arguments has a limit.
 function largest(values, least) {

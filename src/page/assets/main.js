@@ -8,7 +8,14 @@ const VIEWS = [
   ["compare", "Compare", () => runs.some((run) => run.compare), viewCompare],
   ["memories", "Memories", () => data.memories.length, viewMemories],
   ["notes", "Notes", () => data.notes.length, viewNotes],
-].filter(([, , has]) => has());
+].filter(([name, , has]) => has() || data.absent[name]).map((view) => (view[2]() ? view : [view[0], view[1], view[2], () => absentView(view[0])]));
+
+// A view that was not asked for says how to get it. What stands in backquotes is a command.
+function absentView(name) {
+  return h("p", { class: "lead" }, inline(data.absent[name]));
+}
+
+const isAbsent = (name) => Boolean(data.absent[name]) && !VIEWS.find(([known]) => known === name)[2]();
 
 const main = document.getElementById("main");
 let opened = null;
@@ -35,6 +42,7 @@ function replacePlace(place) {
 
 function openPlace(moves) {
   const { name, parts, query } = readPlace();
+  if (FOLLOWING_VIEWS.includes(name) || !name) readChoice(query);
   if (name === "session" && runs[Number(parts[0])]) {
     openSession(runs[Number(parts[0])], parts[1], query, moves);
     return;
@@ -55,7 +63,7 @@ function openSession(run, session, query, moves) {
     return;
   }
   const view = new SessionView(run, row, agent);
-  show("sessions", "Session " + String(session).slice(0, 8), view.element, moves);
+  show("sessions", sessionTitle(session), view.element, moves);
   opened.view = view;
   view.update(query, false);
 }
@@ -66,8 +74,11 @@ function show(key, title, element, moves) {
   clear(main).append(element);
   document.title = title + " · " + data.name;
   for (const link of document.querySelectorAll("#top nav a")) {
-    if (link.getAttribute("href") === "#" + key) link.setAttribute("aria-current", "page");
+    if (link.dataset.view === key) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
+    link.setAttribute("href", viewPlace(link.dataset.view));
+    // On a phone the names of the views are wider than the screen.
+    if (link.dataset.view === key) link.parentNode.scrollLeft = link.offsetLeft - link.parentNode.offsetLeft - 40;
   }
   if (moves) {
     scrollTo(0, 0);
@@ -111,7 +122,7 @@ function themeButton() {
 function start() {
   add(document.getElementById("top"), [
     h("div", { class: "brand" }, h("strong", {}, "backcast"), h("span", { title: data.name }, data.name)),
-    h("nav", { "aria-label": "Views" }, VIEWS.map(([key, title]) => h("a", { href: "#" + key }, title))),
+    h("nav", { "aria-label": "Views" }, VIEWS.map(([key, title]) => h("a", { href: "#" + key, "data-view": key, class: isAbsent(key) ? "absent" : null }, title))),
     themeButton(),
   ]);
   add(document.getElementById("foot"), [
@@ -136,7 +147,10 @@ function start() {
 function printAll() {
   if (opened && opened.view) return;
   const all = h("div", {});
-  for (const [, title, , view] of VIEWS) all.append(h("section", { class: "printed" }, h("h1", {}, title), view([], new URLSearchParams())));
+  for (const [, title, , view] of VIEWS.filter(([name]) => !isAbsent(name))) {
+    const element = view([], new URLSearchParams());
+    all.append(h("section", { class: "printed" }, element.querySelector("h1") ? null : h("h1", {}, title), element));
+  }
   clear(main).append(all);
   for (const details of main.querySelectorAll("details")) details.open = false;
   for (const plot of main.querySelectorAll(".plot")) plot.render();

@@ -4,6 +4,31 @@ function viewOverview() {
   const run = runs.find((one) => one.sessions.count > 0) || null;
   const told = data.overview || (run && run.overview);
   if (!told) return h("p", {}, "No usage on this page.");
+  return usage ? usageOverview(told, run) : listedOverview(told, run);
+}
+
+// Recorded usage, as far as it is chosen.
+function usageOverview(told, run) {
+  const found = chosenUsage();
+  const bar = choiceBar("overview");
+  if (!found.totals.calls) return h("div", {}, bar, h("p", { class: "lead" }, "No call was recorded in this choice. ", h("a", { href: placeWith("overview", {}) }, "Show all")));
+  const list = (map) => [...map].map(([name, sums]) => ({ name, responses: sums.calls, cost_micro_usd: costOf(sums) }));
+  const parts = [leadSentence(found), bar, usageFigures(found, run), daysSection(list(found.days), true),
+    h("div", { class: "two" }, costliestSection(found, run), treeSection(found)),
+    h("div", { class: "two" }, groupSection(list(found.models), "model", true), isChosen() ? null : compactionsSection(run))];
+  if (isChosen()) {
+    parts.push(h("p", { class: "about aside" }, "What filled the window, how full windows were, the simulated compactions and problems with the logs are known of all sessions together. ",
+      h("a", { href: placeWith("overview", {}) }, "Show all sessions"), " to see them."));
+  } else {
+    if (told.ledger) parts.push(ledgerSection(told.ledger));
+    if (run) parts.push(fullnessSection(run));
+    if (told.problems) parts.push(problemsSection(told.problems));
+  }
+  return h("div", {}, parts);
+}
+
+// Usage that came as lists, from a document or a replay.
+function listedOverview(told, run) {
   const isRecorded = told.basis === "recorded";
   const parts = [overviewFigures(told, run)];
   if (told.ledger) parts.push(ledgerSection(told.ledger));
@@ -39,10 +64,94 @@ function overviewFigures(told, run) {
     list.push(["Largest window", say.tokens(summary.window && summary.window.peak), "mean " + say.tokens(summary.window && summary.window.mean)]);
     list.push(["Compactions", say.count(made.recorded), "recorded; " + say.count((made.auto || 0) + (made.manual || 0) + (made.reactive || 0)) + " simulated"]);
     const uses = summary.working_set;
-    if (uses) list.push(["Misses", say.count(uses.misses_credited) + "–" + say.count(uses.misses), "of " + say.count(uses.uses) + " edits"]);
+    if (uses) list.push(["Misses", say.range(uses.misses_credited, uses.misses), "of " + say.count(uses.uses) + " edits"]);
   }
   return figures(list);
 }
+
+// Costs and calls by project, the costliest first.
+function chosenProjects(found) {
+  const projects = new Map();
+  for (const [at, sums] of found.sessions) {
+    const name = usage.sessions.get(at, "project") || "";
+    if (!projects.has(name)) projects.set(name, { name, sums: emptySums(), sessions: 0 });
+    const project = projects.get(name);
+    addSums(project.sums, sums);
+    project.sessions += 1;
+  }
+  return [...projects.values()].sort((a, b) => b.sums.nano - a.sums.nano || b.sums.calls - a.sums.calls || (a.name < b.name ? -1 : 1));
+}
+
+const costliestFirst = (found) => [...found.sessions].sort((a, b) => b[1].nano - a[1].nano || b[1].calls - a[1].calls || a[0] - b[0]);
+
+// The answer in a few words: when, how much, on what.
+function leadSentence(found) {
+  const { totals } = found;
+  const days = [...found.days.keys()].filter(isDay).sort();
+  const when = !days.length ? "" : days[0] === days[days.length - 1] ? "On " + days[0] + ", " : "From " + days[0] + " to " + days[days.length - 1] + ", ";
+  const projects = chosenProjects(found);
+  const where = choice.project ? " in " + shortPath(choice.project) : projects.length > 1 ? " in " + say.several(projects.length, "project") : "";
+  const cost = costOf(totals);
+  const count = say.several(found.sessions.size, "session") + where;
+  const parts = [h("strong", {}, cost === null ? when + count + " made " + say.several(totals.calls, "call") + " whose price is not known. "
+    : when + count + " cost " + say.money(cost) + ". ")];
+  const share = (sums) => say.money(costOf(sums)) + ", " + Math.round((100 * sums.nano) / totals.nano) + " %";
+  if (totals.nano > 0 && projects.length > 1 && projects[0].name) parts.push("Most of it went to ", pathText(projects[0].name), " (" + share(projects[0].sums) + "). ");
+  const [top] = costliestFirst(found);
+  if (totals.nano > 0 && found.sessions.size > 1) {
+    const id = usage.sessions.get(top[0], "session");
+    parts.push("The costliest session is ", sessionLink(id, null, sessionTitle(id)), " (" + share(top[1]) + "). ");
+  }
+  let compacted = 0;
+  let automatic = 0;
+  for (const at of found.sessions.keys()) {
+    const [auto, manual] = [usage.sessions.get(at, "auto"), usage.sessions.get(at, "manual")];
+    compacted += auto + manual > 0 ? 1 : 0;
+    automatic += auto;
+  }
+  parts.push(compacted ? say.several(compacted, "session") + " compacted, " + say.several(automatic, "time") + " automatically. " : "No session compacted. ");
+  if (totals.unpriced && cost !== null) parts.push("No price is known for " + say.several(totals.unpriced, "call") + ", so that they are not in the cost.");
+  return h("p", { class: "lead" }, parts);
+}
+
+function usageFigures(found, run) {
+  const { totals } = found;
+  const ids = [...found.sessions.keys()];
+  const sum = (name) => ids.reduce((all, at) => all + (usage.sessions.get(at, name) || 0), 0);
+  const list = [
+    ["Cost", say.money(costOf(totals)), "as recorded"],
+    ["Sessions", say.count(found.sessions.size)],
+    ["Calls", say.count(totals.calls), totals.subCalls ? say.count(totals.subCalls) + " of sub-agents" : null],
+    ["Sent", say.tokens(totals.sent), totals.sent ? say.share(totals.cached / totals.sent) + " read from the cache" : null],
+    ["Answered", say.tokens(totals.output)],
+    ["Largest window", say.tokens(largest(ids.map((at) => usage.sessions.get(at, "peak") || 0), 0))],
+    ["Compactions", say.count(sum("auto") + sum("manual")), say.count(sum("auto")) + " automatic"],
+  ];
+  if (run && run.sessions.tells("misses")) {
+    const rows = ids.map((at) => sessionRow(run, usage.sessions.get(at, "session"))).filter((row) => row >= 0);
+    const of = (name) => rows.reduce((all, row) => all + (run.sessions.get(row, name) || 0), 0);
+    list.push(["Misses", say.range(of("misses_credited"), of("misses")), "of " + say.several(of("uses"), "edit") + ", simulated"]);
+  }
+  return figures(list);
+}
+
+// The costliest sessions, with a way to all of them.
+function costliestSection(found, run) {
+  const SHOWN = 10;
+  const top = costliestFirst(found).slice(0, SHOWN);
+  const rows = top.map(([at, sums]) => {
+    const id = usage.sessions.get(at, "session");
+    return [
+      h("span", { class: "title" }, sessionLink(id, null, sessionTitle(id)), h("small", {}, projectAndDay(at))),
+      say.money(costOf(sums)), say.count(sums.calls), say.tokens(usage.sessions.get(at, "peak")), windowSpark(run, sessionRow(run || {}, id)),
+    ];
+  });
+  return section("costliest", "Costliest sessions", null,
+    smallTable("Costliest sessions", [["Session", "text wrap"], ["Cost", "number"], ["Calls", "number"], ["Peak", "number"], ["Window", "text"]], rows),
+    found.sessions.size > SHOWN ? h("p", { class: "about" }, h("a", { href: viewPlace("sessions") }, "All " + say.count(found.sessions.size) + " sessions")) : null);
+}
+
+const projectAndDay = (at) => [usage.sessions.get(at, "project") ? shortPath(usage.sessions.get(at, "project")) : null, String(usage.sessions.get(at, "first_time") || "").slice(0, 10)].filter(Boolean).join(" · ");
 
 // Tools, calls and results together.
 function toolRows(ledger) {
@@ -91,25 +200,57 @@ function ledgerSection(ledger) {
     section("tools", "By tool", "What was asked of a tool, and what it answered.", toolTable.element));
 }
 
+// Steps of time that a plot may have: how many days each covers, and the first day of the step that a day lies in.
+const STEPS = [
+  { name: "day", most: 370, first: (day) => day },
+  { name: "week", most: 2600, first: (day) => dayBefore(day, (new Date(day).getUTCDay() + 6) % 7) },
+  { name: "month", most: Infinity, first: (day) => day.slice(0, 7) + "-01" },
+];
+
+// Every step from the first to the last one, with or without a call, so that distances are times.
+function timeSteps(dated, step) {
+  const sums = new Map();
+  for (const day of dated) {
+    const first = step.first(day.name);
+    const sum = sums.get(first) || { cost: 0, calls: 0 };
+    sum.cost += day.cost_micro_usd || 0;
+    sum.calls += (known(day.responses) ? day.responses : day.calls) || 0;
+    sums.set(first, sum);
+  }
+  const bars = [];
+  const last = step.first(dated[dated.length - 1].name);
+  for (let at = step.first(dated[0].name); at <= last && bars.length < 20000; at = step.first(dayBefore(at, step.name === "month" ? -32 : step.name === "week" ? -7 : -1))) {
+    const { cost, calls } = sums.get(at) || { cost: 0, calls: 0 };
+    const name = step.name === "month" ? at.slice(0, 7) : at;
+    bars.push({ name, value: cost / 1e6, isEmpty: !calls, title: (step.name === "week" ? "week of " : "") + name + ": " + (calls ? say.money(cost) + ", " + say.several(calls, "call") : "no calls") });
+  }
+  return bars;
+}
+
+// Stretches without a call that are long enough to be told apart from a low day.
+function longGaps(bars, step) {
+  const gaps = [];
+  let from = -1;
+  bars.forEach((one, at) => {
+    if (one.isEmpty && from < 0) from = at;
+    if (!one.isEmpty && from >= 0) {
+      gaps.push({ from, to: at, text: "no calls for " + say.several(at - from, step.name) });
+      from = -1;
+    }
+  });
+  return gaps.filter((gap) => gap.to - gap.from >= Math.max(3, bars.length / 40));
+}
+
 function daysSection(days, isRecorded) {
-  const dated = days.filter((day) => /^\d{4}-\d\d-\d\d$/.test(day.name)).sort((a, b) => (a.name < b.name ? -1 : 1));
+  const dated = days.filter((day) => isDay(day.name) && (day.responses || day.calls)).sort((a, b) => (a.name < b.name ? -1 : 1));
   const calls = (day) => (known(day.responses) ? day.responses : day.calls);
   if (!dated.length) return null;
-  // Days without a call are days, too; after long pauses they would only be empty paper.
-  const bars = [];
-  let last = null;
-  for (const day of dated) {
-    const now = Date.parse(day.name) / 864e5;
-    const missing = last === null ? 0 : now - last - 1;
-    for (let gap = 1; gap <= Math.min(missing, 14); gap += 1) {
-      const name = new Date((last + gap) * 864e5).toISOString().slice(0, 10);
-      bars.push({ name: name.slice(5), value: 0, title: missing > 14 ? "a pause of " + missing + " days" : name + ": nothing" });
-    }
-    bars.push({ name: day.name.slice(5), value: (day.cost_micro_usd || 0) / 1e6, title: day.name + ": " + say.money(day.cost_micro_usd) + ", " + say.several(calls(day), "call") });
-    last = now;
-  }
+  const [first, last] = [dated[0].name, dated[dated.length - 1].name];
+  const step = STEPS.find((one) => (Date.parse(last) - Date.parse(first)) / 864e5 <= one.most);
+  const bars = timeSteps(dated, step);
   const total = dated.reduce((sum, day) => sum + (day.cost_micro_usd || 0), 0);
-  const label = "Cost by day, " + dated[0].name + " to " + dated[dated.length - 1].name + ": " + say.money(total) + " on " + say.several(dated.length, "day");
+  const title = "Cost by " + step.name;
+  const label = title + ", " + first + " to " + last + ": " + say.money(total) + " on " + say.several(dated.length, "day");
   const high = largest(bars.map((one) => one.value), 0);
   const how = (dollars) => "$" + (high < 5 ? dollars.toFixed(2) : grouping.format(Math.round(dollars)));
   const table = new Table({
@@ -119,12 +260,12 @@ function daysSection(days, isRecorded) {
     size: 14,
     columns: [
       { title: "Day", kind: "text", value: (row) => dated[row].name },
-      { title: "Calls", kind: "number", value: (row) => calls(dated[row]), cell: (row) => say.count(calls(dated[row])) },
       { title: "Cost", kind: "number", value: (row) => dated[row].cost_micro_usd, cell: (row) => say.money(dated[row].cost_micro_usd) },
+      { title: "Calls", kind: "number", value: (row) => calls(dated[row]), cell: (row) => say.count(calls(dated[row])) },
     ],
   });
-  return section("days", "Cost by day", isRecorded ? "Every call counted once, in UTC." : "Simulated cost of the conversation, in UTC.",
-    columnPlot(label, bars, { how, height: 190, every: 52 }),
+  return section("days", title, isRecorded ? "Every call counted once, in UTC." : "Simulated cost of the conversation, in UTC.",
+    columnPlot(label, bars, { how, height: 190, every: 82, gaps: longGaps(bars, step) }),
     h("details", {}, h("summary", {}, "As a table"), table.element));
 }
 
@@ -141,8 +282,8 @@ function groupSection(rows, name, isRecorded) {
     search: (row) => String(rows[row].name || ""),
     columns: [
       { title: name[0].toUpperCase() + name.slice(1), kind: "text", value: (row) => rows[row].name, cell: show },
-      { title: "Calls", kind: "number", value: calls, cell: (row) => say.count(calls(row)) },
       { title: "Cost", kind: "number", value: (row) => rows[row].cost_micro_usd, cell: (row) => say.money(rows[row].cost_micro_usd) },
+      { title: "Calls", kind: "number", value: calls, cell: (row) => say.count(calls(row)) },
       { title: "", kind: "bar-cell", value: (row) => rows[row].cost_micro_usd, cell: (row) => bar((rows[row].cost_micro_usd || 0) / top) },
     ],
   });
@@ -170,6 +311,7 @@ function fullnessSection(run) {
 }
 
 function compactionsSection(run) {
+  if (!run) return null;
   const summary = run.summary;
   const made = summary.boundaries || {};
   const rows = [

@@ -63,7 +63,8 @@ function axes(svg, { x, y, xTicks, yTicks, xText, yText, left, right, top, botto
 const widest = (texts) => Math.max(...texts.map((text) => String(text).length)) * 6.6 + 14;
 
 // Columns: bars [{name, value, title, class}]. Shown one by one with the arrow keys and under the pointer.
-function columnPlot(label, bars, { how, height, every, marks }) {
+// Gaps {from, to, text} are stretches without anything, told apart from low columns.
+function columnPlot(label, bars, { how, height, every, marks, gaps }) {
   const readout = h("p", { class: "readout", "aria-live": "polite" }, label);
   let chosen = -1;
   let place = null;
@@ -82,7 +83,13 @@ function columnPlot(label, bars, { how, height, every, marks }) {
     const x = (at) => left + (at + 0.5) * step;
     const labels = Math.max(1, Math.ceil((every || 62) / step));
     const shown = bars.map((_, at) => at).filter((at) => at % labels === 0);
-    axes(svg, { x, y, xTicks: shown, yTicks, xText: (at) => bars[at].name, yText: how, left, right, top, bottom });
+    for (const gap of gaps || []) {
+      const [from, to] = [left + gap.from * step, left + gap.to * step];
+      const mark = s("g", { class: "gap" }, s("title", {}, gap.text), s("rect", { x: from, y: top, width: to - from, height: bottom - top }));
+      if (to - from > gap.text.length * 6) mark.append(s("text", { x: (from + to) / 2, y: (top + bottom) / 2, "text-anchor": "middle" }, gap.text));
+      svg.append(mark);
+    }
+    axes(svg, { x, y, xTicks: shown.filter((at) => x(at) < right - 24 || bars.length < 3), yTicks, xText: (at) => bars[at].name, yText: how, left, right, top, bottom });
     const group = s("g", {});
     bars.forEach((one, at) => {
       const size = Math.max(one.value > 0 ? 1 : 0, bottom - y(one.value));

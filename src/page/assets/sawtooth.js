@@ -163,8 +163,8 @@ class Sawtooth {
     });
     const calls = this.visible(Math.max(100, right - left));
     const edge = (number) => x(number + 1 < calls.length ? calls[number + 1] : to);
-    this.drawIdle(svg, x, top, bottom);
     this.drawLayers(svg, calls, edge, x, y);
+    this.drawIdle(svg, x, top, bottom, right);
     this.drawLines(svg, calls, edge, x, y, isNear);
     if (!isNear && threshold > 0) {
       svg.append(s("text", { class: "note", x: right - 4, y: top + 10, "text-anchor": "end" }, "threshold " + say.tokens(threshold) + ", above ↑"));
@@ -226,14 +226,15 @@ class Sawtooth {
     if (hasThreshold) line(this.chain.threshold, "limit");
   }
 
-  drawIdle(svg, x, top, bottom) {
+  drawIdle(svg, x, top, bottom, right) {
     const shown = this.facts.idle.filter((one) => one.at >= this.from && one.at < this.to);
     const group = s("g", { class: "idles" });
     for (const one of shown) {
       const line = s("line", { class: "idle", x1: x(one.at), x2: x(one.at), y1: top - 6, y2: bottom });
       line.append(s("title", {}, "idle for " + say.duration(one.seconds)));
       group.append(line);
-      if (shown.length <= 10) group.append(s("text", { class: "idle-text", x: x(one.at) + 3, y: bottom - 4 }, say.duration(one.seconds)));
+      const isRight = x(one.at) > right - 44;
+      if (shown.length <= 10) group.append(s("text", { class: "idle-text", x: x(one.at) + (isRight ? -3 : 3), y: bottom - 4, "text-anchor": isRight ? "end" : "start" }, say.duration(one.seconds)));
     }
     svg.append(group);
   }

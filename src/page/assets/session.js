@@ -5,10 +5,7 @@ const IDLE_SECONDS = 3600;
 // Everything about a chain that has a place on the plot.
 function chainFacts(run, session, chain) {
   const of = (name) => (bySession(run, name).get(session) || []).filter((row) => (run[name].get(row, "agent") || "") === chain.agent);
-  const places = new Map();
-  for (let at = 0; at < chain.count; at += 1) places.set(chain.call[at], at);
-  // A boundary at the end of a chain has no call after it.
-  const place = (call) => (places.has(call) ? places.get(call) : Math.min(chain.count, Math.max(0, call)));
+  const place = callPlaces(chain);
   const read = (name, row, fields) => Object.fromEntries(fields.map((field) => [field, run[name].get(row, field)]));
   const boundaryFields = ["call", "time", "trigger", "kind", "source", "tokens_before", "tokens_after", "tokens_counted", "summary_tokens",
     "restored_tokens", "restored_files", "dropped_tokens", "kept_tokens", "messages_summarized", "prompts_summarized", "threshold", "window",
@@ -133,10 +130,12 @@ class SessionView {
       }, one.agent ? one.agent.slice(0, 12) : "main", h("small", {}, " " + say.count(one.count)))))
       : null;
     const notes = data.notes.some((one) => one.session === this.session);
+    const title = usageTitle(usageRow(this.session));
+    const recorded = recordedCost(this.session);
     return [
-      h("nav", { class: "crumbs", "aria-label": "Sessions" }, h("a", { href: "#sessions/" + run.number }, "All sessions"), beside(-1), beside(1)),
-      h("h1", { class: "mono" }, this.session),
-      h("p", { class: "about" }, say.text(get("project")), h("br", {}), say.time(get("first_time")), " to ", say.time(get("last_time")), " UTC",
+      h("nav", { class: "crumbs", "aria-label": "Sessions" }, h("a", { href: viewPlace("sessions/" + run.number) }, "All sessions"), beside(-1), beside(1)),
+      title ? h("h1", {}, title) : h("h1", { class: "mono" }, this.session),
+      h("p", { class: "about" }, title ? [h("span", { class: "mono" }, this.session), h("br", {})] : null, say.text(get("project")), h("br", {}), say.time(get("first_time")), " to ", say.time(get("last_time")), " UTC",
         notes ? [" · ", h("a", { href: "#notes/" + encodeURIComponent(this.session) }, "notes")] : null),
       runPicker(run, (one) => sessionPlace(one, this.session)),
       figures([
@@ -145,8 +144,9 @@ class SessionView {
         ["Largest window", say.tokens(get("peak")), "mean " + say.tokens(get("mean"))],
         ["Compactions", say.count(get("compactions")), say.count(get("recorded_compactions")) + " recorded"],
         get("micro") ? ["Micro-compactions", say.count(get("micro")), say.tokens(get("saved_tokens")) + " saved"] : null,
-        known(get("misses")) ? ["Misses", say.count(get("misses_credited")) + "–" + say.count(get("misses")), "of " + say.count(get("uses")) + " edits"] : null,
-        ["Cost", say.money(get("cost_micro_usd")), say.money(get("recorded_micro_usd")) + " by recorded usage"],
+        known(get("misses")) ? ["Misses", say.range(get("misses_credited"), get("misses")), "of " + say.count(get("uses")) + " edits"] : null,
+        usage ? ["Cost", say.money(recorded), "as recorded; " + say.money(get("cost_micro_usd")) + " simulated"]
+          : ["Cost", say.money(get("cost_micro_usd")), "simulated; " + say.money(get("recorded_micro_usd")) + " by recorded usage"],
       ]),
       agents,
     ];
@@ -165,6 +165,7 @@ class SessionView {
       search: (at) => [chain.call[at], chain.models[at], chain.cacheMisses[at], chain.events.get(at) || ""].join(" "),
       columns: [
         { title: "Call", kind: "number", value: (at) => chain.call[at], cell: (at) => h("a", { href: this.place({ call: chain.call[at] }), "aria-label": "Call " + chain.call[at] + ", show in the plot" }, say.count(chain.call[at])) },
+        number("Cost", chain.cost, say.price),
         number("Turn", chain.turn, say.count),
         { title: "Time", kind: "text", value: (at) => chain.second[at], cell: (at) => say.second(chain.second[at]) },
         { title: "Model", kind: "text", value: (at) => chain.models[at], cell: (at) => say.text(chain.models[at].replace(/^claude-/, "")) },
@@ -174,7 +175,6 @@ class SessionView {
         number("From cache", chain.cacheRead, say.count),
         number("To cache", chain.cacheWrite, say.count),
         chain.cacheMisses.some(Boolean) ? { title: "Cache missed", about: "Why less was read from the prompt cache than the call before left there", kind: "text", value: (at) => chain.cacheMisses[at] } : null,
-        number("Cost", chain.cost, say.price),
         chain.events.size ? { title: "Events", kind: "text wrap", value: (at) => chain.events.get(at) || "" } : null,
       ],
     });

@@ -68,7 +68,7 @@ class Table {
   }
 
   sortBy(at) {
-    const numbers = this.columns[at].kind !== "text";
+    const numbers = !this.columns[at].kind.startsWith("text");
     const again = this.sorted && this.sorted.column === at;
     this.sorted = { column: at, down: again ? !this.sorted.down : numbers };
     this.page = 0;
@@ -168,6 +168,6 @@ const fieldColumn = (rows, name, title, how, about) =>
       about,
       kind: how === say.text || how === say.time ? "text" : "number",
       value: (row) => rows.get(row, name),
-      cell: (row) => how(rows.get(row, name)),
+      cell: (row) => (known(rows.get(row, name)) ? how(rows.get(row, name)) : say.none),
     }
     : null;

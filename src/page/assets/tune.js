@@ -4,7 +4,31 @@ function viewTune(parts, query) {
   return h("div", {}, data.tunes.map((tune, number) => tunePart(tune, number, query)));
 }
 
+// Windows with fewer sessions than this are named and not drawn.
+const FEW_SESSIONS = 5;
+
+const TUNE_WORDS = [
+  ["Policy", "the context at which it compacts, in tokens, or what else is set; “now” is the present policy"],
+  ["Saved", "share of the present policy's cost; what a miss costs is not in it"],
+  ["Misses per 100", "edits of lines that were gone, per 100 calls; files that came back are not credited"],
+  ["Per extra miss", "dollars saved for each miss more than now"],
+  ["Hours waiting", "for compactions, at the median recorded duration"],
+  ["Mean window", "tokens sent with a call, on average"],
+  ["Blocks", "sessions that it would end, though the present policy does not: such a policy has no figures"],
+  ["Front", "no other policy beats it in everything"],
+];
+
+function windowTitle(tune) {
+  const agent = tune.coding_agent && tune.coding_agent !== "claude" ? tune.coding_agent + ", " : "";
+  return agent + "windows of " + say.count(tune.window_tokens) + " tokens";
+}
+
 function tunePart(tune, number, query) {
+  const several = data.tunes.length > 1 && tune.window_tokens;
+  const compared = known(tune.sessions_compared) ? tune.sessions_compared : tune.sessions;
+  if (several && compared < FEW_SESSIONS) {
+    return h("p", { class: "about" }, windowTitle(tune)[0].toUpperCase() + windowTitle(tune).slice(1) + ": " + say.several(tune.sessions, "session") + ", too few to compare.");
+  }
   const rows = new Rows(tune.points);
   const best = tune.choice ? tune.choice.best : null;
   const find = (name) => {
@@ -12,45 +36,142 @@ function tunePart(tune, number, query) {
     return -1;
   };
   const chosen = best === null ? -1 : find(best);
-  const column = (name, title, how, about) => fieldColumn(rows, name, title, how, about);
-  const columns = [
-    { title: "Policy", kind: "text", value: (row) => rows.get(row, "label") || rows.get(row, "policy"), cell: (row) => h("a", { href: "#tune?point=" + number + "." + row, title: rows.get(row, "policy") }, rows.get(row, "label") || rows.get(row, "policy")) },
-    column("cost_micro_usd", "Cost", say.money), column("saved_share", "Saved", say.share, "Share of the present policy's cost"),
-    column("misses_per_100_calls", "Misses per 100", (value) => value.toFixed(2), "Edits of lines that were gone, per 100 calls"),
-    column("usd_per_extra_miss_micro", "Per extra miss", say.money, "Dollars saved for each miss more than now"),
-    column("compactions", "Compactions", say.count), column("waiting_hours", "Hours waiting", (value) => value.toFixed(2), "For compactions, at the median recorded duration"),
-    column("mean_window", "Mean window", say.tokens), column("blocked_sessions", "Blocks", say.count, "Sessions that it would end"),
-    { title: "Front", kind: "text", value: (row) => (rows.get(row, "on_front") ? "yes" : ""), cell: (row) => (rows.get(row, "on_front") ? "on it" : "") },
-  ].filter(Boolean);
-  const table = new Table({
-    caption: "Policies", count: rows.count, columns, sort: { title: "Cost", down: false }, size: 25, best: (row) => row === chosen,
-    search: (row) => String(rows.get(row, "policy")),
-  });
+  const table = tuneTable(tune, rows, number, chosen);
   const ctx = { tune, rows, chosen, table, number };
-  const plots = [tunePlot(ctx, "cost"), tunePlot(ctx, "window")];
+  const hasThresholds = thresholdRows(rows).length > 2;
+  const plots = [tunePlot(ctx, "cost"), ...(hasThresholds ? [] : [tunePlot(ctx, "window")])];
   const asked = query && query.get("point") ? query.get("point").split(".").map(Number) : null;
   if (asked && asked[0] === number && asked[1] < rows.count) {
     table.goTo(asked[1], false);
     if (known(rows.get(asked[1], "cost_micro_usd"))) plots.forEach((plot) => plot.choose(asked[1]));
   }
   const id = "tune-" + number;
-  return h("div", {},
-    h("h1", {}, data.tunes.length > 1 && tune.window_tokens ? "Tune: " + (tune.coding_agent && tune.coding_agent !== "claude" ? tune.coding_agent + ", " : "") + "windows of " + say.count(tune.window_tokens) + " tokens" : "Tune"),
-    h("p", { class: "about" }, say.several(tune.policies, "policy", "policies") + " on " + say.several(tune.sessions, "session") + ", of which " + say.count(tune.sessions_that_compact) + " compact under any of them. A miss is taken to cost $" + tune.miss_cost_usd + "."),
+  return h("div", { class: "tuned" },
+    h("h1", {}, several ? "Tune: " + windowTitle(tune) : "Tune"),
     choiceSection(tune, id),
+    hasThresholds ? section(id + "-curve", "What each threshold saves", "Compacting at fewer tokens costs less and loses more. Savings are of simulated cost alone.", savingCurve(ctx)) : null,
     section(id + "-front", "What each policy costs and loses", "Every policy is a bar from misses with files that came back credited to not credited. Filled ones are on the front: no other policy beats them in everything.",
-      h("div", { class: "two" }, plots.map((plot) => plot.element)), boundsTable(tune), table.element),
-    flipSection(tune, id));
+      h("div", { class: plots.length > 1 ? "two" : null }, plots.map((plot) => plot.element)), table.element,
+      wordList(TUNE_WORDS, (word) => table.columns.some((column) => column.title === word))),
+    boundsTable(tune, id),
+    flipSection(tune, id, (name) => (find(name) < 0 ? name : rows.get(find(name), "label") || name)));
+}
+
+function tuneTable(tune, rows, number, chosen) {
+  const column = (name, title, how, about) => fieldColumn(rows, name, title, how, about);
+  const fixed = (value) => value.toFixed(2);
+  const some = (name) => Array.from({ length: rows.count }, (_, row) => rows.get(row, name)).some((value) => value > 0);
+  const isUnsettable = (row) => rows.get(row, "settable") === false;
+  const hasThresholds = thresholdRows(rows).length > 2;
+  const columns = [
+    {
+      title: "Policy", kind: "text", value: (row) => (hasThresholds ? thresholdOf(rows, row) || tune.usual_threshold : rows.get(row, "label") || rows.get(row, "policy")),
+      cell: (row) => [h("a", { href: "#tune?point=" + number + "." + row, title: rows.get(row, "policy") }, rows.get(row, "label") || rows.get(row, "policy")),
+        isUnsettable(row) ? h("span", { class: "tag", title: "The client has no setting for it" }, "not settable") : null],
+    },
+    column("saved_share", "Saved", say.share, "Share of the present policy's cost"),
+    column("cost_micro_usd", "Cost", say.money),
+    column("misses_per_100_calls", "Misses per 100", fixed, "Edits of lines that were gone, per 100 calls"),
+    column("usd_per_extra_miss_micro", "Per extra miss", say.money, "Dollars saved for each miss more than now"),
+    column("compactions", "Compactions", say.count), column("waiting_hours", "Hours waiting", fixed, "For compactions, at the median recorded duration"),
+    column("mean_window", "Mean window", say.tokens), column("blocked_sessions", "Blocks", say.count, "Sessions that it would end"),
+    some("blocked_calls") ? column("blocked_calls", "Blocked calls", say.count, "Calls that could not have been made, over all sessions with this window") : null,
+    { title: "Front", kind: "text", value: (row) => (rows.get(row, "on_front") ? "yes" : ""), cell: (row) => (rows.get(row, "on_front") ? "on it" : "") },
+  ].filter(Boolean);
+  return new Table({
+    caption: "Policies", count: rows.count, columns, sort: { title: hasThresholds ? "Policy" : "Cost", down: false }, size: 25, best: (row) => row === chosen,
+    search: (row) => String(rows.get(row, "policy")) + rows.get(row, "label"),
+  });
+}
+
+// The threshold that a policy sets, if it sets nothing else.
+function thresholdOf(rows, row) {
+  const found = /^window\.threshold=(\d+)$/.exec(rows.get(row, "policy") || "");
+  return found ? Number(found[1]) : null;
+}
+
+const thresholdRows = (rows) => Array.from({ length: rows.count }, (_, row) => row).filter((row) => thresholdOf(rows, row) && known(rows.get(row, "saved_share")))
+  .sort((a, b) => thresholdOf(rows, a) - thresholdOf(rows, b));
+
+// Savings and misses over the threshold, one above the other.
+function savingCurve({ tune, rows, chosen, table }) {
+  const order = thresholdRows(rows);
+  const at = (row) => thresholdOf(rows, row);
+  const misses = (row) => rows.get(row, "misses_per_100_calls") || 0;
+  const saved = (row) => rows.get(row, "saved_share");
+  const present = tune.usual_threshold;
+  const label = "Saving and misses of " + say.several(order.length, "threshold") + " from " + say.tokens(at(order[0])) + " to " + say.tokens(at(order[order.length - 1])) + ". The table below has the numbers.";
+  const readout = h("p", { class: "readout", "aria-live": "polite" }, "Above: saving. Below: misses per 100 calls. Point at a threshold or use the arrow keys.");
+  let picked = -1;
+  let mark = null;
+  const choose = (row) => {
+    picked = row;
+    readout.textContent = "Compacting at " + say.count(at(row)) + ": saves " + say.share(saved(row)) + ", " + misses(row).toFixed(2) + " misses per 100 calls, " + say.several(rows.get(row, "compactions"), "compaction") +
+      ", mean window " + say.tokens(rows.get(row, "mean_window"));
+    if (mark) mark(row);
+  };
+  const box = drawing(label, 330, (svg, width, tall) => {
+    const [low, high] = [Math.min(0, ...order.map(saved)), Math.max(0.001, ...order.map(saved))];
+    const most = largest(order.map(misses), 0.1);
+    const percent = (value) => minus((100 * value).toFixed(high - low < 0.05 ? 1 : 0)) + " %";
+    const [left, right, top, middle, below, bottom] = [52, width - 14, 20, 190, 222, tall - 38];
+    const x = scale(at(order[0]), Math.max(at(order[order.length - 1]), present || 0), left + 6, right - 6);
+    const y = scale(low, high + (high - low) * 0.08, middle, top);
+    const z = scale(0, most * 1.08, bottom, below);
+    axes(svg, { x, y, xTicks: [], yTicks: ticks(low, high, 4), xText: String, yText: percent, left, right, top, bottom: middle, yLabel: "saved" });
+    axes(svg, { x, y: z, xTicks: ticks(at(order[0]), x.back(right), width < 480 ? 3 : 7), yTicks: ticks(0, most, 2), xText: say.tokens, yText: (value) => value.toFixed(1), left, right, top: below, bottom, xLabel: "compacts at", yLabel: "misses" });
+    svg.append(s("line", { class: "zero", x1: left, x2: right, y1: y(0), y2: y(0) }));
+    const line = (value) => order.map((row, number) => (number ? "L" : "M") + x(at(row)).toFixed(1) + " " + value(row).toFixed(1)).join("");
+    svg.append(s("path", { class: "curve", d: line((row) => y(saved(row))) }), s("path", { class: "curve lost", d: line((row) => z(misses(row))) }));
+    for (const row of order) {
+      const cannot = rows.get(row, "settable") === false ? " soft" : "";
+      svg.append(s("circle", { class: cannot ? "ring" : "dot", cx: x(at(row)), cy: y(saved(row)), r: 3 }), s("circle", { class: "dot lost", cx: x(at(row)), cy: z(misses(row)), r: 2.5 }));
+    }
+    const upright = (place, text, name, down) => {
+      const isRight = x(place) > right - 110;
+      svg.append(s("line", { class: name, x1: x(place), x2: x(place), y1: top, y2: bottom }),
+        s("text", { class: "note strong", x: x(place) + (isRight ? -5 : 5), y: top + 4 + down, "text-anchor": isRight ? "end" : "start" }, text));
+    };
+    if (present) upright(present, "now " + say.tokens(present), "bound", 14);
+    if (chosen >= 0 && at(chosen) && order.includes(chosen)) {
+      upright(at(chosen), (tune.verdict === "set" ? "recommended " : "best on all sessions ") + say.tokens(at(chosen)), "limit", 0);
+      svg.append(s("circle", { class: "halo hot", cx: x(at(chosen)), cy: y(saved(chosen)), r: 6.5 }));
+    }
+    const cursor = s("line", { class: "cursor-line off", x1: 0, x2: 0, y1: top, y2: bottom });
+    svg.append(cursor);
+    mark = (row) => {
+      cursor.classList.remove("off");
+      cursor.setAttribute("x1", x(at(row)));
+      cursor.setAttribute("x2", x(at(row)));
+    };
+    if (picked >= 0) mark(picked);
+    const nearest = (event) => {
+      const place = x.back(event.clientX - svg.getBoundingClientRect().left);
+      return order.reduce((best, row) => (Math.abs(at(row) - place) < Math.abs(at(best) - place) ? row : best), order[0]);
+    };
+    svg.addEventListener("pointermove", (event) => choose(nearest(event)));
+    svg.addEventListener("click", (event) => table.goTo(nearest(event), true));
+  }, {
+    tabindex: "0", role: "group", "aria-label": label + " Arrow keys go from threshold to threshold, Enter to its row.",
+    onkeydown: (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1, Home: -1e9, End: 1e9 }[event.key];
+      if (event.key === "Enter" && picked >= 0) table.goTo(picked, true);
+      if (by === undefined) return;
+      event.preventDefault();
+      choose(order[Math.max(0, Math.min(order.length - 1, order.indexOf(picked) + by))]);
+    },
+  });
+  return h("figure", {}, box, readout);
 }
 
 function choiceSection(tune, id) {
   const choice = tune.choice;
-  if (!choice) return section(id + "-choice", "Recommendation", "No session to choose on.");
+  if (!choice) return section(id + "-choice", "Verdict", tune.sentence || "No session to choose on.");
   const told = (interval) => say.share(interval.share) + " [" + say.share(interval.low) + ", " + say.share(interval.high) + "]";
   const isSet = tune.verdict === "set";
   const notes = (tune.client_settings || []).map((one) => h("li", {}, h("code", {}, one.key), ": ", one.note + " (reported, not proven)" + (one.warning ? ". Warning: " + one.warning : "")));
   const paste = isSet && tune.paste ? JSON.stringify(tune.paste, null, 2) : null;
-  return section(id + "-choice", "Recommendation", null,
+  return section(id + "-choice", "Verdict", null,
     h("p", { class: isSet ? "verdict good" : "verdict" }, tune.sentence),
     figures([
       ["On all sessions", say.share(choice.saved_on_all_sessions.share), "of cost and misses saved, " + told(choice.saved_on_all_sessions).replace(/^[^[]*/, "")],
@@ -61,6 +182,9 @@ function choiceSection(tune, id) {
     intervalPlot(choice),
     paste ? h("div", { class: "paste" }, h("p", {}, "To paste into the client's settings.json:"), copyBox(paste)) : null,
     notes.length ? h("ul", { class: "list" }, notes) : null,
+    h("p", { class: "about" }, tune.basis || say.several(tune.policies, "policy", "policies") + " on " + say.several(tune.sessions, "session") + ", of which " + say.count(tune.sessions_that_compact) + " compact under any of them.",
+      " A miss is taken to cost $" + tune.miss_cost_usd + "."),
+    (tune.grounds || []).map((sentence) => h("p", { class: "about" }, sentence)),
     h("p", { class: "about" }, "Open loop: recorded messages are taken as they came. Wrong edits and lost reasoning after a compaction are not in these dollars, which favors low thresholds."));
 }
 
@@ -101,20 +225,22 @@ function copyBox(text) {
   return h("div", { class: "copy" }, code, button);
 }
 
-function boundsTable(tune) {
+function boundsTable(tune, id) {
   const bounds = tune.bounds || {};
   const rows = [];
-  if (bounds.never) rows.push(["Nothing is ever dropped (upper bound)", say.money(bounds.never.cost_micro_usd), say.count(bounds.never.misses), say.tokens(bounds.never.mean_window)]);
-  if (bounds.oracle) rows.push(["Only what is used again is kept (lower bound)", say.none, say.count(bounds.oracle.misses), say.tokens(bounds.oracle.mean_window)]);
-  return rows.length ? smallTable("Bounds", [["Bounds", "text"], ["Cost", "number"], ["Misses", "number"], ["Mean window", "number"]], rows, { class: "plain" }) : null;
+  if (bounds.never) rows.push(["Nothing is ever dropped", say.money(bounds.never.cost_micro_usd), say.count(bounds.never.misses), say.tokens(bounds.never.mean_window)]);
+  if (bounds.oracle) rows.push(["Only what is used again is kept", say.none, say.count(bounds.oracle.misses), say.tokens(bounds.oracle.mean_window)]);
+  if (!rows.length) return null;
+  return section(id + "-bounds", "Bounds", "No policy keeps more than the first or, without a miss, less than the second.",
+    smallTable("Bounds", [["", "text"], ["Cost", "number"], ["Misses", "number"], ["Mean window", "number"]], rows, { class: "plain" }));
 }
 
-function flipSection(tune, id) {
+function flipSection(tune, id, nameOf) {
   const flips = tune.flips || [];
   if (!flips.length) return null;
-  const rows = [["cheapest", flips[0].from], ...flips.map((flip) => ["above $" + Math.max(0, flip.usd_per_miss).toFixed(2), flip.to])];
-  return section(id + "-flips", "Where the choice flips", "What a miss is worth only you can say. As it gets dearer, this is best:",
-    smallTable("Choice by the price of a miss", [["A miss costs", "text"], ["Best policy", "text"]], rows, { class: "plain" }));
+  const rows = [["nothing", nameOf(flips[0].from)], ...flips.map((flip) => ["more than $" + Math.max(0, flip.usd_per_miss).toFixed(2), nameOf(flip.to)])];
+  return section(id + "-flips", "Where the choice flips", "What a miss is worth only you can say. As it gets dearer, this costs least:",
+    smallTable("Choice by the price of a miss", [["A miss costs", "text"], ["Cheapest policy", "text"]], rows, { class: "plain" }));
 }
 
 // Misses against cost or mean window, with the bounds.

@@ -2,6 +2,7 @@
 
 mod driver;
 mod pages;
+mod views;
 
 use crate::fixture::{Fixture, case};
 use driver::{Browser, BrowserWindow, DESK};
@@ -162,10 +163,10 @@ fn every_step_works_with_the_keyboard_alone() {
     browser.press(&ENTER.to_string());
     assert_eq!(browser.text("return document.activeElement.textContent"), "2");
     // Columns sort by key, and say so.
-    browser.js("document.querySelector('#calls thead th:nth-child(5) button').focus()");
+    browser.js("document.querySelector('#calls thead th:nth-child(6) button').focus()");
     browser.press(&ENTER.to_string());
     assert_eq!(
-        browser.text("return document.querySelector('#calls thead th:nth-child(5)').getAttribute('aria-sort')"),
+        browser.text("return document.querySelector('#calls thead th:nth-child(6)').getAttribute('aria-sort')"),
         "descending"
     );
     browser.check_quiet(&page);
@@ -177,7 +178,9 @@ fn every_view_of_a_folder_is_drawn() {
     let browser = Browser::start(DESK);
     let fixture = Fixture::new();
     let folder = folder_of_everything(&fixture);
-    fixture.run(["report", &folder.display().to_string(), "-q"]).success();
+    fixture
+        .run(["report", &folder.display().to_string(), "-q", "--with-text"])
+        .success();
     let page = folder.join("report.html");
     browser.open(&page, "");
     let views = browser
@@ -189,7 +192,7 @@ fn every_view_of_a_folder_is_drawn() {
         ("#audit", "Thresholds by version"),
         ("#tune", "window.percent=70"),
         ("#compare", "Session by session"),
-        ("#memories", "run the linter"),
+        ("#memories", "run the linter before"),
         ("#notes", "Linting"),
     ] {
         browser.go(view);
@@ -291,7 +294,7 @@ fn hostile_content_runs_no_script() {
     browser.go("#sessions");
     browser.js("document.querySelector('tbody a').click()");
     browser.wait("return !!(opened.view && opened.view.chain)");
-    let heading = browser.text("return document.querySelector('h1').textContent");
+    let heading = browser.text("return document.querySelector('main .about').textContent");
     assert!(heading.contains("onerror"), "{heading}");
     // Even injected markup is stopped by the page's content security policy.
     browser.js("const e = document.createElement('script'); e.textContent = 'window.ran=1'; document.body.append(e)");

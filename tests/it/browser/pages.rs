@@ -19,6 +19,21 @@ pub fn page_of(fixture: &Fixture, logs: &Path) -> PathBuf {
     page
 }
 
+/// Writes the page of some logs with every view and returns its path.
+pub fn whole_page_of(fixture: &Fixture, logs: &Path, more: &[&str]) -> PathBuf {
+    let page = fixture.path("whole.html");
+    let args = [
+        OsStr::new("report"),
+        logs.as_os_str(),
+        OsStr::new("--all"),
+        OsStr::new("-q"),
+    ];
+    let rest = [OsStr::new("--force"), OsStr::new("-o"), page.as_os_str()];
+    let more = more.iter().map(OsStr::new);
+    fixture.run(args.into_iter().chain(rest).chain(more)).success();
+    page
+}
+
 /// Writes the outputs of all commands into one folder and returns its path.
 pub fn folder_of_everything(fixture: &Fixture) -> PathBuf {
     let folder = fixture.path("all");
@@ -113,7 +128,7 @@ pub fn hostile_page(fixture: &Fixture) -> PathBuf {
     let page = fixture.path("page.html");
     let all = fixture.path("all").display().to_string();
     fixture
-        .run(["report", &all, "-q", "-o", &page.display().to_string()])
+        .run(["report", &all, "-q", "--with-text", "-o", &page.display().to_string()])
         .success();
     page
 }
