@@ -5,10 +5,11 @@ use crate::commands::RunStatus;
 use crate::commands::reading::report_problems;
 use crate::commands::terminal::{is_stdout_terminal, notice, write_stdout};
 use crate::commands::writing::read_head;
-use crate::run::parts::{MapFailure, MapJob, MapTask, Shard, is_part};
+use crate::run::parts::{MapJob, MapTask, Shard, is_part};
 use crate::run::{LogNeeds, LogSource, with_logs};
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use table::atomic;
@@ -81,14 +82,13 @@ fn map_source(args: &MapArgs, source: &LogSource<'_>) -> Result<Vec<Problem>> {
             std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
             let path = folder.join(job.part_name());
             let problems = write_file(&path, write)?;
-            let line = format!("{}\n", path.display());
-            write_stdout(|out| out.write_all(line.as_bytes()))?;
-            say_size(args, &job, &path);
+            say_path(&path)?;
+            say_size(args.reading.quiet, &job, &path);
             problems
         }
         (None, Some(path)) if path.as_os_str() != "-" => {
             let problems = write_file(path, write)?;
-            say_size(args, &job, path);
+            say_size(args.reading.quiet, &job, path);
             problems
         }
         _ => {
@@ -103,10 +103,10 @@ fn map_source(args: &MapArgs, source: &LogSource<'_>) -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// Writes a part to a file and replaces an earlier part there.
-fn write_file(
+/// Writes a part to a file and replaces an earlier part there. Nothing but a part is ever replaced.
+pub fn write_file<E: Into<anyhow::Error> + Display>(
     path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<Vec<Problem>, MapFailure>,
+    write: impl FnOnce(&mut dyn Write) -> Result<Vec<Problem>, E>,
 ) -> Result<Vec<Problem>> {
     let is_there = path.symlink_metadata().is_ok();
     if is_there && !(path.is_file() && read_head(path, 16).is_ok_and(|head| is_part(&head))) {
@@ -134,8 +134,15 @@ fn write_file(
     }
 }
 
-fn say_size(args: &MapArgs, job: &MapJob<'_>, path: &Path) {
-    if args.reading.quiet {
+/// Prints the path of a part.
+pub fn say_path(path: &Path) -> Result<()> {
+    let line = format!("{}\n", path.display());
+    Ok(write_stdout(|out| out.write_all(line.as_bytes()))?)
+}
+
+/// Says on standard error what a part holds.
+pub fn say_size(is_quiet: bool, job: &MapJob<'_>, path: &Path) {
+    if is_quiet {
         return;
     }
     let size = path.metadata().map_or(0, |metadata| metadata.len());

@@ -10,12 +10,12 @@ pub(crate) mod config;
 #[cfg(test)]
 mod documented;
 mod given;
-pub(crate) mod map;
+pub mod map;
 pub(crate) mod memory;
 pub(crate) mod notes;
 pub(crate) mod overview;
 mod policy;
-mod reading;
+pub mod reading;
 pub mod reduce;
 pub(crate) mod replay;
 mod replay_texts;

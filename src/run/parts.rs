@@ -8,10 +8,12 @@
 //! Every section has a checksum. The build is named at the start and stands before everything else that is read, so that a
 //! part of another build is refused before its index is looked at.
 
+mod collect;
 mod map;
 mod open;
 mod texts;
 
+pub use collect::{CollectedLog, check_log_part};
 pub use map::{MapFailure, MapJob, MapTask, Shard, map_log};
 pub(in crate::run) use open::PartLog;
 pub use open::PartSet;
@@ -59,7 +61,7 @@ struct PartIndex {
 }
 
 /// A log in the index.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct PartEntry {
     path: Vec<u8>,
     packing: u8,

@@ -186,7 +186,18 @@ impl<'a> MapJob<'a> {
         Ok(problems)
     }
 
-    fn index(&self) -> PartIndex {
+    /// Returns the logs of its share.
+    pub fn logs(&self) -> &[DiscoveredLog] {
+        &self.own
+    }
+
+    /// Returns the problems with finding logs.
+    pub(super) fn found_problems(&self) -> &[Problem] {
+        &self.task.problems
+    }
+
+    /// Returns the index of a part that holds no logs yet.
+    pub(super) fn index(&self) -> PartIndex {
         let bytes = |path: &PathBuf| path.as_os_str().as_encoded_bytes().to_vec();
         PartIndex {
             max_line: self.task.options.limits.max_line as u64,
@@ -324,7 +335,7 @@ fn text_failure(found: &DiscoveredLog, failure: TextFailure) -> MapFailure {
 }
 
 /// Writes a part.
-struct PartWriter<W> {
+pub(super) struct PartWriter<W> {
     out: W,
     /// Bytes that were written.
     at: u64,
@@ -332,7 +343,7 @@ struct PartWriter<W> {
 }
 
 impl<W: Write> PartWriter<W> {
-    fn new(mut out: W, index: PartIndex) -> io::Result<PartWriter<W>> {
+    pub fn new(mut out: W, index: PartIndex) -> io::Result<PartWriter<W>> {
         let head = part_head();
         out.write_all(&head)?;
         Ok(PartWriter {
@@ -342,7 +353,8 @@ impl<W: Write> PartWriter<W> {
         })
     }
 
-    fn write(&mut self, body: &[u8]) -> io::Result<Section> {
+    /// Writes a section.
+    pub fn write(&mut self, body: &[u8]) -> io::Result<Section> {
         let section = Section {
             at: self.at,
             length: body.len() as u64,
@@ -375,11 +387,17 @@ impl<W: Write> PartWriter<W> {
                 entry.texts = Some(blocks);
             }
         }
-        self.index.logs.push(entry);
+        self.push(entry);
         Ok(())
     }
 
-    fn finish(mut self) -> io::Result<W> {
+    /// Adds a log whose sections are written.
+    pub fn push(&mut self, entry: PartEntry) {
+        self.index.logs.push(entry);
+    }
+
+    /// Writes the index and the footer.
+    pub fn finish(mut self) -> io::Result<W> {
         let tail = part_tail(&self.index, self.at)?;
         self.out.write_all(&tail)?;
         self.out.flush()?;

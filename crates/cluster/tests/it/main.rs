@@ -1,0 +1,6 @@
+//! The cluster as it is used: processes on loopback.
+
+mod cluster;
+mod failures;
+mod losses;
+mod runs;
