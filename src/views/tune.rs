@@ -284,6 +284,7 @@ impl WindowSweep {
             "client_settings": if is_set { self.advice_json() } else { Json::Null },
             "paste": if is_set { self.paste() } else { Json::Null },
             "paste_into": settings_file(self.coding_agent),
+            "advice": if is_set { json!(sentences::setting_sentences(self, result)) } else { Json::Null },
             "in_other_windows": self.effects_elsewhere(result).iter().map(|other| json!({
                 "window_tokens": other.window,
                 "usual_threshold": other.usual_threshold,

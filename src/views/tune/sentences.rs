@@ -1,10 +1,12 @@
 //! The verdict of a sweep in one plain sentence, and what speaks against a recommendation.
 
 use super::{EffectElsewhere, PointRow, TuneResult, WindowSweep};
+use replay::policy::presets::ClientVersion;
 use replay::tune::evidence::Interval;
 use replay::tune::settings::SettingValue;
 use replay::tune::verdict::{Objection, Ruling, Verdict};
 use table::human::{format_count, format_dollars, group_digits};
+use transcript::agents::Agent;
 
 /// Formats a share in percent: one decimal below ten.
 fn percent(share: f64) -> String {
@@ -97,8 +99,37 @@ fn set_sentence(sweep: &WindowSweep, ruling: &Ruling, best: &PointRow) -> String
     format!("{what}: {}.", parts.join("; "))
 }
 
+/// Returns what is reported about a recommended setting, what it does in sessions with other windows, and how to prove its
+/// effect.
+pub fn setting_sentences(sweep: &WindowSweep, result: &TuneResult) -> Vec<String> {
+    let version = sweep.newest.filter(|version| *version != ClientVersion::default());
+    let version = version.map_or_else(String::new, |version| version.to_string());
+    let newest = match sweep.coding_agent {
+        Agent::Claude => format!("client {version}"),
+        other => format!("{} {version}", other.title()).trim_end().to_owned(),
+    };
+    let advice = sweep.advice.iter().map(|advice| {
+        let warning = match advice.warning.is_empty() {
+            true => String::new(),
+            false => format!(" Warning: {}.", advice.warning),
+        };
+        format!(
+            "For {newest}, the newest in these logs: {} (reported, not proven).{warning}",
+            advice.note
+        )
+    });
+    let agent = match sweep.coding_agent {
+        Agent::Claude => String::new(),
+        other => format!(" --agent {}", other.name()),
+    };
+    let proof = format!("After a few days of work: backcast audit{agent} --since DATE-YOU-SET-IT");
+    let elsewhere = sweep.effects_elsewhere(result);
+    let elsewhere = elsewhere.iter().map(elsewhere_sentence);
+    advice.chain(elsewhere).chain([proof]).collect()
+}
+
 /// Returns what a recommended setting does in sessions with another window.
-pub fn elsewhere_sentence(other: &EffectElsewhere) -> String {
+fn elsewhere_sentence(other: &EffectElsewhere) -> String {
     let saved = other
         .saved
         .map_or("a cost that was not compared".to_owned(), |saved| match saved < 0.0 {

@@ -1,8 +1,7 @@
 //! The text of a sweep: the verdict first, then a table per window.
 
-use super::sentences::{basis_sentence, elsewhere_sentence, ground_sentences, verdict_sentence};
+use super::sentences::{basis_sentence, ground_sentences, setting_sentences, verdict_sentence};
 use super::{TuneResult, WindowSweep, sheet};
-use replay::policy::presets::ClientVersion;
 use replay::prices::micro_usd;
 use replay::tune::agent_settings::settings_file;
 use replay::tune::verdict::Verdict;
@@ -260,36 +259,10 @@ fn write_settings(result: &TuneResult, sweep: &WindowSweep, out: &mut dyn Write)
         other => settings_file(other),
     };
     writeln!(out, "\nTo paste into {file}:\n{text}")?;
-    let version = sweep.newest.filter(|version| *version != ClientVersion::default());
-    let version = version.map_or_else(String::new, |version| version.to_string());
-    let newest = match sweep.coding_agent {
-        Agent::Claude => format!("client {version}"),
-        other => format!("{} {version}", other.title()).trim_end().to_owned(),
-    };
-    for advice in &sweep.advice {
-        let warning = match advice.warning.is_empty() {
-            true => String::new(),
-            false => format!(" Warning: {}.", advice.warning),
-        };
-        paragraph(
-            out,
-            &format!(
-                "For {newest}, the newest in these logs: {} (reported, not proven).{warning}",
-                advice.note
-            ),
-        )?;
+    for sentence in setting_sentences(sweep, result) {
+        paragraph(out, &sentence)?;
     }
-    for other in sweep.effects_elsewhere(result) {
-        paragraph(out, &elsewhere_sentence(&other))?;
-    }
-    let agent = match sweep.coding_agent {
-        Agent::Claude => String::new(),
-        other => format!(" --agent {}", other.name()),
-    };
-    writeln!(
-        out,
-        "After a few days of work: backcast audit{agent} --since DATE-YOU-SET-IT"
-    )
+    Ok(())
 }
 
 /// Returns prices and policies in two aligned columns.
